@@ -1,0 +1,57 @@
+"""Graph: operators on tensors, with layouts and groups. Shapes are integers: free dimensions are bound at import."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+Attribute = Union[int, float, str, tuple[int, ...], tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """`shape` is the logical (ONNX) shape; `layout` says how it lies in GM: ND, NZ (last two dimensions), NC1HWC0.
+
+    `data` is the sha256 of the raw little-endian bytes for a constant (they lie beside the text), else "".
+    `c0` of a fractal layout is 32 bytes of dtype.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str = "ND"
+    data: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpNode:
+    """`op` is a word of the operator dictionary, or `host.<OpType>`; inputs may hold "" for an absent optional one."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: tuple[tuple[str, Attribute], ...] = ()
+
+    def attribute(self, name: str, default: Attribute | None = None) -> Attribute | None:
+        return dict(self.attributes).get(name, default)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Nodes that become one func (or run on the host), in order; `kind`: cube, vector, host or view (no cost)."""
+
+    name: str
+    kind: str
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes in topological order; `groups` is empty before `fuse`."""
+
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    tensors: tuple[Tensor, ...]
+    nodes: tuple[OpNode, ...]
+    groups: tuple[Group, ...] = ()

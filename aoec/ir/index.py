@@ -1,0 +1,435 @@
+"""Index notation: the integer and element expressions that func, trace, program and machine formulas share.
+
+Nodes are frozen and hashable. Python operators on them build nodes and fold only what cannot depend on the
+value of a hole (constants, x + 0, x * 1); the one full simplification is `normalise`, meant to be run after
+`fill`. Nothing that builds IR may branch on the value of an expression (docs/design.md, 5).
+
+Integer semantics: `//` and `%` are floor division and its remainder, `ceildiv(a, b)` is `-(-a // b)`; truth
+values are the integers 0 and 1. Element expressions add reads of tensors, casts and real functions.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Union
+
+import numpy as np
+
+# binary operators by precedence, weakest first; all associate to the left
+PRECEDENCE = {"or": 1, "and": 2, "==": 3, "!=": 3, "<": 3, "<=": 3, ">": 3, ">=": 3, "+": 4, "-": 4, "*": 5, "/": 5, "//": 5, "%": 5}
+# named functions: name -> number of arguments (None: two or more)
+FUNCTIONS: dict[str, int | None] = {
+    "min": None, "max": None, "ceildiv": 2, "select": 3, "not": 1, "abs": 1, "exp": 1, "log": 1, "sqrt": 1, "rsqrt": 1, "tanh": 1,
+    "erf": 1, "sigmoid": 1, "reciprocal": 1, "floor": 1, "ceil": 1, "round": 1, "pow": 2,
+}
+DTYPES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "bool": 1}  # size in bytes
+
+
+class Expr:
+    """An expression; `+ - * // %` build nodes, comparison has named functions (`eq`, `le`, ...) because == is identity."""
+
+    __slots__ = ()
+
+    def __add__(self, other: ExprLike) -> Expr: return binary("+", self, other)
+    def __radd__(self, other: ExprLike) -> Expr: return binary("+", other, self)
+    def __sub__(self, other: ExprLike) -> Expr: return binary("-", self, other)
+    def __rsub__(self, other: ExprLike) -> Expr: return binary("-", other, self)
+    def __mul__(self, other: ExprLike) -> Expr: return binary("*", self, other)
+    def __rmul__(self, other: ExprLike) -> Expr: return binary("*", other, self)
+    def __floordiv__(self, other: ExprLike) -> Expr: return binary("//", self, other)
+    def __rfloordiv__(self, other: ExprLike) -> Expr: return binary("//", other, self)
+    def __mod__(self, other: ExprLike) -> Expr: return binary("%", self, other)
+    def __truediv__(self, other: ExprLike) -> Expr: return binary("/", self, other)
+
+
+ExprLike = Union[Expr, int, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Int(Expr):
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Float(Expr):
+    """A real constant: element values and machine formulas only, never an extent or an offset."""
+
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Expr):
+    """A loop, grid axis, counter, tensor dimension or formula field, by name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hole(Expr):
+    """A number still open, `?tm in [16, 32]`; `choices` is empty where the same hole is named again (`?tm`)."""
+
+    name: str
+    choices: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    op: str  # a key of PRECEDENCE
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    fn: str  # a key of FUNCTIONS
+    args: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Read(Expr):
+    """An element of a tensor or buffer, `A[m, k]`; also the left side of a statement."""
+
+    buffer: str
+    indices: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """`fp16(x)`: rounds to nearest even; float to integer truncates."""
+
+    dtype: str
+    value: Expr
+
+
+def as_expr(x: ExprLike) -> Expr:
+    if isinstance(x, Expr):
+        return x
+    if isinstance(x, (bool, int, np.integer)):
+        return Int(int(x))
+    return Float(float(x))
+
+
+def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
+    """The node of `left op right`, with constants and neutral elements folded."""
+    a, b = as_expr(left), as_expr(right)
+    if isinstance(a, Int) and isinstance(b, Int) and op != "/" and not (op in ("//", "%") and b.value == 0):
+        return Int(int(INT_OPS[op](a.value, b.value)))
+    if op == "+":
+        if a == Int(0): return b
+        if b == Int(0): return a
+    elif op == "-" and b == Int(0):
+        return a
+    elif op == "*":
+        if a == Int(1): return b
+        if b == Int(1): return a
+        if a == Int(0) or b == Int(0): return Int(0)
+    elif op == "//" and b == Int(1):
+        return a
+    elif op == "%" and b == Int(1):
+        return Int(0)
+    return Binary(op, a, b)
+
+
+def call(fn: str, *args: ExprLike) -> Expr:
+    """The node of `fn(args...)`, with constant integer arguments folded."""
+    items = tuple(as_expr(a) for a in args)
+    if fn in INT_CALLS and all(isinstance(a, Int) for a in items) and not (fn == "ceildiv" and items[1] == Int(0)):
+        return Int(int(INT_CALLS[fn](*[a.value for a in items])))  # type: ignore[attr-defined]
+    if fn == "ceildiv" and items[1] == Int(1):
+        return items[0]
+    if fn in ("min", "max") and len(items) == 2 and items[0] == items[1]:
+        return items[0]
+    return Call(fn, items)
+
+
+def minimum(*args: ExprLike) -> Expr: return call("min", *args)
+def maximum(*args: ExprLike) -> Expr: return call("max", *args)
+def ceildiv(a: ExprLike, b: ExprLike) -> Expr: return call("ceildiv", a, b)
+def select(cond: ExprLike, yes: ExprLike, no: ExprLike) -> Expr: return call("select", cond, yes, no)
+def eq(a: ExprLike, b: ExprLike) -> Expr: return binary("==", a, b)
+def ne(a: ExprLike, b: ExprLike) -> Expr: return binary("!=", a, b)
+def le(a: ExprLike, b: ExprLike) -> Expr: return binary("<=", a, b)
+def lt(a: ExprLike, b: ExprLike) -> Expr: return binary("<", a, b)
+def ge(a: ExprLike, b: ExprLike) -> Expr: return binary(">=", a, b)
+def either(a: ExprLike, b: ExprLike) -> Expr: return binary("or", a, b)
+def both(a: ExprLike, b: ExprLike) -> Expr: return binary("and", a, b)
+
+
+def round_up(a: ExprLike, unit: int) -> Expr:
+    """`a` rounded up to a multiple of `unit`."""
+    return ceildiv(a, unit) * unit
+
+
+INT_OPS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
+    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
+    "and": lambda a, b: (a != 0) & (b != 0), "or": lambda a, b: (a != 0) | (b != 0),
+}
+
+
+def _fold(f: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def folded(first: Any, *rest: Any) -> Any:
+        for r in rest:
+            first = f(first, r)
+        return first
+    return folded
+
+
+INT_CALLS: dict[str, Callable[..., Any]] = {
+    "min": _fold(np.minimum), "max": _fold(np.maximum), "ceildiv": lambda a, b: -(-a // b),
+    "select": lambda c, a, b: np.where(c != 0, a, b), "not": lambda a: a == 0, "abs": abs,
+}
+
+
+def children(e: Expr) -> tuple[Expr, ...]:
+    """The direct sub-expressions of `e`."""
+    if isinstance(e, Binary): return (e.left, e.right)
+    if isinstance(e, Call): return e.args
+    if isinstance(e, Read): return e.indices
+    if isinstance(e, Cast): return (e.value,)
+    return ()
+
+
+def rebuild(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
+    """`e` with `f` applied to each direct sub-expression."""
+    if isinstance(e, Binary): return binary(e.op, f(e.left), f(e.right))
+    if isinstance(e, Call): return call(e.fn, *[f(a) for a in e.args])
+    if isinstance(e, Read): return Read(e.buffer, tuple(f(i) for i in e.indices))
+    if isinstance(e, Cast): return Cast(e.dtype, f(e.value))
+    return e
+
+
+def walk(e: Expr) -> Iterator[Expr]:
+    """`e` and everything under it, parents first."""
+    yield e
+    for c in children(e):
+        yield from walk(c)
+
+
+def variables(e: Expr) -> frozenset[str]:
+    """The names of the variables in `e`."""
+    return _variables(e)
+
+
+@lru_cache(maxsize=1 << 16)
+def _variables(e: Expr) -> frozenset[str]:
+    if isinstance(e, Var):
+        return frozenset((e.name,))
+    return frozenset().union(*[_variables(c) for c in children(e)])
+
+
+def holes(e: Expr) -> dict[str, tuple[int, ...]]:
+    """Hole name -> choices, for the holes in `e` (choices from wherever they are stated)."""
+    out: dict[str, tuple[int, ...]] = {}
+    for n in walk(e):
+        if isinstance(n, Hole):
+            out[n.name] = n.choices or out.get(n.name, ())
+    return out
+
+
+def reads(e: Expr) -> list[Read]:
+    """The reads in `e`, in order, nested ones included."""
+    return [n for n in walk(e) if isinstance(n, Read)]
+
+
+def substitute(e: Expr, values: Mapping[str, Expr]) -> Expr:
+    """`e` with variables replaced by name."""
+    if isinstance(e, Var):
+        return values.get(e.name, e)
+    if not (variables(e) & values.keys()):
+        return e
+    return rebuild(e, lambda c: substitute(c, values))
+
+
+def fill(e: Expr, values: Mapping[str, int]) -> Expr:
+    """`e` with holes replaced by integers; holes that are not named stay."""
+    if isinstance(e, Hole):
+        return Int(int(values[e.name])) if e.name in values else e
+    return rebuild(e, lambda c: fill(c, values))
+
+
+def rename_reads(e: Expr, names: Mapping[str, str]) -> Expr:
+    """`e` with the buffers of its reads renamed."""
+    if isinstance(e, Read):
+        return Read(names.get(e.buffer, e.buffer), tuple(rename_reads(i, names) for i in e.indices))
+    return rebuild(e, lambda c: rename_reads(c, names))
+
+
+def evaluate(e: Expr, env: Mapping[str, Any]) -> Any:
+    """The value of an integer (or machine-formula) expression; `env` maps variable and hole names to ints or arrays.
+
+    Arrays broadcast, so one call evaluates a whole column of candidates. Raises KeyError for an unbound name.
+    """
+    if isinstance(e, (Int, Float)): return e.value
+    if isinstance(e, (Var, Hole)): return env[e.name]
+    if isinstance(e, Binary): return INT_OPS[e.op](evaluate(e.left, env), evaluate(e.right, env))
+    if isinstance(e, Call):
+        args = [evaluate(a, env) for a in e.args]
+        if e.fn == "ceil": return np.ceil(args[0])
+        if e.fn == "floor": return np.floor(args[0])
+        return INT_CALLS[e.fn](*args)
+    raise TypeError(f"not an integer expression: {e!r}")
+
+
+# ---------------------------------------------------------------- normal form
+
+def normalise(e: Expr) -> Expr:
+    """The canonical form of `e`: integer parts as a sum of products, terms and factors in a fixed order.
+
+    Meaning is kept for integers; `normalise` is idempotent. Run it after `fill`:
+    normalise(fill(x)) is the same whether the holes were filled before or after x was built.
+    """
+    return _normalise(e)
+
+
+Poly = dict[tuple[Expr, ...], int]  # product of atoms (sorted) -> coefficient
+
+
+@lru_cache(maxsize=1 << 16)
+def _normalise(e: Expr) -> Expr:
+    if isinstance(e, (Int, Float, Var, Hole)): return e
+    if isinstance(e, Read): return Read(e.buffer, tuple(_normalise(i) for i in e.indices))
+    if isinstance(e, Cast): return Cast(e.dtype, _normalise(e.value))
+    if _is_element(e): return rebuild(e, _normalise)
+    return _from_poly(_poly(e))
+
+
+@lru_cache(maxsize=1 << 16)
+def _is_element(e: Expr) -> bool:
+    """True where `e` holds a real constant, read, cast or real function: kept in the written order."""
+    if isinstance(e, (Float, Read, Cast)): return True
+    if isinstance(e, Binary) and e.op == "/": return True
+    if isinstance(e, Call) and e.fn not in INT_CALLS: return True
+    return any(_is_element(c) for c in children(e))
+
+
+def _order(e: Expr) -> tuple[int, str]:
+    return (len(repr(e)), repr(e))
+
+
+def _poly(e: Expr) -> Poly:
+    if isinstance(e, Int): return {(): e.value} if e.value else {}
+    if isinstance(e, (Var, Hole)): return {(e,): 1}
+    if isinstance(e, Binary):
+        if e.op in "+-":
+            return _add(_poly(e.left), _poly(e.right), 1 if e.op == "+" else -1)
+        if e.op == "*":
+            return _mul(_poly(e.left), _poly(e.right))
+        return _atom(_rule_binary(e.op, _normalise(e.left), _normalise(e.right)))
+    if isinstance(e, Call):
+        return _atom(_rule_call(e.fn, [_normalise(a) for a in e.args]))
+    return {(e,): 1}
+
+
+def _atom(e: Expr) -> Poly:
+    """The polynomial of a result of a rule: opaque, unless the rule left arithmetic behind."""
+    if isinstance(e, Int) or isinstance(e, Binary) and e.op in "+-*":
+        return _poly(e)
+    return {(e,): 1}
+
+
+def _add(a: Poly, b: Poly, sign: int = 1) -> Poly:
+    out = dict(a)
+    for term, c in b.items():
+        out[term] = out.get(term, 0) + sign * c
+    return {t: c for t, c in out.items() if c}
+
+
+def _mul(a: Poly, b: Poly) -> Poly:
+    out: Poly = {}
+    for s, c in a.items():
+        for t, d in b.items():
+            term = tuple(sorted(s + t, key=_order))
+            out[term] = out.get(term, 0) + c * d
+    return {t: c for t, c in out.items() if c}
+
+
+def _from_poly(p: Poly) -> Expr:
+    terms = sorted(p.items(), key=lambda tc: (-len(tc[0]), [_order(a) for a in tc[0]]))
+    out: Expr | None = None
+    for atoms, c in terms:
+        size = abs(c)
+        part: Expr | None = None
+        for a in atoms:
+            part = a if part is None else Binary("*", part, a)
+        part = Int(size) if part is None else part if size == 1 else Binary("*", part, Int(size))
+        if out is None:
+            out = part if c > 0 else (Int(-size) if not atoms else Binary("*", _product(atoms), Int(c)))
+        else:
+            out = Binary("+" if c > 0 else "-", out, part)
+    return Int(0) if out is None else out
+
+
+def _product(atoms: tuple[Expr, ...]) -> Expr:
+    out = atoms[0]
+    for a in atoms[1:]:
+        out = Binary("*", out, a)
+    return out
+
+
+def _rule_binary(op: str, a: Expr, b: Expr) -> Expr:
+    if op in ("//", "%") and isinstance(b, Int) and b.value > 0:
+        p = _poly(a)
+        whole = {t: c // b.value for t, c in p.items() if c % b.value == 0}
+        rest = {t: c for t, c in p.items() if c % b.value}
+        if not rest:
+            return _from_poly(whole) if op == "//" else Int(0)
+        if list(rest) == [()] and whole and 0 <= rest[()] < b.value:  # (x*b + r) // b = x
+            return _from_poly(whole) if op == "//" else Int(rest[()])
+        if whole and op == "//":
+            return _from_poly(_add(whole, _atom(binary("//", _from_poly(rest), b))))
+        if whole:
+            return binary("%", _from_poly(rest), b)
+    if a == b and op in ("==", "<=", ">="): return Int(1)
+    if a == b and op in ("!=", "<", ">"): return Int(0)
+    return binary(op, a, b)
+
+
+def _rule_call(fn: str, args: list[Expr]) -> Expr:
+    if fn == "ceildiv" and isinstance(args[1], Int) and args[1].value > 0:
+        p = _poly(args[0])
+        whole = {t: c // args[1].value for t, c in p.items() if c % args[1].value == 0}
+        rest = {t: c for t, c in p.items() if c % args[1].value}
+        if not rest:
+            return _from_poly(whole)
+        if whole:
+            return _from_poly(_add(whole, _atom(call(fn, _from_poly(rest), args[1]))))
+    if fn in ("min", "max"):
+        return _extremum(fn, args)
+    if fn == "select" and isinstance(args[0], Int):
+        return args[1] if args[0].value else args[2]
+    return call(fn, *args)
+
+
+def _extremum(fn: str, args: list[Expr]) -> Expr:
+    """min or max with nested ones of the same kind flattened, constants folded, copies dropped, in order."""
+    flat: list[Expr] = []
+    for a in args:
+        flat += a.args if isinstance(a, Call) and a.fn == fn else (a,)
+    pick = min if fn == "min" else max
+    consts = [a.value for a in flat if isinstance(a, Int)]
+    rest = sorted(set(a for a in flat if not isinstance(a, Int)), key=_order)
+    items = rest + ([Int(pick(consts))] if consts else [])
+    return items[0] if len(items) == 1 else Call(fn, tuple(items))
+
+
+def affine(e: Expr, names: frozenset[str]) -> tuple[dict[str, Expr], Expr] | None:
+    """(coefficient by variable, constant) where `e` is affine in `names`; None where it is not.
+
+    Coefficients and constant may hold other variables and holes, never one of `names`.
+    """
+    coefficients: dict[str, Poly] = {}
+    constant: Poly = {}
+    for term, c in _poly(normalise(e)).items():
+        inside = [a for a in term if variables(a) & names]
+        if not inside:
+            constant = _add(constant, {term: c})
+            continue
+        if len(inside) > 1 or not isinstance(inside[0], Var):
+            return None
+        rest = tuple(a for a in term if a is not inside[0])
+        v = inside[0].name
+        coefficients[v] = _add(coefficients.get(v, {}), {rest: c})
+    return {v: _from_poly(p) for v, p in coefficients.items()}, _from_poly(constant)

@@ -1,0 +1,138 @@
+"""Program: AI Core instructions on pipes, loops kept. Sizes, offsets, trip counts and flag ids are index expressions."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Union
+
+from aoec.ir.index import Expr, Int
+from aoec.ir.tir import Constraint
+
+PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIXP")
+CORE_KINDS = ("aic", "aiv", "core")
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A GM tensor. `passes`: how often its footprint crosses between GM and the cores (for the L2-hit share).
+
+    `role`: input, output, or temp (written and read by streams of this program).
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Expr, ...]  # of the stored elements: padded to whole fractals where the layout is fractal
+    role: str
+    passes: Expr = Int(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A buffer in an on-chip scope: `depth` slots of `size_bytes` each from `address` (bytes)."""
+
+    name: str
+    dtype: str
+    scope: str
+    address: Expr
+    size_bytes: Expr
+    depth: Expr = Int(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """An operand: element `offset` of a tensor or of slot `slot` of a space (slot: an expression over counters)."""
+
+    buffer: str
+    offset: Expr
+    slot: Expr = Int(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Instr:
+    """One ISA instruction; its name is a word of the instruction dictionary, which says fields, pipe and limits."""
+
+    op: str
+    fields: tuple[tuple[str, Union[Ref, Expr]], ...]
+
+    def __getitem__(self, name: str) -> Union[Ref, Expr]:
+        return dict(self.fields)[name]
+
+
+@dataclass(frozen=True, slots=True)
+class SetFlag:
+    """Runs on `source` when all before it on that pipe is done; one bit keyed by (source, target, id)."""
+
+    source: str
+    target: str
+    id: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class WaitFlag:
+    """Blocks `target` until the bit is set, then clears it. Its set stands earlier in the stream."""
+
+    source: str
+    target: str
+    id: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class CrossSet:
+    """Adds one to the counting flag `id` of stream `to`, for every core of it, when `pipe` of this stream is done with all before it."""
+
+    pipe: str
+    to: str
+    id: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class CrossWait:
+    """Blocks `pipe` of this stream until flag `id` is above zero, then takes one.
+
+    A set by a core of stream A is seen by the cores of stream B of the same group: B has r cores for each of A (or A r for each of B);
+    with several setters to one waiter a wait needs one from each.
+    """
+
+    pipe: str
+    source: str  # the setting stream
+    id: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """counter = (counter + 1) % depth; free of cost (the scalar unit's ping-pong variable)."""
+
+    counter: str
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    var: str
+    trips: Expr
+    body: tuple[Item, ...]
+
+
+Item = Union[Instr, SetFlag, WaitFlag, CrossSet, CrossWait, Advance, For]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What each core of a kind runs. `grid`: (axis variable, extent); cores used = product; core index is row-major.
+
+    `counters`: (name, depth), each starting at 0 on every core.
+    """
+
+    name: str
+    core: str
+    grid: tuple[tuple[str, Expr], ...]
+    counters: tuple[tuple[str, Expr], ...]
+    body: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    name: str
+    target: str
+    tensors: tuple[Tensor, ...]
+    spaces: tuple[Space, ...]
+    streams: tuple[Stream, ...]
+    constraints: tuple[Constraint, ...] = ()

@@ -1,0 +1,110 @@
+"""Func: the tensor IR. Loops and blocks over buffers in scopes; extents and indices are index expressions."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Union
+
+from aoec.ir.index import Expr, Int, Read
+
+SCOPES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
+LAYOUTS = ("ND", "NZ", "ZZ", "ZN")
+ASSIGN = ("=", "+=", "max=", "min=")  # the last three are reducers over the loops that the left side does not name
+LOOP_KINDS = ("serial", "core", "tensor")
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A tensor of a func. `shape` holds the largest extents; what is alive of it lies within one iteration of the
+    loop that encloses every block that touches it. `depth` counts its rotating slots (double_buffer).
+
+    Layout ND: element order is row-major over `shape` (an NC1HWC0 tensor has five plain dimensions and layout ND).
+    NZ, ZZ, ZN: a matrix in 16 x C0 fractals (C0 = 32 bytes of dtype; 16 x 16 in L0C): the last dimension is the columns, the
+    others, flattened, the rows. NZ: [column fractal][row][16 or C0]. ZZ (L0A): [row fractal][column fractal][16][C0].
+    ZN (L0B, packed weights; rows are k, columns n): [row fractal of C0 rows][column fractal of 16][16 columns][C0 rows].
+    Indices are logical in every layout.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Expr, ...]
+    scope: str = "GM"
+    layout: str = "ND"
+    depth: Expr = Int(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One statement, `target op value`, run for every point of the enclosing loops.
+
+    `init` is what a reducer starts from, evaluated per target element before its first update (an expression without
+    the reduced loops; None: the reducer's identity). `instr` is set by `tensorize`: the tensor loops around the block
+    are then the extents of that instruction ("copy" means: by the scopes of target and source).
+    """
+
+    name: str
+    target: Read
+    op: str
+    value: Expr
+    init: Expr | None = None
+    instr: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for var in extent`; kind `core` runs iterations on different cores, `tensor` loops belong to an instruction."""
+
+    var: str
+    extent: Expr
+    body: tuple[Node, ...]
+    kind: str = "serial"
+
+
+Node = Union[Loop, Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A condition on holes (1: legal) that a primitive or emission asks for; `reason` is a sentence for people."""
+
+    condition: Expr
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Func:
+    """`inputs`, `outputs`: GM buffers in call order (packed weights are inputs); `locals`: the others.
+
+    Loop, block and buffer names are unique in a func; loop names and buffer names do not meet.
+    """
+
+    name: str
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+    locals: tuple[Buffer, ...] = ()
+    body: tuple[Node, ...] = ()
+    constraints: tuple[Constraint, ...] = field(default=())
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        return self.inputs + self.outputs + self.locals
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer of that name; KeyError where there is none."""
+        for b in self.buffers:
+            if b.name == name:
+                return b
+        raise KeyError(name)
+
+
+def walk(body: tuple[Node, ...], above: tuple[Loop, ...] = ()) -> Iterator[tuple[Node, tuple[Loop, ...]]]:
+    """Every node of a body with the loops above it, outermost first, in program order."""
+    for n in body:
+        yield n, above
+        if isinstance(n, Loop):
+            yield from walk(n.body, above + (n,))
+
+
+def blocks(body: tuple[Node, ...]) -> list[tuple[Block, tuple[Loop, ...]]]:
+    """Every block with the loops above it, in program order."""
+    return [(n, above) for n, above in walk(body) if isinstance(n, Block)]

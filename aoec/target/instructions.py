@@ -1,0 +1,141 @@
+"""The instruction set: one definition per ISA instruction of the AI Core (docs/languages.md, program).
+
+A definition states the pipe, the operands with their scopes, the number fields with their limits, and the bytes that
+cross GM. Limits are those of the vendor's public Ascend C reference for A2/A3 (DataCopy, LoadData, Mmad, Fixpipe,
+vector calls); a block is 32 bytes, a fractal 512 bytes. What an instruction costs is data of the machine; what it means
+is `meaning.py`.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aoec.ir.index import Expr, Int, Var, ceildiv
+
+BLOCK_BYTES = 32
+FRACTAL_BYTES = 512
+REPEAT_BYTES = 256  # what one vector repeat covers
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    name: str
+    scopes: tuple[str, ...]
+    writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An integer field; `low` and `high` are inclusive. `real` fields hold a real constant instead."""
+
+    name: str
+    low: int = 0
+    high: int = 65535
+    real: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """`gm_bytes`: bytes between GM and the core, over the fields and `size` (bytes of the GM operand's dtype); 0 if none."""
+
+    name: str
+    pipe: str
+    operands: tuple[Operand, ...]
+    numbers: tuple[Number, ...]
+    gm_bytes: Expr = Int(0)
+
+    def fields(self) -> tuple[str, ...]:
+        """Field names in the order they are shown."""
+        return tuple(o.name for o in self.operands) + tuple(n.name for n in self.numbers)
+
+
+def _out(*scopes: str) -> Operand: return Operand("dst", scopes, writes=True)
+def _in(name: str, *scopes: str) -> Operand: return Operand(name, scopes)
+
+
+_REPEAT = Number("repeat", 0, 255)
+_LANES = Number("lanes", 1, 128)  # elements of the last repeat that take part; earlier ones are whole
+
+
+def _strides(*names: str) -> tuple[Number, ...]:
+    """Block stride (between the eight blocks of a repeat) and repeat stride (between repeats), both in blocks."""
+    return tuple(Number(f"{n}_blk", 0, 255) for n in names) + tuple(Number(f"{n}_rep", 0, 255) for n in names)
+
+
+def _binary(name: str) -> Instruction:
+    return Instruction(name, "V", (_out("UB"), _in("src0", "UB"), _in("src1", "UB")), (_LANES, _REPEAT) + _strides("dst", "src0", "src1"))
+
+
+def _unary(name: str, *extra: Number) -> Instruction:
+    return Instruction(name, "V", (_out("UB"), _in("src", "UB")), extra + (_LANES, _REPEAT) + _strides("dst", "src"))
+
+
+def _reduce(name: str) -> Instruction:
+    """One result per repeat, at dst + i * dst_rep elements."""
+    return Instruction(name, "V", (_out("UB"), _in("src", "UB")),
+                       (_LANES, _REPEAT, Number("dst_rep", 0, 65535), Number("src_blk", 0, 255), Number("src_rep", 0, 255)))
+
+
+_LOAD2D = (Number("repeat", 0, 255), Number("src_stride"), Number("dst_gap"), Number("transpose", 0, 1))
+_SCALAR = Number("scalar", real=True)
+_LOAD3D = (
+    Number("h", 1, 32767), Number("w", 1, 32767), Number("channels", 1, 65535), Number("k_start"), Number("k_size", 1), Number("m_start"),
+    Number("m_size", 1), Number("stride_h", 1, 63), Number("stride_w", 1, 63), Number("filter_h", 1, 511), Number("filter_w", 1, 511),
+    Number("dilation_h", 1, 255), Number("dilation_w", 1, 255), Number("pad_top", 0, 255), Number("pad_bottom", 0, 255),
+    Number("pad_left", 0, 255), Number("pad_right", 0, 255))
+_FIXPIPE = (Number("m", 0, 8192), Number("n", 0, 4095), Number("src_rows"), Number("dst_stride", 0, 2**31 - 1), Number("relu", 0, 1))
+_MMAD = (Number("m", 0, 4095), Number("n", 0, 4095), Number("k", 0, 4095), Number("init", 0, 1))
+
+_ALL = (
+    # GM -> L1. Lengths and gaps in blocks, gaps from the end of a burst to the start of the next
+    Instruction("copy_gm_l1", "MTE2", (_out("L1"), _in("src", "GM")),
+                (Number("bursts", 0, 4095), Number("length"), Number("src_gap"), Number("dst_gap")), Var("bursts") * Var("length") * 32),
+    # a rows x cols matrix with row stride src_stride (elements) becomes NZ with dst_rows rows; columns are zero-filled to C0
+    Instruction("copy_gm_l1_nd2nz", "MTE2", (_out("L1"), _in("src", "GM")),
+                (Number("rows", 0, 16384), Number("cols"), Number("src_stride", 1), Number("dst_rows", 1, 16384)),
+                Var("rows") * Var("cols") * Var("size")),
+    # L1 -> L0: `repeat` fractals; src_stride start to start, dst_gap end to start, both in fractals; transpose turns each 16x16
+    Instruction("load_l0a", "MTE1", (_out("L0A"), _in("src", "L1")), _LOAD2D),
+    Instruction("load_l0b", "MTE1", (_out("L0B"), _in("src", "L1")), _LOAD2D),
+    # img2col: rows m_start.. of the output positions of an h x w image [channels/C0][h][w][C0] in L1, columns k_start.. of
+    # (channel/C0, filter_h, filter_w, C0), into ZZ with ceil(k_size/C0) column fractals; positions in the padding read 0
+    Instruction("load3d", "MTE1", (_out("L0A"), _in("src", "L1")), _LOAD3D),
+    Instruction("load_bt", "MTE1", (_out("BT"), _in("src", "L1")), (Number("length", 0, 65535),)),  # blocks
+    # L0C (NZ, m rounded up to 16 rows) = (init ? 0 or bias : L0C) + A (ZZ, ceil(k/C0) column fractals) x B (ZN, ceil(n/16))
+    Instruction("mmad", "M", (_out("L0C"), _in("a", "L0A"), _in("b", "L0B")), _MMAD),
+    Instruction("mmad_bias", "M", (_out("L0C"), _in("a", "L0A"), _in("b", "L0B"), _in("bias", "BT")), _MMAD),
+    # L0C -> GM with cast and relu. nd: dst_stride elements between rows. nz: [n/C0][row][C0], dst_stride elements between planes
+    Instruction("fixpipe_nd", "FIXP", (_out("GM"), _in("src", "L0C")), _FIXPIPE, Var("m") * Var("n") * Var("size")),
+    Instruction("fixpipe_nz", "FIXP", (_out("GM"), _in("src", "L0C")), _FIXPIPE, Var("m") * Var("n") * Var("size")),
+    # GM <-> UB: length and GM gap in bytes, UB gap in blocks; a burst starts on a block in UB
+    Instruction("copy_gm_ub", "MTE2", (_out("UB"), _in("src", "GM")),
+                (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap", 0, 2**31 - 1), Number("dst_gap")),
+                Var("bursts") * Var("length")),
+    Instruction("copy_ub_gm", "MTE3", (_out("GM"), _in("src", "UB")),
+                (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap"), Number("dst_gap", 0, 2**31 - 1)),
+                Var("bursts") * Var("length")),
+    *[_binary(n) for n in ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin")],
+    *[_unary(n, _SCALAR) for n in ("vadds", "vmuls", "vmaxs", "vmins")],
+    *[_unary(n) for n in ("vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy")],
+    # cast by the dtypes of the operands; lanes and repeats count the wider one's elements, strides are each side's own
+    _unary("vconv"),
+    Instruction("vdup", "V", (_out("UB"),), (_SCALAR, _LANES, _REPEAT) + _strides("dst")),
+    *[_reduce(n) for n in ("vcmax", "vcmin", "vcadd")],
+    # each of 8 * repeat elements of src fills one block
+    Instruction("vbrcb", "V", (_out("UB"), _in("src", "UB")), (_REPEAT, Number("dst_blk", 0, 255), Number("dst_rep", 0, 65535))),
+    # 16 rows of one block, src_stride blocks apart -> E = 32 / size rows of 16 elements: element (j, r) goes to row j (dst_stride
+    # blocks apart), and for 4-byte types r >= 8 to a second block dst_half blocks on; repeats step by dst_rep and src_rep blocks
+    Instruction("vnchwconv", "V", (_out("UB"), _in("src", "UB")),
+                (_REPEAT, Number("dst_stride"), Number("dst_half"), Number("src_stride"), Number("dst_rep"), Number("src_rep"))),
+)
+
+INSTRUCTIONS: dict[str, Instruction] = {i.name: i for i in _ALL}
+
+
+def fractal_c0(size: int) -> int:
+    """Elements of a dtype of `size` bytes in one block: the C0 of fractal layouts."""
+    return BLOCK_BYTES // size
+
+
+def repeats(elements: Expr, size: int) -> Expr:
+    """Vector repeats that cover `elements` contiguous elements of `size` bytes."""
+    return ceildiv(elements * size, REPEAT_BYTES)
