@@ -325,7 +325,7 @@ def _poly(e: Expr) -> Poly:
 
 def _atom(e: Expr) -> Poly:
     """The polynomial of a result of a rule: opaque, unless the rule left arithmetic behind."""
-    if isinstance(e, Int) or isinstance(e, Binary) and e.op in "+-*":
+    if isinstance(e, Int) or (isinstance(e, Binary) and e.op in "+-*"):
         return _poly(e)
     return {(e,): 1}
 

@@ -1,0 +1,48 @@
+# Every target sets up what it needs in .venv; nothing else is touched. Python 3.11 or newer, make: no third step.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 2
+
+.PHONY: help venv test test-all mutants demo lint wheel clean
+help:
+	@echo "make demo      tune a full-size ResNet-50 on the model machine and print the table"
+	@echo "make test      the tests, without the slow ones, on $(WORKERS) processes"
+	@echo "make test-all  all tests, then the mutants"
+	@echo "make mutants   apply listed faults one by one; each must make a test fail"
+	@echo "make lint      ruff and mypy"
+	@echo "make wheel     build the wheel into dist/"
+
+venv: $(READY)
+
+# a half-made environment has no .ready and is completed by the next run; pip checks versions against constraints.txt
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "aoec needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Use: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check setuptools
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e ".[dev]"
+	@touch $(READY)
+
+test: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+
+test-all: $(READY)
+	$(BIN)/python -m pytest -n $(WORKERS)
+	$(MAKE) mutants
+
+mutants: $(READY)
+	$(BIN)/python -m tests.mutants
+
+demo: $(READY)
+	$(BIN)/aoec demo
+
+lint: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+wheel: $(READY)
+	$(BIN)/python -m build --wheel --no-isolation
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

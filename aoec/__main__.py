@@ -1,0 +1,6 @@
+"""`python -m aoec` is `aoec`."""
+import sys
+
+from aoec.cli import main
+
+sys.exit(main())

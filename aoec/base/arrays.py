@@ -1,0 +1,66 @@
+"""Named arrays in one file (.npz): read without pickle and within the size that the file declares, written with equal bytes."""
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.lib import format as npy
+
+from aoec.base.errors import BackendError, CheckError
+from aoec.base.files import reason, write_bytes
+
+FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the zip format's first day: equal arrays give equal files
+LIMIT_BYTES = 16 << 30
+
+
+def load(path: str | Path) -> dict[str, np.ndarray]:
+    """Name -> array of a .npz file; BackendError where it cannot be read, CheckError where it is not what it says."""
+    try:
+        with zipfile.ZipFile(path) as z:
+            return {entry.filename.removesuffix(".npy"): _read(z, entry) for entry in z.infolist()}
+    except OSError as e:
+        raise BackendError(f"cannot read {path}: {reason(e)}") from e
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError, KeyError, TypeError, SyntaxError) as e:
+        raise CheckError(f"this is not a whole .npz file of plain arrays ({str(e).splitlines()[0] if str(e) else type(e).__name__})",
+                         source=str(path)) from e
+
+
+def save(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Nothing; the file holds the arrays, uncompressed, sorted by name."""
+    write_bytes(path, pack(arrays))
+
+
+def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """The bytes of a .npz file of the arrays; equal arrays give equal bytes."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as z:
+        for name in sorted(arrays):
+            entry = io.BytesIO()
+            npy.write_array(entry, np.asarray(arrays[name]), allow_pickle=False)
+            z.writestr(zipfile.ZipInfo(f"{name}.npy", FIXED_DATE), entry.getvalue())
+    return out.getvalue()
+
+
+def _read(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
+    with z.open(entry) as f:
+        shape, fortran, dtype = _header(f)
+        size_bytes = math.prod(shape) * dtype.itemsize
+        if dtype.hasobject or size_bytes > min(entry.file_size, LIMIT_BYTES):
+            raise ValueError(f"{entry.filename} declares {size_bytes:,} bytes of {dtype} and the file holds {entry.file_size:,}")
+        data = f.read(size_bytes + 1)  # reading past the last byte makes zipfile verify the checksum
+    if len(data) != size_bytes:
+        raise ValueError(f"{entry.filename} holds {len(data):,} bytes instead of {size_bytes:,}")
+    return np.frombuffer(bytearray(data), dtype).reshape(shape, order="F" if fortran else "C")
+
+
+def _header(f: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    version = npy.read_magic(f)
+    if version not in ((1, 0), (2, 0)):
+        raise ValueError(f"array format {version[0]}.{version[1]} is not known")
+    return npy.read_array_header_1_0(f) if version == (1, 0) else npy.read_array_header_2_0(f)

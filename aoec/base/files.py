@@ -1,0 +1,85 @@
+"""Reading and writing of files: bounded, `-` for the standard streams, written aside and renamed, failures as sentences."""
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from aoec.base.errors import BackendError, ParseError
+
+TEXT_LIMIT_BYTES = 64 << 20  # far above any real stage text; a wrong file is refused before it fills the memory
+
+
+def read_bytes(path: str | Path, limit_bytes: int) -> bytes:
+    """The content of a file, or of standard input for `-`; BackendError where it cannot be read or is larger than the limit."""
+    try:
+        if str(path) == "-":
+            data = sys.stdin.buffer.read(limit_bytes + 1)
+        else:
+            with open(path, "rb") as f:
+                data = f.read(limit_bytes + 1)
+    except OSError as e:
+        raise BackendError(f"cannot read {path}: {reason(e)}") from e
+    if len(data) > limit_bytes:
+        raise BackendError(f"{path} is larger than {limit_bytes:,} bytes, the most that is read here")
+    return data
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a file, or of standard input for `-`; ParseError where it is no UTF-8 text."""
+    data = read_bytes(path, TEXT_LIMIT_BYTES)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as e:
+        raise ParseError(f"this is not UTF-8 text (byte {e.start} is 0x{data[e.start]:02x})", source=str(path)) from e
+
+
+def write_bytes(path: str | Path, data: bytes) -> None:
+    """Nothing; the file holds `data` whole or is as it was (written beside it, then renamed)."""
+    path = Path(path)
+    aside = ""
+    try:
+        handle, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        with os.fdopen(handle, "wb") as f:
+            f.write(data)
+        os.chmod(aside, 0o666 & ~_umask())  # mkstemp makes it private; the result is an ordinary file
+        os.replace(aside, path)
+    except OSError as e:
+        raise BackendError(f"cannot write {path}: {reason(e)}") from e
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(aside)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Nothing; `text` goes to the file, whole or not at all, or to standard output for `-`."""
+    if str(path) == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()  # a closed pipe shows here, where it is expected, and not at exit
+    else:
+        write_bytes(path, text.encode("utf-8"))
+
+
+def check_writable(path: str | Path) -> None:
+    """Nothing, or BackendError: asked before long work, so that hours are not lost to a misspelt folder."""
+    folder = Path(path).parent
+    if Path(path).is_dir():
+        raise BackendError(f"cannot write {path}: it is a directory")
+    if not folder.is_dir():
+        raise BackendError(f"cannot write {path}: there is no directory {folder}")
+    if not os.access(folder, os.W_OK):
+        raise BackendError(f"cannot write {path}: the directory {folder} is not writable")
+
+
+def reason(error: OSError) -> str:
+    """The operating system's words for an error, in lower case, without numbers and paths."""
+    text = error.strerror or str(error) or type(error).__name__
+    return text[:1].lower() + text[1:]
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,76 @@
+"""The command line: `aoec COMMAND`. Results go to standard output or -o, everything else to standard error.
+
+Exit codes: 0 done, 1 a comparison that failed (compile and run with --verify), 2 bad input or options, 70 a fault of aoec
+itself, 130 interrupted.
+"""
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+from aoec.base.errors import AoecError
+
+EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 2, 70, 130, 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The exit code of one command; no exception leaves it, and what went wrong is one sentence on standard error."""
+    from aoec.cli.arguments import parser
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        options = parser().parse_args(words)
+    except SystemExit as e:  # argparse: 0 after --help and --version, 2 after a message
+        return int(e.code or 0)
+    try:
+        return run(options)
+    except BrokenPipeError:
+        quiet_stdout()
+        return EXIT_CLOSED_PIPE
+    except KeyboardInterrupt:
+        return fail(EXIT_INTERRUPTED, f"interrupted; {kept(options)}")
+    except AoecError as e:
+        return fail(EXIT_BAD_INPUT, f"error: {e}")
+    except MemoryError:
+        return fail(EXIT_BAD_INPUT, "error: out of memory; a smaller model or batch, or more memory, would help")
+    except OSError as e:
+        return fail(EXIT_BAD_INPUT, f"error: {e.filename or 'the system'}: {e.strerror or e}")
+    except Exception as e:
+        if options.traceback:
+            traceback.print_exc()
+        hint = "" if options.traceback else "; please report it with the output of: aoec --traceback " + " ".join(words)
+        return fail(EXIT_FAULT, f"internal fault: {type(e).__name__}: {first_line(e)}{hint}")
+
+
+def run(options: argparse.Namespace) -> int:
+    """The exit code of the command chosen; output that is still buffered is written here, where a closed pipe is expected."""
+    code = options.command_function(options)
+    sys.stdout.flush()
+    return int(code or 0)
+
+
+def fail(code: int, message: str) -> int:
+    """`code`, after the message on standard error."""
+    sys.stdout.flush()
+    print(f"aoec: {message}", file=sys.stderr)
+    return code
+
+
+def kept(options: argparse.Namespace) -> str:
+    """What an interrupted command leaves behind, in words."""
+    if getattr(options, "uses_bank", False):
+        from aoec.cli.commands import bank_path
+        return f"schedules found so far are kept in the bank {bank_path(options)}; the same command goes on from there"
+    return "nothing was written"
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an exception's text, at most 200 characters."""
+    return (str(error).splitlines() or ["no message"])[0][:200]
+
+
+def quiet_stdout() -> None:
+    """Nothing; Python's own flush at exit then writes into the void instead of reporting the closed pipe again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,234 @@
+"""The words of the command line: one parser, a few lines a command; `commands.py` holds what each of them does."""
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from typing import NoReturn
+
+DEFAULT_TARGET = "Ascend910B3"
+Command = Callable[[argparse.Namespace], int]
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line in the style of every other error, and that takes no abbreviations."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"aoec: error: {message}; see {self.prog} --help\n")
+
+
+def parser() -> Parser:
+    """The parser of `aoec`; `command_function` of what it returns is the function to call."""
+    p = Parser(prog="aoec", allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, description=(
+        "Open Ascend Optimization Engine: tunes ONNX models for Ascend NPUs on a model of the machine, and shows why."),
+        epilog="Times are modelled: they come from the machine model that `aoec targets` lists, not from a device.")
+    p.add_argument("--version", action=Version)
+    p.add_argument("--traceback", action="store_true", help="show where an internal fault happened")
+    commands = p.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
+    _model_commands(commands)
+    _stage_commands(commands)
+    _shelf_commands(commands)
+    return p
+
+
+class Version(argparse.Action):
+    """Prints the version and leaves; the package's data are read only when it is asked for."""
+
+    def __init__(self, option_strings: list[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="print the version")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+        print(f"aoec {version('aoec')}")
+        parser.exit()
+
+
+def _add(commands: argparse._SubParsersAction, name: str, text: str, example: str = "") -> Parser:
+    """The parser of one command; it calls the function of its name in `commands.py`, which is imported only then."""
+    p: Parser = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False,
+                                    epilog=f"example: {example}" if example else None)
+    p.set_defaults(command_function=_late(name), command=name)
+    return p
+
+
+def _late(name: str) -> Command:
+    def call(options: argparse.Namespace) -> int:
+        from aoec.cli import commands
+        function: Command = getattr(commands, f"run_{name}")
+        return function(options)
+    return call
+
+
+# ---------------------------------------------------------------- models
+
+def _model_commands(commands: argparse._SubParsersAction) -> None:
+    p = _add(commands, "compile", "compile an ONNX model, with --tune after a search for fast schedules", "aoec compile --tune model.onnx")
+    p.add_argument("model", metavar="MODEL.onnx")
+    _model_options(p)
+    p.add_argument("--tune", action="store_true", help="search for fast schedules; without it bank and default schedules are used")
+    _tuning_options(p)
+    p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)")
+    p = _add(commands, "run", "run a compiled model on the model machine", "aoec run model.aoec --random -o out.npz")
+    p.add_argument("model", metavar="MODEL.aoec")
+    feeds = p.add_mutually_exclusive_group(required=True)
+    feeds.add_argument("--inputs", metavar="FILE.npz", help="arrays by the model's input names")
+    feeds.add_argument("--random", action="store_true", help="seeded random inputs")
+    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="of --random (default: 0)")
+    p.add_argument("--json", action="store_true", help="print the figures as JSON")
+    p.add_argument("-o", "--output", metavar="FILE.npz", help="arrays by the model's output names")
+    p = _add(commands, "demo", "tune a full-size ResNet-50 with seeded random weights", "aoec demo")
+    p.add_argument("--batch", type=_positive, default=1, metavar="N", help="(default: 1)")
+    _precision(p)
+    _tuning_options(p)
+    p.set_defaults(tune=True, input_shape=[])
+    p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: resnet50.aoec in the current directory)")
+
+
+def _model_options(p: Parser) -> None:
+    p.add_argument("--input-shape", action="append", default=[], type=_input_shape, metavar="NAME:1,3,224,224", help="bind free dimensions")
+    _precision(p)
+
+
+def _precision(p: Parser) -> None:
+    p.add_argument("--precision", choices=("fp16", "fp32"), default="fp16", help="of tensors; sums are kept in fp32 (default: fp16)")
+
+
+def _tuning_options(p: Parser) -> None:
+    p.set_defaults(uses_bank=True)
+    _target(p)
+    _search_options(p, "for each group of operators ")
+    _bank(p)
+    p.add_argument("--verify", action=argparse.BooleanOptionalAction, default=None,
+                   help="check values against the reference (default: with --tune)")
+    p.add_argument("--metric", choices=("latency", "throughput"), default="latency", help="what to tune for (default: latency)")
+    p.add_argument("--jobs", type=_positive, metavar="N", help="processes (default: one per core)")
+    p.add_argument("--dump", metavar="DIR", help="write the text of every stage there")
+    p.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def _search_options(p: Parser, per: str = "") -> None:
+    p.add_argument("--budget", type=_budget, default=("trials", 2000), metavar="N|Ts",
+                   help=f"trials, or seconds as in 30s, {per}(default: 2000)")
+    p.add_argument("--search", choices=("exhaustive", "random", "genetic", "bayes"), default="genetic", help="(default: genetic)")
+    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="same seed, same result (default: 0)")
+
+
+def _target(p: Parser) -> None:
+    p.add_argument("--target", metavar="NAME|FILE.toml", help=f"machine (default: {DEFAULT_TARGET}; see aoec targets)")
+
+
+def _bank(p: Parser) -> None:
+    p.add_argument("--bank", metavar="FILE", help="knowledge bank (default: $TUNE_BANK_PATH, else in the user data directory)")
+
+
+# ---------------------------------------------------------------- stages
+
+def _stage_commands(commands: argparse._SubParsersAction) -> None:
+    p = _add(commands, "import", "turn an ONNX model into a graph", "aoec import net.onnx -o net.graph")
+    p.add_argument("model", metavar="NET.onnx")
+    _model_options(p)
+    _weights(p, "write the constants there (default: beside -o, as <output>.npz)")
+    _output(p)
+    p = _add(commands, "fuse", "lay out a graph and divide it into groups", "aoec fuse net.graph -o fused.graph")
+    _input(p, "NET.graph")
+    _weights(p, "the constants of the graph (default: <input>.npz)")
+    _output(p)
+    p = _add(commands, "lower", "turn a group, or an operator given by name, into a func",
+             'aoec lower "matmul(m=1024, k=1024, n=1024, fp16)"')
+    _input(p, "FUSED.graph|OPERATOR")
+    p.add_argument("--group", metavar="NAME", help="the group to lower")
+    _output(p)
+    p = _add(commands, "schedule", "apply a schedule to a func", "aoec schedule g.tir --with g.sched")
+    _input(p, "G.tir")
+    p.add_argument("--with", dest="trace", required=True, metavar="G.sched", help="the schedule")
+    _set(p)
+    _output(p)
+    p = _add(commands, "emit", "turn a scheduled func into a program of AI Core instructions", "aoec emit scheduled.tir -o g.prog")
+    _input(p, "SCHEDULED.tir")
+    _set(p)
+    _target(p)
+    _output(p)
+    p = _add(commands, "simulate", "time a program on the model machine", "aoec simulate g.prog --json")
+    _input(p, "G.prog")
+    _set(p)
+    _target(p)
+    p.add_argument("--json", action="store_true", help="print the measure as JSON")
+    _output(p)
+    p = _add(commands, "search", "search the design space of a func for a fast schedule", "aoec search g.tir --budget 2000 -o g.sched")
+    _input(p, "G.tir")
+    _target(p)
+    _search_options(p)
+    p.add_argument("--json", action="store_true", help="print the result as JSON instead of the schedule")
+    _output(p)
+
+
+def _input(p: Parser, what: str) -> None:
+    p.add_argument("input", metavar=what, help="a file, or - for standard input")
+
+
+def _output(p: Parser) -> None:
+    p.add_argument("-o", "--output", default="-", metavar="FILE", help="(default: standard output)")
+
+
+def _weights(p: Parser, text: str) -> None:
+    p.add_argument("--weights", metavar="FILE.npz", help=text)
+
+
+def _set(p: Parser) -> None:
+    p.add_argument("--set", dest="holes", action="append", default=[], type=_hole, metavar="HOLE=N", help="fill a hole, as in --set tm=64")
+
+
+# ---------------------------------------------------------------- targets, bank, doctor
+
+def _shelf_commands(commands: argparse._SubParsersAction) -> None:
+    p = _add(commands, "targets", "list the machines, or show one with the source of each number", "aoec targets show Ascend910B3")
+    p.add_argument("action", nargs="?", choices=("list", "show"), default="list")
+    p.add_argument("name", nargs="?", metavar="NAME|FILE.toml")
+    p.add_argument("--json", action="store_true", help="print as JSON")
+    p = _add(commands, "bank", "look into a knowledge bank, or exchange records with another", "aoec bank list")
+    p.add_argument("action", choices=("list", "best", "export", "import", "merge"),
+                   help="list records; best: the schedule of a KEY; export to, import from JSON lines; merge another bank")
+    p.add_argument("argument", nargs="?", metavar="KEY|FILE")
+    _bank(p)
+    p.add_argument("--json", action="store_true", help="print as JSON")
+    _output(p)
+    p = _add(commands, "doctor", "print versions, cores, cache and bank state, and whether CANN is seen")
+    _bank(p)
+    p.add_argument("--json", action="store_true", help="print as JSON")
+
+
+# ---------------------------------------------------------------- values of options
+
+def _positive(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 999999999")
+    return int(text)
+
+
+def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, colon, dims = text.rpartition(":")  # the last colon: names may hold some themselves
+    if not (colon and name and re.fullmatch(r"[1-9][0-9]{0,8}(,[1-9][0-9]{0,8})*", dims)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME:1,3,224,224")
+    return name, tuple(int(d) for d in dims.split(","))
+
+
+def _budget(text: str) -> tuple[str, float]:
+    """("trials", n) or ("seconds", s)."""
+    if re.fullmatch(r"[0-9]{1,9}", text):
+        return "trials", int(text)
+    if re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,3})?s", text) and float(text[:-1]) > 0:
+        return "seconds", float(text[:-1])
+    raise argparse.ArgumentTypeError(f"{text!r} is neither a number of trials (2000) nor of seconds (30s)")
+
+
+def _hole(text: str) -> tuple[str, int]:
+    match = re.fullmatch(r"\??([A-Za-z_][A-Za-z0-9_]*)=([0-9]{1,12})", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form tm=64")
+    return match[1], int(match[2])

@@ -1,0 +1,183 @@
+"""What each command does: read, call one job, write. Imports stand in the functions, so that a command loads only what it uses."""
+from __future__ import annotations
+
+import json
+import os
+import sys
+from argparse import Namespace
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from aoec.base.errors import CheckError
+from aoec.base.files import check_writable, read_text, write_text
+from aoec.cli.arguments import DEFAULT_TARGET
+
+
+def note(text: str) -> None:
+    """Nothing; a line for people on standard error, where it does not mix with results."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def bank_path(options: Namespace) -> Path:
+    """--bank, else $TUNE_BANK_PATH (a file, or a directory that holds one), else the user data directory."""
+    named = options.bank or os.environ.get("TUNE_BANK_PATH")
+    if not named:
+        from platformdirs import user_data_path
+        return user_data_path("aoec") / "bank.db"
+    path = Path(named).expanduser()
+    return path / "bank.db" if path.is_dir() else path
+
+
+def ready_output(options: Namespace) -> None:
+    """Nothing, or BackendError: the output is asked for before any work."""
+    if options.output and options.output != "-":
+        check_writable(options.output)
+
+
+# ---------------------------------------------------------------- models
+
+def run_compile(options: Namespace) -> int:
+    from aoec.jobs.compile import compile_model
+    options.output = options.output or Path(options.model).stem + ".aoec"
+    ready_output(options)
+    options.bank = bank_path(options)
+    return compile_model(options)
+
+
+def run_demo(options: Namespace) -> int:
+    from aoec.jobs.compile import compile_demo
+    options.output = options.output or "resnet50.aoec"
+    ready_output(options)
+    options.bank = bank_path(options)
+    return compile_demo(options)
+
+
+def run_run(options: Namespace) -> int:
+    from aoec.jobs.run import run_artifact
+    if options.output:
+        ready_output(options)
+    return run_artifact(options)
+
+
+# ---------------------------------------------------------------- stages
+
+def run_import(options: Namespace) -> int:
+    from aoec.ir.show import show
+    from aoec.jobs.stages import import_model, save_weights
+    ready_output(options)
+    graph, weights, notices = import_model(options.model, dict(options.input_shape), options.precision)
+    for line in notices:
+        note(line)
+    weights_path = options.weights or _beside(options.output)
+    if weights_path:
+        save_weights(graph, weights, weights_path)
+    elif weights:
+        note(f"{len(weights)} constants are not written; give -o, or --weights FILE.npz")
+    write_text(options.output, show(graph))
+    return 0
+
+
+def _beside(path: str) -> str:
+    """Where the constants of a graph at `path` lie; "" for the standard streams."""
+    return "" if path == "-" else path + ".npz"
+
+
+def run_fuse(options: Namespace) -> int:
+    from aoec.ir.show import show
+    from aoec.jobs.stages import fuse_text, save_weights
+    ready_output(options)
+    graph, weights = fuse_text(read_text(options.input), options.input, options.weights or _beside(options.input))
+    if options.output != "-":
+        save_weights(graph, weights, _beside(options.output))
+    write_text(options.output, show(graph))
+    return 0
+
+
+def run_lower(options: Namespace) -> int:
+    from aoec.ir.show import show
+    from aoec.jobs.stages import lower_operator, lower_text
+    ready_output(options)
+    if "(" in options.input and not Path(options.input).exists():
+        func = lower_operator(options.input)
+    else:
+        func = lower_text(read_text(options.input), options.input, options.group)
+    write_text(options.output, show(func))
+    return 0
+
+
+def run_schedule(options: Namespace) -> int:
+    from aoec.ir.show import show
+    from aoec.jobs.stages import schedule_text
+    ready_output(options)
+    if options.input == options.trace == "-":
+        raise CheckError("the func and the schedule cannot both come from standard input")
+    func = schedule_text(read_text(options.input), options.input, read_text(options.trace), options.trace, dict(options.holes))
+    write_text(options.output, show(func))
+    return 0
+
+
+def run_emit(options: Namespace) -> int:
+    from aoec.ir.show import show
+    from aoec.jobs.stages import emit_text
+    ready_output(options)
+    program = emit_text(read_text(options.input), options.input, options.target or DEFAULT_TARGET, dict(options.holes))
+    write_text(options.output, show(program))
+    return 0
+
+
+def run_simulate(options: Namespace) -> int:
+    from aoec.jobs.stages import simulate_text
+    ready_output(options)
+    measure = simulate_text(read_text(options.input), options.input, options.target, dict(options.holes))
+    text = json.dumps(measure_facts(measure), indent=2) + "\n" if options.json else measure_lines(measure)
+    write_text(options.output, text)
+    return 0
+
+
+def run_search(options: Namespace) -> int:
+    from aoec.jobs.search import search_func
+    ready_output(options)
+    return search_func(options)
+
+
+def measure_facts(measure: Any) -> dict[str, Any]:
+    """A measure as plain values, labelled."""
+    return {"kind": "modelled", **asdict(measure)}
+
+
+def measure_lines(measure: Any) -> str:
+    """A measure as lines for people: one figure a line."""
+    def value(v: Any) -> str:
+        if isinstance(v, dict):
+            return ", ".join(f"{k} {value(x)}" for k, x in v.items())
+        return f"{v:,.2f}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else str(v)
+    return "".join(f"{k:18} {value(v)}\n" for k, v in measure_facts(measure).items())
+
+
+# ---------------------------------------------------------------- targets, bank, doctor
+
+def run_targets(options: Namespace) -> int:
+    from aoec.jobs import shelf
+    if options.action == "list" and options.name:
+        raise CheckError(f"to see one machine: aoec targets show {options.name}")
+    if options.action == "show" and not options.name:
+        raise CheckError(f"which machine? For example: aoec targets show {DEFAULT_TARGET}")
+    facts = shelf.machine_facts(options.name) if options.name else shelf.machines()
+    shown = shelf.show_machine if options.name else shelf.show_machines
+    write_text("-", json.dumps(facts, indent=2) + "\n" if options.json else shown(facts))
+    return 0
+
+
+def run_bank(options: Namespace) -> int:
+    from aoec.jobs import shelf
+    ready_output(options)
+    write_text(options.output, shelf.bank(options.action, bank_path(options), options.argument, options.json))
+    return 0
+
+
+def run_doctor(options: Namespace) -> int:
+    from aoec.jobs import doctor
+    facts = doctor.examine(bank_path(options))
+    write_text("-", json.dumps(facts, indent=2) + "\n" if options.json else doctor.show(facts))
+    return 0

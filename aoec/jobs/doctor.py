@@ -1,0 +1,101 @@
+"""What this installation is and sees: versions, cores, kernel cache, bank, CANN. Nothing is compiled, opened for writing or run."""
+from __future__ import annotations
+
+import ctypes.util
+import os
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from aoec.base.errors import AoecError
+
+PACKAGES = ("aoec", "numba", "numpy", "onnx", "onnxruntime", "lark", "scikit-optimize", "scipy", "sqlalchemy", "ml_dtypes")
+CANN_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
+
+
+def examine(bank_path: Path) -> dict[str, Any]:
+    """Facts by section, as plain values."""
+    return {
+        "versions": {"python": platform.python_version(), **{p: _version(p) for p in PACKAGES}},
+        "system": {"platform": platform.platform(terse=True), "cores": cores(), "memory_bytes": _memory_bytes()},
+        "kernels": _kernels(), "bank": _bank(bank_path), "cann": _cann(),
+    }
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _memory_bytes() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _kernels() -> dict[str, Any]:
+    """Where the compiled kernels are kept, and how many files of them there are (0: the first use compiles them)."""
+    spec = find_spec("aoec.kernels")
+    assert spec is not None and spec.origin is not None  # a part of this package
+    home = Path(spec.origin).parent
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or (home / "__pycache__"))
+    files = list(folder.rglob("*.nbc")) if folder.is_dir() else []
+    return {"cache": str(folder), "compiled": len(files), "writable": os.access(folder if folder.exists() else folder.parent, os.W_OK)}
+
+
+def _bank(path: Path) -> dict[str, Any]:
+    """Path, records and trouble of the bank; a bank that does not exist yet is no trouble."""
+    if not path.exists():
+        return {"path": str(path), "exists": False, "records": 0}
+    try:
+        from aoec.bank.bank import Bank
+        records = len(Bank.open(path, create=False).list())
+    except AoecError as e:
+        return {"path": str(path), "exists": True, "records": None, "trouble": str(e)}
+    return {"path": str(path), "exists": True, "records": records}
+
+
+def _cann() -> dict[str, Any]:
+    """What of CANN is in sight; aoec does not need it."""
+    seen: dict[str, Any] = {name: os.environ.get(name) for name in CANN_VARIABLES}
+    seen |= {"atc": shutil.which("atc"), "libascendcl": _libascendcl()}
+    return {"seen": any(seen.values()), **seen}
+
+
+def _libascendcl() -> str | None:
+    roots = [os.environ.get(name) for name in CANN_VARIABLES[:2]]
+    found = [p for r in roots if r for p in sorted(Path(r).glob("**/lib64/libascendcl.so"))[:1]]
+    return str(found[0]) if found else ctypes.util.find_library("ascendcl")
+
+
+def show(facts: dict[str, Any]) -> str:
+    """The facts as lines for people."""
+    versions, system, kernels, bank, cann = (facts[k] for k in ("versions", "system", "kernels", "bank", "cann"))
+    memory = f", {system['memory_bytes'] / 2**30:.0f} GiB memory" if system["memory_bytes"] else ""
+    state = f"{kernels['compiled']} compiled" if kernels["compiled"] else "empty: the first use compiles the kernels, for up to a minute"
+    return "\n".join([
+        f"aoec      {versions['aoec']}, Python {versions['python']}",
+        "packages  " + ", ".join(f"{n} {v or '(not installed)'}" for n, v in versions.items() if n not in ("aoec", "python")),
+        f"system    {system['platform']}, {system['cores']} cores{memory}",
+        f"kernels   {kernels['cache']} ({state}{'' if kernels['writable'] else '; not writable'})",
+        f"bank      {bank['path']} ({_bank_state(bank)})",
+        "CANN      " + (", ".join(f"{k} {v}" for k, v in cann.items() if v and k != "seen") if cann["seen"]
+                        else "not seen; not needed: times and values come from the model machine"),
+    ]) + "\n"
+
+
+def _bank_state(bank: dict[str, Any]) -> str:
+    if bank.get("trouble"):
+        return bank["trouble"]
+    return f"{bank['records']} records" if bank["exists"] else "not there yet; the first compile makes it"

@@ -1,0 +1,185 @@
+"""The stages one by one, as `aoec import | fuse | lower | schedule | emit | simulate` call them: text in, noun out.
+
+Each function is a step between two nouns of design section 3, with the checks that text from outside needs: whatever was
+edited is refused with its place where the text shows it. The whole way at once is `jobs/compile.py`.
+"""
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from aoec.base import arrays
+from aoec.base.errors import CheckError, ScheduleError, UnsupportedError
+from aoec.ir import parse
+from aoec.ir.graph import Graph
+from aoec.ir.program import Program
+from aoec.ir.rewrite import fill, normalise
+from aoec.ir.rewrite import holes as holes_of
+from aoec.ir.schedule import Trace
+from aoec.ir.tir import Func
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from aoec.simulate.time import Measure
+    from aoec.target.machine import Machine
+
+Weights = dict[str, "np.ndarray"]
+Holes = Mapping[str, int]
+T = TypeVar("T", Func, Trace, Program)
+
+
+def import_model(path: str, input_shapes: Mapping[str, tuple[int, ...]], precision: str) -> tuple[Graph, Weights, list[str]]:
+    """The graph of an ONNX model, its constants by tensor name, and notices for the user."""
+    from aoec.frontend.onnx import load
+    graph, weights, notices = load(path, dict(input_shapes), precision)
+    return graph, weights, list(notices)
+
+
+def fuse_text(text: str, source: str, weights_path: str) -> tuple[Graph, Weights]:
+    """The graph in layouts and groups, and its packed constants."""
+    from aoec.lowering.fuse import fuse
+    graph = parse.parse_graph(text, source)
+    if graph.groups:
+        raise CheckError(f"graph {graph.name} is fused already: it has {len(graph.groups)} groups", source=source)
+    return fuse(graph, load_weights(graph, weights_path))
+
+
+def lower_text(text: str, source: str, group: str | None) -> Func:
+    """The func of one group of a fused graph."""
+    from aoec.lowering.lower import lower
+    graph = parse.parse_graph(text, source)
+    return lower(graph, _group(graph, group, source))
+
+
+def lower_operator(text: str) -> Func:
+    """The func of an operator given by name and sizes, `matmul(m=64, k=64, n=64, fp16)`: its cube group, else its first."""
+    from aoec.jobs.operators import graph_of
+    from aoec.lowering.fuse import fuse
+    from aoec.lowering.lower import lower
+    graph, _ = fuse(*graph_of(text))
+    kinds = [g.kind for g in graph.groups]
+    return lower(graph, graph.groups[kinds.index("cube") if "cube" in kinds else kinds.index("vector")].name)
+
+
+def _group(graph: Graph, name: str | None, source: str) -> str:
+    """The group's name; refused where it is missing, ambiguous, or nothing to lower."""
+    names = {g.name: g.kind for g in graph.groups}
+    if not names:
+        raise CheckError(f"graph {graph.name} has no groups; run aoec fuse first", source=source)
+    if name is None or name not in names:
+        asked = f"there is no group {name}" if name else "which group? give --group"
+        known = ", ".join(list(names)[:12]) + (", ..." if len(names) > 12 else "")
+        raise CheckError(f"{asked}; graph {graph.name} has {known}", source=source)
+    if names[name] not in ("cube", "vector"):
+        raise UnsupportedError(f"{source}: group {name} is of kind {names[name]} and becomes no func: "
+                               + ("it only renames bytes" if names[name] == "view" else "it runs on the host"))
+    return name
+
+
+# ---------------------------------------------------------------- func -> program -> measure
+
+def schedule_text(func_text: str, func_source: str, trace_text: str, trace_source: str, values: Holes) -> Func:
+    """The func with the schedule applied; a step that is refused is shown in the schedule's text."""
+    func, trace = parse.parse_func(func_text, func_source), parse.parse_trace(trace_text, trace_source)
+    return apply_shown(func, fill_some(trace, values, trace_source), trace_text, trace_source)
+
+
+def apply_shown(func: Func, trace: Trace, text: str, source: str) -> Func:
+    """The func with the trace applied; refusals carry the place of their step in `text`."""
+    from aoec import primitives
+    places = list(step_places(text))
+    for number, step in enumerate(trace.steps):
+        try:
+            primitives.check(Trace((step,)))
+            func = primitives.apply(func, Trace((step,)))
+        except ScheduleError as e:
+            line, column = places[number] if number < len(places) else (0, 0)
+            raise CheckError(str(e), text, line, column, source) from e
+    return normalise(func)
+
+
+def step_places(text: str) -> Iterator[tuple[int, int]]:
+    """Line and column (from 1) of each step of a schedule's text: a name before a parenthesis that nothing encloses."""
+    depth = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        code = line.split("#")[0]
+        for at, c in enumerate(code):
+            if c == "(" and depth == 0:
+                name = code[:at].rstrip()
+                yield number, len(name) - len(name.split()[-1] if name.split() else "") + 1
+            depth += (c in "([") - (c in ")]")
+
+
+def emit_text(text: str, source: str, target: str, values: Holes) -> Program:
+    """The program of a scheduled func for a machine, checked as far as open holes allow."""
+    from aoec.lowering.emit import emit
+    func, machine = fill_some(parse.parse_func(text, source), values, source), _machine(target)
+    program = normalise(emit(func, machine))
+    if not holes_of(program):
+        check_program(program, machine)
+    return program
+
+
+def simulate_text(text: str, source: str, target: str | None, values: Holes) -> Measure:
+    """The measure of a program on its own machine (or `target`), from cold caches; programs with open holes are refused."""
+    from aoec.simulate.time import measure
+    program = fill_some(parse.parse_program(text, source), values, source)
+    open_holes = holes_of(program)
+    if open_holes:
+        raise CheckError(f"program {program.name} has open holes: " + _settings(open_holes), source=source)
+    machine = _machine(target or program.target)
+    check_program(program, machine)
+    return measure(program, machine)
+
+
+def check_program(program: Program, machine: Machine) -> None:
+    """Nothing, or CheckError or CapacityError where the program breaks a rule of the machine."""
+    from aoec.target.check import check
+    check(program, machine)
+
+
+def _machine(name: str) -> Machine:
+    from aoec.target.machine import load
+    return load(name)
+
+
+def fill_some(noun: T, values: Holes, source: str) -> T:
+    """The noun with the given holes filled; a name that is no hole of it, or a value outside its choices, is refused."""
+    known = holes_of(noun)
+    for name, value in values.items():
+        if name not in known:
+            raise CheckError(f"there is no hole {name}; " + (_settings(known) if known else "none is open"), source=source)
+        if known[name] and value not in known[name]:
+            raise CheckError(f"hole {name} takes {', '.join(map(str, known[name]))}, not {value}", source=source)
+    return fill(noun, dict(values)) if values else noun
+
+
+def _settings(open_holes: Mapping[str, tuple[int, ...]]) -> str:
+    return "fill them with " + " ".join(f"--set {n}={c[0] if c else 'N'}" for n, c in open_holes.items())
+
+
+# ---------------------------------------------------------------- constants beside a graph's text
+
+def save_weights(graph: Graph, weights: Weights, path: str | Path) -> None:
+    """Nothing; the constants of the graph go to a .npz file under the hashes that its text names."""
+    arrays.save(path, {t.data: weights[t.name] for t in graph.tensors if t.data})
+
+
+def load_weights(graph: Graph, path: str | Path) -> Weights:
+    """The constants of the graph by tensor name; CheckError where one is missing or its bytes have another hash."""
+    wanted = [t for t in graph.tensors if t.data]
+    if not wanted:
+        return {}
+    if str(path) == "-":
+        raise CheckError(f"graph {graph.name} has {len(wanted)} constants, and their file is not known when the graph comes from "
+                         "standard input; give --weights FILE.npz, as written by aoec import --weights")
+    found = arrays.load(path)
+    for t in wanted:
+        if t.data not in found:
+            raise CheckError(f"the constant {t.name} of graph {graph.name} is missing (sha256:{t.data[:12]}...)", source=str(path))
+        if hashlib.sha256(found[t.data].tobytes()).hexdigest() != t.data:
+            raise CheckError(f"the bytes of constant {t.name} have another hash than the graph names", source=str(path))
+    return {t.name: found[t.data] for t in wanted}

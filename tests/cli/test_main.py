@@ -1,0 +1,107 @@
+"""The frame of the command line: exit codes, one line for every failure, quiet pipes."""
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from argparse import Namespace
+
+import pytest
+
+from aoec import cli
+from aoec.base.errors import CheckError, ParseError
+from aoec.cli import arguments, commands
+
+COMMANDS = ("compile", "run", "demo", "import", "fuse", "lower", "schedule", "emit", "simulate", "search", "targets", "bank", "doctor")
+
+
+def aoec(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "aoec", *words], capture_output=True, text=True, timeout=60, **more)  # type: ignore[call-overload]
+
+
+def test_help_names_every_command_and_is_quick() -> None:
+    start = time.perf_counter()
+    done = aoec("--help")
+    assert done.returncode == 0 and not done.stderr
+    assert all(f"\n    {c} " in done.stdout for c in COMMANDS)
+    assert time.perf_counter() - start < 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_and_a_function(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([command, "--help"]) == 0
+    assert f"aoec {command}" in capsys.readouterr().out
+    assert callable(getattr(commands, f"run_{command}"))
+
+
+@pytest.mark.parametrize("words, complaint", [
+    ([], "required: COMMAND"),
+    (["polish"], "invalid choice: 'polish'"),
+    (["compile"], "required: MODEL.onnx"),
+    (["compile", "m.onnx", "--input-shape", "x"], "'x' is not of the form NAME:1,3,224,224"),
+    (["compile", "m.onnx", "--input-shape", "x:0,3"], "'x:0,3' is not of the form"),
+    (["compile", "m.onnx", "--budget", "fast"], "'fast' is neither a number of trials (2000) nor of seconds (30s)"),
+    (["compile", "m.onnx", "--budget", "0s"], "'0s' is neither"),
+    (["compile", "m.onnx", "--jobs", "0"], "'0' is not a whole number above 0"),
+    (["compile", "m.onnx", "--seed", "-1"], "'-1' is not a whole number"),
+    (["compile", "m.onnx", "--precision", "fp8"], "invalid choice: 'fp8'"),
+    (["emit", "x", "--set", "tm"], "'tm' is not of the form tm=64"),
+    (["run", "m.aoec"], "one of the arguments --inputs --random is required"),
+    (["run", "m.aoec", "--random", "--inputs", "x"], "not allowed with argument"),
+    (["simulate", "x", "--js"], "unrecognized arguments: --js"),
+])
+def test_wrong_options_are_one_line(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == 2
+    out, err = capsys.readouterr()
+    assert complaint in err and err.startswith("aoec: error: ") and err.count("\n") == 1 and not out
+
+
+@pytest.mark.parametrize("error, code, text", [
+    (CheckError("the tile is too large"), 2, "aoec: error: the tile is too large\n"),
+    (ParseError("expected ')'", "split(m\n", 1, 8, "g.sched"), 2, "aoec: error: g.sched:1:8: expected ')'\n  split(m\n         ^\n"),
+    (OSError(28, "No space left on device", "out.tir"), 2, "aoec: error: out.tir: No space left on device\n"),
+    (MemoryError(), 2, "aoec: error: out of memory; a smaller model or batch, or more memory, would help\n"),
+    (KeyboardInterrupt(), 130, "aoec: interrupted; nothing was written\n"),
+    (ZeroDivisionError("by\nzero"), 70,
+     "aoec: internal fault: ZeroDivisionError: by; please report it with the output of: aoec --traceback doctor\n"),
+    (BrokenPipeError(), 141, ""),
+])
+def test_every_failure_has_its_code_and_sentence(
+        error: BaseException, code: int, text: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(_: Namespace) -> int:
+        raise error
+    monkeypatch.setattr(commands, "run_doctor", fail)
+    monkeypatch.setattr(cli, "quiet_stdout", lambda: None)
+    assert cli.main(["doctor"]) == code
+    assert capsys.readouterr().err == text
+
+
+def test_traceback_on_demand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(commands, "run_doctor", lambda _: 1 // 0)
+    assert cli.main(["--traceback", "doctor"]) == 70
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+
+
+def test_interrupted_search_says_what_is_kept(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def stop(_: Namespace) -> int:
+        raise KeyboardInterrupt
+    monkeypatch.setattr(commands, "run_compile", stop)
+    assert cli.main(["compile", "m.onnx", "--bank", "/tmp/b.db"]) == 130
+    assert "kept in the bank /tmp/b.db" in capsys.readouterr().err
+
+
+def test_closed_pipe_is_quiet() -> None:
+    done = subprocess.run(f"{sys.executable} -m aoec doctor | true; echo ${{PIPESTATUS[0]}}", shell=True, executable="/bin/bash",
+                          capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() in ("141", "0") and not done.stderr
+
+
+def test_version() -> None:
+    assert aoec("--version").stdout.startswith("aoec 0.")
+
+
+def test_values_of_options() -> None:
+    options = arguments.parser().parse_args(
+        ["compile", "m.onnx", "--input-shape", "a:b:1,3", "--budget", "30s", "--no-verify"])
+    assert options.input_shape == [("a:b", (1, 3))] and options.budget == ("seconds", 30.0) and options.verify is False
+    assert arguments.parser().parse_args(["emit", "-", "--set", "?tm=64"]).holes == [("tm", 64)]

@@ -1,0 +1,46 @@
+"""Operators by name: what the text says is what the graph holds; every misspelling has its place."""
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+
+from aoec.base.errors import ParseError
+from aoec.jobs.operators import graph_of
+
+
+def test_matmul() -> None:
+    graph, weights = graph_of("matmul(m=5, k=6, n=7, fp16)")
+    shapes = {t.name: (t.dtype, t.shape) for t in graph.tensors}
+    assert shapes == {"a": ("fp16", (5, 6)), "b": ("fp16", (6, 7)), "y": ("fp16", (5, 7))}
+    assert [n.op for n in graph.nodes] == ["matmul"] and graph.inputs == ("a",) and graph.outputs == ("y",)
+    assert hashlib.sha256(weights["b"].tobytes()).hexdigest() == next(t.data for t in graph.tensors if t.name == "b")
+
+
+def test_conv2d_with_everything() -> None:
+    graph, weights = graph_of(" conv2d ( n=1,c=64,h=56,w=57,co=32,kh=3,kw=3,stride=2,pad=1,dilation=2,fp32,relu,bias ) ")
+    shapes = {t.name: t.shape for t in graph.tensors}
+    assert shapes["y"] == (1, 32, (56 + 2 - 5) // 2 + 1, (57 + 2 - 5) // 2 + 1) == shapes["z"]
+    assert [n.op for n in graph.nodes] == ["conv2d", "relu"] and graph.outputs == ("z",)
+    assert set(weights) == {"w", "bias"} and weights["w"].shape == (32, 64, 3, 3) and weights["w"].dtype == "float32"
+
+
+@pytest.mark.parametrize("text, column, message", [
+    ("matmul(m=1, k=2, n=3", 21, "expected ',' or ')'"),
+    ("matmul(m=1, k=2)", 16, "matmul needs n=... too"),
+    ("matmul(m=1, k=2, n=0)", 18, "n must lie between 1 and"),
+    ("matmul(m=1, k=2, n=99999999999)", 18, "n must lie between 1 and"),
+    ("matmul(m=1, k=2, q=3)", 18, "matmul has no size q"),
+    ("matmul(m=1, k=2, n=3, fast)", 23, "unknown flag fast"),
+    ("matmul(m=-1)", 9, "expected ',' or ')'"),
+    ("polish(m=1)", 1, "unknown operator polish"),
+    ("matmul(m=1,, k=2)", 12, "expected a name"),
+    ("matmul(m=1, k=2, n=3) x", 23, "expected nothing more"),
+    ("matmul(m=1, k=2, n=3, fp16, fp32)", 1, "exclude each other"),
+    ("conv2d(n=1, c=1, h=2, w=2, co=1, kh=5, kw=5)", 0, "the filter 5x5 does not fit"),
+    ("(", 1, "expected a name"),
+])
+def test_misspelt(text: str, column: int, message: str) -> None:
+    with pytest.raises(ParseError) as e:
+        graph_of(text)
+    assert message in str(e.value) and e.value.column == column

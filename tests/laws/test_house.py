@@ -1,0 +1,116 @@
+"""The house: imports only downward, no step imports another step, numba in one place, no code from outside text."""
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median, quantiles
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STEPS = ("frontend", "lowering", "simulate", "acl", "search", "bank", "artifact", "report")
+LEVELS = {**dict.fromkeys(("base", "grammars", "kernels"), 0), "ir": 1, "ops": 2, "target": 3, "primitives": 4,
+          **dict.fromkeys(STEPS, 5), "jobs": 6, "api": 7, "cli": 8, "__main__": 9}
+UNSAFE_MODULES = {"pickle", "cPickle", "shelve", "marshal", "dill", "cloudpickle", "joblib"}
+FILES = sorted(p for folder in ("aoec", "kernels", "grammars") for p in (ROOT / folder).rglob("*.py"))
+CODE = FILES + sorted(p for folder in ("bench", "tests") for p in (ROOT / folder).rglob("*.py"))
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(p for p in (() if parts[0] == "aoec" else ("aoec",)) + parts if p != "__init__")
+
+
+def imports(path: Path) -> Iterator[str]:
+    """Every module or name that a file imports, at any depth, relative ones resolved."""
+    package = module_of(path).split(".") if path.name == "__init__.py" else module_of(path).split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (a.name for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[:len(package) - node.level + 1] if node.level else []
+            base = ".".join(above + ([node.module] if node.module else []))
+            yield from (f"{base}.{a.name}" for a in node.names)
+
+
+def room(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "aoec" and len(parts) > 1 else ""
+
+
+def faults(path: Path) -> list[str]:
+    """The rules that the imports of a file break, in words."""
+    here, out = room(module_of(path)), []
+    for name in imports(path):
+        there = room(name)
+        if name.split(".")[0] in ("numba", "llvmlite") and here != "kernels":
+            out.append(f"imports {name} outside kernels/")
+        if here == "kernels" and name.startswith("aoec"):
+            out.append(f"imports {name}: kernels know nothing of aoec")
+        if there == "kernels" and here != "simulate":
+            out.append(f"imports {name}: simulate is the one door to kernels")
+        if here and there in LEVELS and there != here and LEVELS[there] >= LEVELS[here]:
+            out.append(f"imports {name}, which is not below {here}")
+    return out
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_downward(path: Path) -> None:
+    here = room(module_of(path))
+    assert here in LEVELS or not here, f"{path} is in no room of the list"
+    assert not faults(path)
+
+
+def test_no_code_from_data() -> None:
+    for path in CODE:
+        assert not [n for n in imports(path) if n.split(".")[0] in UNSAFE_MODULES], path
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id not in ("eval", "exec", "__import__"), f"{path}:{node.lineno}"
+            if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
+                assert isinstance(node.value, ast.Constant) and node.value.value is False, f"{path}:{node.lineno}"
+
+
+def test_packages_exist_and_are_listed() -> None:
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {module_of(p) for p in FILES if p.name == "__init__.py"}
+    assert folders == set(setup["packages"])
+
+
+@pytest.mark.parametrize("code, absent", [
+    ("import aoec", "numba onnx sqlalchemy scipy"),
+    ("import aoec.cli; aoec.cli.main(['--help'])", "numba onnx sqlalchemy scipy rich lark"),
+], ids=["import", "help"])
+def test_light_start(code: str, absent: str) -> None:
+    check = f"import sys\ntry:\n    {code}\nexcept SystemExit: pass\nprint([m for m in {absent.split()} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_the_rules_ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each rule refuses a file that breaks it."""
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    bad = {"aoec/ir/a.py": "from aoec.lowering import emit", "aoec/search/a.py": "def f():\n    import aoec.simulate.time",
+           "aoec/bank/a.py": "from ..search import grid", "aoec/ops/a.py": "import numba", "aoec/jobs/a.py": "import aoec.kernels.tile",
+           "kernels/a.py": "from aoec.base import errors", "aoec/base/a.py": "from aoec import ir"}
+    for name, text in bad.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        assert faults(path), name
+
+
+def test_smoke_alarms(capsys: pytest.CaptureFixture[str]) -> None:
+    """Prints lengths that ring (design 7); they are for people to decide, so they never fail."""
+    lengths = [(n.end_lineno - n.lineno + 1, f"{p.relative_to(ROOT)}:{n.name}") for p in FILES
+               for n in ast.walk(ast.parse(p.read_text("utf-8"))) if isinstance(n, ast.FunctionDef)]
+    files = [(len(p.read_text("utf-8").splitlines()), str(p.relative_to(ROOT))) for p in FILES]
+    sizes = [n for n, _ in lengths]
+    with capsys.disabled():
+        print(f"\nfunctions: median {median(sizes)} lines (6), 95th percentile {quantiles(sizes, n=20)[-1]:.0f} (35); "
+              + "; ".join(f"{name} {n}" for n, name in sorted(lengths, reverse=True)[:3] if n > 35)
+              + " | files over 400: " + (", ".join(f"{name} {n}" for n, name in sorted(files, reverse=True) if n > 400) or "none"))
