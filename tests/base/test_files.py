@@ -1,0 +1,63 @@
+"""Files are written whole or not at all, and every failure is one sentence."""
+from __future__ import annotations
+
+import io
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from aoec.base import files
+from aoec.base.errors import BackendError, ParseError
+
+
+def test_written_whole_and_nothing_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.tir"
+    path.write_text("old")
+    files.write_text(path, "new ×")
+    assert path.read_text("utf-8") == "new ×" and os.listdir(tmp_path) == ["a.tir"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~files._umask()
+
+
+def test_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.tir"
+    path.write_text("old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(BackendError, match=r"cannot write .*a\.tir: no space left on device"):
+        files.write_text(path, "new")
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["a.tir"]
+
+
+@pytest.mark.parametrize("name, sentence", [
+    ("none/a.tir", "cannot write .*: no such file or directory"), (".", "cannot write"),
+])
+def test_unwritable(tmp_path: Path, name: str, sentence: str) -> None:
+    with pytest.raises(BackendError, match=sentence):
+        files.write_text(tmp_path / name, "new")
+    assert os.listdir(tmp_path) == []
+
+
+def test_check_writable_says_why(tmp_path: Path) -> None:
+    files.check_writable(tmp_path / "a")
+    with pytest.raises(BackendError, match="it is a directory"):
+        files.check_writable(tmp_path)
+    with pytest.raises(BackendError, match="there is no directory"):
+        files.check_writable(tmp_path / "none" / "a")
+
+
+def test_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(BackendError, match=r"cannot read .*none: no such file or directory"):
+        files.read_text(tmp_path / "none")
+    with pytest.raises(BackendError, match="is a directory"):
+        files.read_text(tmp_path)
+    (tmp_path / "bytes").write_bytes(b"func \xff")
+    with pytest.raises(ParseError, match=r"bytes: this is not UTF-8 text \(byte 5 is 0xff\)"):
+        files.read_text(tmp_path / "bytes")
+    with pytest.raises(BackendError, match="larger than 3 bytes"):
+        files.read_bytes(tmp_path / "bytes", 3)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe")))
+    assert files.read_text("-") == "from a pipe"
