@@ -40,9 +40,7 @@ class Result:
 def run(strategy: Strategy, cost: CostFunction, *, budget_trials: int | None = None, budget_seconds: float | None = None,
         floor: int | None = None, first: Candidate | None = None, clock: Callable[[], float] = time.monotonic) -> Result:
     """The result of the whole search; see `steps`. ScheduleError where no candidate is legal."""
-    result = Result()
-    for result in steps(strategy, cost, budget_trials=budget_trials, budget_seconds=budget_seconds, floor=floor, first=first, clock=clock):
-        pass
+    *_, result = steps(strategy, cost, budget_trials=budget_trials, budget_seconds=budget_seconds, floor=floor, first=first, clock=clock)
     if result.best is None:
         raise ScheduleError(f"none of {result.illegal:,} candidates is legal; the space has {strategy.space.size:,}")
     return result

@@ -1,0 +1,153 @@
+"""Bank: the knowledge bank, one SQLite file that several processes may read and write at once.
+
+Every write is one immediate transaction that reads, joins and writes, so the better record wins whatever the order of
+writers, and nothing is ever half-written.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from sqlalchemy import Connection, delete, select
+from sqlalchemy.dialects.sqlite import insert
+
+from aoec.bank import store
+from aoec.bank.record import KEY_FIELDS, Key, Record, flat, join, parse_record, show_record, unflat
+from aoec.base.errors import BackendError, BankError
+from aoec.base.files import reason, write_text
+
+IMPORT_LIMIT_BYTES = 1 << 30
+LINE_LIMIT_BYTES = 1 << 20
+
+
+def default_path() -> Path:
+    """Where the bank is unless told otherwise: bank.db in the user's data directory."""
+    return platformdirs.user_data_path("aoec") / "bank.db"
+
+
+class Bank:
+    """Records by key; `open` gives one. A bank that cannot be written is still read; `writable` says which."""
+
+    def __init__(self, files: store.Store) -> None:
+        self._store = files
+
+    @classmethod
+    def open(cls, path: str | Path, create: bool = True, writable: bool = True) -> Bank:
+        """The bank at `path`, made where there is none and `create` is set; BankError where the file is no bank."""
+        return cls(store.Store(Path(path), create and writable, writable))
+
+    @property
+    def path(self) -> Path:
+        return self._store.path
+
+    @property
+    def writable(self) -> bool:
+        return self._store.writable
+
+    def best(self, key: Key) -> Record | None:
+        """The record of `key`, or None."""
+        with self._store.reading() as c:
+            return _find(c, key)
+
+    def put(self, record: Record) -> str:
+        """"added", "updated" or "kept": the bank now holds the join of `record` and what it knew of that key."""
+        return self.put_all([record])[0]
+
+    def put_all(self, records: Iterable[Record]) -> tuple[str, ...]:
+        """`put` for each record, in one transaction: all of them or none."""
+        with self._store.writing() as c:
+            return tuple(_put(c, unflat(flat(r))) for r in records)
+
+    def merge(self, other: Bank) -> tuple[str, ...]:
+        """`put` for every record of another bank, which stays as it is."""
+        return self.put_all(other.list())
+
+    def export(self, path: str | Path, times: bool = True) -> None:
+        """Writes all records as JSON lines, sorted by key, to a file or to `-`; equal banks without times give equal bytes."""
+        write_text(path, "".join(line + "\n" for line in self.lines(times)))
+
+    def lines(self, times: bool = True) -> Iterator[str]:
+        """The records as lines of canonical JSON, sorted by key."""
+        return (show_record(r, times) for r in self.list())
+
+    def import_(self, path: str | Path) -> tuple[str, ...]:
+        """`put` for every line of an export, all or none; BankError names the first line that is wrong."""
+        return self.put_all(_read_lines(Path(path)))
+
+    def journal(self, key: Key, trials: Iterable[tuple[str, int | None]]) -> None:
+        """Notes candidates (as text) with their ticks, None where illegal, so that a broken search can go on from them."""
+        rows = [{"key": key.digest, "candidate": text, "ticks": ticks} for text, ticks in trials]
+        with self._store.writing() as c:
+            if rows:
+                c.execute(insert(store.trials).prefix_with("OR REPLACE"), rows)
+
+    def trials(self, key: Key) -> tuple[tuple[str, int | None], ...]:
+        """The journal of a key, sorted by candidate text."""
+        t = store.trials.c
+        with self._store.reading() as c:
+            found = c.execute(select(t.candidate, t.ticks).where(t.key == key.digest).order_by(t.candidate))
+            return tuple((text, ticks) for text, ticks in found)
+
+    def forget_trials(self, key: Key) -> None:
+        """Drops the journal of a key: its search is done."""
+        with self._store.writing() as c:
+            c.execute(delete(store.trials).where(store.trials.c.key == key.digest))
+
+    def list(self, target: str | None = None, func_key: str = "", kind: str | None = None) -> tuple[Record, ...]:
+        """Records sorted by key; `target` and `kind` select by name, `func_key` by how the key begins."""
+        r = store.records.c
+        query = select(store.records).where(r.func_key.startswith(func_key, autoescape=True)).order_by(*[r[n] for n in KEY_FIELDS])
+        query = query.where(r.target == target) if target is not None else query
+        query = query.where(r.kind == kind) if kind is not None else query
+        with self._store.reading() as c:
+            return tuple(_record(row._mapping) for row in c.execute(query))
+
+
+def _find(c: Connection, key: Key) -> Record | None:
+    r = store.records.c
+    row = c.execute(select(store.records).where(*[r[n] == getattr(key, n) for n in KEY_FIELDS])).first()
+    return _record(row._mapping) if row is not None else None
+
+
+def _record(row: Any) -> Record:
+    return unflat({n: bool(v) if n == "verified" else v for n, v in row.items()})
+
+
+def _put(c: Connection, record: Record) -> str:
+    known = _find(c, record.key)
+    joined = record if known is None else join(known, record)
+    if joined == known:
+        return "kept"
+    c.execute(insert(store.records).prefix_with("OR REPLACE"), [flat(joined)])
+    return "added" if known is None else "updated"
+
+
+def _read_lines(path: Path) -> Iterator[Record]:
+    """The records of an export file, with the line number in every refusal."""
+    try:
+        with open(path, "rb") as f:
+            yield from _records(f, path)
+    except OSError as e:
+        raise BackendError(f"cannot read {path}: {reason(e)}") from e
+
+
+def _records(f: Any, path: Path) -> Iterator[Record]:
+    number = read = 0
+    while raw := f.readline(LINE_LIMIT_BYTES + 1):
+        number, read = number + 1, read + len(raw)
+        if len(raw) > LINE_LIMIT_BYTES or read > IMPORT_LIMIT_BYTES:
+            what, limit = ("line", LINE_LIMIT_BYTES) if len(raw) > LINE_LIMIT_BYTES else ("file", IMPORT_LIMIT_BYTES)
+            raise BankError(f"{path}:{number}: the {what} is longer than {limit:,} bytes; nothing was imported")
+        try:
+            if raw.strip():
+                yield parse_record(raw.decode("utf-8"))
+        except (BankError, UnicodeDecodeError) as e:
+            raise BankError(f"{path}:{number}: {e}; nothing was imported") from e
+
+
+def statuses(outcome: Sequence[str]) -> str:
+    """A count of each outcome of puts, as "2 added, 1 kept"."""
+    counts = {name: outcome.count(name) for name in ("added", "updated", "kept")}
+    return ", ".join(f"{n:,} {name}" for name, n in counts.items() if n) or "nothing to add"

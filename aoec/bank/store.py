@@ -1,0 +1,159 @@
+"""Store: the SQLite file under a bank: tables, schema version, transactions, and failures as sentences."""
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Boolean, Column, Connection, Engine, Integer, MetaData, String, Table, create_engine, event, inspect, text
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.pool import NullPool
+
+from aoec.bank.record import INTEGERS, KEY_FIELDS, RECORD_FIELDS
+from aoec.base.errors import BankError
+from aoec.base.files import reason
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x616F6563  # "aoec": marks the file as ours for `file` and for other tools
+BUSY_SECONDS = 30.0
+HEADER = b"SQLite format 3\0"
+
+metadata = MetaData()
+version = Table("aoec_bank", metadata, Column("schema_version", Integer, nullable=False))
+
+
+def _column(name: str) -> Column:
+    return Column(name, Integer if name in INTEGERS else Boolean if name == "verified" else String, nullable=False)
+
+
+records = Table("records", metadata, *[Column(n, String, primary_key=True) for n in KEY_FIELDS], *[_column(n) for n in RECORD_FIELDS])
+trials = Table("trials", metadata, Column("key", String, primary_key=True), Column("candidate", String, primary_key=True),
+               Column("ticks", Integer))
+
+
+class Store:
+    """An open bank file. Connections live as long as a transaction, so it may be held across a fork."""
+
+    def __init__(self, path: Path, create: bool, writable: bool) -> None:
+        self.path = path
+        _check_file(path, create)
+        self.writable = writable and (not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)))
+        with _failures(path):
+            self._engine = self._open_writable(create) if self.writable else self._open_read_only()
+
+    def _open_writable(self, create: bool) -> Engine:
+        engine = _engine(self.path, "mode=rwc" if create else "mode=rw")
+        _use_wal(engine)
+        with engine.execution_options(immediate=True).begin() as c:
+            if create and not inspect(c).get_table_names():
+                _make(c)
+            _check_schema(c, self.path)
+        return engine
+
+    def _open_read_only(self) -> Engine:
+        """A reader; where SQLite cannot keep its side files (a read-only folder), the file is taken as it is."""
+        for mode in ("mode=ro", "mode=ro&immutable=1"):
+            engine = _engine(self.path, mode)
+            try:
+                with engine.begin() as c:
+                    _check_schema(c, self.path)
+                return engine
+            except SQLAlchemyError as e:
+                failure = e
+        raise failure
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection in a read transaction."""
+        with _failures(self.path), self._engine.begin() as c:
+            yield c
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A connection in an immediate transaction, committed at the end and rolled back on any error."""
+        if not self.writable:
+            raise BankError(f"bank {self.path} is read-only here; name another with --bank, or make it writable")
+        with _failures(self.path), self._engine.execution_options(immediate=True).begin() as c:
+            yield c
+
+
+def _engine(path: Path, mode: str) -> Engine:
+    uri = f"{path.absolute().as_uri()}?{mode}"
+    engine = create_engine("sqlite://", poolclass=NullPool, creator=lambda: sqlite3.connect(
+        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None))  # None: the driver leaves transactions to `begin` below
+
+    @event.listens_for(engine, "begin")
+    def begin(c: Connection) -> None:
+        c.exec_driver_sql("BEGIN IMMEDIATE" if c.get_execution_options().get("immediate") else "BEGIN")
+
+    return engine
+
+
+def _use_wal(engine: Engine) -> None:
+    """Write-ahead log: readers never wait for a writer. SQLite does not queue for this switch, so several openers try again."""
+    until = time.monotonic() + BUSY_SECONDS
+    while True:
+        raw = engine.raw_connection()
+        try:
+            raw.cursor().execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as e:
+            if "locked" not in str(e) or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
+        finally:
+            raw.close()
+
+
+def _make(c: Connection) -> None:
+    metadata.create_all(c)
+    c.execute(version.insert().values(schema_version=SCHEMA_VERSION))
+    c.execute(text(f"PRAGMA application_id = {APPLICATION_ID}"))
+
+
+def _check_schema(c: Connection, path: Path) -> None:
+    """Nothing, or BankError where the tables are not a bank's, or a later version's."""
+    if c.execute(text("PRAGMA application_id")).scalar() != APPLICATION_ID or not inspect(c).has_table(version.name):
+        tables = ", ".join(inspect(c).get_table_names()[:4]) or "none"
+        raise BankError(f"{path} is an SQLite file and no aoec bank (its tables: {tables}); name another with --bank")
+    found = c.execute(version.select()).scalar()
+    if found != SCHEMA_VERSION:
+        raise BankError(f"bank {path} has schema version {found} and this aoec knows version {SCHEMA_VERSION}; "
+                        "export it with the aoec that wrote it and import that here")
+
+
+def _check_file(path: Path, create: bool) -> None:
+    """Nothing, or BankError where there is no file, or it is not SQLite's; with `create` its folder is made."""
+    try:
+        if create and not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return
+        with open(path, "rb") as f:
+            head = f.read(len(HEADER))
+    except OSError as e:
+        raise BankError(f"cannot open bank {path}: {reason(e)}") from e
+    if head != HEADER and not (create and not head):
+        raise BankError(f"{path} is not a bank: it does not begin as an SQLite file does; name another with --bank")
+
+
+@contextmanager
+def _failures(path: Path) -> Iterator[None]:
+    """Turns what SQLite raises into one sentence."""
+    try:
+        yield
+    except (SQLAlchemyError, sqlite3.Error) as e:
+        words = str(getattr(e, "orig", None) or e).splitlines()[0]
+        raise BankError(f"bank {path} {_sentence(words)}") from e
+
+
+def _sentence(words: str) -> str:
+    if "locked" in words:
+        return f"is busy: another process has been writing for {BUSY_SECONDS:.0f} s; try again"
+    if "readonly" in words or "unable to open" in words:
+        return f"cannot be opened here ({words}); name another with --bank"
+    if "full" in words:
+        return f"cannot grow ({words}); free some space"
+    return f"is damaged ({words}); move it away: a new one is made, and an export of the old one can be imported"

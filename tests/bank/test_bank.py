@@ -1,0 +1,245 @@
+"""The bank: what it keeps, several processes at once, read-only files, foreign, damaged and hostile ones."""
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from aoec.bank.bank import LINE_LIMIT_BYTES, Bank, default_path, statuses
+from aoec.bank.record import Key, Record, show_record
+from aoec.base.errors import BackendError, BankError
+
+KEY = Key("f" * 64, "Ascend910B3", "a" * 64, "m1", "cold")
+RECORD = Record(KEY, "matmul 64x64x64", "sched matmul {\n  split(loop=m, factor=16)\n}\n", 900, 500, 400, trials=100, searched=100, seed=3,
+                search="genetic", tool="aoec 0.1.0", created="2025-11-21T10:00:00Z")
+
+
+@pytest.fixture
+def bank(tmp_path: Path) -> Bank:
+    return Bank.open(tmp_path / "bank.db")
+
+
+def test_put_and_best(bank):
+    assert bank.best(KEY) is None
+    assert bank.put(RECORD) == "added" and bank.best(KEY) == RECORD and bank.put(RECORD) == "kept"
+    assert bank.best(replace(KEY, state="warm")) is None
+    assert bank.best(replace(KEY, kind="measured")) is None
+    assert Bank.open(bank.path, create=False).list() == (RECORD,)
+
+
+def test_better_wins_and_effort_is_remembered(bank):
+    bank.put(RECORD)
+    worse = replace(RECORD, ticks=600, trace="sched other {\n}\n", searched=5000, trials=5000, proof="")
+    assert bank.put(worse) == "updated" and bank.best(KEY) == replace(RECORD, searched=5000)
+    better = replace(RECORD, ticks=450, trace="sched best {\n}\n", searched=200)
+    assert bank.put(better) == "updated" and bank.best(KEY) == replace(better, searched=5000)
+    tie = replace(better, trace="sched a {\n}\n", proof="space", verified=True)
+    assert bank.put(tie) == "updated" and bank.best(KEY).trace == "sched a {\n}\n"
+    assert bank.put(replace(tie, proof="", verified=False)) == "kept" and bank.best(KEY).verified
+
+
+def test_list_selects_and_sorts(bank):
+    keys = [replace(KEY, func_key=c * 64, target=t) for c in "cab" for t in ("toy", "Ascend910B3")]
+    bank.put_all(replace(RECORD, key=k) for k in keys)
+    assert [r.key for r in bank.list()] == sorted(keys)
+    assert [r.key.func_key[0] for r in bank.list(target="toy")] == ["a", "b", "c"]
+    assert len(bank.list(func_key="aa")) == 2 and bank.list(func_key="a%") == () and bank.list(kind="measured") == ()
+
+
+def test_gap_is_above_the_bound():
+    assert RECORD.gap == 0.25 and replace(RECORD, bound_ticks=0).gap == float("inf")
+
+
+def test_export_and_import_are_inverse(bank, tmp_path):
+    bank.put_all(replace(RECORD, key=replace(KEY, state=s)) for s in ("warm", "cold", "ütf-8"))
+    bank.export(tmp_path / "out.jsonl")
+    other = Bank.open(tmp_path / "other.db")
+    assert statuses(other.import_(tmp_path / "out.jsonl")) == "3 added"
+    assert other.list() == bank.list() and statuses(other.import_(tmp_path / "out.jsonl")) == "3 kept"
+    bank.export(tmp_path / "bare.jsonl", times=False)
+    assert "2025" not in (tmp_path / "bare.jsonl").read_text() and "2025" in (tmp_path / "out.jsonl").read_text()
+
+
+def test_journal_keeps_trials_until_they_are_forgotten(bank):
+    bank.journal(KEY, [("b", 7), ("a", None)])
+    bank.journal(KEY, [("b", 6), ("c", 5)])
+    bank.journal(replace(KEY, state="warm"), [("z", 1)])
+    assert bank.trials(KEY) == (("a", None), ("b", 6), ("c", 5))
+    bank.forget_trials(KEY)
+    assert bank.trials(KEY) == () and bank.trials(replace(KEY, state="warm")) == (("z", 1),)
+
+
+WRITER = """
+import sys
+from dataclasses import replace
+sys.path.insert(0, {tests!r})
+from test_bank import RECORD, KEY, Bank
+me = int(sys.argv[1])
+bank = Bank.open({path!r})
+for i in range(12):
+    bank.put(replace(RECORD, key=replace(KEY, func_key=f"{{me}}-{{i}}")))
+    bank.put(replace(RECORD, key=replace(KEY, func_key="shared"), ticks=800 - 12 * me - i, trace=f"t{{me}}"))
+"""
+
+
+def test_eight_processes_write_one_bank(tmp_path):
+    path = str(tmp_path / "bank.db")
+    code = WRITER.format(tests=str(Path(__file__).parent), path=path)
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(i)], stderr=subprocess.PIPE) for i in range(8)]
+    assert [(w.communicate()[1], w.returncode) for w in writers] == [(b"", 0)] * 8
+    records = {r.key.func_key: r for r in Bank.open(path, create=False).list()}
+    assert len(records) == 97 and {f"{m}-{i}" for m in range(8) for i in range(12)} < set(records)
+    assert (records["shared"].ticks, records["shared"].trace) == (800 - 84 - 11, "t7")
+
+
+def test_nothing_is_half_written(bank):
+    bank.put(RECORD)
+    def records():
+        yield replace(RECORD, key=replace(KEY, state="x"))
+        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        bank.put_all(records())
+    with pytest.raises(BankError, match="bound, tuned and default"):
+        bank.put_all([replace(RECORD, key=replace(KEY, state="x")), replace(RECORD, ticks=1000)])
+    assert bank.list() == (RECORD,)
+
+
+READER = """
+import os, sys
+sys.path[:0] = [{tests!r}]
+from test_bank import RECORD, KEY, Bank, BankError
+Bank.open({warm!r}).put(RECORD)  # whatever is imported late is imported now: another user may not read this installation
+if os.getuid() == 0:
+    os.setuid(65534)
+bank = Bank.open({path!r})
+assert bank.best(KEY) == RECORD and not bank.writable
+try:
+    bank.put(RECORD)
+except BankError as e:
+    print(e)
+"""
+
+
+@pytest.mark.parametrize("folder_mode", [0o555, 0o755])
+def test_a_read_only_bank_is_read(tmp_path, folder_mode):
+    with tempfile.TemporaryDirectory() as name:  # not tmp_path, which other users cannot enter
+        folder = Path(name)
+        bank = Bank.open(folder / "bank.db")
+        bank.put(RECORD)
+        bank.path.chmod(0o444)
+        folder.chmod(folder_mode)
+        code = READER.format(tests=str(Path(__file__).parent), path=str(bank.path), warm=str(tmp_path / "warm.db"))
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        folder.chmod(0o755)
+    assert out.returncode == 0 and "is read-only" in out.stdout, out.stderr
+
+
+def test_opened_for_reading_only(bank):
+    bank.put(RECORD)
+    reader = Bank.open(bank.path, writable=False)
+    assert reader.list() == (RECORD,)
+    with pytest.raises(BankError, match="read-only"):
+        reader.put(RECORD)
+
+
+def sqlite(path: Path, *statements: str) -> Path:
+    with sqlite3.connect(path) as c:
+        for s in statements:
+            c.execute(s)
+    c.close()
+    return path
+
+
+def test_foreign_files_are_refused_and_left_alone(tmp_path):
+    (tmp_path / "notes.txt").write_text("shopping list, with more than sixteen characters")
+    foreign = sqlite(tmp_path / "photos.db", "CREATE TABLE photos (name)")
+    before = foreign.read_bytes()
+    for path, words in [(tmp_path / "notes.txt", "does not begin as an SQLite file"), (foreign, "no aoec bank.*photos"),
+                        (tmp_path, "is a directory")]:
+        with pytest.raises(BankError, match=words) as e:
+            Bank.open(path)
+        assert "\n" not in str(e.value)
+    assert [t for (t,) in sqlite3.connect(foreign).execute("SELECT name FROM sqlite_master")] == ["photos"]
+    assert len(foreign.read_bytes()) == len(before)
+    with pytest.raises(BankError, match="no such file"):
+        Bank.open(tmp_path / "none.db", create=False)
+    (tmp_path / "empty.db").write_bytes(b"")
+    with pytest.raises(BankError, match="not a bank"):
+        Bank.open(tmp_path / "empty.db", create=False)
+    assert Bank.open(tmp_path / "empty.db").list() == ()
+
+
+def test_later_schemas_are_refused(bank):
+    sqlite(bank.path, "UPDATE aoec_bank SET schema_version = 99")
+    with pytest.raises(BankError, match="schema version 99"):
+        Bank.open(bank.path)
+
+
+def test_damaged_banks_are_refused_in_one_sentence(bank):
+    bank.put_all(replace(RECORD, key=replace(KEY, state=str(i)), trace="x" * 3000) for i in range(40))
+    whole = bank.path.read_bytes()
+    for damaged in (whole[:5000], whole[:100] + b"\xff" * 4000 + whole[4100:], whole[:8192] + os.urandom(60000) + whole[68192:]):
+        bank.path.write_bytes(damaged)
+        with pytest.raises(BankError, match=r"damaged|not a bank|no aoec bank") as e:
+            Bank.open(bank.path).list()
+        assert "\n" not in str(e.value)
+
+
+def test_rows_written_by_others_are_checked(bank):
+    bank.put(RECORD)
+    sqlite(bank.path, "UPDATE records SET ticks = 'fast'")
+    with pytest.raises(BankError, match="field ticks cannot be 'fast'"):
+        bank.best(KEY)
+
+
+def test_a_busy_bank_says_so(bank, monkeypatch):
+    monkeypatch.setattr("aoec.bank.store.BUSY_SECONDS", 0.05)
+    other = sqlite3.connect(bank.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(BankError, match="busy"):
+        bank.put(RECORD)
+    assert bank.list() == ()
+    other.execute("ROLLBACK")
+    assert bank.put(RECORD) == "added"
+
+
+GOOD = json.loads(show_record(RECORD))
+
+
+@pytest.mark.parametrize(("line", "words"), [
+    ("{", "not JSON"), ("[1]", "a JSON object"), ("[" * 5000, "not JSON"), ("NaN", "not JSON"),
+    (json.dumps(GOOD | {"extra": 1}), "wrong here: extra"),
+    (json.dumps({k: v for k, v in GOOD.items() if k != "seed"}), "wrong here: seed"),
+    (json.dumps(GOOD | {"ticks": 1.5}), "field ticks"), (json.dumps(GOOD | {"ticks": True}), "field ticks"),
+    (json.dumps(GOOD | {"ticks": -1}), "field ticks"), (json.dumps(GOOD | {"trials": 2**70}), "field trials"),
+    (json.dumps(GOOD | {"ticks": 300}), "bound, tuned and default"), (json.dumps(GOOD | {"ticks": 901}), "bound, tuned and default"),
+    (json.dumps(GOOD | {"kind": "guessed"}), "field kind"), (json.dumps(GOOD | {"proof": "trust me"}), "field proof"),
+    (json.dumps(GOOD | {"verified": 1}), "field verified"), (json.dumps(GOOD | {"created": "yesterday"}), "field created"),
+    (json.dumps(GOOD | {"trace": ""}), "field trace"), (json.dumps(GOOD | {"trace": "x" * 300_000}), "field trace"),
+    (json.dumps(GOOD | {"label": "\x1b[2J"}), "field label"), (json.dumps(GOOD | {"func_key": None}), "field func_key"),
+    (json.dumps(GOOD | {"label": "\ud800"}), "field label"),
+    ("x" * (LINE_LIMIT_BYTES + 1), "longer than"), ("\udcff", "invalid start byte"),
+])
+def test_hostile_lines_are_refused_with_their_number(bank, tmp_path, line, words):
+    bad = tmp_path / "bad.jsonl"
+    bad.write_bytes((show_record(replace(RECORD, label="new")) + "\n\n" + line + "\n").encode("utf-8", "surrogateescape"))
+    with pytest.raises(BankError, match=f"bad.jsonl:3: .*{words}.*nothing was imported") as e:
+        bank.import_(bad)
+    assert "\n" not in str(e.value) and bank.list() == ()
+
+
+def test_import_of_a_missing_file(bank, tmp_path):
+    with pytest.raises(BackendError, match="cannot read"):
+        bank.import_(tmp_path / "none.jsonl")
+
+
+def test_default_path_is_in_the_users_data_directory(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    assert default_path().name == "bank.db" and "aoec" in default_path().parts
