@@ -189,6 +189,7 @@ def _shelf_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("action", choices=("list", "best", "export", "import", "merge"),
                    help="list records; best: the schedule of a KEY; export to, import from JSON lines; merge another bank")
     p.add_argument("argument", nargs="?", metavar="KEY|FILE")
+    p.add_argument("--target", metavar="NAME", help="records of this machine only")
     _bank(p)
     p.add_argument("--json", action="store_true", help="print as JSON")
     _output(p)

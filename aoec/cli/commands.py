@@ -23,10 +23,15 @@ def bank_path(options: Namespace) -> Path:
     """--bank, else $TUNE_BANK_PATH (a file, or a directory that holds one), else the user data directory."""
     named = options.bank or os.environ.get("TUNE_BANK_PATH")
     if not named:
-        from platformdirs import user_data_path
-        return user_data_path("aoec") / "bank.db"
+        from aoec.bank.bank import default_path
+        return default_path()
     path = Path(named).expanduser()
     return path / "bank.db" if path.is_dir() else path
+
+
+def as_json(facts: Any) -> str:
+    """Facts as a program reads them."""
+    return json.dumps(facts, indent=2) + "\n"
 
 
 def ready_output(options: Namespace) -> None:
@@ -130,7 +135,7 @@ def run_simulate(options: Namespace) -> int:
     from aoec.jobs.stages import simulate_text
     ready_output(options)
     measure = simulate_text(read_text(options.input), options.input, options.target, dict(options.holes))
-    text = json.dumps(measure_facts(measure), indent=2) + "\n" if options.json else measure_lines(measure)
+    text = as_json(measure_facts(measure)) if options.json else measure_lines(measure)
     write_text(options.output, text)
     return 0
 
@@ -158,26 +163,40 @@ def measure_lines(measure: Any) -> str:
 # ---------------------------------------------------------------- targets, bank, doctor
 
 def run_targets(options: Namespace) -> int:
-    from aoec.jobs import shelf
+    from aoec.jobs import targets
     if options.action == "list" and options.name:
         raise CheckError(f"to see one machine: aoec targets show {options.name}")
     if options.action == "show" and not options.name:
         raise CheckError(f"which machine? For example: aoec targets show {DEFAULT_TARGET}")
-    facts = shelf.machine_facts(options.name) if options.name else shelf.machines()
-    shown = shelf.show_machine if options.name else shelf.show_machines
-    write_text("-", json.dumps(facts, indent=2) + "\n" if options.json else shown(facts))
+    if options.action == "show":
+        machine = targets.machine_facts(options.name)
+        write_text("-", as_json(machine) if options.json else targets.show_machine(machine))
+    else:
+        machines = targets.machines()
+        write_text("-", as_json(machines) if options.json else targets.show_machines(machines))
     return 0
 
 
 def run_bank(options: Namespace) -> int:
-    from aoec.jobs import shelf
+    from aoec.jobs import bank
     ready_output(options)
-    write_text(options.output, shelf.bank(options.action, bank_path(options), options.argument, options.json))
+    path, argument = bank_path(options), options.argument
+    text = {
+        "list": lambda: bank.list_records(path, options.target, options.json),
+        "best": lambda: bank.best(path, argument, options.target, options.json),
+        "export": lambda: bank.export(path, argument or options.output),
+        "import": lambda: bank.import_(path, argument),
+        "merge": lambda: bank.merge(path, argument),
+    }[options.action]()
+    if text:
+        write_text(options.output, text)
+    elif options.action == "list":
+        note(f"the bank {path} is empty")
     return 0
 
 
 def run_doctor(options: Namespace) -> int:
     from aoec.jobs import doctor
     facts = doctor.examine(bank_path(options))
-    write_text("-", json.dumps(facts, indent=2) + "\n" if options.json else doctor.show(facts))
+    write_text("-", as_json(facts) if options.json else doctor.show(facts))
     return 0

@@ -1,0 +1,76 @@
+"""`aoec bank`: what goes in comes out, merging tells what it did, a refusal leaves nothing behind."""
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from aoec import cli
+from aoec.bank.bank import Bank
+from aoec.bank.record import Key, Record
+
+KEY = Key("ab" * 32, "toy", "cd" * 32, "1", "cold")
+TRACE = "sched g {\n  split(loop=m, factor=16, outer=mt, inner=mi)\n}\n"
+FIRST = Record(KEY, "matmul 64x64x64 fp16", TRACE, 4096, 2048, 1024, trials=7, searched=7)
+SECOND = replace(FIRST, key=replace(KEY, func_key="ef" * 32, target="Ascend910B3"), label="softmax 8x8")
+
+
+@pytest.fixture
+def bank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path / "bank.db"))
+    Bank.open(tmp_path / "bank.db").put_all([FIRST, SECOND])
+    return tmp_path / "bank.db"
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert cli.main(["bank", *words]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("bank")
+def test_list(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = said(capsys, "list").splitlines()
+    assert len(lines) == 3 and "matmul 64x64x64 fp16 (modelled)" in lines[1]
+    assert lines[1].split()[:6] == ["ab" * 8, "4", "2", "1", "100.0%", "7"]
+    assert len(said(capsys, "list", "--target", "toy").splitlines()) == 2
+    assert [r["label"] for r in json.loads(said(capsys, "list", "--json"))] == [FIRST.label, SECOND.label]
+
+
+@pytest.mark.usefixtures("bank")
+def test_best_gives_the_schedule(capsys: pytest.CaptureFixture[str]) -> None:
+    assert said(capsys, "best", "abab") == FIRST.trace
+    assert json.loads(said(capsys, "best", "efef", "--json"))["label"] == "softmax 8x8"
+    assert cli.main(["bank", "best", "00"]) == 2
+    assert "no record whose key begins with 00" in capsys.readouterr().err
+
+
+def test_best_names_what_it_cannot_choose_from(bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Bank.open(bank).put(replace(SECOND, key=replace(SECOND.key, func_key=KEY.func_key)))
+    assert cli.main(["bank", "best", "abab"]) == 2
+    assert "2 records" in capsys.readouterr().err
+    assert said(capsys, "best", "abab", "--target", "toy") == FIRST.trace
+
+
+@pytest.mark.usefixtures("bank")
+def test_export_import_merge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "export", "all.jsonl")
+    assert said(capsys, "export") == (tmp_path / "all.jsonl").read_text()
+    assert "2 added" in said(capsys, "import", "all.jsonl", "--bank", "copy.db")
+    assert "2 kept" in said(capsys, "merge", "copy.db")
+    assert said(capsys, "export", "--bank", "copy.db") == said(capsys, "export")
+
+
+@pytest.mark.usefixtures("bank")
+def test_refused_import_leaves_no_bank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.jsonl").write_text("{}\n")
+    assert cli.main(["bank", "import", "bad.jsonl", "--bank", "new.db"]) == 2
+    assert "bad.jsonl:1: " in capsys.readouterr().err and not list(tmp_path.glob("new.db*"))
+
+
+def test_empty_bank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Bank.open(tmp_path / "empty.db")
+    assert cli.main(["bank", "list", "--bank", str(tmp_path / "empty.db")]) == 0
+    assert capsys.readouterr() == ("", f"the bank {tmp_path}/empty.db is empty\n")
