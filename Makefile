@@ -40,6 +40,7 @@ demo: $(READY)
 lint: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/mypy
+	$(BIN)/python tests/laws/test_house.py
 
 wheel: $(READY)
 	$(BIN)/python -m build --wheel --no-isolation
