@@ -72,7 +72,7 @@ def test_doctor_sees_the_wheel(installed: Installed) -> None:
     facts = json.loads(installed.ok("aoec doctor --json"))
     assert facts["versions"]["aoec"] and str(installed.bin.parent) in facts["kernels"]["cache"]
     assert str(installed.work.parent / "data") in facts["bank"]["path"]
-    places = installed.ok("python -c 'import aoec, aoec.kernels, aoec.grammars as g; print(aoec.__path__, aoec.kernels.__path__, g.__path__)'")
+    places = installed.ok("python -c 'import aoec.kernels as k, aoec.grammars as g, aoec as a; print(a.__path__, k.__path__, g.__path__)'")
     assert str(ROOT) not in places
 
 
