@@ -347,7 +347,8 @@ def _mul(a: Poly, b: Poly) -> Poly:
 
 
 def _from_poly(p: Poly) -> Expr:
-    terms = sorted(p.items(), key=lambda tc: (-len(tc[0]), [_order(a) for a in tc[0]]))
+    # what is added comes first, so that `256 - i*16` stays readable
+    terms = sorted(p.items(), key=lambda tc: (tc[1] < 0, -len(tc[0]), [_order(a) for a in tc[0]]))
     out: Expr | None = None
     for atoms, c in terms:
         size = abs(c)

@@ -1,0 +1,32 @@
+"""The dictionary of schedule moves; a trace is a list of their uses."""
+from __future__ import annotations
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.schedule import Step, Trace
+from aoec.ir.tir import Func
+from aoec.primitives.primitive import Primitive, from_step, primitives
+
+__all__ = ["Primitive", "apply", "check", "primitives"]
+
+
+def check(trace: Trace) -> None:
+    """Nothing, if every step is a primitive with fields of the right names and types; ScheduleError names the first that is not."""
+    for number, step in enumerate(trace.steps, 1):
+        _at(number, step, lambda s=step: from_step(s))  # type: ignore[misc]
+
+
+def apply(func: Func, trace: Trace) -> Func:
+    """The scheduled func, with the constraints on holes that the steps add.
+
+    Raises ScheduleError with the number of the first step that cannot be applied; `func` itself never changes.
+    """
+    for number, step in enumerate(trace.steps, 1):
+        func = _at(number, step, lambda f=func, s=step: from_step(s).apply(f))  # type: ignore[misc]
+    return func
+
+
+def _at(number: int, step: Step, run):  # type: ignore[no-untyped-def]
+    try:
+        return run()
+    except ScheduleError as e:
+        raise ScheduleError(f"step {number}, {step.primitive}: {e}") from None

@@ -1,0 +1,350 @@
+"""Regions: what part of a buffer a block touches within one iteration of a loop, as index expressions.
+
+Everything here is structural: holes are positive numbers that nobody looks at, so a region found before holes are
+filled is the region found after. Loops are given as ordered mappings from variable to extent, outermost first;
+*inner* ones vary, all others stand still.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.index import (
+    Binary,
+    Call,
+    Expr,
+    Hole,
+    Int,
+    Read,
+    Var,
+    affine,
+    call,
+    ceildiv,
+    children,
+    maximum,
+    minimum,
+    normalise,
+    rebuild,
+    substitute,
+    variables,
+    walk,
+)
+
+Extents = Mapping[str, Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """[offset, offset + extent); `largest` is the greatest extent over all iterations, free of loop variables."""
+
+    offset: Expr
+    extent: Expr
+    largest: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """`coefficient * x` for x in [0, extent); `var` names the loop where x is one."""
+
+    coefficient: Expr
+    extent: Expr
+    largest: Expr
+    var: str = ""
+
+
+def region(read: Read, inner: Extents, outer: Extents) -> tuple[Interval, ...]:
+    """The box of `read`'s buffer that it covers while the inner loops run; ScheduleError where no rule gives one."""
+    try:
+        return tuple(interval(i, inner, outer) for i in read.indices)
+    except ScheduleError as e:
+        raise ScheduleError(f"the region of {read.buffer} is not a box with a known offset: {e}") from None
+
+
+def union(regions: Sequence[tuple[Interval, ...]], what: str) -> tuple[Interval, ...]:
+    """The common box of several accesses to one buffer; they must start at equal offsets."""
+    first = regions[0]
+    for other in regions[1:]:
+        if not all(same(a.offset, b.offset) for a, b in zip(first, other)):
+            raise ScheduleError(f"the accesses to {what} start at different offsets; stage them one by one")
+        first = tuple(_widest(a, b) for a, b in zip(first, other))
+    return first
+
+
+def _widest(a: Interval, b: Interval) -> Interval:
+    if same(a.extent, b.extent):
+        return a
+    return Interval(a.offset, maximum(a.extent, b.extent), maximum(a.largest, b.largest))
+
+
+def clip(box: Interval, size: Expr) -> Interval:
+    """`box` cut to [0, size): what of it exists, where reads outside are guarded."""
+    low = maximum(0, box.offset)
+    return Interval(low, minimum(size, box.offset + box.extent) - low, minimum(size, box.largest))
+
+
+def same(a: Expr, b: Expr) -> bool:
+    """True where the two are structurally equal numbers."""
+    return normalise(a - b) == Int(0)
+
+
+def interval(e: Expr, inner: Extents, outer: Extents) -> Interval:
+    """The values of `e` while the inner loops run, as one interval."""
+    e = normalise(e)
+    if not variables(e) & inner.keys():
+        return Interval(e, Int(1), Int(1))
+    atoms: dict[str, Expr] = {}
+    lifted = lift(e, frozenset(inner), atoms)
+    parts = affine(lifted, frozenset(inner) | atoms.keys())
+    if parts is None:
+        raise ScheduleError(f"an index multiplies loop variables ({', '.join(sorted(variables(e) & inner.keys()))})")
+    coefficients, offset = parts
+    terms = []
+    for v in [*inner, *atoms]:
+        if v not in coefficients:
+            continue
+        if not _positive(coefficients[v]):
+            raise ScheduleError("an index runs backwards")
+        box = _atom(atoms[v], inner, outer) if v in atoms else Interval(Int(0), inner[v], largest(inner[v], {**outer, **inner}))
+        offset = offset + coefficients[v] * box.offset
+        terms.append(Term(coefficients[v], box.extent, box.largest, v))
+    return Interval(normalise(offset), *_span(terms, outer))
+
+
+def _span(terms: list[Term], outer: Extents) -> tuple[Expr, Expr]:
+    """(extent, largest extent) of a sum of terms, split loops put together again."""
+    terms = _collapse(terms, outer)
+    if len(terms) == 1 and terms[0].coefficient == Int(1):
+        return terms[0].extent, terms[0].largest
+    extent: Expr = Int(1)
+    most: Expr = Int(1)
+    for t in terms:
+        extent = extent + t.coefficient * (t.extent - 1)
+        most = most + largest(t.coefficient, outer) * (t.largest - 1)
+    return normalise(extent), normalise(most)
+
+
+def lift(e: Expr, inner: frozenset[str], atoms: dict[str, Expr]) -> Expr:
+    """`e` with what is not a sum or product replaced by fresh variables, collected in `atoms`, where it varies."""
+    if not variables(e) & inner or isinstance(e, Var):
+        return e
+    if isinstance(e, Binary) and e.op in "+-*":
+        return Binary(e.op, lift(e.left, inner, atoms), lift(e.right, inner, atoms))
+    name = next((n for n, a in atoms.items() if a == e), f"%{len(atoms)}")
+    atoms[name] = e
+    return Var(name)
+
+
+def _atom(e: Expr, inner: Extents, outer: Extents) -> Interval:
+    """The values of a quotient or remainder by a number that stands still."""
+    if not (isinstance(e, Binary) and e.op in ("//", "%") and not variables(e.right) & inner.keys()):
+        raise ScheduleError(f"an index uses {e.fn if isinstance(e, Call) else 'an operation'} of a loop that varies")
+    box, c = interval(e.left, inner, outer), e.right
+    aligned = normalise(box.offset % c) == Int(0)
+    if e.op == "%":
+        # an extent that is a plain number was never split, so it is a plain number before filling too
+        if aligned and isinstance(box.extent, Int) and isinstance(c, Int) and box.extent.value <= c.value:
+            return Interval(Int(0), box.extent, box.extent)
+        return Interval(Int(0), c, c)
+    first = normalise(box.offset // c)
+    if aligned:
+        return Interval(first, _ceildiv(box.extent, c), _ceildiv(box.largest, c))
+    last = (box.offset + box.extent - 1) // c
+    return Interval(first, normalise(last - first + 1), normalise((box.largest + c - 2) // c + 1))
+
+
+def _ceildiv(e: Expr, c: Expr) -> Expr:
+    """ceildiv, taken inside a minimum so that min(tile, rest) keeps its form."""
+    if isinstance(e, Call) and e.fn == "min":
+        return minimum(*[_ceildiv(a, c) for a in e.args])
+    return normalise(ceildiv(e, c))
+
+
+def _positive(e: Expr) -> bool:
+    """True where `e` is built without subtraction or negative numbers: never below 0 for holes and loops."""
+    return all(not (isinstance(n, Int) and n.value < 0) and not (isinstance(n, Binary) and n.op == "-") for n in walk(e))
+
+
+# ---------------------------------------------------------------- split loops put together
+
+def _collapse(terms: list[Term], outer: Extents) -> list[Term]:
+    """The terms with each pair `outer*f + inner` of a split replaced by the loop that was split."""
+    while True:
+        merged = _merge_one(terms, outer)
+        if merged is None:
+            return terms
+        terms = merged
+
+
+def _merge_one(terms: list[Term], outer: Extents) -> list[Term] | None:
+    for i in reversed(terms):
+        if any(i.var in variables(t.extent) for t in terms):
+            continue  # another loop's extent depends on this one: put that one together first
+        for o in reversed(terms):
+            whole = _parent(i, o, outer) if o is not i else None
+            if whole is not None:
+                return [whole if t is o else t for t in terms if t is not i]
+    return None
+
+
+def _parent(i: Term, o: Term, outer: Extents) -> Term | None:
+    """The loop that was split into `o` (outer) and `i` (inner: extent min(f, rest - o*f)), or None."""
+    if not (isinstance(i.extent, Call) and i.extent.fn == "min" and o.var in variables(i.extent)):
+        return None
+    for f in i.extent.args:
+        others = [a for a in i.extent.args if a is not f]
+        if o.var in variables(f) or not same(o.coefficient, i.coefficient * f):
+            continue
+        rest = [normalise(a + Var(o.var) * f) for a in others]
+        if not any(o.var in variables(r) for r in rest):
+            extent = _covered(o.extent, f, minimum(*rest) if len(rest) > 1 else rest[0])
+            return Term(i.coefficient, extent, largest(extent, outer), o.var)
+    return None
+
+
+def _covered(count: Expr, f: Expr, rest: Expr) -> Expr:
+    """min(count * f, rest) without the arguments that can never be the least."""
+    if _covers(normalise(count * f), normalise(rest)):
+        return rest
+    args = [normalise(a * f) for a in _min_args(count)] + [normalise(a) for a in _min_args(rest)]
+    kept: list[Expr] = []
+    for i, a in enumerate(args):
+        if not any(_covers(a, b) and (j > i or not _covers(b, a)) for j, b in enumerate(args) if j != i):
+            kept.append(a)
+    return kept[0] if len(kept) == 1 else minimum(*kept)
+
+
+def _min_args(e: Expr) -> tuple[Expr, ...]:
+    return e.args if isinstance(e, Call) and e.fn == "min" else (e,)
+
+
+def _covers(a: Expr, b: Expr) -> bool:
+    """True where a >= b follows from the form: ceildiv(x, d) * d >= x, and constants."""
+    difference = normalise(a - b)
+    if isinstance(difference, Int):
+        return difference.value >= 0
+    return any(_covers(lower, b) for lower in _lower(a))
+
+
+def _lower(e: Expr) -> list[Expr]:
+    """Expressions at most `e`: a product ceildiv(x, d) * d in a positive term replaced by x."""
+    if isinstance(e, Binary) and e.op in "+-":
+        out: list[Expr] = [Binary(e.op, low, e.right) for low in _lower(e.left)]
+        return out + ([Binary("+", e.left, low) for low in _lower(e.right)] if e.op == "+" else [])
+    factors = _factors(e)
+    out = []
+    for i, q in enumerate(factors):
+        if isinstance(q, Call) and q.fn == "ceildiv" and normalise(q.args[1]) in factors:
+            rest = factors[:i] + factors[i + 1:]
+            rest.remove(normalise(q.args[1]))
+            if all(_positive(r) for r in rest):
+                out.append(normalise(_product([q.args[0], *rest])))
+    return out
+
+
+def _factors(e: Expr) -> list[Expr]:
+    return _factors(e.left) + _factors(e.right) if isinstance(e, Binary) and e.op == "*" else [e]
+
+
+def _product(items: list[Expr]) -> Expr:
+    out = items[0]
+    for x in items[1:]:
+        out = out * x
+    return out
+
+
+# ---------------------------------------------------------------- largest values
+
+def largest(e: Expr, loops: Extents) -> Expr:
+    """An upper bound of `e` over all iterations of the loops, free of their variables; exact for min(f, E - o*f)."""
+    e = normalise(e)
+    if not variables(e) & loops.keys():
+        return e
+    if isinstance(e, Call):
+        return _largest_call(e, loops)
+    if isinstance(e, Binary) and e.op in ("//", "%"):
+        return _largest_div(e, loops)
+    bounds = []
+    for choice in _choices(e):
+        try:
+            bounds.append(_largest_sum(choice, loops))
+        except ScheduleError:
+            continue  # one bound is enough: min(a, b) is at most either
+    if not bounds:
+        raise ScheduleError(f"an extent has no largest value in a form that is known (loops {', '.join(sorted(variables(e)))})")
+    return minimum(*bounds) if len(bounds) > 1 else bounds[0]
+
+
+def _largest_call(e: Call, loops: Extents) -> Expr:
+    if e.fn == "ceildiv" and not variables(e.args[1]) & loops.keys():
+        return _ceildiv(largest(e.args[0], loops), e.args[1])
+    if e.fn in ("min", "max"):
+        return call(e.fn, *[largest(a, loops) for a in e.args])
+    raise ScheduleError(f"an extent uses {e.fn} of a loop variable")
+
+
+def _largest_div(e: Binary, loops: Extents) -> Expr:
+    if variables(e.right) & loops.keys():
+        raise ScheduleError("an extent divides by a loop variable")
+    return e.right - 1 if e.op == "%" else normalise(largest(e.left, loops) // e.right)
+
+
+def _choices(e: Expr) -> list[Expr]:
+    """Sums whose minimum is `e`: each min that is added, and each max that is subtracted, replaced by one argument."""
+    signed = _signed(e)
+    options = []
+    for sign, term in signed:
+        wanted = "min" if sign > 0 else "max"
+        args = term.args if isinstance(term, Call) and term.fn == wanted else (term,)
+        options.append([a if sign > 0 else Int(0) - a for a in args])
+    sums = []
+    for pick in product(*options):
+        total: Expr = Int(0)
+        for p in pick:
+            total = total + p
+        sums.append(normalise(total))
+    return sums
+
+
+def _signed(e: Expr, sign: int = 1) -> list[tuple[int, Expr]]:
+    """The terms of a sum with their signs."""
+    if isinstance(e, Binary) and e.op in "+-":
+        return _signed(e.left, sign) + _signed(e.right, sign if e.op == "+" else -sign)
+    if isinstance(e, Binary) and e.op == "*" and isinstance(e.right, Int) and e.right.value == -1:
+        return [(-sign, e.left)]
+    return [(sign, e)]
+
+
+def _largest_sum(e: Expr, loops: Extents) -> Expr:
+    """The bound of a sum: variables at their ends, whichever makes it larger."""
+    atoms: dict[str, Expr] = {}
+    parts = affine(lift(e, frozenset(loops), atoms), frozenset(loops) | atoms.keys())
+    if parts is None:
+        raise ScheduleError("an extent multiplies loop variables")
+    coefficients, total = parts
+    for v, c in coefficients.items():
+        if _positive(c):
+            total = total + c * (largest(atoms[v], loops) if v in atoms else largest(loops[v], loops) - 1)
+        elif v in atoms or not _positive(normalise(Int(0) - c)):
+            raise ScheduleError("an extent subtracts something with no known least value")
+    return normalise(total)
+
+
+# ---------------------------------------------------------------- small conveniences for those who shift indices
+
+def shift(indices: Sequence[Expr], box: Sequence[Interval]) -> tuple[Expr, ...]:
+    """The indices relative to the start of a box."""
+    return tuple(normalise(i - b.offset) for i, b in zip(indices, box))
+
+
+def plain(e: Expr) -> Expr:
+    """`e` with the choices of its holes left out: inside a func a hole is only named."""
+    if isinstance(e, Hole):
+        return replace(e, choices=())
+    return rebuild(e, plain) if children(e) else e
+
+
+def at_start(e: Expr, inner: Extents) -> Expr:
+    """`e` with the inner loops at 0."""
+    return normalise(substitute(e, dict.fromkeys(inner, Int(0))))

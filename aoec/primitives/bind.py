@@ -1,0 +1,62 @@
+"""bind: the iterations of a loop run on different cores."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.evaluate import block_reads, lifetime
+from aoec.ir.index import variables
+from aoec.ir.tir import Func, blocks
+from aoec.primitives.nest import find_loop, replace_node
+from aoec.primitives.primitive import Primitive
+
+
+@dataclass(frozen=True)
+class Bind(Primitive):
+    """Spreads an outermost loop over cores. No iteration may need what another makes: neither a sum over the loop, nor a buffer that outlives it.
+
+    before:
+        func f(X: fp32[10]) -> (Y: fp32[10]) {
+          for i in 10 {
+            b: Y[i] = exp(X[i])
+          }
+        }
+    call:
+        bind(loop=i, axis=core)
+    after:
+        func f(X: fp32[10]) -> (Y: fp32[10]) {
+          for i in 10 core {
+            b: Y[i] = exp(X[i])
+          }
+        }
+    """
+
+    word = "bind"
+    loop: str
+    axis: str = "core"
+
+    def apply(self, func: Func) -> Func:
+        loop, above = find_loop(func, self.loop)
+        if self.axis != "core":
+            raise ScheduleError(f"no axis {self.axis}; there is core")
+        outside = [x.var for x in above if x.kind != "core"]
+        if outside or any(len(x.body) > 1 for x in above):
+            raise ScheduleError(f"{self.loop} is not an outermost loop; reorder it outside {', '.join(outside) or 'its neighbours'}")
+        if loop.kind != "serial":
+            raise ScheduleError(f"{self.loop} is a {loop.kind} loop already")
+        if len(func.body) > 1:
+            raise ScheduleError(f"{self.loop} is not around everything: other loops or blocks stand beside it; use compute_at to bring them inside")
+        if variables(loop.extent):
+            raise ScheduleError(f"the extent of {self.loop} differs between cores")
+        for block, path in blocks(func.body):
+            self._check(func, block, path)
+        return replace(func, body=replace_node(func.body, self.loop, lambda n: (replace(loop, kind="core"),)))
+
+    def _check(self, func, block, path) -> None:  # type: ignore[no-untyped-def]
+        named = frozenset().union(*[variables(i) for i in block.target.indices])
+        locals_ = {b.name for b in func.locals}
+        for buffer in sorted({block.target.buffer, *[r.buffer for r in block_reads(block)]} & locals_):
+            if self.loop not in [x.var for x in lifetime(func, buffer)]:
+                raise ScheduleError(f"{buffer} outlives an iteration of {self.loop}, so cores would share it; use compute_at first")
+        if block.target.buffer not in locals_ and self.loop not in named:
+            raise ScheduleError(f"{block.name} writes the same elements of {block.target.buffer} in every iteration of {self.loop}")

@@ -1,0 +1,207 @@
+"""compute_at: a block moves into the loops of the block that it feeds, or that feeds it."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.evaluate import block_reads, touched
+from aoec.ir.index import Expr, Int, Read, Var, affine, normalise, substitute, variables
+from aoec.ir.regions import Interval, interval, same, union
+from aoec.ir.tir import Block, Func, Loop, Node, blocks
+from aoec.primitives.nest import (
+    Path,
+    check_lifetimes,
+    common,
+    extents,
+    find_block,
+    find_loop,
+    insert,
+    map_nodes,
+    node_name,
+    own_nest,
+    path_region,
+    readers,
+    reductions,
+    remove_node,
+    tidy,
+    writers,
+)
+from aoec.primitives.primitive import Primitive
+
+
+@dataclass(frozen=True)
+class ComputeAt(Primitive):
+    """Moves a block, with its loops, under a loop of its readers (before the first) or of its writers (after the last).
+
+    The loops shrink to the part that one iteration of `loop` needs or has made, and keep their names. A block that
+    reads an accumulator can only go where it is complete: outside the loops over which it is accumulated.
+
+    before:
+        func f(X: fp32[10]) -> (Y: fp32[10]) {
+          local T: fp32[10]
+          for i in 10 {
+            a: T[i] = exp(X[i])
+          }
+          for jo in ceildiv(10, ?t) {
+            for ji in min(?t, 10 - jo*?t) {
+              b: Y[jo*?t + ji] = T[jo*?t + ji] + 1.0
+            }
+          }
+        }
+    call:
+        compute_at(block=a, loop=jo)
+    after:
+        func f(X: fp32[10]) -> (Y: fp32[10]) {
+          local T: fp32[10]
+          for jo in ceildiv(10, ?t) {
+            for i in min(?t, 10 - jo*?t) {
+              a: T[jo*?t + i] = exp(X[jo*?t + i])
+            }
+            for ji in min(?t, 10 - jo*?t) {
+              b: Y[jo*?t + ji] = T[jo*?t + ji] + 1.0
+            }
+          }
+        }
+    """
+
+    word = "compute_at"
+    block: str
+    loop: str
+
+    def apply(self, func: Func) -> Func:
+        block, above = find_block(func, self.block)
+        loop, outside = find_loop(func, self.loop)
+        nest, shared = own_nest(func, self.block)
+        path = (*outside, loop)
+        if block.instr is not None:
+            raise ScheduleError(f"{self.block} belongs to an instruction already; move it before tensorizing it")
+        if self.loop in [x.var for x in above]:
+            raise ScheduleError(f"{self.block} is under {self.loop} already")
+        if [x.var for x in common(shared, path)] != [x.var for x in shared]:
+            raise ScheduleError(f"{self.block} would leave its loop {shared[-1].var}; only its own loops may change")
+        uses = readers(func, block.target.buffer)
+        if block.target.buffer in {b.name for b in func.locals} and uses and all(_under(p, self.loop) for _, p in uses):
+            return _Move(func, block, above, nest, shared, path).to_readers(uses)
+        sources = [(b, p) for r in block_reads(block) for b, p in writers(func, r.buffer) if _under(p, self.loop)]
+        if not sources:
+            raise ScheduleError(f"{self.loop} is no loop around every reader of {block.target.buffer} or around a writer of what {self.block} reads")
+        return _Move(func, block, above, nest, shared, path).to_writers(sources)
+
+
+def _under(path: Path, loop: str) -> bool:
+    return loop in [x.var for x in path]
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A block (alone in `nest`, which lies in the loops `shared`) on its way to the body of the last loop of `path`."""
+
+    func: Func
+    block: Block
+    above: Path
+    nest: Node
+    shared: Path
+    path: Path
+
+    @property
+    def own(self) -> dict[str, Expr]:
+        """The block's own loops."""
+        return extents(self.above[len(self.shared):])
+
+    def to_readers(self, uses: list[tuple[Block, Path]]) -> Func:
+        buffer, depth = self.block.target.buffer, len(self.path)
+        if len(writers(self.func, buffer)) > 1:
+            raise ScheduleError(f"{buffer} has several writers; they cannot move apart")
+        boxes = [path_region(r, p, depth) for b, p in uses for r in block_reads(b) if r.buffer == buffer]
+        first = uses[0]
+        self.check_between(first[0].name)
+        moved = self.shrunk(self.block.target, union(boxes, buffer), partition=False)
+        anchor = first[1][depth].var if depth < len(first[1]) else first[0].name
+        return self.placed(moved, anchor, after=False, made=buffer)
+
+    def to_writers(self, sources: list[tuple[Block, Path]]) -> Func:
+        depth = len(self.path)
+        passed = [loop.var for loop in self.path[len(self.shared):]]
+        for b, p in sources:
+            held = sorted(set(passed) & (set(reductions(b, p)) | set(_free(b, passed))))
+            if held:
+                raise ScheduleError(f"{b.target.buffer} is not complete inside {held[0]}, a loop that {b.name} accumulates or repeats over; "
+                                    f"move {self.block.name} further out")
+        last = max(sources, key=lambda s: [b.name for b, _ in blocks(self.func.body)].index(s[0].name))
+        self.check_between(last[0].name)
+        read = next(r for r in block_reads(self.block) if r.buffer == last[0].target.buffer)
+        boxes = [path_region(b.target, p, depth) for b, p in sources if b.target.buffer == read.buffer]
+        whole = [path_region(b.target, p, len(self.shared)) for b, p in sources if b.target.buffer == read.buffer]
+        self.check_partition(read, union(whole, read.buffer))
+        moved = self.shrunk(read, union(boxes, read.buffer), partition=True)
+        anchor = last[1][depth].var if depth < len(last[1]) else last[0].name
+        return self.placed(moved, anchor, after=True)
+
+    def shrunk(self, access: Read, box: tuple[Interval, ...], partition: bool) -> Node:
+        """The nest with its loops over the box of what it accesses."""
+        values: dict[str, Expr] = {}
+        sizes: dict[str, Expr] = {}
+        for i, b in zip(access.indices, box):
+            base, v = self.loop_of(i, access.buffer)
+            if not v:
+                if partition and not (same(i, b.offset) and b.extent == Int(1)):
+                    raise ScheduleError(f"{self.block.name} reads one part of {access.buffer}, and {self.path[-1].var} makes another")
+                continue
+            if v in sizes:
+                raise ScheduleError(f"{self.block.name} uses loop {v} in two dimensions of {access.buffer}")
+            sizes[v] = b.extent
+            values[v] = normalise(b.offset + Var(v) - base)
+        return _resized(self.nest, sizes, values)
+
+    def loop_of(self, i: Expr, buffer: str) -> tuple[Expr, str]:
+        """(base, own loop) of an index that is base + loop; ("" where it has none)."""
+        inside = sorted(variables(i) & self.own.keys())
+        if not inside:
+            return i, ""
+        parts = affine(i, frozenset(inside))
+        if len(inside) > 1 or parts is None or parts[0].get(inside[0]) != Int(1):
+            raise ScheduleError(f"an index of {self.block.name} into {buffer} is more than one loop ({', '.join(inside)}); "
+                                "move the block before splitting its loops")
+        return parts[1], inside[0]
+
+    def check_partition(self, read: Read, whole: tuple[Interval, ...]) -> None:
+        """ScheduleError unless the pieces that one iteration makes add up to exactly what the block reads."""
+        for i, b in zip(read.indices, whole):
+            mine = interval(i, self.own, extents(self.shared))
+            if not (same(mine.offset, b.offset) and same(mine.extent, b.extent)):
+                raise ScheduleError(f"{self.block.name} does not read exactly what is written to {read.buffer} in all")
+
+    def check_between(self, other: str) -> None:
+        """ScheduleError where a block between here and there, or beside it in the loops, makes or overwrites what the block touches."""
+        order = [b.name for b, _ in blocks(self.func.body)]
+        low, high = sorted((order.index(self.block.name), order.index(other)))
+        target = self.block.target.buffer
+        for b, p in blocks(self.func.body):
+            at = order.index(b.name)
+            if b.name == self.block.name or not (low <= at <= high or _under(p, self.path[-1].var)):
+                continue
+            writes_input = b.target.buffer in {r.buffer for r in block_reads(self.block)}
+            if writes_input and not _under(p, self.path[-1].var) or target in touched(b) and b.target.buffer == target:
+                raise ScheduleError(f"{b.name} writes {b.target.buffer} between {self.block.name} and {other}")
+
+    def placed(self, moved: Node, anchor: str, after: bool, made: str = "") -> Func:
+        body = insert(remove_node(self.func.body, node_name(self.nest)), anchor, (moved,), after)
+        result = replace(self.func, body=body)
+        check_lifetimes(self.func, result, self.block, made)
+        return result
+
+
+def _free(b: Block, loops: list[str]) -> list[str]:
+    """The loops that the target of `b` does not name."""
+    named = frozenset().union(*[variables(i) for i in b.target.indices])
+    return [v for v in loops if v not in named]
+
+
+def _resized(node: Node, sizes: dict[str, Expr], values: dict[str, Expr]) -> Node:
+    """The nest with new extents, and every use of its variables shifted."""
+    def f(e: Expr) -> Expr:
+        return tidy(substitute(e, values)) if variables(e) & values.keys() else e
+    if not isinstance(node, Loop):
+        return map_nodes((node,), f)[0]
+    body = tuple(_resized(n, sizes, values) for n in node.body)
+    return replace(node, extent=sizes.get(node.var, f(node.extent)), body=body)

@@ -1,0 +1,54 @@
+"""fuse: two nested loops become one."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.index import Var, variables
+from aoec.ir.tir import Func, Loop
+from aoec.primitives.nest import check_new, find_loop, replace_node, substitute_all
+from aoec.primitives.primitive import Primitive
+
+
+@dataclass(frozen=True)
+class Fuse(Primitive):
+    """Makes one loop of two that are nested perfectly; the inner extent must not depend on the outer loop.
+
+    before:
+        func f(X: fp32[8, 4]) -> (Y: fp32[8, 4]) {
+          for i in 8 {
+            for j in 4 {
+              b: Y[i, j] = X[i, j]
+            }
+          }
+        }
+    call:
+        fuse(outer=i, inner=j, fused=ij)
+    after:
+        func f(X: fp32[8, 4]) -> (Y: fp32[8, 4]) {
+          for ij in 32 {
+            b: Y[ij//4, ij%4] = X[ij//4, ij%4]
+          }
+        }
+    """
+
+    word = "fuse"
+    outer: str
+    inner: str
+    fused: str
+
+    def apply(self, func: Func) -> Func:
+        outer, _ = find_loop(func, self.outer)
+        inner, _ = find_loop(func, self.inner)
+        if outer.body != (inner,):
+            raise ScheduleError(f"{self.inner} is not the only thing directly inside {self.outer}")
+        if self.outer in variables(inner.extent):
+            raise ScheduleError(f"the extent of {self.inner} depends on {self.outer}; fuse before splitting with a tail")
+        if outer.kind != "serial" or inner.kind != "serial":
+            raise ScheduleError("core and tensor loops cannot be fused; fuse before binding or tensorizing")
+        if self.fused not in (self.outer, self.inner):
+            check_new(func, self.fused)
+        both = Var(self.fused)
+        body = substitute_all(inner.body, {self.outer: both // inner.extent, self.inner: both % inner.extent})
+        fused = Loop(self.fused, outer.extent * inner.extent, body)
+        return replace(func, body=replace_node(func.body, self.outer, lambda n: (fused,)))

@@ -1,0 +1,346 @@
+"""What instructions compute, recognised in blocks: the same matchers serve `tensorize` (is it legal?) and emission (what are the fields?).
+
+A matcher takes a func, one of its blocks and the tensor loops around it, and returns a record; ScheduleError says what does not fit.
+Indices are compared in normal form, so a block is recognised before and after its holes are filled.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affine, normalise, reads, variables
+from aoec.ir.regions import lift, same
+from aoec.ir.tir import Block, Func, Loop
+
+Path = Sequence[Loop]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """`target = source`; with a guard, `otherwise` where one of the conditions `guards` is false."""
+
+    target: Read
+    source: Read
+    guards: tuple[Expr, ...] = ()
+    otherwise: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mmad:
+    """`c[m.., n] += a[m.., k] * b[k, n]`, from `init` on; `rows` are the m loops in the order of c's dimensions."""
+
+    c: Read
+    a: Read
+    b: Read
+    rows: tuple[str, ...]
+    column: str
+    depth: str
+    init: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fixpipe:
+    """L0C -> GM with cast to `dtype` and relu. c0: 0 for rows x columns (nd), else the target is [.., column//c0, rows.., column%c0] (nz)."""
+
+    target: Read
+    source: Read
+    rows: tuple[str, ...]
+    column: str
+    relu: bool
+    c0: int
+
+
+@dataclass(frozen=True, slots=True)
+class Load3d:
+    """img2col from an image [.., channel/c0, h, w, c0] in L1: position (h, w), column k = ((channel/c0)*KH + kh)*KW + kw)*c0 + channel%c0.
+
+    `row` and `col` are the image coordinates that position 0 of the tile reads for kh = kw = 0 (negative: padding);
+    `k_start` is the first k, counted from the first channel in L1. Loop names are "" where the tile is one wide there.
+    """
+
+    target: Read
+    source: Read
+    h_loop: str
+    w_loop: str
+    k_loop: str
+    row: Expr
+    col: Expr
+    k_start: Expr
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    filter: tuple[int, int]
+    c0: int
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """One vector operation: `op` is the instruction's name, `operands` what it reads.
+
+    kind: unary, binary, scalar (with `scalar`), cast, fill (vdup of `scalar`), reduce (the last dimension of the operand is
+    reduced: vcadd, vcmax, vcmin), accumulate (the target is also an operand: vadd, vmax, vmin).
+    """
+
+    kind: str
+    op: str
+    target: Read
+    operands: tuple[Read, ...]
+    scalar: float | None = None
+
+
+def loop_names(loops: Path) -> frozenset[str]:
+    return frozenset(x.var for x in loops)
+
+
+def conjuncts(e: Expr) -> list[Expr]:
+    """The conditions that `and` joins."""
+    return conjuncts(e.left) + conjuncts(e.right) if isinstance(e, Binary) and e.op == "and" else [e]
+
+
+def _scope(func: Func, block: Block, read: Read, *scopes: str) -> None:
+    found = func.buffer(read.buffer).scope
+    if found not in scopes:
+        raise ScheduleError(f"{block.name} touches {read.buffer} in {found}, not in {' or '.join(scopes)}; use cache_read, cache_write or set_scope")
+
+
+def _single(i: Expr, names: frozenset[str], what: str) -> str:
+    """The one loop of an index base + loop; "" where none of `names` is in it."""
+    inside = sorted(variables(i) & names)
+    if not inside:
+        return ""
+    parts = affine(i, frozenset(inside))
+    if len(inside) > 1 or parts is None or parts[0].get(inside[0]) != Int(1):
+        raise ScheduleError(f"{what} is not a plain loop of the instruction")
+    return inside[0]
+
+
+def _uncast(e: Expr) -> Expr:
+    return _uncast(e.value) if isinstance(e, Cast) else e
+
+
+# ---------------------------------------------------------------- copy, mmad, fixpipe
+
+def match_copy(func: Func, block: Block, loops: Path) -> Copy:
+    """A copy, perhaps guarded by a select with a constant where there is nothing to read."""
+    if block.op != "=":
+        raise ScheduleError(f"{block.name} is no copy: it accumulates")
+    value, otherwise = block.value, None
+    guards: tuple[Expr, ...] = ()
+    if isinstance(value, Call) and value.fn == "select" and isinstance(value.args[2], (Float, Int)) and not reads(value.args[0]):
+        guards, otherwise, value = tuple(conjuncts(value.args[0])), value.args[2], value.args[1]
+    if not isinstance(value, Read):
+        raise ScheduleError(f"{block.name} is no copy: it computes; it may be a vector operation")
+    if func.buffer(value.buffer).dtype != func.buffer(block.target.buffer).dtype:
+        raise ScheduleError(f"{block.name} is no copy: {value.buffer} and {block.target.buffer} have different dtypes")
+    return Copy(block.target, value, guards, otherwise)
+
+
+def match_mmad(func: Func, block: Block, loops: Path) -> Mmad:
+    """A matrix product of L0A and L0B into L0C."""
+    names, value = loop_names(loops), block.value
+    if block.op != "+=" or not (isinstance(value, Binary) and value.op == "*"):
+        raise ScheduleError(f"{block.name} is no mmad: it is not target += a * b")
+    a, b = _uncast(value.left), _uncast(value.right)
+    if not (isinstance(a, Read) and isinstance(b, Read)):
+        raise ScheduleError(f"{block.name} is no mmad: a factor is not a plain read")
+    for read, scope in ((block.target, "L0C"), (a, "L0A"), (b, "L0B")):
+        _scope(func, block, read, scope)
+    target, left, right = ([_single(i, names, f"an index of {r.buffer}") for i in r.indices] for r in (block.target, a, b))
+    rows, column, depth = tuple(v for v in target[:-1] if v), target[-1], left[-1]
+    fits = tuple(v for v in left[:-1] if v) == rows and [v for v in right[:-1] if v] == [depth] * bool(depth) and right[-1] == column
+    if not fits or len({*rows, column, depth}) != len(rows) + 2 or names - {*rows, column, depth}:
+        raise ScheduleError(f"{block.name} is no mmad: its loops are not c[m.., n] += a[m.., k] * b[k, n]")
+    return Mmad(block.target, a, b, rows, column, depth, block.init)
+
+
+def match_fixpipe(func: Func, block: Block, loops: Path) -> Fixpipe:
+    """A result on its way from L0C to GM, perhaps with relu and a cast."""
+    value, relu = block.value, False
+    while not isinstance(value, Read):
+        if isinstance(value, Cast):
+            value = value.value
+        elif not relu and isinstance(value, Call) and value.fn == "max" and len(value.args) == 2 and Float(0.0) in value.args:
+            value, relu = next(a for a in (*value.args, Float(0.0)) if a != Float(0.0)), True
+        else:
+            raise ScheduleError(f"{block.name} is no fixpipe: the FIXPIPE does only relu and a cast between L0C and GM")
+    if block.op != "=":
+        raise ScheduleError(f"{block.name} is no fixpipe: it accumulates")
+    _scope(func, block, value, "L0C")
+    _scope(func, block, block.target, "GM")
+    names = loop_names(loops)
+    source = [_single(i, names, f"an index of {value.buffer}") for i in value.indices]
+    rows, column = tuple(v for v in source[:-1] if v), source[-1]
+    return Fixpipe(block.target, value, rows, column, relu, _fixpipe_c0(func, block, rows, column))
+
+
+def _fixpipe_c0(func: Func, block: Block, rows: tuple[str, ...], column: str) -> int:
+    """0 where the column is the last index; C0 where it is split into quotient and remainder, the latter last."""
+    names, last = frozenset({*rows, column}), normalise(block.target.indices[-1])
+    lead = block.target.indices[:-1]
+    if not (isinstance(last, Binary) and last.op == "%"):
+        if tuple(v for v in (_single(i, names, "an index of the target") for i in lead) if v) != rows or _single(last, names, "the column") != column:
+            raise ScheduleError(f"{block.name} is no fixpipe: rows and columns of {block.target.buffer} are not those of the source")
+        return 0
+    assert isinstance(last.right, Int)
+    c0 = last.right.value
+    plain = [i for i in lead if column not in variables(i)]
+    split = [i for i in lead if column in variables(i)]
+    quotient = normalise(Var(column) // c0)
+    if not same(last, Var(column) % c0) or len(split) != 1 or column in variables(normalise(split[0] - quotient)):
+        raise ScheduleError(f"{block.name} is no fixpipe: its channels are not in whole groups of {c0}; tile them in multiples of {c0}")
+    if tuple(v for v in (_single(i, names, "an index of the target") for i in plain) if v) != rows:
+        raise ScheduleError(f"{block.name} is no fixpipe: the rows of {block.target.buffer} are not those of the source")
+    return c0
+
+
+# ---------------------------------------------------------------- load3d
+
+def match_load3d(func: Func, block: Block, loops: Path) -> Load3d:
+    """An img2col load from L1 to L0A."""
+    copy = match_copy(func, block, loops)
+    _scope(func, block, copy.source, "L1")
+    _scope(func, block, copy.target, "L0A")
+    if copy.otherwise not in (None, Float(0.0)):
+        raise ScheduleError(f"{block.name} is no load3d: it pads with something else than 0.0")
+    if len(copy.target.indices) < 3 or len(copy.source.indices) < 4:
+        raise ScheduleError(f"{block.name} is no load3d: it does not go from [.., channel, h, w, c0] to [.., h, w, k]")
+    names = loop_names(loops)
+    h, w, k = (_single(i, names, f"an index of {copy.target.buffer}") for i in copy.target.indices[-3:])
+    if not k or names - {h, w, k}:
+        raise ScheduleError(f"{block.name} is no load3d: its loops are not those of two positions and k")
+    found = _img2col(block, copy, h, w, k)
+    _check_guards(block, copy, names)
+    return found
+
+
+def _img2col(block: Block, copy: Copy, h: str, w: str, k: str) -> Load3d:
+    channel, high, wide, low = (normalise(i) for i in copy.source.indices[-4:])
+    row, stride_h, dilation_h, filter_h = _position(block, high, h, k)
+    col, stride_w, dilation_w, filter_w = _position(block, wide, w, k)
+    if not (isinstance(low, Binary) and low.op == "%" and isinstance(low.right, Int)):
+        raise ScheduleError(f"{block.name} is no load3d: the last index of {copy.source.buffer} is not k % c0")
+    c0 = low.right.value
+    area = filter_h * filter_w * c0
+    k_start = _k_start(block, channel, k, area)
+    kk = k_start + Var(k)
+    want = (kk // area, _at(row, h, stride_h) + kk // (filter_w * c0) % filter_h * dilation_h,
+            _at(col, w, stride_w) + kk // c0 % filter_w * dilation_w, kk % c0)
+    if not all(same(a, b) for a, b in zip(want, (channel, high, wide, low))):
+        raise ScheduleError(f"{block.name} is no load3d: k does not run over channel/c0, kh, kw, c0 of {copy.source.buffer}")
+    return Load3d(copy.target, copy.source, h, w, k, row, col, k_start, (stride_h, stride_w), (dilation_h, dilation_w), (filter_h, filter_w), c0)
+
+
+def _at(start: Expr, loop: str, stride: int) -> Expr:
+    return start + Var(loop) * stride if loop else start
+
+
+def _position(block: Block, i: Expr, loop: str, k: str) -> tuple[Expr, int, int, int]:
+    """(start, stride, dilation, filter size) of an image coordinate start + loop*stride + (..k.. % size)*dilation."""
+    atoms: dict[str, Expr] = {}
+    names = frozenset({loop, k} - {""})
+    parts = affine(lift(i, names, atoms), names | atoms.keys())
+    fits = parts is not None and k not in parts[0] and len(atoms) <= 1
+    tap = next(iter(atoms.values()), None)
+    if not fits or tap is not None and not (isinstance(tap, Binary) and tap.op == "%" and isinstance(tap.right, Int)):
+        raise ScheduleError(f"{block.name} is no load3d: an image coordinate is not position * stride + tap * dilation - padding")
+    assert parts is not None
+    numbers = [parts[0].get(name, Int(1)) for name in (loop, *atoms)]
+    if not all(isinstance(n, Int) for n in numbers):
+        raise ScheduleError(f"{block.name} is no load3d: stride and dilation are not plain numbers")
+    stride, dilation = numbers[0].value, numbers[1].value if atoms else 1  # type: ignore[attr-defined]
+    return parts[1], stride, dilation, tap.right.value if isinstance(tap, Binary) else 1  # type: ignore[attr-defined]
+
+
+def _k_start(block: Block, channel: Expr, k: str, area: int) -> Expr:
+    """The first k of the tile, from the channel index base + (first + k) // area."""
+    atoms: dict[str, Expr] = {}
+    parts = affine(lift(channel, frozenset({k}), atoms), frozenset({k}) | atoms.keys())
+    quotient = next(iter(atoms.values()), None)
+    if parts is None or len(atoms) != 1 or not (isinstance(quotient, Binary) and quotient.op == "//" and quotient.right == Int(area)):
+        raise ScheduleError(f"{block.name} is no load3d: the channel index is not k // {area}")
+    first = affine(quotient.left, frozenset({k}))
+    if first is None or first[0] != {k: Int(1)}:
+        raise ScheduleError(f"{block.name} is no load3d: k is not a plain loop of the instruction")
+    return normalise(parts[1] * area + first[1])
+
+
+def _check_guards(block: Block, copy: Copy, names: frozenset[str]) -> None:
+    """ScheduleError unless every guard speaks of the image coordinates that are read."""
+    coordinates = copy.source.indices[-3:-1]
+    for guard in copy.guards:
+        known = isinstance(guard, Binary) and guard.op in ("<", "<=", ">", ">=")
+        gap = normalise(guard.left - guard.right) if known else Int(0)  # type: ignore[attr-defined]
+        if not known or not any(not variables(normalise(gap - i)) & names or not variables(normalise(gap + i)) & names for i in coordinates):
+            raise ScheduleError(f"{block.name} is no load3d: it is guarded by something else than the image's bounds")
+
+
+# ---------------------------------------------------------------- vector
+
+UNARY = {"exp": "vexp", "log": "vln", "sqrt": "vsqrt", "rsqrt": "vrsqrt", "reciprocal": "vrec", "abs": "vabs"}
+BINARY = {"+": "vadd", "-": "vsub", "*": "vmul", "/": "vdiv", "max": "vmax", "min": "vmin"}
+SCALAR = {"+": "vadds", "*": "vmuls", "max": "vmaxs", "min": "vmins"}
+REDUCE = {"+=": ("vcadd", "vadd"), "max=": ("vcmax", "vmax"), "min=": ("vcmin", "vmin")}
+
+
+def match_vector(func: Func, block: Block, loops: Path) -> Vector:
+    """One vector operation on buffers in UB."""
+    value = block.value
+    if isinstance(value, Cast) and value.dtype == func.buffer(block.target.buffer).dtype and not isinstance(value.value, Read):
+        value = value.value  # the store rounds to that dtype anyway
+    found = _accumulation(block, value) if block.op != "=" else _operation(func, block, value)
+    if found is None:
+        raise ScheduleError(f"{block.name} is no single vector operation; compute each operation in a block of its own")
+    for read in (block.target, *found.operands):
+        _scope(func, block, read, "UB")
+    return found
+
+
+def _accumulation(block: Block, value: Expr) -> Vector | None:
+    if not isinstance(value, Read):
+        return None
+    whole, pairwise = REDUCE[block.op]
+    named = frozenset().union(*[variables(i) for i in block.target.indices])
+    if variables(value.indices[-1]) <= named:
+        return Vector("accumulate", pairwise, block.target, (value,))
+    return Vector("reduce", whole, block.target, (value,))
+
+
+def _operation(func: Func, block: Block, value: Expr) -> Vector | None:
+    target = block.target
+    if isinstance(value, Read):
+        same_dtype = func.buffer(value.buffer).dtype == func.buffer(target.buffer).dtype
+        return Vector("unary", "vcopy", target, (value,)) if same_dtype else Vector("cast", "vconv", target, (value,))
+    if isinstance(value, Cast) and isinstance(value.value, Read) and value.dtype == func.buffer(target.buffer).dtype:
+        return Vector("cast", "vconv", target, (value.value,))
+    if _number(value) is not None:
+        return Vector("fill", "vdup", target, (), _number(value))
+    if isinstance(value, Call) and len(value.args) == 1 and value.fn in UNARY and isinstance(value.args[0], Read):
+        return Vector("unary", UNARY[value.fn], target, (value.args[0],))
+    if isinstance(value, Binary):
+        return _two(target, value.op, value.left, value.right)
+    if isinstance(value, Call) and value.fn in ("max", "min") and len(value.args) == 2:
+        return _two(target, value.fn, *value.args)
+    return None
+
+
+def _two(target: Read, op: str, a: Expr, b: Expr) -> Vector | None:
+    """An operation on two reads, or on a read and a number."""
+    if isinstance(a, Read) and isinstance(b, Read):
+        return Vector("binary", BINARY[op], target, (a, b)) if op in BINARY else None
+    if op in SCALAR and isinstance(b, Read):
+        a, b = b, a
+    number = _number(b)
+    if not isinstance(a, Read) or number is None:
+        return None
+    if op == "max" and number == 0.0:
+        return Vector("unary", "vrelu", target, (a,))
+    if op == "-":
+        op, number = "+", -number
+    return Vector("scalar", SCALAR[op], target, (a,), number) if op in SCALAR else None
+
+
+def _number(e: Expr) -> float | None:
+    return float(e.value) if isinstance(e, (Float, Int)) else None
+
+
+MATCHERS = {"copy": match_copy, "mmad": match_mmad, "fixpipe": match_fixpipe, "load3d": match_load3d, "vector": match_vector}

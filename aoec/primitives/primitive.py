@@ -1,0 +1,100 @@
+"""What a primitive is, and the words of the dictionary: one file of this folder each, found by looking at the folder."""
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+import types
+from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
+from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.index import Expr
+from aoec.ir.regions import plain
+from aoec.ir.schedule import Step, Value
+from aoec.ir.tir import Func
+
+NAMES = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A schedule move. Fields are names (`str`), lists of names or expressions; those with a default may be left out."""
+
+    word: ClassVar[str]
+
+    def apply(self, func: Func) -> Func:
+        """A func with the same meaning; ScheduleError where there is none, and nothing is changed."""
+        raise NotImplementedError
+
+    def step(self) -> Step:
+        """The step of a trace that says this."""
+        given = [(f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default]
+        return Step(self.word, tuple(given))
+
+
+@lru_cache(maxsize=1)
+def primitives() -> dict[str, type[Primitive]]:
+    """Word -> primitive, for every file of this folder that defines one of its own name."""
+    out = {}
+    package = __name__.rpartition(".")[0]
+    for found in sorted(pkgutil.iter_modules(importlib.import_module(package).__path__), key=lambda m: m.name):
+        module = importlib.import_module(f"{package}.{found.name}")
+        for item in vars(module).values():
+            if isinstance(item, type) and issubclass(item, Primitive) and getattr(item, "word", None) == found.name:
+                out[found.name] = item
+    return out
+
+
+def near(name: str, known: Any) -> str:
+    """A hint at what was meant: ` (did you mean x?)`, or what there is."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; there is {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}" if known else ""
+
+
+def field_types(primitive: type[Primitive]) -> dict[str, Any]:
+    """Field -> its type without `| None`."""
+    hints = get_type_hints(primitive)
+    return {f.name: _without_none(hints[f.name]) for f in fields(primitive)}
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) in (Union, types.UnionType):
+        return next(a for a in get_args(hint) if a is not type(None))
+    return hint
+
+
+def from_step(step: Step) -> Primitive:
+    """The primitive that a step says; ScheduleError where it is no word, or a field is wrong, missing or unknown."""
+    words = primitives()
+    if step.primitive not in words:
+        raise ScheduleError(f"unknown primitive {step.primitive}{near(step.primitive, words)}")
+    word = words[step.primitive]
+    kinds = field_types(word)
+    given: dict[str, Any] = {}
+    for name, value in step.fields:
+        if name not in kinds:
+            raise ScheduleError(f"{step.primitive} has no field {name}{near(name, kinds)}")
+        if name in given:
+            raise ScheduleError(f"{step.primitive} is given {name} twice")
+        given[name] = _typed(f"{step.primitive}'s {name}", kinds[name], value)
+    missing = [f.name for f in fields(word) if f.default is MISSING and f.name not in given]
+    if missing:
+        raise ScheduleError(f"{step.primitive} needs {' and '.join(missing)}")
+    return word(**given)
+
+
+def _typed(what: str, kind: Any, value: Value) -> Any:
+    if kind is Expr and isinstance(value, Expr):
+        return plain(value)
+    if kind is str and isinstance(value, str):
+        return value
+    if kind == NAMES and isinstance(value, (tuple, str)):
+        return (value,) if isinstance(value, str) else value
+    wanted = {Expr: "a number or a hole", str: "a name"}.get(kind, "a list of names")
+    got = "a list" if isinstance(value, tuple) else f"the name {value}" if isinstance(value, str) else "an expression"
+    raise ScheduleError(f"{what} is {wanted}, not {got}")

@@ -1,0 +1,75 @@
+"""set_scope: a local buffer moves on chip, and shrinks to what is alive."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.index import Expr, Read
+from aoec.ir.regions import Interval, shift
+from aoec.ir.tir import LAYOUTS, SCOPES, Func, walk
+from aoec.primitives.nest import alive, find_buffer, map_block, map_reads, replace_buffer, replace_node
+from aoec.primitives.primitive import Primitive, near
+
+FRACTAL = {"L0A": "ZZ", "L0B": "ZN", "L0C": "NZ"}
+
+
+@dataclass(frozen=True)
+class SetScope(Primitive):
+    """Puts a local buffer into a scope, with a layout. It keeps only what lives in one iteration of the loop around all its uses.
+
+    before:
+        func f(X: fp32[10]) -> (Y: fp32[10]) {
+          local T: fp32[10]
+          for i in 10 {
+            a: T[i] = exp(X[i])
+            b: Y[i] = T[i] + 1.0
+          }
+        }
+    call:
+        set_scope(buffer=T, scope=UB)
+    after:
+        func f(X: fp32[10]) -> (Y: fp32[10]) {
+          local T: fp32[1] in UB
+          for i in 10 {
+            a: T[0] = exp(X[i])
+            b: Y[i] = T[0] + 1.0
+          }
+        }
+    """
+
+    word = "set_scope"
+    buffer: str
+    scope: str
+    layout: str = "ND"
+
+    def apply(self, func: Func) -> Func:
+        buffer = find_buffer(func, self.buffer)
+        if buffer not in func.locals:
+            raise ScheduleError(f"{self.buffer} is an input or output and stays in GM; use cache_read or cache_write")
+        check_scope(self.scope, self.layout)
+        box = alive(func, self.buffer)
+        shape = tuple(b.largest for b in box)
+        return replace_buffer(relative(func, self.buffer, box), replace(buffer, scope=self.scope, layout=self.layout, shape=shape))
+
+
+def relative(func: Func, buffer: str, box: tuple[Interval, ...]) -> Func:
+    """The func with every access to `buffer` counted from the start of the box."""
+    def moved(e: Expr) -> Expr:
+        return map_reads(e, buffer, lambda r: Read(buffer, shift(r.indices, box)))
+    body = func.body
+    for n, _ in walk(func.body):
+        if hasattr(n, "target"):
+            body = replace_node(body, n.name, lambda b: (map_block(b, moved),))  # type: ignore[arg-type, union-attr]
+    return replace(func, body=body)
+
+
+def check_scope(scope: str, layout: str) -> None:
+    """ScheduleError for a scope or layout that is none, or a layout that the scope cannot hold."""
+    if scope not in SCOPES:
+        raise ScheduleError(f"no scope {scope}{near(scope, SCOPES)}")
+    if layout not in LAYOUTS:
+        raise ScheduleError(f"no layout {layout}{near(layout, LAYOUTS)}")
+    if scope in FRACTAL and layout != FRACTAL[scope]:
+        raise ScheduleError(f"{scope} holds layout {FRACTAL[scope]}, not {layout}")
+    if scope in ("UB", "BT", "FB") and layout != "ND":
+        raise ScheduleError(f"{scope} holds layout ND, not {layout}")

@@ -1,0 +1,68 @@
+"""split: one loop becomes two."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.index import Expr, Var, ceildiv, eq, minimum
+from aoec.ir.tir import Constraint, Func, Loop, Node
+from aoec.primitives.nest import check_new, find_loop, replace_node, substitute_all
+from aoec.primitives.primitive import Primitive
+
+
+@dataclass(frozen=True)
+class Split(Primitive):
+    """Splits a loop into tiles of `factor` iterations, or into `parts` nearly equal parts.
+
+    The last tile is shorter where the factor does not divide the extent. With `parts`, no part may be empty: a constraint says so.
+
+    before:
+        func f(X: fp32[10]) -> (Y: fp32[10]) {
+          for i in 10 {
+            b: Y[i] = X[i]
+          }
+        }
+    call:
+        split(loop=i, factor=?t, outer=io, inner=ii)
+    after:
+        func f(X: fp32[10]) -> (Y: fp32[10]) {
+          for io in ceildiv(10, ?t) {
+            for ii in min(?t, 10 - io*?t) {
+              b: Y[io*?t + ii] = X[io*?t + ii]
+            }
+          }
+        }
+    """
+
+    word = "split"
+    loop: str
+    factor: Expr | None = None
+    parts: Expr | None = None
+    outer: str = ""
+    inner: str = ""
+
+    def apply(self, func: Func) -> Func:
+        loop, _ = find_loop(func, self.loop)
+        if (self.factor is None) == (self.parts is None):
+            raise ScheduleError("give either factor (iterations in a tile) or parts (number of tiles)")
+        if loop.kind != "serial":
+            raise ScheduleError(f"loop {self.loop} is a {loop.kind} loop already; split it before binding or tensorizing it")
+        outer, inner = self.outer or f"{self.loop}_o", self.inner or f"{self.loop}_i"
+        check_new(replace(func, body=replace_node(func.body, self.loop, lambda n: n.body)), outer, inner)  # type: ignore[union-attr]
+        factor, count, constraints = self._tiles(loop.extent)
+        variable = Var(outer) * factor + Var(inner)
+
+        def parted(n: Node) -> tuple[Node, ...]:
+            assert isinstance(n, Loop)
+            body = substitute_all(n.body, {n.var: variable})
+            return (Loop(outer, count, (Loop(inner, minimum(factor, n.extent - Var(outer) * factor), body),)),)
+        return replace(func, body=replace_node(func.body, self.loop, parted), constraints=func.constraints + constraints)
+
+    def _tiles(self, extent: Expr) -> tuple[Expr, Expr, tuple[Constraint, ...]]:
+        """(iterations in a tile, number of tiles, constraints)."""
+        if self.factor is not None:
+            return self.factor, ceildiv(extent, self.factor), ()
+        assert self.parts is not None
+        factor = ceildiv(extent, self.parts)
+        reason = f"none of the parts of loop {self.loop} is empty; use fewer parts or smaller tiles"
+        return factor, self.parts, (Constraint(eq(ceildiv(extent, factor), self.parts), reason),)
