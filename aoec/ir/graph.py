@@ -47,7 +47,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes in topological order; `groups` is empty before `fuse`."""
+    """Nodes in topological order; `groups` is empty before `fuse`. `tensors` begins with the inputs, in their order (so the text keeps it)."""
 
     name: str
     inputs: tuple[str, ...]

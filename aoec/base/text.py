@@ -1,0 +1,47 @@
+"""Text that people and parsers share: names and quotes, indents, near misses."""
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+NOTHING: frozenset[str] = frozenset()
+
+
+def quote(text: str) -> str:
+    """`text` in double quotes, as JSON writes it: plain ASCII on one line."""
+    return json.dumps(text)
+
+
+def unquote(token: str) -> str:
+    """What a name token stands for: itself, or the text between its quotes."""
+    if token[:1] != '"':
+        return str(token)
+    return str(json.loads(token)) if "\\" in token else token[1:-1]
+
+
+def word(name: str, taken: frozenset[str] = NOTHING) -> str:
+    """`name` as it is written where the words in `taken` mean something else: bare if it can be, else quoted."""
+    return name if PLAIN.fullmatch(name) and name not in taken else quote(name)
+
+
+def indent(lines: Iterable[str], by: int = 1) -> list[str]:
+    """The lines, each two spaces a level further in."""
+    return ["  " * by + line for line in lines]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A sentence's tail that helps: the closest known word if there is one, else the known words."""
+    words = sorted(known)
+    close = get_close_matches(name, words, n=1)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return f"; known: {', '.join(words)}" if 0 < len(words) <= 30 else ""
+
+
+def listed(words: Iterable[str]) -> str:
+    """`a, b or c`."""
+    items = list(words)
+    return " or ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)

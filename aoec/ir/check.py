@@ -1,0 +1,417 @@
+"""Structural checks of the nouns: names, ranks, known words. What a dictionary must say (operators, primitives, instructions) is checked there."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import singledispatch
+
+from aoec.base.errors import CheckError
+from aoec.ir.graph import Graph, OpNode
+from aoec.ir.index import DTYPES, FUNCTIONS, Call, Cast, Expr, Float, Hole, Int, Read, Var, children
+from aoec.ir.meaning import Meaning, Statement
+from aoec.ir.places import Places
+from aoec.ir.program import CORE_KINDS, PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
+from aoec.ir.schedule import Trace
+from aoec.ir.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop, Node
+
+GRAPH_LAYOUTS = (*LAYOUTS, "NC1HWC0")
+GROUP_KINDS = ("cube", "vector", "host", "view")
+ROLES = ("input", "output", "temp")
+MAX_DEPTH = 100  # levels of an expression, and of loops: Python's own recursion holds that many in every rewriter
+
+Ranks = dict[str, int]  # tensor or buffer -> number of indices
+
+
+def check(noun: object, places: Places | None = None) -> None:
+    """Returns if a meaning, graph, func, trace or program is well formed, else raises CheckError (at its place, where there is a text)."""
+    try:
+        _check(noun, places or Places())
+    except RecursionError:
+        raise CheckError(f"a {type(noun).__name__.lower()} is nested too deeply; {MAX_DEPTH} levels are the limit") from None
+
+
+@singledispatch
+def _check(noun: object, at: Places) -> None:
+    raise TypeError(f"nothing to check: {type(noun).__name__}")
+
+
+# ---------------------------------------------------------------- expressions
+
+class Scope:
+    """What an expression may name where it stands, for one sentence of refusal."""
+
+    def __init__(self, at: Places, where: str, node: object) -> None:
+        self.at, self.where, self.node = at, where, node
+
+    def _error(self, message: str, name: str = "") -> CheckError:
+        return self.at.error(f"{self.where}: {message}", self.node, name)
+
+    def check(self, e: Expr, names: Iterable[str] = (), ranks: Ranks | None = None, guards: bool = False) -> None:
+        """Every variable in `names`, every read of a tensor in `ranks` with its rank; `ranks` None: integers only."""
+        stack = [(e, 1)]
+        while stack:
+            n, depth = stack.pop()
+            if depth > MAX_DEPTH:
+                raise self._error(f"an expression has more than {MAX_DEPTH} levels; split it over several statements")
+            self._leaf(n, names, ranks, guards)
+            stack += [(c, depth + 1) for c in children(n)]
+
+    def _leaf(self, n: Expr, names: Iterable[str], ranks: Ranks | None, guards: bool) -> None:
+        if isinstance(n, Var):
+            self.at.refuse(n.name not in names, lambda: f"{self.where}: {n.name} is not defined here{_defined(names)}", self.node, n.name)
+        elif isinstance(n, Read):
+            self._read(n, ranks)
+        elif isinstance(n, Call):
+            self._call(n, guards)
+        elif isinstance(n, Cast):
+            self.at.known(n.dtype, DTYPES, "dtype", self.where, self.node)
+        elif isinstance(n, Int) and not -2**63 <= n.value < 2**63:
+            raise self._error(f"{n.value} does not fit 64 bits")
+
+    def _read(self, n: Read, ranks: Ranks | None) -> None:
+        if ranks is None:
+            raise self._error(f"{n.buffer}[...] reads a tensor where an integer expression is asked for", n.buffer)
+        self.at.known(n.buffer, ranks, "buffer", self.where, self.node)
+        if len(n.indices) != ranks[n.buffer]:
+            raise self._error(f"{n.buffer} has {ranks[n.buffer]} dimensions and is given {len(n.indices)} indices", n.buffer)
+
+    def _call(self, n: Call, guards: bool) -> None:
+        if n.fn == "guard":
+            if not guards or not isinstance(n.args[0], Read) or not isinstance(n.args[1], (Int, Float)):
+                raise self._error("`else` after a read belongs to meanings of operators only; use select on the bounds", "else")
+            return
+        self.at.known(n.fn, FUNCTIONS, "function", self.where, self.node)
+        count = FUNCTIONS[n.fn]
+        if len(n.args) != count if count else len(n.args) < 2:
+            raise self._error(f"{n.fn} takes {count or 'two or more'} arguments and is given {len(n.args)}", n.fn)
+
+
+def _defined(names: Iterable[str]) -> str:
+    known = sorted(names)
+    return f"; defined are {', '.join(known)}" if known else "; only holes and numbers may stand here"
+
+
+def _integers(scope: Scope, items: Iterable[Expr], names: Iterable[str] = ()) -> None:
+    for e in items:
+        scope.check(e, names)
+
+
+def _choices(items: Iterable[tuple[Expr, object]], at: Places, where: str) -> None:
+    """Refuses a hole whose choices are stated twice and differ."""
+    stated: dict[str, tuple[int, ...]] = {}
+    for top, node in items:
+        stack = [top]
+        while stack:
+            e = stack.pop()
+            stack += children(e)
+            if isinstance(e, Hole) and e.choices and stated.setdefault(e.name, e.choices) != e.choices:
+                raise at.error(f"{where}: hole ?{e.name} has choices {list(stated[e.name])} and {list(e.choices)}; state them once", node, e.name)
+
+
+def _constraints(items: Iterable[Constraint], at: Places, where: str) -> None:
+    for c in items:
+        Scope(at, where, c).check(c.condition)
+
+
+# ---------------------------------------------------------------- meaning
+
+@_check.register
+def _(m: Meaning, at: Places) -> None:
+    where = f"meaning of {m.name}"
+    arguments = m.inputs + m.outputs
+    at.unique([(a.name, a) for a in arguments], "tensor", where)
+    at.unique([(p, m) for p in m.params] + [(d.name, d) for d in m.loops], "parameter", where)
+    for a in arguments:
+        at.unique([(d.name, a) for d in a.dims], "dimension", f"{where}: {a.name}")
+    names = {d.name for a in arguments for d in a.dims} | {d.name for d in m.loops} | set(m.params)
+    for d in [d for a in arguments for d in a.dims] + list(m.loops):
+        if d.extent is not None:
+            Scope(at, where, d).check(d.extent, names)
+    _bound(m, at, where)
+    ranks: Ranks = {a.name: len(a.dims) for a in m.inputs}
+    for s in m.statements:
+        _meaning_statement(m, s, names, ranks, at, where)
+
+
+def _bound(m: Meaning, at: Places, where: str) -> None:
+    """Every output dimension has an extent: its own, or that of an input's dimension or of another output's."""
+    bound = {d.name for a in m.inputs for d in a.dims} | {d.name for d in m.loops}
+    bound |= {d.name for a in m.outputs for d in a.dims if d.extent is not None}
+    for a in m.outputs:
+        for d in a.dims:
+            at.refuse(d.name not in bound, lambda d=d, a=a: f"{where}: dimension {d.name} of {a.name} has no extent; "  # type: ignore[misc]
+                      f"write {d.name}: extent, or name a dimension of an input", d, d.name)
+
+
+def _meaning_statement(m: Meaning, s: Statement, names: set[str], ranks: Ranks, at: Places, where: str) -> None:
+    at.known(s.op, ASSIGN, "assignment", where, s)
+    scope, name, rank = Scope(at, where, s), s.target.buffer, len(s.target.indices)
+    at.refuse(name in [a.name for a in m.inputs], lambda: f"{where}: {name} is an input and cannot be written", s, name)
+    outputs: Ranks = {a.name: len(a.dims) for a in m.outputs}
+    expected = outputs.get(name, ranks.get(name, rank))
+    at.refuse(rank != expected, lambda: f"{where}: {name} has {expected} dimensions and is given {rank} indices", s, name)
+    scope.check(s.value, names, ranks, guards=True)
+    if s.init is not None:
+        scope.check(s.init, names, ranks, guards=True)
+    ranks[name] = rank
+    for i in s.target.indices:
+        scope.check(i, names)
+
+
+# ---------------------------------------------------------------- graph
+
+@_check.register
+def _(g: Graph, at: Places) -> None:
+    where = f"graph {g.name}"
+    tensors = at.unique([(t.name, t) for t in g.tensors], "tensor", where)
+    at.unique([(n.name, n) for n in g.nodes], "node", where)
+    for t in g.tensors:
+        at.known(t.dtype, DTYPES, "dtype", f"{where}: tensor {t.name}", t)
+        at.known(t.layout, GRAPH_LAYOUTS, "layout", f"{where}: tensor {t.name}", t)
+        at.refuse(min(t.shape, default=0) < 0, lambda t=t: f"{where}: tensor {t.name} has a negative dimension", t, t.name)  # type: ignore[misc]
+    ready = set(g.inputs) | {t.name for t in g.tensors if t.data}
+    made: set[str] = set()
+    for n in g.nodes:
+        _graph_node(n, tensors, ready, made, at, f"{where}: node {n.name}")
+    for name in g.outputs:
+        at.known(name, tensors, "tensor", f"{where}: output", g)
+        at.refuse(name not in ready, lambda name=name: f"{where}: output {name} is made by no node", tensors[name], name)  # type: ignore[misc]
+    _groups(g, at, where)
+
+
+def _graph_node(n: OpNode, tensors: dict[str, object], ready: set[str], made: set[str], at: Places, where: str) -> None:
+    at.unique([(k, n) for k, _ in n.attributes], "attribute", where)
+    for name in filter(None, n.inputs):
+        at.known(name, tensors, "tensor", where, n)
+        at.refuse(name not in ready, lambda name=name:  # type: ignore[misc]
+                  f"{where}: {name} is read before a node makes it; order nodes so that producers come first", n, name)
+    for name in filter(None, n.outputs):
+        at.known(name, tensors, "tensor", where, n)
+        at.refuse(name in made, lambda name=name: f"{where}: tensor {name} is made by two nodes", n, name)  # type: ignore[misc]
+        at.refuse(name in ready, lambda name=name: f"{where}: {name} is an input or constant and cannot be made", n, name)  # type: ignore[misc]
+        made.add(name)
+    ready.update(filter(None, n.outputs))
+
+
+def _groups(g: Graph, at: Places, where: str) -> None:
+    nodes = {n.name for n in g.nodes}
+    at.unique([(p.name, p) for p in g.groups], "group", where)
+    seen: dict[str, str] = {}
+    for p in g.groups:
+        at.known(p.kind, GROUP_KINDS, "kind of group", f"{where}: group {p.name}", p)
+        for name in p.nodes:
+            at.known(name, nodes, "node", f"{where}: group {p.name}", p)
+            if name in seen:
+                raise at.error(f"{where}: node {name} is in groups {seen[name]} and {p.name}; a node belongs to one", p, name)
+            seen[name] = p.name
+    missing = [n for n in g.nodes if n.name not in seen] if g.groups else []
+    if missing:
+        raise at.error(f"{where}: node {missing[0].name} is in no group; once there are groups, each node belongs to one", missing[0])
+
+
+# ---------------------------------------------------------------- func
+
+@_check.register
+def _(f: Func, at: Places) -> None:
+    where = f"func {f.name}"
+    buffers = at.unique([(b.name, b) for b in f.buffers], "buffer", where)
+    for b in f.buffers:
+        _buffer(b, at, f"{where}: buffer {b.name}")
+    for b in f.inputs + f.outputs:
+        at.refuse(b.scope != "GM", lambda b=b: f"{where}: {b.name} is an argument and lies in GM, not {b.scope}", b, b.scope)  # type: ignore[misc]
+    _constraints(f.constraints, at, where)
+    ranks = {b.name: len(b.shape) for b in f.buffers}
+    body = _FuncBody(at, where, ranks, {b.name for b in f.inputs}, set(buffers))
+    body.nodes(f.body, ())
+    _choices(_func_exprs(f), at, where)
+
+
+def _buffer(b: Buffer, at: Places, where: str) -> None:
+    at.known(b.dtype, DTYPES, "dtype", where, b)
+    at.known(b.scope, SCOPES, "scope", where, b)
+    at.known(b.layout, LAYOUTS, "layout", where, b)
+    _integers(Scope(at, where, b), (*b.shape, b.depth))
+
+
+class _FuncBody:
+    """One walk over a func's loops and blocks."""
+
+    def __init__(self, at: Places, where: str, ranks: Ranks, inputs: set[str], buffers: set[str]) -> None:
+        self.at, self.where, self.ranks, self.inputs, self.buffers = at, where, ranks, inputs, buffers
+        self.loops: set[str] = set()
+        self.blocks: set[str] = set()
+
+    def nodes(self, body: tuple[Node, ...], above: tuple[str, ...]) -> None:
+        if len(above) > MAX_DEPTH:
+            raise self.at.error(f"{self.where}: loops nest more than {MAX_DEPTH} deep", body[0] if body else None)
+        for n in body:
+            if isinstance(n, Block):
+                self.block(n, above)
+            else:
+                self.loop(n, above)
+                self.nodes(n.body, (*above, n.var))
+
+    def loop(self, n: Loop, above: tuple[str, ...]) -> None:
+        where = f"{self.where}: loop {n.var}"
+        if n.var in self.loops:
+            raise self.at.error(f"{where} is declared twice; loop names are unique in a func", n, n.var)
+        if n.var in self.buffers:
+            raise self.at.error(f"{where} has the name of a buffer; rename one of them", n, n.var)
+        self.loops.add(n.var)
+        self.at.known(n.kind, LOOP_KINDS, "kind of loop", where, n)
+        Scope(self.at, where, n).check(n.extent, above)
+
+    def block(self, n: Block, above: tuple[str, ...]) -> None:
+        where = f"{self.where}: block {n.name}"
+        if n.name in self.blocks:
+            raise self.at.error(f"{where} is declared twice; block names are unique in a func", n, n.name)
+        self.blocks.add(n.name)
+        self.at.known(n.op, ASSIGN, "assignment", where, n)
+        if n.target.buffer in self.inputs:
+            raise self.at.error(f"{where}: {n.target.buffer} is an input and cannot be written", n, n.target.buffer)
+        scope = Scope(self.at, where, n)
+        for e in (n.target, n.value) + ((n.init,) if n.init is not None else ()):
+            scope.check(e, above, self.ranks)
+
+
+def _func_exprs(f: Func) -> Iterable[tuple[Expr, object]]:
+    for b in f.buffers:
+        yield from ((e, b) for e in (*b.shape, b.depth))
+    yield from ((c.condition, c) for c in f.constraints)
+    stack = list(reversed(f.body))
+    while stack:
+        n = stack.pop()
+        if isinstance(n, Loop):
+            yield n.extent, n
+            stack += reversed(n.body)
+        else:
+            yield from ((e, n) for e in (n.target, n.value, n.init) if e is not None)
+
+
+# ---------------------------------------------------------------- trace
+
+@_check.register
+def _(t: Trace, at: Places) -> None:
+    exprs = []
+    for i, s in enumerate(t.steps):
+        where = f"step {i + 1}, {s.primitive}"
+        at.unique([(k, s) for k, _ in s.fields], "field", where)
+        for _, v in s.fields:
+            if isinstance(v, Expr):
+                Scope(at, where, s).check(v)
+                exprs.append((v, s))
+    _choices(exprs, at, "trace")
+
+
+# ---------------------------------------------------------------- program
+
+@_check.register
+def _(p: Program, at: Places) -> None:
+    where = f"program {p.name}"
+    buffers = at.unique([(b.name, b) for b in p.tensors + p.spaces], "buffer", where)
+    for t in p.tensors:
+        at.known(t.role, ROLES, "role", f"{where}: {t.name}", t)
+        at.known(t.dtype, DTYPES, "dtype", f"{where}: {t.name}", t)
+        _integers(Scope(at, f"{where}: {t.name}", t), (*t.shape, t.passes))
+    for s in p.spaces:
+        at.known(s.dtype, DTYPES, "dtype", f"{where}: {s.name}", s)
+        at.known(s.scope, SCOPES[1:], "scope", f"{where}: {s.name}", s)
+        _integers(Scope(at, f"{where}: {s.name}", s), (s.address, s.size_bytes, s.depth))
+    _constraints(p.constraints, at, where)
+    streams = at.unique([(s.name, s) for s in p.streams], "stream", where)
+    tensors = {t.name for t in p.tensors}
+    for stream in p.streams:
+        _StreamBody(at, f"{where}, stream {stream.name}", tensors, set(buffers), set(streams), stream).check()
+    _choices(_program_exprs(p), at, where)
+
+
+class _StreamBody:
+    """One walk over a stream."""
+
+    def __init__(self, at: Places, where: str, tensors: set[str], buffers: set[str], streams: set[str], stream: Stream) -> None:
+        self.at, self.where, self.tensors, self.buffers, self.streams, self.stream = at, where, tensors, buffers, streams, stream
+        self.counters = {c for c, _ in stream.counters}
+        self.taken: set[str] = set()
+
+    def check(self) -> None:
+        s = self.stream
+        self.at.known(s.core, CORE_KINDS, "kind of core", self.where, s)
+        self.at.unique([(name, s) for name, _ in s.grid + s.counters], "name", self.where)
+        _integers(Scope(self.at, self.where, s), [e for _, e in s.grid + s.counters])
+        self.taken = {name for name, _ in s.grid + s.counters}
+        self.items(s.body, tuple(self.taken), 0)
+
+    def items(self, body: tuple[Item, ...], names: tuple[str, ...], depth: int) -> None:
+        if depth > MAX_DEPTH:
+            raise self.at.error(f"{self.where}: loops nest more than {MAX_DEPTH} deep", body[0] if body else None)
+        for i in body:
+            if isinstance(i, For):
+                self.loop(i, names)
+                self.items(i.body, (*names, i.var), depth + 1)
+            else:
+                _ITEM_CHECKS[type(i)](self, i, Scope(self.at, self.where, i), names)
+
+    def loop(self, i: For, names: tuple[str, ...]) -> None:
+        if i.var in self.taken:
+            raise self.at.error(f"{self.where}: {i.var} is declared twice; loops, axes and counters of a stream have names of their own", i, i.var)
+        self.taken.add(i.var)
+        Scope(self.at, self.where, i).check(i.trips, names)
+
+    def instr(self, i: Instr, scope: Scope, names: tuple[str, ...]) -> None:
+        self.at.unique([(k, i) for k, _ in i.fields], "field", f"{self.where}: {i.op}")
+        for _, v in i.fields:
+            if not isinstance(v, Ref):
+                scope.check(v, names)
+                continue
+            self.at.known(v.buffer, self.buffers, "buffer", f"{self.where}: {i.op}", i)
+            if v.buffer in self.tensors and v.slot != Int(0):
+                raise self.at.error(f"{self.where}: {v.buffer} is a GM tensor and has no slots", i, v.buffer)
+            _integers(scope, (v.offset, v.slot), names)
+
+    def flag(self, i: SetFlag | WaitFlag, scope: Scope, names: tuple[str, ...]) -> None:
+        for pipe in (i.source, i.target):
+            self.at.known(pipe, PIPES, "pipe", self.where, i)
+        scope.check(i.id, names)
+
+    def cross(self, i: CrossSet | CrossWait, scope: Scope, names: tuple[str, ...]) -> None:
+        self.at.known(i.pipe, PIPES, "pipe", self.where, i)
+        other = i.to if isinstance(i, CrossSet) else i.source
+        self.at.known(other, self.streams, "stream", self.where, i)
+        if other == self.stream.name:
+            raise self.at.error(f"{self.where}: a cross-core flag goes to another stream, not to {other} itself", i, other)
+        scope.check(i.id, names)
+
+    def advance(self, i: Advance, scope: Scope, names: tuple[str, ...]) -> None:
+        self.at.known(i.counter, self.counters, "counter", self.where, i)
+
+
+_ITEM_CHECKS: dict[type, Callable[..., None]] = {
+    Instr: _StreamBody.instr, SetFlag: _StreamBody.flag, WaitFlag: _StreamBody.flag, CrossSet: _StreamBody.cross,
+    CrossWait: _StreamBody.cross, Advance: _StreamBody.advance,
+}
+
+
+def _program_exprs(p: Program) -> Iterable[tuple[Expr, object]]:
+    for t in p.tensors:
+        yield from ((e, t) for e in (*t.shape, t.passes))
+    for s in p.spaces:
+        yield from ((e, s) for e in (s.address, s.size_bytes, s.depth))
+    yield from ((c.condition, c) for c in p.constraints)
+    for stream in p.streams:
+        yield from ((e, stream) for _, e in stream.grid + stream.counters)
+        stack = list(reversed(stream.body))
+        while stack:
+            i = stack.pop()
+            if isinstance(i, For):
+                yield i.trips, i
+                stack += reversed(i.body)
+            else:
+                yield from ((e, i) for e in _item_exprs(i))
+
+
+def _item_exprs(i: Item) -> Iterable[Expr]:
+    if isinstance(i, Instr):
+        for _, v in i.fields:
+            yield from (v.offset, v.slot) if isinstance(v, Ref) else (v,)
+    elif isinstance(i, (SetFlag, WaitFlag, CrossSet, CrossWait)):
+        yield i.id
+

@@ -1,0 +1,69 @@
+"""Where the nodes of a parsed noun stand in its text. Nodes carry no positions; a check that fails asks here."""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from aoec.base.errors import CheckError
+from aoec.base.text import nearest, quote, word
+
+
+class Place(Protocol):
+    """A token: an offset in the text, and its line and column from 1."""
+
+    start_pos: int | None
+    line: int | None
+    column: int | None
+
+
+class Places:
+    """The text of a noun with the places of its nodes, by identity; empty for a noun that was built, not parsed."""
+
+    def __init__(self, text: str = "", source: str = "") -> None:
+        self.text, self.source = text, source
+        self._at: dict[int, tuple[object, Place]] = {}  # holds the node too, so that its identity stays its own
+
+    def put(self, node: object, place: Place) -> None:
+        self._at[id(node)] = (node, place)
+
+    def of(self, node: object) -> Place | None:
+        """The place of a node, None where it has none."""
+        found = self._at.get(id(node))
+        return found and found[1]
+
+    def error(self, message: str, node: object = None, name: str = "") -> CheckError:
+        """The error at `node`, or at the first `name` from there on, so that the caret stands under the culprit."""
+        place = self.of(node)
+        if place is None:
+            return CheckError(message, source=self.source)
+        start = place.start_pos or 0
+        if name:
+            hit = re.compile(_whole(name)).search(self.text, start)
+            start = hit.start() if hit else start
+        line = self.text.count("\n", 0, start) + 1
+        return CheckError(message, self.text, line, start - self.text.rfind("\n", 0, start), self.source)
+
+    def unique(self, items: Iterable[tuple[str, object]], what: str, where: str) -> dict[str, object]:
+        """name -> node; refuses a name that occurs twice."""
+        out: dict[str, object] = {}
+        for name, node in items:
+            if name in out:
+                raise self.error(f"{where}: {what} {name} is declared twice; give each its own name", node, name)
+            out[name] = node
+        return out
+
+    def known(self, name: str, words: Iterable[str], what: str, where: str, node: object = None) -> None:
+        """Refuses a name that is none of `words`."""
+        if name not in words:
+            raise self.error(f"{where}: unknown {what} {name}{nearest(name, words)}", node, name)
+
+    def refuse(self, bad: bool, message: Callable[[], str], node: object = None, name: str = "") -> None:
+        """Raises the error where `bad`; the sentence is made only then."""
+        if bad:
+            raise self.error(message(), node, name)
+
+
+def _whole(name: str) -> str:
+    """A pattern for `name` as a whole word, bare or quoted."""
+    return rf"(?<![A-Za-z0-9_]){re.escape(name)}(?![A-Za-z0-9_])" if word(name) == name else re.escape(quote(name))
