@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aoec.ir.index import Expr, Int, Var, ceildiv
+from aoec.base.errors import CheckError
+from aoec.ir.index import DTYPES, Expr, Int, Var, ceildiv
 
 BLOCK_BYTES = 32
 FRACTAL_BYTES = 512
@@ -89,7 +90,8 @@ _ALL = (
     # GM -> L1. Lengths and gaps in blocks, gaps from the end of a burst to the start of the next
     Instruction("copy_gm_l1", "MTE2", (_out("L1"), _in("src", "GM")),
                 (Number("bursts", 0, 4095), Number("length"), Number("src_gap"), Number("dst_gap")), Var("bursts") * Var("length") * 32),
-    # a rows x cols matrix with row stride src_stride (elements) becomes NZ with dst_rows rows; columns are zero-filled to C0
+    # a rows x cols matrix with row stride src_stride (elements) becomes NZ with dst_rows rows; columns are zero-filled to C0,
+    # rows from `rows` to dst_rows keep what they held
     Instruction("copy_gm_l1_nd2nz", "MTE2", (_out("L1"), _in("src", "GM")),
                 (Number("rows", 0, 16384), Number("cols"), Number("src_stride", 1), Number("dst_rows", 1, 16384)),
                 Var("rows") * Var("cols") * Var("size")),
@@ -97,13 +99,16 @@ _ALL = (
     Instruction("load_l0a", "MTE1", (_out("L0A"), _in("src", "L1")), _LOAD2D),
     Instruction("load_l0b", "MTE1", (_out("L0B"), _in("src", "L1")), _LOAD2D),
     # img2col: rows m_start.. of the output positions of an h x w image [channels/C0][h][w][C0] in L1, columns k_start.. of
-    # (channel/C0, filter_h, filter_w, C0), into ZZ with ceil(k_size/C0) column fractals; positions in the padding read 0
+    # (channel/C0, filter_h, filter_w, C0), into ZZ with ceil(k_size/C0) column fractals, whole ones; positions in the padding and
+    # rows past the last output position read 0; h and w are of the image in L1, which pads as if it were all
     Instruction("load3d", "MTE1", (_out("L0A"), _in("src", "L1")), _LOAD3D),
     Instruction("load_bt", "MTE1", (_out("BT"), _in("src", "L1")), (Number("length", 0, 65535),)),  # blocks
-    # L0C (NZ, m rounded up to 16 rows) = (init ? 0 or bias : L0C) + A (ZZ, ceil(k/C0) column fractals) x B (ZN, ceil(n/16))
+    # L0C (NZ, m rounded up to 16 rows) = (init ? 0 or bias : L0C) + A (ZZ, ceil(k/C0) column fractals) x B (ZN, ceil(n/16));
+    # just m x n x k elements take part, the rest of the fractals is neither used nor changed; with init = 0 the bias is not read
     Instruction("mmad", "M", (_out("L0C"), _in("a", "L0A"), _in("b", "L0B")), _MMAD),
     Instruction("mmad_bias", "M", (_out("L0C"), _in("a", "L0A"), _in("b", "L0B"), _in("bias", "BT")), _MMAD),
-    # L0C -> GM with cast and relu. nd: dst_stride elements between rows. nz: [n/C0][row][C0], dst_stride elements between planes
+    # L0C (NZ with src_rows rows) -> GM with cast and relu. nd: dst_stride elements between rows.
+    # nz: [n/C0][row][C0], dst_stride elements between planes, C0 of the dtype in GM and n a multiple of it
     Instruction("fixpipe_nd", "FIXP", (_out("GM"), _in("src", "L0C")), _FIXPIPE, Var("m") * Var("n") * Var("size")),
     Instruction("fixpipe_nz", "FIXP", (_out("GM"), _in("src", "L0C")), _FIXPIPE, Var("m") * Var("n") * Var("size")),
     # GM <-> UB: length and GM gap in bytes, UB gap in blocks; a burst starts on a block in UB
@@ -139,3 +144,44 @@ def fractal_c0(size: int) -> int:
 def repeats(elements: Expr, size: int) -> Expr:
     """Vector repeats that cover `elements` contiguous elements of `size` bytes."""
     return ceildiv(elements * size, REPEAT_BYTES)
+
+
+# what ties the fields of one instruction together, by the number that the kernels give it
+RELATIONS = (
+    "", "rows is greater than dst_rows, so the column blocks overlap", "transpose works on elements of two bytes only",
+    "k_start must be a multiple of C0, and k_start + k_size may not pass the last of the channels' blocks",
+    "the filter is larger than the padded image", "src_rows is less than m", "lanes is more than a repeat of 256 bytes of the wider dtype holds",
+    "n must be a multiple of C0 of the dtype in GM")
+_ALIGN_BYTES = {"L1": 32, "UB": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 64}
+_MMAD_DTYPES = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp32", "int8": "int32"}
+_FIXPIPE_DTYPES = {"fp32": ("fp32", "fp16", "bf16"), "int32": ("int32",)}
+_CASTS = {frozenset(p) for p in (("fp32", "fp16"), ("fp32", "bf16"), ("fp32", "int32"), ("fp16", "int8"), ("fp16", "uint8"), ("fp16", "int32"))}
+_MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "copy_gm_ub", "copy_ub_gm", "vcopy", "vdup")
+
+
+def operand_align(word: Instruction, operand: Operand, scope: str, dtype: str) -> int:
+    """Bytes that the address of an operand must be a multiple of: by scope; an element in GM and for the results of a reduction."""
+    if word.name in ("vcmax", "vcmin", "vcadd") and operand.writes:
+        return DTYPES[dtype]
+    return _ALIGN_BYTES.get(scope, BLOCK_BYTES if word.name == "fixpipe_nz" else DTYPES[dtype])
+
+
+def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
+    """Raises CheckError where the instruction does not take operands of these dtypes (in the order of its operands)."""
+    name, dst, rest = word.name, dtypes[0], dtypes[1:]
+    same = all(d == dst for d in rest)
+    if name in _MOVES:
+        good, need = same and dst in DTYPES and DTYPES[dst] <= 4, "operands of one dtype of at most four bytes"
+    elif name in ("mmad", "mmad_bias"):
+        good = rest[0] == rest[1] and _MMAD_DTYPES.get(rest[0]) == dst and all(d == dst for d in rest[2:])
+        need = "fp16, bf16 or fp32 into fp32, or int8 into int32, and a bias of the dtype of dst"
+    elif name.startswith("fixpipe"):
+        good, need = dst in _FIXPIPE_DTYPES.get(rest[0], ()), "fp32 to fp32, fp16 or bf16, or int32 to int32"
+    elif name == "vconv":
+        good, need = frozenset((dst, *rest)) in _CASTS, "one of the casts " + ", ".join(sorted("-".join(sorted(c)) for c in _CASTS))
+    elif name in ("vbrcb", "vnchwconv"):
+        good, need = same and DTYPES[dst] in (2, 4), "operands of one dtype of two or four bytes"
+    else:
+        good, need = same and dst in ("fp16", "fp32"), "operands that are all fp16 or all fp32"
+    if not good:
+        raise CheckError(f"{name} needs {need}; it has {', '.join(dtypes)}")

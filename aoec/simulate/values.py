@@ -1,0 +1,384 @@
+"""Values of a program: runs every core of a filled program on data, in one compiled interpreter (kernels/tile.py).
+
+The program is encoded once into flat arrays, expressions as postfix code, so that no Python runs per instruction. On-chip
+memory starts as NaN, and every access is checked before it happens against the slot or tensor it names.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NoReturn
+
+import ml_dtypes
+import numpy as np
+
+from aoec.base.errors import CheckError, UnsupportedError
+from aoec.ir.index import DTYPES, Binary, Call, Expr, Float, Int, Var, evaluate
+from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream, Tensor
+from aoec.kernels import tile
+from aoec.target.instructions import INSTRUCTIONS, RELATIONS, check_dtypes, operand_align
+
+NUMPY_DTYPES: dict[str, Any] = {
+    "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int32": np.int32}
+MAX_FIELDS = 20
+GM_ALIGN_BYTES = 64
+
+
+def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Outputs (and temps) by name, after all cores of all streams have run.
+
+    `tensors`: inputs by name, with the dtype and number of elements that the program states (an array of another shape
+    is taken as it lies in memory); an output given here is the memory's content before the run. Raises CheckError
+    naming instruction and place where an access leaves its slot or tensor, a field its limits, or streams wait for each other.
+    """
+    memory = _Memory(program, tensors)
+    code = _encode(program, memory)
+    threads = min(code.groups, os.cpu_count() or 1)
+    if threads > 1:
+        bounds = [code.groups * t // threads for t in range(threads + 1)]
+        with ThreadPoolExecutor(threads) as pool:
+            for job in [pool.submit(_run, code, memory, low, high) for low, high in zip(bounds, bounds[1:])]:
+                job.result()
+    else:
+        _run(code, memory, 0, code.groups)
+    return {t.name: memory.array(t) for t in program.tensors if t.role != "input"}
+
+
+def _run(code: _Code, memory: _Memory, low: int, high: int) -> None:
+    error = np.zeros(8, np.int64)
+    tile.run_groups(
+        low, high, code.code, (code.xcode, code.xspan, code.ops, code.operands, code.fields, LIMITS), code.scalars, code.starts, code.streams,
+        code.first, code.count, code.envs, memory.gm, memory.mem_bytes, _tiles(memory), error)
+    if error[0]:
+        _fail(code, error)
+
+
+def _tiles(memory: _Memory) -> tuple[np.ndarray, ...]:
+    """Scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes."""
+    size = memory.scope_bytes
+    f32 = np.float32
+    return (np.empty(size.get("L0A", 0) + 64, f32), np.empty(size.get("L0B", 0) + 64, f32), np.empty(size.get("L0C", 0) // 4 + 64, f32),
+            np.empty(max(size.get("L0A", 0), size.get("L0B", 0)) + 64, f32), np.empty(256, f32), np.empty(256, f32), np.empty(512, np.uint8))
+
+
+def _limits() -> np.ndarray:
+    out = np.zeros((len(tile.OPS), MAX_FIELDS, 2), np.int64)
+    for i, name in enumerate(tile.OPS):
+        for j, n in enumerate(n for n in INSTRUCTIONS[name].numbers if not n.real):
+            out[i, j] = n.low, n.high
+    return out
+
+
+LIMITS = _limits()
+
+
+# ---------------------------------------------------------------- memory
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a tensor or space lies: byte base in its array, bytes and number of slots."""
+
+    dtype: str
+    scope: str
+    base: int
+    slot_bytes: int
+    depth: int
+
+
+class _Memory:
+    """GM as one byte array with every tensor in it, and where each tensor and space lies."""
+
+    def __init__(self, program: Program, tensors: Mapping[str, np.ndarray]) -> None:
+        unknown = sorted(set(tensors) - {t.name for t in program.tensors})
+        if unknown:
+            raise CheckError(f"program {program.name} has no tensor {unknown[0]}; it has {', '.join(t.name for t in program.tensors)}")
+        self.places: dict[str, _Place] = {}
+        self.shapes: dict[str, tuple[int, ...]] = {}
+        at = 0
+        for t in program.tensors:
+            self.shapes[t.name] = tuple(_number(d) for d in t.shape)
+            size = prod(self.shapes[t.name]) * DTYPES[t.dtype]
+            self.places[t.name] = _Place(t.dtype, "GM", at, size, 1)
+            at += -(-size // GM_ALIGN_BYTES) * GM_ALIGN_BYTES
+        self.gm = np.empty(max(at, GM_ALIGN_BYTES), np.uint8)
+        for t in program.tensors:
+            self._put(t, tensors)
+        self._place_spaces(program)
+
+    def _place_spaces(self, program: Program) -> None:
+        """Scopes lie one after the other in a core's memory, each as large as its spaces need."""
+        self.scope_bytes: dict[str, int] = {}
+        spaces = [(s, _number(s.address), _number(s.size_bytes), _number(s.depth)) for s in program.spaces]
+        for s, address, size, depth in spaces:
+            end = -(-(address + size * depth) // 512) * 512
+            self.scope_bytes[s.scope] = max(self.scope_bytes.get(s.scope, 0), end)
+        bases, at = {}, 0
+        for scope, size in self.scope_bytes.items():
+            bases[scope] = at
+            at += size
+        self.mem_bytes = max(at, 512)
+        for s, address, size, depth in spaces:
+            if min(address, size, depth) < 0:
+                raise CheckError(f"space {s.name} has address {address}, size {size} and depth {depth}; none may be negative")
+            self.places[s.name] = _Place(s.dtype, s.scope, bases[s.scope] + address, size, depth)
+
+    def _put(self, t: Tensor, tensors: Mapping[str, np.ndarray]) -> None:
+        view = self._view(t)
+        if t.name not in tensors:
+            if t.role == "input":
+                raise CheckError(f"input {t.name} ({t.dtype}{list(self.shapes[t.name])}) is missing")
+            view.view(np.uint8)[:] = tile.POISON
+            return
+        x = np.ascontiguousarray(tensors[t.name])
+        if x.dtype != view.dtype or x.size != view.size:
+            raise CheckError(f"tensor {t.name} is {x.dtype}{list(x.shape)} ({x.size} elements) where program says "
+                             f"{t.dtype}{list(self.shapes[t.name])} ({view.size} elements)")
+        view[:] = x.reshape(-1)
+
+    def _view(self, t: Tensor) -> np.ndarray:
+        if t.dtype not in NUMPY_DTYPES:
+            raise UnsupportedError(f"tensor {t.name} is {t.dtype}; programs run on {', '.join(NUMPY_DTYPES)}")
+        p = self.places[t.name]
+        return self.gm[p.base:p.base + p.slot_bytes].view(NUMPY_DTYPES[t.dtype])
+
+    def array(self, t: Tensor) -> np.ndarray:
+        """What the tensor holds now, in its own shape."""
+        return self._view(t).reshape(self.shapes[t.name]).copy()
+
+
+def _number(e: Expr) -> int:
+    """The value of an expression without variables; CheckError names a hole that is still open."""
+    try:
+        return int(evaluate(e, {}))
+    except KeyError as error:
+        raise CheckError(f"{error.args[0]} is open in a size of the program; fill its holes before it is executed") from None
+
+
+# ---------------------------------------------------------------- code
+
+class _Code:
+    """A program as arrays: code rows (op, a, b, c), postfix expressions, a row per instruction site, the environment per core."""
+
+    code: np.ndarray
+    xcode: np.ndarray
+    xspan: np.ndarray
+    ops: np.ndarray
+    scalars: np.ndarray
+    operands: np.ndarray
+    fields: np.ndarray
+    starts: np.ndarray  # row where each stream starts
+    groups: int  # groups of cores that meet
+    count: np.ndarray  # cores of each stream in a group
+    first: np.ndarray  # number of a stream's first core in a group
+    streams: np.ndarray  # stream of each core in a group
+    envs: np.ndarray  # [group, core, variable]
+
+    def __init__(self, program: Program, memory: _Memory) -> None:
+        self.program, self.places = program, memory.places
+        self.rows: list[list[int]] = []
+        self.items: list[tuple[Stream, Item | None]] = []  # the item behind each row, for messages
+        self.expressions: dict[tuple[tuple[int, int], ...], int] = {}
+        self.sites: list[tuple[int, float, list[list[int]], list[int]]] = []
+        self.names: list[str] = []  # variables of all streams; env[i] holds names[i]
+        self.stream_index = {s.name: i for i, s in enumerate(program.streams)}
+
+    def freeze(self) -> None:
+        """Turns the lists into arrays."""
+        i64 = np.int64
+        self.code = np.array(self.rows, i64).reshape(-1, 4)
+        runs = list(self.expressions)
+        self.xcode = np.array([x for run in runs for x in run] or [(0, 0)], i64)
+        ends = np.cumsum([len(run) for run in runs], dtype=i64)
+        self.xspan = np.stack([np.concatenate([np.zeros(1, i64), ends[:-1]]), ends], 1) if runs else np.zeros((1, 2), i64)
+        self.ops = np.array([s[0] for s in self.sites] or [0], i64)
+        self.scalars = np.array([s[1] for s in self.sites] or [0.0])
+        self.operands = np.array([s[2] for s in self.sites] or [[[0] * 7] * 4], i64)
+        self.fields = np.array([s[3] for s in self.sites] or [[-1] * MAX_FIELDS], i64)
+
+    def expression(self, e: Expr, scope: Mapping[str, int]) -> int:
+        """The number of an expression, equal ones shared. `scope`: variable name -> place in the environment."""
+        out: list[tuple[int, int]] = []
+        self._postfix(e, scope, out)
+        if _depth(out) > tile.STACK:
+            raise UnsupportedError(f"an expression of program {self.program.name} nests deeper than {tile.STACK}; write it as a sum from the left")
+        return self.expressions.setdefault(tuple(out), len(self.expressions))
+
+    def _postfix(self, e: Expr, scope: Mapping[str, int], out: list[tuple[int, int]]) -> None:
+        if isinstance(e, Int):
+            out.append((0, e.value))
+        elif isinstance(e, Var) and e.name in scope:
+            out.append((1, scope[e.name]))
+        elif isinstance(e, Binary) and e.op in tile.EXPR_OPS:
+            self._postfix(e.left, scope, out)
+            self._postfix(e.right, scope, out)
+            out.append((tile.EXPR_OPS.index(e.op), 0))
+        elif isinstance(e, Call) and e.fn in tile.EXPR_OPS:
+            self._postfix(e.args[0], scope, out)
+            folds = e.fn in ("min", "max", "ceildiv")
+            for a in e.args[1:]:
+                self._postfix(a, scope, out)
+                if folds:
+                    out.append((tile.EXPR_OPS.index(e.fn), 0))
+            if not folds:
+                out.append((tile.EXPR_OPS.index(e.fn), 0))
+        else:
+            raise CheckError(f"program {self.program.name} cannot be executed: {e!r} is no variable in scope and no integer expression")
+
+
+def _depth(run: list[tuple[int, int]]) -> int:
+    """The most values that a postfix run keeps on the stack."""
+    top = most = 0
+    for op, _ in run:
+        top += 1 if op < 2 else -2 if op == tile.EXPR_OPS.index("select") else 0 if op > tile.EXPR_OPS.index("select") else -1
+        most = max(most, top)
+    return most
+
+
+def _encode(program: Program, memory: _Memory) -> _Code:
+    """The program as flat arrays."""
+    code = _Code(program, memory)
+    starts = [_encode_stream(code, s) for s in program.streams]
+    code.freeze()
+    code.starts = np.array(starts, np.int64)
+    _encode_cores(code)
+    return code
+
+
+def _encode_stream(code: _Code, stream: Stream) -> int:
+    """Appends the rows of a stream; returns where they start."""
+    scope: dict[str, int] = {}
+    for name in [a for a, _ in stream.grid] + [c for c, _ in stream.counters]:
+        scope[name] = len(code.names)
+        code.names.append(f"{stream.name}.{name}")
+    start = len(code.rows)
+    _encode_body(code, stream, stream.body, scope)
+    _row(code, stream, None, "halt")
+    return start
+
+
+def _row(code: _Code, stream: Stream, item: Item | None, op: str, a: int = 0, b: int = 0, c: int = 0) -> int:
+    code.rows.append([tile.CODE_OPS.index(op), a, b, c])
+    code.items.append((stream, item))
+    return len(code.rows) - 1
+
+
+def _encode_body(code: _Code, stream: Stream, body: tuple[Item, ...], scope: dict[str, int]) -> None:
+    for item in body:
+        if isinstance(item, For):
+            var = len(code.names)
+            code.names.append(f"{stream.name}.{item.var}")
+            at = _row(code, stream, item, "loop", var, code.expression(item.trips, scope))
+            _encode_body(code, stream, item.body, {**scope, item.var: var})
+            code.rows[at][3] = _row(code, stream, item, "end", at, var) + 1
+        elif isinstance(item, Instr):
+            _row(code, stream, item, "instr", _site(code, item, scope))
+        elif isinstance(item, Advance):
+            depth = dict(stream.counters).get(item.counter)
+            if depth is None or _number(depth) < 1:
+                raise CheckError(f"stream {stream.name} advances {item.counter}, which is no counter of it with a depth of at least 1")
+            _row(code, stream, item, "advance", scope[item.counter], _number(depth))
+        elif isinstance(item, (CrossSet, CrossWait)):
+            peer = item.to if isinstance(item, CrossSet) else item.source
+            if peer not in code.stream_index:
+                raise CheckError(f"stream {stream.name} meets stream {peer}, which program {code.program.name} does not have")
+            op = "cross_set" if isinstance(item, CrossSet) else "cross_wait"
+            _row(code, stream, item, op, code.stream_index[peer], code.expression(item.id, scope))
+        # flags inside a core order pipes in time; program order already keeps them
+
+
+def _site(code: _Code, item: Instr, scope: dict[str, int]) -> int:
+    """Appends an instruction's operands and fields; returns its site."""
+    word = INSTRUCTIONS.get(item.op)
+    if word is None or tuple(k for k, _ in item.fields) != word.fields():
+        raise CheckError(f"{item.op} is no instruction" if word is None else
+                         f"{item.op} has fields ({', '.join(k for k, _ in item.fields)}) where it needs ({', '.join(word.fields())})")
+    operands, dtypes = [], []
+    for o in word.operands:
+        ref = item[o.name]
+        place = code.places.get(ref.buffer) if isinstance(ref, Ref) else None
+        if place is None or not isinstance(ref, Ref) or place.scope not in o.scopes:
+            raise CheckError(f"{item.op}: operand {o.name} must be a buffer in {' or '.join(o.scopes)}"
+                             + (f", {ref.buffer} is in {place.scope}" if place and isinstance(ref, Ref) else ""))
+        dtypes.append(place.dtype)
+        align = operand_align(word, o, place.scope, place.dtype)
+        operands.append([tile.DTYPES.index(place.dtype) if place.dtype in tile.DTYPES else -1, place.base, place.slot_bytes, place.depth, align,
+                         code.expression(ref.slot, scope), code.expression(ref.offset, scope)])
+    check_dtypes(word, dtypes)
+    operands += [[operands[0][0], -1, 0, 0, 1, 0, 0]] * (4 - len(operands))
+    fields, scalar = [], 0.0
+    for n in word.numbers:
+        x = item[n.name]
+        if n.real:
+            if not isinstance(x, (Float, Int)):
+                raise CheckError(f"{item.op}: {n.name} must be a real constant")
+            scalar = float(x.value)
+        else:
+            fields.append(code.expression(x, scope))  # type: ignore[arg-type]
+    code.sites.append((tile.OPS.index(item.op), scalar, operands, fields + [-1] * (MAX_FIELDS - len(fields))))
+    return len(code.sites) - 1
+
+
+def _encode_cores(code: _Code) -> None:
+    """Fills the cores of each stream, in groups that meet by cross flags: a group is what the smallest stream has one core of."""
+    streams = code.program.streams
+    extents = [[_number(e) for _, e in s.grid] for s in streams]
+    cores = [prod(e) for e in extents]
+    meets = any(r[0] in (4, 5) for r in code.rows)
+    code.groups = min(cores, default=0)
+    if len(streams) > 1 and not meets:
+        code.groups = 1
+    if code.groups and any(n % code.groups for n in cores):
+        raise CheckError("streams that meet need whole multiples of cores: " + ", ".join(f"{s.name} has {n}" for s, n in zip(streams, cores)))
+    count = [n // max(code.groups, 1) for n in cores]
+    code.count = np.array(count, np.int64)
+    code.first = np.concatenate([np.zeros(1, np.int64), np.cumsum(code.count)[:-1]])
+    code.streams = np.repeat(np.arange(len(streams)), code.count)
+    code.envs = np.zeros((code.groups, len(code.streams), max(len(code.names), 1)), np.int64)
+    for s, stream in enumerate(streams):
+        axes = [code.names.index(f"{stream.name}.{a}") for a, _ in stream.grid]
+        for g in range(code.groups):
+            for i in range(count[s]):
+                index = np.unravel_index(g * count[s] + i, extents[s]) if axes else ()
+                code.envs[g, code.first[s] + i, axes] = index
+
+
+# ---------------------------------------------------------------- errors
+
+def _fail(code: _Code, error: np.ndarray) -> NoReturn:
+    """Raises what the interpreter found, with instruction, core and loop variables."""
+    kind, site, part, value, bound, pc, group, core = (int(x) for x in error)
+    stream, item = code.items[pc]
+    index = group * int(code.count[code.streams[core]]) + core - int(code.first[code.streams[core]])
+    env = code.envs[group, core]
+    prefix = stream.name + "."
+    at = ", ".join(f"{n.removeprefix(prefix)}={env[i]}" for i, n in enumerate(code.names) if n.startswith(prefix))
+    where = f"{stream.name} core {index}" + (f" at {at}" if at else "")
+    raise CheckError(f"{_sentence(item, tile.ERRORS[kind], part, value, bound)} ({where})")
+
+
+def _sentence(item: Item | None, kind: str, part: int, value: int, bound: int) -> str:
+    if kind == "deadlock":
+        return "every core of the group waits for a cross flag that nothing sets: add the cross_set or drop the cross_wait"
+    if kind == "division":
+        return "an expression divides by zero"
+    if kind == "flag":
+        return f"cross flag {value} is outside 0..{bound - 1}"
+    if not isinstance(item, Instr):
+        return f"{kind} of {value} is broken"
+    word = INSTRUCTIONS[item.op]
+    if kind == "relation":
+        return f"{item.op}: {RELATIONS[part]}"
+    if kind == "limit":
+        n = [n for n in word.numbers if not n.real][part]
+        return f"{item.op}: {n.name} is {value}, outside {n.low}..{n.high}"
+    name = word.operands[part].name
+    ref = item[name]
+    buffer = ref.buffer if isinstance(ref, Ref) else name
+    if kind == "slot":
+        return f"{item.op}: {name} names slot {value} of {buffer}, which has {bound}"
+    if kind == "align":
+        return f"{item.op}: {name} starts at byte {value} of {buffer}, which is no multiple of {bound}"
+    return f"{item.op}: {name} reaches byte {value} of {buffer}, which has {bound} bytes"
