@@ -1,10 +1,11 @@
 """Values of instructions: Numba bodies for every word of the instruction set, and the interpreter that runs a program.
 
 One file on purpose: Numba's disk cache does not see a change in a function that another file defines. Memory is two byte
-arrays, GM and the core's own scopes, each as a tuple of views (uint8, uint16, fp32, int32, int8, uint64); addresses are bytes. fp16 and bf16 are uint16 with conversions of our
-own. Arithmetic on tiles is done in fp32 and rounded once per instruction. What each body must compute is written plainly
-in `aoec/target/meaning.py`; a law holds the two equal.
+arrays, GM and the core's own scopes, each as a tuple of views (uint8, uint16, fp32, int32, int8, uint64); addresses are
+bytes. fp16 and bf16 are uint16 with conversions of our own. Arithmetic on tiles is done in fp32 and rounded once per
+instruction. What each body must compute is written plainly in `aoec/target/meaning.py`; a law holds the two equal.
 """
+# ruff: noqa: SIM109, SIM110 (Numba makes loops of `in` and `all`)
 from __future__ import annotations
 
 import numpy as np
@@ -24,8 +25,9 @@ POISON = 0xFF  # a NaN in fp32, fp16 and bf16 alike: what nothing has written sh
 BLOCK = 32
 STACK = 64  # values that an expression may keep at once
 
-EXPR_OPS = ("const", "var", "+", "-", "*", "//", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or", "min", "max", "ceildiv", "select", "not",
-            "abs")
+EXPR_OPS = (
+    "const", "var", "+", "-", "*", "//", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or", "min", "max", "ceildiv", "select", "not",
+    "abs")
 CODE_OPS = ("halt", "loop", "end", "instr", "cross_set", "cross_wait", "advance")
 DONE, BLOCKED, STUCK = 0, 1, 2  # stuck: waits, and has done nothing since it was called
 # what stopped a core: kinds of the error row (kind, site, operand or field, value, bound)
@@ -708,7 +710,7 @@ def apply(op, a, b, error):
 def fetch(site, program, env, scratch, error):
     """Evaluates fields and addresses of a site into scratch; False, with the error row filled, where a bound is broken."""
     xcode, xspan, ops, operands, fields, limits = program
-    f, at, dt, reach, stack = scratch
+    f, _, dt, reach, stack = scratch
     op = ops[site]
     error[1] = site
     for i in range(f.size):
@@ -847,8 +849,9 @@ def run_groups(low, high, code, program, scalars, starts, streams, first, count,
             moved, left = False, 0
             for c in range(cores):
                 error[6], error[7] = group, c
-                status = run_core(c, code, program, scalars, state, envs[group, c], trips[c], gm, views(mems[c]), scratch, tiles, tokens, first,
-                                  count, streams, error)
+                mem = views(mems[c])
+                status = run_core(c, code, program, scalars, state, envs[group, c], trips[c], gm, mem, scratch, tiles, tokens, first, count,
+                                  streams, error)
                 if error[0]:
                     return
                 moved = moved or status != STUCK

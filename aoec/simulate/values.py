@@ -9,6 +9,7 @@ import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 from typing import Any, NoReturn
 
@@ -40,7 +41,7 @@ def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np
     if threads > 1:
         bounds = [code.groups * t // threads for t in range(threads + 1)]
         with ThreadPoolExecutor(threads) as pool:
-            for job in [pool.submit(_run, code, memory, low, high) for low, high in zip(bounds, bounds[1:])]:
+            for job in [pool.submit(_run, code, memory, low, high) for low, high in pairwise(bounds)]:
                 job.result()
     else:
         _run(code, memory, 0, code.groups)
@@ -49,9 +50,10 @@ def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np
 
 def _run(code: _Code, memory: _Memory, low: int, high: int) -> None:
     error = np.zeros(8, np.int64)
+    tables = (code.xcode, code.xspan, code.ops, code.operands, code.fields, LIMITS)
     tile.run_groups(
-        low, high, code.code, (code.xcode, code.xspan, code.ops, code.operands, code.fields, LIMITS), code.scalars, code.starts, code.streams,
-        code.first, code.count, code.envs, memory.gm, memory.mem_bytes, _tiles(memory), error)
+        low, high, code.code, tables, code.scalars, code.starts, code.streams, code.first,
+        code.count, code.envs, memory.gm, memory.mem_bytes, _tiles(memory), error)
     if error[0]:
         _fail(code, error)
 
@@ -60,8 +62,9 @@ def _tiles(memory: _Memory) -> tuple[np.ndarray, ...]:
     """Scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes."""
     size = memory.scope_bytes
     f32 = np.float32
-    return (np.empty(size.get("L0A", 0) + 64, f32), np.empty(size.get("L0B", 0) + 64, f32), np.empty(size.get("L0C", 0) // 4 + 64, f32),
-            np.empty(max(size.get("L0A", 0), size.get("L0B", 0)) + 64, f32), np.empty(256, f32), np.empty(256, f32), np.empty(512, np.uint8))
+    a, b, c = (size.get(scope, 0) + 64 for scope in ("L0A", "L0B", "L0C"))
+    return (np.empty(a, f32), np.empty(b, f32), np.empty(c, f32), np.empty(max(a, b), f32), np.empty(256, f32), np.empty(256, f32),
+            np.empty(512, np.uint8))
 
 
 def _limits() -> np.ndarray:
@@ -203,7 +206,7 @@ class _Code:
         out: list[tuple[int, int]] = []
         self._postfix(e, scope, out)
         if _depth(out) > tile.STACK:
-            raise UnsupportedError(f"an expression of program {self.program.name} nests deeper than {tile.STACK}; write it as a sum from the left")
+            raise UnsupportedError(f"an expression of program {self.program.name} nests deeper than {tile.STACK}; write it from the left")
         return self.expressions.setdefault(tuple(out), len(self.expressions))
 
     def _postfix(self, e: Expr, scope: Mapping[str, int], out: list[tuple[int, int]]) -> None:
@@ -304,8 +307,9 @@ def _site(code: _Code, item: Instr, scope: dict[str, int]) -> int:
                              + (f", {ref.buffer} is in {place.scope}" if place and isinstance(ref, Ref) else ""))
         dtypes.append(place.dtype)
         align = operand_align(word, o, place.scope, place.dtype)
-        operands.append([tile.DTYPES.index(place.dtype) if place.dtype in tile.DTYPES else -1, place.base, place.slot_bytes, place.depth, align,
-                         code.expression(ref.slot, scope), code.expression(ref.offset, scope)])
+        dtype = tile.DTYPES.index(place.dtype) if place.dtype in tile.DTYPES else -1
+        operands.append([dtype, place.base, place.slot_bytes, place.depth, align, code.expression(ref.slot, scope),
+                         code.expression(ref.offset, scope)])
     check_dtypes(word, dtypes)
     operands += [[operands[0][0], -1, 0, 0, 1, 0, 0]] * (4 - len(operands))
     fields, scalar = [], 0.0
@@ -331,7 +335,8 @@ def _encode_cores(code: _Code) -> None:
     if len(streams) > 1 and not meets:
         code.groups = 1
     if code.groups and any(n % code.groups for n in cores):
-        raise CheckError("streams that meet need whole multiples of cores: " + ", ".join(f"{s.name} has {n}" for s, n in zip(streams, cores)))
+        counts = ", ".join(f"{s.name} has {n}" for s, n in zip(streams, cores))
+        raise CheckError(f"streams that meet need whole multiples of cores: {counts}")
     count = [n // max(code.groups, 1) for n in cores]
     code.count = np.array(count, np.int64)
     code.first = np.concatenate([np.zeros(1, np.int64), np.cumsum(code.count)[:-1]])
@@ -349,7 +354,7 @@ def _encode_cores(code: _Code) -> None:
 
 def _fail(code: _Code, error: np.ndarray) -> NoReturn:
     """Raises what the interpreter found, with instruction, core and loop variables."""
-    kind, site, part, value, bound, pc, group, core = (int(x) for x in error)
+    kind, _, part, value, bound, pc, group, core = (int(x) for x in error)
     stream, item = code.items[pc]
     index = group * int(code.count[code.streams[core]]) + core - int(code.first[code.streams[core]])
     env = code.envs[group, core]

@@ -150,12 +150,14 @@ def repeats(elements: Expr, size: int) -> Expr:
 RELATIONS = (
     "", "rows is greater than dst_rows, so the column blocks overlap", "transpose works on elements of two bytes only",
     "k_start must be a multiple of C0, and k_start + k_size may not pass the last of the channels' blocks",
-    "the filter is larger than the padded image", "src_rows is less than m", "lanes is more than a repeat of 256 bytes of the wider dtype holds",
+    "the filter is larger than the padded image", "src_rows is less than m",
+    "lanes is more than a repeat of 256 bytes of the wider dtype holds",
     "n must be a multiple of C0 of the dtype in GM")
 _ALIGN_BYTES = {"L1": 32, "UB": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 64}
 _MMAD_DTYPES = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp32", "int8": "int32"}
 _FIXPIPE_DTYPES = {"fp32": ("fp32", "fp16", "bf16"), "int32": ("int32",)}
-_CASTS = {frozenset(p) for p in (("fp32", "fp16"), ("fp32", "bf16"), ("fp32", "int32"), ("fp16", "int8"), ("fp16", "uint8"), ("fp16", "int32"))}
+_CASTS = {
+    frozenset(p) for p in (("fp32", "fp16"), ("fp32", "bf16"), ("fp32", "int32"), ("fp16", "int8"), ("fp16", "uint8"), ("fp16", "int32"))}
 _MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "copy_gm_ub", "copy_ub_gm", "vcopy", "vdup")
 
 
