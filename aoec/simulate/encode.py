@@ -1,0 +1,245 @@
+"""A program as flat arrays: code with loops kept, and the expressions whose values the walk needs, for all rows at once.
+
+Durations and trip counts are tables by class (first, body, last) of the loops and grid axes that they depend on, so a
+size may differ between the first, the last and all other iterations of a loop, and in no other way. What the structure
+shows to be otherwise is refused here; what only values show is a row's error (tables.VARIES).
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aoec.base.errors import CheckError, UnsupportedError
+from aoec.ir.index import DTYPES, Binary, Expr, affine, holes, variables, walk
+from aoec.ir.program import PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
+from aoec.kernels import timeline as kernel
+from aoec.target.instructions import INSTRUCTIONS
+from aoec.target.machine import Machine, Timing
+
+PIPE = {p: i for i, p in enumerate(PIPES)}
+MAX_AXES = 30  # of a value table; NumPy allows 32 dimensions
+
+
+@dataclass(frozen=True)
+class Site:
+    """Instructions of one stream with equal cost: formula, the fields that it reads, its plain numbers, its GM tensor."""
+
+    stream: int
+    op: str
+    pipe: int
+    timing: Timing
+    fields: tuple[tuple[str, Expr], ...]
+    numbers: tuple[tuple[str, float], ...]
+    gm_size: int  # bytes per element of the GM operand; 0 where there is none
+    tensor: str
+    path: str  # such as GM->L1; empty where nothing crosses GM
+
+
+@dataclass(frozen=True)
+class Loop:
+    stream: int
+    var: str
+    trips: Expr
+    outer: tuple[str, ...]  # loops around it
+
+
+@dataclass
+class Encoded:
+    """The flat program; `values` of the expressions are filled in per batch of rows (time.py)."""
+
+    program: Program
+    machine: Machine
+    code: np.ndarray
+    starts: np.ndarray
+    sites: list[Site] = field(default_factory=list)
+    loops: list[Loop] = field(default_factory=list)
+    forms: list[tuple[Expr, list[tuple[int, Expr]]]] = field(default_factory=list)  # constant, (register, coefficient)
+    counters: list[tuple[int, Expr]] = field(default_factory=list)  # register, depth
+    axes: list[tuple[int, str, Expr]] = field(default_factory=list)  # stream, variable, extent
+    registers: int = 1
+    bits: int = 1
+    joined: bool = False
+
+
+def encode(program: Program, machine: Machine) -> Encoded:
+    """The flat form of a program, holes kept. Raises CheckError or TargetError where the timeline cannot time it."""
+    if program.target != machine.name:
+        raise CheckError(f"program {program.name} is for {program.target} and the machine is {machine.name}; emit it for that machine")
+    return _Encoder(program, machine).encode()
+
+
+class _Encoder:
+    def __init__(self, program: Program, machine: Machine) -> None:
+        self.program, self.machine = program, machine
+        self.code: list[tuple[int, int, int, int]] = []
+        self.out = Encoded(program, machine, np.zeros((0, 4), np.int32), np.zeros(0, np.int32))
+        self.pairs: dict[tuple[str, str], int] = {}
+        self.known: dict[Site, int] = {}
+        self.form_index: dict[tuple[int, Expr], int] = {}
+        self.tensors = {t.name: t for t in program.tensors}
+        self.dtypes = {t.name: t.dtype for t in program.tensors} | {s.name: s.dtype for s in program.spaces}
+        self.streams = {s.name: i for i, s in enumerate(program.streams)}
+        self.register: dict[str, int] = {}
+        self.stream = 0
+
+    def encode(self) -> Encoded:
+        starts = []
+        for i, stream in enumerate(self.program.streams):
+            starts.append(len(self.code))
+            self.begin(i, stream)
+            self.body(stream.body, ())
+            self.code.append((kernel.STOP, 0, 0, 0))
+        out = self.out
+        out.code, out.starts = np.array(self.code, np.int32).reshape(-1, 4), np.array(starts, np.int32)
+        out.bits = max(1, len(self.pairs) * self.machine.flag_ids)
+        out.joined = any(row[0] in (kernel.CROSS_SET, kernel.CROSS_WAIT) for row in self.code)
+        return out
+
+    def begin(self, index: int, stream: Stream) -> None:
+        self.stream = index
+        self.kind = self.machine.core(stream.core)
+        self.counter = {name: len(self.out.counters) + i for i, (name, _) in enumerate(stream.counters)}
+        names = [name for name, _ in stream.counters] + [f.var for f in _loops(stream.body)]
+        self.register = {name: i + 1 for i, name in enumerate(names)}
+        self.grid = frozenset(axis for axis, _ in stream.grid)
+        self.out.registers = max(self.out.registers, len(names) + 1)
+        self.out.counters += [(self.register[name], depth) for name, depth in stream.counters]
+        self.out.axes += [(index, axis, extent) for axis, extent in stream.grid]
+
+    def body(self, items: tuple[Item, ...], outer: tuple[str, ...]) -> None:
+        for item in items:
+            if isinstance(item, For):
+                self.loop(item, outer)
+            else:
+                self.code.append(self.one(item))
+
+    def loop(self, item: For, outer: tuple[str, ...]) -> None:
+        self.sized(item.trips, f"the trip count of loop {item.var}")
+        number = len(self.out.loops)
+        self.out.loops.append(Loop(self.stream, item.var, item.trips, outer))
+        start = len(self.code)
+        self.code.append((kernel.LOOP, number, 0, self.register[item.var]))
+        self.body(item.body, (*outer, item.var))
+        self.code[start] = (kernel.LOOP, number, len(self.code), self.register[item.var])
+        self.code.append((kernel.END, number, start, self.register[item.var]))
+
+    def one(self, item: Item) -> tuple[int, int, int, int]:
+        """The code of anything but a loop."""
+        if isinstance(item, Instr):
+            return (kernel.INSTR, self.site(item), self.pipe(INSTRUCTIONS[item.op].pipe), 0)
+        if isinstance(item, SetFlag):
+            return (kernel.SET, self.form(item.id), self.pair(item), self.pipe(item.source))
+        if isinstance(item, WaitFlag):
+            return (kernel.WAIT, self.form(item.id), self.pair(item), self.pipe(item.target))
+        if isinstance(item, CrossSet):
+            return (kernel.CROSS_SET, self.form(item.id), self.other(item.to), self.pipe(item.pipe))
+        if isinstance(item, CrossWait):
+            return (kernel.CROSS_WAIT, self.form(item.id), self.other(item.source), self.pipe(item.pipe))
+        assert isinstance(item, Advance)
+        return (kernel.ADVANCE, self.counter[item.counter], 0, 0)
+
+    def pipe(self, name: str) -> int:
+        if name not in self.kind.pipes:
+            raise CheckError(f"stream {self.program.streams[self.stream].name}: pipe {name} is not on a core of kind {self.kind.name} "
+                             f"of {self.machine.name}, which has {', '.join(self.kind.pipes)}")
+        return PIPE[name]
+
+    def other(self, name: str) -> int:
+        if name not in self.streams or self.streams[name] == self.stream:
+            raise CheckError(f"stream {self.program.streams[self.stream].name}: a cross flag names {name}, which is no other stream")
+        return self.streams[name]
+
+    def pair(self, item: SetFlag | WaitFlag) -> int:
+        self.pipe(item.source), self.pipe(item.target)
+        return self.pairs.setdefault((item.source, item.target), len(self.pairs)) * self.machine.flag_ids
+
+    def form(self, e: Expr) -> int:
+        """The index of a flag id as a linear form over counters and loop variables."""
+        key = (self.stream, e)
+        if key not in self.form_index:
+            self.form_index[key] = len(self.out.forms)
+            self.out.forms.append(self.linear(e))
+        return self.form_index[key]
+
+    def linear(self, e: Expr) -> tuple[Expr, list[tuple[int, Expr]]]:
+        where = f"stream {self.program.streams[self.stream].name}: a flag id"
+        if variables(e) & self.grid:
+            raise CheckError(f"{where} depends on the grid axis {min(variables(e) & self.grid)}; flags are each core's own, so leave it out")
+        parts = affine(e, frozenset(self.register))
+        if parts is None or variables(parts[1]) or any(variables(c) for c in parts[0].values()):
+            raise UnsupportedError(f"{where} is not a sum of counters and loop variables; rotate it with a counter and advance")
+        return parts[1], [(self.register[v], c) for v, c in sorted(parts[0].items())]
+
+    def sized(self, e: Expr, what: str) -> None:
+        """Refuses a size that a remainder of a loop variable makes irregular: classes could not tell its iterations apart."""
+        for n in walk(e):
+            if isinstance(n, Binary) and n.op == "%" and variables(n):
+                raise UnsupportedError(f"stream {self.program.streams[self.stream].name}: {what} varies with {min(variables(n))} by a remainder; "
+                                       "sizes may differ only in the first and last iteration of a loop")
+
+    def site(self, item: Instr) -> int:
+        site = self.describe(item)
+        if site not in self.known:
+            for name, e in site.fields:
+                self.sized(e, f"{name} of {item.op}")
+            self.known[site] = len(self.out.sites)
+            self.out.sites.append(site)
+        return self.known[site]
+
+    def describe(self, item: Instr) -> Site:
+        instruction, timing = INSTRUCTIONS[item.op], self.machine.cost(item.op)
+        fields = dict(item.fields)
+        refs = [(o, fields[o.name]) for o in instruction.operands]
+        gm = [ref.buffer for o, ref in refs if isinstance(ref, Ref) and "GM" in o.scopes and ref.buffer in self.tensors]
+        wanted = variables(timing.busy) | variables(timing.latency) | (variables(instruction.gm_bytes) if gm else frozenset())
+        used = tuple((n.name, fields[n.name]) for n in instruction.numbers if n.name in wanted)
+        sizes = [DTYPES[self.dtypes[ref.buffer]] for _, ref in refs if isinstance(ref, Ref)]
+        source = [ref.buffer for o, ref in refs if isinstance(ref, Ref) and not o.writes] or [refs[0][1].buffer]  # type: ignore[union-attr]
+        numbers = {"size": DTYPES[self.dtypes[source[0]]], "dst_size": sizes[0]} | self.tables(item.op, self.dtypes[source[0]], wanted)
+        scopes = ["/".join(o.scopes) for o, _ in refs]
+        return Site(self.stream, item.op, PIPE[instruction.pipe], timing, used, tuple(sorted(numbers.items())),  # type: ignore[arg-type]
+                    DTYPES[self.dtypes[gm[0]]] if gm else 0, gm[0] if gm else "", f"{scopes[1]}->{scopes[0]}" if gm else "")
+
+    def tables(self, op: str, dtype: str, wanted: frozenset[str]) -> dict[str, float]:
+        """The named numbers of the machine that a formula reads, dtype tables looked up."""
+        found = {n: self.machine.constants[n] for n in wanted if n in self.machine.constants}
+        for n in wanted & self.machine.tables.keys():
+            if dtype not in self.machine.tables[n]:
+                raise UnsupportedError(f"{self.machine.name} has no timing of {op} for {dtype}: its table {n} holds "
+                                       f"{', '.join(sorted(self.machine.tables[n]))}")
+            found[n] = self.machine.tables[n][dtype]
+        return found
+
+
+def _loops(items: tuple[Item, ...]) -> Iterator[For]:
+    for item in items:
+        if isinstance(item, For):
+            yield item
+            yield from _loops(item.body)
+
+
+def program_holes(program: Program) -> tuple[str, ...]:
+    """The names of the holes that the timing of a program depends on or its constraints name, sorted."""
+    found: dict[str, tuple[int, ...]] = {}
+    for stream in program.streams:
+        for e in [x for _, x in stream.grid] + [x for _, x in stream.counters] + list(_expressions(stream.body)):
+            found |= holes(e)
+    for t in program.tensors:
+        for e in (*t.shape, t.passes):
+            found |= holes(e)
+    for c in program.constraints:
+        found |= holes(c.condition)
+    return tuple(sorted(found))
+
+
+def _expressions(items: tuple[Item, ...]) -> Iterator[Expr]:
+    for item in items:
+        if isinstance(item, For):
+            yield item.trips
+            yield from _expressions(item.body)
+        elif isinstance(item, Instr):
+            yield from [v for _, v in item.fields if not isinstance(v, Ref)]
+        elif isinstance(item, (SetFlag, WaitFlag, CrossSet, CrossWait)):
+            yield item.id

@@ -1,0 +1,299 @@
+"""The value tables of an encoded program for a batch of rows: every formula is evaluated here, none in the walk.
+
+A loop variable or grid axis takes, on an axis of its own, the values of its first, second, last but one and last
+iteration. The inner two must give equal sizes (else the row is an error): then first, body and last say all about it.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aoec.base.errors import CheckError, UnsupportedError
+from aoec.ir.index import Expr, evaluate, variables
+from aoec.kernels import timeline as kernel
+from aoec.simulate.encode import MAX_AXES, Encoded, Site
+from aoec.simulate.state import State, hbm_shares
+from aoec.target.instructions import INSTRUCTIONS
+
+TICKS = kernel.TICKS_PER_CYCLE
+VARIES, DEPTH_RANGE = -8, -9  # errors of a row beside those of the kernel
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Sized:
+    """A size by class: `values` [row, axis...] with extent 1 or 3 (first, body, last) per axis."""
+
+    values: Array
+    first_differs: dict[int, Array] = field(default_factory=dict)  # axis -> bool[row]: first and body differ
+    last_differs: dict[int, Array] = field(default_factory=dict)
+
+
+@dataclass
+class Filled:
+    """What the kernel walks, for some rows. `moved` [row, entry, (hbm, l2)] bytes is filled when asked for."""
+
+    tables: kernel.Tables
+    status: Array
+    site_of: Array  # entry -> site
+    moved: Array
+
+
+class StreamValues:
+    """Sizes of one stream's expressions by class, each evaluated once for all rows.
+
+    Arrays are [row, axis...], one axis per loop or grid axis that any size of the stream depends on, in nest order.
+    """
+
+    def __init__(self, encoded: Encoded, stream: int, holes: Mapping[str, Array], status: Array) -> None:
+        self.rows, self.status = len(status), status
+        self.trips = {name: extent for s, name, extent in encoded.axes if s == stream}
+        self.trips |= {loop.var: loop.trips for loop in encoded.loops if loop.stream == stream}
+        self.axis = self.assign_axes(encoded, stream)
+        column = (self.rows,) + (1,) * len(self.axis)
+        self.env: dict[str, Any] = {name: values.reshape(column) for name, values in holes.items()}
+        for name in self.axis:
+            self.env[name] = self.samples(name)
+        self.sizes: dict[Expr, Sized] = {}
+
+    def assign_axes(self, encoded: Encoded, stream: int) -> dict[str, int]:
+        """Variable -> axis, for those that some size depends on; outer ones first."""
+        wanted = [e for site in encoded.sites if site.stream == stream for _, e in site.fields]
+        wanted += [loop.trips for loop in encoded.loops if loop.stream == stream]
+        needed = self.closure(frozenset().union(*[variables(e) for e in wanted]))
+        names = [name for name in self.trips if name in needed]
+        if len(names) > MAX_AXES:
+            raise UnsupportedError(f"sizes of stream {stream} depend on {len(names)} loops and axes; {MAX_AXES} at most can be timed")
+        return {name: rank + 1 for rank, name in enumerate(names)}
+
+    def closure(self, names: frozenset[str]) -> frozenset[str]:
+        """`names` and all variables that their trip counts depend on."""
+        found: set[str] = set()
+        todo = [n for n in names if n in self.trips]
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found.add(name)
+                todo += [n for n in variables(self.trips[name]) if n in self.trips]
+        return frozenset(found)
+
+    def raw(self, e: Expr) -> Array:
+        """The values of `e` at every sample of the variables it depends on."""
+        value = np.asarray(evaluate(e, self.env))
+        return value if value.ndim else np.full((self.rows,) + (1,) * len(self.axis), value)
+
+    def samples(self, name: str) -> Array:
+        """The first, second, last but one and last value of a variable, on its axis; short loops repeat their last."""
+        n = self.raw(self.trips[name])
+        last = np.maximum(n - 1, 0)
+        inner = [np.where(n >= 3, 1, last), np.where(n >= 3, n - 2, last)]
+        return np.concatenate([0 * last, *inner, last], axis=self.axis[name])
+
+    def size(self, e: Expr) -> Sized:
+        """The values of `e` by class; rows in which the inner samples differ get the error VARIES."""
+        if e not in self.sizes:
+            self.sizes[e] = self.by_class(self.raw(e))
+        return self.sizes[e]
+
+    def by_class(self, values: Array) -> Sized:
+        for axis in range(1, values.ndim):
+            if values.shape[axis] == 4:
+                self.status[differs(values, axis, 1, 2) & (self.status == 0)] = VARIES
+                values = np.delete(values, 2, axis)
+        axes = [axis for axis in range(1, values.ndim) if values.shape[axis] == 3]
+        return Sized(values, {x: differs(values, x, kernel.FIRST, kernel.BODY) for x in axes},
+                     {x: differs(values, x, kernel.LAST, kernel.BODY) for x in axes})
+
+
+def differs(values: Array, axis: int, a: int, b: int) -> Array:
+    """bool[row]: whether positions a and b of an axis hold unequal values anywhere."""
+    unequal = values.take(a, axis) != values.take(b, axis)
+    return np.asarray(unequal.reshape(len(unequal), -1).any(axis=1))
+
+
+def positions(first: bool, last: bool) -> tuple[list[int], Array]:
+    """(classes kept, position of each class among them), where only those that differ from the body are kept apart."""
+    if first and last:
+        return [0, 1, 2], np.array([0, 1, 2])
+    if first:
+        return [0, 1], np.array([0, 1, 1])
+    return ([1, 2], np.array([0, 0, 1])) if last else ([1], np.array([0, 0, 0]))
+
+
+class Layout:
+    """How one cursor indexes its part of a table: the classes kept per axis, and its step per class of each variable."""
+
+    def __init__(self, sizes: list[Sized], axis: Mapping[str, int]) -> None:
+        self.kept: dict[int, list[int]] = {}
+        self.steps: dict[str, Array] = {}
+        self.first: dict[str, Array] = {}
+        self.last: dict[str, Array] = {}
+        places: dict[str, Array] = {}
+        for name, x in axis.items():
+            users = [s for s in sizes if x in s.last_differs]
+            if users:
+                self.first[name] = np.logical_or.reduce([s.first_differs[x] for s in users])
+                self.last[name] = np.logical_or.reduce([s.last_differs[x] for s in users])
+                self.kept[x], places[name] = positions(bool(self.first[name].any()), bool(self.last[name].any()))
+        self.entries = 1
+        for name in reversed(places):
+            self.steps[name] = places[name] * self.entries
+            self.entries *= len(self.kept[axis[name]])
+
+    def narrow(self, values: Array) -> Array:
+        """`values` with only the classes kept."""
+        for x, kept in self.kept.items():
+            if values.shape[x] == 3:
+                values = values.take(kept, x)
+        return values
+
+    def flatten(self, values: Any, rows: int, rank: int) -> Array:
+        """[row, entry] of a result that broadcasts over the kept classes."""
+        shape = (rows,) + tuple(len(self.kept.get(x, [1])) for x in range(1, rank + 1))
+        return np.broadcast_to(values, shape).reshape(rows, -1)
+
+
+class Tabulator:
+    """Builds the tables of one batch of rows."""
+
+    def __init__(self, encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, detail: bool) -> None:
+        self.encoded, self.machine, self.count, self.detail = encoded, encoded.machine, count, detail
+        self.holes = {name: np.asarray(values, np.int64) for name, values in rows.items()}
+        self.status = np.zeros(count, np.int32)
+        self.shares = hbm_shares(encoded.program, self.holes, state, self.machine)
+        self.loops = max(1, len(encoded.loops))
+        self.cursors: list[int] = []
+        self.moves: list[list[tuple[int, Array]]] = [[] for _ in range(self.loops + max(1, len(encoded.axes)))]
+        self.merge = np.broadcast_to(np.array([kernel.BODY] * 3, np.int8), (count, max(1, len(encoded.axes)), 3)).copy()
+        self.variable = {(loop.stream, loop.var): i for i, loop in enumerate(encoded.loops)}
+        self.variable |= {(s, name): self.loops + i for i, (s, name, _) in enumerate(encoded.axes)}
+
+    def fill(self) -> Filled:
+        encoded = self.encoded
+        self.constrain()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = [StreamValues(encoded, s, self.holes, self.status) for s in range(len(encoded.program.streams))]
+            cost, moved, site_of = self.sites(values)
+            trips = self.trips(values)
+        axis_start = [sum(s < stream for s, _, _ in encoded.axes) for stream in range(len(values) + 1)]
+        start, cursor, step = self.dependents()
+        tables = kernel.Tables(
+            code=encoded.code, starts=encoded.starts, axis_start=np.array(axis_start, np.int32),
+            form_start=np.cumsum([0] + [len(terms) for _, terms in encoded.forms], dtype=np.int32),
+            form_register=np.array([r for _, terms in encoded.forms for r, _ in terms] or [0], np.int32),
+            depend_start=start, depend_cursor=cursor, depend_step=step, cursor_base=np.array(self.cursors, np.int64),
+            counter_of=np.array([r for r, _ in encoded.counters] or [0], np.int32), joined=np.array([int(encoded.joined)], np.int64),
+            costs=self.costs(), cost=cost, trips=trips, form_constant=self.columns([c for c, _ in encoded.forms]),
+            form_coefficient=self.columns([c for _, terms in encoded.forms for _, c in terms]), depth=self.depths(),
+            extent=self.columns([e for _, _, e in encoded.axes]), merge=self.merge)
+        return Filled(tables, self.status, site_of, moved)
+
+    def constrain(self) -> None:
+        """Sets the status of rows with a false constraint to 1 + the index of the first."""
+        for i, constraint in enumerate(self.encoded.program.constraints):
+            false = np.broadcast_to(self.evaluate(constraint.condition) == 0, (self.count,))
+            self.status[false & (self.status == 0)] = i + 1
+
+    def evaluate(self, e: Expr) -> Array:
+        """int64 values of an expression of holes, per row."""
+        try:
+            return np.asarray(evaluate(e, self.holes))
+        except KeyError as missing:
+            raise CheckError(f"program {self.encoded.program.name}: nothing gives a value to {missing.args[0]}; "
+                             "give one for every hole") from None
+
+    def columns(self, expressions: list[Expr]) -> Array:
+        """int64[row, expression]; one zero column where there is none."""
+        out = np.zeros((self.count, max(1, len(expressions))), np.int64)
+        for i, e in enumerate(expressions):
+            out[:, i] = self.evaluate(e)
+        return out
+
+    def depths(self) -> Array:
+        depths = self.columns([d for _, d in self.encoded.counters])
+        if self.encoded.counters:
+            self.status[(depths < 1).any(axis=1) & (self.status == 0)] = DEPTH_RANGE
+        return np.maximum(depths, 1)
+
+    def costs(self) -> Array:
+        m = self.machine
+        cycles = (m.issue_cycles, m.flag_hop_cycles, m.cross_cycles)
+        return np.array([*[round(c * TICKS) for c in cycles], m.flag_ids, m.cross_ids, m.cross_count], np.int64)
+
+    def cursor(self, stream: int, layout: Layout, base: int) -> None:
+        """Adds a cursor that starts at `base` and moves with the variables of its layout."""
+        for name, step in layout.steps.items():
+            which = self.variable[stream, name]
+            if step.any():
+                self.moves[which].append((len(self.cursors), step))
+            if which >= self.loops:
+                self.keep_apart(which - self.loops, layout.first[name], layout.last[name])
+        self.cursors.append(base)
+
+    def keep_apart(self, axis: int, first: Array, last: Array) -> None:
+        """Cores at the first or last coordinate of a grid axis stay classes of their own in rows where a size differs."""
+        self.merge[first, axis, kernel.FIRST] = kernel.FIRST
+        self.merge[last, axis, kernel.LAST] = kernel.LAST
+
+    def dependents(self) -> tuple[Array, Array, Array]:
+        flat = [move for moves in self.moves for move in moves]
+        start = np.cumsum([0] + [len(moves) for moves in self.moves], dtype=np.int32)
+        steps = np.array([step for _, step in flat], np.int64).reshape(-1, 3)
+        return start, np.array([c for c, _ in flat], np.int32), steps
+
+    def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array]:
+        """cost[row, entry, 3], moved[row, entry, 2] bytes (one entry where no detail is asked for), site[entry]."""
+        blocks, moved, site_of, base = [], [], [], 0
+        for i, site in enumerate(self.encoded.sites):
+            stream = values[site.stream]
+            sizes = {name: stream.size(e) for name, e in site.fields}
+            layout = Layout(list(sizes.values()), stream.axis)
+            self.cursor(site.stream, layout, base)
+            block, bytes_moved = self.price(site, {n: layout.narrow(s.values) for n, s in sizes.items()}, layout, len(stream.axis))
+            blocks.append(block)
+            moved.append(bytes_moved)
+            site_of += [i] * layout.entries
+            base += layout.entries
+        if not blocks:
+            return np.zeros((self.count, 1, 3), np.int64), np.zeros((self.count, 1, 2)), np.zeros(1, np.int64)
+        kept = np.concatenate(moved, axis=1) if self.detail else np.zeros((self.count, 1, 2))
+        return np.concatenate(blocks, axis=1), kept, np.array(site_of)
+
+    def price(self, site: Site, fields: Mapping[str, Array], layout: Layout, rank: int) -> tuple[Array, Array]:
+        """(ticks[row, entry, (busy, latency, unit)], bytes[row, entry, (hbm, l2)]) of a site."""
+        env: dict[str, Any] = {**dict(site.numbers), **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
+        unit: Any = 0.0
+        if site.tensor:
+            gm = evaluate(INSTRUCTIONS[site.op].gm_bytes, {**env, "size": site.gm_size})
+            share = np.broadcast_to(self.shares[site.tensor], (self.count,)).reshape((self.count,) + (1,) * rank)
+            env |= {"gm_bytes": gm, "hbm_bytes": gm * share, "l2_bytes": gm - gm * share}
+            unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle + env["l2_bytes"] / self.machine.l2_bytes_per_cycle
+        cycles = (evaluate(site.timing.busy, env), evaluate(site.timing.latency, env), unit)
+        flat = [layout.flatten(x, self.count, rank) for x in cycles]
+        moved = np.stack([layout.flatten(env[x], self.count, rank) for x in ("hbm_bytes", "l2_bytes")], axis=2) if self.detail else self.NONE
+        return np.stack([ticks(x) for x in flat], axis=2), moved
+
+    NONE = np.zeros((1, 0, 2))
+
+    def trips(self, values: list[StreamValues]) -> Array:
+        """Trip counts [row, entry], with a cursor per loop."""
+        blocks, base = [], 0
+        for loop in self.encoded.loops:
+            stream = values[loop.stream]
+            size = stream.size(loop.trips)
+            layout = Layout([size], stream.axis)
+            self.cursor(loop.stream, layout, base)
+            blocks.append(layout.flatten(layout.narrow(size.values), self.count, len(stream.axis)))
+            base += layout.entries
+        if not blocks:
+            self.cursors.append(0)
+            return np.zeros((self.count, 1), np.int64)
+        return np.ascontiguousarray(np.concatenate(blocks, axis=1), np.int64)
+
+
+def ticks(cycles: Array) -> Array:
+    """Cycles as whole ticks, half to even; what is below zero or not a number (a row that is illegal anyway) counts as zero."""
+    return np.rint(np.nan_to_num(np.maximum(cycles, 0.0), nan=0.0, posinf=0.0) * TICKS).astype(np.int64)

@@ -1,0 +1,261 @@
+"""Program -> cycles on the model machine, for one set of hole values or a whole matrix of them; and a model's timeline.
+
+Times are *modelled*. The rules are in kernels/timeline.py, the costs in the machine file.
+"""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from aoec.base.errors import CheckError
+from aoec.ir.program import PIPES, Program
+from aoec.kernels import timeline as kernel
+from aoec.simulate.encode import Encoded, encode
+from aoec.simulate.state import COLD, State, after
+from aoec.simulate.tables import DEPTH_RANGE, TICKS, VARIES, Array, Filled, Tabulator
+from aoec.target.machine import Machine
+
+BATCH_BYTES = 100e6  # of the value tables of one batch; temporaries take about twice that again
+FIRST_BATCH = 64
+ERRORS = {
+    kernel.SET_ON_SET: "a flag is set while it is still set; wait for it before setting it again",
+    kernel.WAIT_WITHOUT_SET: "a flag is waited for and no earlier set stands in the stream",
+    kernel.LEFT_SET: "a flag is left set at the end; drain it with a wait",
+    kernel.DEADLOCK: "the streams wait for each other for ever, or for more cross flags than a counter holds",
+    kernel.FLAG_RANGE: "a flag id is below zero or beyond the machine's ids",
+    kernel.UNPAIRED: "the core counts of streams that meet are no multiples of each other",
+    kernel.CORE_RANGE: "a grid axis has no cores or too many",
+    VARIES: "a size varies with a loop in other than its first and last iteration",
+    DEPTH_RANGE: "a counter's depth is below one",
+}
+
+
+@dataclass(frozen=True)
+class Times:
+    """Per row: ticks of the walk and of the launch (1/1024 cycle), and a status.
+
+    Status 0: timed; n > 0: constraint n - 1 is false; below zero: a key of ERRORS. Ticks are 0 where the status is not.
+    With detail: busy ticks [row, stream, pipe] of the stream's core that ends last, and bytes moved [row, site, (hbm, l2)]
+    over all cores.
+    """
+
+    ticks: Array
+    launch_ticks: Array
+    status: Array
+    cores: Array  # [row, stream]
+    busy_ticks: Array | None = None
+    moved_bytes: Array | None = None
+
+    @property
+    def total_ticks(self) -> Array:
+        """Launch and walk: what a search minimises."""
+        return self.ticks + self.launch_ticks
+
+    def reason(self, row: int, program: Program) -> str:
+        """Why a row was not timed, in a sentence; empty where it was."""
+        status = int(self.status[row])
+        if status > 0:
+            return f"not legal: {program.constraints[status - 1].reason}"
+        return ERRORS[status] if status < 0 else ""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The modelled time of a filled program from a stated memory state.
+
+    `cycles` is from the first instruction to the end of the last core; `time_us` has the launch in it. `busy_cycles` is
+    by pipe, of the core that ends last (of each stream: `stream.pipe` where there are several). `bytes_by_path` counts what
+    crosses GM, over all cores; `bound_by` is the busiest pipe, or launch.
+    """
+
+    cycles: float
+    ticks: int
+    time_us: float
+    launch_us: float
+    cores: int
+    busy_cycles: dict[str, float]
+    bound_by: str
+    bytes_by_path: dict[str, float]
+    hbm_bytes: float
+    l2_bytes: float
+    streams: int = 1
+
+    @property
+    def run_us(self) -> float:
+        """Microseconds without the launch."""
+        return self.time_us - self.launch_us
+
+
+def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, detail: bool = False) -> Times:
+    """Times of a program for every row of hole values: `rows` maps each hole to an int64 column (no holes: one row).
+
+    Rows are independent: their order, number and neighbours change nothing.
+    """
+    columns = {name: np.atleast_1d(np.asarray(v, np.int64)) for name, v in rows.items()}
+    counts = {len(v) for v in columns.values()} or {1}
+    if len(counts) > 1:
+        raise CheckError(f"columns of hole values have different lengths: {sorted(counts)}")
+    total, parts, start, size = counts.pop(), [], 0, FIRST_BATCH
+    while start < total or not parts:
+        stop = min(start + size, total)
+        part, row_bytes = _batch(encoded, {n: v[start:stop] for n, v in columns.items()}, stop - start, state, detail)
+        parts.append(part)
+        start, size = stop, max(1, int(BATCH_BYTES / max(row_bytes, 1)))
+    return _joined(parts)
+
+
+def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, detail: bool) -> tuple[Times, float]:
+    """The times of some rows, and the bytes that a row's tables take."""
+    filled = Tabulator(encoded, rows, count, state, detail).fill()
+    t, streams = filled.tables, len(encoded.program.streams)
+    entries = t.cost.shape[1]
+    members = _members(encoded, t)
+    status, ticks = filled.status, np.zeros(count, np.int64)
+    busy = np.zeros((count if detail else 1, streams, kernel.PIPE_COUNT), np.int64)
+    uses = np.zeros((count if detail else 1, entries if detail else 1), np.int64)
+
+    def run(first: int, last: int) -> None:
+        s = kernel.make_state(members, encoded.bits, encoded.registers, max(1, len(encoded.loops)), len(t.cursor_base), entries, streams,
+                              encoded.machine.cross_ids if encoded.joined else 1, encoded.machine.cross_count, detail)
+        cores, sizes = np.zeros(streams, np.int64), np.zeros(streams, np.int64)
+        kernel.time_rows(t, s, first, last, cores, sizes, detail, ticks, status, busy, uses)
+
+    _share(run, count)
+    cores = np.stack([np.prod(t.extent[:, t.axis_start[s]:t.axis_start[s + 1]], axis=1) for s in range(streams)], axis=1)
+    m = encoded.machine
+    launch_us = m.launch_fixed_us + m.launch_per_core_us * cores.sum(axis=1) + m.launch_stream_us * (streams - 1)
+    launch = np.rint(launch_us * m.clock_mhz * TICKS).astype(np.int64)
+    moved = _moved(encoded, filled, uses) if detail else None
+    return Times(ticks, launch, status, cores, busy if detail else None, moved), entries * 24.0
+
+
+def _members(encoded: Encoded, t: kernel.Tables) -> int:
+    """The most cores that meet in any row, within the machine's count; more are an error of their row."""
+    if not encoded.joined:
+        return 1
+    return sum(c.count for c in encoded.machine.cores.values())
+
+
+def _share(run: object, count: int) -> None:
+    """Calls run(first, last) over all rows, on as many threads as there are processors (the kernel holds no lock)."""
+    assert callable(run)
+    threads = min(os.cpu_count() or 1, max(1, count // 16))
+    if threads == 1:
+        run(0, count)
+        return
+    cuts = [count * i // (threads * 4) for i in range(threads * 4 + 1)]
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(run, cuts[:-1], cuts[1:]))
+
+
+def _moved(encoded: Encoded, filled: Filled, uses: Array) -> Array:
+    """Bytes [row, site, (hbm, l2)]."""
+    out = np.zeros((len(uses), len(encoded.sites), 2))
+    for entry, site in enumerate(filled.site_of if encoded.sites else ()):
+        out[:, site] += filled.moved[:, entry] * uses[:, entry, None]
+    return out
+
+
+def _joined(parts: list[Times]) -> Times:
+    if len(parts) == 1:
+        return parts[0]
+    def all_of(values: list[Array | None]) -> Array | None:
+        return None if values[0] is None else np.concatenate(values)  # type: ignore[arg-type]
+    plain = [np.concatenate([getattr(p, n) for p in parts]) for n in ("ticks", "launch_ticks", "status", "cores")]
+    return Times(*plain, all_of([p.busy_ticks for p in parts]), all_of([p.moved_bytes for p in parts]))
+
+
+def measure(program: Program, machine: Machine, state: State = COLD) -> Measure:
+    """The modelled time of a filled program. CheckError where it cannot be timed, with the reason."""
+    encoded = encode(program, machine)
+    times = time_rows(encoded, {}, state, detail=True)
+    if times.status[0]:
+        raise CheckError(f"program {program.name}: {times.reason(0, program)}")
+    assert times.busy_ticks is not None and times.moved_bytes is not None
+    cores = int(times.cores[0].sum())
+    cycles = float(times.ticks[0]) / TICKS
+    busy = _busy(program, times.busy_ticks[0])
+    launch_us = machine.launch_us(cores, len(program.streams))
+    return Measure(
+        cycles, int(times.ticks[0]), cycles / machine.clock_mhz + launch_us, launch_us, cores, busy,
+        _bound_by(busy, launch_us * machine.clock_mhz), _paths(encoded, times.moved_bytes[0]),
+        float(times.moved_bytes[0, :, 0].sum()), float(times.moved_bytes[0, :, 1].sum()), len(program.streams))
+
+
+def _busy(program: Program, ticks: Array) -> dict[str, float]:
+    prefix = (lambda s: f"{s}.") if len(program.streams) > 1 else (lambda s: "")
+    return {f"{prefix(stream.name)}{pipe}": float(ticks[i, j]) / TICKS
+            for i, stream in enumerate(program.streams) for j, pipe in enumerate(PIPES) if ticks[i, j]}
+
+
+def _bound_by(busy: Mapping[str, float], launch_cycles: float) -> str:
+    pipe = max(busy, key=lambda p: busy[p], default="launch")
+    return pipe if busy.get(pipe, 0.0) >= launch_cycles else "launch"
+
+
+def _paths(encoded: Encoded, moved: Array) -> dict[str, float]:
+    out: dict[str, float] = {}
+    for site, amount in zip(encoded.sites, moved.sum(axis=1), strict=True):
+        if site.path:
+            out[site.path] = out.get(site.path, 0.0) + float(amount)
+    return out
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A model as one timeline: `latency_us` of one inference, `throughput_us` between inferences back to back,
+    `sum_us` of the isolated times, and when each program starts and ends in the first inference."""
+
+    latency_us: float
+    throughput_us: float
+    sum_us: float
+    spans_us: tuple[tuple[float, float], ...]
+
+
+def chain(measures: Sequence[Measure], machine: Machine, steady: Sequence[Measure] | None = None) -> Chain:
+    """The timeline of programs in order, launched from a task queue.
+
+    The host enqueues task i at i * enqueue_us, ahead of the device. A task that finds the device free pays its whole launch; one
+    that waits behind another has had it prepared meanwhile and pays the gap of the queue, no more than its launch:
+    start = max(enqueued + launch, end of the one before + min(gap, launch)). `steady` are the measures of a later inference,
+    in the states that the earlier one leaves (default: the same); throughput is the time between two ends of it.
+    """
+    spans = _spans(measures, machine, 0, 0.0)
+    again = list(steady if steady is not None else measures)
+    sum_us = sum(m.time_us for m in measures)
+    if not spans:
+        return Chain(0.0, 0.0, 0.0, ())
+    ends = [spans[-1][1]]
+    for turn in (1, 2):
+        done = len(measures) + (turn - 1) * len(again)
+        ends.append(_spans(again, machine, done, ends[-1])[-1][1])
+    return Chain(ends[0], ends[2] - ends[1], sum_us, tuple(spans))
+
+
+def _spans(measures: Sequence[Measure], machine: Machine, enqueued: int, end: float) -> list[tuple[float, float]]:
+    """(start, end) of tasks after `enqueued` others of which the last ended at `end`."""
+    spans = []
+    for i, m in enumerate(measures, enqueued):
+        ready = i * machine.enqueue_us + m.launch_us
+        start = max(ready, end + min(machine.queue_gap_us, m.launch_us)) if i else ready
+        end = start + m.run_us
+        spans.append((start, end))
+    return spans
+
+
+def measure_chain(programs: Sequence[Program], machine: Machine, state: State = COLD,
+                  names: Sequence[Mapping[str, str]] | None = None) -> tuple[list[Measure], State]:
+    """Measures of filled programs in order, each in the state that those before leave, and the state after the last.
+
+    `names[i]` renames the tensors of program i to those of the model, by which the state knows them.
+    """
+    measures, table = [], names or [{}] * len(programs)
+    for program, rename in zip(programs, table, strict=True):
+        back = {new: old for old, new in rename.items()}
+        measures.append(measure(program, machine, tuple((back.get(n, n), size) for n, size in state)))
+        state = after(program, state, machine, rename)
+    return measures, state

@@ -1,0 +1,360 @@
+"""The machine model: what a target is and costs, read from TOML (one file a machine, each number with source and confidence).
+
+Meaning is code, cost is data: counts, sizes, rates and the timing formulas are in the file and can be changed without
+touching Python. What a formula may name is said at the head of ascend910b3.toml.
+"""
+from __future__ import annotations
+
+import difflib
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from importlib import resources
+from pathlib import Path as FilePath
+from typing import Any
+
+from aoec.base.errors import AoecError, TargetError
+from aoec.ir.index import DTYPES, Expr, Int, variables
+from aoec.ir.parse import parse_expr
+from aoec.ir.program import CORE_KINDS, PIPES
+from aoec.ir.tir import SCOPES
+from aoec.target.instructions import INSTRUCTIONS, Instruction
+
+CONFIDENCE = ("official", "measured", "inferred", "estimate")
+DEFAULT = "Ascend910B3"
+# the plain numbers that every machine has, by table
+REQUIRED = {
+    "flags": ("ids", "hop_cycles", "cross_ids", "cross_count", "cross_cycles"),
+    "scalar": ("issue_cycles",),
+    "shared": ("hbm_bytes_per_s", "l2_bytes_per_s", "l2_size_bytes", "l2_usable_bytes"),
+    "launch": ("fixed_us", "per_core_us", "stream_us", "queue_gap_us", "enqueue_us"),
+}
+# what a formula may name besides fields, tables and numbers
+GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of a machine file, with where it comes from."""
+
+    value: int | float
+    source: str
+    confidence: str
+
+
+@dataclass(frozen=True, slots=True)
+class CoreKind:
+    name: str
+    count: int
+    pipes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    name: str
+    core: str
+    size_bytes: int
+    align_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A way for data. `l2_bytes_per_cycle` is the rate of what hits L2, where that differs."""
+
+    name: str
+    source: str
+    target: str
+    pipe: str
+    bytes_per_cycle: float
+    l2_bytes_per_cycle: float
+    latency_cycles: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Cycles of an instruction: its pipe is taken for `busy`; its effect can be signalled `latency` later."""
+
+    busy: Expr
+    latency: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class Machine:
+    """A target. Rates are per core and cycle, except `hbm_bytes_per_s` and `l2_bytes_per_s`, which all cores share."""
+
+    name: str
+    clock_mhz: float
+    cores: dict[str, CoreKind]
+    scopes: dict[str, Scope]
+    paths: dict[str, Path]
+    tables: dict[str, dict[str, float]]  # table -> dtype -> value
+    constants: dict[str, float]  # what formulas name, path rates included
+    timing: dict[str, Timing]
+    flag_ids: int
+    flag_hop_cycles: float
+    cross_ids: int
+    cross_count: int
+    cross_cycles: float
+    issue_cycles: float
+    hbm_bytes_per_s: float
+    l2_bytes_per_s: float
+    l2_size_bytes: int
+    l2_usable_bytes: int
+    launch_fixed_us: float
+    launch_per_core_us: float
+    launch_stream_us: float
+    queue_gap_us: float
+    enqueue_us: float
+    hash: str
+    sources: dict[str, Number] = field(repr=False)
+
+    @property
+    def hbm_bytes_per_cycle(self) -> float:
+        """Bytes a cycle between HBM and all cores together."""
+        return self.hbm_bytes_per_s / (self.clock_mhz * 1e6)
+
+    @property
+    def l2_bytes_per_cycle(self) -> float:
+        """Bytes a cycle between L2 and all cores together."""
+        return self.l2_bytes_per_s / (self.clock_mhz * 1e6)
+
+    def core(self, kind: str) -> CoreKind:
+        """The core kind of that name; TargetError where this machine has none."""
+        return _lookup(self.cores, kind, f"{self.name}: core kind")
+
+    def scope(self, name: str) -> Scope:
+        """The on-chip scope of that name; TargetError where this machine has none."""
+        return _lookup(self.scopes, name, f"{self.name}: scope")
+
+    def cost(self, op: str) -> Timing:
+        """The timing of an instruction; TargetError where this machine has none."""
+        return _lookup(self.timing, op, f"{self.name}: timing of instruction")
+
+    def launch_us(self, cores: int, streams: int = 1) -> float:
+        """Microseconds from a ready task to its first instruction plus from its last to its end, nothing hidden."""
+        return self.launch_fixed_us + self.launch_per_core_us * cores + self.launch_stream_us * (streams - 1)
+
+
+def targets() -> list[str]:
+    """The names of the machines that come with aoec, sorted."""
+    return sorted(_builtin())
+
+
+def load(name_or_path: str | FilePath = DEFAULT) -> Machine:
+    """The machine of that name, or of that TOML file (a name that ends in .toml or holds a separator)."""
+    text = str(name_or_path)
+    if text.endswith(".toml") or "/" in text or "\\" in text:
+        return parse_machine(_read(FilePath(text)), text)
+    return _load_builtin(_lookup({n.lower(): n for n in _builtin()}, text.lower(), "target", shown=targets()))
+
+
+def parse_machine(text: str, source: str = "machine") -> Machine:
+    """The machine that a TOML text describes; TargetError names what is missing, unknown or inconsistent."""
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as e:
+        raise TargetError(f"{source}: not TOML: {e}") from None
+    return _Reader(source).machine(raw)
+
+
+@lru_cache(maxsize=1)
+def _builtin() -> dict[str, str]:
+    files = resources.files("aoec.target").iterdir()
+    texts = [f.read_text(encoding="utf-8") for f in files if f.name.endswith(".toml")]
+    return {str(tomllib.loads(t)["name"]): t for t in texts}
+
+
+@lru_cache(maxsize=64)
+def _load_builtin(name: str) -> Machine:
+    return parse_machine(_builtin()[name], name)
+
+
+def _read(path: FilePath) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as e:
+        raise TargetError(f"{path}: cannot read this machine file: {getattr(e, 'strerror', None) or 'not UTF-8 text'}") from None
+
+
+def _near(name: str, names: Iterable[str]) -> str:
+    """A half sentence with the nearest of `names`, or all of them where none is near."""
+    known = sorted(names)
+    match = difflib.get_close_matches(name, known, n=1, cutoff=0.5) or difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    return f"did you mean {match[0]}?" if match else f"known: {', '.join(known) or 'none'}"
+
+
+def _lookup(table: Mapping[str, Any], name: str, what: str, shown: Iterable[str] = ()) -> Any:
+    if name not in table:
+        raise TargetError(f"{what} {name} is unknown; {_near(name, shown or table)}")
+    return table[name]
+
+
+class _Reader:
+    """Reads one machine file; every refusal names the file and the key."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.numbers: dict[str, Number] = {}
+
+    def fail(self, where: str, message: str) -> TargetError:
+        return TargetError(f"{self.source}: {where}: {message}")
+
+    def table(self, raw: Mapping[str, Any], key: str, where: str = "") -> dict[str, Any]:
+        at = f"{where}.{key}" if where else key
+        if key not in raw:
+            raise self.fail(at, "this table is missing")
+        if not isinstance(raw[key], dict):
+            raise self.fail(at, "must be a table")
+        return raw[key]
+
+    def only(self, raw: Mapping[str, Any], allowed: Iterable[str], where: str) -> None:
+        """Refuses keys that nothing reads: a misspelt number must not be passed over."""
+        names = tuple(allowed)
+        for key in raw:
+            if key not in names:
+                raise self.fail(where, f"unknown key {key}; {_near(key, names)}")
+
+    def number(self, raw: Mapping[str, Any], key: str, where: str = "", low: float | None = 0) -> int | float:
+        at = f"{where}.{key}" if where else key
+        entry = self.table(raw, key, where)
+        self.only(entry, ("value", "source", "confidence"), at)
+        value, source, confidence = entry.get("value"), entry.get("source"), entry.get("confidence")
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e18:
+            raise self.fail(at, "needs a finite `value`")
+        if low is not None and value < low:
+            raise self.fail(at, f"is {value} and must be at least {low:g}")
+        if not isinstance(source, str) or not source or confidence not in CONFIDENCE:
+            raise self.fail(at, f"needs a `source` and a `confidence` of {', '.join(CONFIDENCE)}")
+        self.numbers[at] = Number(value, source, confidence)
+        return value
+
+    def whole(self, raw: Mapping[str, Any], key: str, where: str, low: int = 1) -> int:
+        value = self.number(raw, key, where, low)
+        if value != int(value):
+            raise self.fail(f"{where}.{key}", f"is {value} and must be a whole number")
+        return int(value)
+
+    def rate(self, raw: Mapping[str, Any], key: str, where: str = "") -> float:
+        value = self.number(raw, key, where)
+        if not value > 0:
+            raise self.fail(f"{where}.{key}", "must be above zero")
+        return float(value)
+
+    def word(self, raw: Mapping[str, Any], key: str, where: str, allowed: Iterable[str]) -> str:
+        value = raw.get(key)
+        if value not in tuple(allowed):
+            raise self.fail(where, f"{key} is {value!r}; one of {', '.join(allowed)} is needed")
+        return str(value)
+
+    def machine(self, raw: dict[str, Any]) -> Machine:
+        self.only(raw, ("name", "clock_mhz", "cores", "scopes", "paths", "tables", "numbers", "timing", *REQUIRED), "machine")
+        if not isinstance(raw.get("name"), str) or not raw["name"].isidentifier():
+            raise self.fail("name", "must be a name of letters, digits and underscores")
+        for group, keys in REQUIRED.items():
+            self.only(self.table(raw, group), keys, group)
+        cores = {k: self.core(k, raw) for k in self.table(raw, "cores")}
+        paths = {k: self.path(k, raw) for k in self.table(raw, "paths")}
+        tables = {k: self.dtype_table(k, raw) for k in self.table(raw, "tables")}
+        constants = self.constants(raw, paths)
+        return Machine(
+            name=raw["name"], clock_mhz=self.rate(raw, "clock_mhz"), cores=cores, paths=paths, tables=tables, constants=constants,
+            scopes={k: self.scope(k, raw, cores) for k in self.table(raw, "scopes")}, timing=self.timing(raw, cores, tables, constants),
+            **self.flags(raw["flags"]), issue_cycles=self.number(raw["scalar"], "issue_cycles", "scalar"), **self.shared(raw["shared"]),
+            **self.launch(raw["launch"]), hash=content_hash(raw), sources=dict(self.numbers))
+
+    def core(self, kind: str, raw: dict[str, Any]) -> CoreKind:
+        at = f"cores.{kind}"
+        entry = self.table(raw["cores"], kind, "cores")
+        if kind not in CORE_KINDS:
+            raise self.fail("cores", f"unknown core kind {kind}; {_near(kind, CORE_KINDS)}")
+        self.only(entry, ("count", "pipes"), at)
+        pipes = entry.get("pipes")
+        if not isinstance(pipes, list) or "S" not in pipes or [p for p in pipes if p not in PIPES]:
+            raise self.fail(at, f"pipes must be a list of {', '.join(PIPES)} with S in it")
+        return CoreKind(kind, self.whole(entry, "count", at), tuple(pipes))
+
+    def scope(self, name: str, raw: dict[str, Any], cores: Mapping[str, CoreKind]) -> Scope:
+        at = f"scopes.{name}"
+        entry = self.table(raw["scopes"], name, "scopes")
+        if name not in SCOPES or name == "GM":
+            raise self.fail("scopes", f"unknown scope {name}; {_near(name, SCOPES[1:])}")
+        self.only(entry, ("core", "size_bytes", "align_bytes"), at)
+        return Scope(name, self.word(entry, "core", at, cores), self.whole(entry, "size_bytes", at), self.whole(entry, "align_bytes", at))
+
+    def path(self, name: str, raw: dict[str, Any]) -> Path:
+        at = f"paths.{name}"
+        entry = self.table(raw["paths"], name, "paths")
+        self.only(entry, ("from", "to", "pipe", "bytes_per_cycle", "l2_bytes_per_cycle", "latency_cycles"), at)
+        rate = self.rate(entry, "bytes_per_cycle", at)
+        l2_rate = self.rate(entry, "l2_bytes_per_cycle", at) if "l2_bytes_per_cycle" in entry else rate
+        return Path(name, self.word(entry, "from", at, SCOPES), self.word(entry, "to", at, SCOPES), self.word(entry, "pipe", at, PIPES),
+                    rate, l2_rate, float(self.number(entry, "latency_cycles", at)))
+
+    def dtype_table(self, name: str, raw: dict[str, Any]) -> dict[str, float]:
+        entry = self.table(raw["tables"], name, "tables")
+        self.only(entry, DTYPES, f"tables.{name}")
+        return {d: self.number(entry, d, f"tables.{name}") for d in entry}
+
+    def constants(self, raw: dict[str, Any], paths: Mapping[str, Path]) -> dict[str, float]:
+        named = {k: self.number(self.table(raw, "numbers"), k, "numbers", low=None) for k in self.table(raw, "numbers")}
+        for p in paths.values():
+            named |= {f"{p.name}_rate": p.bytes_per_cycle, f"{p.name}_l2_rate": p.l2_bytes_per_cycle, f"{p.name}_latency": p.latency_cycles}
+        return named
+
+    def timing(self, raw: dict[str, Any], cores: Mapping[str, CoreKind], tables: Iterable[str], constants: Iterable[str]) -> dict[str, Timing]:
+        """The timing of every instruction that a pipe of this machine can run."""
+        pipes = {p for c in cores.values() for p in c.pipes}
+        entries = self.table(raw, "timing")
+        self.only(entries, INSTRUCTIONS, "timing")
+        words = {*GIVEN, *tables, *constants}
+        return {name: self.formulas(i, self.table(entries, name, "timing"), words) for name, i in INSTRUCTIONS.items() if i.pipe in pipes}
+
+    def formulas(self, instruction: Instruction, entry: dict[str, Any], words: set[str]) -> Timing:
+        at = f"timing.{instruction.name}"
+        self.only(entry, ("busy", "latency", "source", "confidence"), at)
+        if "busy" not in entry:
+            raise self.fail(at, "needs a formula `busy`")
+        known = words | {n.name for n in instruction.numbers if not n.real}
+        return Timing(self.formula(entry["busy"], f"{at}.busy", known),
+                      self.formula(entry["latency"], f"{at}.latency", known) if "latency" in entry else Int(0))
+
+    def formula(self, text: Any, at: str, known: set[str]) -> Expr:
+        if not isinstance(text, str):
+            raise self.fail(at, "must be a formula in quotes")
+        try:
+            formula = parse_expr(text, f"{self.source}: {at}")
+        except AoecError as e:
+            raise TargetError(str(e)) from None
+        for name in sorted(variables(formula) - known):
+            raise self.fail(at, f"unknown name {name}; {_near(name, known)}")
+        return formula
+
+    def flags(self, raw: dict[str, Any]) -> dict[str, Any]:
+        hop = self.rate(raw, "hop_cycles", "flags")  # above zero: a signal may not arrive at the instant that it is sent
+        return {"flag_ids": self.whole(raw, "ids", "flags"), "flag_hop_cycles": hop, "cross_ids": self.whole(raw, "cross_ids", "flags"),
+                "cross_count": self.whole(raw, "cross_count", "flags"), "cross_cycles": self.rate(raw, "cross_cycles", "flags")}
+
+    def shared(self, raw: dict[str, Any]) -> dict[str, Any]:
+        size, usable = self.whole(raw, "l2_size_bytes", "shared"), self.whole(raw, "l2_usable_bytes", "shared")
+        if usable > size:
+            raise self.fail("shared.l2_usable_bytes", f"is {usable:,} and more than the {size:,} of l2_size_bytes")
+        return {"hbm_bytes_per_s": self.rate(raw, "hbm_bytes_per_s", "shared"), "l2_bytes_per_s": self.rate(raw, "l2_bytes_per_s", "shared"),
+                "l2_size_bytes": size, "l2_usable_bytes": usable}
+
+    def launch(self, raw: dict[str, Any]) -> dict[str, Any]:
+        plain = {f"launch_{k}": float(self.number(raw, k, "launch")) for k in ("fixed_us", "per_core_us", "stream_us")}
+        return plain | {k: float(self.number(raw, k, "launch")) for k in ("queue_gap_us", "enqueue_us")}
+
+
+def content_hash(raw: Mapping[str, Any]) -> str:
+    """sha256 hex of what a machine file says, without its sources: a better citation is not another machine."""
+    return sha256(json.dumps(_content(raw), sort_keys=True).encode()).hexdigest()
+
+
+def _content(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {k: _content(v) for k, v in x.items() if k not in ("source", "confidence")}
+    return x

@@ -1,0 +1,479 @@
+"""The timeline: how long a program takes, for every row of hole values. Imports nothing of aoec.
+
+The rules, complete, so that another simulator can be written from them (tests/oracle/slow_timeline.py is one):
+
+1. Time is int64 in ticks of 1/1024 cycle. A duration is computed in doubles, in cycles, and rounded once (half to even).
+2. Each core of a stream has a scalar unit, which is pipe S, and in-order pipes. The scalar unit walks the stream in program
+   order. Every instruction and every flag operation costs it `issue` ticks; loops and `advance` are free. An instruction enters
+   the queue of its pipe when its issue ends; queues do not fill up.
+3. An instruction starts when it is issued and its pipe is free. It keeps the pipe for `busy` ticks; it is *done* `latency` ticks
+   after that. The next one on the pipe may start as soon as the first is no longer busy.
+4. set(P, Q, id) happens when it is issued and everything before it on P is done. It does not hold up what follows on P.
+5. wait(P, Q, id) holds up Q until the bit's time plus `hop`, then clears the bit. The bit's set stands earlier in the stream. P and
+   Q may be S. If a bit is set while set (its last wait cleared it later than the new set, or not at all) the row is an error.
+6. cross_set(P, stream, id) adds one token, at the time at which a set would happen (and not before the core's previous token of that
+   id), for every core of `stream` that belongs to this one. cross_wait(P, stream, id) holds up P until one token of each core of
+   `stream` that belongs to this one has come, plus `cross`, and takes them in order. If stream A has n cores and B has r*n, cores r*i ..
+   r*i + r - 1 of B belong to core i of A. A row that cannot be walked with at most `cross_count` tokens on the way is a deadlock.
+7. A transfer to or from GM is busy for the larger of its own cycles and active * unit: `unit` is the time of its bytes at the full
+   rate of the chip (those of HBM at HBM's rate plus those of L2 at L2's), and `active` the number of cores of its stream that have
+   not ended when it starts. (A transfer crosses HBM and L2 one after the other: first touch and repeats add up, as in the vendor's
+   closed form for matrix products.) A core ends when everything on all its pipes is done.
+8. Everything starts at time 0; a row takes until its last core ends. At the end no bit is set and no token is left.
+
+What makes it fast: durations and trip counts vary with a loop or grid axis only between its first, its last and all other
+iterations, so tables indexed by these *classes* are filled beforehand, and a cursor per instruction site moves when a loop's class
+changes. Cores of equal class take equal time and are walked once. Rule 7 is met by epochs: all classes are walked as if every core
+ran for ever; the earliest end closes the first epoch for good, because a transfer that starts before it cannot change; then the
+classes with a transfer that was held back at or after that end are walked again, and so on. The state of a walk is in arrays (State),
+so that a walk can stop at a cross flag, and so that two states at iteration boundaries could be compared to skip a steady loop.
+"""
+from __future__ import annotations
+
+from collections import namedtuple
+
+import numpy as np
+from numba import njit
+
+TICKS_PER_CYCLE = 1024
+PIPE_COUNT = 7
+LOOP, END, INSTR, SET, WAIT, CROSS_SET, CROSS_WAIT, ADVANCE, STOP = range(9)
+FIRST, BODY, LAST = range(3)
+ENDED, BLOCKED = 0, 1
+SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RANGE = -1, -2, -3, -4, -5, -6, -7
+MAX_CORES = 4096
+
+# what does not change in a walk; `costs` holds (issue, hop, cross ticks, flag ids, cross ids, cross count)
+Tables = namedtuple("Tables", (
+    "code",  # int32[n, 4]: opcode and operands, see `walk`
+    "starts",  # int32[stream]: first instruction of each
+    "axis_start",  # int32[stream + 1] into the grid axes
+    "form_start", "form_register",  # flag ids as linear forms: constant + sum of coefficient * register
+    "depend_start", "depend_cursor", "depend_step",  # per loop, then per axis: cursors that it moves, and where to, by class
+    "cursor_base",  # int32[cursor]: instruction sites, then loops
+    "counter_of",  # int32[counter]: its register
+    "joined",  # int64[1]: whether streams meet by cross flags
+    "costs",
+    "cost",  # int64[row, entry, 3]: busy, latency, unit
+    "trips",  # int64[row, entry]
+    "form_constant", "form_coefficient", "depth", "extent",  # int64[row, ...]
+    "merge",  # int8[row, axis, class]: the class that stands for it
+))
+
+# what a walk changes; the first index is the core within its group of cores that meet
+State = namedtuple("State", (
+    "pc", "free", "done", "bit", "cleared", "register", "count", "kind", "cursor", "last_held", "busy",
+    "stream", "local", "ended", "progress", "ring", "put", "got", "latest", "uses",
+    "epoch_time", "epoch_active", "epochs",
+))
+
+
+@njit(cache=True, nogil=True)
+def move(t, s, m, which, old, new):
+    """Moves the cursors that depend on loop or axis `which` from class `old` to `new` (-1: outside)."""
+    for k in range(t.depend_start[which], t.depend_start[which + 1]):
+        step = 0
+        if new >= 0:
+            step += t.depend_step[k, new]
+        if old >= 0:
+            step -= t.depend_step[k, old]
+        s.cursor[m, t.depend_cursor[k]] += step
+
+
+@njit(cache=True, nogil=True)
+def flag_id(t, s, r, m, form):
+    """The value of a linear form over counters and loop variables."""
+    value = t.form_constant[r, form]
+    for k in range(t.form_start[form], t.form_start[form + 1]):
+        value += t.form_coefficient[r, k] * s.register[m, t.form_register[k]]
+    return value
+
+
+@njit(cache=True, nogil=True)
+def belongs(s, a, b, count_a, count_b):
+    """Whether cores a and b of a group, of streams with so many cores in it, meet."""
+    if count_b >= count_a:
+        return s.local[b] // (count_b // count_a) == s.local[a]
+    return s.local[a] // (count_a // count_b) == s.local[b]
+
+
+@njit(cache=True, nogil=True)
+def cross_set(t, s, m, members, sizes, target, flag, time):
+    """BLOCKED where a counter is full; else ENDED, with a token put for each core of stream `target` that belongs to core m."""
+    for w in range(members):
+        if s.stream[w] == target and belongs(s, m, w, sizes[s.stream[m]], sizes[target]) \
+                and s.put[w, m, flag] - s.got[w, m, flag] >= t.costs[5]:
+            return BLOCKED
+    for w in range(members):
+        if s.stream[w] == target and belongs(s, m, w, sizes[s.stream[m]], sizes[target]):
+            s.latest[w, m, flag] = max(s.latest[w, m, flag], time)
+            s.ring[w, m, flag, s.put[w, m, flag] % t.costs[5]] = s.latest[w, m, flag]
+            s.put[w, m, flag] += 1
+    return ENDED
+
+
+@njit(cache=True, nogil=True)
+def cross_wait(t, s, m, members, sizes, source, flag):
+    """The time of the last of the tokens that core m waits for, taken; -1 where one has not been put yet."""
+    time = np.int64(0)
+    for w in range(members):
+        if s.stream[w] == source and belongs(s, m, w, sizes[s.stream[m]], sizes[source]):
+            if s.put[m, w, flag] == s.got[m, w, flag]:
+                return np.int64(-1)
+            time = max(time, s.ring[m, w, flag, s.got[m, w, flag] % t.costs[5]])
+    for w in range(members):
+        if s.stream[w] == source and belongs(s, m, w, sizes[s.stream[m]], sizes[source]):
+            s.got[m, w, flag] += 1
+    return time
+
+
+@njit(cache=True, nogil=True)
+def walk(t, s, r, m, members, sizes, detail):
+    """ENDED, BLOCKED at a cross flag (call again later), or an error: core m of the group from where it stands."""
+    code = t.code
+    free = s.free[m]
+    done = s.done[m]
+    cursor = s.cursor[m]
+    issue, hop, cross, ids = t.costs[0], t.costs[1], t.costs[2], t.costs[3]
+    pc = s.pc[m]
+    while True:
+        op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
+        if op == INSTR:  # a site, b pipe
+            free[0] += issue
+            entry = cursor[a]
+            busy = t.cost[r, entry, 0]
+            unit = t.cost[r, entry, 2]
+            start = max(free[b], free[0])
+            if unit > 0:
+                e = s.epochs[0] - 1
+                while s.epoch_time[e] > start:
+                    e -= 1
+                held = unit * s.epoch_active[e, s.stream[m]]
+                if held > busy:
+                    busy = held
+                    s.last_held[m] = max(s.last_held[m], start)
+            free[b] = start + busy
+            done[b] = max(done[b], free[b] + t.cost[r, entry, 1])
+            if detail:
+                s.busy[m, b] += busy
+                s.uses[m, entry] += 1
+        elif op == SET:  # a form, b first bit of the pair, c source pipe
+            free[0] += issue
+            flag = flag_id(t, s, r, m, a)
+            if flag < 0 or flag >= ids:
+                return FLAG_RANGE
+            time = max(free[0], free[c], done[c])
+            if s.bit[m, b + flag] >= 0 or time < s.cleared[m, b + flag]:
+                return SET_ON_SET
+            s.bit[m, b + flag] = time
+        elif op == WAIT:  # a form, b first bit of the pair, c target pipe
+            free[0] += issue
+            flag = flag_id(t, s, r, m, a)
+            if flag < 0 or flag >= ids:
+                return FLAG_RANGE
+            if s.bit[m, b + flag] < 0:
+                return WAIT_WITHOUT_SET
+            free[c] = max(max(free[c], free[0]), s.bit[m, b + flag] + hop)
+            s.bit[m, b + flag] = -1
+            s.cleared[m, b + flag] = free[c]
+        elif op == LOOP:  # a loop, b its end, c register
+            n = t.trips[r, cursor[t.cursor_base.shape[0] - s.count.shape[1] + a]]
+            if n <= 0:
+                pc = b
+            else:
+                s.count[m, a] = n
+                s.register[m, c] = 0
+                s.kind[m, a] = LAST if n == 1 else FIRST
+                move(t, s, m, a, -1, s.kind[m, a])
+        elif op == END:  # a loop, b its start, c register
+            i = s.register[m, c] + 1
+            if i < s.count[m, a]:
+                s.register[m, c] = i
+                kind = LAST if i == s.count[m, a] - 1 else BODY
+                if kind != s.kind[m, a]:
+                    move(t, s, m, a, s.kind[m, a], kind)
+                    s.kind[m, a] = kind
+                pc = b
+            else:
+                move(t, s, m, a, s.kind[m, a], -1)
+        elif op == ADVANCE:  # a counter
+            s.register[m, t.counter_of[a]] = (s.register[m, t.counter_of[a]] + 1) % t.depth[r, a]
+        elif op == STOP:
+            s.ended[m] = 1
+            s.progress[0] += 1
+            return ENDED
+        else:  # CROSS_SET, CROSS_WAIT: a form, b the other stream, c pipe
+            flag = flag_id(t, s, r, m, a)
+            if flag < 0 or flag >= t.costs[4]:
+                return FLAG_RANGE
+            s.pc[m] = pc
+            if op == CROSS_SET:
+                if cross_set(t, s, m, members, sizes, b, flag, max(free[0] + issue, free[c], done[c])) == BLOCKED:
+                    return BLOCKED
+                free[0] += issue
+            else:
+                time = cross_wait(t, s, m, members, sizes, b, flag)
+                if time < 0:
+                    return BLOCKED
+                free[0] += issue
+                free[c] = max(max(free[c], free[0]), time + cross)
+            s.progress[0] += 1
+        pc += 1
+
+
+@njit(cache=True, nogil=True)
+def axis_class(index, extent):
+    """The class of a grid coordinate."""
+    if index == extent - 1:
+        return LAST
+    return FIRST if index == 0 else BODY
+
+
+@njit(cache=True, nogil=True)
+def signature(t, r, stream, core):
+    """A number that is equal for cores of equal class."""
+    value = np.int64(stream)
+    rest = core
+    for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
+        n = t.extent[r, axis]
+        value = value * 3 + t.merge[r, axis, axis_class(rest % n, n)]
+        rest //= n
+    return value
+
+
+@njit(cache=True, nogil=True)
+def begin(t, s, r, m, stream, local, core):
+    """Puts core m of a group at the start of its stream."""
+    s.stream[m] = stream
+    s.local[m] = local
+    s.pc[m] = t.starts[stream]
+    s.ended[m] = 0
+    s.free[m, :] = 0
+    s.done[m, :] = 0
+    s.bit[m, :] = -1
+    s.cleared[m, :] = 0
+    s.register[m, :] = 0
+    s.last_held[m] = -1
+    s.busy[m, :] = 0
+    s.cursor[m, :] = t.cursor_base
+    loops = s.count.shape[1]
+    rest = core
+    for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
+        n = t.extent[r, axis]
+        move(t, s, m, loops + axis, -1, t.merge[r, axis, axis_class(rest % n, n)])
+        rest //= n
+
+
+@njit(cache=True, nogil=True)
+def run_group(t, s, r, stream_of, core_of, members, sizes, detail):
+    """ENDED or an error: all cores of a group from start to end, in turns."""
+    local = 0
+    for m in range(members):
+        local = local + 1 if m > 0 and stream_of[m] == stream_of[m - 1] else 0
+        begin(t, s, r, m, stream_of[m], local, core_of[m])
+    if t.joined[0] == 1:
+        s.put[:] = 0
+        s.got[:] = 0
+        s.latest[:] = 0
+    while s.ended[:members].sum() < members:
+        before = s.progress[0]
+        for m in range(members):
+            if s.ended[m] == 0:
+                status = walk(t, s, r, m, members, sizes, detail)
+                if status < 0:
+                    return status
+        if s.progress[0] == before:
+            return DEADLOCK
+    for m in range(members):
+        for k in range(s.bit.shape[1]):
+            if s.bit[m, k] >= 0:
+                return LEFT_SET
+        if t.joined[0] == 1:
+            for w in range(members):
+                for k in range(s.put.shape[2]):
+                    if s.put[m, w, k] != s.got[m, w, k]:
+                        return LEFT_SET
+    return ENDED
+
+
+@njit(cache=True, nogil=True)
+def core_end(s, m):
+    """When everything on all pipes of core m is done."""
+    end = np.int64(0)
+    for p in range(PIPE_COUNT):
+        end = max(end, max(s.free[m, p], s.done[m, p]))
+    return end
+
+
+@njit(cache=True, nogil=True)
+def stream_cores(t, r, cores):
+    """Cores of the whole launch (0 or less where it is out of range); `cores` takes those of each stream."""
+    total = np.int64(0)
+    for stream in range(cores.shape[0]):
+        cores[stream] = 1
+        for axis in range(t.axis_start[stream], t.axis_start[stream + 1]):
+            n = t.extent[r, axis]
+            if n < 1 or n > MAX_CORES or cores[stream] * n > MAX_CORES:
+                return np.int64(-1)
+            cores[stream] *= n
+        total += cores[stream]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
+    """The number of classes of groups, or UNPAIRED.
+
+    A group is the cores that meet: one of the smallest stream and those that belong to it; any core alone where streams
+    do not meet. Fills members (class by member), their keys and how many groups are of each class.
+    """
+    groups = np.int64(0)
+    for stream in range(cores.shape[0]):
+        if t.joined[0] == 1:
+            groups = cores[stream] if stream == 0 else min(groups, cores[stream])
+        else:
+            groups += cores[stream]
+    for stream in range(cores.shape[0]):
+        sizes[stream] = cores[stream] // groups if t.joined[0] == 1 else 1
+        if t.joined[0] == 1 and cores[stream] % groups != 0:
+            return UNPAIRED
+    for a in range(cores.shape[0]):
+        for b in range(a):
+            if t.joined[0] == 1 and max(sizes[a], sizes[b]) % min(sizes[a], sizes[b]) != 0:
+                return UNPAIRED
+    classes = 0
+    stream, first = 0, np.int64(0)
+    for g in range(groups):
+        n = 0
+        if t.joined[0] == 1:
+            for j in range(cores.shape[0]):
+                for local in range(sizes[j]):
+                    stream_of[classes, n] = j
+                    core_of[classes, n] = g * sizes[j] + local
+                    n += 1
+        else:
+            while g - first >= cores[stream]:
+                first += cores[stream]
+                stream += 1
+            stream_of[classes, 0] = stream
+            core_of[classes, 0] = g - first
+            n = 1
+        for m in range(n):
+            key[classes, m] = signature(t, r, stream_of[classes, m], core_of[classes, m])
+        found = -1
+        for k in range(classes):
+            same = True
+            for m in range(n):
+                same = same and key[k, m] == key[classes, m]
+            if same:
+                found = k
+                break
+        if found >= 0:
+            weight[found] += 1
+        else:
+            weight[classes] = 1
+            classes += 1
+    return classes
+
+
+@njit(cache=True, nogil=True)
+def time_row(t, s, r, cores, sizes, detail, out_busy, out_uses):
+    """Ticks of a row, or an error (below zero)."""
+    total = stream_cores(t, r, cores)
+    if total < 1:
+        return np.int64(CORE_RANGE)
+    members = 1
+    if t.joined[0] == 1:
+        members = total // cores.min()
+        if members > s.pc.shape[0]:
+            return np.int64(UNPAIRED)
+    stream_of = np.zeros((total + 1, members), np.int64)
+    core_of = np.zeros((total + 1, members), np.int64)
+    key = np.zeros((total + 1, members), np.int64)
+    weight = np.zeros(total + 1, np.int64)
+    classes = group_classes(t, r, cores, sizes, stream_of, core_of, key, weight)
+    if classes < 0:
+        return np.int64(classes)
+    ends = np.zeros((classes, members), np.int64)
+    running = np.ones((classes, members), np.bool_)
+    held = np.zeros(classes, np.int64)
+    stale = np.ones(classes, np.bool_)
+    s.epoch_time[0] = 0
+    s.epoch_active[0, :] = cores
+    s.epochs[0] = 1
+    now = np.int64(0)
+    left = classes * members
+    while left > 0:
+        for k in range(classes):
+            if stale[k]:
+                status = run_group(t, s, r, stream_of[k], core_of[k], members, sizes, False)
+                if status < 0:
+                    return np.int64(status)
+                held[k] = s.last_held[:members].max()
+                for m in range(members):
+                    ends[k, m] = core_end(s, m)
+        now = np.iinfo(np.int64).max
+        for k in range(classes):
+            for m in range(members):
+                if running[k, m]:
+                    now = min(now, ends[k, m])
+        e = s.epochs[0]
+        s.epoch_time[e] = now
+        s.epoch_active[e, :] = s.epoch_active[e - 1, :]
+        s.epochs[0] += 1
+        for k in range(classes):
+            stale[k] = False
+            for m in range(members):
+                if running[k, m] and ends[k, m] == now:
+                    running[k, m] = False
+                    left -= 1
+                    s.epoch_active[e, stream_of[k, m]] -= weight[k]
+                if running[k, m] and held[k] >= now:
+                    stale[k] = True
+    if detail:
+        tell(t, s, r, stream_of, core_of, weight, classes, members, sizes, now, out_busy, out_uses)
+    return now
+
+
+@njit(cache=True, nogil=True)
+def tell(t, s, r, stream_of, core_of, weight, classes, members, sizes, end, out_busy, out_uses):
+    """Walks all classes once more under the final epochs, for the busy ticks of the core of each stream that ends last and the uses."""
+    latest = np.full(out_busy.shape[0], -1, np.int64)
+    for k in range(classes):
+        s.uses[:] = 0
+        run_group(t, s, r, stream_of[k], core_of[k], members, sizes, True)
+        for m in range(members):
+            stream = stream_of[k, m]
+            if core_end(s, m) > latest[stream]:
+                latest[stream] = core_end(s, m)
+                out_busy[stream, :] = s.busy[m]
+            out_uses += s.uses[m] * weight[k]
+
+
+@njit(cache=True, nogil=True)
+def time_rows(t, s, first, last, cores, sizes, detail, ticks, status, busy, uses):
+    """Fills ticks and status of rows first .. last - 1 whose status is still 0."""
+    for r in range(first, last):
+        if status[r] == 0:
+            time = time_row(t, s, r, cores, sizes, detail, busy[r if detail else 0], uses[r if detail else 0])
+            if time < 0:
+                status[r] = time
+            else:
+                ticks[r] = time
+
+
+def make_state(members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, cross_ids: int,
+               cross_count: int, detail: bool) -> State:
+    """Fresh arrays for one thread; `members` is the largest number of cores that meet."""
+    def zeros(*shape: int) -> np.ndarray:
+        return np.zeros(shape, np.int64)
+
+    epochs = streams * MAX_CORES + 2
+    return State(
+        pc=zeros(members), free=zeros(members, PIPE_COUNT), done=zeros(members, PIPE_COUNT), bit=zeros(members, bits),
+        cleared=zeros(members, bits), register=zeros(members, registers), count=zeros(members, loops), kind=zeros(members, loops),
+        cursor=zeros(members, cursors), last_held=zeros(members), busy=zeros(members, PIPE_COUNT), stream=zeros(members),
+        local=zeros(members), ended=zeros(members), progress=zeros(1),
+        ring=zeros(members, members, cross_ids, cross_count), put=zeros(members, members, cross_ids),
+        got=zeros(members, members, cross_ids), latest=zeros(members, members, cross_ids), uses=zeros(members, entries if detail else 1),
+        epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1))
