@@ -166,7 +166,8 @@ class _Encoder:
     def linear(self, e: Expr) -> tuple[Expr, list[tuple[int, Expr]]]:
         where = f"stream {self.program.streams[self.stream].name}: a flag id"
         if variables(e) & self.grid:
-            raise CheckError(f"{where} depends on the grid axis {min(variables(e) & self.grid)}; flags are each core's own, so leave it out")
+            raise CheckError(f"{where} depends on the grid axis {min(variables(e) & self.grid)}; "
+                             "flags are each core's own, so leave it out")
         parts = affine(e, frozenset(self.register))
         if parts is None or variables(parts[1]) or any(variables(c) for c in parts[0].values()):
             raise UnsupportedError(f"{where} is not a sum of counters and loop variables; rotate it with a counter and advance")
@@ -176,8 +177,8 @@ class _Encoder:
         """Refuses a size that a remainder of a loop variable makes irregular: classes could not tell its iterations apart."""
         for n in walk(e):
             if isinstance(n, Binary) and n.op == "%" and variables(n):
-                raise UnsupportedError(f"stream {self.program.streams[self.stream].name}: {what} varies with {min(variables(n))} by a remainder; "
-                                       "sizes may differ only in the first and last iteration of a loop")
+                raise UnsupportedError(f"stream {self.program.streams[self.stream].name}: {what} varies with {min(variables(n))} by a "
+                                       "remainder; sizes may differ only in the first and last iteration of a loop")
 
     def site(self, item: Instr) -> int:
         site = self.describe(item)

@@ -75,8 +75,10 @@ def after(program: Program, state: State, machine: Machine, names: Mapping[str, 
     names = names or {}
     for t in program.tensors:
         if any(holes(e) for e in t.shape):
-            raise CheckError(f"program {program.name}: tensor {t.name} has a hole in its shape, so what it leaves in L2 is open; fill it first")
-    touched = [(names.get(t.name, t.name), int(footprint_bytes(t, {}))) for role in ("input", "output") for t in program.tensors if t.role == role]
+            raise CheckError(f"program {program.name}: tensor {t.name} has a hole in its shape, so what it leaves in L2 is open; "
+                             "fill it first")
+    order = [t for role in ("input", "output") for t in program.tensors if t.role == role]
+    touched = [(names.get(t.name, t.name), int(footprint_bytes(t, {}))) for t in order]
     fresh = dict(touched)
     return cap(tuple(e for e in state if e[0] not in fresh) + tuple(touched), machine.l2_usable_bytes)
 

@@ -245,7 +245,7 @@ class Tabulator:
         return start, np.array([c for c, _ in flat], np.int32), steps
 
     def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array]:
-        """cost[row, entry, 3], moved[row, entry, 2] bytes (one entry where no detail is asked for), site[entry]."""
+        """cost[row, entry, 3], moved[row, entry, 2] bytes (no entries where no detail is asked for), site[entry]."""
         blocks, moved, site_of, base = [], [], [], 0
         for i, site in enumerate(self.encoded.sites):
             stream = values[site.stream]
@@ -259,8 +259,7 @@ class Tabulator:
             base += layout.entries
         if not blocks:
             return np.zeros((self.count, 1, 3), np.int64), np.zeros((self.count, 1, 2)), np.zeros(1, np.int64)
-        kept = np.concatenate(moved, axis=1) if self.detail else np.zeros((self.count, 1, 2))
-        return np.concatenate(blocks, axis=1), kept, np.array(site_of)
+        return np.concatenate(blocks, axis=1), np.concatenate(moved, axis=1), np.array(site_of)
 
     def price(self, site: Site, fields: Mapping[str, Array], layout: Layout, rank: int) -> tuple[Array, Array]:
         """(ticks[row, entry, (busy, latency, unit)], bytes[row, entry, (hbm, l2)]) of a site."""
@@ -273,10 +272,8 @@ class Tabulator:
             unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle + env["l2_bytes"] / self.machine.l2_bytes_per_cycle
         cycles = (evaluate(site.timing.busy, env), evaluate(site.timing.latency, env), unit)
         flat = [layout.flatten(x, self.count, rank) for x in cycles]
-        moved = np.stack([layout.flatten(env[x], self.count, rank) for x in ("hbm_bytes", "l2_bytes")], axis=2) if self.detail else self.NONE
-        return np.stack([ticks(x) for x in flat], axis=2), moved
-
-    NONE = np.zeros((1, 0, 2))
+        moved = [layout.flatten(env[x], self.count, rank) for x in ("hbm_bytes", "l2_bytes")] if self.detail else []
+        return np.stack([ticks(x) for x in flat], axis=2), np.stack(moved, axis=2) if moved else np.zeros((self.count, 0, 2))
 
     def trips(self, values: list[StreamValues]) -> Array:
         """Trip counts [row, entry], with a cursor per loop."""

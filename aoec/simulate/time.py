@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -99,7 +99,8 @@ def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, 
     counts = {len(v) for v in columns.values()} or {1}
     if len(counts) > 1:
         raise CheckError(f"columns of hole values have different lengths: {sorted(counts)}")
-    total, parts, start, size = counts.pop(), [], 0, FIRST_BATCH
+    parts: list[Times] = []
+    total, start, size = counts.pop(), 0, FIRST_BATCH
     while start < total or not parts:
         stop = min(start + size, total)
         part, row_bytes = _batch(encoded, {n: v[start:stop] for n, v in columns.items()}, stop - start, state, detail)
@@ -163,10 +164,8 @@ def _moved(encoded: Encoded, filled: Filled, uses: Array) -> Array:
 def _joined(parts: list[Times]) -> Times:
     if len(parts) == 1:
         return parts[0]
-    def all_of(values: list[Array | None]) -> Array | None:
-        return None if values[0] is None else np.concatenate(values)  # type: ignore[arg-type]
-    plain = [np.concatenate([getattr(p, n) for p in parts]) for n in ("ticks", "launch_ticks", "status", "cores")]
-    return Times(*plain, all_of([p.busy_ticks for p in parts]), all_of([p.moved_bytes for p in parts]))
+    columns = {f.name: [getattr(p, f.name) for p in parts] for f in fields(Times)}
+    return Times(**{name: None if values[0] is None else np.concatenate(values) for name, values in columns.items()})
 
 
 def measure(program: Program, machine: Machine, state: State = COLD) -> Measure:

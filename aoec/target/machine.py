@@ -304,12 +304,12 @@ class _Reader:
             named |= {f"{p.name}_rate": p.bytes_per_cycle, f"{p.name}_l2_rate": p.l2_bytes_per_cycle, f"{p.name}_latency": p.latency_cycles}
         return named
 
-    def timing(self, raw: dict[str, Any], cores: Mapping[str, CoreKind], tables: Iterable[str], constants: Iterable[str]) -> dict[str, Timing]:
-        """The timing of every instruction that a pipe of this machine can run."""
+    def timing(self, raw: dict[str, Any], cores: Mapping[str, CoreKind], *named: Iterable[str]) -> dict[str, Timing]:
+        """The timing of every instruction that a pipe of this machine can run; formulas may use what is `named`."""
         pipes = {p for c in cores.values() for p in c.pipes}
         entries = self.table(raw, "timing")
         self.only(entries, INSTRUCTIONS, "timing")
-        words = {*GIVEN, *tables, *constants}
+        words = set(GIVEN).union(*named)
         return {name: self.formulas(i, self.table(entries, name, "timing"), words) for name, i in INSTRUCTIONS.items() if i.pipe in pipes}
 
     def formulas(self, instruction: Instruction, entry: dict[str, Any], words: set[str]) -> Timing:
@@ -341,8 +341,8 @@ class _Reader:
         size, usable = self.whole(raw, "l2_size_bytes", "shared"), self.whole(raw, "l2_usable_bytes", "shared")
         if usable > size:
             raise self.fail("shared.l2_usable_bytes", f"is {usable:,} and more than the {size:,} of l2_size_bytes")
-        return {"hbm_bytes_per_s": self.rate(raw, "hbm_bytes_per_s", "shared"), "l2_bytes_per_s": self.rate(raw, "l2_bytes_per_s", "shared"),
-                "l2_size_bytes": size, "l2_usable_bytes": usable}
+        rates = {k: self.rate(raw, k, "shared") for k in ("hbm_bytes_per_s", "l2_bytes_per_s")}
+        return {**rates, "l2_size_bytes": size, "l2_usable_bytes": usable}
 
     def launch(self, raw: dict[str, Any]) -> dict[str, Any]:
         plain = {f"launch_{k}": float(self.number(raw, k, "launch")) for k in ("fixed_us", "per_core_us", "stream_us")}
