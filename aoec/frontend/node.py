@@ -1,0 +1,111 @@
+"""An ONNX node while it is translated: its attributes, arguments and shapes, and how nodes of the draft are added for it."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from aoec import ops
+from aoec.base.errors import UnsupportedError
+from aoec.ir.draft import Draft
+from aoec.ir.graph import Attribute, Tensor
+
+
+@dataclass(frozen=True)
+class Node:
+    """`proto` in `draft`; the shapes of its results are those that ONNX inferred."""
+
+    proto: onnx.NodeProto
+    draft: Draft
+    opset: int
+    shapes: Mapping[str, tuple[int, ...]]
+    wanted: frozenset[str]  # tensors that a node reads or that are results of the graph
+
+    # ------------------------------------------------------------ attributes
+
+    def _attribute(self, name: str) -> object:
+        return next((onnx.helper.get_attribute_value(a) for a in self.proto.attribute if a.name == name), None)
+
+    def integer(self, name: str, default: int) -> int:
+        value = self._attribute(name)
+        return default if value is None else int(value)  # type: ignore[call-overload, no-any-return]
+
+    def real(self, name: str, default: float) -> float:
+        value = self._attribute(name)
+        return float(default if value is None else value)  # type: ignore[arg-type]
+
+    def text(self, name: str, default: str) -> str:
+        value = self._attribute(name)
+        return value.decode() if isinstance(value, bytes) else default
+
+    def integers(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        value = self._attribute(name)
+        return tuple(default) if value is None else tuple(int(v) for v in value)  # type: ignore[attr-defined]
+
+    # ------------------------------------------------------------ arguments
+
+    def has(self, at: int) -> bool:
+        return at < len(self.proto.input) and bool(self.proto.input[at])
+
+    def input(self, at: int) -> str:
+        return self.proto.input[at]
+
+    def inputs(self) -> list[str]:
+        return [i for i in self.proto.input if i]
+
+    def is_constant(self, at: int) -> bool:
+        return self.has(at) and self.draft.is_constant(self.proto.input[at])
+
+    def shape_of(self, at: int) -> tuple[int, ...]:
+        return self.draft.tensors[self.proto.input[at]].shape
+
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the (first) result."""
+        name = self.proto.output[0]
+        if name not in self.shapes:
+            raise UnsupportedError(f"node {self.title()}: the shape of its result {name} depends on data, and every shape must be known")
+        return self.shapes[name]
+
+    def scalar(self, at: int, default: float | None) -> float | None:
+        """The number that an argument holds: `default` where it is absent, None where it is no single constant."""
+        if not self.has(at):
+            return default
+        value = self.draft.weights.get(self.proto.input[at])
+        return float(value.reshape(())) if value is not None and value.size == 1 else None
+
+    def constant_integers(self, at: int) -> tuple[int, ...]:
+        """The whole numbers of a constant argument; none where it is absent or no constant."""
+        value = self.draft.weights.get(self.proto.input[at]) if self.has(at) else None
+        return () if value is None else tuple(int(v) for v in value.ravel())
+
+    def has_second_result(self) -> bool:
+        """True where a result beside the first is read by somebody (a mask, indices, running statistics)."""
+        return any(o in self.wanted for o in self.proto.output[1:])
+
+    def title(self) -> str:
+        return f"{self.proto.name} ({self.proto.op_type})" if self.proto.name else f"{self.proto.op_type} -> {self.proto.output[0]}"
+
+    # ------------------------------------------------------------ results
+
+    def constant(self, label: str, array: np.ndarray) -> str:
+        return self.draft.constant(f"{self.proto.output[0]}_{label}", array.astype(np.float32), "fp32")
+
+    def step(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] | None = None) -> str:
+        """The tensor that a new node makes on the way to the result."""
+        given = attributes or {}
+        shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], given)
+        out = self.draft.tensor(f"{self.proto.output[0]}_{op}", "fp32", shape)
+        self.draft.nodes.append(self.draft.node(op, inputs, out, given, f"{self.proto.name}_{op}" if self.proto.name else ""))
+        return out
+
+    def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] | None = None) -> bool:
+        """True, after the node that makes the result was added; UnsupportedError where its shape is not the one that ONNX infers."""
+        given = attributes or {}
+        shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], given)
+        if self.shapes.get(self.proto.output[0], shape) != shape:
+            raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shape())}, and {op} gives {list(shape)}")
+        self.draft.put(Tensor(self.proto.output[0], "fp32", shape))
+        self.draft.nodes.append(self.draft.node(op, inputs, self.proto.output[0], given, self.proto.name))
+        return True

@@ -1,0 +1,229 @@
+"""ONNX operators in our words: one small function for each, from a node at hand to nodes of the draft.
+
+A function returns False where our words do not cover the case (a weight that is no constant, three spatial dimensions, ...);
+the node then runs on the host.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import ceil, prod
+
+import numpy as np
+
+from aoec.frontend.node import Node
+from aoec.ir.graph import Attribute
+
+Rule = Callable[[Node], bool]
+
+
+def _unary(op: str, **attributes: Attribute) -> Rule:
+    def rule(n: Node) -> bool:
+        return n.emit(op, [n.input(0)], attributes)
+    return rule
+
+
+def _alpha(op: str, **defaults: float) -> Rule:
+    """A unary operator whose real attributes have defaults."""
+    def rule(n: Node) -> bool:
+        return n.emit(op, [n.input(0)], {name: n.real(name, value) for name, value in defaults.items()})
+    return rule
+
+
+def _chain(op: str) -> Rule:
+    """An operator of any number of arguments, from the left."""
+    def rule(n: Node) -> bool:
+        at = n.input(0)
+        for other in n.inputs()[1:-1]:
+            at = n.step(op, [at, other])
+        return n.emit(op, [at, n.inputs()[-1]]) if len(n.inputs()) > 1 else n.emit("reshape", [at], {"shape": n.shape()})
+    return rule
+
+
+def _view(n: Node) -> bool:
+    """Reshape, Flatten, Squeeze, Unsqueeze, Identity, Dropout at inference: the elements in their order."""
+    return not n.has_second_result() and n.emit("reshape", [n.input(0)], {"shape": n.shape()})
+
+
+def _transpose(n: Node) -> bool:
+    rank = len(n.shape_of(0))
+    return n.emit("transpose", [n.input(0)], {"perm": tuple(n.integers("perm", tuple(range(rank))[::-1]))})
+
+
+def _concat(n: Node) -> bool:
+    return n.emit("concat", n.inputs(), {"axis": n.integer("axis", 1) % len(n.shape())})
+
+
+def _clip(n: Node) -> bool:
+    lo, hi = n.scalar(1, n.real("min", -np.inf)), n.scalar(2, n.real("max", np.inf))
+    return lo is not None and hi is not None and n.emit("clip", [n.input(0)], {"lo": lo, "hi": hi})
+
+
+def _pow(n: Node) -> bool:
+    exponent = n.scalar(1, None)
+    if exponent == 2:
+        return n.emit("mul", [n.input(0), n.input(0)])
+    words = {0.5: "sqrt", -1.0: "reciprocal", -0.5: "rsqrt"}
+    return exponent in words and n.emit(words[exponent], [n.input(0)])
+
+
+def _softmax(n: Node) -> bool:
+    """Before version 13 all dimensions from `axis` on are one row."""
+    shape, old = n.shape(), n.opset < 13
+    axis = n.integer("axis", 1 if old else -1) % len(shape)
+    if not old or prod(shape[axis + 1:]) == 1:
+        return n.emit("softmax", [n.input(0)], {"axis": axis})
+    rows = n.step("reshape", [n.input(0)], {"shape": (prod(shape[:axis]), prod(shape[axis:]))})
+    return n.emit("reshape", [n.step("softmax", [rows], {"axis": 1})], {"shape": shape})
+
+
+# ---------------------------------------------------------------- matrices
+
+def _gemm(n: Node) -> bool:
+    a = n.step("transpose", [n.input(0)], {"perm": (1, 0)}) if n.integer("transA", 0) else n.input(0)
+    b = n.step("transpose", [n.input(1)], {"perm": (1, 0)}) if n.integer("transB", 0) else n.input(1)
+    alpha, beta = n.real("alpha", 1.0), n.real("beta", 1.0)
+    if not n.has(2):
+        y = n.step("matmul", [a, b])
+        return n.emit("muls", [y], {"scalar": alpha})
+    c = n.step("muls", [n.input(2)], {"scalar": beta})
+    y = n.step("muls", [n.step("matmul", [a, b])], {"scalar": alpha})
+    return n.emit("add", [y, c])
+
+
+def _matmul(n: Node) -> bool:
+    """Matrices, or equal leading dimensions; a matrix on the right takes all rows at once."""
+    a, b = n.shape_of(0), n.shape_of(1)
+    if len(a) < 2 or len(b) < 2 or len(b) > 2 and a[:-2] != b[:-2]:
+        return False
+    if len(a) == 2 or len(b) > 2:
+        return n.emit("matmul", [n.input(0), n.input(1)])
+    rows = n.step("reshape", [n.input(0)], {"shape": (prod(a[:-1]), a[-1])})
+    return n.emit("reshape", [n.step("matmul", [rows, n.input(1)])], {"shape": n.shape()})
+
+
+# ---------------------------------------------------------------- windows
+
+def _pads(n: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Explicit pads (top, left, bottom, right); None where some are negative."""
+    auto = n.text("auto_pad", "NOTSET")
+    if auto in ("NOTSET", ""):
+        pads = n.integers("pads", (0, 0, 0, 0))
+        return pads if min(pads) >= 0 else None
+    if auto == "VALID":
+        return (0, 0, 0, 0)
+    size = n.shape_of(0)[2:]
+    total = [max(0, (ceil(i / s) - 1) * s + d * (k - 1) + 1 - i) for i, s, d, k in zip(size, stride, dilation, kernel)]
+    less = [t // 2 for t in total]
+    more = [t - half for t, half in zip(total, less)]
+    return (*less, *more) if auto == "SAME_UPPER" else (*more, *less)
+
+
+def _window(n: Node, kernel: tuple[int, ...]) -> dict[str, Attribute] | None:
+    """stride, pad and dilation of a window over two dimensions; None for other ranks."""
+    if len(n.shape_of(0)) != 4 or len(kernel) != 2:
+        return None
+    stride, dilation = n.integers("strides", (1, 1)), n.integers("dilations", (1, 1))
+    pad = _pads(n, kernel, stride, dilation)
+    return None if pad is None else {"stride": stride, "pad": pad, "dilation": dilation}
+
+
+def _conv(n: Node) -> bool:
+    if not n.is_constant(1) or n.has(2) and not n.is_constant(2):
+        return False
+    window = _window(n, n.shape_of(1)[2:])
+    return window is not None and n.emit("conv2d", n.inputs(), {**window, "group": n.integer("group", 1)})
+
+
+def _pool(n: Node) -> tuple[dict[str, Attribute], tuple[int, ...]] | None:
+    """Attributes of a pooling window, with pads that give ONNX's output (ceil_mode may add some at the end), and the pads as stated."""
+    kernel = n.integers("kernel_shape", ())
+    window = _window(n, kernel)
+    if window is None or n.has_second_result():
+        return None
+    stated: tuple[int, ...] = window["pad"]  # type: ignore[assignment]
+    spans = [d * (k - 1) + 1 for k, d in zip(kernel, window["dilation"])]  # type: ignore[arg-type]
+    ends = [(out - 1) * s + span - size - before for out, s, span, size, before in
+            zip(n.shape()[2:], window["stride"], spans, n.shape_of(0)[2:], stated)]  # type: ignore[arg-type]
+    pad = (*stated[:2], *(max(end, given) for end, given in zip(ends, stated[2:])))
+    return {"kernel": kernel, **window, "pad": pad}, stated
+
+
+def _max_pool(n: Node) -> bool:
+    found = _pool(n)
+    return found is not None and n.emit("max_pool", [n.input(0)], found[0])
+
+
+def _avg_pool(n: Node) -> bool:
+    found = _pool(n)
+    if found is None:
+        return False
+    attributes, stated = found
+    counted = stated if n.integer("count_include_pad", 0) else (0, 0, 0, 0)
+    counts = _counts(n.shape_of(0)[2:], n.shape()[2:], attributes, counted)
+    kernel: tuple[int, ...] = attributes["kernel"]  # type: ignore[assignment]
+    inputs = [n.input(0)]
+    if (counts != prod(kernel)).any():
+        inputs.append(n.constant("reciprocal_counts", (1.0 / counts)[None, None]))
+    return n.emit("avg_pool", inputs, attributes)
+
+
+def _counts(size: tuple[int, ...], out: tuple[int, ...], attributes: dict[str, Attribute], counted: tuple[int, ...]) -> np.ndarray:
+    """[ho, wo]: how many elements of each window count: those of the tensor, and of the padding in `counted`."""
+    rows = []
+    for axis in (0, 1):
+        kernel, stride, pad, dilation = (attributes[name][axis] for name in ("kernel", "stride", "pad", "dilation"))  # type: ignore[index]
+        at = np.arange(out[axis])[:, None] * stride - pad + np.arange(kernel)[None, :] * dilation  # type: ignore[operator]
+        rows.append(((at >= -counted[axis]) & (at < size[axis] + counted[axis + 2])).sum(axis=1))
+    return np.outer(rows[0], rows[1])
+
+
+def _global_avg(n: Node) -> bool:
+    return len(n.shape_of(0)) == 4 and n.emit("global_avg_pool", [n.input(0)])
+
+
+def _global_max(n: Node) -> bool:
+    shape = n.shape_of(0)
+    window: dict[str, Attribute] = {"kernel": shape[2:], "stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1)}
+    return len(shape) == 4 and n.emit("max_pool", [n.input(0)], window)
+
+
+def _reduce_mean(n: Node) -> bool:
+    """The mean over both dimensions of an image."""
+    axes = n.integers("axes", n.constant_integers(1))
+    if len(n.shape_of(0)) != 4 or sorted(a % 4 for a in axes) != [2, 3]:
+        return False
+    return n.emit("reshape", [n.step("global_avg_pool", [n.input(0)])], {"shape": n.shape()})
+
+
+def _batch_norm(n: Node) -> bool:
+    if n.integer("training_mode", 0) or n.has_second_result() or not all(n.is_constant(i) for i in range(1, 5)):
+        return False
+    return n.emit("batch_norm", n.inputs(), {"epsilon": n.real("epsilon", 1e-5)})
+
+
+def _hard_swish(n: Node) -> bool:
+    return n.emit("mul", [n.input(0), n.step("hard_sigmoid", [n.input(0)], {"alpha": 1 / 6, "beta": 0.5})])
+
+
+def _gelu(n: Node) -> bool:
+    return n.text("approximate", "none") == "none" and n.emit("gelu", [n.input(0)])
+
+
+def _mean(n: Node) -> bool:
+    total = n.input(0)
+    for other in n.inputs()[1:]:
+        total = n.step("add", [total, other])
+    return n.emit("muls", [total], {"scalar": 1.0 / len(n.inputs())})
+
+
+RULES: dict[str, Rule] = {
+    "Abs": _unary("abs"), "Add": _chain("add"), "AveragePool": _avg_pool, "BatchNormalization": _batch_norm, "Cast": _view, "Clip": _clip,
+    "Concat": _concat, "Conv": _conv, "Div": _chain("div"), "Dropout": _view, "Erf": _unary("erf"), "Exp": _unary("exp"), "Flatten": _view,
+    "Gelu": _gelu, "Gemm": _gemm, "GlobalAveragePool": _global_avg, "GlobalMaxPool": _global_max,
+    "HardSigmoid": _alpha("hard_sigmoid", alpha=0.2, beta=0.5), "HardSwish": _hard_swish, "Identity": _view,
+    "LeakyRelu": _alpha("leaky_relu", alpha=0.01), "Log": _unary("log"), "MatMul": _matmul, "Max": _chain("maximum"), "MaxPool": _max_pool,
+    "Mean": _mean, "Min": _chain("minimum"), "Mul": _chain("mul"), "Neg": _unary("muls", scalar=-1.0), "Pow": _pow,
+    "Reciprocal": _unary("reciprocal"), "ReduceMean": _reduce_mean, "Relu": _unary("relu"), "Reshape": _view, "Sigmoid": _unary("sigmoid"),
+    "Softmax": _softmax, "Sqrt": _unary("sqrt"), "Squeeze": _view, "Sub": _chain("sub"), "Sum": _chain("add"), "Tanh": _unary("tanh"),
+    "Transpose": _transpose, "Unsqueeze": _view,
+}

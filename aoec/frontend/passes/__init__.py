@@ -1,0 +1,21 @@
+"""Clean-up passes over a draft, one file each; every pass keeps the values of the graph."""
+from __future__ import annotations
+
+from aoec.frontend.passes.affine import fold_affine
+from aoec.frontend.passes.constants import fold_constants
+from aoec.frontend.passes.dead import drop_dead
+from aoec.frontend.passes.identities import drop_identities
+from aoec.frontend.passes.precision import PRECISIONS, choose_precision
+from aoec.frontend.passes.scalars import use_scalars
+from aoec.ir.draft import Draft
+
+# in order: constants first, since all others look for them; affine chains once nothing lies between their links
+PASSES = (drop_dead, fold_constants, drop_identities, use_scalars, fold_affine, drop_identities, drop_dead)
+
+__all__ = ["PASSES", "PRECISIONS", "choose_precision", "clean", "drop_dead", "drop_identities", "fold_affine", "fold_constants", "use_scalars"]
+
+
+def clean(draft: Draft) -> None:
+    """Nothing; every pass was run over the draft."""
+    for run in PASSES:
+        run(draft)

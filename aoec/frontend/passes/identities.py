@@ -1,0 +1,55 @@
+"""Removes nodes that change nothing: views of the same shape, transposes in order, times 1, plus 0, a clip without bounds."""
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from aoec.ir.draft import Draft
+from aoec.ir.graph import OpNode
+
+
+def drop_identities(draft: Draft) -> None:
+    """Nothing; readers of such a node read what it read, and a view of a view is one view."""
+    _join_views(draft)
+    names: dict[str, str] = {}
+    kept = []
+    for node in draft.nodes:
+        if _is_identity(draft, node) and node.outputs[0] not in draft.outputs:
+            names[node.outputs[0]] = node.inputs[0]
+        else:
+            kept.append(node)
+    draft.nodes = kept
+    draft.rename(names)
+    _name_results(draft)
+
+
+def _is_identity(draft: Draft, node: OpNode) -> bool:
+    given = dict(node.attributes)
+    if node.op == "reshape":
+        return draft.tensors[node.inputs[0]].shape == draft.tensors[node.outputs[0]].shape
+    if node.op == "transpose":
+        return given["perm"] == tuple(range(len(draft.tensors[node.inputs[0]].shape)))
+    return (node.op, given) in (("muls", {"scalar": 1.0}), ("adds", {"scalar": 0.0}), ("clip", {"lo": -inf, "hi": inf}))
+
+
+def _join_views(draft: Draft) -> None:
+    """Nothing; a reshape of a reshape reads the first one's input."""
+    sources = {n.outputs[0]: n.inputs[0] for n in draft.nodes if n.op == "reshape"}
+    for at, node in enumerate(draft.nodes):
+        source = node.inputs[0] if node.inputs else ""
+        while node.op == "reshape" and source in sources:
+            source = sources[source]
+        draft.nodes[at] = replace(node, inputs=(source,)) if node.op == "reshape" else node
+
+
+def _name_results(draft: Draft) -> None:
+    """Nothing; where a result of the graph only renames a tensor that nobody else reads, its maker gives it the name."""
+    users, producers = draft.users(), draft.producers()
+    names: dict[str, str] = {}
+    for node in draft.nodes:
+        if node.outputs[0] in draft.outputs and _is_identity(draft, node):
+            source = node.inputs[0]
+            if source in producers and len(users[source]) == 1 and source not in draft.outputs:
+                names[source] = node.outputs[0]
+    draft.nodes = [replace(n, outputs=tuple(names.get(o, o) for o in n.outputs)) for n in draft.nodes
+                   if not (n.inputs and names.get(n.inputs[0]) == n.outputs[0])]

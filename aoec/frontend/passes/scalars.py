@@ -1,0 +1,61 @@
+"""Arithmetic with a single constant number uses the operators that take a scalar, as the vector unit has instructions for."""
+from __future__ import annotations
+
+from math import inf
+
+import numpy as np
+
+from aoec.ir.draft import Draft
+from aoec.ir.graph import Attribute, OpNode
+
+Steps = list[tuple[str, dict[str, Attribute]]]
+
+
+def use_scalars(draft: Draft) -> None:
+    """Nothing; x + 2, 2 - x, x / 2, max(x, 2) and the like became chains of `adds`, `muls`, `reciprocal`, `clip`."""
+    nodes, draft.nodes = draft.nodes, []
+    for node in nodes:
+        side = _constant_side(draft, node)
+        steps = None if side is None else _steps(node.op, float(draft.weights[node.inputs[side]].reshape(())), side)
+        if side is None or steps is None:
+            draft.nodes.append(node)
+        else:
+            _chain(draft, node, node.inputs[1 - side], steps)
+
+
+def _constant_side(draft: Draft, node: OpNode) -> int | None:
+    """0 or 1: which of two arguments is a single number, the other being of the result's shape."""
+    if len(node.inputs) != 2:
+        return None
+    for side in (1, 0):
+        value = draft.weights.get(node.inputs[side])
+        if value is not None and value.size == 1 and draft.tensors[node.inputs[1 - side]].shape == draft.tensors[node.outputs[0]].shape:
+            return side
+    return None
+
+
+def _steps(op: str, c: float, side: int) -> Steps | None:
+    """The chain that computes `x op c` (side 1) or `c op x` (side 0); None where there is none."""
+    if op in ("add", "mul"):
+        return [(f"{op}s", {"scalar": c})]
+    if op == "sub":
+        return [("adds", {"scalar": -c})] if side else [("muls", {"scalar": -1.0}), ("adds", {"scalar": c})]
+    if op == "div" and side:
+        inverse = 1.0 / c if c else 0.0
+        usable = inverse and np.isfinite(np.float32(inverse)) and abs(inverse) >= np.finfo(np.float32).tiny
+        return [("muls", {"scalar": inverse})] if usable else None
+    if op == "div":
+        return [("reciprocal", {}), ("muls", {"scalar": c})]
+    bounds: dict[str, dict[str, Attribute]] = {"maximum": {"lo": c, "hi": inf}, "minimum": {"lo": -inf, "hi": c}}
+    return [("clip", bounds[op])] if op in bounds else None
+
+
+def _chain(draft: Draft, node: OpNode, source: str, steps: Steps) -> None:
+    """Nothing; nodes for the steps were added, the last one giving the node's result."""
+    result = draft.tensors[node.outputs[0]]
+    for op, attributes in steps[:-1]:
+        out = draft.tensor(f"{result.name}_{op}", result.dtype, result.shape)
+        draft.nodes.append(draft.node(op, [source], out, attributes, node.name))
+        source = out
+    op, attributes = steps[-1]
+    draft.nodes.append(OpNode(node.name, op, (source,), node.outputs, tuple(attributes.items())))

@@ -1,0 +1,220 @@
+"""A checked ONNX model with every dimension bound and every shape inferred, or one sentence on why not."""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar, Union
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import checker, inliner, shape_inference, version_converter
+
+from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
+
+Shapes = Mapping[str, Sequence[int]]
+LIMIT_BYTES = 2 << 30  # protobuf's own bound on one message
+OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
+IMAGE_SIZE, OTHER_SIZE = 224, 128  # what a suggestion puts for a free dimension of an image, of anything else
+T = TypeVar("T")
+
+
+def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: frozenset[str], notices: list[str]) -> onnx.ModelProto:
+    """The model with local and schema functions (but those in `known`) inlined, dimensions bound, shapes inferred.
+
+    ParseError: not an ONNX file, or an invalid graph; BackendError: cannot be read; UnsupportedError: unbound dimensions, unknown operators.
+    """
+    name = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
+    proto = onnx.ModelProto()
+    if isinstance(model, onnx.ModelProto):
+        proto.CopyFrom(model)
+    else:
+        proto = _parse(Path(model))
+    return _checked(name, lambda: _prepare(name, proto, input_shapes, known, notices))
+
+
+def _parse(path: Path) -> onnx.ModelProto:
+    try:
+        size_bytes = path.stat().st_size
+        if path.is_dir():
+            raise BackendError(f"cannot read {path}: it is a directory, not a model")
+        if size_bytes > LIMIT_BYTES:
+            raise UnsupportedError(f"{path} has {size_bytes:,} bytes; ONNX files up to {LIMIT_BYTES:,} are read (larger weights can be external data)")
+        data = path.read_bytes()
+    except OSError as e:
+        raise BackendError(f"cannot read {path}: {e.strerror or e}") from e
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError as e:
+        raise ParseError(f"this is not a whole ONNX model: its {size_bytes:,} bytes do not parse as one; is the file truncated or of another kind?",
+                         source=str(path)) from e
+    if not proto.HasField("graph") or not proto.opset_import and not proto.ir_version:
+        raise ParseError(f"this is not an ONNX model: its {size_bytes:,} bytes hold no graph", source=str(path))
+    _checked(str(path), lambda: onnx.load_external_data_for_model(proto, str(path.parent)))
+    return proto
+
+
+def _checked(name: str, step: Callable[[], T]) -> T:
+    """The result of `step`; whatever onnx raises on a bad model becomes one sentence."""
+    try:
+        return step()
+    except (AoecError, KeyboardInterrupt):
+        raise
+    except MemoryError as e:
+        raise UnsupportedError(f"{name}: the model does not fit in memory") from e
+    except Exception as e:  # onnx raises RuntimeError, ValueError, TypeError, ValidationError, InferenceError, ... without a common root
+        raise ParseError(f"the ONNX graph is invalid: {_first_line(e)}", source=name) from e
+
+
+def _first_line(e: Exception) -> str:
+    text = next((line.strip() for line in str(e).splitlines() if line.strip()), type(e).__name__)
+    return text if len(text) <= 300 else text[:300] + " ..."
+
+
+def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: frozenset[str], notices: list[str]) -> onnx.ModelProto:
+    if not proto.graph.node:
+        raise ParseError("the graph has no nodes", source=name)
+    if proto.functions:
+        proto = inliner.inline_local_functions(proto)
+    _refuse_unknown(name, proto)
+    checker.check_model(proto)
+    proto = _modern(name, proto)
+    bind(name, proto.graph, input_shapes, notices)
+    for info in (*proto.graph.output, *proto.graph.value_info):
+        info.type.tensor_type.ClearField("shape")  # stated for other input shapes perhaps; inferred anew
+    proto = _inline(proto, known)
+    return _infer(proto)
+
+
+def opset(proto: onnx.ModelProto) -> int:
+    """The version of the default operator set that the model asks for."""
+    return next((int(o.version) for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
+
+
+def _refuse_unknown(name: str, proto: onnx.ModelProto) -> None:
+    version, newest = opset(proto), onnx.defs.onnx_opset_version()
+    if version > newest:
+        raise UnsupportedError(f"{name}: the model asks for operator set {version}, and the onnx package here knows {newest}; upgrade onnx")
+    unknown = Counter(_full_name(n) for n in proto.graph.node if not _has_schema(n, version))
+    refuse(name, unknown, "neither ONNX nor aoec defines them; export the model with standard operators")
+
+
+def refuse(name: str, operators: Mapping[str, int], why: str) -> None:
+    """Nothing where there are none; else UnsupportedError that lists all operators with how often each occurs."""
+    if operators:
+        listed = ", ".join(f"{op} ({count} node{'s' * (count > 1)})" for op, count in sorted(operators.items()))
+        raise UnsupportedError(f"{name}: unsupported operators: {listed}: {why}")
+
+
+def _full_name(n: onnx.NodeProto) -> str:
+    return n.op_type if n.domain in ("", "ai.onnx") else f"{n.domain}.{n.op_type}"
+
+
+def _has_schema(n: onnx.NodeProto, version: int) -> bool:
+    return n.domain in ("", "ai.onnx") and bool(onnx.defs.has(n.op_type, max_inclusive_version=version))
+
+
+def _modern(name: str, proto: onnx.ModelProto) -> onnx.ModelProto:
+    if opset(proto) >= OLDEST_OPSET:
+        return proto
+    try:
+        return version_converter.convert_version(proto, OLDEST_OPSET)
+    except Exception as e:  # the converter raises RuntimeError and others
+        raise UnsupportedError(f"{name}: operator set {opset(proto)} could not be converted to {OLDEST_OPSET}: {_first_line(e)}") from e
+
+
+def _inline(proto: onnx.ModelProto, known: frozenset[str]) -> onnx.ModelProto:
+    """The model with operators that ONNX defines by simpler ones replaced, but those that we know ourselves."""
+    version = opset(proto)
+    schemas = {n.op_type: onnx.defs.get_schema(n.op_type, version) for n in proto.graph.node if n.op_type not in known}
+    bodies = sorted(op for op, s in schemas.items() if s.has_function or s.has_context_dependent_function)
+    if not bodies:
+        return proto
+    return inliner.inline_selected_functions(_infer(proto), [("", op) for op in bodies], inline_schema_functions=True)
+
+
+def _infer(proto: onnx.ModelProto) -> onnx.ModelProto:
+    return shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+
+
+# ---------------------------------------------------------------- dimensions
+
+def graph_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """The inputs that a user gives: those without an initialiser."""
+    constants = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
+    return [i for i in graph.input if i.name not in constants]
+
+
+def bind(name: str, graph: onnx.GraphProto, input_shapes: Shapes, notices: list[str]) -> None:
+    """Nothing; free dimensions take the values of `input_shapes`, and a batch dimension that alone is free takes 1."""
+    inputs = graph_inputs(graph)
+    strangers = [i for i in input_shapes if i not in {x.name for x in inputs}]
+    if strangers:
+        raise CheckError(f"--input-shape names {', '.join(strangers)}; the inputs of {name} are {', '.join(i.name for i in inputs)}")
+    symbols: dict[str, int] = {}
+    for i in inputs:
+        if i.name in input_shapes:
+            _bind_one(i, tuple(input_shapes[i.name]), symbols)
+    for i in inputs:
+        _bind_symbols(i, symbols)
+    free = [i for i in inputs if _free(i)]
+    if free and all(_free(i) == [0] for i in free):
+        for i in free:
+            _dims(i)[0].dim_value = 1
+            notices.append(f"input {i.name}: free batch dimension bound to 1; --input-shape {i.name}:{_numbers(i)} is what was taken")
+    elif free:
+        raise UnsupportedError(_suggestion(name, free))
+
+
+def _dims(i: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
+    return i.type.tensor_type.shape.dim
+
+
+def _free(i: onnx.ValueInfoProto) -> list[int]:
+    """The axes without a value; [-1] where not even the rank is stated."""
+    if not i.type.tensor_type.HasField("shape"):
+        return [-1]
+    return [axis for axis, d in enumerate(_dims(i)) if d.dim_value <= 0]
+
+
+def _bind_one(i: onnx.ValueInfoProto, shape: tuple[int, ...], symbols: dict[str, int]) -> None:
+    if any(n <= 0 for n in shape):
+        raise CheckError(f"--input-shape {i.name}:{','.join(map(str, shape))}: every dimension must be at least 1")
+    if not i.type.tensor_type.HasField("shape"):
+        i.type.tensor_type.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in shape)
+    dims = _dims(i)
+    if len(dims) != len(shape) or any(d.dim_value not in (0, -1, n) for d, n in zip(dims, shape)):
+        raise CheckError(f"--input-shape gives {i.name} the shape {_list(shape)}, and the model says {_list([_say(d) for d in dims])}")
+    for d, n in zip(dims, shape):
+        if d.dim_param and symbols.setdefault(d.dim_param, n) != n:
+            raise CheckError(f"--input-shape gives the dimension {d.dim_param} two values, {symbols[d.dim_param]} and {n}")
+        d.dim_value = n
+
+
+def _bind_symbols(i: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> None:
+    for d in _dims(i):
+        if d.dim_param in symbols:
+            d.dim_value = symbols[d.dim_param]
+
+
+def _say(d: onnx.TensorShapeProto.Dimension) -> str:
+    return str(d.dim_value) if d.dim_value > 0 else d.dim_param or "?"
+
+
+def _list(shape: Sequence[object]) -> str:
+    return f"[{', '.join(map(str, shape))}]"
+
+
+def _numbers(i: onnx.ValueInfoProto) -> str:
+    """A shape to suggest: batch 1, images 224 x 224, 128 elsewhere."""
+    dims = _dims(i)
+    return ",".join(str(d.dim_value if d.dim_value > 0 else 1 if axis == 0 else IMAGE_SIZE if len(dims) == 4 and axis > 1 else
+                        3 if len(dims) == 4 else OTHER_SIZE) for axis, d in enumerate(dims))
+
+
+def _suggestion(name: str, free: Sequence[onnx.ValueInfoProto]) -> str:
+    """The sentence on unbound dimensions, with options that are ready to paste."""
+    said = "; ".join(f"{i.name} is {_list([_say(d) for d in _dims(i)])}" if _free(i) != [-1] else f"{i.name} states no shape" for i in free)
+    options = " ".join(f"--input-shape {i.name}:{_numbers(i) or '1,3,224,224'}" for i in free)
+    return f"{name}: input dimensions are not bound ({said}); give them, for example: {options}"

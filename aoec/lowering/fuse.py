@@ -1,0 +1,75 @@
+"""Fusion: layouts, packed weights and groups, by stated rules.
+
+One table says what may follow in a group. On the 910B nothing leads from L0C to UB, so of all that follows a cube operator only
+relu (and the bias before it) happens on the way out, in FIXPIPE; residual additions, clip and sigmoid are vector groups of
+their own, and what they read went through GM (or stayed in L2), which the machine charges for.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from aoec.ir.draft import Draft
+from aoec.ir.graph import Graph, Group, OpNode
+from aoec.lowering.layout import assign, family, is_view
+from aoec.lowering.pack import pack
+
+# family of a group's first node -> the operators or families that may join its end
+FOLLOWERS: dict[str, tuple[str, ...]] = {
+    "cube": ("relu",),                  # FIXPIPE casts and applies relu
+    "elementwise": ("elementwise",),    # chains, residual add + relu
+    "softmax": ("elementwise",),        # a reduction and what scales its result
+}
+KINDS = {"cube": "cube", "host": "host", "view": "view"}  # family -> kind of group; all others are vector groups
+
+
+def fuse(graph: Graph, weights: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """The graph with layouts, conversions, packed weights and groups, and its constants as stored."""
+    draft = Draft.of(replace(graph, groups=()), weights)
+    assign(draft)
+    pack(draft)
+    fused, stored = draft.finish()
+    return replace(fused, groups=groups(draft)), stored
+
+
+def groups(draft: Draft) -> tuple[Group, ...]:
+    """Every node in one group, g0, g1, ... in an order in which they can run; a group has one result.
+
+    Nodes are taken in order; each starts a group unless it joined an earlier one: as its last tensor's only reader, of a kind
+    that the table allows, of the same shape and layout, with all else that it reads already there.
+    """
+    users = draft.users()
+    made = {*draft.inputs, *draft.weights}
+    out: list[Group] = []
+    taken: set[str] = set()
+    for node in draft.nodes:
+        if node.name in taken:
+            continue
+        chain = _chain(draft, node, users, made)
+        taken.update(n.name for n in chain)
+        made.update(o for n in chain for o in n.outputs)
+        out.append(Group(f"g{len(out)}", _kind(draft, node), tuple(n.name for n in chain)))
+    return tuple(out)
+
+
+def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made: set[str]) -> list[OpNode]:
+    """The nodes of the group that starts with `first`."""
+    allowed = FOLLOWERS.get(family(first.op), ())
+    chain = [first]
+    while (follower := draft.only_user(chain[-1].outputs[0], users)) and _joins(draft, chain[-1], follower, allowed, made):
+        chain.append(follower)
+    return chain
+
+
+def _joins(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...], made: set[str]) -> bool:
+    a, b = draft.tensors[last.outputs[0]], draft.tensors[follower.outputs[0]]
+    others = [i for i in follower.inputs if i and i != a.name]
+    return (follower.op in allowed or family(follower.op) in allowed) and (a.shape, a.layout) == (b.shape, b.layout) and made.issuperset(others)
+
+
+def _kind(draft: Draft, node: OpNode) -> str:
+    if node.op.endswith("nc1hwc0") and is_view(draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]):
+        return "view"
+    return KINDS.get(family(node.op), "vector")

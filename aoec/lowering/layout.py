@@ -1,0 +1,143 @@
+"""Which layout each tensor has: convolutions, pooling and what lies between them work in NC1HWC0, all else in ND.
+
+Conversions become nodes, constants are converted at compile time. Inputs and results of the graph stay ND. An elementwise
+operator stays in NC1HWC0 only where it keeps the zeros in the padding channels (or there are none).
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from aoec.ir.draft import Draft
+from aoec.ir.graph import OpNode, Tensor
+from aoec.ops.layout import c0_of, to_logical, to_physical
+from aoec.ops.registry import OPS
+
+FIVE = "NC1HWC0"
+
+
+def family(op: str) -> str:
+    """The operator's family; host for nodes that run there."""
+    return OPS[op].family if op in OPS else "host"
+
+
+def assign(draft: Draft) -> None:
+    """Nothing; the draft's nodes are rewritten with layouts and conversions."""
+    nodes, draft.nodes = draft.nodes, []
+    pending: dict[str, str] = {}  # result of the graph -> the NC1HWC0 tensor that it is converted from at the end
+    converted: dict[tuple[str, str], str] = {}
+    for node in nodes:
+        node = replace(node, inputs=tuple(pending.get(i, i) for i in node.inputs))
+        layout = _layout(draft, node)
+        node = replace(node, inputs=tuple(_fetch(draft, node, i, layout, converted) for i in node.inputs))
+        if layout == FIVE:
+            node = replace(node, outputs=tuple(_five(draft, o, pending) for o in node.outputs))
+        draft.nodes.append(node)
+    draft.nodes += [draft.node("from_nc1hwc0", [source], result) for result, source in pending.items()]
+
+
+def _five(draft: Draft, output: str, pending: dict[str, str]) -> str:
+    """The tensor for a result in NC1HWC0: its own, or a new one where the graph's result must stay ND."""
+    if output not in draft.outputs:
+        draft.tensors[output] = replace(draft.tensors[output], layout=FIVE)
+        return output
+    t = draft.tensors[output]
+    pending[output] = draft.tensor(f"{output}_nc1hwc0", t.dtype, t.shape, FIVE)
+    return pending[output]
+
+
+def _layout(draft: Draft, node: OpNode) -> str:
+    """The layout in which the node takes and gives its tensors."""
+    five = _RULES.get(family(node.op), lambda d, n: False)(draft, node)
+    return FIVE if five else "ND"
+
+
+def _any_five(draft: Draft, node: OpNode) -> bool:
+    return any(draft.tensors[i].layout == FIVE for i in node.inputs)
+
+
+def _whole(t: Tensor) -> bool:
+    """True where the channels fill whole units of C0, so that no padding exists."""
+    return t.shape[1] % c0_of(t.dtype) == 0
+
+
+def _elementwise(draft: Draft, node: OpNode) -> bool:
+    out = draft.tensors[node.outputs[0]]
+    if len(out.shape) != 4 or not _any_five(draft, node) or not all(_fits(draft, i, out) for i in node.inputs):
+        return False
+    return _whole(out) or keeps_zero(node)
+
+
+def _fits(draft: Draft, name: str, out: Tensor) -> bool:
+    """True for a tensor of the result's shape, and for a constant that has the result's channels."""
+    t = draft.tensors[name]
+    if not draft.is_constant(name):
+        return t.shape == out.shape
+    shape = (1,) * (4 - len(t.shape)) + t.shape
+    return len(shape) == 4 and shape[1] == out.shape[1]
+
+
+def keeps_zero(node: OpNode) -> bool:
+    """True where zeros in give zero out, as the reference itself says."""
+    zeros = [np.zeros(1, np.float32) for _ in node.inputs]
+    with np.errstate(all="ignore"):
+        return bool(np.all(OPS[node.op].reference(*zeros, **dict(node.attributes)) == 0))
+
+
+def _concat(draft: Draft, node: OpNode) -> bool:
+    inputs = [draft.tensors[i] for i in node.inputs]
+    return node.attribute("axis") == 1 and len(inputs[0].shape) == 4 and _any_five(draft, node) and all(_whole(t) for t in inputs)
+
+
+_RULES = {
+    "cube": lambda draft, node: node.op == "conv2d",
+    "pool": lambda draft, node: True,
+    "elementwise": _elementwise,
+    "movement": lambda draft, node: node.op == "concat" and _concat(draft, node),
+}
+
+
+def _fetch(draft: Draft, node: OpNode, name: str, layout: str, converted: dict[tuple[str, str], str]) -> str:
+    """The tensor that the node reads in place of `name`: itself, or its conversion (made once)."""
+    if not name or draft.tensors[name].layout == layout or _stays(draft, node, name):
+        return name
+    if (name, layout) not in converted:
+        converted[name, layout] = _constant(draft, node, name) if draft.is_constant(name) else _convert(draft, name, layout)
+    return converted[name, layout]
+
+
+def _stays(draft: Draft, node: OpNode, name: str) -> bool:
+    """Weights are packed by the step after this one."""
+    return draft.is_constant(name) and family(node.op) == "cube"
+
+
+def _convert(draft: Draft, name: str, layout: str) -> str:
+    t = draft.tensors[name]
+    out = draft.tensor(f"{name}_{layout.lower()}", t.dtype, t.shape, layout)
+    draft.nodes.append(draft.node("to_nc1hwc0" if layout == FIVE else "from_nc1hwc0", [name], out))
+    return out
+
+
+def _constant(draft: Draft, node: OpNode, name: str) -> str:
+    """A constant in NC1HWC0, of four dimensions; counts of a pooling window are repeated over one unit of C0 channels."""
+    t = draft.tensors[name]
+    array = to_logical(draft.weights[name], t)
+    array = array.reshape((1,) * (4 - array.ndim) + array.shape)
+    if node.op == "avg_pool" and array.shape[1] == 1:
+        array = np.repeat(array, c0_of(t.dtype), axis=1)
+    stored = Tensor(name, t.dtype, array.shape, FIVE)
+    return draft.constant(f"{name}_nc1hwc0", to_physical(array, stored), t.dtype, array.shape, FIVE)
+
+
+def is_view(source: Tensor, result: Tensor) -> bool:
+    """True where a conversion or reshape leaves the stored bytes as they are."""
+    if source.layout == result.layout == "ND":
+        return True
+    return {source.layout, result.layout} == {"ND", FIVE} and all(_flat(t) for t in (source, result) if t.layout == FIVE)
+
+
+def _flat(t: Tensor) -> bool:
+    """True for NC1HWC0 tensors that lie as their ND counterparts do: one pixel, whole units of C0."""
+    return prod(t.shape[2:]) == 1 and _whole(t)

@@ -1,0 +1,86 @@
+"""Weights as the cube unit loads them: matrices in ZN fractals, made at compile time (the format: aoec/ops/layout.py).
+
+Grouped convolutions are merged to blocks: as few groups as make a block's input channels whole units of C0 and its output
+channels a multiple of 16, or all of them; within a block the weight is block-diagonal.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from aoec.ir.draft import Draft
+from aoec.ir.graph import OpNode
+from aoec.ops.layout import FRACTAL_ROWS, c0_of, pack_conv, pack_zn
+
+
+def pack(draft: Draft) -> None:
+    """Nothing; convolutions become `conv2d_packed`, right operands of `matmul` ZN, biases are padded to whole fractals."""
+    nodes, draft.nodes = draft.nodes, []
+    packed: dict[str, str] = {}
+    for node in nodes:
+        if node.op == "conv2d":
+            node = _conv(draft, node, packed)
+        elif node.op == "matmul":
+            node = replace(node, inputs=(node.inputs[0], _right(draft, node.inputs[1], packed), *_bias(draft, node, packed)))
+        draft.nodes.append(node)
+
+
+def _conv(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
+    w = draft.weights[node.inputs[1]]
+    dtype = draft.tensors[node.inputs[1]].dtype
+    c0, given = c0_of(dtype), dict(node.attributes)
+    group = given.pop("group", 1)
+    assert isinstance(group, int)
+    if node.inputs[1] not in packed:
+        matrix = blocks(w, group, c0)
+        packed[node.inputs[1]] = draft.constant(f"{node.inputs[1]}_zn", pack_zn(matrix, c0), dtype, matrix.shape, "ZN")
+    attributes = {"kernel": w.shape[2:], **given, "c0": c0}
+    inputs = (node.inputs[0], packed[node.inputs[1]], *_bias(draft, node, packed))
+    return OpNode(node.name, "conv2d_packed", inputs, node.outputs, tuple(attributes.items()))
+
+
+def blocks(w: np.ndarray, group: int, c0: int) -> np.ndarray:
+    """The matrix [k, co] of a convolution weight [co, c / group, kh, kw], or [block, k, co / blocks] where blocks remain."""
+    merged = _merged(w.shape[0] // group, w.shape[1], group, c0)
+    matrices = [pack_conv(part, c0) for part in _diagonal(w, group, merged)]
+    return matrices[0] if len(matrices) == 1 else np.stack(matrices)
+
+
+def _merged(each_out: int, each_in: int, group: int, c0: int) -> int:
+    """How many groups make a block."""
+    fits = [m for m in range(1, group + 1) if group % m == 0 and m * each_in % c0 == 0 and m * each_out % FRACTAL_ROWS == 0]
+    return 1 if group == 1 else min(fits, default=group)
+
+
+def _diagonal(w: np.ndarray, group: int, merged: int) -> np.ndarray:
+    """[block, co, c, kh, kw]: the weights of each block of `merged` groups, zero between groups."""
+    each_out, each_in = w.shape[0] // group, w.shape[1]
+    out = np.zeros((group // merged, merged * each_out, merged * each_in, *w.shape[2:]), w.dtype)
+    parts = w.reshape(group // merged, merged, each_out, *w.shape[1:])
+    for g in range(merged):
+        out[:, g * each_out:(g + 1) * each_out, g * each_in:(g + 1) * each_in] = parts[:, g]
+    return out
+
+
+def _right(draft: Draft, name: str, packed: dict[str, str]) -> str:
+    """The right operand in ZN: packed now where it is constant, else converted by a node."""
+    t = draft.tensors[name]
+    if name not in packed and draft.is_constant(name):
+        packed[name] = draft.constant(f"{name}_zn", pack_zn(draft.weights[name], c0_of(t.dtype)), t.dtype, t.shape, "ZN")
+    elif name not in packed:
+        packed[name] = draft.tensor(f"{name}_zn", t.dtype, t.shape, "ZN")
+        draft.nodes.append(draft.node("to_zn", [name], packed[name]))
+    return packed[name]
+
+
+def _bias(draft: Draft, node: OpNode, packed: dict[str, str]) -> list[str]:
+    """The bias, zero padded to a multiple of 16 elements, fp32; nothing where there is none."""
+    out = []
+    for name in node.inputs[2:]:
+        if f"bias {name}" not in packed:
+            b = draft.weights[name].astype(np.float32)
+            wide = np.pad(b, (0, -len(b) % FRACTAL_ROWS))
+            packed[f"bias {name}"] = draft.constant(f"{name}_padded", wide, "fp32")
+        out.append(packed[f"bias {name}"])
+    return out

@@ -1,0 +1,97 @@
+"""Operators of the cube unit: matrix multiplication and convolution. A bias is what the sum starts from, in fp32.
+
+`matmul` and `conv2d` are what a model says; `conv2d_packed` is `conv2d` after its weights were packed (ops/layout.py):
+a matrix W[k, co] per block of groups, k running over (channel / C0, kernel row, kernel column, C0).
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+from aoec.ops.layout import unpack_conv
+
+
+def _matmul_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """A[..., m, k] x B[k, n] or B[..., k, n] with the same leading dimensions as A."""
+    a, b = shapes[0], shapes[1]
+    lead = names("i", len(a) - 2)
+    inner = lead if len(b) > 2 else []
+    args = [tensor("A", [*lead, "m", "k"]), tensor("B", [*inner, "k", "n"])] + ["C[nc]"] * (len(shapes) > 2)
+    y = tensor("Y", [*lead, "m", "n"])
+    init = " init C[n]" if len(shapes) > 2 else ""
+    return f"matmul({', '.join(args)}) -> {y} {{\n  {y} += {args[0]} * {args[1]}{init}\n}}"
+
+
+def _matmul(a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None) -> np.ndarray:
+    y = np.matmul(a, b)
+    return y if c is None else y + c[:b.shape[-1]]
+
+
+_CONV_PARAMS = "stride_h, stride_w, pad_top, pad_left, pad_bottom, pad_right, dilation_h, dilation_w"
+
+
+def _out(size: str, kernel: str | int, axis: str, before: str, after: str) -> str:
+    """The extent of an output dimension of a sliding window."""
+    return f"({size} + {before} + {after} - dilation_{axis} * ({kernel} - 1) - 1) // stride_{axis} + 1"
+
+
+def _conv_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """X[n, c, h, w] * W[co, c / group, kh, kw], zeros outside X."""
+    group = int(attributes.get("group", 1))  # type: ignore[arg-type]
+    each = shapes[1][0] // group
+    channel = "c" if group == 1 else f"co // {each} * {shapes[1][1]} + cg"
+    w = f"W[co, {'c' if group == 1 else 'cg'}, kh, kw]"
+    bias, init = (", B[cb]", " init B[co]") if len(shapes) > 2 else ("", "")
+    return (f"conv2d(X[n, c, h, w], {w}{bias}; {_CONV_PARAMS}) -> "
+            f"Y[n, co, ho: {_out('h', 'kh', 'h', 'pad_top', 'pad_bottom')}, wo: {_out('w', 'kw', 'w', 'pad_left', 'pad_right')}] {{\n"
+            f"  Y[n, co, ho, wo] += X[n, {channel}, ho * stride_h + kh * dilation_h - pad_top, "
+            f"wo * stride_w + kw * dilation_w - pad_left] else 0.0 * {w}{init}\n}}")
+
+
+def convolve(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Sequence[int] = (1, 1), pad: Sequence[int] = (0, 0, 0, 0),
+          dilation: Sequence[int] = (1, 1), group: int = 1) -> np.ndarray:
+    """The convolution by windows of the padded input, group by group, each one matrix multiplication."""
+    x = np.pad(x, ((0, 0), (0, 0), (pad[0], pad[2]), (pad[1], pad[3])))
+    each_in, each_out = w.shape[1], w.shape[0] // group
+    parts = [_conv_group(x[:, g * each_in:(g + 1) * each_in], w[g * each_out:(g + 1) * each_out], stride, dilation) for g in range(group)]
+    y = np.concatenate(parts, axis=1)
+    return y if b is None else y + b[:w.shape[0], None, None]
+
+
+def _conv_group(x: np.ndarray, w: np.ndarray, stride: Sequence[int], dilation: Sequence[int]) -> np.ndarray:
+    kh, kw = w.shape[2:]
+    window = (dilation[0] * (kh - 1) + 1, dilation[1] * (kw - 1) + 1)
+    v = np.lib.stride_tricks.sliding_window_view(x, window, axis=(2, 3))[:, :, ::stride[0], ::stride[1], ::dilation[0], ::dilation[1]]
+    n, _, ho, wo = v.shape[:4]
+    rows = v.transpose(0, 2, 3, 1, 4, 5).reshape(n * ho * wo, -1)
+    return np.ascontiguousarray((rows @ w.reshape(len(w), -1).T).reshape(n, ho, wo, len(w)).transpose(0, 3, 1, 2))
+
+
+def _packed_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """X[n, c, h, w] * W[k, co], or W[g, k, co / blocks] where groups remain; k holds whole units of C0 channels."""
+    kh, kw, c0 = *attributes["kernel"], int(attributes["c0"])  # type: ignore[misc, arg-type]
+    blocks, each_out = (1, shapes[1][1]) if len(shapes[1]) == 2 else (shapes[1][0], shapes[1][2])
+    channel = f"k // {kh * kw * c0} * {c0} + k % {c0}"
+    w, target = "W[k, co]", "co"
+    if blocks > 1:
+        channel, w, target = f"g * {shapes[0][1] // blocks} + {channel}", "W[g, k, o]", f"g * {each_out} + o"
+    bias, init = (", B[cb]", f" init B[{target}]") if len(shapes) > 2 else ("", "")
+    co = "co" if blocks == 1 else f"co: {blocks * each_out}"
+    return (f"conv2d_packed(X[n, c, h, w], {w}{bias}; {_CONV_PARAMS}) -> "
+            f"Y[n, {co}, ho: {_out('h', kh, 'h', 'pad_top', 'pad_bottom')}, wo: {_out('w', kw, 'w', 'pad_left', 'pad_right')}] {{\n"
+            f"  Y[n, {target}, ho, wo] += X[n, {channel}, ho * stride_h + k // {kw * c0} % {kh} * dilation_h - pad_top, "
+            f"wo * stride_w + k // {c0} % {kw} * dilation_w - pad_left] else 0.0 * {w}{init}\n}}")
+
+
+def _conv_packed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, kernel: Sequence[int], c0: int, **window: Sequence[int]) -> np.ndarray:
+    blocks = 1 if w.ndim == 2 else w.shape[0]
+    return convolve(x, unpack_conv(w, x.shape[1] // blocks, (kernel[0], kernel[1]), c0), b, group=blocks, **window)  # type: ignore[arg-type]
+
+
+OPS = (
+    Op("matmul", _matmul_text, _matmul, "cube"),
+    Op("conv2d", _conv_text, convolve, "cube"),
+    Op("conv2d_packed", _packed_text, _conv_packed, "cube"),
+)

@@ -1,0 +1,85 @@
+"""What an operator is: its meaning as text in index notation, and an independent NumPy reference.
+
+A declaration's text is a function of the ranks, shapes and attributes at hand, since index notation has no rank
+polymorphism; most are one line through the templates below. Attributes that are lists reach the text as numbers of
+their own (`stride` as `stride_h`, `stride_w`).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Union
+
+import numpy as np
+
+from aoec.ir.graph import Attribute
+
+Shape = tuple[int, ...]
+Attributes = Mapping[str, Attribute]
+Template = Callable[[Sequence[Shape], Attributes], str]
+
+# list attribute -> the names of its elements in a meaning; pads are in ONNX's order
+PARTS = {
+    "stride": ("stride_h", "stride_w"), "dilation": ("dilation_h", "dilation_w"), "kernel": ("kernel_h", "kernel_w"),
+    "pad": ("pad_top", "pad_left", "pad_bottom", "pad_right"),
+}
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A word of the operator dictionary. `family` is what fusion rules speak of: cube, elementwise, pool, softmax, layout, movement, view."""
+
+    name: str
+    text: Union[str, Template]
+    reference: Callable[..., np.ndarray]
+    family: str
+
+    def meaning_text(self, shapes: Sequence[Shape], attributes: Attributes) -> str:
+        """The meaning in index notation for arguments of these shapes."""
+        return self.text if isinstance(self.text, str) else self.text(shapes, attributes)
+
+
+def numbers(attributes: Attributes) -> dict[str, int | float]:
+    """Parameter name -> number, with list attributes taken apart (those of no known parts are for the template alone)."""
+    out: dict[str, int | float] = {}
+    for name, value in attributes.items():
+        if isinstance(value, (int, float)):
+            out[name] = value
+        elif isinstance(value, tuple) and name in PARTS:
+            out.update(zip(PARTS[name], value))
+    return out
+
+
+def names(letter: str, rank: int) -> list[str]:
+    return [f"{letter}{axis}" for axis in range(rank)]
+
+
+def tensor(name: str, indices: Sequence[str]) -> str:
+    """`X[i0, i1]`, or `X[]` of a scalar."""
+    return f"{name}[{', '.join(indices)}]"
+
+
+def broadcast(shapes: Sequence[Shape]) -> Shape:
+    """The common shape under NumPy's rule; ValueError where there is none."""
+    return tuple(int(n) for n in np.broadcast_shapes(*shapes))
+
+
+def elementwise(name: str, expression: str, reference: Callable[..., np.ndarray], params: str = "") -> Op:
+    """The operator whose element is `expression` over A, B, ... under broadcasting (a dimension of extent 1 is read at 0)."""
+    return Op(name, lambda shapes, attributes: _elementwise_text(name, expression, params, shapes), reference, "elementwise")
+
+
+def _elementwise_text(name: str, expression: str, params: str, shapes: Sequence[Shape]) -> str:
+    out = broadcast(shapes)
+    loops = names("i", len(out))
+    arguments = []
+    for letter, shape in zip(LETTERS, shapes):
+        lead = len(out) - len(shape)
+        own = [axis for axis in range(len(shape)) if shape[axis] == 1 != out[lead + axis]]
+        dims = [f"{letter.lower()}{lead + axis}" if axis in own else loops[lead + axis] for axis in range(len(shape))]
+        reads = ["0" if axis in own else loops[lead + axis] for axis in range(len(shape))]
+        arguments.append(tensor(letter, dims))
+        expression = expression.replace(f"${letter}", tensor(letter, reads))
+    y = tensor("Y", loops)
+    return f"{name}({', '.join(arguments)}{params and '; ' + params}) -> {y} {{\n  {y} = {expression}\n}}"

@@ -1,0 +1,60 @@
+"""Elementwise operators. `adds` and `muls` take a scalar, as the vector unit's instructions of that name do."""
+from __future__ import annotations
+
+from math import erf as _erf
+
+import numpy as np
+
+from aoec.ops.declare import elementwise
+
+
+def _sigmoid(a: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(-a)) without overflow."""
+    e = np.exp(-np.abs(a))
+    return np.where(a >= 0, 1 / (1 + e), e / (1 + e)).astype(a.dtype)
+
+
+def _clip(a: np.ndarray, lo: float, hi: float) -> np.ndarray:
+    return np.clip(a, a.dtype.type(lo), a.dtype.type(hi))
+
+
+def _gelu(a: np.ndarray) -> np.ndarray:
+    return (a * 0.5 * (1 + _erf_array(a / np.sqrt(2.0)))).astype(a.dtype)
+
+
+def _erf_array(a: np.ndarray) -> np.ndarray:
+    return np.vectorize(_erf, otypes=[np.float64])(a).astype(a.dtype)
+
+
+def _leaky_relu(a: np.ndarray, alpha: float) -> np.ndarray:
+    return np.where(a < 0, a * a.dtype.type(alpha), a)
+
+
+def _hard_sigmoid(a: np.ndarray, alpha: float, beta: float) -> np.ndarray:
+    return np.clip(a * a.dtype.type(alpha) + a.dtype.type(beta), 0, 1)
+
+
+OPS = (
+    elementwise("add", "$A + $B", np.add),
+    elementwise("sub", "$A - $B", np.subtract),
+    elementwise("mul", "$A * $B", np.multiply),
+    elementwise("div", "$A / $B", np.divide),
+    elementwise("maximum", "max($A, $B)", np.maximum),
+    elementwise("minimum", "min($A, $B)", np.minimum),
+    elementwise("adds", "$A + scalar", lambda a, scalar: a + a.dtype.type(scalar), "scalar"),
+    elementwise("muls", "$A * scalar", lambda a, scalar: a * a.dtype.type(scalar), "scalar"),
+    elementwise("relu", "max($A, 0.0)", lambda a: np.maximum(a, 0)),
+    elementwise("leaky_relu", "select($A < 0.0, $A * alpha, $A)", _leaky_relu, "alpha"),
+    elementwise("clip", "min(max($A, lo), hi)", _clip, "lo, hi"),
+    elementwise("abs", "abs($A)", np.abs),
+    elementwise("exp", "exp($A)", np.exp),
+    elementwise("log", "log($A)", np.log),
+    elementwise("sqrt", "sqrt($A)", np.sqrt),
+    elementwise("rsqrt", "rsqrt($A)", lambda a: 1 / np.sqrt(a)),
+    elementwise("reciprocal", "reciprocal($A)", np.reciprocal),
+    elementwise("tanh", "tanh($A)", np.tanh),
+    elementwise("erf", "erf($A)", _erf_array),
+    elementwise("gelu", "$A * 0.5 * (1.0 + erf($A * 0.7071067811865476))", _gelu),
+    elementwise("sigmoid", "sigmoid($A)", _sigmoid),
+    elementwise("hard_sigmoid", "min(max($A * alpha + beta, 0.0), 1.0)", _hard_sigmoid, "alpha, beta"),
+)

@@ -1,0 +1,38 @@
+"""Operators that normalise: softmax over an axis, and batch normalisation at inference (where it was not folded into a convolution)."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+
+
+def _softmax_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """exp(x - max) over its sum: the shift keeps exp from overflowing and cancels out."""
+    loops = names("i", len(shapes[0]))
+    axis = int(attributes["axis"])  # type: ignore[arg-type]
+    x, y, e = tensor("X", loops), tensor("Y", loops), tensor("E", loops)
+    row = [name for at, name in enumerate(loops) if at != axis % len(loops)]
+    m, s = tensor("M", row), tensor("S", row)
+    return f"softmax({x}) -> {y} {{\n  {m} max= {x}\n  {e} = exp({x} - {m})\n  {s} += {e}\n  {y} = {e} / {s}\n}}"
+
+
+def _softmax(x: np.ndarray, *, axis: int) -> np.ndarray:
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def _batch_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    loops = ["n", "c", *names("i", len(shapes[0]) - 2)]
+    x, y = tensor("X", loops), tensor("Y", loops)
+    return (f"batch_norm({x}, scale[c], bias[c], mean[c], variance[c]; epsilon) -> {y} {{\n"
+            f"  {y} = ({x} - mean[c]) * (scale[c] * rsqrt(variance[c] + epsilon)) + bias[c]\n}}")
+
+
+def _batch_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, mean: np.ndarray, variance: np.ndarray, *, epsilon: float) -> np.ndarray:
+    scale, bias, mean, variance = (v.reshape(-1, *[1] * (x.ndim - 2)) for v in (scale, bias, mean, variance))
+    return (x - mean) / np.sqrt(variance + x.dtype.type(epsilon)) * scale + bias
+
+
+OPS = (Op("softmax", _softmax_text, _softmax, "softmax"), Op("batch_norm", _batch_norm_text, _batch_norm, "elementwise"))
