@@ -1,0 +1,148 @@
+"""Archive: a zip file of stored entries, written with equal bytes and read as what a stranger may have sent.
+
+Nothing is unpacked to disk and nothing is compressed, so an entry can claim no more than the file holds; names come from
+a fixed list of forms, each at most once.
+"""
+from __future__ import annotations
+
+import io
+import json
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+
+from aoec.base.errors import BackendError, CheckError
+from aoec.base.files import reason
+
+FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the zip format's first day
+NAMES = re.compile(r"manifest\.json|graph\.graph|traces/\w{1,200}\.sched|programs/\w{1,200}\.prog|weights/[0-9a-f]{64}\.npy", re.ASCII)
+ENTRY_LIMIT = 1 << 17
+TEXT_LIMIT_BYTES = 64 << 20
+HEADER_LIMIT_BYTES = 4096
+# what zipfile and numpy raise on bytes that are not what they say
+DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, NotImplementedError, RuntimeError, KeyError, TypeError,
+          SyntaxError, OverflowError, IndexError)
+
+
+def pack(entries: Mapping[str, bytes]) -> bytes:
+    """A zip file of the entries; equal entries give equal bytes."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as z:
+        for name in sorted(entries):
+            info = zipfile.ZipInfo(name, FIXED_DATE)
+            info.create_system, info.external_attr = 3, 0o644 << 16  # the same on every system
+            z.writestr(info, entries[name])
+    return out.getvalue()
+
+
+class Entries:
+    """The entries of an open archive, by name; `used` tells which were read."""
+
+    def __init__(self, z: zipfile.ZipFile, source: str, size_bytes: int) -> None:
+        self.source = source
+        self.used: set[str] = set()
+        self._zip = z
+        self._infos = _checked(z, source, size_bytes)
+
+    def data(self, name: str) -> bytearray:
+        """The bytes of an entry, its checksum verified; CheckError where it is missing."""
+        if name not in self._infos:
+            raise CheckError(f"this artifact has no {name}; compile the model again", source=self.source)
+        self.used.add(name)
+        info = self._infos[name]
+        out = bytearray(info.file_size)
+        with self._zip.open(info) as f:
+            got = f.readinto(out)  # type: ignore[attr-defined]
+            if got != len(out) or f.read(1):
+                raise ValueError(f"{name} holds {got:,} bytes instead of {len(out):,}")
+        return out
+
+    def text(self, name: str) -> str:
+        """The text of an entry; CheckError where it is too large, ValueError where it is no UTF-8."""
+        if name in self._infos and self._infos[name].file_size > TEXT_LIMIT_BYTES:
+            raise CheckError(f"{name} is larger than {TEXT_LIMIT_BYTES:,} bytes, the most that is read as text", source=self.source)
+        return self.data(name).decode("utf-8")
+
+    def json(self, name: str) -> Any:
+        """The JSON value of an entry."""
+        try:
+            return json.loads(self.text(name))
+        except RecursionError:
+            raise ValueError(f"{name} is nested too deeply") from None
+
+    def check_all_used(self) -> None:
+        """Nothing, or CheckError where the archive holds what its manifest does not name."""
+        if rest := sorted(set(self._infos) - self.used):
+            raise CheckError(f"this artifact holds {rest[0]}, which its manifest does not name", source=self.source)
+
+
+@contextmanager
+def open_file(path: str | Path) -> Iterator[Entries]:
+    """The entries of a file while it is open; whatever is wrong with it ends as one sentence."""
+    try:
+        with open(path, "rb") as f:
+            size_bytes = f.seek(0, io.SEEK_END)
+            with zipfile.ZipFile(f) as z:
+                yield Entries(z, str(path), size_bytes)
+    except OSError as e:
+        raise BackendError(f"cannot read {path}: {reason(e)}") from e
+    except DAMAGE as e:
+        words = (str(e) or type(e).__name__).splitlines()[0][:200]
+        raise CheckError(f"this is no whole .aoec artifact ({words}); compile the model again", source=str(path)) from e
+
+
+def _checked(z: zipfile.ZipFile, source: str, size_bytes: int) -> dict[str, zipfile.ZipInfo]:
+    """The directory by name, or CheckError where an entry is not one that aoec writes."""
+    infos = z.infolist()
+    faults = [f"it has {len(infos):,} entries of at most {ENTRY_LIMIT:,}"] if len(infos) > ENTRY_LIMIT else []
+    seen: set[str] = set()
+    for info in infos[:ENTRY_LIMIT]:
+        faults += [f"entry {info.filename[:80]!r} {fault}" for fault in _entry_faults(info, seen)][:1]
+        seen.add(info.filename)
+    if not faults and sum(i.file_size for i in infos) > size_bytes:
+        faults.append("its entries claim more bytes than the file has")
+    for fault in faults:
+        raise CheckError(f"this is no .aoec artifact: {fault}", source=source)
+    return {i.filename: i for i in infos}
+
+
+def _entry_faults(info: zipfile.ZipInfo, seen: set[str]) -> list[str]:
+    checks = {
+        "is none of an artifact's": not NAMES.fullmatch(info.filename),
+        "stands there twice": info.filename in seen,
+        "is compressed or encrypted; an artifact's entries are stored": info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1,
+        "claims another size than it has": info.file_size != info.compress_size,
+    }
+    return [fault for fault, holds in checks.items() if holds]
+
+
+# ---------------------------------------------------------------- arrays
+
+def pack_array(array: np.ndarray) -> bytes:
+    """A .npy file of a little-endian row-major array; types that NumPy does not know itself (bfloat16) go as unsigned integers of their size."""
+    out = io.BytesIO()
+    flat = array.view(f"<u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
+    npy.write_array(out, flat, version=(1, 0), allow_pickle=False)
+    return out.getvalue()
+
+
+def array_bytes(data: bytearray, name: str) -> memoryview:
+    """The elements' bytes of a .npy file; ValueError where the header does not describe exactly what follows it."""
+    f = io.BytesIO(data[:HEADER_LIMIT_BYTES])
+    if npy.read_magic(f) != (1, 0):
+        raise ValueError(f"{name} is not of array format 1.0")
+    shape, fortran, dtype = npy.read_array_header_1_0(f, max_header_size=HEADER_LIMIT_BYTES)
+    count = 1
+    for extent in shape:
+        count *= extent
+    if dtype.kind not in "fiub" or fortran or any(e < 0 for e in shape) or count * dtype.itemsize != len(data) - f.tell():
+        raise ValueError(f"{name} declares {shape} of {dtype} and holds {len(data) - f.tell():,} bytes")
+    return memoryview(data)[f.tell():]

@@ -1,0 +1,118 @@
+"""The nouns of an artifact, and the check that its parts agree."""
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aoec.base.errors import CheckError
+from aoec.ir.graph import Graph
+from aoec.ir.program import Program
+from aoec.ir.schedule import Trace
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output by the model's own name; dtype and shape are the model's, `tensor` is the graph's name for it."""
+
+    name: str
+    tensor: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A group of the graph, by name, ready to run; a host or view group has neither trace nor program.
+
+    `bindings`: (tensor of the program, tensor of the graph). Times are modelled, in the machine's ticks, in the group's place.
+    """
+
+    group: str
+    label: str = ""
+    func_key: str = ""
+    trace: Trace | None = None
+    program: Program | None = None
+    bindings: tuple[tuple[str, str], ...] = ()
+    default_ticks: int = 0
+    ticks: int = 0
+    bound_ticks: int = 0
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled model. `figures` are whole-model numbers by name with their unit in it, all modelled."""
+
+    name: str
+    target: str
+    machine_hash: str
+    model_version: str
+    precision: str
+    graph: Graph
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    groups: tuple[Compiled, ...]
+    weights: Mapping[str, np.ndarray] = field(default_factory=dict)
+    figures: tuple[tuple[str, int], ...] = ()
+
+
+def check(artifact: Artifact, source: str = "") -> None:
+    """Nothing, or CheckError where names in the parts do not meet or a constant is not what its hash says."""
+    for fault in (*_port_faults(artifact), *_group_faults(artifact), *_weight_faults(artifact)):
+        raise CheckError(f"this artifact contradicts itself: {fault}; compile the model again", source=source)
+
+
+def _port_faults(a: Artifact) -> list[str]:
+    faults = []
+    for what, ports, tensors in (("input", a.inputs, a.graph.inputs), ("output", a.outputs, a.graph.outputs)):
+        if sorted(p.tensor for p in ports) != sorted(tensors):
+            faults.append(f"its {what}s are {_some(p.tensor for p in ports)} and the graph's are {_some(tensors)}")
+        if len({p.name for p in ports}) < len(ports):
+            faults.append(f"two {what}s have one name")
+    return faults
+
+
+def _group_faults(a: Artifact) -> list[str]:
+    names, kinds = [g.name for g in a.graph.groups], {g.name: g.kind for g in a.graph.groups}
+    if [g.group for g in a.groups] != names:
+        return [f"it has the groups {_some(g.group for g in a.groups)} and the graph's are {_some(names)}"]
+    tensors = {t.name for t in a.graph.tensors}
+    return [f"group {g.group} {fault}" for g in a.groups for fault in _compiled_faults(g, kinds[g.group], a.target, tensors)]
+
+
+def _compiled_faults(g: Compiled, kind: str, target: str, tensors: set[str]) -> list[str]:
+    if g.program is None:
+        return [f"is of kind {kind} and has no program"] if kind in ("cube", "vector") else []
+    faults = [f"is bound to {graph}, which the graph does not have" for _, graph in g.bindings if graph not in tensors]
+    wanted = {t.name for t in g.program.tensors if t.role != "temp"}
+    if {p for p, _ in g.bindings} != wanted or len(g.bindings) != len(wanted):
+        faults.append(f"binds {_some(p for p, _ in g.bindings)} and its program has {_some(wanted)}")
+    if g.program.target != target:
+        faults.append(f"has a program for {g.program.target}, and the artifact is for {target}")
+    return faults
+
+
+def _weight_faults(a: Artifact) -> list[str]:
+    hashes = {t.name: t.data for t in a.graph.tensors if t.data}
+    if set(hashes) != set(a.weights):
+        return [f"its constants {_some(set(hashes) ^ set(a.weights))} are not the graph's"]
+    return [f"constant {name} is not the {data[:12]}... of the graph" for name, data in hashes.items() if digest(a.weights[name]) != data]
+
+
+def digest(array: np.ndarray) -> str:
+    """The sha256, in hex, of the array's little-endian bytes in row-major order: a constant's name in graph and artifact."""
+    return hashlib.sha256(little_endian(array)).hexdigest()
+
+
+def little_endian(array: np.ndarray) -> np.ndarray:
+    """The array in row-major order, its elements in little-endian bytes."""
+    flat = np.ascontiguousarray(array).reshape(array.shape)  # ascontiguousarray makes a scalar a vector
+    return flat.astype(flat.dtype.newbyteorder("<"), copy=False)
+
+
+def _some(names: Iterable[str]) -> str:
+    """A few names, in words."""
+    listed = sorted(names)
+    return ", ".join(listed[:4]) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "") if listed else "none"

@@ -1,0 +1,209 @@
+"""Manifest: an artifact as entries of an archive, and back; every field of the JSON is checked by type."""
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from aoec.artifact import archive
+from aoec.artifact.compiled import Artifact, Compiled, Port, digest, little_endian
+from aoec.base.errors import CheckError
+from aoec.ir.parse import parse_graph, parse_program, parse_trace
+from aoec.ir.program import Program
+from aoec.ir.schedule import Trace
+from aoec.ir.show import show
+
+FORMAT = 1
+TIMES = "modelled"  # every time in an artifact comes from the model machine
+NUMPY = {name: np.dtype(name) for name in ("float32", "float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool")}
+NUMPY["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
+RANK_LIMIT = 32
+
+
+# ---------------------------------------------------------------- to entries
+
+def entries(a: Artifact) -> dict[str, bytes]:
+    """Entry name -> bytes for a checked artifact."""
+    files = _Files()
+    groups = [_group(g, files) for g in a.groups]
+    weights = {name: _weight(array, files) for name, array in sorted(a.weights.items())}
+    files.entries["graph.graph"] = (show(a.graph) + "\n").encode()
+    data = {
+        "format": FORMAT, "times": TIMES, "name": a.name, "target": a.target, "machine_hash": a.machine_hash,
+        "model_version": a.model_version, "precision": a.precision, "figures": dict(a.figures), "inputs": [_port(p) for p in a.inputs],
+        "outputs": [_port(p) for p in a.outputs], "groups": groups, "weights": weights,
+    }
+    files.entries["manifest.json"] = (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
+    return files.entries
+
+
+class _Files:
+    """Entries so far; equal texts share the first one's name."""
+
+    def __init__(self) -> None:
+        self.entries: dict[str, bytes] = {}
+        self._names: dict[tuple[str, str], str] = {}
+
+    def add(self, noun: Trace | Program | None, folder: str, name: str, suffix: str) -> str | None:
+        """The name of the entry that holds the noun's text."""
+        if noun is None:
+            return None
+        text = show(noun) + "\n"
+        entry = self._names.setdefault((folder, text), f"{folder}/{name}.{suffix}")
+        self.entries[entry] = text.encode()
+        return entry
+
+
+def _group(g: Compiled, files: _Files) -> dict[str, Any]:
+    return {
+        "name": g.group, "label": g.label, "func_key": g.func_key, "trace": files.add(g.trace, "traces", g.group, "sched"),
+        "program": files.add(g.program, "programs", g.group, "prog"), "bindings": [list(b) for b in g.bindings],
+        "default_ticks": g.default_ticks, "ticks": g.ticks, "bound_ticks": g.bound_ticks,
+    }
+
+
+def _weight(array: np.ndarray, files: _Files) -> dict[str, Any]:
+    name = f"weights/{digest(array)}.npy"
+    if name not in files.entries:
+        files.entries[name] = archive.pack_array(little_endian(array))
+    return {"file": name, "dtype": array.dtype.name, "shape": list(array.shape)}
+
+
+def _port(p: Port) -> dict[str, Any]:
+    return {"name": p.name, "tensor": p.tensor, "dtype": p.dtype, "shape": list(p.shape)}
+
+
+# ---------------------------------------------------------------- from entries
+
+class Fields:
+    """A JSON object whose fields are taken by name and type; what is missing, wrong or left over is a CheckError."""
+
+    def __init__(self, value: object, where: str, source: str) -> None:
+        self.where, self.source = where, source
+        if not isinstance(value, dict):
+            raise self.wrong("it is no object")
+        self._left = dict(value)
+
+    def wrong(self, what: str) -> CheckError:
+        return CheckError(f"the manifest of this artifact is not one: at {self.where}, {what}", source=self.source)
+
+    def take(self, name: str, *kinds: type) -> Any:
+        value = self._left.pop(name, self)
+        if value is self or type(value) not in kinds:
+            raise self.wrong(f"{name} is missing" if value is self else f"{name} cannot be {str(value)[:40]!r}")
+        return value
+
+    def text(self, name: str) -> str:
+        return self.take(name, str)
+
+    def number(self, name: str) -> int:
+        value: int = self.take(name, int)
+        if value < 0:
+            raise self.wrong(f"{name} cannot be {value}")
+        return value
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        value = self.take(name, list)
+        if len(value) > RANK_LIMIT or not all(type(e) is int and 0 <= e < 1 << 48 for e in value):
+            raise self.wrong(f"{name} is no shape")
+        return tuple(value)
+
+    def each(self, name: str) -> list[Fields]:
+        return [Fields(v, f"{name}[{i}]", self.source) for i, v in enumerate(self.take(name, list))]
+
+    def names(self) -> list[str]:
+        """The fields that were not taken yet."""
+        return sorted(self._left)
+
+    def named(self, name: str) -> dict[str, Any]:
+        value: dict[str, Any] = self.take(name, dict)
+        return value
+
+    def end(self) -> None:
+        if self._left:
+            raise self.wrong(f"{self.names()[0][:40]!r} is not known")
+
+
+def artifact(files: archive.Entries) -> Artifact:
+    """The artifact in an archive; CheckError or ParseError where an entry is not what it should be."""
+    top = Fields(files.json("manifest.json"), "the top", files.source)
+    if (version := top.number("format")) != FORMAT:
+        raise top.wrong(f"format is {version}, and this aoec reads format {FORMAT}")
+    if top.text("times") != TIMES:
+        raise top.wrong("times are not modelled")
+    source = _Sources(files)
+    out = Artifact(
+        top.text("name"), top.text("target"), top.text("machine_hash"), top.text("model_version"), top.text("precision"),
+        source.noun(parse_graph, "graph.graph"), tuple(_read_port(f) for f in top.each("inputs")),
+        tuple(_read_port(f) for f in top.each("outputs")), tuple(_read_group(f, source) for f in top.each("groups")),
+        _read_weights(top.named("weights"), files), _read_figures(Fields(top.named("figures"), "figures", files.source)))
+    top.end()
+    files.check_all_used()
+    return out
+
+
+class _Sources:
+    """Nouns by entry name, each text parsed once."""
+
+    def __init__(self, files: archive.Entries) -> None:
+        self._files = files
+        self._nouns: dict[str, Any] = {}
+
+    def noun(self, parse: Callable[[str, str], Any], name: str | None) -> Any:
+        if name is None:
+            return None
+        if name not in self._nouns:
+            self._nouns[name] = parse(self._files.text(name), f"{self._files.source}:{name}")
+        return self._nouns[name]
+
+
+def _read_port(f: Fields) -> Port:
+    port = Port(f.text("name"), f.text("tensor"), f.text("dtype"), f.shape("shape"))
+    f.end()
+    return port
+
+
+def _read_group(f: Fields, source: _Sources) -> Compiled:
+    traces, programs = (_entry(f, name, folder) for name, folder in (("trace", "traces/"), ("program", "programs/")))
+    group = Compiled(
+        f.text("name"), f.text("label"), f.text("func_key"), source.noun(parse_trace, traces), source.noun(parse_program, programs),
+        _read_bindings(f), f.number("default_ticks"), f.number("ticks"), f.number("bound_ticks"))
+    f.end()
+    return group
+
+
+def _entry(f: Fields, name: str, folder: str) -> str | None:
+    """The entry that a field names, in its own folder."""
+    value: str | None = f.take(name, str, type(None))
+    if value is not None and not value.startswith(folder):
+        raise f.wrong(f"{name} cannot be {value[:40]!r}")
+    return value
+
+
+def _read_bindings(f: Fields) -> tuple[tuple[str, str], ...]:
+    pairs = f.take("bindings", list)
+    if not all(isinstance(p, list) and len(p) == 2 and all(isinstance(n, str) for n in p) for p in pairs):
+        raise f.wrong("bindings are pairs of names")
+    return tuple((p, g) for p, g in pairs)
+
+
+def _read_figures(f: Fields) -> tuple[tuple[str, int], ...]:
+    return tuple((name, f.number(name)) for name in f.names())
+
+
+def _read_weights(data: Mapping[str, Any], files: archive.Entries) -> dict[str, np.ndarray]:
+    """Constants by tensor name; those of one entry share its memory, so that a small file cannot fill a large one."""
+    out, data_of = {}, {}
+    for name, value in data.items():
+        f = Fields(value, f"weights.{name[:40]}", files.source)
+        entry, dtype, shape = _entry(f, "file", "weights/"), f.text("dtype"), f.shape("shape")
+        f.end()
+        if dtype not in NUMPY or entry is None:
+            raise f.wrong(f"dtype cannot be {dtype[:40]!r}")
+        if entry not in data_of:
+            data_of[entry] = archive.array_bytes(files.data(entry), entry)
+        out[name] = np.frombuffer(data_of[entry], NUMPY[dtype].newbyteorder("<")).reshape(shape)
+    return out

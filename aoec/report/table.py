@@ -1,0 +1,196 @@
+"""The closing table of a compile: what each group took by default, takes now, and cannot take less than; then the whole model.
+
+The job fills the dataclasses; this module only words and aligns them. Every time is modelled and says so.
+"""
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TextIO
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+PLAIN_WIDTH = 120  # columns where no terminal tells
+WIDTHS = (100, 120)  # narrower cuts the names, wider is hard to follow
+PLACES = {"cube": "AI Core", "vector": "AI Core", "host": "host", "view": "view"}
+# for outputs that cannot show them
+ASCII = {"µs": "us", "×": "x", "→": "->", "–": "-", "…": "~", "─": "-", "²": "2"}
+
+
+@dataclass(frozen=True)
+class Times:
+    """Microseconds: by the default schedule, by the one in use, and the lower bound; None where nothing models them."""
+
+    default_us: float | None = None
+    tuned_us: float | None = None
+    bound_us: float | None = None
+
+    @property
+    def gain(self) -> float | None:
+        """The share of the default's time that is saved: 0.25 is a quarter."""
+        return (self.default_us - self.tuned_us) / self.default_us if self.default_us and self.tuned_us is not None else None
+
+    @property
+    def gap(self) -> float | None:
+        """How far above the bound: 0.08 is 8 %."""
+        return self.tuned_us / self.bound_us - 1 if self.bound_us and self.tuned_us is not None else None
+
+
+@dataclass(frozen=True)
+class Row:
+    """Equal groups: `name` of the first, `what` it is (operators and shape), how many there are; times are of one of them.
+
+    `bound_by`: cube, vector, MTE1, MTE2, FIXP, MTE3, launch or ""; `kind`: the group's, cube, vector, host or view; `proof`: "space",
+    "bound" or "".
+    """
+
+    name: str
+    what: str
+    times: Times
+    count: int = 1
+    bound_by: str = ""
+    kind: str = "cube"
+    proof: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A whole compile. `latency`: one inference on one timeline from `state`; `isolated`: the sum of the groups timed alone.
+
+    `throughput_per_s`: inferences a second in steady state, by default and as tuned. `notes`: further lines, shown last.
+    """
+
+    model: str
+    target: str
+    precision: str
+    rows: tuple[Row, ...]
+    latency: Times
+    isolated: Times
+    throughput_per_s: tuple[float, float] | None = None
+    state: str = ""
+    trials: int = 0
+    seconds: float | None = None
+    found: int = 0  # distinct groups whose schedule was in the bank
+    tuned: bool = True
+    notes: tuple[str, ...] = ()
+
+
+def as_dict(report: Report) -> dict[str, Any]:
+    """The report as plain values for JSON; every time is labelled modelled."""
+    throughput = dict(zip(("default", "tuned"), report.throughput_per_s)) if report.throughput_per_s else None
+    return {
+        "times": "modelled", "model": report.model, "target": report.target, "precision": report.precision, "state": report.state,
+        "groups": [{"name": r.name, "what": r.what, "count": r.count, **_times(r.times), "bound_by": r.bound_by, "kind": r.kind,
+                    "runs_on": PLACES[r.kind], "proof": r.proof} for r in report.rows],
+        "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "trials": report.trials,
+        "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned, "notes": list(report.notes),
+    }
+
+
+def print_table(report: Report, file: TextIO | None = None) -> None:
+    """Prints the report: in colour and as wide as a terminal allows, else plain text of 120 columns."""
+    out = file or sys.stdout
+    if out.isatty():
+        console = Console(file=out, highlight=False)
+        _print(report, Console(file=out, highlight=False, width=min(max(console.width, WIDTHS[0]), WIDTHS[1])))
+        return
+    out.write(_sayable(show_table(report), getattr(out, "encoding", None)))
+
+
+def show_table(report: Report, width: int = PLAIN_WIDTH) -> str:
+    """The report as plain text, no line longer than `width`."""
+    console = Console(width=width, color_system=None, highlight=False, force_terminal=False, legacy_windows=False)
+    with console.capture() as captured:
+        _print(report, console)
+    return "".join(line.rstrip() + "\n" for line in captured.get().splitlines())
+
+
+def _sayable(text: str, encoding: str | None) -> str:
+    """`text`, in ASCII where the output's encoding lacks a character of it."""
+    try:
+        text.encode(encoding or "utf-8")
+        return text
+    except (UnicodeEncodeError, LookupError):
+        for fancy, bare in ASCII.items():
+            text = text.replace(fancy, bare)
+        return text.encode("ascii", "replace").decode("ascii")
+
+
+def _print(report: Report, console: Console) -> None:
+    headline = _text(f"{report.model} on {report.target}, {report.precision}; all times are modelled, in µs")
+    headline.stylize("bold")
+    console.print(headline)
+    console.print(_table(report))
+    for line in (*_summary(report), *report.notes):
+        console.print(_text(line))
+
+
+def _table(report: Report) -> Table:
+    """One table, so that the whole model's numbers stand under the groups'; numbers are never cut, words may be."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", expand=True)
+    for name in ("group", "what", "×", "default", "tuned", "bound", "gain", "gap", "bound by", "runs on"):
+        justify: Literal["left", "right"] = "left" if name in ("group", "what", "bound by", "runs on") else "right"
+        cut = name == "what"
+        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", ratio=1 if cut else None, min_width=16 if cut else None)
+    for r in report.rows:
+        table.add_row(_text(r.name), _text(r.what), str(r.count), *_cells(r.times, r.proof), _text(r.bound_by or "–"), PLACES[r.kind])
+    table.add_section()
+    table.add_row("latency", "one inference, one timeline", "", *_cells(report.latency), "", "")
+    table.add_row("isolated", "sum of groups timed alone", "", *_cells(report.isolated), "", "")
+    if report.throughput_per_s:
+        default, tuned = report.throughput_per_s
+        gain = Text(_percent(1 - default / tuned if tuned else None), style="green")
+        table.add_row("throughput", "inferences a second", "", _number(default), Text(_number(tuned), style="bold"), "–", gain, "–", "", "")
+    return table
+
+
+def _cells(times: Times, proof: str = "") -> tuple[str | Text, ...]:
+    """default, tuned, bound, gain, gap as cells; a gap that is proved closed, or that nothing in the space can close, has a mark."""
+    gap = _percent(times.gap) + {"space": "*", "bound": "=", "": " "}[proof]
+    return (_number(times.default_us), Text(_number(times.tuned_us), style="bold"), _number(times.bound_us),
+            Text(_percent(times.gain), style="green" if (times.gain or 0) >= 0.005 else "dim"), Text(gap, style=_gap_style(times.gap)))
+
+
+def _gap_style(gap: float | None) -> str:
+    return "dim" if gap is None else "green" if gap < 0.1 else "yellow" if gap < 0.6 else "red"
+
+
+def _text(words: str) -> Text:
+    """Words from a model as they are: neither markup nor control characters of a terminal act."""
+    return Text("".join(c if c.isprintable() else "?" for c in words))
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.2f}"
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}%" if value < 9.995 else f"{100 * value:,.0f}%"
+
+
+def _times(t: Times) -> dict[str, float | None]:
+    return {"default_us": t.default_us, "tuned_us": t.tuned_us, "bound_us": t.bound_us, "gain": t.gain, "gap": t.gap}
+
+
+def _summary(report: Report) -> list[str]:
+    """What was done, and how to read the table."""
+    groups, distinct = sum(r.count for r in report.rows), len(report.rows)
+    work = [f"{groups:,} groups, {distinct:,} distinct"]
+    work += [f"{report.found:,} found in the bank"] if report.found else []
+    work += [f"{report.trials:,} trials"] if report.tuned else ["not tuned: --tune searches for faster schedules"]
+    work += [f"{report.seconds:,.1f} s"] if report.seconds is not None else []
+    lines = [f"latency and throughput from {report.state}"] if report.state else []
+    lines += [", ".join(work) + ".", "gain: share of the default's time that is saved.  gap: above the bound that no schedule can beat."]
+    marks = {"space": "* optimal in its space", "bound": "= meets the bound"}
+    legend = [words for proof, words in marks.items() if any(r.proof == proof for r in report.rows)]
+    return lines + (["   ".join(legend)] if legend else []) + _places(report.rows)
+
+
+def _places(rows: Sequence[Row]) -> list[str]:
+    """A line on what runs off the AI Core, where something does."""
+    host = sum(r.count for r in rows if r.kind == "host")
+    return [f"{host:,} groups run on the host; nothing models their time and the whole-model lines leave it out."] if host else []

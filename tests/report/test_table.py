@@ -1,0 +1,95 @@
+"""The closing table: widths, numbers, labels, JSON, terminals and outputs that cannot show everything."""
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from aoec.report.table import Report, Row, Times, as_dict, print_table, show_table
+
+ROWS = (
+    Row("g0", "conv2d 1x3x224x224 * 64x3x7x7 /2 + bias + relu", Times(31.2, 24.5, 21.0), 1, "cube"),
+    Row("g1", "maxpool 1x64x112x112 3x3 /2", Times(18.22, 14.0, 9.91), 3, "vector", "vector", "space"),
+    Row("g3", "matmul " + "1x2048x1000 " * 9, Times(123456.7, 100123.5, 11.2), 1, "MTE2", "cube", "bound"),
+    Row("g4", "flatten", Times(0.0, 0.0, 0.0), 1, "", "view"),
+    Row("g5", "host.NonZero", Times(), 2, "", "host"),
+)
+REPORT = Report("resnet50", "Ascend910B3", "fp16", ROWS, Times(812.4, 609.3, 507.75), Times(900.0, 720.0, 512.0), (1000.0, 1250.0),
+                "inputs in HBM", 38000, 41.26, 4)
+GOLDEN = """\
+resnet50 on Ascend910B3, fp16; all times are modelled, in µs
+
+ group       what                           ×     default       tuned   bound   gain        gap  bound by  runs on
+ ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+ g0          conv2d 1x3x224x224 * 64x3x7x…  1       31.20       24.50   21.00  21.5%      16.7%  cube      AI Core
+"""
+
+
+def test_the_table_as_it_looks():
+    assert show_table(REPORT, 115).startswith(GOLDEN)
+
+
+@pytest.mark.parametrize("width", [100, 110, 120])
+def test_no_line_is_too_long_and_no_number_is_cut(width):
+    lines = show_table(REPORT, width).splitlines()
+    assert max(map(len, lines)) <= width
+    numbers = re.compile(r"100,123\.50 +11\.20 +18\.9% +893,860%= +MTE2 +AI Core")
+    assert any(numbers.search(line) for line in lines)
+    numbers_from = lines[2].index("×")
+    assert not any("…" in line[numbers_from:] for line in lines[3:13]) and any("…" in line for line in lines)
+
+
+def test_gain_is_time_saved_and_gap_is_above_the_bound():
+    lines = show_table(REPORT).splitlines()
+    assert next(x for x in lines if " latency " in x).split()[-5:] == ["812.40", "609.30", "507.75", "25.0%", "20.0%"]
+    assert next(x for x in lines if "throughput " in x).split()[-5:] == ["1,000.00", "1,250.00", "–", "20.0%", "–"]
+    assert Times(0.0, 0.0, 0.0).gain is None and Times().gap is None
+
+
+def test_everything_says_what_it_is():
+    text = show_table(REPORT)
+    for words in ("all times are modelled", "8 groups, 5 distinct, 4 found in the bank, 38,000 trials, 41.3 s.", "* optimal in its space",
+                  "= meets the bound", "2 groups run on the host", "from inputs in HBM"):
+        assert words in text
+    untuned = show_table(replace(REPORT, tuned=False, rows=ROWS[:1], notes=("written to resnet50.aoec",)))
+    assert "--tune" in untuned and "host" not in untuned and untuned.endswith("written to resnet50.aoec\n")
+
+
+def test_names_are_printed_as_they_are():
+    text = show_table(replace(REPORT, rows=(replace(ROWS[0], name="[bold]x[/]", what="a[0] :smile: \x1b[2J"),)))
+    assert "[bold]x[/]" in text and "a[0] :smile: ?[2J" in text
+
+
+def test_json_carries_the_same_figures():
+    data = json.loads(json.dumps(as_dict(REPORT)))
+    assert data["times"] == "modelled" and [g["runs_on"] for g in data["groups"]] == ["AI Core", "AI Core", "AI Core", "view", "host"]
+    assert data["groups"][1]["gap"] == pytest.approx(14.0 / 9.91 - 1) and data["groups"][4]["tuned_us"] is None
+    assert data["latency"]["gain"] == pytest.approx(0.25) and data["throughput_per_s"] == {"default": 1000.0, "tuned": 1250.0}
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colour_on_a_terminal_only(monkeypatch):
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("COLUMNS", "300")
+    terminal, pipe = Terminal(), io.StringIO()
+    print_table(REPORT, terminal)
+    print_table(REPORT, pipe)
+    assert "\x1b[" in terminal.getvalue() and "\x1b[" not in pipe.getvalue()
+    bare = re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue())
+    assert [x.rstrip() for x in bare.splitlines()] == pipe.getvalue().splitlines()
+
+
+def test_an_ascii_output_gets_ascii():
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding="ascii")
+    print_table(REPORT, out)
+    out.flush()
+    assert b" us\n" in raw.getvalue() and b"?" not in raw.getvalue()
