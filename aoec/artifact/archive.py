@@ -9,6 +9,7 @@ import io
 import json
 import re
 import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -29,7 +30,7 @@ TEXT_LIMIT_BYTES = 64 << 20
 HEADER_LIMIT_BYTES = 4096
 # what zipfile and numpy raise on bytes that are not what they say
 DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, NotImplementedError, RuntimeError, KeyError, TypeError,
-          SyntaxError, OverflowError, IndexError)
+          SyntaxError, OverflowError, IndexError, tokenize.TokenError)
 
 
 def pack(entries: Mapping[str, bytes]) -> bytes:
@@ -127,7 +128,7 @@ def _entry_faults(info: zipfile.ZipInfo, seen: set[str]) -> list[str]:
 # ---------------------------------------------------------------- arrays
 
 def pack_array(array: np.ndarray) -> bytes:
-    """A .npy file of a little-endian row-major array; types that NumPy does not know itself (bfloat16) go as unsigned integers of their size."""
+    """A .npy file of a little-endian row-major array; types that NumPy does not have (bfloat16) go as unsigned integers."""
     out = io.BytesIO()
     flat = array.view(f"<u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
     npy.write_array(out, flat, version=(1, 0), allow_pickle=False)

@@ -103,7 +103,7 @@ def _weight_faults(a: Artifact) -> list[str]:
 
 def digest(array: np.ndarray) -> str:
     """The sha256, in hex, of the array's little-endian bytes in row-major order: a constant's name in graph and artifact."""
-    return hashlib.sha256(little_endian(array)).hexdigest()
+    return hashlib.sha256(little_endian(array).tobytes()).hexdigest()
 
 
 def little_endian(array: np.ndarray) -> np.ndarray:

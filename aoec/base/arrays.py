@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import io
 import math
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -26,7 +27,8 @@ def load(path: str | Path) -> dict[str, np.ndarray]:
             return {entry.filename.removesuffix(".npy"): _read(z, entry) for entry in z.infolist()}
     except OSError as e:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError, KeyError, TypeError, SyntaxError) as e:
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError, KeyError, TypeError, SyntaxError,
+            tokenize.TokenError) as e:  # the last two from NumPy's reading of a header
         raise CheckError(f"this is not a whole .npz file of plain arrays ({str(e).splitlines()[0] if str(e) else type(e).__name__})",
                          source=str(path)) from e
 

@@ -42,14 +42,17 @@ def program(name: str, tensors: tuple[str, ...]) -> Program:
 def sample() -> Artifact:
     consts = tuple(GraphTensor(n, DTYPES[a.dtype.name], a.shape or (1,), data=digest(a)) for n, a in WEIGHTS.items())
     made = tuple(GraphTensor(n, "fp16", (4, 4)) for n in ("x", "t", "u", "y"))
-    nodes = (OpNode("mm", "matmul", ("x", "w"), ("t",)), OpNode("mm2", "matmul", ("t", "w_again"), ("u",)), OpNode("id", "reshape", ("u",), ("y",)))
+    nodes = (OpNode("mm", "matmul", ("x", "w"), ("t",)), OpNode("mm2", "matmul", ("t", "w_again"), ("u",)),
+             OpNode("id", "reshape", ("u",), ("y",)))
     groups = (Group("g0", "cube", ("mm",)), Group("g1", "cube", ("mm2",)), Group("g2", "view", ("id",)))
     graph = Graph("tiny", ("x",), ("y",), made + consts, nodes, groups)
     trace = Trace((Step("split", (("loop", "m"), ("factor", Int(16)))),))
-    compiled = tuple(Compiled(g, "matmul 4x4x4", "f" * 64, trace, program("mm", ("A", "B", "Y")), (("A", a), ("B", b), ("Y", y)), 90, 50, 40)
+    runs = program("mm", ("A", "B", "Y"))
+    compiled = tuple(Compiled(g, "matmul 4x4x4", "f" * 64, trace, runs, (("A", a), ("B", b), ("Y", y)), 90, 50, 40)
                      for g, a, b, y in (("g0", "x", "w", "t"), ("g1", "t", "w_again", "u")))
-    return Artifact("tiny", "toy", "a" * 64, "m1", "fp16", graph, (Port("input:0", "x", "fp32", (4, 4)),), (Port("out/ü", "y", "fp32", (4, 4)),),
-                    (*compiled, Compiled("g2", "view")), WEIGHTS, (("latency_ticks", 1234),))
+    ports = (Port("input:0", "x", "fp32", (4, 4)),), (Port("out/ü", "y", "fp32", (4, 4)),)
+    groups_and_view = (*compiled, Compiled("g2", "view"))
+    return Artifact("tiny", "toy", "a" * 64, "m1", "fp16", graph, *ports, groups_and_view, WEIGHTS, (("latency_ticks", 1234),))
 
 
 SAMPLE = sample()
@@ -57,9 +60,8 @@ BYTES = pack(SAMPLE)
 
 
 def same(a: Artifact, b: Artifact) -> bool:
-    arrays = a.weights.keys() == b.weights.keys() and all(
-        x.dtype == b.weights[n].dtype and x.shape == b.weights[n].shape and x.tobytes() == b.weights[n].tobytes() for n, x in a.weights.items())
-    return arrays and replace(a, weights={}) == replace(b, weights={})
+    plain = [{n: (x.dtype, x.shape, x.tobytes()) for n, x in y.weights.items()} for y in (a, b)]
+    return plain[0] == plain[1] and replace(a, weights={}) == replace(b, weights={})
 
 
 def entries() -> dict[str, bytes]:
@@ -91,32 +93,37 @@ def test_what_is_written_comes_back(tmp_path):
 
 
 def test_equal_artifacts_are_equal_bytes_in_any_process(request):
-    code = f"import sys; sys.path.insert(0, {str(request.path.parent)!r}); import test_artifact as t; print(t.hashlib.sha256(t.BYTES).hexdigest())"
+    code = f"import sys; sys.path.insert(0, {str(request.path.parent)!r})\n"
+    code += "import test_artifact as t; print(t.hashlib.sha256(t.BYTES).hexdigest())"
     env = {"PYTHONHASHSEED": "77", "TZ": "Asia/Shanghai", "PATH": os.environ["PATH"]}
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     assert out.stdout.strip() == hashlib.sha256(BYTES).hexdigest()
     turned = replace(SAMPLE, weights=dict(reversed(WEIGHTS.items())))
-    assert pack(turned) == BYTES == pack(replace(SAMPLE, weights={n: np.asfortranarray(a).astype(a.dtype) for n, a in WEIGHTS.items()}))
+    assert pack(turned) == BYTES == pack(replace(SAMPLE, weights={n: np.asfortranarray(a).reshape(a.shape) for n, a in WEIGHTS.items()}))
 
 
 def test_the_file_is_plain_and_equal_parts_are_stored_once():
-    files = entries()
-    assert sorted(files) == list(files) == [
-        "graph.graph", "manifest.json", "programs/g0.prog", "traces/g0.sched", *sorted(f"weights/{h}.npy" for h in {digest(a) for a in WEIGHTS.values()})]
-    assert len(files) == 4 + 4
+    files, weights = entries(), {f"weights/{digest(a)}.npy" for a in WEIGHTS.values()}
+    assert list(files) == ["graph.graph", "manifest.json", "programs/g0.prog", "traces/g0.sched", *sorted(weights)]
+    assert len(weights) == 4 < len(WEIGHTS)
     manifest = json.loads(files["manifest.json"])
-    assert manifest["times"] == "modelled" and manifest["groups"][1]["program"] == "programs/g0.prog" and manifest["groups"][2]["program"] is None
+    assert manifest["times"] == "modelled"
+    assert [g["program"] for g in manifest["groups"]] == ["programs/g0.prog", "programs/g0.prog", None]
     assert np.load(io.BytesIO(files[f"weights/{digest(W)}.npy"]), allow_pickle=False).tobytes() == W.tobytes()
     with zipfile.ZipFile(io.BytesIO(BYTES)) as z:
-        assert {i.date_time for i in z.infolist()} == {(1980, 1, 1, 0, 0, 0)} and {i.compress_type for i in z.infolist()} == {zipfile.ZIP_STORED}
+        assert {(i.date_time, i.compress_type) for i in z.infolist()} == {((1980, 1, 1, 0, 0, 0), zipfile.ZIP_STORED)}
+
+
+def first_group(a: Artifact, **changes: object) -> Artifact:
+    return replace(a, groups=(replace(a.groups[0], **changes), *a.groups[1:]))
 
 
 @pytest.mark.parametrize(("change", "words"), [
     (lambda a: replace(a, groups=a.groups[1:]), "the graph's are g0, g1, g2"),
     (lambda a: replace(a, groups=(a.groups[1], a.groups[0], a.groups[2])), "the graph's are"),
-    (lambda a: replace(a, groups=(replace(a.groups[0], program=None), *a.groups[1:])), "group g0 is of kind cube and has no program"),
-    (lambda a: replace(a, groups=(replace(a.groups[0], bindings=(("A", "x"),)), *a.groups[1:])), "binds A and its program has A, B, Y"),
-    (lambda a: replace(a, groups=(replace(a.groups[0], bindings=(("A", "x"), ("B", "nowhere"), ("Y", "t"))), *a.groups[1:])), "bound to nowhere"),
+    (lambda a: first_group(a, program=None), "group g0 is of kind cube and has no program"),
+    (lambda a: first_group(a, bindings=(("A", "x"),)), "binds A and its program has A, B, Y"),
+    (lambda a: first_group(a, bindings=(("A", "x"), ("B", "nowhere"), ("Y", "t"))), "bound to nowhere"),
     (lambda a: replace(a, target="Ascend910B3"), "has a program for toy"),
     (lambda a: replace(a, inputs=()), "its inputs are none and the graph's are x"),
     (lambda a: replace(a, weights={n: x for n, x in a.weights.items() if n != "b"}), "its constants b are not"),
@@ -150,7 +157,7 @@ def test_hostile_archives(tmp_path):
     refused(path, zipped(good, zipfile.ZIP_DEFLATED), "compressed or encrypted")
     refused(path, zipped({**good, "graph.graph": b"\0" * 50_000_000}, zipfile.ZIP_DEFLATED), "compressed or encrypted")
     refused(path, zipped([*good.items(), ("graph.graph", good["graph.graph"])]), "'graph.graph' stands there twice")
-    for name in ("../evil.prog", "/etc/passwd", "programs/../../x.prog", "programs\\x.prog", "traces/a/b.sched", "weights/" + "G" * 64 + ".npy", "x.pkl"):
+    for name in ("../evil.prog", "/etc/passwd", "programs/../../x.prog", "programs\\x.prog", "traces/a/b.sched", "weights/GG.npy", "x.pkl"):
         refused(path, zipped({**good, name: b""}), "is none of an artifact's")
     refused(path, zipped({**good, "programs/extra.prog": b""}), "which its manifest does not name")
     for name in good:
@@ -158,21 +165,20 @@ def test_hostile_archives(tmp_path):
 
 
 @pytest.mark.parametrize(("old", "new", "words"), [
-    ('"format": 1', '"format": 2', "format is 2"), ('"format": 1', '"format": true', "format cannot be True"),
+    ('"format": 1', '"format": 2', "format is 2"), ('"format": 1', '"format": true', "format cannot be 'True'"),
     ('"times": "modelled"', '"times": "measured"', "times are not modelled"), ('"ticks": 50', '"ticks": -50', "ticks cannot be -50"),
-    ('"ticks": 50', '"ticks": 5.5', "ticks cannot be 5.5"), ('"ticks": 50', '"tocks": 50', "ticks is missing"),
+    ('"ticks": 50', '"ticks": 5.5', "ticks cannot be '5.5'"), ('"ticks": 50', '"tocks": 50', "ticks is missing"),
     ('"name": "tiny"', '"name": "tiny", "more": 1', "'more' is not known"), ('"inputs": [', '"inputs": [7, ', "it is no object"),
-    ('"programs/g0.prog"', '"../../g0.prog"', "program cannot be '../../g0.prog'"), ('"traces/g0.sched"', '"graph.graph"', "trace cannot be"),
+    ('"programs/g0.prog"', '"../../g0.prog"', "program cannot be '../../g0.prog'"),
+    ('"traces/g0.sched"', '"graph.graph"', "trace cannot be"),
     ('"bfloat16"', '"object"', "dtype cannot be 'object'"), ('"float16"', '"float32"', "no whole .aoec artifact"),
-    ('"float16"', '"int16"', "no whole|contradicts"), ('"latency_ticks": 1234', '"latency_ticks": "1234"', "latency_ticks cannot be"),
+    ('"latency_ticks": 1234', '"latency_ticks": "1234"', "latency_ticks cannot be"),
     ('"format": 1', '"format": ' + "[" * 100_000, "no whole .aoec artifact"), ('"tensor": "x"', '"tensor": "z"', "contradicts itself"),
 ])
 def test_hostile_manifests(tmp_path, old, new, words):
     good = entries()
     text = good["manifest.json"].decode()
     assert old in text
-    if words == "no whole|contradicts":  # same size, other type: accepted, the bytes are those that the graph names
-        return
     refused(tmp_path / "m.aoec", zipped({**good, "manifest.json": text.replace(old, new, 1).encode()}), words)
 
 
