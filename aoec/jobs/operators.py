@@ -2,19 +2,28 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from aoec.base.errors import ParseError
-from aoec.ir.graph import Graph, OpNode, Tensor
+from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
+from aoec.ir.index import DTYPES as DTYPE_BYTES
 
 SIZE_LIMIT = 1 << 20
+CONSTANT_LIMIT_BYTES = 1 << 30
 WORD = re.compile(r"\s*(?:([A-Za-z_]\w*)(?:\s*=\s*(\d+))?|([(),]))")
-REQUIRED = {"matmul": ("m", "k", "n"), "conv2d": ("n", "c", "h", "w", "co", "kh", "kw")}
-OPTIONAL = {"matmul": {}, "conv2d": {"stride": 1, "pad": 0, "dilation": 1}}
-FLAGS = ("fp16", "fp32", "relu", "bias")
+IMAGE = ("n", "c", "h", "w")
+# operator -> sizes that must be given, sizes with a default, flags besides the dtype
+KNOWN: dict[str, tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]] = {
+    "matmul": (("m", "k", "n"), {}, ("relu", "bias")),
+    "conv2d": ((*IMAGE, "co", "kh", "kw"), {"stride": 1, "pad": 0, "dilation": 1}, ("relu", "bias")),
+    "max_pool": ((*IMAGE, "kh", "kw"), {"stride": 1, "pad": 0, "dilation": 1}, ()),
+    "global_avg_pool": (IMAGE, {}, ()), "softmax": (("m", "n"), {}, ()), "add": (("m", "n"), {}, ("relu",)), "relu": (("m", "n"), {}, ()),
+}
+DTYPES = ("fp16", "fp32")
 
 
 @dataclass(frozen=True)
@@ -33,27 +42,29 @@ class Call:
 def graph_of(text: str) -> tuple[Graph, dict[str, np.ndarray]]:
     """A graph with the one operator, and zeros for its constants (a schedule depends on shapes only)."""
     call = parse_call(text)
-    return {"matmul": _matmul, "conv2d": _conv2d}[call.name](call)
+    tensors, attributes = {"matmul": _matmul, "conv2d": _window, "max_pool": _window, "global_avg_pool": _image}.get(call.name, _rows)(call)
+    return _assemble(call, tensors, attributes)
 
 
 def parse_call(text: str) -> Call:
     """The call that the text spells; ParseError with the place where it does not."""
     words = _words(text)
     name, at = words[0][0], words[0][2]
-    if name not in REQUIRED:
-        raise _error(text, at, f"unknown operator {name}; known: {', '.join(REQUIRED)}")
-    sizes, flags = dict(OPTIONAL[name]), set()
+    if name not in KNOWN:
+        raise _error(text, at, f"unknown operator {name}; known: {', '.join(KNOWN)}")
+    required, optional, extra = KNOWN[name]
+    sizes, flags = dict(optional), set()
     for word, value, at in words[1:]:
         if value is None:
-            if word not in FLAGS:
-                raise _error(text, at, f"unknown flag {word}; known: {', '.join(FLAGS)}")
+            if word not in DTYPES + extra:
+                raise _error(text, at, f"unknown flag {word}; {name} has {', '.join(DTYPES + extra)}")
             flags.add(word)
         else:
             sizes[word] = _size(text, name, word, value, at)
-    missing = [r for r in REQUIRED[name] if r not in sizes]
+    missing = [r for r in required if r not in sizes]
     if missing:
         raise _error(text, len(text.rstrip()) - 1, f"{name} needs {', '.join(f'{m}=...' for m in missing)} too")
-    if {"fp16", "fp32"} <= flags:
+    if flags.issuperset(DTYPES):
         raise _error(text, 0, "fp16 and fp32 exclude each other")
     return Call(name, sizes, frozenset(flags))
 
@@ -84,7 +95,8 @@ def _human(expected: tuple[str, ...]) -> str:
 
 
 def _size(text: str, operator: str, word: str, value: str, at: int) -> int:
-    known = REQUIRED[operator] + tuple(OPTIONAL[operator])
+    required, optional, _ = KNOWN[operator]
+    known = (*required, *optional)
     if word not in known:
         raise _error(text, at, f"{operator} has no size {word}; it has {', '.join(known)}")
     if not (word == "pad" or int(value) > 0) or int(value) > SIZE_LIMIT:
@@ -96,39 +108,61 @@ def _error(text: str, at: int, message: str) -> ParseError:
     return ParseError(message, text, 1, at + 1, "operator")
 
 
-def _matmul(call: Call) -> tuple[Graph, dict[str, np.ndarray]]:
+Parts = tuple[list[Tensor], tuple[tuple[str, Attribute], ...]]  # inputs and then the output; attributes
+
+
+def _matmul(call: Call) -> Parts:
     s = call.sizes
-    tensors = [Tensor("a", call.dtype, (s["m"], s["k"])), _zeros("b", call.dtype, (s["k"], s["n"])),
-               _zeros("bias", "fp32", (s["n"],)), Tensor("y", call.dtype, (s["m"], s["n"]))]
-    return _assemble(call, "gemm" if "bias" in call.flags else "matmul", tensors, ())
+    inputs = [Tensor("a", call.dtype, (s["m"], s["k"])), _zeros("b", call.dtype, (s["k"], s["n"])), *_bias(call, s["n"])]
+    return [*inputs, Tensor("y", call.dtype, (s["m"], s["n"]))], ()
 
 
-def _conv2d(call: Call) -> tuple[Graph, dict[str, np.ndarray]]:
+def _window(call: Call) -> Parts:
+    """A convolution, or max pooling where there are no output channels."""
     s = call.sizes
-    ho, wo = ((s[x] + 2 * s["pad"] - s["dilation"] * (s["k" + x] - 1) - 1) // s["stride"] + 1 for x in ("h", "w"))
-    if ho < 1 or wo < 1:
-        raise ParseError(f"the filter {s['kh']}x{s['kw']} does not fit the image {s['h']}x{s['w']} with pad {s['pad']}", source="operator")
-    tensors = [Tensor("x", call.dtype, (s["n"], s["c"], s["h"], s["w"])), _zeros("w", call.dtype, (s["co"], s["c"], s["kh"], s["kw"])),
-               _zeros("bias", "fp32", (s["co"],)), Tensor("y", call.dtype, (s["n"], s["co"], ho, wo))]
-    attributes = (("stride", (s["stride"],) * 2), ("pad", (s["pad"],) * 4), ("dilation", (s["dilation"],) * 2), ("group", 1))
-    return _assemble(call, "conv2d", tensors, attributes)
+    kernel = (s["kh"], s["kw"])
+    out = tuple((size + 2 * s["pad"] - s["dilation"] * (k - 1) - 1) // s["stride"] + 1 for size, k in zip((s["h"], s["w"]), kernel))
+    if min(out) < 1:
+        raise ParseError(f"the window {s['kh']}x{s['kw']} does not fit the image {s['h']}x{s['w']} with pad {s['pad']}", source="operator")
+    attributes: tuple[tuple[str, Attribute], ...] = (
+        ("stride", (s["stride"],) * 2), ("pad", (s["pad"],) * 4), ("dilation", (s["dilation"],) * 2))
+    x = _image(call)[0][0]
+    if call.name == "max_pool":
+        return [x, Tensor("y", call.dtype, (s["n"], s["c"], *out))], (("kernel", kernel), *attributes)
+    inputs = [x, _zeros("w", call.dtype, (s["co"], s["c"], *kernel)), *_bias(call, s["co"])]
+    return [*inputs, Tensor("y", call.dtype, (s["n"], s["co"], *out))], (*attributes, ("group", 1))
 
 
-def _assemble(call: Call, op: str, tensors: list[Tensor], attributes: tuple) -> tuple[Graph, dict[str, np.ndarray]]:
-    if "bias" not in call.flags:
-        tensors = [t for t in tensors if t.name != "bias"]
+def _image(call: Call) -> Parts:
+    s = call.sizes
+    return [Tensor("x", call.dtype, (s["n"], s["c"], s["h"], s["w"])), Tensor("y", call.dtype, (s["n"], s["c"], 1, 1))], ()
+
+
+def _rows(call: Call) -> Parts:
+    shape = (call.sizes["m"], call.sizes["n"])
+    inputs = [Tensor(name, call.dtype, shape) for name in (("a", "b") if call.name == "add" else ("a",))]
+    return [*inputs, Tensor("y", call.dtype, shape)], (("axis", 1),) if call.name == "softmax" else ()
+
+
+def _assemble(call: Call, tensors: list[Tensor], attributes: tuple[tuple[str, Attribute], ...]) -> tuple[Graph, dict[str, np.ndarray]]:
     out = tensors[-1]
-    nodes = [OpNode(call.name, op, tuple(t.name for t in tensors[:-1]), (out.name,), attributes)]
+    nodes = [OpNode(call.name, call.name, tuple(t.name for t in tensors[:-1]), (out.name,), attributes)]
     if "relu" in call.flags:
-        tensors.append(Tensor("z", out.dtype, out.shape))
-        nodes.append(OpNode("relu", "relu", (out.name,), ("z",)))
+        tensors = [*tensors, Tensor("z", out.dtype, out.shape)]
+        nodes.append(OpNode("activation", "relu", (out.name,), ("z",)))
     weights = {t.name: np.zeros(t.shape, np.float32 if t.dtype == "fp32" else np.float16) for t in tensors if t.data}
-    return Graph(call.name, (tensors[0].name,), (tensors[-1].name,), tuple(tensors), tuple(nodes)), weights
+    inputs = tuple(i for i in nodes[0].inputs if i not in weights)
+    return Graph(call.name, inputs, (tensors[-1].name,), tuple(tensors), tuple(nodes)), weights
+
+
+def _bias(call: Call, size: int) -> list[Tensor]:
+    return [_zeros("bias", "fp32", (size,))] if "bias" in call.flags else []
 
 
 def _zeros(name: str, dtype: str, shape: tuple[int, ...]) -> Tensor:
     """A constant of zeros, with the hash of its bytes."""
-    size_bytes = int(np.prod(shape)) * (4 if dtype == "fp32" else 2)
-    if size_bytes > 1 << 30:
-        raise ParseError(f"the constant {name} would have {size_bytes:,} bytes; at most {1 << 30:,} are allowed here", source="operator")
+    size_bytes = math.prod(shape) * DTYPE_BYTES[dtype]
+    if size_bytes > CONSTANT_LIMIT_BYTES:
+        raise ParseError(f"the constant {name} would have {size_bytes:,} bytes; at most {CONSTANT_LIMIT_BYTES:,} are allowed here",
+                         source="operator")
     return Tensor(name, dtype, shape, data=hashlib.sha256(bytes(size_bytes)).hexdigest())

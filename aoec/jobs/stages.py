@@ -55,13 +55,12 @@ def lower_text(text: str, source: str, group: str | None) -> Func:
 
 
 def lower_operator(text: str) -> Func:
-    """The func of an operator given by name and sizes, `matmul(m=64, k=64, n=64, fp16)`: its cube group, else its first."""
+    """The func of an operator given by name and sizes, `matmul(m=64, k=64, n=64, fp16)`: of its own group, without conversions."""
     from aoec.jobs.operators import graph_of
     from aoec.lowering.fuse import fuse
     from aoec.lowering.lower import lower
     graph, _ = fuse(*graph_of(text))
-    kinds = [g.kind for g in graph.groups]
-    return lower(graph, graph.groups[kinds.index("cube") if "cube" in kinds else kinds.index("vector")].name)
+    return lower(graph, next(g for g in graph.groups if graph.name in g.nodes))  # the operator's node has the graph's name
 
 
 def _group(graph: Graph, name: str | None, source: str) -> str:
@@ -89,12 +88,11 @@ def schedule_text(func_text: str, func_source: str, trace_text: str, trace_sourc
 
 def apply_shown(func: Func, trace: Trace, text: str, source: str) -> Func:
     """The func with the trace applied; refusals carry the place of their step in `text`."""
-    from aoec import primitives
+    from aoec.primitives.primitive import from_step
     places = list(step_places(text))
     for number, step in enumerate(trace.steps):
         try:
-            primitives.check(Trace((step,)))
-            func = primitives.apply(func, Trace((step,)))
+            func = from_step(step).apply(func)
         except ScheduleError as e:
             line, column = places[number] if number < len(places) else (0, 0)
             raise CheckError(str(e), text, line, column, source) from e

@@ -30,8 +30,8 @@ def _summary(m: Machine) -> dict[str, Any]:
 
 def show_machines(facts: list[dict[str, Any]]) -> str:
     """One line a machine."""
-    return "".join(f"{f['name']:14} {_cores(f):22} {f['clock_mhz']:,.0f} MHz, HBM {f['hbm_bytes_per_s'] / 1e9:,.1f} GB/s, "
-                   f"L2 {f['l2_size_bytes'] / 2**20:,.1f} MiB\n" for f in facts)
+    return "".join(f"{f['name']:14} {_cores(f):22} {f['clock_mhz']:,.0f} MHz, HBM {f['hbm_bytes_per_s'] / 1e9:,.4g} GB/s, "
+                   f"L2 {f['l2_size_bytes'] / 2**20:,.4g} MiB\n" for f in facts)
 
 
 def _cores(facts: dict[str, Any]) -> str:

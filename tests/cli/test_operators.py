@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import hashlib
 
+import numpy as np
 import pytest
 
 from aoec.base.errors import ParseError
 from aoec.jobs.operators import graph_of
+from aoec.ops import evaluate
 
 
 def test_matmul() -> None:
@@ -25,6 +27,17 @@ def test_conv2d_with_everything() -> None:
     assert set(weights) == {"w", "bias"} and weights["w"].shape == (32, 64, 3, 3) and weights["w"].dtype == "float32"
 
 
+@pytest.mark.parametrize("text", [
+    "matmul(m=5, k=6, n=7, bias)", "conv2d(n=1, c=20, h=7, w=7, co=18, kh=3, kw=3, pad=1, bias, relu)", "softmax(m=4, n=7)",
+    "relu(m=3, n=5)",
+    "max_pool(n=1, c=20, h=7, w=7, kh=3, kw=3, stride=2, pad=1, fp32)", "global_avg_pool(n=1, c=20, h=7, w=7)", "add(m=3, n=5, relu)"])
+def test_the_dictionary_knows_them_all(text: str) -> None:
+    graph, weights = graph_of(text)
+    shapes = {t.name: t.shape for t in graph.tensors}
+    feeds = {i: np.ones(shapes[i]) for i in graph.inputs}
+    assert evaluate(graph, feeds, weights)[graph.outputs[0]].shape == shapes[graph.outputs[0]]
+
+
 @pytest.mark.parametrize("text, column, message", [
     ("matmul(m=1, k=2, n=3", 21, "expected ',' or ')'"),
     ("matmul(m=1, k=2)", 16, "matmul needs n=... too"),
@@ -37,7 +50,7 @@ def test_conv2d_with_everything() -> None:
     ("matmul(m=1,, k=2)", 12, "expected a name"),
     ("matmul(m=1, k=2, n=3) x", 23, "expected nothing more"),
     ("matmul(m=1, k=2, n=3, fp16, fp32)", 1, "exclude each other"),
-    ("conv2d(n=1, c=1, h=2, w=2, co=1, kh=5, kw=5)", 0, "the filter 5x5 does not fit"),
+    ("conv2d(n=1, c=1, h=2, w=2, co=1, kh=5, kw=5)", 0, "the window 5x5 does not fit"),
     ("(", 1, "expected a name"),
 ])
 def test_misspelt(text: str, column: int, message: str) -> None:
