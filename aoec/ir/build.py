@@ -11,7 +11,7 @@ from aoec.base.text import nearest, unquote
 from aoec.ir.check import MAX_DEPTH
 from aoec.ir.graph import Graph, Group, OpNode
 from aoec.ir.graph import Tensor as GraphTensor
-from aoec.ir.index import DTYPES, FUNCTIONS, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var
+from aoec.ir.index import DTYPES, FUNCTIONS, Binary, Call, Cast, Float, Hole, Int, Read, Var
 from aoec.ir.meaning import Argument, Dim, Meaning, Statement
 from aoec.ir.places import Place, Places
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Program, Ref, SetFlag, Space, Stream, WaitFlag
@@ -87,7 +87,7 @@ class _Index(_Rules):
         return Int(self._int(c[-1], -1))
 
     def _int(self, token: Token, sign: int) -> int:
-        if len(token) > 19 and len(token.lstrip("0")) > 19 or not -2**63 <= sign * int(token[-20:]) < 2**63:
+        if (len(token) > 19 and len(token.lstrip("0")) > 19) or not -2**63 <= sign * int(token[-20:]) < 2**63:
             raise self.error("this number does not fit 64 bits", token)
         return sign * int(token[-20:])
 

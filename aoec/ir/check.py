@@ -1,4 +1,7 @@
-"""Structural checks of the nouns: names, ranks, known words. What a dictionary must say (operators, primitives, instructions) is checked there."""
+"""Structural checks of the nouns: names, ranks, known words.
+
+What a dictionary must say (operators, primitives, instructions) is checked beside the dictionary.
+"""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -104,7 +107,8 @@ def _choices(items: Iterable[tuple[Expr, object]], at: Places, where: str) -> No
             e = stack.pop()
             stack += children(e)
             if isinstance(e, Hole) and e.choices and stated.setdefault(e.name, e.choices) != e.choices:
-                raise at.error(f"{where}: hole ?{e.name} has choices {list(stated[e.name])} and {list(e.choices)}; state them once", node, e.name)
+                both = f"{list(stated[e.name])} and {list(e.choices)}"
+                raise at.error(f"{where}: hole ?{e.name} has choices {both}; state them once", node, e.name)
 
 
 def _constraints(items: Iterable[Constraint], at: Places, where: str) -> None:
@@ -352,7 +356,7 @@ class _StreamBody:
 
     def loop(self, i: For, names: tuple[str, ...]) -> None:
         if i.var in self.taken:
-            raise self.at.error(f"{self.where}: {i.var} is declared twice; loops, axes and counters of a stream have names of their own", i, i.var)
+            raise self.at.error(f"{self.where}: {i.var} is declared twice; each loop, axis and counter needs its own name", i, i.var)
         self.taken.add(i.var)
         Scope(self.at, self.where, i).check(i.trips, names)
 

@@ -9,7 +9,7 @@ from aoec.base.text import listed
 
 WORDS = {
     "NAME": "a name", "HOLE": "a hole", "STRING": "a text in quotes", "INT": "a whole number", "FLOAT": "a real number", "INF": "'inf'",
-    "SHAPE": "a shape such as [1, 3, 224, 224]", "HASH": "sha256:...", "LAYOUT": "a layout (NZ, ZZ, ZN, NC1HWC0)", "OPERATOR": "an operator",
+    "SHAPE": "a shape such as [1, 3, 224, 224]", "HASH": "sha256:...", "LAYOUT": "a layout (NZ, ZN, ...)", "OPERATOR": "an operator",
     "ASSIGN": "'=', '+=', 'max=' or 'min='", "$END": "the end of the text", "COMPARE": "a comparison", "PRODUCT": "'*'", "MINUS": "'-'",
     "OR": "'or'", "AND": "'and'",
 }
@@ -33,8 +33,7 @@ def expected(names: Iterable[str], terminals: Iterable[TerminalDef]) -> str:
             out.append(said)
     if len(left | set(out)) > len(left & OPERATORS):
         left -= OPERATORS  # what may follow in any case says nothing about what is missing
-    for name in sorted(left):
-        out += _say(name, patterns)
+    out += sorted(said for name in left for said in _say(name, patterns))
     return listed(out[:8] + ["..."] if len(out) > 8 else out)
 
 

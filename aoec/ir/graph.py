@@ -47,7 +47,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Nodes in topological order; `groups` is empty before `fuse`. `tensors` begins with the inputs, in their order (so the text keeps it)."""
+    """Nodes in topological order; `groups` is empty before `fuse`.
+
+    `tensors` begins with the inputs, in their order: the text writes them so.
+    """
 
     name: str
     inputs: tuple[str, ...]

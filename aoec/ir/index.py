@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from typing import Any, Union
 
 import numpy as np
@@ -161,25 +161,34 @@ def round_up(a: ExprLike, unit: int) -> Expr:
     return ceildiv(a, unit) * unit
 
 
+def _truth(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Comparisons as the integers 0 and 1: arrays of bool would add and subtract as truth values do."""
+    return lambda a, b: f(a, b) * 1
+
+
 INT_OPS: dict[str, Callable[[Any, Any], Any]] = {
     "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
-    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b, ">=": lambda a, b: a >= b,
-    "and": lambda a, b: (a != 0) & (b != 0), "or": lambda a, b: (a != 0) | (b != 0),
+    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "==": _truth(lambda a, b: a == b), "!=": _truth(lambda a, b: a != b),
+    "<": _truth(lambda a, b: a < b), "<=": _truth(lambda a, b: a <= b), ">": _truth(lambda a, b: a > b),
+    ">=": _truth(lambda a, b: a >= b), "and": _truth(lambda a, b: (a != 0) & (b != 0)), "or": _truth(lambda a, b: (a != 0) | (b != 0)),
 }
 
 
-def _fold(f: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    def folded(first: Any, *rest: Any) -> Any:
-        for r in rest:
-            first = f(first, r)
-        return first
+def _fold(scalar: Callable[..., Any], array: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def folded(*args: Any) -> Any:
+        return reduce(array, args) if any(isinstance(a, np.ndarray) for a in args) else scalar(args)
     return folded
 
 
+def _select(c: Any, yes: Any, no: Any) -> Any:
+    if any(isinstance(a, np.ndarray) for a in (c, yes, no)):
+        return np.where(c != 0, yes, no)
+    return yes if c else no
+
+
 INT_CALLS: dict[str, Callable[..., Any]] = {
-    "min": _fold(np.minimum), "max": _fold(np.maximum), "ceildiv": lambda a, b: -(-a // b),
-    "select": lambda c, a, b: np.where(c != 0, a, b), "not": lambda a: a == 0, "abs": abs,
+    "min": _fold(min, np.minimum), "max": _fold(max, np.maximum), "ceildiv": lambda a, b: -(-a // b), "select": _select,
+    "not": lambda a: (a == 0) * 1, "abs": abs,
 }
 
 
@@ -276,24 +285,28 @@ def evaluate(e: Expr, env: Mapping[str, Any]) -> Any:
 # ---------------------------------------------------------------- normal form
 
 def normalise(e: Expr) -> Expr:
-    """The canonical form of `e`: integer parts as a sum of products, terms and factors in a fixed order.
+    """The canonical form of `e`: integer parts as a sum of products, terms and factors in a fixed order, without choices of holes.
 
-    Meaning is kept for integers; `normalise` is idempotent. Run it after `fill`:
-    normalise(fill(x)) is the same whether the holes were filled before or after x was built.
+    Meaning is kept for integers; `normalise` is idempotent. Every rule is compatible with filling holes: it either looks at
+    the polynomial as a whole (so that a filled one meets the rule anew) or at equality and constants, which filling keeps.
+    Hence normalise(fill(normalise(x))) == normalise(fill(x)) (products beyond MAX_TERMS excepted).
     """
     return _normalise(e)
 
 
 Poly = dict[tuple[Expr, ...], int]  # product of atoms (sorted) -> coefficient
+MAX_TERMS = 256  # a product of sums that would have more stays a product
 
 
 @lru_cache(maxsize=1 << 16)
 def _normalise(e: Expr) -> Expr:
-    if isinstance(e, (Int, Float, Var, Hole)): return e
+    if isinstance(e, (Int, Float, Var)): return e
+    if isinstance(e, Hole): return Hole(e.name)
     if isinstance(e, Read): return Read(e.buffer, tuple(_normalise(i) for i in e.indices))
     if isinstance(e, Cast): return Cast(e.dtype, _normalise(e.value))
-    if _is_element(e): return rebuild(e, _normalise)
-    return _from_poly(_poly(e))
+    if not _is_element(e): return _from_poly(_poly(e))
+    out = rebuild(e, _normalise)
+    return out if _is_element(out) else _normalise(out)  # 0 * A[i] is an integer
 
 
 @lru_cache(maxsize=1 << 16)
@@ -305,26 +318,28 @@ def _is_element(e: Expr) -> bool:
     return any(_is_element(c) for c in children(e))
 
 
+@lru_cache(maxsize=1 << 16)
 def _order(e: Expr) -> tuple[int, str]:
-    return (len(repr(e)), repr(e))
+    text = repr(e)
+    return (len(text), text)
 
 
 def _poly(e: Expr) -> Poly:
     if isinstance(e, Int): return {(): e.value} if e.value else {}
-    if isinstance(e, (Var, Hole)): return {(e,): 1}
+    if isinstance(e, Hole): return {(Hole(e.name),): 1}
     if isinstance(e, Binary):
         if e.op in "+-":
             return _add(_poly(e.left), _poly(e.right), 1 if e.op == "+" else -1)
         if e.op == "*":
             return _mul(_poly(e.left), _poly(e.right))
-        return _atom(_rule_binary(e.op, _normalise(e.left), _normalise(e.right)))
+        return _rule_binary(e.op, _normalise(e.left), _normalise(e.right))
     if isinstance(e, Call):
-        return _atom(_rule_call(e.fn, [_normalise(a) for a in e.args]))
+        return _rule_call(e.fn, [_normalise(a) for a in e.args])
     return {(e,): 1}
 
 
 def _atom(e: Expr) -> Poly:
-    """The polynomial of a result of a rule: opaque, unless the rule left arithmetic behind."""
+    """The polynomial of what a rule left: opaque, unless it is a number or arithmetic."""
     if isinstance(e, Int) or (isinstance(e, Binary) and e.op in "+-*"):
         return _poly(e)
     return {(e,): 1}
@@ -338,6 +353,8 @@ def _add(a: Poly, b: Poly, sign: int = 1) -> Poly:
 
 
 def _mul(a: Poly, b: Poly) -> Poly:
+    if len(a) * len(b) > MAX_TERMS:
+        return {(Binary("*", _from_poly(a), _from_poly(b)),): 1}
     out: Poly = {}
     for s, c in a.items():
         for t, d in b.items():
@@ -351,57 +368,44 @@ def _from_poly(p: Poly) -> Expr:
     terms = sorted(p.items(), key=lambda tc: (tc[1] < 0, -len(tc[0]), [_order(a) for a in tc[0]]))
     out: Expr | None = None
     for atoms, c in terms:
-        size = abs(c)
-        part: Expr | None = None
-        for a in atoms:
-            part = a if part is None else Binary("*", part, a)
-        part = Int(size) if part is None else part if size == 1 else Binary("*", part, Int(size))
         if out is None:
-            out = part if c > 0 else (Int(-size) if not atoms else Binary("*", _product(atoms), Int(c)))
+            out = _term(atoms, c)
         else:
-            out = Binary("+" if c > 0 else "-", out, part)
+            out = Binary("+" if c > 0 else "-", out, _term(atoms, abs(c)))
     return Int(0) if out is None else out
 
 
-def _product(atoms: tuple[Expr, ...]) -> Expr:
-    out = atoms[0]
-    for a in atoms[1:]:
-        out = Binary("*", out, a)
-    return out
+def _term(atoms: tuple[Expr, ...], c: int) -> Expr:
+    """The product of atoms and a coefficient, which comes last."""
+    factors = atoms if atoms and c == 1 else (*atoms, Int(c))
+    return reduce(lambda a, b: Binary("*", a, b), factors)
 
 
-def _rule_binary(op: str, a: Expr, b: Expr) -> Expr:
+def _modulo(p: Poly, n: int) -> tuple[Poly, Poly]:
+    """(q, r) with p = q * n + r and every coefficient of r in [0, n): the one such pair, whatever order the parts came in."""
+    whole, rest = ({t: f(c, n) for t, c in p.items() if f(c, n)} for f in (INT_OPS["//"], INT_OPS["%"]))
+    return whole, rest
+
+
+def _rule_binary(op: str, a: Expr, b: Expr) -> Poly:
     if op in ("//", "%") and isinstance(b, Int) and b.value > 0:
-        p = _poly(a)
-        whole = {t: c // b.value for t, c in p.items() if c % b.value == 0}
-        rest = {t: c for t, c in p.items() if c % b.value}
-        if not rest:
-            return _from_poly(whole) if op == "//" else Int(0)
-        if list(rest) == [()] and whole and 0 <= rest[()] < b.value:  # (x*b + r) // b = x
-            return _from_poly(whole) if op == "//" else Int(rest[()])
-        if whole and op == "//":
-            return _from_poly(_add(whole, _atom(binary("//", _from_poly(rest), b))))
-        if whole:
-            return binary("%", _from_poly(rest), b)
-    if a == b and op in ("==", "<=", ">="): return Int(1)
-    if a == b and op in ("!=", "<", ">"): return Int(0)
-    return binary(op, a, b)
+        whole, rest = _modulo(_poly(a), b.value)
+        left = _atom(binary(op, _from_poly(rest), b))
+        return left if op == "%" else _add(whole, left)
+    if a == b and op in ("==", "<=", ">="): return {(): 1}
+    if a == b and op in ("!=", "<", ">"): return {}
+    return _atom(binary(op, a, b))
 
 
-def _rule_call(fn: str, args: list[Expr]) -> Expr:
+def _rule_call(fn: str, args: list[Expr]) -> Poly:
     if fn == "ceildiv" and isinstance(args[1], Int) and args[1].value > 0:
-        p = _poly(args[0])
-        whole = {t: c // args[1].value for t, c in p.items() if c % args[1].value == 0}
-        rest = {t: c for t, c in p.items() if c % args[1].value}
-        if not rest:
-            return _from_poly(whole)
-        if whole:
-            return _from_poly(_add(whole, _atom(call(fn, _from_poly(rest), args[1]))))
+        whole, rest = _modulo(_poly(args[0]), args[1].value)
+        return _add(whole, _atom(call(fn, _from_poly(rest), args[1])))
     if fn in ("min", "max"):
-        return _extremum(fn, args)
+        return _atom(_extremum(fn, args))
     if fn == "select" and isinstance(args[0], Int):
-        return args[1] if args[0].value else args[2]
-    return call(fn, *args)
+        return _atom(args[1] if args[0].value else args[2])
+    return _atom(call(fn, *args))
 
 
 def _extremum(fn: str, args: list[Expr]) -> Expr:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from threading import Lock
 from typing import Any
 
@@ -71,7 +71,7 @@ def _end(text: str) -> tuple[int, int]:
     return text.count("\n") + 1, len(text) - text.rfind("\n")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _language(start: str) -> _Language:
     return _Language(start)
 

@@ -294,7 +294,7 @@ def _operand(v: Ref | Expr) -> str:
 
 
 def _slot(e: Expr) -> str:
-    bare = isinstance(e, Var) or isinstance(e, Int) and e.value >= 0
+    bare = isinstance(e, Var) or (isinstance(e, Int) and e.value >= 0)
     return expr(e) if bare else f"({expr(e)})"
 
 
