@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from aoec.base.errors import ScheduleError
 from aoec.ir.evaluate import block_reads, lifetime
 from aoec.ir.index import variables
-from aoec.ir.tir import Func, blocks
+from aoec.ir.tir import Block, Func, blocks
 from aoec.primitives.nest import find_loop, replace_node
 from aoec.primitives.primitive import Primitive
 
 
 @dataclass(frozen=True)
 class Bind(Primitive):
-    """Spreads an outermost loop over cores. No iteration may need what another makes: neither a sum over the loop, nor a buffer that outlives it.
+    """Spreads an outermost loop over cores. No iteration may need what another makes: no sum over the loop, no buffer that outlives it.
 
     before:
         func f(X: fp32[10]) -> (Y: fp32[10]) {
@@ -45,14 +45,14 @@ class Bind(Primitive):
         if loop.kind != "serial":
             raise ScheduleError(f"{self.loop} is a {loop.kind} loop already")
         if len(func.body) > 1:
-            raise ScheduleError(f"{self.loop} is not around everything: other loops or blocks stand beside it; use compute_at to bring them inside")
+            raise ScheduleError(f"{self.loop} is not around everything: nodes stand beside it; use compute_at to bring them inside")
         if variables(loop.extent):
             raise ScheduleError(f"the extent of {self.loop} differs between cores")
-        for block, path in blocks(func.body):
-            self._check(func, block, path)
+        for block, _ in blocks(func.body):
+            self._check(func, block)
         return replace(func, body=replace_node(func.body, self.loop, lambda n: (replace(loop, kind="core"),)))
 
-    def _check(self, func, block, path) -> None:  # type: ignore[no-untyped-def]
+    def _check(self, func: Func, block: Block) -> None:
         named = frozenset().union(*[variables(i) for i in block.target.indices])
         locals_ = {b.name for b in func.locals}
         for buffer in sorted({block.target.buffer, *[r.buffer for r in block_reads(block)]} & locals_):

@@ -177,6 +177,6 @@ def _bounds(guard: Expr, i: Expr, size: Expr) -> bool:
     op, a, b = guard.op, guard.left, guard.right
     if op in (">", ">="):
         op, a, b = {">": "<", ">=": "<="}[op], b, a
-    low = op == "<=" and same(b - a, i) or op == "<" and same(b - a - 1, i)
-    high = op == "<" and same(a - b, i - size) or op == "<=" and same(a - b, i - size + Int(1))
+    low = (op == "<=" and same(b - a, i)) or (op == "<" and same(b - a - 1, i))
+    high = (op == "<" and same(a - b, i - size)) or (op == "<=" and same(a - b, i - size + Int(1)))
     return low or high

@@ -89,5 +89,5 @@ class CacheWrite(Primitive):
         depth = 0 if self.at is None else names.index(self.at) + 1
         held = [v for v in reductions(block, above) if v in names[:depth]]
         if held:
-            raise ScheduleError(f"{block.name} accumulates over {held[0]}, so inside it {self.buffer} is not complete; use a loop further out")
+            raise ScheduleError(f"{block.name} accumulates over {held[0]}, so {self.buffer} is not complete in it; use a loop further out")
         return depth

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads, touched
+from aoec.ir.evaluate import block_reads
 from aoec.ir.index import Expr, Int, Read, Var, affine, normalise, substitute, variables
 from aoec.ir.regions import Interval, interval, same, union
 from aoec.ir.tir import Block, Func, Loop, Node, blocks
@@ -21,7 +21,6 @@ from aoec.primitives.nest import (
     own_nest,
     path_region,
     readers,
-    reductions,
     remove_node,
     tidy,
     writers,
@@ -84,7 +83,8 @@ class ComputeAt(Primitive):
             return _Move(func, block, above, nest, shared, path).to_readers(uses)
         sources = [(b, p) for r in block_reads(block) for b, p in writers(func, r.buffer) if _under(p, self.loop)]
         if not sources:
-            raise ScheduleError(f"{self.loop} is no loop around every reader of {block.target.buffer} or around a writer of what {self.block} reads")
+            raise ScheduleError(f"{self.loop} is neither around every reader of {block.target.buffer} "
+                                f"nor around a writer of what {self.block} reads")
         return _Move(func, block, above, nest, shared, path).to_writers(sources)
 
 
@@ -123,9 +123,9 @@ class _Move:
         depth = len(self.path)
         passed = [loop.var for loop in self.path[len(self.shared):]]
         for b, p in sources:
-            held = sorted(set(passed) & (set(reductions(b, p)) | set(_free(b, passed))))
+            held = _free(b, [v for v in passed if _under(p, v)])
             if held:
-                raise ScheduleError(f"{b.target.buffer} is not complete inside {held[0]}, a loop that {b.name} accumulates or repeats over; "
+                raise ScheduleError(f"{b.target.buffer} is not complete inside {held[0]}, which {b.name} accumulates or repeats over; "
                                     f"move {self.block.name} further out")
         last = max(sources, key=lambda s: [b.name for b, _ in blocks(self.func.body)].index(s[0].name))
         self.check_between(last[0].name)
@@ -180,8 +180,8 @@ class _Move:
             at = order.index(b.name)
             if b.name == self.block.name or not (low <= at <= high or _under(p, self.path[-1].var)):
                 continue
-            writes_input = b.target.buffer in {r.buffer for r in block_reads(self.block)}
-            if writes_input and not _under(p, self.path[-1].var) or target in touched(b) and b.target.buffer == target:
+            feeds = b.target.buffer in {r.buffer for r in block_reads(self.block)} and not _under(p, self.path[-1].var)
+            if feeds or b.target.buffer == target:
                 raise ScheduleError(f"{b.name} writes {b.target.buffer} between {self.block.name} and {other}")
 
     def placed(self, moved: Node, anchor: str, after: bool, made: str = "") -> Func:

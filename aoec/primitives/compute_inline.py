@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from aoec.base.errors import ScheduleError
 from aoec.ir.index import Cast, Expr, Read, Var, normalise, substitute, variables
 from aoec.ir.tir import Block, Func, blocks
-from aoec.primitives.nest import find_block, map_block, map_reads, own_nest, remove_node, node_name, replace_node, tidy, writers
+from aoec.primitives.nest import find_block, map_block, map_reads, node_name, own_nest, remove_node, replace_node, tidy, writers
 from aoec.primitives.primitive import Primitive
 
 
@@ -14,7 +14,7 @@ from aoec.primitives.primitive import Primitive
 class ComputeInline(Primitive):
     """Replaces every read of what a block writes by the block's value, and removes block and buffer.
 
-    Only for a plain assignment to a local buffer whose indices are its loops; a buffer narrower than fp32 leaves its rounding behind as a cast.
+    Only for a plain assignment to a local buffer whose indices are its loops; a buffer that is not fp32 leaves a cast behind.
 
     before:
         func f(X: fp32[10]) -> (Y: fp32[10]) {
@@ -40,7 +40,7 @@ class ComputeInline(Primitive):
     block: str
 
     def apply(self, func: Func) -> Func:
-        block, above = find_block(func, self.block)
+        block, _ = find_block(func, self.block)
         buffer = block.target.buffer
         loops = self._loops(func, block)
         dtype = func.buffer(buffer).dtype

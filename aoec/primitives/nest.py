@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.evaluate import block_reads, lifetime, touched
-from aoec.ir.index import Expr, Read, Var, normalise, rebuild, substitute, variables
+from aoec.ir.index import Expr, Read, normalise, rebuild, substitute, variables
 from aoec.ir.regions import Interval, region, same, union
 from aoec.ir.tir import Block, Buffer, Func, Loop, Node, blocks, walk
 from aoec.primitives.primitive import near

@@ -41,7 +41,10 @@ class Mmad:
 
 @dataclass(frozen=True, slots=True)
 class Fixpipe:
-    """L0C -> GM with cast to `dtype` and relu. c0: 0 for rows x columns (nd), else the target is [.., column//c0, rows.., column%c0] (nz)."""
+    """L0C -> GM with relu, in the target's dtype.
+
+    c0 is 0 for rows x columns (nd); else the target is [.., column//c0, rows.., column%c0] (nz).
+    """
 
     target: Read
     source: Read
@@ -100,7 +103,8 @@ def conjuncts(e: Expr) -> list[Expr]:
 def _scope(func: Func, block: Block, read: Read, *scopes: str) -> None:
     found = func.buffer(read.buffer).scope
     if found not in scopes:
-        raise ScheduleError(f"{block.name} touches {read.buffer} in {found}, not in {' or '.join(scopes)}; use cache_read, cache_write or set_scope")
+        raise ScheduleError(f"{block.name} touches {read.buffer} in {found}, not in {' or '.join(scopes)}; "
+                            "use cache_read, cache_write or set_scope")
 
 
 def _single(i: Expr, names: frozenset[str], what: str) -> str:
@@ -173,12 +177,17 @@ def match_fixpipe(func: Func, block: Block, loops: Path) -> Fixpipe:
     return Fixpipe(block.target, value, rows, column, relu, _fixpipe_c0(func, block, rows, column))
 
 
+def _loops(indices: Sequence[Expr], names: frozenset[str]) -> tuple[str, ...]:
+    """The loops that run over the indices, in order."""
+    return tuple(v for v in (_single(i, names, "an index of the target") for i in indices) if v)
+
+
 def _fixpipe_c0(func: Func, block: Block, rows: tuple[str, ...], column: str) -> int:
     """0 where the column is the last index; C0 where it is split into quotient and remainder, the latter last."""
     names, last = frozenset({*rows, column}), normalise(block.target.indices[-1])
     lead = block.target.indices[:-1]
     if not (isinstance(last, Binary) and last.op == "%"):
-        if tuple(v for v in (_single(i, names, "an index of the target") for i in lead) if v) != rows or _single(last, names, "the column") != column:
+        if _loops(lead, names) != rows or _single(last, names, "the column") != column:
             raise ScheduleError(f"{block.name} is no fixpipe: rows and columns of {block.target.buffer} are not those of the source")
         return 0
     assert isinstance(last.right, Int)
@@ -188,7 +197,7 @@ def _fixpipe_c0(func: Func, block: Block, rows: tuple[str, ...], column: str) ->
     quotient = normalise(Var(column) // c0)
     if not same(last, Var(column) % c0) or len(split) != 1 or column in variables(normalise(split[0] - quotient)):
         raise ScheduleError(f"{block.name} is no fixpipe: its channels are not in whole groups of {c0}; tile them in multiples of {c0}")
-    if tuple(v for v in (_single(i, names, "an index of the target") for i in plain) if v) != rows:
+    if _loops(plain, names) != rows:
         raise ScheduleError(f"{block.name} is no fixpipe: the rows of {block.target.buffer} are not those of the source")
     return c0
 
@@ -227,7 +236,8 @@ def _img2col(block: Block, copy: Copy, h: str, w: str, k: str) -> Load3d:
             _at(col, w, stride_w) + kk // c0 % filter_w * dilation_w, kk % c0)
     if not all(same(a, b) for a, b in zip(want, (channel, high, wide, low))):
         raise ScheduleError(f"{block.name} is no load3d: k does not run over channel/c0, kh, kw, c0 of {copy.source.buffer}")
-    return Load3d(copy.target, copy.source, h, w, k, row, col, k_start, (stride_h, stride_w), (dilation_h, dilation_w), (filter_h, filter_w), c0)
+    return Load3d(copy.target, copy.source, h, w, k, row, col, k_start, stride=(stride_h, stride_w), dilation=(dilation_h, dilation_w),
+                  filter=(filter_h, filter_w), c0=c0)
 
 
 def _at(start: Expr, loop: str, stride: int) -> Expr:
@@ -241,7 +251,7 @@ def _position(block: Block, i: Expr, loop: str, k: str) -> tuple[Expr, int, int,
     parts = affine(lift(i, names, atoms), names | atoms.keys())
     fits = parts is not None and k not in parts[0] and len(atoms) <= 1
     tap = next(iter(atoms.values()), None)
-    if not fits or tap is not None and not (isinstance(tap, Binary) and tap.op == "%" and isinstance(tap.right, Int)):
+    if not fits or (tap is not None and not (isinstance(tap, Binary) and tap.op == "%" and isinstance(tap.right, Int))):
         raise ScheduleError(f"{block.name} is no load3d: an image coordinate is not position * stride + tap * dilation - padding")
     assert parts is not None
     numbers = [parts[0].get(name, Int(1)) for name in (loop, *atoms)]
@@ -269,8 +279,9 @@ def _check_guards(block: Block, copy: Copy, names: frozenset[str]) -> None:
     coordinates = copy.source.indices[-3:-1]
     for guard in copy.guards:
         known = isinstance(guard, Binary) and guard.op in ("<", "<=", ">", ">=")
-        gap = normalise(guard.left - guard.right) if known else Int(0)  # type: ignore[attr-defined]
-        if not known or not any(not variables(normalise(gap - i)) & names or not variables(normalise(gap + i)) & names for i in coordinates):
+        gap = guard.left - guard.right if known else Int(0)  # type: ignore[attr-defined]
+        still = [not variables(normalise(g)) & names for i in coordinates for g in (gap - i, gap + i)]
+        if not known or not any(still):
             raise ScheduleError(f"{block.name} is no load3d: it is guarded by something else than the image's bounds")
 
 
