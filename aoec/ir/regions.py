@@ -235,12 +235,34 @@ def _lower(e: Expr) -> list[Expr]:
     factors = _factors(e)
     out = []
     for i, q in enumerate(factors):
-        if isinstance(q, Call) and q.fn == "ceildiv" and normalise(q.args[1]) in factors:
-            rest = factors[:i] + factors[i + 1:]
-            rest.remove(normalise(q.args[1]))
-            if all(_positive(r) for r in rest):
-                out.append(normalise(_product([q.args[0], *rest])))
+        if isinstance(q, Call) and q.fn == "ceildiv":
+            for x, divisors in _reduced(normalise(q.args[0]), _factors(normalise(q.args[1]))):
+                rest = _divided(factors[:i] + factors[i + 1:], divisors)
+                if rest is not None and all(_positive(r) for r in rest):
+                    out.append(normalise(_product([x, *rest])))
     return out
+
+
+def _reduced(x: Expr, divisors: list[Expr]) -> list[tuple[Expr, list[Expr]]]:
+    """(x, d) and, where the number in d divides x, both without it: ceildiv(x*c, d*c) is ceildiv(x, d)."""
+    number = next((d for d in divisors if isinstance(d, Int)), None)
+    if number is None or normalise(x % number) != Int(0):
+        return [(x, divisors)]
+    return [(x, divisors), (normalise(x // number), [d for d in divisors if d is not number])]
+
+
+def _divided(factors: list[Expr], divisors: list[Expr]) -> list[Expr] | None:
+    """The factors without the divisors; None where they do not divide."""
+    rest = list(factors)
+    for d in divisors:
+        if d in rest:
+            rest.remove(d)
+            continue
+        number = next((x for x in rest if isinstance(x, Int)), None)
+        if number is None or not isinstance(d, Int) or number.value % d.value:
+            return None
+        rest[rest.index(number)] = Int(number.value // d.value)
+    return rest
 
 
 def _factors(e: Expr) -> list[Expr]:

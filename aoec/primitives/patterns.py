@@ -1,15 +1,16 @@
 """What instructions compute, recognised in blocks: the same matchers serve `tensorize` (is it legal?) and emission (what are the fields?).
 
 A matcher takes a func, one of its blocks and the tensor loops around it, and returns a record; ScheduleError says what does not fit.
-Indices are compared in normal form, so a block is recognised before and after its holes are filled.
+Indices are compared in normal form, so a block is recognised before and after its holes are filled. Loops of extent 1 are left
+out of the record: their variables are 0 in its reads, and a role that has no loop is named "".
 """
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affine, normalise, reads, variables
+from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affine, normalise, reads, substitute, variables
 from aoec.ir.regions import lift, same
 from aoec.ir.tir import Block, Func, Loop
 
@@ -91,8 +92,16 @@ class Vector:
     scalar: float | None = None
 
 
-def loop_names(loops: Path) -> frozenset[str]:
-    return frozenset(x.var for x in loops)
+def without_units(block: Block, loops: Path) -> tuple[Block, frozenset[str]]:
+    """The block with loops of extent 1 at 0, and the names of the other loops."""
+    units = {x.var: Int(0) for x in loops if x.extent == Int(1)}
+
+    def still(e: Expr) -> Expr:
+        return substitute(e, units)
+    target = still(block.target)
+    assert isinstance(target, Read)
+    init = None if block.init is None else still(block.init)
+    return replace(block, target=target, value=still(block.value), init=init), frozenset(x.var for x in loops) - units.keys()
 
 
 def conjuncts(e: Expr) -> list[Expr]:
@@ -126,6 +135,7 @@ def _uncast(e: Expr) -> Expr:
 
 def match_copy(func: Func, block: Block, loops: Path) -> Copy:
     """A copy, perhaps guarded by a select with a constant where there is nothing to read."""
+    block, _ = without_units(block, loops)
     if block.op != "=":
         raise ScheduleError(f"{block.name} is no copy: it accumulates")
     value, otherwise = block.value, None
@@ -141,7 +151,8 @@ def match_copy(func: Func, block: Block, loops: Path) -> Copy:
 
 def match_mmad(func: Func, block: Block, loops: Path) -> Mmad:
     """A matrix product of L0A and L0B into L0C."""
-    names, value = loop_names(loops), block.value
+    block, names = without_units(block, loops)
+    value = block.value
     if block.op != "+=" or not (isinstance(value, Binary) and value.op == "*"):
         raise ScheduleError(f"{block.name} is no mmad: it is not target += a * b")
     a, b = _uncast(value.left), _uncast(value.right)
@@ -152,13 +163,15 @@ def match_mmad(func: Func, block: Block, loops: Path) -> Mmad:
     target, left, right = ([_single(i, names, f"an index of {r.buffer}") for i in r.indices] for r in (block.target, a, b))
     rows, column, depth = tuple(v for v in target[:-1] if v), target[-1], left[-1]
     fits = tuple(v for v in left[:-1] if v) == rows and [v for v in right[:-1] if v] == [depth] * bool(depth) and right[-1] == column
-    if not fits or len({*rows, column, depth}) != len(rows) + 2 or names - {*rows, column, depth}:
+    roles = [v for v in (*rows, column, depth) if v]
+    if not fits or len(set(roles)) != len(roles) or names != set(roles):
         raise ScheduleError(f"{block.name} is no mmad: its loops are not c[m.., n] += a[m.., k] * b[k, n]")
     return Mmad(block.target, a, b, rows, column, depth, block.init)
 
 
 def match_fixpipe(func: Func, block: Block, loops: Path) -> Fixpipe:
     """A result on its way from L0C to GM, perhaps with relu and a cast."""
+    block, names = without_units(block, loops)
     value, relu = block.value, False
     while not isinstance(value, Read):
         if isinstance(value, Cast):
@@ -171,7 +184,6 @@ def match_fixpipe(func: Func, block: Block, loops: Path) -> Fixpipe:
         raise ScheduleError(f"{block.name} is no fixpipe: it accumulates")
     _scope(func, block, value, "L0C")
     _scope(func, block, block.target, "GM")
-    names = loop_names(loops)
     source = [_single(i, names, f"an index of {value.buffer}") for i in value.indices]
     rows, column = tuple(v for v in source[:-1] if v), source[-1]
     return Fixpipe(block.target, value, rows, column, relu, _fixpipe_c0(func, block, rows, column))
@@ -206,6 +218,7 @@ def _fixpipe_c0(func: Func, block: Block, rows: tuple[str, ...], column: str) ->
 
 def match_load3d(func: Func, block: Block, loops: Path) -> Load3d:
     """An img2col load from L1 to L0A."""
+    block, names = without_units(block, loops)
     copy = match_copy(func, block, loops)
     _scope(func, block, copy.source, "L1")
     _scope(func, block, copy.target, "L0A")
@@ -213,9 +226,8 @@ def match_load3d(func: Func, block: Block, loops: Path) -> Load3d:
         raise ScheduleError(f"{block.name} is no load3d: it pads with something else than 0.0")
     if len(copy.target.indices) < 3 or len(copy.source.indices) < 4:
         raise ScheduleError(f"{block.name} is no load3d: it does not go from [.., channel, h, w, c0] to [.., h, w, k]")
-    names = loop_names(loops)
     h, w, k = (_single(i, names, f"an index of {copy.target.buffer}") for i in copy.target.indices[-3:])
-    if not k or names - {h, w, k}:
+    if not k or names != {h, w, k} - {""}:
         raise ScheduleError(f"{block.name} is no load3d: its loops are not those of two positions and k")
     found = _img2col(block, copy, h, w, k)
     _check_guards(block, copy, names)
@@ -295,6 +307,7 @@ REDUCE = {"+=": ("vcadd", "vadd"), "max=": ("vcmax", "vmax"), "min=": ("vcmin", 
 
 def match_vector(func: Func, block: Block, loops: Path) -> Vector:
     """One vector operation on buffers in UB."""
+    block, _ = without_units(block, loops)
     value = block.value
     if isinstance(value, Cast) and value.dtype == func.buffer(block.target.buffer).dtype and not isinstance(value.value, Read):
         value = value.value  # the store rounds to that dtype anyway
