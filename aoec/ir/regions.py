@@ -94,12 +94,7 @@ def interval(e: Expr, inner: Extents, outer: Extents) -> Interval:
     e = normalise(e)
     if not variables(e) & inner.keys():
         return Interval(e, Int(1), Int(1))
-    atoms: dict[str, Expr] = {}
-    lifted = lift(e, frozenset(inner), atoms)
-    parts = affine(lifted, frozenset(inner) | atoms.keys())
-    if parts is None:
-        raise ScheduleError(f"an index multiplies loop variables ({', '.join(sorted(variables(e) & inner.keys()))})")
-    coefficients, offset = parts
+    coefficients, offset, atoms = _parts(e, inner)
     terms = []
     for v in [*inner, *atoms]:
         if v not in coefficients:
@@ -110,6 +105,26 @@ def interval(e: Expr, inner: Extents, outer: Extents) -> Interval:
         offset = offset + coefficients[v] * box.offset
         terms.append(Term(coefficients[v], box.extent, box.largest, v))
     return Interval(normalise(offset), *_span(terms, outer))
+
+
+def _parts(e: Expr, inner: Extents) -> tuple[dict[str, Expr], Expr, dict[str, Expr]]:
+    """(coefficient by inner loop or atom, what stands still, atoms) of an index.
+
+    Where a quotient x//c is added to loops, they are taken into it: normal form takes whole multiples of c out of
+    x//c, and which are whole multiples depends on holes being filled or not.
+    """
+    atoms: dict[str, Expr] = {}
+    parts = affine(lift(e, frozenset(inner), atoms), frozenset(inner) | atoms.keys())
+    if parts is None:
+        raise ScheduleError(f"an index multiplies loop variables ({', '.join(sorted(variables(e) & inner.keys()))})")
+    coefficients, offset = parts
+    (name, atom), = atoms.items() if len(atoms) == 1 else [("", Int(0))]
+    if not (isinstance(atom, Binary) and atom.op == "//" and coefficients[name] == Int(1)) or variables(atom.right) & inner.keys():
+        return coefficients, offset, atoms
+    x = atom.left
+    for v, c in coefficients.items():
+        x = x + Var(v) * c * atom.right if v != name else x
+    return {name: Int(1)}, offset, {name: Binary("//", x, atom.right)}
 
 
 def _span(terms: list[Term], outer: Extents) -> tuple[Expr, Expr]:
@@ -141,14 +156,13 @@ def _atom(e: Expr, inner: Extents, outer: Extents) -> Interval:
     if not (isinstance(e, Binary) and e.op in ("//", "%") and not variables(e.right) & inner.keys()):
         raise ScheduleError(f"an index uses {e.fn if isinstance(e, Call) else 'an operation'} of a loop that varies")
     box, c = interval(e.left, inner, outer), e.right
-    aligned = normalise(box.offset % c) == Int(0)
     if e.op == "%":
-        # an extent that is a plain number was never split, so it is a plain number before filling too
-        if aligned and isinstance(box.extent, Int) and isinstance(c, Int) and box.extent.value <= c.value:
+        # a loop whose extent is a plain number was never split, so this is the same before and after filling
+        if isinstance(e.left, Var) and isinstance(box.extent, Int) and isinstance(c, Int) and box.extent.value <= c.value:
             return Interval(Int(0), box.extent, box.extent)
         return Interval(Int(0), c, c)
     first = normalise(box.offset // c)
-    if aligned:
+    if normalise(box.offset % c) == Int(0):
         return Interval(first, _ceildiv(box.extent, c), _ceildiv(box.largest, c))
     last = (box.offset + box.extent - 1) // c
     return Interval(first, normalise(last - first + 1), normalise((box.largest + c - 2) // c + 1))
