@@ -5,9 +5,11 @@ writers, and nothing is ever half-written.
 """
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import platformdirs
 from sqlalchemy import Connection, delete, select
@@ -15,8 +17,10 @@ from sqlalchemy.dialects.sqlite import insert
 
 from aoec.bank import store
 from aoec.bank.record import KEY_FIELDS, Key, Record, flat, join, parse_record, show_record, unflat
-from aoec.base.errors import BackendError, BankError
+from aoec.base.errors import AoecError, BackendError, BankError
 from aoec.base.files import reason, write_text
+from aoec.ir.parse import parse_trace
+from aoec.ir.schedule import trace_holes
 
 IMPORT_LIMIT_BYTES = 1 << 30
 LINE_LIMIT_BYTES = 1 << 20
@@ -73,8 +77,8 @@ class Bank:
         return (show_record(r, times) for r in self.list())
 
     def import_(self, path: str | Path) -> tuple[str, ...]:
-        """`put` for every line of an export, all or none; BankError names the first line that is wrong."""
-        return self.put_all(_read_lines(Path(path)))
+        """`put` for every line of an export (`-`: standard input), all or none; BankError names the first line that is wrong."""
+        return self.put_all(_read_lines(str(path)))
 
     def journal(self, key: Key, trials: Iterable[tuple[str, int | None]]) -> None:
         """Notes candidates (as text) with their ticks, None where illegal, so that a broken search can go on from them."""
@@ -124,16 +128,16 @@ def _put(c: Connection, record: Record) -> str:
     return "added" if known is None else "updated"
 
 
-def _read_lines(path: Path) -> Iterator[Record]:
+def _read_lines(path: str) -> Iterator[Record]:
     """The records of an export file, with the line number in every refusal."""
     try:
-        with open(path, "rb") as f:
+        with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
             yield from _records(f, path)
     except OSError as e:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
 
 
-def _records(f: Any, path: Path) -> Iterator[Record]:
+def _records(f: IO[bytes], path: str) -> Iterator[Record]:
     number = read = 0
     while raw := f.readline(LINE_LIMIT_BYTES + 1):
         number, read = number + 1, read + len(raw)
@@ -142,9 +146,17 @@ def _records(f: Any, path: Path) -> Iterator[Record]:
             raise BankError(f"{path}:{number}: the {what} is longer than {limit:,} bytes; nothing was imported")
         try:
             if raw.strip():
-                yield parse_record(raw.decode("utf-8"))
-        except (BankError, UnicodeDecodeError) as e:
-            raise BankError(f"{path}:{number}: {e}; nothing was imported") from e
+                yield _imported(raw)
+        except (AoecError, UnicodeDecodeError) as e:
+            raise BankError(f"{path}:{number}: {str(e).splitlines()[0]}; nothing was imported") from e
+
+
+def _imported(raw: bytes) -> Record:
+    """The record of a line; its trace must be a schedule without holes, since the next compile applies it."""
+    record = parse_record(raw.decode("utf-8"))
+    if open_holes := trace_holes(parse_trace(record.trace, "trace")):
+        raise BankError(f"its trace leaves ?{', ?'.join(open_holes)} open")
+    return record
 
 
 def statuses(outcome: Sequence[str]) -> str:

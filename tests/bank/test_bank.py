@@ -1,6 +1,7 @@
 """The bank: what it keeps, several processes at once, read-only files, foreign, damaged and hostile ones."""
 from __future__ import annotations
 
+import io
 import json
 import os
 import sqlite3
@@ -65,6 +66,11 @@ def test_export_and_import_are_inverse(bank, tmp_path):
     assert other.list() == bank.list() and statuses(other.import_(tmp_path / "out.jsonl")) == "3 kept"
     bank.export(tmp_path / "bare.jsonl", times=False)
     assert "2025" not in (tmp_path / "bare.jsonl").read_text() and "2025" in (tmp_path / "out.jsonl").read_text()
+
+
+def test_import_from_standard_input(bank, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(show_record(RECORD).encode())))
+    assert bank.import_("-") == ("added",) and bank.list() == (RECORD,)
 
 
 def test_journal_keeps_trials_until_they_are_forgotten(bank):
@@ -225,6 +231,8 @@ GOOD = json.loads(show_record(RECORD))
     (json.dumps(GOOD | {"trace": ""}), "field trace"), (json.dumps(GOOD | {"trace": "x" * 300_000}), "field trace"),
     (json.dumps(GOOD | {"label": "\x1b[2J"}), "field label"), (json.dumps(GOOD | {"func_key": None}), "field func_key"),
     (json.dumps(GOOD | {"label": "\ud800"}), "field label"),
+    (json.dumps(GOOD | {"trace": "sched m { split( }"}), "trace:1:"), (json.dumps(GOOD | {"trace": "rm -rf"}), "trace:1:1"),
+    (json.dumps(GOOD | {"trace": "sched m {\n  split(loop=m, factor=?t in [1, 2])\n}\n"}), r"its trace leaves \?t open"),
     ("x" * (LINE_LIMIT_BYTES + 1), "longer than"), ("\udcff", "invalid start byte"),
 ])
 def test_hostile_lines_are_refused_with_their_number(bank, tmp_path, line, words):
