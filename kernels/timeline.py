@@ -385,8 +385,6 @@ def time_row(t, s, r, cores, sizes, detail, out_busy, out_uses):
     members = 1
     if t.joined[0] == 1:
         members = total // cores.min()
-        if members > s.pc.shape[0]:
-            return np.int64(UNPAIRED)
     stream_of = np.zeros((total + 1, members), np.int64)
     core_of = np.zeros((total + 1, members), np.int64)
     key = np.zeros((total + 1, members), np.int64)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -114,7 +115,8 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State
     filled = Tabulator(encoded, rows, count, state, detail).fill()
     t, streams = filled.tables, len(encoded.program.streams)
     entries = t.cost.shape[1]
-    members = _members(encoded, t)
+    cores = np.stack([np.prod(t.extent[:, t.axis_start[s]:t.axis_start[s + 1]], axis=1) for s in range(streams)], axis=1)
+    members = _members(encoded, cores)
     status, ticks = filled.status, np.zeros(count, np.int64)
     busy = np.zeros((count if detail else 1, streams, kernel.PIPE_COUNT), np.int64)
     uses = np.zeros((count if detail else 1, entries if detail else 1), np.int64)
@@ -122,23 +124,21 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State
     def run(first: int, last: int) -> None:
         s = kernel.make_state(members, encoded.bits, encoded.registers, max(1, len(encoded.loops)), len(t.cursor_base), entries, streams,
                               encoded.machine.cross_ids if encoded.joined else 1, encoded.machine.cross_count, detail)
-        cores, sizes = np.zeros(streams, np.int64), np.zeros(streams, np.int64)
-        kernel.time_rows(t, s, first, last, cores, sizes, detail, ticks, status, busy, uses)
+        kernel.time_rows(t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), detail, ticks, status, busy, uses)
 
     _share(run, count)
-    cores = np.stack([np.prod(t.extent[:, t.axis_start[s]:t.axis_start[s + 1]], axis=1) for s in range(streams)], axis=1)
-    m = encoded.machine
-    launch_us = m.launch_fixed_us + m.launch_per_core_us * cores.sum(axis=1) + m.launch_stream_us * (streams - 1)
-    launch = np.rint(launch_us * m.clock_mhz * TICKS).astype(np.int64)
+    launch_us = encoded.machine.launch_us(cores.sum(axis=1), streams)
+    launch = np.rint(launch_us * encoded.machine.clock_mhz * TICKS).astype(np.int64)
     moved = _moved(encoded, filled, uses) if detail else None
     return Times(ticks, launch, status, cores, busy if detail else None, moved), entries * 24.0
 
 
-def _members(encoded: Encoded, t: kernel.Tables) -> int:
-    """The most cores that meet in any row, within the machine's count; more are an error of their row."""
+def _members(encoded: Encoded, cores: Array) -> int:
+    """The most cores that meet in any row whose core counts are in range."""
     if not encoded.joined:
         return 1
-    return sum(c.count for c in encoded.machine.cores.values())
+    legal = cores[((cores >= 1) & (cores <= kernel.MAX_CORES)).all(axis=1)]
+    return int((legal.sum(axis=1) // legal.min(axis=1)).max()) if len(legal) else 1
 
 
 def _share(run: object, count: int) -> None:
@@ -164,7 +164,7 @@ def _moved(encoded: Encoded, filled: Filled, uses: Array) -> Array:
 def _joined(parts: list[Times]) -> Times:
     if len(parts) == 1:
         return parts[0]
-    columns = {f.name: [getattr(p, f.name) for p in parts] for f in fields(Times)}
+    columns: dict[str, Any] = {f.name: [getattr(p, f.name) for p in parts] for f in fields(Times)}
     return Times(**{name: None if values[0] is None else np.concatenate(values) for name, values in columns.items()})
 
 

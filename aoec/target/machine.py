@@ -133,8 +133,8 @@ class Machine:
         """The timing of an instruction; TargetError where this machine has none."""
         return _lookup(self.timing, op, f"{self.name}: timing of instruction")
 
-    def launch_us(self, cores: int, streams: int = 1) -> float:
-        """Microseconds from a ready task to its first instruction plus from its last to its end, nothing hidden."""
+    def launch_us(self, cores: Any, streams: int = 1) -> Any:
+        """Microseconds from a ready task to its first instruction plus from its last to its end, nothing hidden; works on columns."""
         return self.launch_fixed_us + self.launch_per_core_us * cores + self.launch_stream_us * (streams - 1)
 
 

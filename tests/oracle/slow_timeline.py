@@ -1,0 +1,334 @@
+"""A slow, plain simulator of the rules at the head of kernels/timeline.py: every core on its own, a heap of events.
+
+It shares no code and no table with the kernel: sizes are evaluated at every iteration with plain integers, formulas
+instruction by instruction. It says how long a filled program takes in ticks, or why it cannot be walked.
+"""
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections import deque
+from dataclasses import dataclass, field
+
+from aoec.ir.index import DTYPES, evaluate
+from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, SetFlag, WaitFlag
+from aoec.target.instructions import INSTRUCTIONS
+
+# what happens at one instant, in this order: cores end, work flows on (waits clear their bits), bits are set, transfers start
+CORE_ENDS, FLOW, SET, TRANSFER = range(4)
+
+
+class Illegal(Exception):
+    """The program cannot be walked."""
+
+
+@dataclass
+class Pipe:
+    name: str
+    queue: deque = field(default_factory=deque)
+    free_at: int = 0
+    done_at: int = 0
+    blocked: bool = False
+
+
+@dataclass
+class Core:
+    stream: object
+    index: int
+    items: object
+    pipes: dict
+    scalar_at: int = 0
+    exhausted: bool = False
+    scalar_blocked: bool = False
+    ended: bool = False
+    end: int | None = None
+    bits: dict = field(default_factory=dict)  # flag -> time it was set
+    waiting: dict = field(default_factory=dict)  # flag -> what goes on when it is set
+    ahead: dict = field(default_factory=dict)  # flag -> sets less waits, in program order
+    busy: dict = field(default_factory=dict)
+    serial: int = 0
+
+
+def simulate(program, machine, state=()):
+    """A Timeline of a filled program; raises Illegal."""
+    return Simulator(program, machine, state).run()
+
+
+@dataclass
+class Timeline:
+    ticks: int
+    cores: list
+
+
+class Simulator:
+    def __init__(self, program, machine, state):
+        self.program, self.machine = program, machine
+        self.heap, self.order = [], itertools.count()
+        self.shares = self.hbm_shares(dict(state))
+        self.dtypes = {t.name: t.dtype for t in program.tensors} | {s.name: s.dtype for s in program.spaces}
+        self.tensors = {t.name for t in program.tensors}
+        self.issue, self.hop = self.ticks(machine.issue_cycles), self.ticks(machine.flag_hop_cycles)
+        self.cross = self.ticks(machine.cross_cycles)
+        self.cores = {s.name: [self.core(s, i) for i in range(self.count(s))] for s in program.streams}
+        self.tokens, self.taken, self.fired, self.sent, self.awaiting = {}, {}, {}, {}, []
+
+    def ticks(self, cycles):
+        return round(float(cycles) * 1024)
+
+    def hbm_shares(self, resident):
+        sizes = {}
+        for t in self.program.tensors:
+            sizes[t.name] = DTYPES[t.dtype]
+            for extent in t.shape:
+                sizes[t.name] *= int(evaluate(extent, {}))
+        keep = min(1.0, self.machine.l2_usable_bytes / max(sum(sizes.values()), 1))
+        out = {}
+        for t in self.program.tensors:
+            size, passes = sizes[t.name], int(evaluate(t.passes, {}))
+            first = size - min(resident.get(t.name, 0), size) if t.role == "input" else size * (1.0 - keep)
+            reach = first + (passes - 1) * size * (1.0 - keep)
+            out[t.name] = min(1.0, max(0.0, reach / max(passes * size, 1)))
+        return out
+
+    def count(self, stream):
+        n = 1
+        for _, extent in stream.grid:
+            n *= int(evaluate(extent, {}))
+        return n
+
+    def core(self, stream, index):
+        env, rest = {}, index
+        for axis, extent in reversed(stream.grid):
+            n = int(evaluate(extent, {}))
+            env[axis], rest = rest % n, rest // n
+        env |= {name: 0 for name, _ in stream.counters}
+        depths = {name: int(evaluate(depth, {})) for name, depth in stream.counters}
+        pipes = {p: Pipe(p) for p in self.machine.cores[stream.core].pipes if p != "S"}
+        return Core(stream, index, self.walk(stream.body, env, depths), pipes)
+
+    def walk(self, items, env, depths):
+        """Every instruction and flag operation in program order, sizes as plain numbers."""
+        for item in items:
+            if isinstance(item, For):
+                for i in range(int(evaluate(item.trips, env))):
+                    env[item.var] = i
+                    yield from self.walk(item.body, env, depths)
+            elif isinstance(item, Advance):
+                env[item.counter] = (env[item.counter] + 1) % depths[item.counter]
+            elif isinstance(item, Instr):
+                numbers = {n.name for n in INSTRUCTIONS[item.op].numbers if not n.real}
+                yield item, {name: int(evaluate(e, env)) for name, e in item.fields if name in numbers}
+            else:
+                yield item, int(evaluate(item.id, env))
+
+    # ---- costs
+
+    def cost(self, item, fields):
+        """(busy, latency, unit) in ticks."""
+        instruction, timing = INSTRUCTIONS[item.op], self.machine.timing[item.op]
+        refs = dict(item.fields)
+        names = [(o, refs[o.name].buffer) for o in instruction.operands]
+        source = next((n for o, n in names if not o.writes), names[0][1])
+        env = {**self.machine.constants, **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
+        env |= {t: table[self.dtypes[source]] for t, table in self.machine.tables.items() if self.dtypes[source] in table}
+        env |= {"size": DTYPES[self.dtypes[source]], "dst_size": DTYPES[self.dtypes[names[0][1]]]}
+        unit = 0
+        for operand, name in names:
+            if "GM" in operand.scopes and name in self.tensors:
+                moved = int(evaluate(instruction.gm_bytes, {**fields, "size": DTYPES[self.dtypes[name]]}))
+                hbm = moved * self.shares[name]
+                env |= {"gm_bytes": moved, "hbm_bytes": hbm, "l2_bytes": moved - hbm}
+                clock = self.machine.clock_mhz * 1e6
+                unit = self.ticks(hbm / (self.machine.hbm_bytes_per_s / clock) + (moved - hbm) / (self.machine.l2_bytes_per_s / clock))
+        return max(self.ticks(evaluate(timing.busy, env)), 0), max(self.ticks(evaluate(timing.latency, env)), 0), unit
+
+    # ---- events
+
+    def at(self, time, kind, action, *args):
+        heapq.heappush(self.heap, (time, kind, next(self.order), action, args))
+
+    def run(self):
+        everyone = [c for cores in self.cores.values() for c in cores]
+        for core in everyone:
+            self.at(0, FLOW, self.fetch, core)
+        while self.heap:
+            time, _, _, action, args = heapq.heappop(self.heap)
+            action(time, *args)
+        if not all(c.ended for c in everyone):
+            raise Illegal("deadlock")
+        if any(c.bits for c in everyone) or any(len(t) != self.taken.get(k, 0) for k, t in self.tokens.items()):
+            raise Illegal("left set")
+        return Timeline(max(c.end for c in everyone), everyone)
+
+    def fetch(self, now, core):
+        """The scalar unit takes up the next item."""
+        core.scalar_at = now
+        found = next(core.items, None)
+        if found is None:
+            core.exhausted = True
+            self.maybe_end(now, core)
+        else:
+            core.serial += self.issue
+            self.at(now + self.issue, FLOW, self.issued, core, *found)
+
+    def issued(self, now, core, item, number):
+        core.scalar_at = now
+        work, pipe = self.plan(core, item, number)
+        if pipe == "S":
+            self.on_scalar(now, core, work)
+            return
+        if pipe not in core.pipes:
+            raise Illegal(f"no pipe {pipe}")
+        core.pipes[pipe].queue.append(work)
+        self.flow(now, core, pipe)
+        self.fetch(now, core)
+
+    def plan(self, core, item, number):
+        """(what a pipe does, the pipe); order in the program is settled here."""
+        if isinstance(item, Instr):
+            return ("run", item, number), INSTRUCTIONS[item.op].pipe
+        if isinstance(item, (SetFlag, WaitFlag)):
+            if not 0 <= number < self.machine.flag_ids:
+                raise Illegal("flag id")
+            flag = (item.source, item.target, number)
+            step = 1 if isinstance(item, SetFlag) else -1
+            core.ahead[flag] = core.ahead.get(flag, 0) + step
+            if core.ahead[flag] not in (0, 1):
+                raise Illegal("set on set" if step > 0 else "wait without set")
+            return ("set", flag) if step > 0 else ("wait", flag), item.source if step > 0 else item.target
+        if not 0 <= number < self.machine.cross_ids:
+            raise Illegal("cross flag id")
+        if isinstance(item, CrossSet):
+            keys = [(core.stream.name, core.index, item.to, other, number) for other in self.partners(core, item.to)]
+            return ("token", [(k, self.number_of(self.sent, k)) for k in keys]), item.pipe
+        assert isinstance(item, CrossWait)
+        keys = [(item.source, other, core.stream.name, core.index, number) for other in self.partners(core, item.source)]
+        return ("await", [(k, self.number_of(self.taken, k)) for k in keys]), item.pipe
+
+    def number_of(self, table, key):
+        table[key] = table.get(key, 0) + 1
+        return table[key] - 1
+
+    def partners(self, core, name):
+        """Indices of the cores of stream `name` that belong to this core."""
+        if name not in self.cores:
+            raise Illegal("unknown stream")
+        mine, others = len(self.cores[core.stream.name]), len(self.cores[name])
+        if max(mine, others) % min(mine, others):
+            raise Illegal("unpaired")
+        if others >= mine:
+            r = others // mine
+            return range(core.index * r, core.index * r + r)
+        return [core.index // (mine // others)]
+
+    def on_scalar(self, now, core, work):
+        """A flag operation of the scalar unit itself."""
+        def proceed(time):
+            core.scalar_blocked = False
+            self.fetch(time, core)
+        if work[0] == "set":
+            self.at(now, SET, self.set_bit, core, work[1])
+            self.fetch(now, core)
+        elif work[0] == "token":
+            self.at(now, SET, self.send, work[1])
+            self.fetch(now, core)
+        else:
+            core.scalar_blocked = True
+            (self.wait_bit if work[0] == "wait" else self.wait_tokens)(now, core, work[1], proceed)
+
+    def flow(self, now, core, name):
+        """Does what the head of a pipe's queue allows at this instant."""
+        pipe = core.pipes[name]
+        while pipe.queue and not pipe.blocked and pipe.free_at <= now:
+            work = pipe.queue.popleft()
+            if work[0] == "run":
+                self.begin(now, core, pipe, work[1], work[2])
+            elif work[0] in ("set", "token"):
+                time = max(now, pipe.done_at)
+                if work[0] == "set":
+                    self.at(time, SET, self.set_bit, core, work[1])
+                else:
+                    self.at(time, SET, self.send, work[1])
+            else:
+                pipe.blocked = True
+                (self.wait_bit if work[0] == "wait" else self.wait_tokens)(now, core, work[1], self.unblock(core, name))
+        self.maybe_end(now, core)
+
+    def unblock(self, core, name):
+        def go(time):
+            pipe = core.pipes[name]
+            pipe.blocked, pipe.free_at = False, max(pipe.free_at, time)
+            self.flow(time, core, name)
+        return go
+
+    def begin(self, now, core, pipe, item, fields):
+        busy, latency, unit = self.cost(item, fields)
+        if unit:
+            pipe.blocked = True
+            self.at(now, TRANSFER, self.transfer, core, pipe, busy, latency, unit)
+        else:
+            self.occupy(now, core, pipe, busy, latency)
+
+    def transfer(self, now, core, pipe, busy, latency, unit):
+        """A transfer starts: who still runs at this instant is settled, so its rate is."""
+        active = sum(not c.ended for c in self.cores[core.stream.name])
+        pipe.blocked = False
+        self.occupy(now, core, pipe, max(busy, active * unit), latency)
+        self.flow(now, core, pipe.name)
+
+    def occupy(self, now, core, pipe, busy, latency):
+        pipe.free_at = now + busy
+        pipe.done_at = max(pipe.done_at, pipe.free_at + latency)
+        core.busy[pipe.name] = core.busy.get(pipe.name, 0) + busy
+        core.serial += busy + latency
+        self.at(pipe.free_at, FLOW, self.flow, core, pipe.name)
+
+    def set_bit(self, now, core, flag):
+        if flag in core.bits:
+            raise Illegal("set on set")
+        core.bits[flag] = now
+        if flag in core.waiting:
+            self.at(now + self.hop, FLOW, self.clear_bit, core, flag, core.waiting.pop(flag))
+        self.maybe_end(now, core)
+
+    def wait_bit(self, now, core, flag, go):
+        core.serial += self.hop
+        if flag in core.bits:
+            self.at(max(now, core.bits[flag] + self.hop), FLOW, self.clear_bit, core, flag, go)
+        else:
+            core.waiting[flag] = go
+
+    def clear_bit(self, now, core, flag, go):
+        del core.bits[flag]
+        go(now)
+
+    def send(self, now, keys):
+        """Tokens arrive in the order in which the program sets them."""
+        for key, number in keys:
+            fired = self.fired.setdefault(key, set())
+            fired.add(number)
+            arrived = self.tokens.setdefault(key, [])
+            while len(arrived) in fired:
+                arrived.append(now)
+        for need in [n for n in self.awaiting if self.arrived(n[2])]:
+            self.awaiting.remove(need)
+            self.wait_tokens(*need)
+
+    def arrived(self, keys):
+        return all(len(self.tokens.get(key, [])) > number for key, number in keys)
+
+    def wait_tokens(self, now, core, keys, go):
+        if self.arrived(keys):
+            time = max(self.tokens[key][number] for key, number in keys) + self.cross
+            self.at(max(now, time), FLOW, go)
+        else:
+            self.awaiting.append((now, core, keys, go))
+
+    def maybe_end(self, now, core):
+        """A core whose program and queues are empty ends when the last thing on its pipes is done."""
+        if core.exhausted and core.end is None and not any(p.queue or p.blocked for p in core.pipes.values()):
+            core.end = max([core.scalar_at, *[max(p.free_at, p.done_at) for p in core.pipes.values()]])
+            self.at(core.end, CORE_ENDS, self.finish, core)
+
+    def finish(self, now, core):
+        core.ended = True
