@@ -6,12 +6,13 @@ edited is refused with its place where the text shows it. The whole way at once 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from aoec.base import arrays
-from aoec.base.errors import CheckError, ScheduleError, UnsupportedError
+from aoec.base.errors import CheckError, ScheduleError, TargetError, UnsupportedError
 from aoec.ir import parse
 from aoec.ir.graph import Graph
 from aoec.ir.program import Program
@@ -38,10 +39,28 @@ def import_model(path: str, input_shapes: Mapping[str, tuple[int, ...]], precisi
     return graph, weights, list(notices)
 
 
+def graph_of(text: str, source: str) -> Graph:
+    """The graph that a text says, checked against the dictionary; a node that is refused is shown."""
+    from aoec.ops.check import NodeError, check
+    graph = parse.parse_graph(text, source)
+    try:
+        check(graph)
+    except NodeError as e:
+        line, column = _node_place(text, e.node)
+        raise CheckError(str(e), text, line, column, source) from e
+    return graph
+
+
+def _node_place(text: str, node: str) -> tuple[int, int]:
+    """Line and column (from 1) of a node's name in the text of a graph; 0, 0 where it is not written plainly."""
+    found = re.search(rf"^[ \t]*({re.escape(node)})[ \t]*:", text, re.MULTILINE)
+    return (text.count("\n", 0, found.start(1)) + 1, found.start(1) - text.rfind("\n", 0, found.start(1))) if found else (0, 0)
+
+
 def fuse_text(text: str, source: str, weights_path: str) -> tuple[Graph, Weights]:
     """The graph in layouts and groups, and its packed constants."""
     from aoec.lowering.fuse import fuse
-    graph = parse.parse_graph(text, source)
+    graph = graph_of(text, source)
     if graph.groups:
         raise CheckError(f"graph {graph.name} is fused already: it has {len(graph.groups)} groups", source=source)
     return fuse(graph, load_weights(graph, weights_path))
@@ -50,16 +69,16 @@ def fuse_text(text: str, source: str, weights_path: str) -> tuple[Graph, Weights
 def lower_text(text: str, source: str, group: str | None) -> Func:
     """The func of one group of a fused graph."""
     from aoec.lowering.lower import lower
-    graph = parse.parse_graph(text, source)
+    graph = graph_of(text, source)
     return lower(graph, _group(graph, group, source))
 
 
 def lower_operator(text: str) -> Func:
     """The func of an operator given by name and sizes, `matmul(m=64, k=64, n=64, fp16)`: of its own group, without conversions."""
-    from aoec.jobs.operators import graph_of
+    from aoec.jobs.operators import graph_of as graph_of_operator
     from aoec.lowering.fuse import fuse
     from aoec.lowering.lower import lower
-    graph, _ = fuse(*graph_of(text))
+    graph, _ = fuse(*graph_of_operator(text))
     return lower(graph, next(g for g in graph.groups if graph.name in g.nodes))  # the operator's node has the graph's name
 
 
@@ -128,7 +147,10 @@ def simulate_text(text: str, source: str, target: str | None, values: Holes) -> 
     open_holes = holes_of(program)
     if open_holes:
         raise CheckError(f"program {program.name} has open holes: " + _settings(open_holes), source=source)
-    machine = _machine(target or program.target)
+    try:
+        machine = _machine(target or program.target)
+    except TargetError as e:
+        raise CheckError(str(e), source=source) from e
     check_program(program, machine)
     return measure(program, machine)
 

@@ -8,7 +8,7 @@ from pkgutil import iter_modules
 from aoec.base.errors import UnsupportedError
 from aoec.ops.declare import Op
 
-_MACHINERY = {"declare", "host", "interpret", "meanings", "registry", "run"}  # modules that use operators and declare none
+_MACHINERY = {"check", "declare", "host", "interpret", "meanings", "registry", "run"}  # modules that use operators and declare none
 
 
 def _load() -> dict[str, Op]:
