@@ -11,9 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
-from typing import Any, NoReturn
+from typing import NoReturn
 
-import ml_dtypes
 import numpy as np
 
 from aoec.base.errors import CheckError, UnsupportedError
@@ -21,9 +20,8 @@ from aoec.ir.index import DTYPES, Binary, Call, Expr, Float, Int, Var, evaluate
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream, Tensor
 from aoec.kernels import tile
 from aoec.target.instructions import INSTRUCTIONS, RELATIONS, check_dtypes, operand_align
+from aoec.target.meaning import NUMPY_DTYPES
 
-NUMPY_DTYPES: dict[str, Any] = {
-    "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int32": np.int32}
 MAX_FIELDS = 20
 GM_ALIGN_BYTES = 64
 
