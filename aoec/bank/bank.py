@@ -116,7 +116,11 @@ def _find(c: Connection, key: Key) -> Record | None:
 
 
 def _record(row: Any) -> Record:
-    return unflat({n: bool(v) if n == "verified" else v for n, v in row.items()})
+    """The record of a row, which another program may have changed."""
+    try:
+        return unflat({n: bool(v) if n == "verified" else v for n, v in row.items()})
+    except BankError as e:
+        raise BankError(f"the bank holds a record that is none ({e}); drop it with another tool, or move the bank away") from e
 
 
 def _put(c: Connection, record: Record) -> str:

@@ -144,7 +144,7 @@ def _failures(path: Path) -> Iterator[None]:
     """Turns what SQLite raises into one sentence."""
     try:
         yield
-    except (SQLAlchemyError, sqlite3.Error) as e:
+    except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as e:  # the last where a damaged file's text is no text
         words = str(getattr(e, "orig", None) or e).splitlines()[0]
         raise BankError(f"bank {path} {_sentence(words)}") from e
 

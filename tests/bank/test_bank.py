@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -12,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aoec.bank.bank import LINE_LIMIT_BYTES, Bank, default_path, statuses
 from aoec.bank.record import Key, Record, show_record
@@ -20,6 +21,17 @@ from aoec.base.errors import BackendError, BankError
 KEY = Key("f" * 64, "Ascend910B3", "a" * 64, "m1", "cold")
 RECORD = Record(KEY, "matmul 64x64x64", "sched matmul {\n  split(loop=m, factor=16)\n}\n", 900, 500, 400, trials=100, searched=100, seed=3,
                 search="genetic", tool="aoec 0.1.0", created="2025-11-21T10:00:00Z")
+
+
+def healthy() -> bytes:
+    """The bytes of a bank of twenty records."""
+    with tempfile.TemporaryDirectory() as folder:
+        bank = Bank.open(Path(folder) / "bank.db")
+        bank.put_all(replace(RECORD, key=replace(KEY, state=str(i)), trace="x" * 700) for i in range(20))
+        return bank.path.read_bytes()
+
+
+HEALTHY = healthy()
 
 
 @pytest.fixture
@@ -85,20 +97,19 @@ def test_journal_keeps_trials_until_they_are_forgotten(bank):
 WRITER = """
 import sys
 from dataclasses import replace
-sys.path.insert(0, {tests!r})
-from test_bank import RECORD, KEY, Bank
-me = int(sys.argv[1])
-bank = Bank.open({path!r})
+from aoec.bank.bank import Bank
+from aoec.bank.record import parse_record
+me, bank, record = int(sys.argv[1]), Bank.open(sys.argv[2]), parse_record(sys.argv[3])
 for i in range(12):
-    bank.put(replace(RECORD, key=replace(KEY, func_key=f"{{me}}-{{i}}")))
-    bank.put(replace(RECORD, key=replace(KEY, func_key="shared"), ticks=800 - 12 * me - i, trace=f"t{{me}}"))
+    bank.put(replace(record, key=replace(record.key, func_key=f"{me}-{i}")))
+    bank.put(replace(record, key=replace(record.key, func_key="shared"), ticks=800 - 12 * me - i, trace=f"t{me}"))
 """
 
 
 def test_eight_processes_write_one_bank(tmp_path):
     path = str(tmp_path / "bank.db")
-    code = WRITER.format(tests=str(Path(__file__).parent), path=path)
-    writers = [subprocess.Popen([sys.executable, "-c", code, str(i)], stderr=subprocess.PIPE) for i in range(8)]
+    command = [sys.executable, "-c", WRITER]
+    writers = [subprocess.Popen([*command, str(i), path, show_record(RECORD)], stderr=subprocess.PIPE) for i in range(8)]
     assert [(w.communicate()[1], w.returncode) for w in writers] == [(b"", 0)] * 8
     records = {r.key.func_key: r for r in Bank.open(path, create=False).list()}
     assert len(records) == 97 and {f"{m}-{i}" for m in range(8) for i in range(12)} < set(records)
@@ -191,17 +202,33 @@ def test_later_schemas_are_refused(bank):
 def test_damaged_banks_are_refused_in_one_sentence(bank):
     bank.put_all(replace(RECORD, key=replace(KEY, state=str(i)), trace="x" * 3000) for i in range(40))
     whole = bank.path.read_bytes()
-    for damaged in (whole[:5000], whole[:100] + b"\xff" * 4000 + whole[4100:], whole[:8192] + os.urandom(60000) + whole[68192:]):
+    for damaged in (whole[:5000], whole[:100] + b"\xff" * 4000 + whole[4100:], whole[:8192] + b"\x5a" * 60000 + whole[68192:]):
         bank.path.write_bytes(damaged)
         with pytest.raises(BankError, match=r"damaged|not a bank|no aoec bank") as e:
             Bank.open(bank.path).list()
         assert "\n" not in str(e.value)
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.one_of(st.integers(0, 600), st.integers(0, 30000)), st.integers(0, 255)), min_size=1, max_size=40))
+def test_damage_anywhere_ends_in_a_sentence(tmp_path_factory, changes):
+    path = tmp_path_factory.mktemp("damaged") / "bank.db"
+    data = bytearray(HEALTHY)
+    for place, value in changes:
+        data[place % len(data)] = value
+    path.write_bytes(data)
+    try:
+        bank = Bank.open(path)
+        bank.list()
+        bank.put(RECORD)
+    except BankError as e:
+        assert "\n" not in str(e) and "bank" in str(e)
+
+
 def test_rows_written_by_others_are_checked(bank):
     bank.put(RECORD)
     sqlite(bank.path, "UPDATE records SET ticks = 'fast'")
-    with pytest.raises(BankError, match="field ticks cannot be 'fast'"):
+    with pytest.raises(BankError, match=r"holds a record that is none .field ticks cannot be 'fast'"):
         bank.best(KEY)
 
 
