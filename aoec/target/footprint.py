@@ -47,6 +47,24 @@ def footprints(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) ->
     return _FOOTPRINTS[name](f, *sizes)
 
 
+def relation(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) -> int:
+    """0, or the number in RELATIONS of what the fields of an instruction break together."""
+    f, sizes = SimpleNamespace(**fields), [DTYPES[d] for d in dtypes]
+    if name == "copy_gm_l1_nd2nz":
+        return 1 if f.rows > f.dst_rows else 0
+    if name in ("load_l0a", "load_l0b"):
+        return 2 if f.transpose and sizes[1] != 2 else 0
+    if name == "load3d":
+        c0, taps = 32 // sizes[1], f.filter_h * f.filter_w
+        if f.k_start % c0 or (f.k_start // c0 + -(-f.k_size // c0) - 1) // taps >= -(-f.channels // c0):
+            return 3
+        wide, high = f.w + f.pad_left + f.pad_right, f.h + f.pad_top + f.pad_bottom
+        return 4 if wide < f.dilation_w * (f.filter_w - 1) + 1 or high < f.dilation_h * (f.filter_h - 1) + 1 else 0
+    if name.startswith("fixpipe") and f.m and f.n:
+        return 5 if f.src_rows < f.m else 7 if name == "fixpipe_nz" and f.n * sizes[0] % 32 else 0
+    return 6 if hasattr(f, "lanes") and f.lanes * max(sizes) > REPEAT_BYTES else 0
+
+
 def _foot_mmad(f: F, c: int, a: int, b: int, bias: int = 4) -> list[list[Box]]:
     if not (f.m and f.n and f.k):
         return [[], [], [], []]

@@ -1,0 +1,224 @@
+"""What a core does, as a list of events with all numbers in them: the ground on which the order of accesses is proved.
+
+Loops are not run to the end. Of a loop of n trips the iterations 0 .. h-1 and n-1 are walked, where h is the least number,
+at least 2 and the period D, with n - 1 - h a multiple of D. D is the least common multiple of the stream's counter depths
+and of the constants that slots and flag ids are taken modulo. This is enough:
+- what is left out is a multiple of D iterations, so every counter stands at the last iteration where it really stands;
+- sizes and trip counts differ only in the first and last iteration of a loop (emission makes no others), so the iterations
+  left out do what iteration h-1 does, shifted; flags set and taken in them repeat those of the D iterations before;
+- two accesses to one slot are D iterations apart or fewer, or have such a pair between them on the same pipes, and
+  iterations 0 .. D, and h-1 to n-1, show each pair of that distance, with the tails of inner loops in them.
+What is not proved: that accesses to GM at distances over D iterations on different pipes do not meet.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import lcm, prod
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from aoec.base.errors import CheckError
+from aoec.ir.index import DTYPES, Binary, Expr, Float, Int, evaluate, variables
+from aoec.ir.index import walk as parts
+from aoec.ir.program import Advance, For, Instr, Item, Program, Ref, Stream
+from aoec.ir.show import show
+from aoec.target.footprint import Box, footprints, relation
+from aoec.target.instructions import INSTRUCTIONS, RELATIONS, operand_align
+
+MAX_EVENTS = 200_000
+
+
+@dataclass(slots=True)
+class Access:
+    """Bytes of one operand of one event: `area` is a scope or a tensor, boxes start at 0 of it."""
+
+    area: str
+    buffer: str
+    writes: bool
+    boxes: tuple[Box, ...]
+    low: int
+    high: int
+
+
+@dataclass(slots=True)
+class Event:
+    """One instruction or flag, run once. `weight`: how many iterations it stands for. `flag`: id of a flag, -1 otherwise."""
+
+    item: Item
+    env: tuple[int, ...]
+    names: tuple[str, ...]
+    weight: int
+    flag: int = -1
+    accesses: tuple[Access, ...] = ()
+
+    def place(self) -> str:
+        """The values of loops, axes and counters, as text."""
+        return ", ".join(f"{n}={v}" for n, v in zip(self.names, self.env) if v is not None)
+
+
+@dataclass(slots=True)
+class _Site:
+    """An item with the environments it ran in."""
+
+    item: Item
+    events: list[Event] = field(default_factory=list)
+
+
+def visits(trips: int, period: int) -> list[tuple[int, int]]:
+    """(iteration, how many it stands for) of the iterations of a loop that are walked."""
+    head = max(2, period)
+    if trips <= head + 1:
+        return [(i, 1) for i in range(trips)]
+    head += (trips - 1 - head) % period
+    return [(i, 1) for i in range(head - 1)] + [(head - 1, trips - head), (trips - 1, 1)]
+
+
+def period(stream: Stream) -> int:
+    """Iterations after which slots and flag ids of a stream repeat."""
+    out = [int(evaluate(d, {})) for _, d in stream.counters]
+    for item in _items(stream.body):
+        exprs = [v.slot for _, v in item.fields if isinstance(v, Ref)] if isinstance(item, Instr) else []
+        exprs += [] if isinstance(item, (Instr, For, Advance)) else [item.id]
+        out += [p.right.value for e in exprs for p in parts(e)
+                if isinstance(p, Binary) and p.op == "%" and isinstance(p.right, Int) and p.right.value > 0]
+    return lcm(1, *out)
+
+
+def _items(body: tuple[Item, ...]) -> Iterator[Item]:
+    for item in body:
+        yield item
+        if isinstance(item, For):
+            yield from _items(item.body)
+
+
+def trace(program: Program, stream: Stream, axes: Mapping[str, int]) -> list[Event]:
+    """The events of the core at `axes`, in program order, every access inside its slot or tensor.
+
+    Raises CheckError for a field outside its limits, an access outside its slot, or one that is not aligned.
+    """
+    walker = _Walker(stream, axes)
+    walker.run(stream.body, 1)
+    places = _places(program)
+    for site in walker.sites.values():
+        if isinstance(site.item, Instr):
+            _fill_instruction(site.item, site.events, places)
+        else:
+            for event, flag in zip(site.events, _column(site.item.id, site.events)):  # type: ignore[union-attr]
+                event.flag = int(flag)
+    return walker.events
+
+
+class _Walker:
+    """Runs through a stream's loops and writes down where it came by."""
+
+    def __init__(self, stream: Stream, axes: Mapping[str, int]) -> None:
+        self.stream, self.period = stream, period(stream)
+        self.depths = {c: int(evaluate(d, {})) for c, d in stream.counters}
+        loops = [i.var for i in _items(stream.body) if isinstance(i, For)]
+        self.env: dict[str, Any] = {**axes, **dict.fromkeys(self.depths, 0), **dict.fromkeys(loops)}
+        self.names = tuple(self.env)
+        self.events: list[Event] = []
+        self.sites: dict[int, _Site] = {}
+
+    def run(self, body: tuple[Item, ...], weight: int) -> None:
+        for item in body:
+            if isinstance(item, For):
+                for i, times in visits(int(evaluate(item.trips, self.env)), self.period):
+                    self.env[item.var] = i
+                    self.run(item.body, weight * times)
+                self.env[item.var] = None
+            elif isinstance(item, Advance):
+                self.env[item.counter] = (self.env[item.counter] + 1) % self.depths[item.counter]
+            else:
+                self.note(item, weight)
+
+    def note(self, item: Item, weight: int) -> None:
+        event = Event(item, tuple(self.env.values()), self.names, weight)
+        self.sites.setdefault(id(item), _Site(item)).events.append(event)
+        self.events.append(event)
+        if len(self.events) > MAX_EVENTS:
+            raise CheckError(f"stream {self.stream.name} is too large to be proved: more than {MAX_EVENTS:,} instructions and flags with "
+                             f"its loops cut to what repeats in {self.period}; use counters of smaller or of equal depths")
+
+
+def _column(e: Expr, events: list[Event]) -> np.ndarray:
+    """The values of an expression for all events of an item, in one go."""
+    if isinstance(e, (Int, Float)):
+        return np.full(len(events), e.value)
+    used = [i for i, n in enumerate(events[0].names) if n in variables(e)]
+    table = np.array([[ev.env[i] for i in used] for ev in events], np.int64)
+    env = {events[0].names[i]: table[:, j] for j, i in enumerate(used)}
+    return np.broadcast_to(np.asarray(evaluate(e, env)), (len(events),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a buffer lies in its area."""
+
+    dtype: str
+    scope: str
+    area: str
+    address: int
+    slot_bytes: int
+    depth: int
+
+
+def _places(program: Program) -> Mapping[str, _Place]:
+    out = {}
+    for t in program.tensors:
+        out[t.name] = _Place(t.dtype, "GM", t.name, 0, prod(int(evaluate(d, {})) for d in t.shape) * DTYPES[t.dtype], 1)
+    for s in program.spaces:
+        out[s.name] = _Place(s.dtype, s.scope, s.scope, *(int(evaluate(e, {})) for e in (s.address, s.size_bytes, s.depth)))
+    return MappingProxyType(out)
+
+
+def _fail(event: Event, message: str) -> CheckError:
+    text = show(event.item).split("\n", 1)[0]
+    return CheckError(f"{text[:120]}{'...' if len(text) > 120 else ''}: {message}" + (f" (at {event.place()})" if event.place() else ""))
+
+
+def _fill_instruction(item: Instr, events: list[Event], places: Mapping[str, _Place]) -> None:
+    """Fills the accesses of every event of one instruction."""
+    word = INSTRUCTIONS[item.op]
+    columns = {}
+    for n in word.numbers:
+        if n.real:
+            continue
+        columns[n.name] = column = _column(item[n.name], events)  # type: ignore[arg-type]
+        for i in np.flatnonzero((column < n.low) | (column > n.high))[:1]:
+            raise _fail(events[i], f"{n.name} is {column[i]:,}, outside {n.low:,}..{n.high:,}")
+    refs = [r for r in (item[o.name] for o in word.operands) if isinstance(r, Ref)]
+    at = [places[r.buffer] for r in refs]
+    dtypes = tuple(p.dtype for p in at)
+    aligns = [operand_align(word, o, p.scope, p.dtype) for o, p in zip(word.operands, at)]
+    starts = [(_column(r.slot, events), _column(r.offset, events) * DTYPES[p.dtype]) for r, p in zip(refs, at)]
+    rows = np.stack([np.asarray(c, np.int64) for c in columns.values()], 1).tolist()
+    known: dict[tuple[int, ...], list[list[Box]]] = {}
+    for i, event in enumerate(events):
+        row = tuple(rows[i])
+        if row not in known:
+            fields = dict(zip(columns, row))
+            broken = relation(item.op, fields, dtypes)
+            if broken:
+                raise _fail(event, RELATIONS[broken])
+            known[row] = footprints(item.op, fields, dtypes)
+        event.accesses = tuple(
+            _access(event, r, p, o.writes, boxes, int(slot[i]), int(offset[i]), align)
+            for r, p, o, boxes, (slot, offset), align in zip(refs, at, word.operands, known[row], starts, aligns) if boxes)
+
+
+def _access(event: Event, ref: Ref, p: _Place, writes: bool, boxes: list[Box], slot: int, offset: int, align: int) -> Access:
+    """The access of one operand, inside its slot."""
+    stop = max(b.stop for b in boxes)
+    if not 0 <= slot < p.depth:
+        raise _fail(event, f"slot {slot} of {ref.buffer} is outside 0..{p.depth - 1}")
+    if offset < 0 or offset + stop > p.slot_bytes:
+        raise _fail(event, f"touches bytes {offset:,} to {offset + stop:,} of {ref.buffer}, which has {p.slot_bytes:,}")
+    start = p.address + slot * p.slot_bytes + offset
+    if start % align:
+        raise _fail(event, f"{ref.buffer} is touched from byte {start:,} of {p.area}, which is no multiple of {align}")
+    moved = tuple(b._replace(start=b.start + start) for b in boxes)
+    return Access(p.area, ref.buffer, writes, moved, min(b.start for b in moved), start + stop)
