@@ -4,9 +4,22 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.evaluate import block_reads, lifetime
 from aoec.ir.index import Cast, Expr, Read, Var, normalise, substitute, variables
 from aoec.ir.tir import Block, Func, blocks
-from aoec.primitives.nest import find_block, map_block, map_reads, node_name, own_nest, remove_node, replace_node, tidy, writers
+from aoec.primitives.nest import (
+    check_lifetimes,
+    find_block,
+    map_block,
+    map_reads,
+    node_name,
+    own_nest,
+    precedes,
+    remove_node,
+    replace_node,
+    tidy,
+    writers,
+)
 from aoec.primitives.primitive import Primitive
 
 
@@ -52,7 +65,9 @@ class ComputeInline(Primitive):
         body = rest.body
         for b, _ in blocks(rest.body):
             body = replace_node(body, b.name, lambda n, b=b: (map_block(b, lambda e: map_reads(e, buffer, value)),))  # type: ignore[misc]
-        return replace(func, body=body, locals=tuple(b for b in func.locals if b.name != buffer))
+        result = replace(func, body=body, locals=tuple(b for b in func.locals if b.name != buffer))
+        check_lifetimes(func, result, block, buffer)
+        return result
 
     def _loops(self, func: Func, block: Block) -> list[str]:
         """The block's loops in the order of its target's indices."""
@@ -66,18 +81,15 @@ class ComputeInline(Primitive):
         loops = [i.name for i in block.target.indices if isinstance(i, Var)]
         if len(set(loops)) != len(block.target.indices) or not variables(block.value) <= set(loops):
             raise ScheduleError(f"the indices of {buffer} are not the loops of {block.name}; inline it before splitting or moving it")
-        overwritten = [b.name for b, _ in blocks(func.body) for r in _inputs(block) if b.target.buffer == r and b is not block
-                       and _after(func, b, block)]
-        if overwritten:
-            raise ScheduleError(f"{overwritten[0]} overwrites what {block.name} reads before it is needed")
+        for r in block_reads(block):
+            self._check_input(func, block, r.buffer)
         return loops
 
-
-def _inputs(block: Block) -> set[str]:
-    from aoec.ir.evaluate import block_reads
-    return {r.buffer for r in block_reads(block)}
-
-
-def _after(func: Func, b: Block, block: Block) -> bool:
-    names = [x.name for x, _ in blocks(func.body)]
-    return names.index(b.name) > names.index(block.name)
+    def _check_input(self, func: Func, block: Block, buffer: str) -> None:
+        """ScheduleError where what the block reads is no longer there when its value is needed."""
+        late = [b.name for b, _ in writers(func, buffer) if not precedes(func, b.name, block.name)]
+        if late:
+            raise ScheduleError(f"{late[0]} writes {buffer}, which {block.name} reads, before the value is needed")
+        alive = lifetime(func, buffer)
+        if len(alive) > len(lifetime(func, block.target.buffer)):
+            raise ScheduleError(f"{buffer} lives in one iteration of {alive[-1].var} only, and {block.target.buffer} is read outside it")

@@ -5,14 +5,16 @@ from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.index import Var, variables
-from aoec.ir.tir import Func, Loop
-from aoec.primitives.nest import check_new, find_loop, replace_node, substitute_all
+from aoec.ir.tir import Func, Loop, blocks
+from aoec.primitives.nest import check_new, find_loop, reductions, replace_node, substitute_all
 from aoec.primitives.primitive import Primitive
 
 
 @dataclass(frozen=True)
 class Fuse(Primitive):
-    """Makes one loop of two that are nested perfectly; the inner extent must not depend on the outer loop.
+    """Makes one loop of two that are nested perfectly.
+
+    The inner extent must not depend on the outer loop, and no block may accumulate over only one of the two.
 
     before:
         func f(X: fp32[8, 4]) -> (Y: fp32[8, 4]) {
@@ -48,6 +50,10 @@ class Fuse(Primitive):
             raise ScheduleError("core and tensor loops cannot be fused; fuse before binding or tensorizing")
         if self.fused not in (self.outer, self.inner):
             check_new(func, self.fused)
+        for block, above in blocks(inner.body):
+            mixed = {self.outer, self.inner} & set(reductions(block, (outer, inner, *above)))
+            if len(mixed) == 1:
+                raise ScheduleError(f"{block.name} accumulates over {mixed.pop()} and not over the other loop")
         both = Var(self.fused)
         body = substitute_all(inner.body, {self.outer: both // inner.extent, self.inner: both % inner.extent})
         fused = Loop(self.fused, outer.extent * inner.extent, body)

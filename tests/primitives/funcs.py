@@ -2,17 +2,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from aoec.ir import index
-from aoec.ir.index import Expr
 from aoec.ir.parse import parse_func, parse_trace
 from aoec.ir.schedule import Trace
-from aoec.ir.tir import Buffer, Func
-from aoec.primitives.nest import map_nodes
+from aoec.ir.tir import Func
 
 FUNCS = Path(__file__).parents[1] / "funcs"
 SCHEDULES = sorted(p.name.removesuffix(".sched") for p in FUNCS.glob("*.sched"))
@@ -23,19 +20,6 @@ def load(schedule: str) -> tuple[Func, Trace]:
     """The func and the trace of a schedule `func[.variant]`."""
     func = parse_func((FUNCS / f"{schedule.split('.')[0]}.tir").read_text())
     return func, parse_trace((FUNCS / f"{schedule}.sched").read_text())
-
-
-def map_func(func: Func, f: Callable[[Expr], Expr]) -> Func:
-    """The func with `f` applied to every expression."""
-    def buffers(items: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
-        return tuple(replace(b, shape=tuple(f(s) for s in b.shape), depth=f(b.depth)) for b in items)
-    return replace(func, inputs=buffers(func.inputs), outputs=buffers(func.outputs), locals=buffers(func.locals),
-                   body=map_nodes(func.body, f), constraints=tuple(replace(c, condition=f(c.condition)) for c in func.constraints))
-
-
-def fill(func: Func, values: dict[str, int]) -> Func:
-    """The func with its holes filled."""
-    return map_func(func, lambda e: index.fill(e, values))
 
 
 def random_inputs(func: Func, seed: int) -> Arrays:

@@ -10,12 +10,12 @@ import pytest
 from aoec import primitives
 from aoec.ir import index
 from aoec.ir.evaluate import evaluate_func
-from aoec.ir.index import normalise
 from aoec.ir.parse import parse_func, parse_trace
+from aoec.ir.rewrite import fill, normalise
 from aoec.ir.schedule import fill_trace, trace_holes
 from aoec.ir.show import show
 from aoec.ir.tir import Loop, blocks
-from tests.primitives.funcs import FUNCS, REFERENCE, SCHEDULES, fill, load, map_func, random_inputs
+from tests.primitives.funcs import FUNCS, REFERENCE, SCHEDULES, load, random_inputs
 
 
 def candidates(schedule: str, count: int) -> list[dict[str, int]]:
@@ -51,8 +51,8 @@ def test_filling_before_is_filling_after(schedule: str) -> None:
     func, trace = load(schedule)
     scheduled = primitives.apply(func, trace)
     for values in candidates(schedule, 12):
-        before = map_func(primitives.apply(func, fill_trace(trace, values)), normalise)
-        assert show(before) == show(map_func(fill(scheduled, values), normalise)), values
+        before = normalise(primitives.apply(func, fill_trace(trace, values)))
+        assert show(before) == show(normalise(fill(scheduled, values))), values
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
