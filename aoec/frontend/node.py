@@ -12,6 +12,8 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Attribute, Tensor
 
+NONE: Mapping[str, Attribute] = {}
+
 
 @dataclass(frozen=True)
 class Node:
@@ -65,8 +67,11 @@ class Node:
         """The shape of the (first) result."""
         name = self.proto.output[0]
         if name not in self.shapes:
-            raise UnsupportedError(f"node {self.title()}: the shape of its result {name} depends on data, and every shape must be known")
+            raise self.unknown_shape(name)
         return self.shapes[name]
+
+    def unknown_shape(self, name: str) -> UnsupportedError:
+        return UnsupportedError(f"node {self.title()}: the shape of its result {name} depends on data, and must be known at import")
 
     def scalar(self, at: int, default: float | None) -> float | None:
         """The number that an argument holds: `default` where it is absent, None where it is no single constant."""
@@ -92,20 +97,18 @@ class Node:
     def constant(self, label: str, array: np.ndarray) -> str:
         return self.draft.constant(f"{self.proto.output[0]}_{label}", array.astype(np.float32), "fp32")
 
-    def step(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] | None = None) -> str:
+    def step(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE) -> str:
         """The tensor that a new node makes on the way to the result."""
-        given = attributes or {}
-        shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], given)
+        shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)
         out = self.draft.tensor(f"{self.proto.output[0]}_{op}", "fp32", shape)
-        self.draft.nodes.append(self.draft.node(op, inputs, out, given, f"{self.proto.name}_{op}" if self.proto.name else ""))
+        self.draft.nodes.append(self.draft.node(op, inputs, out, attributes, f"{self.proto.name}_{op}" if self.proto.name else ""))
         return out
 
-    def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] | None = None) -> bool:
+    def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE) -> bool:
         """True, after the node that makes the result was added; UnsupportedError where its shape is not the one that ONNX infers."""
-        given = attributes or {}
-        shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], given)
+        shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)
         if self.shapes.get(self.proto.output[0], shape) != shape:
             raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shape())}, and {op} gives {list(shape)}")
         self.draft.put(Tensor(self.proto.output[0], "fp32", shape))
-        self.draft.nodes.append(self.draft.node(op, inputs, self.proto.output[0], given, self.proto.name))
+        self.draft.nodes.append(self.draft.node(op, inputs, self.proto.output[0], attributes, self.proto.name))
         return True

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Union
@@ -10,9 +9,8 @@ from typing import Union
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
-from aoec.base.errors import AoecError, CheckError, UnsupportedError
+from aoec.base.errors import CheckError, UnsupportedError
 from aoec.frontend import passes
 from aoec.frontend.node import Node
 from aoec.frontend.operators import RULES
@@ -23,8 +21,8 @@ from aoec.ops import host
 
 # element types of ONNX in our words; reals are fp32 until the precision is chosen
 DTYPES = {
-    TensorProto.FLOAT: "fp32", TensorProto.FLOAT16: "fp32", TensorProto.BFLOAT16: "fp32", TensorProto.DOUBLE: "fp32", TensorProto.INT8: "int8",
-    TensorProto.UINT8: "uint8", TensorProto.INT32: "int32", TensorProto.INT64: "int64", TensorProto.BOOL: "bool"}
+    TensorProto.FLOAT: "fp32", TensorProto.FLOAT16: "fp32", TensorProto.BFLOAT16: "fp32", TensorProto.DOUBLE: "fp32",
+    TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT32: "int32", TensorProto.INT64: "int64", TensorProto.BOOL: "bool"}
 FOLD_LIMIT_BYTES = 2 << 30  # a constant that a model computes may not be larger
 NOT_CONSTANT = ("Random", "Bernoulli", "Multinomial")  # no inputs, or equal ones, and yet other results each time
 
@@ -75,8 +73,8 @@ class _Translation:
     def _dtype(self, name: str) -> str:
         kind = self.types[name].tensor_type.elem_type if name in self.types else TensorProto.UNDEFINED
         if kind not in DTYPES:
-            label = TensorProto.DataType.Name(kind)
-            raise UnsupportedError(f"{self.title}: tensor {name} is of type {label}, which is not one of {', '.join(sorted(set(DTYPES.values())))}")
+            known = ", ".join(sorted(set(DTYPES.values())))
+            raise UnsupportedError(f"{self.title}: tensor {name} is of type {TensorProto.DataType.Name(kind)}, which is not one of {known}")
         return DTYPES[kind]
 
     def _constant(self, name: str, array: np.ndarray) -> None:
@@ -102,7 +100,7 @@ class _Translation:
 
     def _fold(self, proto: onnx.NodeProto) -> bool:
         """True where the node's results are known now: its inputs are constants, or it asks for a shape."""
-        if proto.op_type == "Shape" and not proto.input[0] in self.draft.weights:
+        if proto.op_type == "Shape" and proto.input[0] not in self.draft.weights:
             return self._fold_shape(proto)
         known = all(i in self.draft.weights for i in proto.input if i)
         if not known or proto.op_type.startswith(NOT_CONSTANT) or any(a.HasField("g") or a.graphs for a in proto.attribute):
@@ -110,9 +108,11 @@ class _Translation:
         self._bound(proto)
         feeds = {i: self.draft.weights[i] for i in proto.input if i}
         try:
-            results = ReferenceEvaluator(proto, opsets={"": self.opset}).run(None, feeds)
-        except Exception as e:  # onnx.reference raises whatever its Python bodies raise
-            raise UnsupportedError(f"{self.title}: the constant {proto.output[0]} ({proto.op_type}) cannot be computed: {e}") from e
+            results = host.evaluator(proto, self.opset).run(None, feeds)
+        except MemoryError:
+            raise
+        except Exception:  # onnx.reference raises whatever its Python bodies raise; our own words may know the operator
+            return False
         for name, value in zip(proto.output, results):
             if name:
                 self._constant(name, np.asarray(value))
@@ -143,7 +143,7 @@ class _Translation:
             self.refused[proto.op_type] += 1
         for name in outputs:
             if name not in self.shapes:
-                raise UnsupportedError(f"{self.title}: node {node.title()}: the shape of its result {name} depends on data, and every shape must be known")
+                raise node.unknown_shape(name)
             self.draft.put(Tensor(name, self._dtype(name), self.shapes[name]))
         label = self.draft.fresh(proto.name or f"{proto.op_type.lower()}_0", "node")
         attributes = tuple(host.attributes(proto, self.opset).items())
@@ -152,7 +152,7 @@ class _Translation:
     def _runs(self, proto: onnx.NodeProto) -> bool:
         """True where ONNX's reference implementation has the operator."""
         try:
-            ReferenceEvaluator(proto, opsets={"": self.opset})
+            host.evaluator(proto, self.opset)
         except Exception:  # of any class: the operator is then listed as unsupported
             return False
         return True

@@ -93,7 +93,7 @@ def _gemm(n: Node) -> bool:
 def _matmul(n: Node) -> bool:
     """Matrices, or equal leading dimensions; a matrix on the right takes all rows at once."""
     a, b = n.shape_of(0), n.shape_of(1)
-    if len(a) < 2 or len(b) < 2 or len(b) > 2 and a[:-2] != b[:-2]:
+    if len(a) < 2 or len(b) < 2 or (len(b) > 2 and a[:-2] != b[:-2]):
         return False
     if len(a) == 2 or len(b) > 2:
         return n.emit("matmul", [n.input(0), n.input(1)])
@@ -118,7 +118,10 @@ def _pads(n: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: t
     return (*less, *more) if auto == "SAME_UPPER" else (*more, *less)
 
 
-def _window(n: Node, kernel: tuple[int, ...]) -> dict[str, Attribute] | None:
+Window = dict[str, tuple[int, ...]]
+
+
+def _window(n: Node, kernel: tuple[int, ...]) -> Window | None:
     """stride, pad and dilation of a window over two dimensions; None for other ranks."""
     if len(n.shape_of(0)) != 4 or len(kernel) != 2:
         return None
@@ -128,22 +131,22 @@ def _window(n: Node, kernel: tuple[int, ...]) -> dict[str, Attribute] | None:
 
 
 def _conv(n: Node) -> bool:
-    if not n.is_constant(1) or n.has(2) and not n.is_constant(2):
+    if not n.is_constant(1) or (n.has(2) and not n.is_constant(2)):
         return False
     window = _window(n, n.shape_of(1)[2:])
     return window is not None and n.emit("conv2d", n.inputs(), {**window, "group": n.integer("group", 1)})
 
 
-def _pool(n: Node) -> tuple[dict[str, Attribute], tuple[int, ...]] | None:
+def _pool(n: Node) -> tuple[Window, tuple[int, ...]] | None:
     """Attributes of a pooling window, with pads that give ONNX's output (ceil_mode may add some at the end), and the pads as stated."""
     kernel = n.integers("kernel_shape", ())
     window = _window(n, kernel)
     if window is None or n.has_second_result():
         return None
-    stated: tuple[int, ...] = window["pad"]  # type: ignore[assignment]
-    spans = [d * (k - 1) + 1 for k, d in zip(kernel, window["dilation"])]  # type: ignore[arg-type]
+    stated = window["pad"]
+    spans = [d * (k - 1) + 1 for k, d in zip(kernel, window["dilation"])]
     ends = [(out - 1) * s + span - size - before for out, s, span, size, before in
-            zip(n.shape()[2:], window["stride"], spans, n.shape_of(0)[2:], stated)]  # type: ignore[arg-type]
+            zip(n.shape()[2:], window["stride"], spans, n.shape_of(0)[2:], stated)]
     pad = (*stated[:2], *(max(end, given) for end, given in zip(ends, stated[2:])))
     return {"kernel": kernel, **window, "pad": pad}, stated
 
@@ -160,19 +163,18 @@ def _avg_pool(n: Node) -> bool:
     attributes, stated = found
     counted = stated if n.integer("count_include_pad", 0) else (0, 0, 0, 0)
     counts = _counts(n.shape_of(0)[2:], n.shape()[2:], attributes, counted)
-    kernel: tuple[int, ...] = attributes["kernel"]  # type: ignore[assignment]
     inputs = [n.input(0)]
-    if (counts != prod(kernel)).any():
-        inputs.append(n.constant("reciprocal_counts", (1.0 / counts)[None, None]))
+    if (counts != prod(attributes["kernel"])).any():
+        inputs.append(n.constant("reciprocal_counts", (1.0 / np.maximum(counts, 1))[None, None]))
     return n.emit("avg_pool", inputs, attributes)
 
 
-def _counts(size: tuple[int, ...], out: tuple[int, ...], attributes: dict[str, Attribute], counted: tuple[int, ...]) -> np.ndarray:
+def _counts(size: tuple[int, ...], out: tuple[int, ...], window: Window, counted: tuple[int, ...]) -> np.ndarray:
     """[ho, wo]: how many elements of each window count: those of the tensor, and of the padding in `counted`."""
     rows = []
     for axis in (0, 1):
-        kernel, stride, pad, dilation = (attributes[name][axis] for name in ("kernel", "stride", "pad", "dilation"))  # type: ignore[index]
-        at = np.arange(out[axis])[:, None] * stride - pad + np.arange(kernel)[None, :] * dilation  # type: ignore[operator]
+        kernel, stride, pad, dilation = (window[name][axis] for name in ("kernel", "stride", "pad", "dilation"))
+        at = np.arange(out[axis])[:, None] * stride - pad + np.arange(kernel)[None, :] * dilation
         rows.append(((at >= -counted[axis]) & (at < size[axis] + counted[axis + 2])).sum(axis=1))
     return np.outer(rows[0], rows[1])
 
@@ -183,7 +185,7 @@ def _global_avg(n: Node) -> bool:
 
 def _global_max(n: Node) -> bool:
     shape = n.shape_of(0)
-    window: dict[str, Attribute] = {"kernel": shape[2:], "stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1)}
+    window = {"kernel": shape[2:], "stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1)}
     return len(shape) == 4 and n.emit("max_pool", [n.input(0)], window)
 
 

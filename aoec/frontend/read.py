@@ -22,7 +22,8 @@ T = TypeVar("T")
 def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: frozenset[str], notices: list[str]) -> onnx.ModelProto:
     """The model with local and schema functions (but those in `known`) inlined, dimensions bound, shapes inferred.
 
-    ParseError: not an ONNX file, or an invalid graph; BackendError: cannot be read; UnsupportedError: unbound dimensions, unknown operators.
+    ParseError: not an ONNX file, or an invalid graph; BackendError: cannot be read; UnsupportedError: unbound
+    dimensions, unknown operators.
     """
     name = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
     proto = onnx.ModelProto()
@@ -39,7 +40,7 @@ def _parse(path: Path) -> onnx.ModelProto:
         if path.is_dir():
             raise BackendError(f"cannot read {path}: it is a directory, not a model")
         if size_bytes > LIMIT_BYTES:
-            raise UnsupportedError(f"{path} has {size_bytes:,} bytes; ONNX files up to {LIMIT_BYTES:,} are read (larger weights can be external data)")
+            raise UnsupportedError(f"{path} has {size_bytes:,} bytes; ONNX files of up to {LIMIT_BYTES:,} are read")
         data = path.read_bytes()
     except OSError as e:
         raise BackendError(f"cannot read {path}: {e.strerror or e}") from e
@@ -47,9 +48,9 @@ def _parse(path: Path) -> onnx.ModelProto:
     try:
         proto.ParseFromString(data)
     except DecodeError as e:
-        raise ParseError(f"this is not a whole ONNX model: its {size_bytes:,} bytes do not parse as one; is the file truncated or of another kind?",
-                         source=str(path)) from e
-    if not proto.HasField("graph") or not proto.opset_import and not proto.ir_version:
+        why = f"its {size_bytes:,} bytes do not parse as one; is the file truncated or of another kind?"
+        raise ParseError(f"this is not a whole ONNX model: {why}", source=str(path)) from e
+    if not proto.HasField("graph") or (not proto.opset_import and not proto.ir_version):
         raise ParseError(f"this is not an ONNX model: its {size_bytes:,} bytes hold no graph", source=str(path))
     _checked(str(path), lambda: onnx.load_external_data_for_model(proto, str(path.parent)))
     return proto
@@ -128,7 +129,7 @@ def _inline(proto: onnx.ModelProto, known: frozenset[str]) -> onnx.ModelProto:
     """The model with operators that ONNX defines by simpler ones replaced, but those that we know ourselves."""
     version = opset(proto)
     schemas = {n.op_type: onnx.defs.get_schema(n.op_type, version) for n in proto.graph.node if n.op_type not in known}
-    bodies = sorted(op for op, s in schemas.items() if s.has_function or s.has_context_dependent_function)
+    bodies = sorted(op for op, s in schemas.items() if s.has_function or s.has_context_dependent_function)  # type: ignore[attr-defined]
     if not bodies:
         return proto
     return inliner.inline_selected_functions(_infer(proto), [("", op) for op in bodies], inline_schema_functions=True)

@@ -8,6 +8,7 @@ different classes. Measured statistics are rounded to a grid of 2^-10, so that a
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import onnx
@@ -17,8 +18,9 @@ from aoec.ops.cube import convolve
 
 OPSET = 17
 EPSILON = 1e-5
-CALIBRATION = (2, 160)  # images, and pixels of a side
-BRANCH_GAIN = 0.5  # standard deviation of what a residual branch adds
+NORMALISING, CENTRING = 2, 2  # images that give the statistics, and others that show where features then lie
+SMOOTHNESS = 0.98  # share of a kernel's variance that its taps have in common
+BRANCH_GAIN = 0.2  # standard deviation of what a residual branch adds
 
 
 class _Net:
@@ -34,7 +36,7 @@ class _Net:
         self.constants.append(numpy_helper.from_array(np.ascontiguousarray(array, np.float32), name))
         return name
 
-    def node(self, op: str, inputs: list[str], output: str, value: np.ndarray, **attributes: object) -> str:
+    def node(self, op: str, inputs: list[str], output: str, value: np.ndarray, **attributes: Any) -> str:
         self.nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
         self.values[output] = value
         return output
@@ -42,25 +44,34 @@ class _Net:
     def normal(self, *shape: int) -> np.ndarray:
         return self.random.standard_normal(shape, np.float32)
 
+    def kernels(self, *shape: int) -> np.ndarray:
+        """[co, c, k, k] of unit variance, smooth: what distinguishes one noise image from another is what survives averaging."""
+        w = self.normal(*shape, shape[-1])
+        if shape[-1] == 1:
+            return w
+        return np.float32(np.sqrt(1 - SMOOTHNESS)) * w + np.float32(np.sqrt(SMOOTHNESS)) * self.normal(*shape[:2], 1, 1)
+
     def conv_bn(self, x: str, name: str, channels: int, kernel: int, stride: int = 1, gain: float = 1.0, group: int = 1) -> str:
         """Conv without bias, and the BatchNormalization that belongs to it, of standard deviation `gain`."""
         fan_in = self.values[x].shape[1] // group * kernel * kernel
-        w = self.normal(channels, self.values[x].shape[1] // group, kernel, kernel) * np.float32(np.sqrt(2 / fan_in))
+        w = self.kernels(channels, self.values[x].shape[1] // group, kernel) * np.float32(np.sqrt(2 / fan_in))
         pad = [kernel // 2] * 4
         y = convolve(self.values[x], w, stride=(stride, stride), pad=pad, group=group)
-        attributes = {"strides": [stride, stride], "pads": pad, "kernel_shape": [kernel, kernel], "group": group}
+        attributes: dict[str, Any] = {"strides": [stride, stride], "pads": pad, "kernel_shape": [kernel, kernel], "group": group}
         self.node("Conv", [x, self.constant(f"{name}_weight", w)], f"{name}_conv", y, **attributes)
         return self.batch_norm(f"{name}_conv", name, gain)
 
     def batch_norm(self, x: str, name: str, gain: float) -> str:
         """Normalises by the statistics of the calibration images; scale and bias vary over the channels."""
         y = self.values.pop(x)
-        mean, variance = grid(y.mean(axis=(0, 2, 3))), np.maximum(grid(y.var(axis=(0, 2, 3))), 2.0**-10)
+        seen = y[:NORMALISING]
+        mean, variance = grid(seen.mean(axis=(0, 2, 3))), np.maximum(grid(seen.var(axis=(0, 2, 3))), 2.0**-10)
         scale = grid(gain * self.random.uniform(0.8, 1.2, len(mean)))
         bias = grid(0.2 * gain * self.random.standard_normal(len(mean)))
         factor = scale / np.sqrt(variance + EPSILON)
         value = y * factor[:, None, None].astype(np.float32) + (bias - mean * factor)[:, None, None].astype(np.float32)
-        parts = [self.constant(f"{name}_{label}", v) for label, v in (("scale", scale), ("bias", bias), ("mean", mean), ("variance", variance))]
+        labelled = {"scale": scale, "bias": bias, "mean": mean, "variance": variance}
+        parts = [self.constant(f"{name}_{label}", v) for label, v in labelled.items()]
         return self.node("BatchNormalization", [x, *parts], name, value, epsilon=EPSILON)
 
     def relu(self, x: str) -> str:
@@ -86,10 +97,11 @@ class _Net:
         pooled = self.node("GlobalAveragePool", [x], "pool", self.values[x].mean(axis=(2, 3), keepdims=True))
         features = self.values[pooled].reshape(len(self.values[pooled]), -1)
         flat = self.node("Flatten", [pooled], "features", features, axis=1)
-        pixels = self.values[x].reshape(*self.values[x].shape[:2], -1).transpose(0, 2, 1).reshape(-1, features.shape[1])
-        spread = float(np.sqrt((pixels.var(axis=0)).sum()))
-        w = grid(self.normal(classes, features.shape[1]) * (FEATURE_GAIN / spread), 2.0**-14)
-        bias = grid(-w @ pixels.mean(axis=0))
+        each = self.values[x].reshape(*self.values[x].shape[:2], -1).transpose(0, 2, 1)  # image, pixel, channel
+        varied = (each - each.mean(axis=0)).reshape(-1, features.shape[1])
+        w = self.normal(classes, len(varied)) @ varied
+        w = grid(w * (FEATURE_GAIN / np.sqrt(np.square(varied @ w.T).mean())), 2.0**-16)
+        bias = grid(-w @ features[NORMALISING:].mean(axis=0))
         inputs = [flat, self.constant("fc_weight", w), self.constant("fc_bias", bias)]
         return self.node("Gemm", inputs, "logits", features @ w.T + bias, transB=1)
 
@@ -111,9 +123,7 @@ def grid(x: np.ndarray, step: float = 2.0**-10) -> np.ndarray:
 def resnet50(batch: int = 1, seed: int = 0, blocks: tuple[int, ...] = (3, 4, 6, 3), width: int = 64, size: int = 224, classes: int = 1000,
              name: str = "resnet50") -> onnx.ModelProto:
     """ResNet-50 v1.5: [batch, 3, 224, 224] to logits [batch, 1000], seeded; fewer `blocks` and `width` give its small relatives."""
-    images, pixels = CALIBRATION
-    side = min(size, pixels)
-    sample = np.random.default_rng([seed, 1]).standard_normal((images, 3, side, side), np.float32)
+    sample = np.random.default_rng([seed, 1]).standard_normal((NORMALISING + CENTRING, 3, size, size), np.float32)
     net = _Net(seed, sample)
     x = net.max_pool(net.relu(net.conv_bn("data", "stem", width, 7, 2)), "stem_pool")
     for stage, count in enumerate(blocks):

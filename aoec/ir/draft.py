@@ -61,7 +61,8 @@ class Draft:
         self.weights[name] = np.asarray(array, order="C")
         return name
 
-    def node(self, op: str, inputs: Iterable[str], output: str, attributes: Mapping[str, Attribute] | None = None, name: str = "") -> OpNode:
+    def node(self, op: str, inputs: Iterable[str], output: str, attributes: Mapping[str, Attribute] | None = None,
+             name: str = "") -> OpNode:
         """A new node (not yet among `nodes`) under a free name."""
         name = self.fresh(name or f"{op.replace('.', '_')}_0", "node")
         return OpNode(name, op, tuple(inputs), (output,), tuple((attributes or {}).items()))

@@ -66,7 +66,8 @@ def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made:
 def _joins(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...], made: set[str]) -> bool:
     a, b = draft.tensors[last.outputs[0]], draft.tensors[follower.outputs[0]]
     others = [i for i in follower.inputs if i and i != a.name]
-    return (follower.op in allowed or family(follower.op) in allowed) and (a.shape, a.layout) == (b.shape, b.layout) and made.issuperset(others)
+    alike = (a.shape, a.layout) == (b.shape, b.layout)
+    return alike and (follower.op in allowed or family(follower.op) in allowed) and made.issuperset(others)
 
 
 def _kind(draft: Draft, node: OpNode) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+from aoec.ops.declare import Attributes, Op, Shape, names, numbers, tensor
 from aoec.ops.layout import unpack_conv
 
 
@@ -50,8 +50,8 @@ def _conv_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
             f"wo * stride_w + kw * dilation_w - pad_left] else 0.0 * {w}{init}\n}}")
 
 
-def convolve(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Sequence[int] = (1, 1), pad: Sequence[int] = (0, 0, 0, 0),
-          dilation: Sequence[int] = (1, 1), group: int = 1) -> np.ndarray:
+def convolve(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Sequence[int] = (1, 1),
+             pad: Sequence[int] = (0, 0, 0, 0), dilation: Sequence[int] = (1, 1), group: int = 1) -> np.ndarray:
     """The convolution by windows of the padded input, group by group, each one matrix multiplication."""
     x = np.pad(x, ((0, 0), (0, 0), (pad[0], pad[2]), (pad[1], pad[3])))
     each_in, each_out = w.shape[1], w.shape[0] // group
@@ -65,13 +65,14 @@ def _conv_group(x: np.ndarray, w: np.ndarray, stride: Sequence[int], dilation: S
     window = (dilation[0] * (kh - 1) + 1, dilation[1] * (kw - 1) + 1)
     v = np.lib.stride_tricks.sliding_window_view(x, window, axis=(2, 3))[:, :, ::stride[0], ::stride[1], ::dilation[0], ::dilation[1]]
     n, _, ho, wo = v.shape[:4]
-    rows = v.transpose(0, 2, 3, 1, 4, 5).reshape(n * ho * wo, -1)
-    return np.ascontiguousarray((rows @ w.reshape(len(w), -1).T).reshape(n, ho, wo, len(w)).transpose(0, 3, 1, 2))
+    columns = v.transpose(0, 1, 4, 5, 2, 3).reshape(n, -1, ho * wo)
+    return np.matmul(w.reshape(len(w), -1), columns).reshape(n, len(w), ho, wo)
 
 
 def _packed_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """X[n, c, h, w] * W[k, co], or W[g, k, co / blocks] where groups remain; k holds whole units of C0 channels."""
-    kh, kw, c0 = *attributes["kernel"], int(attributes["c0"])  # type: ignore[misc, arg-type]
+    given = numbers(attributes)
+    kh, kw, c0 = int(given["kernel_h"]), int(given["kernel_w"]), int(given["c0"])
     blocks, each_out = (1, shapes[1][1]) if len(shapes[1]) == 2 else (shapes[1][0], shapes[1][2])
     channel = f"k // {kh * kw * c0} * {c0} + k % {c0}"
     w, target = "W[k, co]", "co"
@@ -85,7 +86,8 @@ def _packed_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
             f"wo * stride_w + k // {c0} % {kw} * dilation_w - pad_left] else 0.0 * {w}{init}\n}}")
 
 
-def _conv_packed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, kernel: Sequence[int], c0: int, **window: Sequence[int]) -> np.ndarray:
+def _conv_packed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, kernel: Sequence[int], c0: int,
+                 **window: Sequence[int]) -> np.ndarray:
     blocks = 1 if w.ndim == 2 else w.shape[0]
     return convolve(x, unpack_conv(w, x.shape[1] // blocks, (kernel[0], kernel[1]), c0), b, group=blocks, **window)  # type: ignore[arg-type]
 

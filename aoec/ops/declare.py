@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Union
 
 import numpy as np
 
@@ -28,7 +28,10 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A word of the operator dictionary. `family` is what fusion rules speak of: cube, elementwise, pool, softmax, layout, movement, view."""
+    """A word of the operator dictionary.
+
+    `family` is what fusion rules speak of: cube, elementwise, pool, softmax, normalise, layout, movement, view.
+    """
 
     name: str
     text: Union[str, Template]

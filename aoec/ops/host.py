@@ -25,7 +25,9 @@ _PROTO = "proto:"
 
 def attributes(node: onnx.NodeProto, opset: int) -> dict[str, Attribute]:
     """The graph attributes of a node that is to run on the host."""
-    return {OPSET: opset, **{a.name: _to_text(a) for a in node.attribute}}
+    kept: dict[str, Attribute] = {a.name: _to_text(a) for a in node.attribute}
+    kept[OPSET] = opset
+    return kept
 
 
 def _to_text(a: onnx.AttributeProto) -> Attribute:
@@ -52,16 +54,25 @@ def _from_text(name: str, value: Attribute) -> onnx.AttributeProto:
     return onnx.helper.make_attribute(name, list(value) if isinstance(value, tuple) else value)
 
 
+def evaluator(proto: onnx.NodeProto, opset: int) -> Any:
+    """ONNX's reference for one node; a graph around it, since for a bare node `onnx.reference` takes the newest version of its operator."""
+    from onnx import TypeProto
+    from onnx.helper import make_graph, make_value_info
+    from onnx.reference import ReferenceEvaluator
+
+    inputs, outputs = ([make_value_info(name, TypeProto()) for name in dict.fromkeys(names) if name] for names in (proto.input, proto.output))
+    return ReferenceEvaluator(make_graph([proto], "node", inputs, outputs), opsets={"": opset})
+
+
 @lru_cache(maxsize=256)
 def _evaluator(node: OpNode) -> Any:
     from onnx.helper import make_node
-    from onnx.reference import ReferenceEvaluator
 
     kept = dict(node.attributes)
     opset = kept.pop(OPSET)
     proto = make_node(node.op[len(PREFIX):], node.inputs, node.outputs)
     proto.attribute.extend(_from_text(name, value) for name, value in kept.items())
-    return ReferenceEvaluator(proto, opsets={"": opset})
+    return evaluator(proto, opset)  # type: ignore[arg-type]
 
 
 def run(node: OpNode, inputs: Sequence[np.ndarray | None]) -> list[np.ndarray]:

@@ -7,7 +7,7 @@ from math import prod
 
 from aoec.base.errors import CheckError
 from aoec.ir.graph import Attribute
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, as_expr, normalise, reads, substitute, variables
+from aoec.ir.index import Binary, Expr, Int, Read, Var, as_expr, children, normalise, reads, substitute
 from aoec.ir.meaning import Argument, Dim, Meaning, Statement
 from aoec.ir.parse import parse_meaning
 from aoec.ops.declare import Attributes, Shape, numbers
@@ -103,10 +103,7 @@ def _ordered(e: Expr) -> list[str]:
     """The variables of an expression in order of first mention."""
     if isinstance(e, Var):
         return [e.name]
-    if isinstance(e, (Int, Float)) or not variables(e):
-        return []
-    parts = e.indices if isinstance(e, Read) else e.args if isinstance(e, Call) else (e.value,) if isinstance(e, Cast) else (e.left, e.right)  # type: ignore[attr-defined]
-    return list(dict.fromkeys(v for part in parts for v in _ordered(part)))
+    return list(dict.fromkeys(v for part in children(e) for v in _ordered(part)))
 
 
 def macs(op: str, input_shapes: Sequence[Shape], attributes: Attributes | Sequence[tuple[str, Attribute]] = ()) -> int:

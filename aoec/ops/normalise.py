@@ -30,9 +30,10 @@ def _batch_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
             f"  {y} = ({x} - mean[c]) * (scale[c] * rsqrt(variance[c] + epsilon)) + bias[c]\n}}")
 
 
-def _batch_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, mean: np.ndarray, variance: np.ndarray, *, epsilon: float) -> np.ndarray:
+def _batch_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, mean: np.ndarray, variance: np.ndarray, *,
+                epsilon: float) -> np.ndarray:
     scale, bias, mean, variance = (v.reshape(-1, *[1] * (x.ndim - 2)) for v in (scale, bias, mean, variance))
     return (x - mean) / np.sqrt(variance + x.dtype.type(epsilon)) * scale + bias
 
 
-OPS = (Op("softmax", _softmax_text, _softmax, "softmax"), Op("batch_norm", _batch_norm_text, _batch_norm, "elementwise"))
+OPS = (Op("softmax", _softmax_text, _softmax, "softmax"), Op("batch_norm", _batch_norm_text, _batch_norm, "normalise"))

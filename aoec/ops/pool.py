@@ -11,7 +11,8 @@ import numpy as np
 
 from aoec.ops.declare import Attributes, Op, Shape
 
-_PARAMS = "kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, pad_bottom, pad_right, dilation_h, dilation_w, kh: kernel_h, kw: kernel_w"
+_PARAMS = ("kernel_h, kernel_w, stride_h, stride_w, pad_top, pad_left, pad_bottom, pad_right, dilation_h, dilation_w, "
+           "kh: kernel_h, kw: kernel_w")
 _Y = ("Y[n, c, ho: (h + pad_top + pad_bottom - dilation_h * (kernel_h - 1) - 1) // stride_h + 1, "
       "wo: (w + pad_left + pad_right - dilation_w * (kernel_w - 1) - 1) // stride_w + 1]")
 _READ = "X[n, c, ho * stride_h + kh * dilation_h - pad_top, wo * stride_w + kw * dilation_w - pad_left]"
@@ -27,7 +28,8 @@ def _avg_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
             f"  S[n, c, ho, wo] += {_READ} else 0.0\n  Y[n, c, ho, wo] = S[n, c, ho, wo] * {factor}\n}}")
 
 
-def _windows(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int], fill: float) -> np.ndarray:
+def _windows(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int],
+             fill: float) -> np.ndarray:
     """[n, c, ho, wo, kh, kw]: what each output position sees."""
     x = np.pad(x, ((0, 0), (0, 0), (pad[0], pad[2]), (pad[1], pad[3])), constant_values=fill)
     span = (dilation[0] * (kernel[0] - 1) + 1, dilation[1] * (kernel[1] - 1) + 1)
@@ -35,7 +37,8 @@ def _windows(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pad: S
     return v[:, :, ::stride[0], ::stride[1], ::dilation[0], ::dilation[1]]
 
 
-def _max_pool(x: np.ndarray, *, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int], dilation: Sequence[int] = (1, 1)) -> np.ndarray:
+def _max_pool(x: np.ndarray, *, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int],
+              dilation: Sequence[int] = (1, 1)) -> np.ndarray:
     return _windows(x, kernel, stride, pad, dilation, -np.inf).max(axis=(4, 5))
 
 

@@ -21,8 +21,9 @@ NUMPY = {"fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "in
 REALS = ("fp32", "fp16", "bf16")
 
 
-def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray], every: bool = False) -> dict[str, np.ndarray]:
-    """Output name -> array in the dtype of its tensor; with `every`, all tensors (logical arrays). Feeds are cast to the inputs' dtypes."""
+def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray],
+             every: bool = False) -> dict[str, np.ndarray]:
+    """Output name -> logical array in the dtype of its tensor (with `every`, of all tensors). Feeds are cast to the inputs' dtypes."""
     tensors = {t.name: t for t in graph.tensors}
     values = {name: _feed(feeds, tensors[name]) for name in graph.inputs}
     values.update({t.name: to_logical(weights[t.name], t) for t in graph.tensors if t.data})

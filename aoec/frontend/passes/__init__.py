@@ -12,7 +12,8 @@ from aoec.ir.draft import Draft
 # in order: constants first, since all others look for them; affine chains once nothing lies between their links
 PASSES = (drop_dead, fold_constants, drop_identities, use_scalars, fold_affine, drop_identities, drop_dead)
 
-__all__ = ["PASSES", "PRECISIONS", "choose_precision", "clean", "drop_dead", "drop_identities", "fold_affine", "fold_constants", "use_scalars"]
+__all__ = ["PASSES", "PRECISIONS", "choose_precision", "clean", "drop_dead", "drop_identities", "fold_affine", "fold_constants",
+           "use_scalars"]
 
 
 def clean(draft: Draft) -> None:

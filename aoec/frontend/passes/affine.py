@@ -50,7 +50,8 @@ def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]]) -> li
     return chain
 
 
-def _fold(draft: Draft, chain: list[OpNode], before: OpNode | None, users: Mapping[str, list[OpNode]], replaced: dict[str, list[OpNode]]) -> None:
+def _fold(draft: Draft, chain: list[OpNode], before: OpNode | None, users: Mapping[str, list[OpNode]],
+          replaced: dict[str, list[OpNode]]) -> None:
     """Nothing; `replaced` says what the chain, and perhaps the node before it, become."""
     total = _Affine(_ONE, _ZERO)
     for step in chain:
@@ -81,12 +82,13 @@ def _affine(draft: Draft, node: OpNode) -> _Affine | None:
         scale, bias, mean, variance = (draft.weights[i].astype(np.float64) for i in node.inputs[1:])
         a = scale / np.sqrt(variance + float(given["epsilon"]))  # type: ignore[arg-type]
         return _Affine(a, bias - mean * a)
-    if node.op not in ("add", "mul", "sub") or not (data := _data(draft, node)) or node.op == "sub" and data != node.inputs[0]:
+    data = _data(draft, node)
+    if node.op not in ("add", "mul", "sub") or not data or (node.op == "sub" and data != node.inputs[0]):
         return None
-    c = _channels(draft, node, data)
-    if c is None:
+    vector = _channels(draft, node, data)
+    if vector is None:
         return None
-    return _Affine(c, _ZERO) if node.op == "mul" else _Affine(_ONE, -c if node.op == "sub" else c)
+    return _Affine(vector, _ZERO) if node.op == "mul" else _Affine(_ONE, -vector if node.op == "sub" else vector)
 
 
 def _channels(draft: Draft, node: OpNode, data: str) -> np.ndarray | None:
@@ -111,10 +113,12 @@ def _folded(draft: Draft, node: OpNode, f: _Affine, result: str) -> OpNode:
     """The convolution or matrix multiplication with the factors in its weight and bias, giving `result`."""
     w = draft.weights[node.inputs[1]]
     axis = 0 if node.op == "conv2d" else 1
-    wide = w * f.scale.reshape([-1 if at == axis else 1 for at in range(w.ndim)])
     bias = draft.weights[node.inputs[2]].astype(np.float64) if len(node.inputs) > 2 else np.zeros(w.shape[axis])
     shifted = bias * f.scale + f.shift
-    inputs = [node.inputs[0], draft.constant(f"{node.inputs[1]}_folded", wide.astype(np.float32), "fp32")]
+    inputs = list(node.inputs[:2])
+    if (f.scale != 1).any():
+        factor = f.scale.reshape([-1 if at == axis else 1 for at in range(w.ndim)]).astype(np.float32)
+        inputs[1] = draft.constant(f"{node.inputs[1]}_folded", w * factor, "fp32")
     if shifted.any() or len(node.inputs) > 2:
         inputs.append(draft.constant(f"{node.inputs[1]}_bias", shifted.astype(np.float32), "fp32"))
     return replace(node, inputs=tuple(inputs), outputs=(result,))

@@ -1,0 +1,151 @@
+"""Law: an operator's meaning, interpreted, equals its reference, over attributes, ranks, tails, negative and large values."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aoec import ops
+from aoec.ops.interpret import interpret
+from aoec.ops.layout import pack_conv
+
+RANDOM = st.integers(0, 2**32 - 1)
+SIZE = st.integers(1, 5)
+
+
+def array(seed: int, shape: tuple[int, ...], positive: bool = False) -> np.ndarray:
+    """fp32 numbers between -1e3 and 1e3, small ones among them; without zeros where `positive`."""
+    random = np.random.default_rng(seed)
+    x = random.standard_normal(shape) * 10.0 ** random.integers(-2, 3, shape)
+    return (np.abs(x) + 0.01 if positive else x).astype(np.float32)
+
+
+def agree(op: str, arrays: list[np.ndarray], attributes: dict[str, object]) -> None:
+    """The law for one operator: equal shapes, and values within fp32 rounding of sums of the arguments' magnitude."""
+    m = ops.meaning(op, [a.shape for a in arrays], attributes)  # type: ignore[arg-type]
+    expected = np.asarray(ops.get(op).reference(*arrays, **attributes))
+    got = interpret(m, arrays)[0]
+    assert got.shape == expected.shape == ops.shape(op, [a.shape for a in arrays], attributes)  # type: ignore[arg-type]
+    sums = ops.get(op).family in ("cube", "pool", "normalise")
+    scale = float(np.abs(ops.get(op).reference(*[np.abs(a) for a in arrays], **attributes)).max()) if sums else 1.0
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(expected, got.astype(np.float32), rtol=2e-5, atol=2e-6 * max(scale, 1.0))
+
+
+UNARY = ["relu", "abs", "tanh", "erf", "gelu", "sigmoid"]
+POSITIVE = ["log", "sqrt", "rsqrt", "reciprocal"]
+BINARY = ["add", "sub", "mul", "div", "maximum", "minimum"]
+
+
+@pytest.mark.parametrize("op", UNARY + POSITIVE)
+@given(st.lists(SIZE, max_size=4), RANDOM)
+@settings(max_examples=10)
+def test_unary(op: str, shape: list[int], seed: int) -> None:
+    agree(op, [array(seed, tuple(shape), op in POSITIVE)], {})
+
+
+@given(st.lists(SIZE, max_size=3), RANDOM, st.floats(-50, 50, width=32), st.floats(0, 50, width=32))
+@settings(max_examples=25)
+def test_unary_with_numbers(shape: list[int], seed: int, a: float, b: float) -> None:
+    x = array(seed, tuple(shape))
+    agree("adds", [x], {"scalar": a})
+    agree("muls", [x], {"scalar": a})
+    agree("clip", [x], {"lo": a, "hi": a + b})
+    agree("clip", [x], {"lo": -np.inf, "hi": a})
+    agree("leaky_relu", [x], {"alpha": b / 50})
+    agree("hard_sigmoid", [x], {"alpha": b / 50, "beta": 0.5})
+    agree("exp", [np.clip(x, -50, 50)], {})
+
+
+@pytest.mark.parametrize("op", BINARY)
+@given(st.data(), st.lists(SIZE, max_size=4), RANDOM)
+@settings(max_examples=15)
+def test_binary_broadcasts(op: str, data: st.DataObject, shape: list[int], seed: int) -> None:
+    def narrowed() -> tuple[int, ...]:
+        kept = [data.draw(st.sampled_from((1, n))) for n in shape]
+        return tuple(kept[data.draw(st.integers(0, len(kept))):])
+    agree(op, [array(seed, narrowed()), array(seed + 1, narrowed(), op == "div")], {})
+
+
+@given(SIZE, st.integers(1, 20), SIZE, st.lists(st.integers(1, 3), max_size=2), st.booleans(), st.booleans(), RANDOM)
+@settings(max_examples=25)
+def test_matmul(m: int, k: int, n: int, lead: list[int], batched: bool, bias: bool, seed: int) -> None:
+    b = array(seed + 1, (*lead, k, n) if batched else (k, n))
+    agree("matmul", [array(seed, (*lead, m, k)), b, *([array(seed + 2, (n + 3,))] if bias else [])], {})
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> tuple[tuple[int, int], dict[str, tuple[int, ...]]]:
+    """An image size, and a kernel with stride, pads and dilation that fits it."""
+    kernel = draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    dilation = draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
+    pad = draw(st.tuples(*(st.integers(0, kernel[axis % 2] - 1) for axis in range(4))))
+    size = tuple(draw(st.integers(max(1, d * (k - 1) + 1), 8)) for k, d in zip(kernel, dilation))
+    stride = draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
+    return (size[0], size[1]), {"kernel": kernel, "stride": stride, "pad": pad, "dilation": dilation}
+
+
+@given(windows(), st.integers(1, 2), st.sampled_from([(1, 3, 5), (1, 17, 2), (2, 2, 3), (3, 1, 1)]), st.booleans(), RANDOM)
+@settings(max_examples=30)
+def test_conv2d(window: tuple[tuple[int, int], dict[str, tuple[int, ...]]], n: int, channels: tuple[int, int, int], bias: bool, seed: int) -> None:
+    size, attributes = window
+    group, each_in, each_out = channels
+    kernel = attributes.pop("kernel")
+    x, w = array(seed, (n, group * each_in, *size)), array(seed + 1, (group * each_out, each_in, *kernel))
+    b = [array(seed + 2, (group * each_out + 2,))] if bias else []
+    agree("conv2d", [x, w, *b], {**attributes, "group": group})
+
+
+@given(windows(), st.sampled_from([(1, 3, 5, 16), (1, 17, 4, 16), (1, 9, 3, 8), (2, 16, 3, 16), (3, 8, 2, 8)]), st.booleans(), RANDOM)
+@settings(max_examples=30)
+def test_conv2d_packed(window: tuple[tuple[int, int], dict[str, tuple[int, ...]]], channels: tuple[int, ...], bias: bool, seed: int) -> None:
+    size, attributes = window
+    blocks, each_in, each_out, c0 = channels
+    w = array(seed + 1, (blocks * each_out, each_in, *attributes["kernel"]))
+    parts = [pack_conv(part, c0) for part in w.reshape(blocks, each_out, *w.shape[1:])]
+    b = [array(seed + 2, (blocks * each_out + 1,))] if bias else []
+    agree("conv2d_packed", [array(seed, (1, blocks * each_in, *size)), parts[0] if blocks == 1 else np.stack(parts), *b], {**attributes, "c0": c0})
+
+
+@given(windows(), st.integers(1, 2), st.integers(1, 3), RANDOM)
+@settings(max_examples=25)
+def test_pools(window: tuple[tuple[int, int], dict[str, tuple[int, ...]]], n: int, c: int, seed: int) -> None:
+    size, attributes = window
+    x = array(seed, (n, c, *size))
+    agree("max_pool", [x], attributes)
+    agree("avg_pool", [x], attributes)
+    out = ops.shape("avg_pool", [x.shape], attributes)
+    for channels in (1, 8):
+        agree("avg_pool", [x, np.repeat(array(seed + 1, (1, 1, *out[2:])), channels, axis=1)], attributes)
+    agree("global_avg_pool", [x], {})
+
+
+@given(st.lists(SIZE, min_size=1, max_size=4), st.data(), RANDOM)
+@settings(max_examples=25)
+def test_softmax_and_movement(shape: list[int], data: st.DataObject, seed: int) -> None:
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    x = array(seed, tuple(shape))
+    agree("softmax", [x], {"axis": axis})
+    agree("transpose", [x], {"perm": tuple(data.draw(st.permutations(range(len(shape)))))})
+    agree("reshape", [x], {"shape": tuple(data.draw(st.permutations([*shape, 1])))})
+    agree("reshape", [x], {"shape": (x.size,)})
+    others = [array(seed + at, tuple(n if at_axis != axis else extent for at_axis, n in enumerate(shape))) for at, extent in enumerate((2, 1, 3))]
+    agree("concat", [x, *others], {"axis": axis})
+    for op in ("to_nc1hwc0", "from_nc1hwc0", "to_zn"):
+        agree(op, [x], {})
+
+
+@given(st.lists(SIZE, min_size=2, max_size=4), RANDOM)
+@settings(max_examples=15)
+def test_batch_norm(shape: list[int], seed: int) -> None:
+    vectors = [array(seed + at, (shape[1],), positive=at == 4) for at in range(1, 5)]
+    agree("batch_norm", [array(seed, tuple(shape)), *vectors], {"epsilon": 1e-5})
+
+
+def test_every_operator_is_under_the_law() -> None:
+    import inspect
+    import sys
+    text = inspect.getsource(sys.modules[__name__])
+    missing = [name for name in ops.OPS if f'"{name}"' not in text]
+    assert not missing
