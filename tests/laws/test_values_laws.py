@@ -77,7 +77,7 @@ def same(p: Program, tensors: dict[str, np.ndarray]) -> None:
 def vector_program(op: str, dtypes: tuple[str, ...], fields: dict[str, int | Expr], offsets: tuple[int, ...]) -> Program:
     """Copies two images in, runs `op` from one region to another (offsets in bytes) and copies all of UB out."""
     names = ("dst", "src0", "src1") if op in BINARY else ("dst", "src")[:len(dtypes)]
-    tensors = [tensor("X", dtypes[-1], UB_BYTES // DTYPES[dtypes[-1]], "input"), tensor("Y", dtypes[0], UB_BYTES // DTYPES[dtypes[0]], "output")]
+    tensors = [tensor(n, d, UB_BYTES // DTYPES[d], role) for n, d, role in (("X", dtypes[-1], "input"), ("Y", dtypes[0], "output"))]
     spaces = [space("src", dtypes[-1], "UB", UB_BYTES), space("dst", dtypes[0], "UB", UB_BYTES)]
     operands = {n: ref("dst" if n == "dst" else "src", o // DTYPES[d]) for n, o, d in zip(names, offsets, dtypes)}
     move = {"bursts": 1, "length": UB_BYTES, "src_gap": 0, "dst_gap": 0}
