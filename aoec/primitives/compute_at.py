@@ -21,6 +21,7 @@ from aoec.primitives.nest import (
     own_nest,
     path_region,
     readers,
+    reductions,
     remove_node,
     tidy,
     writers,
@@ -149,6 +150,8 @@ class _Move:
                 continue
             if v in sizes:
                 raise ScheduleError(f"{self.block.name} uses loop {v} in two dimensions of {access.buffer}")
+            if v in reductions(self.block, self.above) and not same(self.own[v], b.extent):
+                raise ScheduleError(f"{self.block.name} accumulates over {v}, of which {self.path[-1].var} makes only a part at a time")
             sizes[v] = b.extent
             values[v] = normalise(b.offset + Var(v) - base)
         return _resized(self.nest, sizes, values)

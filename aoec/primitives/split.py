@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.index import Expr, Var, ceildiv, eq, minimum
+from aoec.ir.index import Expr, Var, ceildiv, eq, minimum, variables
 from aoec.ir.tir import Constraint, Func, Loop, Node
 from aoec.primitives.nest import check_new, find_loop, replace_node, substitute_all
 from aoec.primitives.primitive import Primitive
@@ -63,6 +63,9 @@ class Split(Primitive):
         if self.factor is not None:
             return self.factor, ceildiv(extent, self.factor), ()
         assert self.parts is not None
+        if variables(extent):
+            raise ScheduleError(f"the extent of {self.loop} depends on {', '.join(sorted(variables(extent)))}, so parts could be empty; "
+                                "split it by factor, or split the outer loop of the pair")
         factor = ceildiv(extent, self.parts)
         reason = f"none of the parts of loop {self.loop} is empty; use fewer parts or smaller tiles"
         return factor, self.parts, (Constraint(eq(ceildiv(extent, factor), self.parts), reason),)
