@@ -42,6 +42,10 @@ FIRST, BODY, LAST = range(3)
 ENDED, BLOCKED = 0, 1
 SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RANGE = -1, -2, -3, -4, -5, -6, -7
 MAX_CORES = 4096
+NEVER = 2**63 - 1
+
+# functions that only others here call: without the way in from Python, which would take longer to compile than most of them
+inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 # what does not change in a walk; `costs` holds (issue, hop, cross ticks, flag ids, cross ids, cross count)
 Tables = namedtuple("Tables", (
@@ -63,12 +67,12 @@ Tables = namedtuple("Tables", (
 # what a walk changes; the first index is the core within its group of cores that meet
 State = namedtuple("State", (
     "pc", "free", "done", "bit", "cleared", "register", "count", "kind", "cursor", "last_held", "busy",
-    "stream", "local", "ended", "progress", "ring", "put", "got", "latest", "uses",
+    "stream", "local", "ended", "progress", "ring", "put", "got", "latest", "tally", "uses",
     "epoch_time", "epoch_active", "epochs",
 ))
 
 
-@njit(cache=True, nogil=True)
+@inner
 def move(t, s, m, which, old, new):
     """Moves the cursors that depend on loop or axis `which` from class `old` to `new` (-1: outside)."""
     for k in range(t.depend_start[which], t.depend_start[which + 1]):
@@ -80,7 +84,7 @@ def move(t, s, m, which, old, new):
         s.cursor[m, t.depend_cursor[k]] += step
 
 
-@njit(cache=True, nogil=True)
+@inner
 def flag_id(t, s, r, m, form):
     """The value of a linear form over counters and loop variables."""
     value = t.form_constant[r, form]
@@ -89,7 +93,7 @@ def flag_id(t, s, r, m, form):
     return value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def belongs(s, a, b, count_a, count_b):
     """Whether cores a and b of a group, of streams with so many cores in it, meet."""
     if count_b >= count_a:
@@ -97,7 +101,7 @@ def belongs(s, a, b, count_a, count_b):
     return s.local[a] // (count_a // count_b) == s.local[b]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def cross_set(t, s, m, members, sizes, target, flag, time):
     """BLOCKED where a counter is full; else ENDED, with a token put for each core of stream `target` that belongs to core m."""
     for w in range(members):
@@ -112,7 +116,7 @@ def cross_set(t, s, m, members, sizes, target, flag, time):
     return ENDED
 
 
-@njit(cache=True, nogil=True)
+@inner
 def cross_wait(t, s, m, members, sizes, source, flag):
     """The time of the last of the tokens that core m waits for, taken; -1 where one has not been put yet."""
     time = np.int64(0)
@@ -127,8 +131,8 @@ def cross_wait(t, s, m, members, sizes, source, flag):
     return time
 
 
-@njit(cache=True, nogil=True)
-def walk(t, s, r, m, members, sizes, detail):
+@inner
+def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag (call again later), or an error: core m of the group from where it stands."""
     code = t.code
     free = s.free[m]
@@ -154,7 +158,7 @@ def walk(t, s, r, m, members, sizes, detail):
                     s.last_held[m] = max(s.last_held[m], start)
             free[b] = start + busy
             done[b] = max(done[b], free[b] + t.cost[r, entry, 1])
-            if detail:
+            if s.tally[0] == 1:
                 s.busy[m, b] += busy
                 s.uses[m, entry] += 1
         elif op == SET:  # a form, b first bit of the pair, c source pipe
@@ -184,18 +188,18 @@ def walk(t, s, r, m, members, sizes, detail):
                 s.count[m, a] = n
                 s.register[m, c] = 0
                 s.kind[m, a] = LAST if n == 1 else FIRST
-                move(t, s, m, a, -1, s.kind[m, a])
+                move(t, s, m, np.int64(a), np.int64(-1), s.kind[m, a])
         elif op == END:  # a loop, b its start, c register
             i = s.register[m, c] + 1
             if i < s.count[m, a]:
                 s.register[m, c] = i
-                kind = LAST if i == s.count[m, a] - 1 else BODY
+                kind = np.int64(LAST if i == s.count[m, a] - 1 else BODY)
                 if kind != s.kind[m, a]:
-                    move(t, s, m, a, s.kind[m, a], kind)
+                    move(t, s, m, np.int64(a), s.kind[m, a], kind)
                     s.kind[m, a] = kind
                 pc = b
             else:
-                move(t, s, m, a, s.kind[m, a], -1)
+                move(t, s, m, np.int64(a), s.kind[m, a], np.int64(-1))
         elif op == ADVANCE:  # a counter
             s.register[m, t.counter_of[a]] = (s.register[m, t.counter_of[a]] + 1) % t.depth[r, a]
         elif op == STOP:
@@ -221,7 +225,7 @@ def walk(t, s, r, m, members, sizes, detail):
         pc += 1
 
 
-@njit(cache=True, nogil=True)
+@inner
 def axis_class(index, extent):
     """The class of a grid coordinate."""
     if index == extent - 1:
@@ -229,7 +233,7 @@ def axis_class(index, extent):
     return FIRST if index == 0 else BODY
 
 
-@njit(cache=True, nogil=True)
+@inner
 def signature(t, r, stream, core):
     """A number that is equal for cores of equal class."""
     value = np.int64(stream)
@@ -241,47 +245,57 @@ def signature(t, r, stream, core):
     return value
 
 
-@njit(cache=True, nogil=True)
+@inner
+def set_all(values, value):
+    """Sets a row to one value (a loop: slices take several times as long to compile)."""
+    for k in range(values.shape[0]):
+        values[k] = value
+
+
+@inner
 def begin(t, s, r, m, stream, local, core):
     """Puts core m of a group at the start of its stream."""
     s.stream[m] = stream
     s.local[m] = local
     s.pc[m] = t.starts[stream]
     s.ended[m] = 0
-    s.free[m, :] = 0
-    s.done[m, :] = 0
-    s.bit[m, :] = -1
-    s.cleared[m, :] = 0
-    s.register[m, :] = 0
     s.last_held[m] = -1
-    s.busy[m, :] = 0
-    s.cursor[m, :] = t.cursor_base
+    set_all(s.free[m], 0)
+    set_all(s.done[m], 0)
+    set_all(s.bit[m], -1)
+    set_all(s.cleared[m], 0)
+    set_all(s.register[m], 0)
+    set_all(s.busy[m], 0)
+    for k in range(t.cursor_base.shape[0]):
+        s.cursor[m, k] = t.cursor_base[k]
     loops = s.count.shape[1]
     rest = core
     for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
         n = t.extent[r, axis]
-        move(t, s, m, loops + axis, -1, t.merge[r, axis, axis_class(rest % n, n)])
+        move(t, s, m, np.int64(loops + axis), np.int64(-1), np.int64(t.merge[r, axis, axis_class(rest % n, n)]))
         rest //= n
 
 
-@njit(cache=True, nogil=True)
-def run_group(t, s, r, stream_of, core_of, members, sizes, detail):
+@inner
+def run_group(t, s, r, stream_of, core_of, members, sizes):
     """ENDED or an error: all cores of a group from start to end, in turns."""
-    local = 0
+    local = np.int64(0)
     for m in range(members):
         local = local + 1 if m > 0 and stream_of[m] == stream_of[m - 1] else 0
         begin(t, s, r, m, stream_of[m], local, core_of[m])
-    if t.joined[0] == 1:
-        s.put[:] = 0
-        s.got[:] = 0
-        s.latest[:] = 0
-    while s.ended[:members].sum() < members:
+        for w in range(members):
+            set_all(s.put[m, w], 0)
+            set_all(s.got[m, w], 0)
+            set_all(s.latest[m, w], 0)
+    left = members
+    while left > 0:
         before = s.progress[0]
         for m in range(members):
             if s.ended[m] == 0:
-                status = walk(t, s, r, m, members, sizes, detail)
+                status = walk(t, s, r, m, members, sizes)
                 if status < 0:
                     return status
+                left -= s.ended[m]
         if s.progress[0] == before:
             return DEADLOCK
     for m in range(members):
@@ -296,7 +310,7 @@ def run_group(t, s, r, stream_of, core_of, members, sizes, detail):
     return ENDED
 
 
-@njit(cache=True, nogil=True)
+@inner
 def core_end(s, m):
     """When everything on all pipes of core m is done."""
     end = np.int64(0)
@@ -305,7 +319,7 @@ def core_end(s, m):
     return end
 
 
-@njit(cache=True, nogil=True)
+@inner
 def stream_cores(t, r, cores):
     """Cores of the whole launch (0 or less where it is out of range); `cores` takes those of each stream."""
     total = np.int64(0)
@@ -320,7 +334,16 @@ def stream_cores(t, r, cores):
     return total
 
 
-@njit(cache=True, nogil=True)
+@inner
+def lowest(values):
+    """The least of a row."""
+    least = values[0]
+    for k in range(1, values.shape[0]):
+        least = min(least, values[k])
+    return least
+
+
+@inner
 def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
     """The number of classes of groups, or UNPAIRED.
 
@@ -376,15 +399,16 @@ def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
     return classes
 
 
-@njit(cache=True, nogil=True)
+@inner
 def time_row(t, s, r, cores, sizes, detail, out_busy, out_uses):
     """Ticks of a row, or an error (below zero)."""
+    s.tally[0] = 0
     total = stream_cores(t, r, cores)
     if total < 1:
         return np.int64(CORE_RANGE)
-    members = 1
+    members = np.int64(1)
     if t.joined[0] == 1:
-        members = total // cores.min()
+        members = total // lowest(cores)
     stream_of = np.zeros((total + 1, members), np.int64)
     core_of = np.zeros((total + 1, members), np.int64)
     key = np.zeros((total + 1, members), np.int64)
@@ -397,27 +421,30 @@ def time_row(t, s, r, cores, sizes, detail, out_busy, out_uses):
     held = np.zeros(classes, np.int64)
     stale = np.ones(classes, np.bool_)
     s.epoch_time[0] = 0
-    s.epoch_active[0, :] = cores
+    for j in range(cores.shape[0]):
+        s.epoch_active[0, j] = cores[j]
     s.epochs[0] = 1
     now = np.int64(0)
     left = classes * members
     while left > 0:
         for k in range(classes):
             if stale[k]:
-                status = run_group(t, s, r, stream_of[k], core_of[k], members, sizes, False)
+                status = run_group(t, s, r, stream_of[k], core_of[k], members, sizes)
                 if status < 0:
                     return np.int64(status)
-                held[k] = s.last_held[:members].max()
+                held[k] = -1
                 for m in range(members):
+                    held[k] = max(held[k], s.last_held[m])
                     ends[k, m] = core_end(s, m)
-        now = np.iinfo(np.int64).max
+        now = np.int64(NEVER)
         for k in range(classes):
             for m in range(members):
                 if running[k, m]:
                     now = min(now, ends[k, m])
         e = s.epochs[0]
         s.epoch_time[e] = now
-        s.epoch_active[e, :] = s.epoch_active[e - 1, :]
+        for j in range(cores.shape[0]):
+            s.epoch_active[e, j] = s.epoch_active[e - 1, j]
         s.epochs[0] += 1
         for k in range(classes):
             stale[k] = False
@@ -429,23 +456,27 @@ def time_row(t, s, r, cores, sizes, detail, out_busy, out_uses):
                 if running[k, m] and held[k] >= now:
                     stale[k] = True
     if detail:
-        tell(t, s, r, stream_of, core_of, weight, classes, members, sizes, now, out_busy, out_uses)
+        tell(t, s, r, stream_of, core_of, weight, classes, members, sizes, out_busy, out_uses)
     return now
 
 
-@njit(cache=True, nogil=True)
-def tell(t, s, r, stream_of, core_of, weight, classes, members, sizes, end, out_busy, out_uses):
+@inner
+def tell(t, s, r, stream_of, core_of, weight, classes, members, sizes, out_busy, out_uses):
     """Walks all classes once more under the final epochs, for the busy ticks of the core of each stream that ends last and the uses."""
-    latest = np.full(out_busy.shape[0], -1, np.int64)
+    latest = np.zeros(out_busy.shape[0], np.int64)
+    s.tally[0] = 1
     for k in range(classes):
-        s.uses[:] = 0
-        run_group(t, s, r, stream_of[k], core_of[k], members, sizes, True)
+        for m in range(members):
+            set_all(s.uses[m], 0)
+        run_group(t, s, r, stream_of[k], core_of[k], members, sizes)
         for m in range(members):
             stream = stream_of[k, m]
             if core_end(s, m) > latest[stream]:
                 latest[stream] = core_end(s, m)
-                out_busy[stream, :] = s.busy[m]
-            out_uses += s.uses[m] * weight[k]
+                for p in range(PIPE_COUNT):
+                    out_busy[stream, p] = s.busy[m, p]
+            for e in range(out_uses.shape[0]):
+                out_uses[e] += s.uses[m, e] * weight[k]
 
 
 @njit(cache=True, nogil=True)
@@ -473,5 +504,6 @@ def make_state(members: int, bits: int, registers: int, loops: int, cursors: int
         cursor=zeros(members, cursors), last_held=zeros(members), busy=zeros(members, PIPE_COUNT), stream=zeros(members),
         local=zeros(members), ended=zeros(members), progress=zeros(1),
         ring=zeros(members, members, cross_ids, cross_count), put=zeros(members, members, cross_ids),
-        got=zeros(members, members, cross_ids), latest=zeros(members, members, cross_ids), uses=zeros(members, entries if detail else 1),
+        got=zeros(members, members, cross_ids), latest=zeros(members, members, cross_ids), tally=zeros(1),
+        uses=zeros(members, entries if detail else 1),
         epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1))
