@@ -61,6 +61,7 @@ class Encoded:
     registers: int = 1
     bits: int = 1
     joined: bool = False
+    holes: tuple[str, ...] = ()  # that the times depend on
 
 
 def encode(program: Program, machine: Machine) -> Encoded:
@@ -94,6 +95,7 @@ class _Encoder:
         out = self.out
         out.code, out.starts = np.array(self.code, np.int32).reshape(-1, 4), np.array(starts, np.int32)
         out.bits = max(1, len(self.pairs) * self.machine.flag_ids)
+        out.holes = program_holes(self.program)
         out.joined = any(row[0] in (kernel.CROSS_SET, kernel.CROSS_WAIT) for row in self.code)
         return out
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from aoec.base.errors import CheckError, UnsupportedError
+from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, evaluate, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import MAX_AXES, Encoded, Site
@@ -199,11 +199,7 @@ class Tabulator:
 
     def evaluate(self, e: Expr) -> Array:
         """int64 values of an expression of holes, per row."""
-        try:
-            return np.asarray(evaluate(e, self.holes))
-        except KeyError as missing:
-            raise CheckError(f"program {self.encoded.program.name}: nothing gives a value to {missing.args[0]}; "
-                             "give one for every hole") from None
+        return np.asarray(evaluate(e, self.holes))
 
     def columns(self, expressions: list[Expr]) -> Array:
         """int64[row, expression]; one zero column where there is none."""

@@ -97,6 +97,9 @@ def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, 
     Rows are independent: their order, number and neighbours change nothing.
     """
     columns = {name: np.atleast_1d(np.asarray(v, np.int64)) for name, v in rows.items()}
+    for name in encoded.holes:
+        if name not in columns:
+            raise CheckError(f"program {encoded.program.name}: nothing gives a value to {name}; give one for every hole")
     counts = {len(v) for v in columns.values()} or {1}
     if len(counts) > 1:
         raise CheckError(f"columns of hole values have different lengths: {sorted(counts)}")
@@ -164,8 +167,9 @@ def _moved(encoded: Encoded, filled: Filled, uses: Array) -> Array:
 def _joined(parts: list[Times]) -> Times:
     if len(parts) == 1:
         return parts[0]
-    columns: dict[str, Any] = {f.name: [getattr(p, f.name) for p in parts] for f in fields(Times)}
-    return Times(**{name: None if values[0] is None else np.concatenate(values) for name, values in columns.items()})
+    columns = {f.name: [getattr(p, f.name) for p in parts] for f in fields(Times)}
+    joined: dict[str, Any] = {name: None if values[0] is None else np.concatenate(values) for name, values in columns.items()}
+    return Times(**joined)
 
 
 def measure(program: Program, machine: Machine, state: State = COLD) -> Measure:

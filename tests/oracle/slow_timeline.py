@@ -312,12 +312,16 @@ class Simulator:
                 arrived.append(now)
         for need in [n for n in self.awaiting if self.arrived(n[2])]:
             self.awaiting.remove(need)
-            self.wait_tokens(*need)
+            self.await_tokens(*need)
 
     def arrived(self, keys):
         return all(len(self.tokens.get(key, [])) > number for key, number in keys)
 
     def wait_tokens(self, now, core, keys, go):
+        core.serial += self.cross
+        self.await_tokens(now, core, keys, go)
+
+    def await_tokens(self, now, core, keys, go):
         if self.arrived(keys):
             time = max(self.tokens[key][number] for key, number in keys) + self.cross
             self.at(max(now, time), FLOW, go)
