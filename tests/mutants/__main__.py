@@ -44,7 +44,7 @@ class Tree:
         """pytest's exit code (or the one of a test that failed by not ending) and the end of its output."""
         environment = {**os.environ, "PYTHONPATH": str(self.root), "NUMBA_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1"}
         shutil.rmtree(self.root / ".hypothesis", ignore_errors=True)
-        command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "--hypothesis-seed=0", *selections]
+        command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", "-p", "tests.mutants.no_shrink", *selections]
         try:
             done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
