@@ -19,6 +19,13 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def note_first_use() -> None:
+    """Nothing; says why the first command that times or runs programs is slow."""
+    from aoec.jobs.doctor import first_use_notice
+    if notice := first_use_notice():
+        note(notice)
+
+
 def bank_path(options: Namespace) -> Path:
     """--bank, else $TUNE_BANK_PATH (a file, or a directory that holds one), else the user data directory."""
     named = options.bank or os.environ.get("TUNE_BANK_PATH")
@@ -32,6 +39,11 @@ def bank_path(options: Namespace) -> Path:
 def as_json(facts: Any) -> str:
     """Facts as a program reads them."""
     return json.dumps(facts, indent=2) + "\n"
+
+
+def write_noun(path: str, text: str) -> None:
+    """Nothing; a noun's text, which ends without a line break, goes to a file or pipe with one."""
+    write_text(path, text + "\n")
 
 
 def ready_output(options: Namespace) -> None:
@@ -79,7 +91,7 @@ def run_import(options: Namespace) -> int:
         save_weights(graph, weights, weights_path)
     elif weights:
         note(f"{len(weights)} constants are not written; give -o, or --weights FILE.npz")
-    write_text(options.output, show(graph))
+    write_noun(options.output, show(graph))
     return 0
 
 
@@ -95,7 +107,7 @@ def run_fuse(options: Namespace) -> int:
     graph, weights = fuse_text(read_text(options.input), options.input, options.weights or _beside(options.input))
     if options.output != "-":
         save_weights(graph, weights, _beside(options.output))
-    write_text(options.output, show(graph))
+    write_noun(options.output, show(graph))
     return 0
 
 
@@ -107,7 +119,7 @@ def run_lower(options: Namespace) -> int:
         func = lower_operator(options.input)
     else:
         func = lower_text(read_text(options.input), options.input, options.group)
-    write_text(options.output, show(func))
+    write_noun(options.output, show(func))
     return 0
 
 
@@ -118,7 +130,7 @@ def run_schedule(options: Namespace) -> int:
     if options.input == options.trace == "-":
         raise CheckError("the func and the schedule cannot both come from standard input")
     func = schedule_text(read_text(options.input), options.input, read_text(options.trace), options.trace, dict(options.holes))
-    write_text(options.output, show(func))
+    write_noun(options.output, show(func))
     return 0
 
 
@@ -127,13 +139,14 @@ def run_emit(options: Namespace) -> int:
     from aoec.jobs.stages import emit_text
     ready_output(options)
     program = emit_text(read_text(options.input), options.input, options.target or DEFAULT_TARGET, dict(options.holes))
-    write_text(options.output, show(program))
+    write_noun(options.output, show(program))
     return 0
 
 
 def run_simulate(options: Namespace) -> int:
     from aoec.jobs.stages import simulate_text
     ready_output(options)
+    note_first_use()
     measure = simulate_text(read_text(options.input), options.input, options.target, dict(options.holes))
     text = as_json(measure_facts(measure)) if options.json else measure_lines(measure)
     write_text(options.output, text)

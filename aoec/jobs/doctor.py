@@ -10,9 +10,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from platformdirs import user_cache_dir
+
 from aoec.base.errors import AoecError
 
 PACKAGES = ("aoec", "numba", "numpy", "onnx", "onnxruntime", "lark", "scikit-optimize", "scipy", "sqlalchemy", "ml_dtypes")
+KERNELS = ("timeline", "tile")  # modules of compiled functions
 CANN_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH")
 
 
@@ -46,12 +49,29 @@ def _memory_bytes() -> int | None:
 
 def _kernels() -> dict[str, Any]:
     """Where the compiled kernels are kept, and how many files of them there are (0: the first use compiles them)."""
+    folder = _cache_folder()
+    files = [f for name in KERNELS for f in folder.rglob(f"{name}.*.nbc")] if folder.is_dir() else []
+    return {"cache": str(folder), "compiled": len(files), "writable": os.access(_existing(folder), os.W_OK)}
+
+
+def _cache_folder() -> Path:
+    """Where Numba keeps compiled kernels: $NUMBA_CACHE_DIR, beside their source, or where that is read-only in the user's cache."""
     spec = find_spec("aoec.kernels")
     assert spec is not None and spec.origin is not None  # a part of this package
-    home = Path(spec.origin).parent
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or (home / "__pycache__"))
-    files = list(folder.rglob("*.nbc")) if folder.is_dir() else []
-    return {"cache": str(folder), "compiled": len(files), "writable": os.access(folder if folder.exists() else folder.parent, os.W_OK)}
+    beside = Path(spec.origin).parent / "__pycache__"
+    if named := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(named)
+    return beside if os.access(_existing(beside), os.W_OK) else Path(user_cache_dir("numba", appauthor=False))
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that exists."""
+    return next(p for p in (folder, *folder.absolute().parents) if p.exists())
+
+
+def first_use_notice() -> str:
+    """A line for people where the kernels are still to be compiled, else ""."""
+    return "" if _kernels()["compiled"] else "first use: compiling the kernels, once, for up to a minute"
 
 
 def _bank(path: Path) -> dict[str, Any]:
