@@ -236,23 +236,26 @@ def load_image(mem, d, s, f, size):
 def gemm(a, b, c, m, n, k):
     """c[m, n] += a[m, k] @ b[k, n], row-major and flat; m and k are multiples of 4.
 
-    Four rows by four k a step: sixteen multiply-adds for four vectors of c, contiguous in j. Slices first, so that LLVM sees
-    that no index can be negative (which would wrap) and vectorises: 8 times as fast.
+    Four rows by four k a step: sixteen multiply-adds for four vectors of c, contiguous in j. Counted with `while` from 0, so
+    that LLVM sees that no index is negative (which would wrap) and vectorises: 69 GFLOP/s on a core where `range` gives 10.
     """
-    for i in range(0, m, 4):
-        i0, i1, i2, i3 = i * k, (i + 1) * k, (i + 2) * k, (i + 3) * k
-        c0, c1, c2, c3 = c[i * n:(i + 1) * n], c[(i + 1) * n:(i + 2) * n], c[(i + 2) * n:(i + 3) * n], c[(i + 3) * n:(i + 4) * n]
-        for p in range(0, k, 4):
-            a00, a01, a02, a03 = a[i0 + p], a[i0 + p + 1], a[i0 + p + 2], a[i0 + p + 3]
-            a10, a11, a12, a13 = a[i1 + p], a[i1 + p + 1], a[i1 + p + 2], a[i1 + p + 3]
-            a20, a21, a22, a23 = a[i2 + p], a[i2 + p + 1], a[i2 + p + 2], a[i2 + p + 3]
-            a30, a31, a32, a33 = a[i3 + p], a[i3 + p + 1], a[i3 + p + 2], a[i3 + p + 3]
-            b0, b1, b2, b3 = b[p * n:(p + 1) * n], b[(p + 1) * n:(p + 2) * n], b[(p + 2) * n:(p + 3) * n], b[(p + 3) * n:(p + 4) * n]
+    i = 0
+    while i + 4 <= m:
+        p = 0
+        while p + 4 <= k:
+            r0, r1, r2, r3 = i * k + p, (i + 1) * k + p, (i + 2) * k + p, (i + 3) * k + p
+            a00, a01, a02, a03 = a[r0], a[r0 + 1], a[r0 + 2], a[r0 + 3]
+            a10, a11, a12, a13 = a[r1], a[r1 + 1], a[r1 + 2], a[r1 + 3]
+            a20, a21, a22, a23 = a[r2], a[r2 + 1], a[r2 + 2], a[r2 + 3]
+            a30, a31, a32, a33 = a[r3], a[r3 + 1], a[r3 + 2], a[r3 + 3]
             for j in range(n):
-                c0[j] += a00 * b0[j] + a01 * b1[j] + a02 * b2[j] + a03 * b3[j]
-                c1[j] += a10 * b0[j] + a11 * b1[j] + a12 * b2[j] + a13 * b3[j]
-                c2[j] += a20 * b0[j] + a21 * b1[j] + a22 * b2[j] + a23 * b3[j]
-                c3[j] += a30 * b0[j] + a31 * b1[j] + a32 * b2[j] + a33 * b3[j]
+                b0, b1, b2, b3 = b[p * n + j], b[(p + 1) * n + j], b[(p + 2) * n + j], b[(p + 3) * n + j]
+                c[i * n + j] += a00 * b0 + a01 * b1 + a02 * b2 + a03 * b3
+                c[(i + 1) * n + j] += a10 * b0 + a11 * b1 + a12 * b2 + a13 * b3
+                c[(i + 2) * n + j] += a20 * b0 + a21 * b1 + a22 * b2 + a23 * b3
+                c[(i + 3) * n + j] += a30 * b0 + a31 * b1 + a32 * b2 + a33 * b3
+            p += 4
+        i += 4
 
 
 @_jit

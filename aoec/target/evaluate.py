@@ -14,7 +14,7 @@ from aoec.target.instructions import INSTRUCTIONS
 from aoec.target.meaning import MEANINGS, NUMPY_DTYPES, POISON, up
 
 
-class _Core:
+class Core:
     """One core of a stream while a program is evaluated: its scopes, filled with NaN, and its environment."""
 
     def __init__(self, program: Program, stream: Stream, index: int) -> None:
@@ -41,7 +41,7 @@ def evaluate_program(program: Program, tensors: Mapping[str, np.ndarray]) -> dic
         gm[t.name] = np.full(prod(shape) * DTYPES[t.dtype], POISON, np.uint8).view(NUMPY_DTYPES[t.dtype]).reshape(shape)
         if t.name in tensors:
             gm[t.name][...] = np.reshape(tensors[t.name], shape)
-    cores = [_Core(program, s, i) for s in program.streams for i in range(prod(int(evaluate(e, {})) for _, e in s.grid))]
+    cores = [Core(program, s, i) for s in program.streams for i in range(prod(int(evaluate(e, {})) for _, e in s.grid))]
     tokens: dict[tuple[str, int, str, int, int], int] = {}
     running = [_walk(program, c, c.stream.body, gm, tokens) for c in cores]
     while running:  # every core runs until it has to wait; a round in which none moves would never end
@@ -51,7 +51,7 @@ def evaluate_program(program: Program, tensors: Mapping[str, np.ndarray]) -> dic
     return {t.name: gm[t.name] for t in program.tensors if t.role != "input"}
 
 
-def _walk(program: Program, core: _Core, body: tuple[Item, ...], gm: dict[str, np.ndarray], tokens: dict[Any, int]) -> Iterator[bool]:
+def _walk(program: Program, core: Core, body: tuple[Item, ...], gm: dict[str, np.ndarray], tokens: dict[Any, int]) -> Iterator[bool]:
     """Runs a core; yields whether it moved, wherever it has to wait."""
     for item in body:
         if isinstance(item, For):
@@ -59,14 +59,14 @@ def _walk(program: Program, core: _Core, body: tuple[Item, ...], gm: dict[str, n
                 core.env[item.var] = i
                 yield from _walk(program, core, item.body, gm, tokens)
         elif isinstance(item, Instr):
-            _run(program, core, item, gm)
+            run_instruction(program, core, item, gm)
         elif isinstance(item, Advance):
             core.env[item.counter] = (core.env[item.counter] + 1) % core.depths[item.counter]
         elif isinstance(item, CrossSet):
-            for key in _meets(program, core, item.to, item.id, True):
+            for key in meets(program, core, item.to, item.id, True):
                 tokens[key] = tokens.get(key, 0) + 1
         elif isinstance(item, CrossWait):
-            keys = _meets(program, core, item.source, item.id, False)
+            keys = meets(program, core, item.source, item.id, False)
             moved = True
             while not all(tokens.get(k, 0) for k in keys):
                 yield moved
@@ -75,7 +75,7 @@ def _walk(program: Program, core: _Core, body: tuple[Item, ...], gm: dict[str, n
                 tokens[key] -= 1
 
 
-def _meets(program: Program, core: _Core, peer: str, flag: Expr, sets: bool) -> list[tuple[str, int, str, int, int]]:
+def meets(program: Program, core: Core, peer: str, flag: Expr, sets: bool) -> list[tuple[str, int, str, int, int]]:
     """Keys (setter stream, core, waiter stream, core, id) of the flags between a core and the cores of another stream."""
     counts = {s.name: prod(int(evaluate(e, {})) for _, e in s.grid) for s in program.streams}
     mine, theirs, number = counts[core.stream.name], counts[peer], int(evaluate(flag, core.env))
@@ -88,7 +88,7 @@ def _meets(program: Program, core: _Core, peer: str, flag: Expr, sets: bool) -> 
     return [(peer, p, core.stream.name, core.index, number) for p in peers]
 
 
-def _run(program: Program, core: _Core, item: Instr, gm: dict[str, np.ndarray]) -> None:
+def run_instruction(program: Program, core: Core, item: Instr, gm: dict[str, np.ndarray]) -> None:
     """Runs one instruction by its meaning."""
     word, fields, operands = INSTRUCTIONS[item.op], {}, []
     for n in word.numbers:
