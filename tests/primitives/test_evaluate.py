@@ -79,7 +79,8 @@ def test_errors_say_where() -> None:
 
 
 @pytest.mark.parametrize("name, oracle", [
-    ("exp", np.exp), ("log", np.log), ("sqrt", np.sqrt), ("rsqrt", lambda x: 1 / np.sqrt(x)), ("tanh", np.tanh), ("reciprocal", lambda x: 1 / x),
+    ("exp", np.exp), ("log", np.log), ("sqrt", np.sqrt), ("rsqrt", lambda x: 1 / np.sqrt(x)), ("tanh", np.tanh),
+    ("reciprocal", lambda x: 1 / x),
     ("sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("floor", np.floor), ("ceil", np.ceil), ("round", np.round), ("abs", np.abs),
 ])
 def test_functions(name: str, oracle: object) -> None:

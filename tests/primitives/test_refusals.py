@@ -42,7 +42,8 @@ REFUSALS = [
     ("softmax", "compute_at(block=wide, loop=er)", "er is neither around every reader of T nor around a writer of what wide reads"),
     ("max_pool", "cache_write(block=pool, buffer=Y, scope=UB, at=kh)",
      "pool accumulates over kh, so Y is not complete in it; use a loop further out"),
-    ("max_pool", "compute_at(block=pool, loop=ph)", "an index of pool into P is more than one loop (h, kh); move the block before splitting its loops"),
+    ("max_pool", "compute_at(block=pool, loop=ph)",
+     "an index of pool into P is more than one loop (h, kh); move the block before splitting its loops"),
 ]
 
 
