@@ -12,7 +12,7 @@ __all__ = ["Primitive", "apply", "check", "primitives"]
 def check(trace: Trace) -> None:
     """Nothing, if every step is a primitive with fields of the right names and types; ScheduleError names the first that is not."""
     for number, step in enumerate(trace.steps, 1):
-        _at(number, step, lambda s=step: from_step(s))  # type: ignore[misc]
+        _at(number, step, None)
 
 
 def apply(func: Func, trace: Trace) -> Func:
@@ -21,12 +21,16 @@ def apply(func: Func, trace: Trace) -> Func:
     Raises ScheduleError with the number of the first step that cannot be applied; `func` itself never changes.
     """
     for number, step in enumerate(trace.steps, 1):
-        func = _at(number, step, lambda f=func, s=step: from_step(s).apply(f))  # type: ignore[misc]
+        done = _at(number, step, func)
+        assert done is not None
+        func = done
     return func
 
 
-def _at(number: int, step: Step, run):  # type: ignore[no-untyped-def]
+def _at(number: int, step: Step, func: Func | None) -> Func | None:
+    """The func after the step (None: the step is only checked); its errors say which step it was."""
     try:
-        return run()
+        primitive = from_step(step)
+        return None if func is None else primitive.apply(func)
     except ScheduleError as e:
         raise ScheduleError(f"step {number}, {step.primitive}: {e}") from None

@@ -1,13 +1,15 @@
 """cache_read: what a block reads is first copied into a nearer scope."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.evaluate import block_reads, lifetime
 from aoec.ir.index import Binary, Call, Expr, Int, Read, Var, children, normalise, reads
 from aoec.ir.regions import Interval, clip, same, shift, union
-from aoec.ir.tir import Block, Buffer, Func, Loop, blocks
+from aoec.ir.tir import Block, Buffer, Func, Loop, Node, blocks
 from aoec.primitives.nest import (
     Path,
     check_new,
@@ -79,13 +81,16 @@ class CacheRead(Primitive):
         boxes = [box for block, above in found for box in guarded_regions(block, above, depth, source)]
         box = union(boxes, self.buffer)
         name = self.name or cached_name(source, self.scope)
-        copy = copy_block(name, len(box), lambda point: (Read(name, point), Read(self.buffer, offset(point, box))))
-        nest = wrap(copy, [Loop(v, b.extent, (), "tensor") for v, b in zip(copy_loops(name, len(box)), box)])
-        check_new(func, name, *copy_loops(name, len(box)))
+        loops = copy_loops(name, box)
+        point = tuple(Var(x.var) for x in loops)
+        copy = Block(name, Read(name, point), "=", Read(self.buffer, offset(point, box)), instr="copy")
+        check_new(func, name, *[x.var for x in loops])
         below = found[0][1]
-        body = insert(func.body, child(func, self.at, below, found[0][0].name), (nest,))
+        body = func.body
         for block, _ in found:
-            body = replace_node(body, block.name, lambda n, b=block: (redirect(b, self.buffer, name, box),))  # type: ignore[misc]
+            reading = redirect(block, self.buffer, name, box)
+            body = replace_node(body, block.name, partial(_instead, reading))
+        body = insert(body, child(func, self.at, below, found[0][0].name), (wrap(copy, loops),))
         new = Buffer(name, source.dtype, tuple(b.largest for b in box), self.scope, self.layout)
         return replace(func, body=body, locals=func.locals + (new,))
 
@@ -120,17 +125,16 @@ def cached_name(source: Buffer, scope: str) -> str:
     return source.name.removesuffix(f"_{source.scope}") + f"_{scope}"
 
 
-def copy_loops(name: str, rank: int) -> list[str]:
-    return [f"{name}_{d}" for d in range(rank)]
+def copy_loops(name: str, box: tuple[Interval, ...]) -> list[Loop]:
+    """The tensor loops <name>_0.. over a box."""
+    return [Loop(f"{name}_{d}", b.extent, (), "tensor") for d, b in enumerate(box)]
 
 
-def copy_block(name, rank, operands):  # type: ignore[no-untyped-def]
-    """The block `name: target = source` over loops <name>_0..; `operands` makes (target, source) of the point."""
-    target, source = operands(tuple(Var(v) for v in copy_loops(name, rank)))
-    return Block(name, target, "=", source, instr="copy")
+def _instead(block: Block, _: Node) -> tuple[Node, ...]:
+    return (block,)
 
 
-def offset(point: tuple[Expr, ...], box: tuple[Interval, ...]) -> tuple[Expr, ...]:
+def offset(point: Sequence[Expr], box: tuple[Interval, ...]) -> tuple[Expr, ...]:
     """The point of the buffer that is `point` of the box."""
     return tuple(normalise(b.offset + p) for p, b in zip(point, box))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.index import Read
+from aoec.ir.index import Read, Var
 from aoec.ir.regions import shift
 from aoec.ir.tir import Block, Buffer, Func, Loop
-from aoec.primitives.cache_read import cached_name, copy_block, copy_loops, offset
+from aoec.primitives.cache_read import cached_name, copy_loops, offset
 from aoec.primitives.nest import (
     accesses,
     check_new,
@@ -69,10 +69,11 @@ class CacheWrite(Primitive):
         depth = self._depth(func, block, above)
         box = path_region(block.target, above, depth)
         name, out = self.name or cached_name(target, self.scope), f"{self.buffer}_out"
-        copy = copy_block(out, len(box), lambda point: (Read(self.buffer, offset(point, box)), Read(name, point)))
-        nest = wrap(copy, [Loop(v, b.extent, (), "tensor") for v, b in zip(copy_loops(out, len(box)), box)])
-        check_new(func, name, out, *copy_loops(out, len(box)))
-        body = insert(func.body, child(func, self.at, above, block.name), (nest,), after=True)
+        loops = copy_loops(out, box)
+        point = tuple(Var(x.var) for x in loops)
+        copy = Block(out, Read(self.buffer, offset(point, box)), "=", Read(name, point), instr="copy")
+        check_new(func, name, out, *[x.var for x in loops])
+        body = insert(func.body, child(func, self.at, above, block.name), (wrap(copy, loops),), after=True)
         local = replace(block, target=Read(name, shift(block.target.indices, box)))
         new = Buffer(name, target.dtype, tuple(b.largest for b in box), self.scope, self.layout)
         return replace(func, body=replace_node(body, block.name, lambda n: (local,)), locals=func.locals + (new,))

@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 from aoec.base.errors import ScheduleError
 from aoec.ir.evaluate import block_reads, lifetime
 from aoec.ir.index import Cast, Expr, Read, Var, normalise, substitute, variables
-from aoec.ir.tir import Block, Func, blocks
+from aoec.ir.tir import Block, Func
 from aoec.primitives.nest import (
     check_lifetimes,
     find_block,
-    map_block,
+    map_nodes,
     map_reads,
     node_name,
     own_nest,
     precedes,
     remove_node,
-    replace_node,
     tidy,
     writers,
 )
@@ -62,9 +61,7 @@ class ComputeInline(Primitive):
         def value(r: Read) -> Expr:
             e = tidy(substitute(block.value, {v: normalise(i) for v, i in zip(loops, r.indices)}))
             return e if dtype == "fp32" else Cast(dtype, e)
-        body = rest.body
-        for b, _ in blocks(rest.body):
-            body = replace_node(body, b.name, lambda n, b=b: (map_block(b, lambda e: map_reads(e, buffer, value)),))  # type: ignore[misc]
+        body = map_nodes(rest.body, lambda e: map_reads(e, buffer, value))
         result = replace(func, body=body, locals=tuple(b for b in func.locals if b.name != buffer))
         check_lifetimes(func, result, block, buffer)
         return result

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from aoec.base.errors import ScheduleError
 from aoec.ir.index import Expr, Read
 from aoec.ir.regions import Interval, shift
-from aoec.ir.tir import LAYOUTS, SCOPES, Func, walk
-from aoec.primitives.nest import alive, find_buffer, map_block, map_reads, replace_buffer, replace_node
+from aoec.ir.tir import LAYOUTS, SCOPES, Func
+from aoec.primitives.nest import alive, find_buffer, map_nodes, map_reads, replace_buffer
 from aoec.primitives.primitive import Primitive, near
 
 FRACTAL = {"L0A": "ZZ", "L0B": "ZN", "L0C": "NZ"}
@@ -56,11 +56,7 @@ def relative(func: Func, buffer: str, box: tuple[Interval, ...]) -> Func:
     """The func with every access to `buffer` counted from the start of the box."""
     def moved(e: Expr) -> Expr:
         return map_reads(e, buffer, lambda r: Read(buffer, shift(r.indices, box)))
-    body = func.body
-    for n, _ in walk(func.body):
-        if hasattr(n, "target"):
-            body = replace_node(body, n.name, lambda b: (map_block(b, moved),))  # type: ignore[arg-type, union-attr]
-    return replace(func, body=body)
+    return replace(func, body=map_nodes(func.body, moved))
 
 
 def check_scope(scope: str, layout: str) -> None:

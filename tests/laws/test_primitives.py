@@ -20,6 +20,7 @@ from aoec.ir.rewrite import fill, normalise
 from aoec.ir.schedule import Step, Trace, Value, fill_trace
 from aoec.ir.show import show
 from aoec.ir.tir import Func, Loop, blocks, walk
+from aoec.primitives.primitive import from_step
 
 MATMUL = """
 func f(A: fp16[{m}, {k}], B: fp16[{k}, {n}], bias: fp32[{n}]) -> (Y: fp16[{m}, {n}]) {{
@@ -134,7 +135,8 @@ def inputs(func: Func) -> dict[str, np.ndarray]:
     return {b.name: rng.integers(-3, 4, [int(evaluate(s, {})) for s in b.shape]).astype(np.float32) for b in func.inputs}
 
 
-LAW = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much])
+SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+LAW = settings(max_examples=100, deadline=None, suppress_health_check=SLOW)
 
 
 @LAW
@@ -160,6 +162,14 @@ def test_holes_are_filled_before_or_after(s: Scheduled) -> None:
     trace = Trace(tuple(s.steps))
     early = primitives.apply(s.func, fill_trace(trace, s.values))
     assert show(normalise(early)) == show(normalise(fill(s.result, s.values)))
+
+
+@LAW
+@given(schedules())
+def test_a_step_and_its_primitive_say_the_same(s: Scheduled) -> None:
+    for step in s.steps:
+        primitive = from_step(step)
+        assert from_step(primitive.step()) == primitive
 
 
 @pytest.mark.parametrize("step, message", [
