@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from math import prod
 from pathlib import Path
 from typing import Union
@@ -10,20 +11,28 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from aoec.base.errors import CheckError, UnsupportedError
+from aoec.base.errors import CheckError, ParseError, UnsupportedError
 from aoec.frontend import passes
 from aoec.frontend.node import Node
 from aoec.frontend.operators import RULES
 from aoec.frontend.read import Shapes, graph_inputs, opset, read, refuse
+from aoec.frontend.shapes import infer, shape_of
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph, OpNode, Tensor
-from aoec.ops import host
+from aoec.ops import OPS, host
 
 # element types of ONNX in our words; reals are fp32 until the precision is chosen
 DTYPES = {
     TensorProto.FLOAT: "fp32", TensorProto.FLOAT16: "fp32", TensorProto.BFLOAT16: "fp32", TensorProto.DOUBLE: "fp32",
     TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT32: "int32", TensorProto.INT64: "int64", TensorProto.BOOL: "bool"}
 FOLD_LIMIT_BYTES = 2 << 30  # a constant that a model computes may not be larger
+# operators whose result can be far larger than their inputs -> its number of elements, for when its shape was not inferred
+GROWING: dict[str, Callable[..., int]] = {
+    "ConstantOfShape": lambda shape: prod(map(int, shape)), "Expand": lambda x, shape: x.size * prod(map(int, shape)),
+    "Tile": lambda x, times: x.size * prod(map(int, times)), "Range": lambda start, end, step: int(abs((end - start) / (step or 1))),
+    "OneHot": lambda at, depth, values: at.size * abs(int(depth.reshape(()))),
+    "Pad": lambda x, pads, *more: x.size + (1 + int(abs(pads).sum())) ** x.ndim,
+    "Resize": lambda x, *more: 1 << 62}
 NOT_CONSTANT = ("Random", "Bernoulli", "Multinomial")  # no inputs, or equal ones, and yet other results each time
 
 
@@ -45,9 +54,9 @@ def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None =
 
 
 def _host_notice(graph: Graph) -> list[str]:
-    on_host = Counter(n.op[len(host.PREFIX):] for n in graph.nodes if n.op.startswith(host.PREFIX))
+    on_host = Counter(n.op.removeprefix(host.PREFIX) for n in graph.nodes if n.op not in OPS or OPS[n.op].family == "host")
     listed = ", ".join(f"{op} ({count})" for op, count in sorted(on_host.items()))
-    return [f"run on the host, for want of a definition in index notation: {listed}"] if listed else []
+    return [f"operators without a kernel of their own, which run on the host: {listed}"] if listed else []
 
 
 class _Translation:
@@ -57,7 +66,7 @@ class _Translation:
         g = proto.graph
         self.title, self.opset = title, opset(proto)
         self.types = {i.name: i.type for i in (*g.input, *g.output, *g.value_info)}
-        self.shapes = {name: s for name, t in self.types.items() if (s := _shape(t)) is not None}
+        self.shapes = {name: s for name, t in self.types.items() if (s := shape_of(t)) is not None}
         self.wanted = frozenset(i for n in g.node for i in n.input) | frozenset(o.name for o in g.output)
         self.draft = Draft(g.name or "model", [i.name for i in graph_inputs(g)], [o.name for o in g.output])
         self.draft.reserve({*self.types, *(i.name for i in g.initializer), *self.wanted, *(o for n in g.node for o in n.output)})
@@ -87,8 +96,14 @@ class _Translation:
     def _translate(self, proto: onnx.NodeProto) -> None:
         if self._fold(proto):
             return
+        if any(o and o not in self.shapes for o in proto.output):
+            self.shapes.update(infer(proto, self.draft, self.opset))
         node = Node(proto, self.draft, self.opset, self.shapes, self.wanted)
-        if not (self._is_real(proto) and proto.op_type in RULES and RULES[proto.op_type](node)):
+        try:
+            done = self._is_real(proto) and proto.op_type in RULES and RULES[proto.op_type](node)
+        except CheckError as e:
+            raise ParseError(f"the ONNX graph is invalid: node {node.title()}: {e.message}", source=self.title) from e
+        if not done:
             self._to_host(proto, node)
 
     def _is_real(self, proto: onnx.NodeProto) -> bool:
@@ -126,10 +141,10 @@ class _Translation:
 
     def _bound(self, proto: onnx.NodeProto) -> None:
         """UnsupportedError where a computed constant would be larger than the limit."""
-        extents = [self.shapes[o] for o in proto.output if o in self.shapes]
-        if proto.op_type in ("ConstantOfShape", "Expand", "Tile", "Resize", "Range", "OneHot") and not extents:
-            raise UnsupportedError(f"{self.title}: the size of the constant {proto.output[0]} ({proto.op_type}) is not known beforehand")
-        size_bytes = 8 * sum(prod(s) for s in extents)
+        known = [prod(self.shapes[o]) for o in proto.output if o in self.shapes]
+        if not known and proto.op_type in GROWING:
+            known = [GROWING[proto.op_type](*(self.draft.weights[i] for i in proto.input if i))]
+        size_bytes = 8 * sum(known)
         if size_bytes > FOLD_LIMIT_BYTES:
             raise UnsupportedError(f"{self.title}: the constant {proto.output[0]} ({proto.op_type}) would take up to {size_bytes:,} bytes; "
                                    f"at most {FOLD_LIMIT_BYTES:,} are computed at import")
@@ -156,11 +171,3 @@ class _Translation:
         except Exception:  # of any class: the operator is then listed as unsupported
             return False
         return True
-
-
-def _shape(t: onnx.TypeProto) -> tuple[int, ...] | None:
-    """The shape of a type, where it is a tensor with every dimension known."""
-    if not t.HasField("tensor_type") or not t.tensor_type.HasField("shape"):
-        return None
-    dims = t.tensor_type.shape.dim
-    return tuple(d.dim_value for d in dims) if all(d.HasField("dim_value") for d in dims) else None

@@ -203,6 +203,12 @@ def _batch_norm(n: Node) -> bool:
     return n.emit("batch_norm", n.inputs(), {"epsilon": n.real("epsilon", 1e-5)})
 
 
+def _lrn(n: Node) -> bool:
+    attributes: dict[str, Attribute] = {"size": n.integer("size", 1), "alpha": n.real("alpha", 1e-4), "beta": n.real("beta", 0.75),
+                                        "bias": n.real("bias", 1.0)}
+    return len(n.shape_of(0)) == 4 and n.emit("lrn", [n.input(0)], attributes)
+
+
 def _hard_swish(n: Node) -> bool:
     return n.emit("mul", [n.input(0), n.step("hard_sigmoid", [n.input(0)], {"alpha": 1 / 6, "beta": 0.5})])
 
@@ -222,7 +228,7 @@ RULES: dict[str, Rule] = {
     "Abs": _unary("abs"), "Add": _chain("add"), "AveragePool": _avg_pool, "BatchNormalization": _batch_norm, "Cast": _view, "Clip": _clip,
     "Concat": _concat, "Conv": _conv, "Div": _chain("div"), "Dropout": _view, "Erf": _unary("erf"), "Exp": _unary("exp"), "Flatten": _view,
     "Gelu": _gelu, "Gemm": _gemm, "GlobalAveragePool": _global_avg, "GlobalMaxPool": _global_max,
-    "HardSigmoid": _alpha("hard_sigmoid", alpha=0.2, beta=0.5), "HardSwish": _hard_swish, "Identity": _view,
+    "HardSigmoid": _alpha("hard_sigmoid", alpha=0.2, beta=0.5), "HardSwish": _hard_swish, "Identity": _view, "LRN": _lrn,
     "LeakyRelu": _alpha("leaky_relu", alpha=0.01), "Log": _unary("log"), "MatMul": _matmul, "Max": _chain("maximum"), "MaxPool": _max_pool,
     "Mean": _mean, "Min": _chain("minimum"), "Mul": _chain("mul"), "Neg": _unary("muls", scalar=-1.0), "Pow": _pow,
     "Reciprocal": _unary("reciprocal"), "ReduceMean": _reduce_mean, "Relu": _unary("relu"), "Reshape": _view, "Sigmoid": _unary("sigmoid"),

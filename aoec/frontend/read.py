@@ -79,6 +79,8 @@ def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: fro
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
     _refuse_unknown(name, proto)
+    for o in proto.graph.output:
+        o.type.tensor_type.shape.SetInParent()  # the checker wants one there, and exporters leave it out at times
     checker.check_model(proto)
     proto = _modern(name, proto)
     bind(name, proto.graph, input_shapes, notices)
@@ -132,7 +134,10 @@ def _inline(proto: onnx.ModelProto, known: frozenset[str]) -> onnx.ModelProto:
     bodies = sorted(op for op, s in schemas.items() if s.has_function or s.has_context_dependent_function)  # type: ignore[attr-defined]
     if not bodies:
         return proto
-    return inliner.inline_selected_functions(_infer(proto), [("", op) for op in bodies], inline_schema_functions=True)
+    typed = _infer(proto)
+    for w in typed.graph.initializer:  # the inliner looks for types among these
+        typed.graph.value_info.append(onnx.helper.make_tensor_value_info(w.name, w.data_type, w.dims))
+    return inliner.inline_selected_functions(typed, [("", op) for op in bodies], inline_schema_functions=True)
 
 
 def _infer(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -30,4 +30,5 @@ def _check_node(node: OpNode, tensors: dict[str, Tensor]) -> None:
         raise NodeError(node.name, f"node {node.name}: {e}") from e
     stated = tensors[node.outputs[0]].shape
     if stated != wanted:
-        raise NodeError(node.name, f"node {node.name}: {node.op} gives {list(wanted)}, and tensor {node.outputs[0]} is declared as {list(stated)}")
+        declared = f"tensor {node.outputs[0]} is declared as {list(stated)}"
+        raise NodeError(node.name, f"node {node.name}: {node.op} gives {list(wanted)}, and {declared}")

@@ -55,12 +55,13 @@ def _from_text(name: str, value: Attribute) -> onnx.AttributeProto:
 
 
 def evaluator(proto: onnx.NodeProto, opset: int) -> Any:
-    """ONNX's reference for one node; a graph around it, since for a bare node `onnx.reference` takes the newest version of its operator."""
+    """ONNX's reference for one node, in a graph: for a bare node `onnx.reference` would take the newest version of its operator."""
     from onnx import TypeProto
     from onnx.helper import make_graph, make_value_info
     from onnx.reference import ReferenceEvaluator
 
-    inputs, outputs = ([make_value_info(name, TypeProto()) for name in dict.fromkeys(names) if name] for names in (proto.input, proto.output))
+    inputs = [make_value_info(name, TypeProto()) for name in dict.fromkeys(proto.input) if name]
+    outputs = [make_value_info(name, TypeProto()) for name in proto.output if name]
     return ReferenceEvaluator(make_graph([proto], "node", inputs, outputs), opsets={"": opset})
 
 

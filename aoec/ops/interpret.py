@@ -20,8 +20,9 @@ LIMIT_POINTS = 1 << 24  # of one statement: arrays of this many fp64 elements
 IDENTITY = {"+=": 0.0, "max=": -np.inf, "min=": np.inf}
 REDUCE: dict[str, Any] = {"+=": np.add, "max=": np.maximum, "min=": np.minimum}
 REAL: dict[str, Callable[..., Any]] = {
-    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "tanh": np.tanh, "erf": np.vectorize(erf, otypes=[float]),
-    "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "reciprocal": lambda a: 1 / a, "floor": np.floor, "ceil": np.ceil, "round": np.rint, "pow": np.power}
+    "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "reciprocal": lambda a: 1 / a, "tanh": np.tanh,
+    "erf": np.vectorize(erf, otypes=[float]), "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "floor": np.floor, "ceil": np.ceil,
+    "round": np.rint, "pow": np.power}
 CASTS = {"fp32": np.float32, "fp16": np.float16, "int32": np.int32, "int64": np.int64, "int8": np.int8, "uint8": np.uint8}
 
 

@@ -1,4 +1,5 @@
-"""Operators that normalise: softmax over an axis, and batch normalisation at inference (where it was not folded into a convolution)."""
+"""Operators that normalise: softmax over an axis, batch normalisation at inference (where it was not folded into a convolution), and
+local response normalisation, which runs on the host by its reference (that of `onnx.reference` is wrong beyond the first channels)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -36,4 +37,22 @@ def _batch_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray, mean: np.nda
     return (x - mean) / np.sqrt(variance + x.dtype.type(epsilon)) * scale + bias
 
 
-OPS = (Op("softmax", _softmax_text, _softmax, "softmax"), Op("batch_norm", _batch_norm_text, _batch_norm, "normalise"))
+def _lrn_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """Each element over a power of the sum of squares of `size` channels around it."""
+    before = (int(attributes["size"]) - 1) // 2  # type: ignore[arg-type]
+    near = f"X[n, c + k - {before}, h, w] else 0.0"
+    return ("lrn(X[n, c, h, w]; size, alpha, beta, bias, k: size) -> Y[n, c, h, w] {\n"
+            f"  S[n, c, h, w] += {near} * {near}\n"
+            "  Y[n, c, h, w] = X[n, c, h, w] * pow(bias + alpha / size * S[n, c, h, w], 0.0 - beta)\n}")
+
+
+def _lrn(x: np.ndarray, *, size: int, alpha: float, beta: float, bias: float) -> np.ndarray:
+    before = (size - 1) // 2
+    squares = np.pad(np.square(x), ((0, 0), (before, size - 1 - before), (0, 0), (0, 0)))
+    sums = np.lib.stride_tricks.sliding_window_view(squares, size, axis=1).sum(axis=-1)
+    return x / (x.dtype.type(bias) + x.dtype.type(alpha / size) * sums) ** x.dtype.type(beta)
+
+
+OPS = (
+    Op("softmax", _softmax_text, _softmax, "softmax"), Op("batch_norm", _batch_norm_text, _batch_norm, "normalise"),
+    Op("lrn", _lrn_text, _lrn, "host"))

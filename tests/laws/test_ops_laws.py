@@ -10,6 +10,7 @@ from aoec import ops
 from aoec.ops.interpret import interpret
 from aoec.ops.layout import pack_conv
 
+Window = tuple[tuple[int, int], dict[str, tuple[int, ...]]]
 RANDOM = st.integers(0, 2**32 - 1)
 SIZE = st.integers(1, 5)
 
@@ -27,7 +28,7 @@ def agree(op: str, arrays: list[np.ndarray], attributes: dict[str, object]) -> N
     expected = np.asarray(ops.get(op).reference(*arrays, **attributes))
     got = interpret(m, arrays)[0]
     assert got.shape == expected.shape == ops.shape(op, [a.shape for a in arrays], attributes)  # type: ignore[arg-type]
-    sums = ops.get(op).family in ("cube", "pool", "normalise")
+    sums = ops.get(op).family in ("cube", "pool", "normalise", "host")
     scale = float(np.abs(ops.get(op).reference(*[np.abs(a) for a in arrays], **attributes)).max()) if sums else 1.0
     with np.errstate(over="ignore"):
         np.testing.assert_allclose(expected, got.astype(np.float32), rtol=2e-5, atol=2e-6 * max(scale, 1.0))
@@ -76,7 +77,7 @@ def test_matmul(m: int, k: int, n: int, lead: list[int], batched: bool, bias: bo
 
 
 @st.composite
-def windows(draw: st.DrawFn) -> tuple[tuple[int, int], dict[str, tuple[int, ...]]]:
+def windows(draw: st.DrawFn) -> Window:
     """An image size, and a kernel with stride, pads and dilation that fits it."""
     kernel = draw(st.tuples(st.integers(1, 3), st.integers(1, 3)))
     dilation = draw(st.tuples(st.integers(1, 2), st.integers(1, 2)))
@@ -88,7 +89,7 @@ def windows(draw: st.DrawFn) -> tuple[tuple[int, int], dict[str, tuple[int, ...]
 
 @given(windows(), st.integers(1, 2), st.sampled_from([(1, 3, 5), (1, 17, 2), (2, 2, 3), (3, 1, 1)]), st.booleans(), RANDOM)
 @settings(max_examples=30)
-def test_conv2d(window: tuple[tuple[int, int], dict[str, tuple[int, ...]]], n: int, channels: tuple[int, int, int], bias: bool, seed: int) -> None:
+def test_conv2d(window: Window, n: int, channels: tuple[int, int, int], bias: bool, seed: int) -> None:
     size, attributes = window
     group, each_in, each_out = channels
     kernel = attributes.pop("kernel")
@@ -99,18 +100,19 @@ def test_conv2d(window: tuple[tuple[int, int], dict[str, tuple[int, ...]]], n: i
 
 @given(windows(), st.sampled_from([(1, 3, 5, 16), (1, 17, 4, 16), (1, 9, 3, 8), (2, 16, 3, 16), (3, 8, 2, 8)]), st.booleans(), RANDOM)
 @settings(max_examples=30)
-def test_conv2d_packed(window: tuple[tuple[int, int], dict[str, tuple[int, ...]]], channels: tuple[int, ...], bias: bool, seed: int) -> None:
+def test_conv2d_packed(window: Window, channels: tuple[int, ...], bias: bool, seed: int) -> None:
     size, attributes = window
     blocks, each_in, each_out, c0 = channels
     w = array(seed + 1, (blocks * each_out, each_in, *attributes["kernel"]))
     parts = [pack_conv(part, c0) for part in w.reshape(blocks, each_out, *w.shape[1:])]
     b = [array(seed + 2, (blocks * each_out + 1,))] if bias else []
-    agree("conv2d_packed", [array(seed, (1, blocks * each_in, *size)), parts[0] if blocks == 1 else np.stack(parts), *b], {**attributes, "c0": c0})
+    matrix = parts[0] if blocks == 1 else np.stack(parts)
+    agree("conv2d_packed", [array(seed, (1, blocks * each_in, *size)), matrix, *b], {**attributes, "c0": c0})
 
 
 @given(windows(), st.integers(1, 2), st.integers(1, 3), RANDOM)
 @settings(max_examples=25)
-def test_pools(window: tuple[tuple[int, int], dict[str, tuple[int, ...]]], n: int, c: int, seed: int) -> None:
+def test_pools(window: Window, n: int, c: int, seed: int) -> None:
     size, attributes = window
     x = array(seed, (n, c, *size))
     agree("max_pool", [x], attributes)
@@ -119,6 +121,7 @@ def test_pools(window: tuple[tuple[int, int], dict[str, tuple[int, ...]]], n: in
     for channels in (1, 8):
         agree("avg_pool", [x, np.repeat(array(seed + 1, (1, 1, *out[2:])), channels, axis=1)], attributes)
     agree("global_avg_pool", [x], {})
+    agree("lrn", [x], {"size": attributes["kernel"][0], "alpha": 0.1, "beta": 0.75, "bias": 1.0})
 
 
 @given(st.lists(SIZE, min_size=1, max_size=4), st.data(), RANDOM)
@@ -130,7 +133,7 @@ def test_softmax_and_movement(shape: list[int], data: st.DataObject, seed: int) 
     agree("transpose", [x], {"perm": tuple(data.draw(st.permutations(range(len(shape)))))})
     agree("reshape", [x], {"shape": tuple(data.draw(st.permutations([*shape, 1])))})
     agree("reshape", [x], {"shape": (x.size,)})
-    others = [array(seed + at, tuple(n if at_axis != axis else extent for at_axis, n in enumerate(shape))) for at, extent in enumerate((2, 1, 3))]
+    others = [array(seed + extent, (*shape[:axis], extent, *shape[axis + 1:])) for extent in (2, 1, 3)]
     agree("concat", [x, *others], {"axis": axis})
     for op in ("to_nc1hwc0", "from_nc1hwc0", "to_zn"):
         agree(op, [x], {})

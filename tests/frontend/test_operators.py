@@ -1,0 +1,107 @@
+"""Every ONNX operator that is translated gives what onnxruntime gives: as imported and as fused, in fp32 and fp16."""
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from aoec import ops
+from aoec.frontend.onnx import load
+from aoec.frontend.operators import RULES
+from aoec.ir.parse import parse_graph
+from aoec.ir.show import show
+from aoec.lowering.fuse import fuse
+
+from .models import model, node, normal, run
+
+X = (1, 6, 9, 8)
+
+
+def one(op: str, *constants: np.ndarray, shape: tuple[int, ...] = X, opset: int = 17, second: bool = False,
+        **attributes: object) -> onnx.ModelProto:
+    """A model of one operator over an input of `shape`, perhaps one more, and constants."""
+    names = " ".join(["x", *(["x2"] if second else []), *(f"c{at}" for at in range(len(constants)))])
+    inputs = {"x": shape, **({"x2": shape} if second else {})}
+    return model([node(op, names, "y", **attributes)], inputs, ["y"], {f"c{at}": c for at, c in enumerate(constants)}, opset)
+
+
+def statistics(channels: int) -> tuple[np.ndarray, ...]:
+    return tuple(normal(channels, seed=s) for s in (1, 2, 3)) + (np.abs(normal(channels, seed=4)) + 0.1,)
+
+
+F = np.float32
+CASES = {
+    "Abs": one("Abs"), "Add": one("Add", second=True), "Add constant": one("Add", normal(6, 1, 1)), "Add scalar": one("Add", F(0.5)),
+    "Add rows": one("Add", normal(8)),
+    "AveragePool": one("AveragePool", kernel_shape=[3, 2], strides=[2, 1]),
+    "AveragePool padded": one("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[2, 2]),
+    "AveragePool counted": one("AveragePool", kernel_shape=[3, 3], pads=[1, 0, 1, 1], count_include_pad=1),
+    "AveragePool ceil": one("AveragePool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    "BatchNormalization": one("BatchNormalization", *statistics(6)), "Cast": one("Cast", to=1),
+    "Clip": one("Clip", F(-0.5), F(0.7)), "Clip old": one("Clip", opset=9, min=-0.5, max=0.7), "Clip open": one("Clip", F(0.1)),
+    "Concat": one("Concat", second=True, axis=1), "Concat whole": one("Concat", second=True, axis=1, shape=(1, 32, 3, 2)),
+    "Conv": one("Conv", normal(5, 6, 3, 3)),
+    "Conv full": one("Conv", normal(20, 6, 3, 2), normal(20), strides=[2, 1], pads=[1, 0, 2, 1]),
+    "Conv dilated": one("Conv", normal(4, 6, 3, 3), dilations=[2, 2], pads=[2, 2, 2, 2]),
+    "Conv grouped": one("Conv", normal(9, 2, 3, 3), group=3),
+    "Conv depthwise": one("Conv", normal(32, 1, 3, 3), shape=(1, 32, 6, 5), group=32),
+    "Conv same upper": one("Conv", normal(4, 6, 3, 2), auto_pad="SAME_UPPER", strides=[2, 2]),
+    "Conv same lower": one("Conv", normal(4, 6, 2, 3), auto_pad="SAME_LOWER"),
+    "Conv valid": one("Conv", normal(4, 6, 2, 3), auto_pad="VALID"),
+    "Div": one("Div", F(3.0)), "Div by": one("Div", normal(6, 1, 1) + 9), "Dropout": one("Dropout", opset=9, ratio=0.3),
+    "Erf": one("Erf"), "Exp": one("Exp"), "Flatten": one("Flatten", axis=2), "Gelu": one("Gelu", opset=20),
+    "Gemm": one("Gemm", normal(7, 5), normal(5), shape=(3, 7)),
+    "Gemm turned": one("Gemm", normal(5, 3), shape=(3, 7), transA=1, transB=1),
+    "Gemm scaled": one("Gemm", normal(7, 5), normal(1, 5), shape=(3, 7), alpha=0.5, beta=2.0),
+    "Gemm column": one("Gemm", normal(7, 5), normal(3, 1), shape=(3, 7)),
+    "GlobalAveragePool": one("GlobalAveragePool"), "GlobalMaxPool": one("GlobalMaxPool"),
+    "HardSigmoid": one("HardSigmoid", alpha=0.3),
+    "HardSwish": one("HardSwish"), "LRN": one("LRN", size=3, alpha=0.3, beta=0.6, bias=1.5), "Identity": one("Identity"),
+    "LeakyRelu": one("LeakyRelu", alpha=0.2),
+    "Log": model([node("Abs", "x", "a"), node("Add", "a c", "b"), node("Log", "b", "y")], {"x": X}, ["y"], {"c": F(1.0)}),
+    "MatMul": one("MatMul", normal(8, 5)), "MatMul dynamic": model(
+        [node("Transpose", "x", "t", perm=[0, 1, 3, 2]), node("MatMul", "x t", "y")], {"x": X}, ["y"]),
+    "Max": one("Max", second=True), "Max scalar": one("Max", F(0.1)),
+    "MaxPool": one("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+    "MaxPool ceil": one("MaxPool", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+    "Mean": one("Mean", second=True), "Min": one("Min", F(0.3)),
+    "Mul": one("Mul", second=True), "Mul channels": one("Mul", normal(6, 1, 1)), "Neg": one("Neg"), "Pow": one("Pow", F(2.0)),
+    "Reciprocal": model([node("Exp", "x", "e"), node("Reciprocal", "e", "y")], {"x": X}, ["y"]),
+    "ReduceMean": one("ReduceMean", axes=[2, 3], keepdims=0), "Relu": one("Relu"), "Reshape": one("Reshape", np.array([2, -1, 12])),
+    "Sigmoid": one("Sigmoid"), "Softmax": one("Softmax"), "Softmax old": one("Softmax", opset=9),
+    "Softmax channels": one("Softmax", axis=1),
+    "Sqrt": model([node("Abs", "x", "a"), node("Sqrt", "a", "y")], {"x": X}, ["y"]),
+    "Squeeze": one("Squeeze", np.array([0])), "Sub": one("Sub", F(0.5)),
+    "Sub from": model([node("Sub", "c x", "y")], {"x": X}, ["y"], {"c": F(2.0)}),
+    "Sub channels": one("Sub", normal(1, 6, 1, 1)),
+    "Sum": one("Sum", normal(6, 1, 1), second=True), "Tanh": one("Tanh"), "Transpose": one("Transpose", perm=[0, 2, 3, 1]),
+    "Unsqueeze": one("Unsqueeze", np.array([1])), "Transpose reversed": one("Transpose"), "Div from": model(
+        [node("Exp", "x", "e"), node("Div", "c e", "y")], {"x": X}, ["y"], {"c": F(3.0)}),
+}
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {name.split()[0] for name in CASES} == set(RULES)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_matches_onnxruntime(name: str) -> None:
+    proto = CASES[name]
+    feeds = {i.name: normal(*(d.dim_value for d in i.type.tensor_type.shape.dim), seed=at) for at, i in enumerate(proto.graph.input)}
+    expected = run(proto, feeds)[0]
+    for precision, tolerance in (("fp32", 1e-5), ("fp16", 4e-3)):
+        graph, weights, _ = load(proto, precision=precision)
+        assert parse_graph(show(graph)) == graph
+        got = ops.evaluate(graph, feeds, weights)["y"]
+        assert got.shape == expected.shape
+        assert np.abs(got.astype(np.float32) - expected).max() <= tolerance * np.abs(expected).max()
+        fused, stored = fuse(graph, weights)
+        assert parse_graph(show(fused)) == fused
+        np.testing.assert_allclose(ops.evaluate(fused, feeds, stored)["y"], got, rtol=2e-3 if precision == "fp16" else 1e-5, atol=1e-6)
+
+
+def test_none_of_these_runs_on_the_host() -> None:
+    for name, proto in CASES.items():
+        graph, _, notices = load(proto)
+        assert not any(n.op.startswith("host.") for n in graph.nodes), name
+        assert notices == ([] if name != "LRN" else ["operators without a kernel of their own, which run on the host: lrn (1)"])

@@ -1,0 +1,156 @@
+"""Each clean-up pass keeps the values of a graph and does what it is for."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from aoec import ops
+from aoec.frontend import passes
+from aoec.frontend.onnx import load
+from aoec.ir.draft import Draft
+from aoec.ir.graph import Tensor
+
+from .models import model, node, normal, run
+
+
+def draft(*nodes: tuple[str, str, str, dict[str, object]], shape: tuple[int, ...] = (2, 3, 4, 5), outputs: tuple[str, ...] = ("y",),
+          **constants: np.ndarray) -> Draft:
+    """A draft in fp32 over an input x; shapes follow from the operators."""
+    d = Draft("test", ["x"], outputs, [Tensor("x", "fp32", shape)])
+    for name, array in constants.items():
+        d.constant(name, array.astype(np.float32), "fp32")
+    for op, inputs, output, attributes in nodes:
+        result = ops.shape(op, [d.tensors[i].shape for i in inputs.split()], attributes)  # type: ignore[arg-type]
+        d.put(Tensor(output, "fp32", result))
+        d.nodes.append(d.node(op, inputs.split(), output, attributes))  # type: ignore[arg-type]
+    return d
+
+
+def values(d: Draft) -> list[np.ndarray]:
+    graph, weights = d.finish()
+    return list(ops.evaluate(graph, {"x": normal(*d.tensors["x"].shape)}, weights).values())
+
+
+def kept(run_pass: Callable[[Draft], object], d: Draft) -> list[str]:
+    """The operators that are left, in order, after the pass was seen to keep the values."""
+    before = values(d)
+    run_pass(d)
+    for a, b in zip(before, values(d)):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5)
+    return [n.op for n in d.nodes]
+
+
+def test_dead_nodes_go() -> None:
+    d = draft(("relu", "x", "a", {}), ("exp", "a", "b", {}), ("abs", "a", "y", {}))
+    assert kept(passes.drop_dead, d) == ["relu", "abs"]
+
+
+def test_constants_are_computed() -> None:
+    d = draft(("transpose", "w", "t", {"perm": (1, 0)}), ("muls", "t", "s", {"scalar": 3.0}), ("matmul", "x s", "y", {}),
+              shape=(2, 4), w=normal(5, 4))
+    assert kept(passes.fold_constants, d) == ["matmul"]
+
+
+def test_identities_go() -> None:
+    d = draft(("reshape", "x", "a", {"shape": (2, 3, 4, 5)}),
+              ("transpose", "a", "b", {"perm": (0, 1, 2, 3)}), ("muls", "b", "c", {"scalar": 1.0}),
+              ("adds", "c", "d", {"scalar": 0.0}), ("relu", "d", "e", {}), ("reshape", "e", "f", {"shape": (6, 20)}),
+              ("reshape", "f", "g", {"shape": (120,)}), ("clip", "g", "y", {"lo": -np.inf, "hi": np.inf}))
+    assert kept(passes.drop_identities, d) == ["relu", "reshape", "reshape"]
+    assert d.outputs == ("y",) and d.nodes[-1].outputs == ("y",)
+
+
+def test_a_result_that_is_the_input_stays_a_node() -> None:
+    d = draft(("muls", "x", "y", {"scalar": 1.0}))
+    assert kept(passes.drop_identities, d) == ["muls"]
+
+
+@pytest.mark.parametrize(("op", "constant_first", "expected"), [
+    ("add", False, ["adds"]), ("mul", True, ["muls"]), ("sub", False, ["adds"]), ("sub", True, ["muls", "adds"]), ("div", False, ["muls"]),
+    ("div", True, ["reciprocal", "muls"]), ("maximum", False, ["clip"]), ("minimum", True, ["clip"])])
+def test_numbers_become_scalars(op: str, constant_first: bool, expected: list[str]) -> None:
+    d = draft(("exp", "x", "e", {}), (op, "c e" if constant_first else "e c", "y", {}), c=np.array([0.7]))
+    assert kept(passes.use_scalars, d) == ["exp", *expected]
+
+
+def test_a_number_that_widens_the_result_stays() -> None:
+    d = draft(("add", "x c", "y", {}), shape=(3,), c=np.ones((1, 1)))
+    assert kept(passes.use_scalars, d) == ["add"]
+    d = draft(("div", "x c", "y", {}), c=np.array(1e-45))
+    assert kept(passes.use_scalars, d) == ["div"]
+
+
+def statistics(channels: int) -> dict[str, np.ndarray]:
+    return {"scale": normal(channels, seed=1), "bias": normal(channels, seed=2), "mean": normal(channels, seed=3),
+            "variance": np.abs(normal(channels, seed=4)) + 0.1}
+
+
+BN = ("batch_norm", "a scale bias mean variance", "b", {"epsilon": 1e-5})
+CONV = {"stride": (1, 1), "pad": (1, 1, 1, 1), "dilation": (1, 1), "group": 1}
+
+
+def test_affine_chains_fold_into_convolutions() -> None:
+    d = draft(("conv2d", "x w cb", "a", CONV), BN, ("mul", "k b", "c", {}), ("adds", "c", "e", {"scalar": 0.5}), ("sub", "e m", "f", {}),
+              ("muls", "f", "g", {"scalar": -2.0}), ("relu", "g", "y", {}), w=normal(6, 3, 3, 3), cb=normal(6), k=normal(6, 1, 1),
+              m=normal(1, 6, 1, 1), **statistics(6))
+    assert kept(passes.fold_affine, d) == ["conv2d", "relu"]
+
+
+def test_affine_chains_fold_into_matrices() -> None:
+    d = draft(("matmul", "x w", "a", {}), ("add", "k a", "b", {}), ("mul", "b s", "y", {}), shape=(4, 6), w=normal(6, 5),
+              k=normal(5), s=normal(1, 5))
+    assert kept(passes.fold_affine, d) == ["matmul"]
+
+
+def test_affine_chains_alone_become_short() -> None:
+    d = draft(("relu", "x", "a", {}), BN, ("mul", "b k", "c", {}), ("add", "c k", "y", {}), k=normal(3, 1, 1), **statistics(3))
+    assert kept(passes.fold_affine, d) == ["relu", "mul", "add"]
+    d = draft(("relu", "x", "a", {}), ("muls", "a", "b", {"scalar": 2.0}), ("muls", "b", "y", {"scalar": 0.5}))
+    assert kept(passes.fold_affine, d) == ["relu", "reshape"]
+
+
+def test_what_others_read_is_not_folded() -> None:
+    d = draft(("conv2d", "x w", "a", CONV), BN, ("add", "a b", "y", {}), w=normal(3, 3, 3, 3), **statistics(3))
+    assert kept(passes.fold_affine, d) == ["conv2d", "mul", "add", "add"]
+    d = draft(("conv2d", "x w", "a", CONV), ("muls", "a", "y", {"scalar": 2.0}), outputs=("a", "y"), w=normal(3, 3, 3, 3))
+    assert kept(passes.fold_affine, d) == ["conv2d", "muls"]
+
+
+def test_other_axes_are_not_folded() -> None:
+    d = draft(("conv2d", "x w", "a", CONV), ("mul", "a k", "y", {}), w=normal(3, 3, 3, 3), k=normal(5))
+    assert kept(passes.fold_affine, d) == ["conv2d", "mul"]
+
+
+def test_biases_stay_fp32_and_overflow_is_said() -> None:
+    d = draft(("conv2d", "x w b", "a", CONV), ("add", "a c", "e", {}), ("add", "e b", "y", {}), shape=(1, 3, 4, 3), w=normal(3, 3, 3, 3),
+              b=np.array([1e5, 0, 0]), c=np.full((3, 1, 1), 1e6))
+    notices = passes.choose_precision(d, "fp16")
+    graph, weights = d.finish()
+    bias = graph.nodes[0].inputs[2]
+    dtypes = {t.name: t.dtype for t in graph.tensors}
+    assert dtypes.pop(bias) == "fp32" and set(dtypes.values()) == {"fp16"} and weights[bias].dtype == np.float32
+    assert len(notices) == 1 and notices[0].startswith("2 constants exceed the range of fp16")
+
+
+def test_a_whole_model() -> None:
+    s = statistics(8)
+    proto = model(
+        [node("Conv", "x w", "a", pads=[1, 1, 1, 1]), node("BatchNormalization", "a scale bias mean variance", "b"),
+         node("Identity", "b", "i"),
+         node("Relu", "i", "r"), node("Dropout", "r", "d mask", ratio=0.5), node("Shape", "d", "s"), node("Gather", "s zero", "n"),
+         node("Concat", "n minus", "to", axis=0), node("Reshape", "d to", "f"), node("Gemm", "f g h", "y", transB=1)],
+        {"x": (2, 3, 4, 4)}, ["y"], {"w": normal(8, 3, 3, 3), "g": normal(5, 128), "h": normal(5),
+                                      "zero": np.array([0]), "minus": np.array([-1]), **s}, opset=11)
+    graph, weights, _ = load(proto, precision="fp32")
+    assert [n.op for n in graph.nodes] == ["conv2d", "relu", "reshape", "matmul"]
+    x = normal(2, 3, 4, 4)
+    np.testing.assert_allclose(ops.evaluate(graph, {"x": x}, weights)["y"], run(proto, {"x": x})[0], rtol=1e-4, atol=1e-4)
+
+
+def test_names_are_kept() -> None:
+    proto = model([node("Relu", "in/put:0", "mid"), node("Exp", "mid", "out-put")], {"in/put:0": (2,)}, ["out-put"])
+    graph, _, _ = load(proto)
+    assert graph.inputs == ("in/put:0",) and graph.outputs == ("out-put",)
+

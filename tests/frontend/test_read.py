@@ -1,0 +1,112 @@
+"""Bad models: each is one sentence of our error tree, which says what would help."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
+from aoec.frontend.onnx import load
+
+from .models import Shape, model, node, normal
+
+GOOD = model([node("Conv", "x w", "a"), node("Relu", "a", "y")], {"x": (1, 3, 8, 8)}, ["y"], {"w": normal(4, 3, 3, 3)})
+
+
+def free(*shape: int | str | None, **more: Shape) -> onnx.ModelProto:
+    inputs = {"data": shape, **more}
+    return model([node("Relu", name, f"{name}_y") for name in inputs], inputs, [f"{name}_y" for name in inputs])
+
+
+def sentence(error: type[AoecError], *args: object, **options: object) -> str:
+    with pytest.raises(error) as caught:
+        load(*args, **options)  # type: ignore[arg-type]
+    text = str(caught.value)
+    assert len(text.splitlines()) == 1 and len(text) < 700
+    return text
+
+
+def test_files(tmp_path: Path) -> None:
+    assert "cannot read" in sentence(BackendError, tmp_path / "none.onnx")
+    assert "directory" in sentence(BackendError, tmp_path)
+    (tmp_path / "text.onnx").write_text("hello, I am no model")
+    (tmp_path / "empty.onnx").write_bytes(b"")
+    whole = GOOD.SerializeToString()
+    (tmp_path / "cut.onnx").write_bytes(whole[:len(whole) // 2])
+    for name in ("text", "empty", "cut"):
+        assert f"{name}.onnx" in sentence(ParseError, tmp_path / f"{name}.onnx")
+    (tmp_path / "good.onnx").write_bytes(whole)
+    assert load(str(tmp_path / "good.onnx"))[0].outputs == ("y",)
+
+
+@given(st.integers(0, 10**6), st.binary(min_size=1, max_size=8))
+@settings(max_examples=60)
+def test_damaged_bytes_never_give_a_traceback(at: int, noise: bytes) -> None:
+    whole = bytearray(GOOD.SerializeToString())
+    at %= len(whole)
+    whole[at:at + len(noise)] = noise
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(bytes(whole))
+    except Exception:  # protobuf's DecodeError: what test_files covers
+        return
+    try:
+        load(proto)
+    except AoecError as e:
+        assert str(e)
+
+
+def test_invalid_graphs() -> None:
+    assert "invalid" in sentence(ParseError, model([node("Relu", "nobody", "y")], {"x": (2,)}, ["y"]))
+    assert "invalid" in sentence(ParseError, model([node("Conv", "x w", "y")], {"x": (1, 3, 8, 8)}, ["y"], {"w": normal(4, 5, 3, 3)}))
+    assert "no nodes" in sentence(ParseError, model([], {"x": (2,)}, ["x"]))
+
+
+def test_unknown_operators_are_listed_at_once() -> None:
+    nodes = [node("Foo", "x", "a"), node("Foo", "a", "b"), helper.make_node("Bar", ["b"], ["y"], domain="my.ops")]
+    proto = model(nodes, {"x": (2,)}, ["y"])
+    proto.opset_import.append(helper.make_opsetid("my.ops", 1))
+    text = sentence(UnsupportedError, proto)
+    assert "Foo (2 nodes)" in text and "my.ops.Bar (1 node)" in text
+
+
+def test_newer_and_older_operator_sets() -> None:
+    assert "upgrade onnx" in sentence(UnsupportedError, model([node("Relu", "x", "y")], {"x": (2,)}, ["y"], opset=999))
+    old = model([node("Add", "x b", "y", broadcast=1, axis=1)], {"x": (1, 3, 2, 2)}, ["y"], {"b": np.ones(3, np.float32)}, opset=6)
+    assert load(old)[0].tensors[0].shape == (1, 3, 2, 2)
+
+
+def test_types() -> None:
+    strings = model([node("Identity", "x", "y")], {"x": (2,)}, ["y"], types={"x": TensorProto.STRING, "y": TensorProto.STRING})
+    assert "STRING" in sentence(UnsupportedError, strings)
+    assert "precision fp8" in sentence(CheckError, GOOD, precision="fp8")
+
+
+def test_dimensions() -> None:
+    text = sentence(UnsupportedError, free("N", 3, "H", "W"))
+    assert text.endswith("--input-shape data:1,3,224,224")
+    text = sentence(UnsupportedError, free(None, None, other=(None, 3, None, None)))
+    assert text.endswith("--input-shape data:1,128 --input-shape other:1,3,224,224")
+    graph, _, notices = load(free("N", 3, 8, 8))
+    assert graph.tensors[0].shape == (1, 3, 8, 8) and len(notices) == 1 and "--input-shape data:1,3,8,8" in notices[0]
+    graph, _, notices = load(free("N", 3, "H", 8), {"data": (5, 3, 7, 8)})
+    assert graph.tensors[0].shape == (5, 3, 7, 8) and not notices
+    graph, _, _ = load(free("N", 3, other=("N", 4)), {"data": (5, 3)})
+    assert {t.name: t.shape for t in graph.tensors}["other"] == (5, 4)
+
+
+def test_dimensions_that_do_not_fit() -> None:
+    assert "[N, 3]" in sentence(CheckError, free("N", 3), input_shapes={"data": (1, 4)})
+    assert "inputs of test are data" in sentence(CheckError, free("N", 3), input_shapes={"datum": (1, 3)})
+    assert "at least 1" in sentence(CheckError, free("N", 3), input_shapes={"data": (0, 3)})
+    assert "two values" in sentence(CheckError, free("N", 3, other=("N", 3)), input_shapes={"data": (1, 3), "other": (2, 3)})
+
+
+def test_a_constant_too_large_to_compute_is_refused() -> None:
+    proto = model([node("ConstantOfShape", "s", "c"), node("Add", "x c", "y")], {"x": (1,)}, ["y"], {"s": np.array([1 << 20, 1 << 20])})
+    assert "at most" in sentence(UnsupportedError, proto)
