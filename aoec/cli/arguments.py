@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 DEFAULT_TARGET = "Ascend910B3"
+STAGES = ("import", "fuse", "lower", "schedule", "emit")  # of a dump, in order
 Command = Callable[[argparse.Namespace], int]
 
 
@@ -63,7 +64,8 @@ def _late(name: str) -> Command:
 
 def _model_commands(commands: argparse._SubParsersAction) -> None:
     p = _add(commands, "compile", "compile an ONNX model, with --tune after a search for fast schedules", "aoec compile --tune model.onnx")
-    p.add_argument("model", metavar="MODEL.onnx")
+    p.add_argument("model", metavar="MODEL.onnx|DIR", help="an ONNX model, or a folder that --dump wrote")
+    p.add_argument("--from", dest="start", choices=STAGES, default="import", help="where to enter a dumped folder (default: import)")
     _model_options(p)
     p.add_argument("--tune", action="store_true", help="search for fast schedules; without it bank and default schedules are used")
     _tuning_options(p)
@@ -80,7 +82,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--batch", type=_positive, default=1, metavar="N", help="(default: 1)")
     _precision(p)
     _tuning_options(p)
-    p.set_defaults(tune=True, input_shape=[])
+    p.set_defaults(tune=True)
     p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: resnet50.aoec in the current directory)")
 
 
