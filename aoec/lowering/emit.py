@@ -1,0 +1,364 @@
+"""Func -> program: instructions with addresses, slots and flags; loops kept, holes kept.
+
+A buffer lives within one iteration of its *home*, the innermost loop around every block that touches it. In the body of
+the home its accesses form a chain of pipes P1 -> P2 -> ... ; each hand-over is a flag from one pipe to the next, and the
+last pipe gives the slot back to the first. A buffer with depth d has d slots and d ids a flag, chosen by a counter that
+advances once an iteration; give-back flags are set before the outermost loop and drained after it, for any trip count.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from aoec.base.errors import CheckError, UnsupportedError
+from aoec.ir.index import DTYPES, Expr, Int, Read, Var, call, le, normalise, reads, round_up, substitute, variables
+from aoec.ir.program import (
+    Advance,
+    CrossSet,
+    CrossWait,
+    For,
+    Instr,
+    Item,
+    Program,
+    Ref,
+    SetFlag,
+    Space,
+    Stream,
+    Tensor,
+    WaitFlag,
+)
+from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
+from aoec.lowering import emit_cube, emit_vector
+from aoec.lowering.tile import Access, Emitter, Piece, TileOp, largest, product, size_bytes
+from aoec.target.machine import Machine
+
+Home = tuple[str, ...]  # names of the loops around a buffer's life, outermost first
+
+
+def emit(func: Func, machine: Machine) -> Program:
+    """The program of a scheduled func; raises CheckError or UnsupportedError where a block has no instruction."""
+    grid, body = split_grid(func.body)
+    ops = [tile_op(b, above) for b, above in blocks(func.body)]
+    homes = find_homes(func, ops)
+    counters = {name: f"{name}_slot" for name in homes}
+    em = Emitter(func, counters)
+    flags = Flags()
+    pieces = Body(em, ops, homes, flags)
+    items = pieces.emit(body, tuple(lp.var for lp in grid))
+    spaces, capacity = place(em, share(em, homes, pieces.order, flags.counted), machine)
+    core = "aic" if any(b.scope.startswith("L") for b in func.locals) else "aiv"
+    core = core if core in machine.cores else "core"
+    stream = Stream(core, core, tuple((lp.var, lp.extent) for lp in grid), tuple((counters[n], em.buffers[n].depth) for n in flags.counted),
+                    tuple(unique_loops([*flags.before(), *items, *flags.after()], {lp.var for lp in grid})))
+    stream = without_idle_counters(stream, [c for n, c in counters.items() if n not in flags.counted])
+    limits = [Constraint(le(flags.ids(pair), machine.flag_ids), f"flags {pair[0]} to {pair[1]} have {machine.flag_ids} ids; use fewer buffer slots")
+              for pair in flags.pairs]
+    cores = Constraint(le(product([lp.extent for lp in grid]), machine.cores[core]), f"the grid takes more than {machine.cores[core]} {core} cores")
+    constraints = [Constraint(normalise(c.condition), c.reason) for c in [*func.constraints, cores, *limits, *capacity, *em.constraints]]
+    return Program(func.name, machine.name, tuple(tensors(func, ops)), spaces, (stream,),
+                   tuple(c for c in dict.fromkeys(constraints) if c.condition != Int(1)))
+
+
+def split_grid(body: tuple[Node, ...]) -> tuple[list[Loop], tuple[Node, ...]]:
+    """The core loops, outermost first, and what they enclose."""
+    grid: list[Loop] = []
+    while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind == "core":
+        grid.append(body[0])
+        body = body[0].body
+    return grid, body
+
+
+def tile_op(block: Block, above: tuple[Loop, ...]) -> TileOp:
+    """The block with its tensor loops apart from the others; every block must be tensorized."""
+    outer = tuple(lp for lp in above if lp.kind != "tensor")
+    inner = tuple(lp for lp in above if lp.kind == "tensor")
+    if block.instr is None:
+        raise CheckError(f"block {block.name} is not tensorized: it has no instruction; use tensorize, or a default schedule")
+    if above != outer + inner:
+        raise CheckError(f"block {block.name}: a serial loop lies inside its tensor loops")
+    return TileOp(block, inner, outer)
+
+
+def touched(op: TileOp) -> list[str]:
+    init = reads(op.block.init) if op.block.init is not None else []
+    return [op.block.target.buffer] + [r.buffer for r in [*reads(op.block.value), *init]]
+
+
+def find_homes(func: Func, ops: list[TileOp]) -> dict[str, Home]:
+    """Local buffer -> the loops around its life."""
+    out: dict[str, Home] = {}
+    for b in func.locals:
+        paths = [tuple(lp.var for lp in op.above) for op in ops if b.name in touched(op)]
+        if not paths:
+            continue
+        if b.scope == "GM":
+            raise UnsupportedError(f"buffer {b.name} lies in GM between blocks of one func: give it a scope on the core")
+        common = paths[0]
+        for p in paths[1:]:
+            common = common[:next((i for i, (x, y) in enumerate(zip(common, p)) if x != y), min(len(common), len(p)))]
+        out[b.name] = common
+    return out
+
+
+class Flags:
+    """Ids of the flags between pipe pairs; which hand-backs to set before and drain after."""
+
+    def __init__(self) -> None:
+        self.used: dict[tuple[str, str], Expr] = {}
+        self.free: list[tuple[str, str, Expr, Expr]] = []
+        self.counted: list[str] = []
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        return list(self.used)
+
+    def ids(self, pair: tuple[str, str]) -> Expr:
+        return self.used[pair]
+
+    def take(self, source: str, target: str, depth: Expr) -> Expr:
+        """The first of `depth` new ids of a pipe pair."""
+        base = self.used.get((source, target), Int(0))
+        self.used[source, target] = base + depth
+        return base
+
+    def before(self) -> list[Item]:
+        return [For(f"preset_{i}", depth, (SetFlag(s, t, normalise(base + Var(f"preset_{i}"))),)) for i, (s, t, base, depth) in enumerate(self.free)]
+
+    def after(self) -> list[Item]:
+        return [For(f"drain_{i}", depth, (WaitFlag(s, t, normalise(base + Var(f"drain_{i}"))),)) for i, (s, t, base, depth) in enumerate(self.free)]
+
+
+class Body:
+    """Emission of loop bodies: pieces in order, with the flags of the buffers that live there around them."""
+
+    def __init__(self, em: Emitter, ops: list[TileOp], homes: dict[str, Home], flags: Flags) -> None:
+        self.em, self.homes, self.flags = em, homes, flags
+        self.ops = {op.block.name: op for op in ops}
+        self.order: dict[str, list[int]] = {}  # buffer -> positions of the pieces that touch it in its home
+        self.emitted: dict[str, list[Piece]] = {}  # block -> its pieces
+        self._position = 0
+
+    def emit(self, body: tuple[Node, ...], path: Home) -> list[Item]:
+        pieces: list[Piece] = []
+        for node in body:
+            if isinstance(node, Loop) and node.kind != "tensor":
+                inner = self.emit(node.body, (*path, node.var))
+                pieces.append(Piece((For(node.var, normalise(node.extent), tuple(inner)),), self.below(node)))
+            else:
+                pieces += self.tile(innermost(node))
+        self.note(pieces, path)
+        return self.with_flags(pieces, path)
+
+    def below(self, node: Loop) -> tuple[Access, ...]:
+        """Accesses of everything under a loop to buffers that live outside it."""
+        return tuple(a for a in self._accesses(node.body) if node.var not in self.homes[a.buffer])
+
+    def _accesses(self, body: tuple[Node, ...]) -> list[Access]:
+        out: list[Access] = []
+        for n in body:
+            out += self._accesses(n.body) if isinstance(n, Loop) else [a for p in self.emitted[n.name] for a in p.accesses]
+        return [a for a in dict.fromkeys(out) if a.buffer in self.homes]
+
+    def tile(self, block: Block) -> list[Piece]:
+        pieces = self.emitted[block.name] = self.instruction(self.ops[block.name])
+        return pieces
+
+    def instruction(self, op: TileOp) -> list[Piece]:
+        """The pieces of a tile operation, by the scopes it moves between."""
+        em, block = self.em, op.block
+        sources = [r for r in reads(block.value) if r.buffer in em.buffers]
+        to = em.buffers[block.target.buffer].scope
+        scopes = {em.buffers[r.buffer].scope for r in sources}
+        if block.instr == "mmad":
+            return [emit_cube.mmad(em, op, frozenset(self.homes[block.target.buffer]))]
+        if scopes == {"L0C"} and to == "GM":
+            return [emit_cube.fixpipe(em, op)]
+        if scopes == {"GM"} and to == "L1":
+            return [emit_cube.load_l1(em, op, sources[0])]
+        if scopes == {"L1"} and block.instr == "load3d":
+            src = sources[0]
+            return [emit_cube.load3d(em, op, src, frozenset(self.homes[src.buffer]), self.image(src.buffer))]
+        if scopes == {"L1"}:
+            return [emit_cube.load_l0(em, op, sources[0])]
+        if scopes == {"GM"} and to == "UB" or scopes == {"UB"} and to == "GM":
+            return emit_vector.copy(em, op, sources[0])
+        if to == "UB" and scopes <= {"UB"}:
+            return [emit_vector.vector(em, op)]
+        raise UnsupportedError(f"block {block.name}: no instruction from {', '.join(sorted(scopes))} to {to}")
+
+    def image(self, buffer: str) -> tuple[Expr, Expr, Expr]:
+        """(C1, H, W) extents of the image that the copy into `buffer` leaves there."""
+        writer = next(op for op in self.ops.values() if op.block.target.buffer == buffer)
+        dims = [product([lp.extent for lp in writer.loops if lp.var in variables(i)]) for i in writer.block.target.indices]
+        return dims[1], dims[2], dims[3]
+
+    def note(self, pieces: list[Piece], path: Home) -> None:
+        for p in pieces:
+            self._position += 1
+            for a in p.accesses:
+                if self.homes.get(a.buffer) == path:
+                    self.order.setdefault(a.buffer, []).append(self._position)
+        self._position += 1
+
+    def with_flags(self, pieces: list[Piece], path: Home) -> list[Item]:
+        before: list[list[Item]] = [[] for _ in pieces]
+        after: list[list[Item]] = [[] for _ in pieces]
+        advance: list[Item] = []
+        for name, home in self.homes.items():
+            if home == path and self.hand_over(name, pieces, before, after):
+                advance.append(Advance(self.em.counters[name]))
+        out: list[Item] = []
+        for b, p, a in zip(before, pieces, after):
+            out += [*b, *p.items, *a]
+        return out + advance
+
+    def hand_over(self, name: str, pieces: list[Piece], before: list[list[Item]], after: list[list[Item]]) -> bool:
+        """Puts the flags of one buffer around the pieces; False where one pipe does all and order suffices."""
+        chain = runs(name, pieces)
+        if len({pipe for pipe, _, _ in chain}) < 2:
+            return False
+        depth, slot = self.em.buffers[name].depth, Var(self.em.counters[name])
+        ring = chain[0][0] != chain[-1][0]
+        for (source, _, end), (target, start, _) in zip(chain, chain[1:]):
+            flag = normalise(self.flags.take(source, target, depth) + slot)
+            after[end].append(SetFlag(source, target, flag))
+            before[start].append(WaitFlag(source, target, flag))
+        if ring:
+            source, target = chain[-1][0], chain[0][0]
+            base = self.flags.take(source, target, depth)
+            flag = normalise(base + slot)
+            before[chain[0][1]].insert(0, WaitFlag(source, target, flag))
+            after[chain[-1][2]].append(SetFlag(source, target, flag))
+            self.flags.free.append((source, target, base, depth))
+        self.flags.counted.append(name)
+        return True
+
+
+def innermost(node: Node) -> Block:
+    while isinstance(node, Loop):
+        if len(node.body) != 1:
+            raise CheckError(f"tensor loop {node.var} encloses more than one statement")
+        node = node.body[0]
+    return node
+
+
+def runs(name: str, pieces: list[Piece]) -> list[tuple[str, int, int]]:
+    """(pipe, first piece, last piece) of a buffer's accesses, neighbours on one pipe taken together."""
+    out: list[tuple[str, int, int]] = []
+    for i, p in enumerate(pieces):
+        pipes = list(dict.fromkeys(a.pipe for a in p.accesses if a.buffer == name))
+        if len(pipes) > 1:
+            raise UnsupportedError(f"buffer {name} is used by pipes {' and '.join(pipes)} in one loop inside its own")
+        for pipe in pipes:
+            if out and out[-1][0] == pipe:
+                out[-1] = (pipe, out[-1][1], i)
+            else:
+                out.append((pipe, i, i))
+    return out
+
+
+# ---------------------------------------------------------------- addresses
+
+def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple[Space, ...], list[Constraint]]:
+    """Addresses of local buffers, group after group in each scope, and the capacity each scope must have."""
+    spaces: list[Space] = []
+    limits: list[Constraint] = []
+    for scope in dict.fromkeys(em.buffers[g[0]].scope for g in groups):
+        address: Expr = Int(0)
+        here = [g for g in groups if em.buffers[g[0]].scope == scope]
+        for members in here:
+            sizes = [normalise(size_bytes(em.buffers[n])) for n in members]
+            for n, s in zip(members, sizes):
+                b = em.buffers[n]
+                spaces.append(Space(n, b.dtype, scope, normalise(address), s, b.depth))
+            address = address + maximum_of(sizes) * em.buffers[members[0]].depth
+        capacity = machine.scope_bytes(scope)
+        limits.append(Constraint(le(address, capacity), f"{scope} holds {capacity} bytes: {', '.join(g[0] for g in here)} need more; "
+                                                        "use smaller tiles or fewer slots"))
+    return tuple(spaces), limits
+
+
+def maximum_of(sizes: list[Expr]) -> Expr:
+    distinct = list(dict.fromkeys(sizes))
+    return distinct[0] if len(distinct) == 1 else call("max", *distinct)
+
+
+def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flagged: list[str]) -> list[list[str]]:
+    """Groups of buffers at one address: UB buffers of one slot that only one pipe touches, in one home, whose lives
+    there do not meet. Liveness decides, never size."""
+    groups: list[list[str]] = []
+    for n in [*homes, *[b.name for b in em.scratch]]:
+        lone = n in order and em.buffers[n].scope == "UB" and n not in flagged and em.buffers[n].depth == Int(1)
+        fits = [g for g in groups if lone and g[0] in order and g[0] not in flagged and em.buffers[g[0]].scope == "UB"
+                and homes[g[0]] == homes[n] and all(order[m][-1] < order[n][0] for m in g)]
+        if fits:
+            fits[0].append(n)
+        else:
+            groups.append([n])
+    return groups
+
+
+# ---------------------------------------------------------------- tidying
+
+def unique_loops(items: Iterable[Item], taken: set[str]) -> list[Item]:
+    """Items with every loop variable named once in the stream."""
+    out: list[Item] = []
+    for it in items:
+        if isinstance(it, For):
+            name, n = it.var, 1
+            while name in taken:
+                name, n = f"{it.var}_{n}", n + 1
+            taken.add(name)
+            body = it.body if name == it.var else tuple(rename_item(b, it.var, name) for b in it.body)
+            it = For(name, it.trips, tuple(unique_loops(body, taken)))
+        out.append(it)
+    return out
+
+
+def rename_item(it: Item, old: str, new: str) -> Item:
+    return map_item(it, lambda e: substitute(e, {old: Var(new)}))
+
+
+def map_item(it: Item, f: Callable[[Expr], Expr]) -> Item:
+    """The item with `f` applied to every expression in it."""
+    if isinstance(it, For):
+        return For(it.var, f(it.trips), tuple(map_item(b, f) for b in it.body))
+    if isinstance(it, Instr):
+        return Instr(it.op, tuple((k, Ref(v.buffer, f(v.offset), f(v.slot)) if isinstance(v, Ref) else f(v)) for k, v in it.fields))
+    if isinstance(it, (SetFlag, WaitFlag, CrossSet, CrossWait)):
+        return replace(it, id=f(it.id))
+    return it
+
+
+def without_idle_counters(stream: Stream, unused: Iterable[str]) -> Stream:
+    """The stream without counters that always stand at 0: of literal depth 1, or of buffers that need no hand-over."""
+    zero: dict[str, Expr] = {n: Int(0) for n, d in stream.counters if d == Int(1)} | {n: Int(0) for n in unused}
+
+    def strip(items: tuple[Item, ...]) -> tuple[Item, ...]:
+        kept = [it for it in items if not (isinstance(it, Advance) and it.counter in zero)]
+        return tuple(For(it.var, it.trips, strip(it.body)) if isinstance(it, For) else map_item(it, lambda e: normalise(substitute(e, zero)))
+                     for it in kept)
+
+    return replace(stream, counters=tuple(c for c in stream.counters if c[0] not in zero), body=strip(stream.body))
+
+
+def tensors(func: Func, ops: list[TileOp]) -> list[Tensor]:
+    """GM tensors with how often their footprint crosses: the trips of the loops above a copy that do not move it."""
+    out = []
+    for b, role in [*[(b, "input") for b in func.inputs], *[(b, "output") for b in func.outputs]]:
+        counts = [passes(op, r) for op in ops for r in [op.block.target, *reads(op.block.value)] if r.buffer == b.name]
+        out.append(Tensor(b.name, b.dtype, tuple(normalise(s) for s in stored_shape(b)), role, normalise(maximum_of(counts or [Int(1)]))))
+    return out
+
+
+def passes(op: TileOp, read: Read) -> Expr:
+    moving = frozenset().union(*[variables(i) for i in read.indices])
+    return product([largest(lp.extent, op.above) for lp in op.above if lp.var not in moving])
+
+
+def stored_shape(b: Buffer) -> tuple[Expr, ...]:
+    """The shape of what is stored: whole fractals for ZN."""
+    if b.layout != "ZN":
+        return b.shape
+    unit = 32 // DTYPES[b.dtype]
+    return (round_up(b.shape[0], unit) // unit, round_up(b.shape[1], 16) // 16, Int(16), Int(unit))

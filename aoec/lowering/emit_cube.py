@@ -1,0 +1,374 @@
+"""Emission of cube tile operations: loads into L1 and L0, img2col, mmad, FIXPIPE."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.index import (
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    Float,
+    Int,
+    Read,
+    Var,
+    affine,
+    both,
+    ceildiv,
+    either,
+    eq,
+    le,
+    normalise,
+    round_up,
+    substitute,
+    walk,
+)
+from aoec.ir.program import For, Instr, Item
+from aoec.ir.tir import Buffer, Loop
+from aoec.lowering.tile import (
+    FRACTAL_ROWS,
+    Access,
+    Emitter,
+    Piece,
+    TileOp,
+    base_offset,
+    c0,
+    dtype_size,
+    largest,
+    pitches,
+    product,
+    split_index,
+    uses,
+)
+
+
+def instr(op: str, **fields: object) -> Instr:
+    return Instr(op, tuple((k, normalise(v) if isinstance(v, Expr) else Int(v) if isinstance(v, int) else v)  # type: ignore[misc]
+                           for k, v in fields.items()))
+
+
+def piece(em: Emitter, pipe: str, items: list[Item], dst: str, *srcs: str) -> Piece:
+    local = [Access(dst, pipe, True)] + [Access(s, pipe, False) for s in srcs]
+    return Piece(tuple(items), tuple(a for a in local if em.buffers[a.buffer].scope != "GM"))
+
+
+def matrix_index(op: TileOp, read: Read) -> tuple[Expr, Expr, Expr, Expr]:
+    """(row offset, rows, column offset, columns) of a two-dimensional tile of a matrix access."""
+    if len(read.indices) < 2:
+        raise UnsupportedError(f"block {op.block.name}: {read.buffer} is not a matrix")
+    row, col = (split_index(i, op.names) for i in read.indices[-2:])
+    return row[0], product([op.extent(v) for v in row[1]]), col[0], product([op.extent(v) for v in col[1]])
+
+
+# ---------------------------------------------------------------- GM -> L1
+
+def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
+    """The copy of a region of a GM tensor into L1, by the layouts of both sides."""
+    dst = em.buffers[op.block.target.buffer]
+    source = em.buffers[src.buffer]
+    if dst.layout == "NZ" and source.layout == "ND":
+        items = [_nd2nz(em, op, src)]
+    elif dst.layout == "ZN" and source.layout == "ZN":
+        items = [_fractal_rows(em, op, src)]
+    elif dst.layout == "ND" and source.layout == "ND":
+        items = _image(em, op, src) if len(source.shape) == 5 else [_vector_l1(em, op, src)]
+    else:
+        raise UnsupportedError(f"block {op.block.name}: no copy from {source.layout} in GM to {dst.layout} in L1")
+    return piece(em, "MTE2", items, dst.name)
+
+
+def _nd2nz(em: Emitter, op: TileOp, src: Read) -> Instr:
+    dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
+    _, rows, _, cols = matrix_index(op, src)
+    return instr("copy_gm_l1_nd2nz", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, base_offset(source, src.indices, op.names)),
+                 rows=rows, cols=cols, src_stride=pitches(source)[-2], dst_rows=row_pitch(dst))
+
+
+def row_pitch(b: Buffer) -> Expr:
+    """Rows of an NZ buffer, whole fractals."""
+    return round_up(product(list(b.shape[:-1])), FRACTAL_ROWS)
+
+
+def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> Instr:
+    """Whole fractals of a ZN matrix: one burst a row of fractals."""
+    dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
+    k_off, k, n_off, n = matrix_index(op, src)
+    em.require_aligned(k_off, c0(source), op, f"a tile of {source.name} along k")
+    em.require_aligned(n_off, FRACTAL_ROWS, op, f"a tile of {source.name} along n")
+    columns, tile_columns, local_columns = (ceildiv(e, FRACTAL_ROWS) for e in (source.shape[-1], n, dst.shape[-1]))
+    fractal = FRACTAL_ROWS * c0(source)
+    offset = (k_off // c0(source) * columns + n_off // FRACTAL_ROWS) * fractal
+    return instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, offset), bursts=ceildiv(k, c0(source)),
+                 length=tile_columns * FRACTAL_ROWS, src_gap=(columns - tile_columns) * FRACTAL_ROWS,
+                 dst_gap=(local_columns - tile_columns) * FRACTAL_ROWS)
+
+
+def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
+    """A box of an NC1HWC0 image, dense in L1: a burst a row, a loop over C1."""
+    dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
+    c1, h, w = (product([op.extent(v) for v in split_index(i, op.names)[1]]) for i in src.indices[1:4])
+    p = pitches(source)
+    var = em.fresh("c1")
+    start = base_offset(source, src.indices, op.names) + Var(var) * p[1]
+    unit = c0(source)
+    burst = w * source.shape[-1]  # elements; C0 of them are one block
+    return [For(var, normalise(c1), (instr(
+        "copy_gm_l1", dst=em.ref(dst.name, Var(var) * (h * burst)), src=em.ref(source.name, start), bursts=h,
+        length=burst // unit, src_gap=(source.shape[3] - w) * source.shape[-1] // unit, dst_gap=0),))]
+
+
+def _vector_l1(em: Emitter, op: TileOp, src: Read) -> Instr:
+    """A run of a vector (bias): whole blocks; GM vectors are padded to 16 elements."""
+    source = em.buffers[src.buffer]
+    offset, loops = split_index(src.indices[-1], op.names)
+    em.require_aligned(offset, c0(source), op, f"a tile of {source.name}")
+    return instr("copy_gm_l1", dst=em.ref(op.block.target.buffer, Int(0)), src=em.ref(source.name, base_offset(source, src.indices, op.names)),
+                 bursts=1, length=ceildiv(product([op.extent(v) for v in loops]) * dtype_size(source), 32), src_gap=0, dst_gap=0)
+
+
+# ---------------------------------------------------------------- L1 -> L0, BT
+
+def load_l0(em: Emitter, op: TileOp, src: Read) -> Piece:
+    """The copy of a tile from L1 into L0A, L0B or the bias table."""
+    dst = em.buffers[op.block.target.buffer]
+    if dst.scope == "BT":
+        offset, loops = split_index(src.indices[-1], op.names)
+        length = ceildiv(product([op.extent(v) for v in loops]) * dtype_size(dst), 32)
+        items: list[Item] = [instr("load_bt", dst=em.ref(dst.name, Int(0)), src=em.ref(src.buffer, offset), length=length)]
+    elif dst.scope == "L0A":
+        items = [_load_l0a(em, op, src)]
+    elif dst.scope == "L0B":
+        items = [_load_l0b(em, op, src)]
+    else:
+        raise UnsupportedError(f"block {op.block.name}: no path from L1 to {dst.scope}")
+    return piece(em, "MTE1", items, dst.name, src.buffer)
+
+
+def _load_l0a(em: Emitter, op: TileOp, src: Read) -> Item:
+    """NZ in L1 to ZZ in L0A: a row of fractals an instruction."""
+    dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
+    if source.layout != "NZ":
+        raise UnsupportedError(f"block {op.block.name}: L0A loads from NZ in L1, not {source.layout}")
+    m_off, m, k_off, k = matrix_index(op, src)
+    em.require_aligned(m_off, FRACTAL_ROWS, op, f"a tile of {source.name} along m")
+    em.require_aligned(k_off, c0(source), op, f"a tile of {source.name} along k")
+    columns, pitch, i = ceildiv(k, c0(dst)), row_pitch(source), em.fresh("m1")
+    fractal = FRACTAL_ROWS * c0(dst)
+    return For(i, normalise(ceildiv(m, FRACTAL_ROWS)), (instr(
+        "load_l0a", dst=em.ref(dst.name, Var(i) * (columns * fractal)),
+        src=em.ref(source.name, k_off // c0(dst) * pitch * c0(dst) + (m_off // FRACTAL_ROWS + Var(i)) * fractal),
+        repeat=columns, src_stride=pitch // FRACTAL_ROWS, dst_gap=0, transpose=0),))
+
+
+def _load_l0b(em: Emitter, op: TileOp, src: Read) -> Item:
+    """ZN in L1 (or NZ, transposed on the way) to ZN in L0B: a row of fractals an instruction."""
+    dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
+    k_off, k, n_off, n = matrix_index(op, src)
+    em.require_aligned(k_off, FRACTAL_ROWS if source.layout == "NZ" else c0(source), op, f"a tile of {source.name} along k")
+    em.require_aligned(n_off, FRACTAL_ROWS, op, f"a tile of {source.name} along n")
+    columns, j, fractal = ceildiv(n, FRACTAL_ROWS), em.fresh("k1"), FRACTAL_ROWS * c0(dst)
+    if source.layout == "ZN":
+        pitch = ceildiv(source.shape[-1], FRACTAL_ROWS)
+        start, stride, transpose = ((k_off // c0(dst) + Var(j)) * pitch + n_off // FRACTAL_ROWS) * fractal, Int(1), 0
+    elif source.layout == "NZ" and dtype_size(source) == 2:
+        pitch = row_pitch(source)
+        start = n_off // FRACTAL_ROWS * pitch * FRACTAL_ROWS + (k_off // FRACTAL_ROWS + Var(j)) * fractal
+        stride, transpose = pitch // FRACTAL_ROWS, 1
+    else:
+        raise UnsupportedError(f"block {op.block.name}: L0B loads from ZN in L1, or from NZ of a 16-bit type")
+    return For(j, normalise(ceildiv(k, c0(dst))), (instr(
+        "load_l0b", dst=em.ref(dst.name, Var(j) * (columns * fractal)), src=em.ref(source.name, start),
+        repeat=columns, src_stride=stride, dst_gap=0, transpose=transpose),))
+
+
+# ---------------------------------------------------------------- img2col
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """One spatial axis of a convolution as its index expression says it."""
+
+    loops: list[str]  # the tensor loop over output positions
+    stride: Expr
+    filter: Expr
+    dilation: Expr
+    base: Expr  # index at output position 0, filter position 0
+
+
+def window(e: Expr, op: TileOp, k_var: str) -> Window:
+    """Stride, filter and dilation of an index `o * stride + (k // c % filter) * dilation + base`."""
+    e = normalise(e)
+    taps = [n for n in walk(e) if isinstance(n, Binary) and n.op == "%" and uses(n, frozenset((k_var,)))]
+    size, dilation, rest = Int(1), Int(1), e
+    if taps:
+        size = taps[0].right  # type: ignore[assignment]
+        marked = normalise(_replace(e, taps[0], Var("tap ")))
+        parts = affine(marked, frozenset(("tap ",)))
+        if parts is None:
+            raise UnsupportedError(f"block {op.block.name}: not an img2col index")
+        dilation, rest = parts[0]["tap "], parts[1]
+    parts = affine(rest, op.names)
+    if parts is None or len(parts[0]) > 1 or uses(rest, frozenset((k_var,))):
+        raise UnsupportedError(f"block {op.block.name}: not an img2col index")
+    return Window(list(parts[0]), next(iter(parts[0].values()), Int(1)), size, dilation, parts[1])
+
+
+def _replace(e: Expr, old: Expr, new: Expr) -> Expr:
+    if e == old:
+        return new
+    if isinstance(e, Binary):
+        return Binary(e.op, _replace(e.left, old, new), _replace(e.right, old, new))
+    if isinstance(e, Call):
+        return Call(e.fn, tuple(_replace(a, old, new) for a in e.args))
+    return e
+
+
+def load3d(em: Emitter, op: TileOp, src: Read, home: frozenset[str], image: tuple[Expr, Expr, Expr]) -> Piece:
+    """img2col of a tile; `home`: loops above the L1 image; `image`: (C1, H, W) extents of what lies there."""
+    dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
+    c1, h, w = image
+    unit = source.shape[-1]
+    k_off, (k_var,) = split_index(op.block.target.indices[-1], op.names)
+    if k_off != Int(0):
+        raise UnsupportedError(f"block {op.block.name}: a tile in L0A starts at column 0")
+    rows, cols = window(src.indices[2], op, k_var), window(src.indices[3], op, k_var)
+    inside = {lp.var: Int(0) for lp in op.above if lp.var not in home}
+    top, left = normalise(substitute(rows.base, inside)), normalise(substitute(cols.base, inside))
+    height, width = (product([op.extent(v) for v in a.loops]) for a in (rows, cols))
+    m_start = normalise((rows.base - top) // rows.stride) * width
+    require_row_start(em, op, m_start)
+    guarded = isinstance(op.block.value, Call) and op.block.value.fn == "select"
+    reach = (cols.filter - 1) * cols.dilation + (width - 1) * cols.stride + 1
+    item = instr(
+        "load3d", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, Int(0)), h=h, w=w, channels=c1 * unit,
+        k_start=k_start(src.indices[1], k_var, rows.filter * cols.filter * unit), k_size=op.extent(k_var),
+        m_start=m_start, m_size=height * width, stride_h=rows.stride, stride_w=cols.stride, filter_h=rows.filter, filter_w=cols.filter,
+        dilation_h=rows.dilation, dilation_w=cols.dilation, pad_top=Int(0) - top,
+        pad_bottom=(rows.filter - 1) * rows.dilation if guarded else Int(0), pad_left=Int(0) - left, pad_right=reach + left - w)
+    return piece(em, "MTE1", [item], dst.name, source.name)
+
+
+def require_row_start(em: Emitter, op: TileOp, m_start: Expr) -> None:
+    """load3d starts at a multiple of 16 output positions: asked for the first and the last width of a tile."""
+    extents = {lp.var: lp for lp in op.above}
+    parts = affine(m_start, frozenset(v for v in extents if uses(m_start, frozenset((v,)))) - _in_minimum(m_start))
+    if parts is None:
+        raise UnsupportedError(f"block {op.block.name}: the first output position is not affine in the loops")
+    for var, step in parts[0].items():
+        ends = [largest(step, op.above), last(step, op.above)]
+        fits = both(eq(ends[0] % FRACTAL_ROWS, 0), eq(ends[1] % FRACTAL_ROWS, 0))
+        em.require(either(fits, le(largest(extents[var].extent, op.above), 1)),
+                   "rows of an L0 tile times its width must be a multiple of 16 when L1 holds several such tiles")
+
+
+def _in_minimum(e: Expr) -> frozenset[str]:
+    """Variables inside a min or max: they change a tile's extent, not its start."""
+    inner = [n for n in walk(e) if isinstance(n, Call) and n.fn in ("min", "max")]
+    return frozenset(v.name for n in inner for v in walk(n) if isinstance(v, Var))
+
+
+def last(e: Expr, loops: tuple[Loop, ...]) -> Expr:
+    """An extent at the last iteration of every loop above."""
+    for lp in reversed(loops):
+        e = substitute(e, {lp.var: lp.extent - 1})
+    return normalise(e)
+
+
+def k_start(index: Expr, k_var: str, per_channel: Expr) -> Expr:
+    """First column of the tile within the image in L1, from its channel index `(k_start + k) // per_channel + rest`."""
+    index = normalise(index)
+    quotient = [n for n in walk(index) if isinstance(n, Binary) and n.op == "//" and uses(n, frozenset((k_var,)))]
+    if len(quotient) != 1 or normalise(quotient[0].right - per_channel) != Int(0):
+        raise UnsupportedError("the channel index of an img2col load is not k // (filter * C0)")
+    rest = normalise(_replace(index, quotient[0], Int(0)))
+    return substitute(quotient[0].left, {k_var: Int(0)}) + rest * per_channel
+
+
+# ---------------------------------------------------------------- mmad, FIXPIPE
+
+def mmad(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
+    """C += A x B on one tile; `home`: loops above the accumulator's buffer; the first pass over the reduction starts it."""
+    target = op.block.target
+    a, b = [r for r in walk(op.block.value) if isinstance(r, Read)]
+    if em.buffers[a.buffer].scope != "L0A":
+        a, b = b, a
+    offset, n_loops = split_index(target.indices[-1], op.names)
+    m_loops = [v for i in target.indices[:-1] for v in split_index(i, op.names)[1]]
+    k_loops = [v for v in op.names if v not in n_loops and v not in m_loops]
+    if offset != Int(0) or any(split_index(i, op.names)[0] != Int(0) for i in target.indices[:-1]):
+        raise UnsupportedError(f"block {op.block.name}: an accumulator tile starts at row and column 0 of its buffer")
+    first = product([eq(Var(lp.var), 0) for lp in op.above if lp.var not in home and not any(uses(i, frozenset((lp.var,))) for i in target.indices)])
+    m, n, k = (product([op.extent(v) for v in vs]) for vs in (m_loops, n_loops, k_loops))
+    operands = dict(dst=em.ref(target.buffer, Int(0)), a=em.ref(a.buffer, Int(0)), b=em.ref(b.buffer, Int(0)))
+    bias = op.block.init
+    if bias is None or bias == Float(0.0):
+        return piece(em, "M", [instr("mmad", **operands, m=m, n=n, k=k, init=first)], target.buffer, a.buffer, b.buffer)
+    if not isinstance(bias, Read) or em.buffers[bias.buffer].scope != "BT":
+        raise UnsupportedError(f"block {op.block.name}: mmad starts from zero or from a bias in BT")
+    start = split_index(bias.indices[-1], op.names)[0]
+    return piece(em, "M", [instr("mmad_bias", **operands, bias=em.ref(bias.buffer, start), m=m, n=n, k=k, init=first)],
+                 target.buffer, a.buffer, b.buffer, bias.buffer)
+
+
+def fixpipe(em: Emitter, op: TileOp) -> Piece:
+    """L0C to GM: cast, relu, and NZ to ND or NC1HWC0 on the way."""
+    target, (src, relu) = op.block.target, epilogue(op)
+    out = em.buffers[target.buffer]
+    row_loops = [v for i in src.indices[:-1] for v in split_index(i, op.names)[1]]
+    (n_var,) = split_index(src.indices[-1], op.names)[1]
+    n, m = op.extent(n_var), product([op.extent(v) for v in row_loops])
+    start = em.ref(out.name, base_offset(out, target.indices, op.names))
+    rows = round_up(m, FRACTAL_ROWS)
+    if not _splits_channel(target, n_var):
+        item: Item = instr("fixpipe_nd", dst=start, src=em.ref(src.buffer, Int(0)), m=m, n=n, src_rows=rows,
+                           dst_stride=pitches(out)[-2], relu=relu)
+        return piece(em, "FIXP", [item], out.name, src.buffer)
+    return piece(em, "FIXP", [_fixpipe_nz(em, op, src, row_loops, n, rows, relu)], out.name, src.buffer)
+
+
+def _splits_channel(target: Read, n_var: str) -> bool:
+    return any(isinstance(e, Binary) and e.op == "%" and uses(e, frozenset((n_var,))) for e in walk(target.indices[-1]))
+
+
+def _fixpipe_nz(em: Emitter, op: TileOp, src: Read, row_loops: list[str], n: Expr, rows: Expr, relu: int) -> Item:
+    """To NC1HWC0: a run of pixels an instruction; whole rows of the image are one run."""
+    target = op.block.target
+    out, p = em.buffers[target.buffer], pitches(em.buffers[target.buffer])
+    zero = {v: Int(0) for v in op.names}
+    n_off = substitute(_channel(target.indices[1]), zero)
+    em.require_aligned(n_off, FRACTAL_ROWS, op, "a tile of output channels")
+    pixel = substitute(target.indices[2], zero) * p[2] + substitute(target.indices[3], zero) * p[3]
+    start = substitute(target.indices[0], zero) * p[0] + n_off // out.shape[-1] * p[1] + pixel
+    width_index, width_loops = split_index(target.indices[3], op.names)
+    width = product([op.extent(v) for v in width_loops])
+    height = product([op.extent(v) for v in row_loops if v not in width_loops])
+    common = dict(n=n, src_rows=rows, dst_stride=p[1], relu=relu)
+    if width_index == Int(0) and width == out.shape[3]:
+        return instr("fixpipe_nz", dst=em.ref(out.name, start), src=em.ref(src.buffer, Int(0)), m=height * width, **common)
+    r = em.fresh("row")
+    return For(r, normalise(height), (instr("fixpipe_nz", dst=em.ref(out.name, start + Var(r) * p[2]),
+                                            src=em.ref(src.buffer, Var(r) * width * FRACTAL_ROWS), m=width, **common),))
+
+
+def _channel(e: Expr) -> Expr:
+    """The channel in an index `channel // C0`."""
+    e = normalise(e)
+    if isinstance(e, Binary) and e.op == "//":
+        return e.left
+    parts = [n for n in walk(e) if isinstance(n, Binary) and n.op == "//"]
+    if len(parts) == 1:  # normal form may have moved a whole part out: c1 + x // C0
+        return normalise(_replace(e, parts[0], Int(0))) * parts[0].right + parts[0].left
+    raise UnsupportedError("an output channel index is not channel // C0")
+
+
+def epilogue(op: TileOp) -> tuple[Read, int]:
+    """(accumulator read, relu) of a FIXPIPE block: `cast(max(C[...], 0.0))`, cast and max optional."""
+    e = op.block.value
+    if isinstance(e, Cast):
+        e = e.value
+    relu = 0
+    if isinstance(e, Call) and e.fn == "max" and e.args[1] in (Float(0.0), Int(0)):
+        e, relu = e.args[0], 1
+    if not isinstance(e, Read):
+        raise UnsupportedError(f"block {op.block.name}: FIXPIPE does cast and relu, nothing else")
+    return e, relu

@@ -1,0 +1,191 @@
+"""Tile operations: the blocks of a scheduled func with the tensor loops around them, and where their operands lie."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.index import (
+    DTYPES,
+    Expr,
+    Int,
+    Read,
+    Var,
+    affine,
+    ceildiv,
+    either,
+    eq,
+    le,
+    normalise,
+    round_up,
+    substitute,
+    variables,
+)
+from aoec.ir.program import Item, Ref
+from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop
+
+BLOCK_BYTES = 32
+FRACTAL_ROWS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """That a piece of program touches a buffer, on which pipe, and whether it writes."""
+
+    buffer: str
+    pipe: str
+    writes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Program items that stay together, with the buffers they touch."""
+
+    items: tuple[Item, ...]
+    accesses: tuple[Access, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TileOp:
+    """A block with its tensor loops (outermost first) and the serial and core loops above them."""
+
+    block: Block
+    loops: tuple[Loop, ...]
+    above: tuple[Loop, ...]
+
+    def extent(self, var: str) -> Expr:
+        return next(lp.extent for lp in self.loops if lp.var == var)
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(lp.var for lp in self.loops)
+
+
+class Emitter:
+    """What the emission of tile operations shares: the func's buffers, slot counters, and the constraints it asks for."""
+
+    def __init__(self, func: Func, counters: Mapping[str, str]) -> None:
+        self.func = func
+        self.buffers = {b.name: b for b in func.buffers}
+        self.counters = counters
+        self.constraints: list[Constraint] = []
+        self.scratch: list[Buffer] = []
+        self._fresh = 0
+
+    def fresh(self, stem: str) -> str:
+        """A loop variable that nothing else in the program has."""
+        self._fresh += 1
+        return f"{stem}_{self._fresh}"
+
+    def ref(self, buffer: str, offset: Expr) -> Ref:
+        """Operand at element `offset` of a buffer, in the slot its counter points at."""
+        slot = Var(self.counters[buffer]) if buffer in self.counters else Int(0)
+        return Ref(buffer, normalise(offset), slot)
+
+    def add_scratch(self, dtype: str, elements: int) -> str:
+        """The name of a new UB buffer for one instruction sequence."""
+        name = f"scratch_{len(self.scratch)}"
+        b = Buffer(name, dtype, (Int(elements),), "UB")
+        self.scratch.append(b)
+        self.buffers[name] = b
+        return name
+
+    def require(self, condition: Expr, reason: str) -> None:
+        c = Constraint(normalise(condition), reason)
+        if c.condition != Int(1) and c not in self.constraints:
+            self.constraints.append(c)
+
+    def require_aligned(self, offset: Expr, unit: int, op: TileOp, what: str) -> None:
+        """Asks that `offset` is a multiple of `unit` for every value of the loops above."""
+        extents = {lp.var: largest(lp.extent, op.above) for lp in op.above}
+        parts = affine(offset, frozenset(extents))
+        if parts is None:
+            raise UnsupportedError(f"{what}: its offset is not affine in the loops")
+        coefficients, constant = parts
+        self.require(eq(constant % unit, 0), f"{what} must start at a multiple of {unit}")
+        for var, c in coefficients.items():
+            self.require(either(eq(c % unit, 0), le(extents[var], 1)), f"{what} must step by multiples of {unit}")
+
+
+def dtype_size(b: Buffer) -> int:
+    return DTYPES[b.dtype]
+
+
+def c0(b: Buffer) -> int:
+    """Columns of a fractal of the buffer's dtype: 16 in L0C, one block elsewhere."""
+    return 16 if b.scope == "L0C" else BLOCK_BYTES // dtype_size(b)
+
+
+def largest(extent: Expr, loops: tuple[Loop, ...]) -> Expr:
+    """The largest value of an extent over the loops: these extents shrink with their loops, so all at 0."""
+    return normalise(substitute(extent, {lp.var: Int(0) for lp in loops}))
+
+
+def product(items: tuple[Expr, ...] | list[Expr]) -> Expr:
+    out: Expr = Int(1)
+    for e in items:
+        out = out * e
+    return out
+
+
+def pitches(b: Buffer) -> tuple[Expr, ...]:
+    """Element stride of each dimension of a row-major buffer; in UB the last dimension is padded to whole blocks."""
+    last = round_up(b.shape[-1], c0(b)) if b.scope == "UB" and len(b.shape) > 1 else b.shape[-1]
+    out: list[Expr] = [Int(1)]
+    for extent in reversed((*b.shape[1:-1], last) if len(b.shape) > 1 else ()):
+        out.append(out[-1] * extent)
+    return tuple(reversed(out))
+
+
+def base_offset(b: Buffer, indices: tuple[Expr, ...], inner: frozenset[str]) -> Expr:
+    """Element offset of a row-major access with the tensor loops at 0."""
+    zero = {v: Int(0) for v in inner}
+    out: Expr = Int(0)
+    for i, p in zip(indices, pitches(b), strict=True):
+        out = out + substitute(i, zero) * p
+    return out
+
+
+def loop_strides(b: Buffer, indices: tuple[Expr, ...], op: TileOp) -> dict[str, Expr]:
+    """Element stride of each tensor loop in a row-major access; loops that the access does not use have none."""
+    out: dict[str, Expr] = {}
+    for i, p in zip(indices, pitches(b), strict=True):
+        parts = affine(i, op.names)
+        if parts is None:
+            raise UnsupportedError(f"block {op.block.name}: an index of {b.name} is not affine in the tensor loops")
+        for v, coefficient in parts[0].items():
+            out[v] = normalise(out.get(v, Int(0)) + coefficient * p)
+    return out
+
+
+def size_bytes(b: Buffer) -> Expr:
+    """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT)."""
+    size = dtype_size(b)
+    rows, cols = product(list(b.shape[:-1])), b.shape[-1]
+    if b.layout == "ZN":
+        return round_up(rows, c0(b)) * round_up(cols, FRACTAL_ROWS) * size
+    if b.layout in ("NZ", "ZZ"):
+        return round_up(rows, FRACTAL_ROWS) * round_up(cols, c0(b)) * size
+    if len(b.shape) > 1 and b.scope == "UB":
+        return round_up(rows * round_up(cols, c0(b)) * size, 512)
+    return round_up(rows * cols * size, 64 if b.scope == "BT" else 512)
+
+
+def split_index(e: Expr, inner: frozenset[str]) -> tuple[Expr, list[str]]:
+    """(offset, tensor loops) of an index that is offset + one or more tensor loops with coefficient 1."""
+    parts = affine(e, inner)
+    if parts is None or any(c != Int(1) for c in parts[0].values()):
+        raise UnsupportedError("an index is not an offset plus a tensor loop")
+    return parts[1], list(parts[0])
+
+
+def uses(e: Expr, names: frozenset[str]) -> bool:
+    return bool(variables(e) & names)
+
+
+def fractals(extent: Expr, unit: int) -> Expr:
+    return ceildiv(extent, unit)
+
+
+def plain_read(e: Expr) -> Read | None:
+    return e if isinstance(e, Read) else None
