@@ -1,0 +1,66 @@
+"""Funcs of the layout conversions between NCHW and NC1HWC0: load channel rows, transpose in UB, store.
+
+Sixteen channels at a time: one C1 plane of a 2-byte type, two of a 4-byte type.
+"""
+from __future__ import annotations
+
+from aoec.ir.graph import OpNode, Tensor
+from aoec.ir.index import Expr, Float, Int, Read, Var, lt, minimum, select
+from aoec.ir.tir import Block, Buffer, Func, Loop, Node
+from aoec.lowering.physical import buffer_of
+from aoec.ops.layout import stored_shape
+
+ROWS = 16
+
+
+def lower_conversion(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func:
+    """The func of `to_nc1hwc0` or `from_nc1hwc0`."""
+    x, y = tensors[node.inputs[0]], tensors[node.outputs[0]]
+    return to_fractal(name, x, y) if node.op == "to_nc1hwc0" else from_fractal(name, x, y)
+
+
+def _nest(loops: list[tuple[str, Expr | int]], body: Node) -> Node:
+    for var, extent in reversed(loops):
+        body = Loop(var, extent if isinstance(extent, Expr) else Int(extent), (body,))
+    return body
+
+
+def to_fractal(name: str, x: Tensor, y: Tensor) -> Func:
+    n, c, h, w = x.shape
+    _, c1, _, _, c0 = stored_shape(y)
+    size, groups, planes = h * w, -(-c // ROWS), ROWS // c0
+    X, Y = buffer_of(x, "X", (n, c, size)), buffer_of(y, "Y", (n, c1, size, c0))
+    rows = Buffer("rows", x.dtype, tuple(Int(d) for d in (n, groups, ROWS, size)))
+    pixels = Buffer("pixels", x.dtype, tuple(Int(d) for d in (n, groups, planes, size, c0)))
+    a, b, p = ([Var(f"{s}_{v}") for v in ("n", "c", "i", "x")] for s in ("load", "turn", "store"))
+    channel = a[1] * ROWS + a[2]
+    read: Expr = Read("X", (a[0], channel, a[3]))
+    if c % ROWS:
+        read = select(lt(channel, c), read, Float(0.0))
+    load = Block("load", Read("rows", tuple(a)), "=", read)
+    turn = Block("turn", Read("pixels", (b[0], b[1], b[2] // c0, b[3], b[2] % c0)), "=", Read("rows", tuple(b)))
+    plane, inner = p[2], Var("store_c0")
+    store = Block("store", Read("Y", (p[0], p[1] * planes + plane, p[3], inner)), "=", Read("pixels", (p[0], p[1], plane, p[3], inner)))
+    present = minimum(planes, c1 - p[1] * planes)
+    return Func(name, (X,), (Y,), (rows, pixels), (
+        _nest([("load_n", n), ("load_c", groups), ("load_i", ROWS), ("load_x", size)], load),
+        _nest([("turn_n", n), ("turn_c", groups), ("turn_x", size), ("turn_i", ROWS)], turn),
+        _nest([("store_n", n), ("store_c", groups), ("store_i", present), ("store_x", size), ("store_c0", c0)], store)))
+
+
+def from_fractal(name: str, x: Tensor, y: Tensor) -> Func:
+    n, c, h, w = y.shape
+    _, c1, _, _, c0 = stored_shape(x)
+    size, groups, planes = h * w, -(-c // ROWS), ROWS // c0
+    X, Y = buffer_of(x, "X", (n, c1, size, c0)), buffer_of(y, "Y", (n, c, size))
+    rows = Buffer("rows", x.dtype, tuple(Int(d) for d in (n, groups, ROWS, size)))
+    pixels = Buffer("pixels", x.dtype, tuple(Int(d) for d in (n, groups, planes, size, c0)))
+    a, b, p = ([Var(f"{s}_{v}") for v in ("n", "c", "i", "x")] for s in ("load", "turn", "store"))
+    inner = Var("load_c0")
+    load = Block("load", Read("pixels", (a[0], a[1], a[2], a[3], inner)), "=", Read("X", (a[0], a[1] * planes + a[2], a[3], inner)))
+    turn = Block("turn", Read("rows", tuple(b)), "=", Read("pixels", (b[0], b[1], b[2] // c0, b[3], b[2] % c0)))
+    store = Block("store", Read("Y", (p[0], p[1] * ROWS + p[2], p[3])), "=", Read("rows", tuple(p)))
+    return Func(name, (X,), (Y,), (rows, pixels), (
+        _nest([("load_n", n), ("load_c", groups), ("load_i", minimum(planes, c1 - a[1] * planes)), ("load_x", size), ("load_c0", c0)], load),
+        _nest([("turn_n", n), ("turn_c", groups), ("turn_i", ROWS), ("turn_x", size)], turn),
+        _nest([("store_n", n), ("store_c", groups), ("store_i", minimum(ROWS, c - p[1] * ROWS)), ("store_x", size)], store)))

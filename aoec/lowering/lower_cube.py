@@ -1,0 +1,126 @@
+"""Funcs of cube groups: matrix multiplication and convolution, each `mm` block with its FIXPIPE epilogue `out`.
+
+Convolution gets an explicit `im2col` block (what load3d does on the way from L1 to L0A), so that m = ho x wo is never fused
+and split. A 1x1 convolution of stride 1 sees its image as one row of h*w pixels.
+"""
+from __future__ import annotations
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.graph import OpNode, Tensor
+from aoec.ir.index import Cast, Expr, Float, Int, Read, Var, maximum, normalise, reads, substitute
+from aoec.ir.tir import Block, Buffer, Func
+from aoec.lowering.physical import buffer_of, guarded, nest, physical_indices, split_channel
+from aoec.ops.layout import stored_shape
+from aoec.ops.meanings import meaning
+
+
+def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
+    """The func of a cube operator with optional bias, and relu behind it."""
+    main, tail = nodes[0], [n.op for n in nodes[1:]]
+    if tail not in ([], ["relu"]):
+        raise UnsupportedError(f"group {name}: FIXPIPE does relu, not {', '.join(tail)}")
+    out = tensors[nodes[-1].outputs[0]]
+    if main.op == "conv2d_packed":
+        return lower_conv(name, main, tensors, out, bool(tail))
+    if main.op == "matmul":
+        return lower_matmul(name, main, tensors, out, bool(tail))
+    raise UnsupportedError(f"group {name}: {main.op} has no cube lowering")
+
+
+def epilogue(read: Expr, dtype: str, relu: bool) -> Expr:
+    e = maximum(read, Float(0.0)) if relu else read
+    return e if dtype == "fp32" else Cast(dtype, e)
+
+
+def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool) -> Func:
+    """C[..., m, n] += A[..., m, k] * B[k, n]; leading dimensions of A fold into m where B has none of its own."""
+    ts = [tensors[i] for i in node.inputs if i]
+    a, b = ts[0], ts[1]
+    *lead, m, k = a.shape
+    n = b.shape[-1]
+    batch = tuple(lead) if len(b.shape) > 2 else ()
+    rows = m
+    for d in lead if not batch else ():
+        rows *= d
+    loops = [(f"b{i}", d) for i, d in enumerate(batch)] + [("m", rows), ("n", n), ("k", k)]
+    outer = tuple(Var(v) for v, _ in loops[:-3])
+    A = buffer_of(a, "A", (*batch, rows, k))
+    B = buffer_of(b, "B")
+    Y = buffer_of(out, "Y", (*batch, rows, n))
+    C = Buffer("C", "fp32", (*(Int(d) for d in batch), Int(rows), Int(n)))
+    mv, nv, kv = Var("m"), Var("n"), Var("k")
+    b_read = Read("B", (*(outer if len(b.shape) > 2 else ()), kv, nv))
+    bias = [bias_buffer(ts[2], n)] if len(ts) > 2 else []
+    mm = Block("mm", Read("C", (*outer, mv, nv)), "+=", Read("A", (*outer, mv, kv)) * b_read, Read("bias", (nv,)) if bias else None)
+    new = {v: Var(f"out_{v}") for v, _ in loops}
+    target = Read("Y", tuple(substitute(i, new) for i in (*outer, mv, nv)))
+    done = Block("out", target, "=", epilogue(Read("C", target.indices), out.dtype, relu))
+    return Func(name, (A, B, *bias), (Y,), (C,), (nest(loops, mm), nest([(f"out_{v}", d) for v, d in loops[:-1]], done)))
+
+
+def bias_buffer(t: Tensor, n: int) -> Buffer:
+    """The bias in fp32; what is stored is padded to whole fractals."""
+    return Buffer("bias", "fp32", (Int(max(t.shape[0], n)),))
+
+
+def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool) -> Func:
+    """im2col, mm and out over NC1HWC0 tensors and a packed ZN weight."""
+    ts = [tensors[i] for i in node.inputs if i]
+    x, w = ts[0], ts[1]
+    said = meaning(node.op, [t.shape for t in ts], dict(node.attributes))
+    (statement,) = said.statements
+    ranges = {d.name: d.extent.value for arg in (*said.inputs, *said.outputs) for d in arg.dims if isinstance(d.extent, Int)}
+    image = next(r for r in reads(statement.value) if r.buffer == said.inputs[0].name)
+    weight = next(r for r in reads(statement.value) if r.buffer == said.inputs[1].name)
+    co = statement.target.indices[1]
+    blocks = [v for v in ("g",) if v in ranges and len(w.shape) == 3]
+    shape, y_shape = list(stored_shape(x)), list(stored_shape(out))
+    indices = list(physical_indices(x, image.indices))
+    point = shape[2:4] == y_shape[2:4] and all(i == Var(v) for i, v in zip(_spatial(indices, node), ("ho", "wo")))
+    if point:
+        shape[2:4], y_shape[2:4] = [1, shape[2] * shape[3]], [1, y_shape[2] * y_shape[3]]
+        indices[2:4] = [Var("ho"), Var("wo")]
+        ranges.update(ho=1, wo=shape[3])
+    if isinstance(co, Var):
+        ranges[co.name] = y_shape[1] * y_shape[4]  # padding channels too: their weights and bias are zero
+    loops = [(v, ranges[v]) for v in ("n", *blocks, "ho", "wo")]
+    column = co.name if isinstance(co, Var) else "o"
+    spatial = tuple(Var(v) for v, _ in loops)
+    k = ranges["k"]
+    cols = Buffer("cols", x.dtype, (*(Int(d) for _, d in loops), Int(k)))
+    C = Buffer("C", "fp32", (*(Int(d) for _, d in loops), Int(ranges[column])))
+    gather = guarded(Read("X", tuple(indices)), tuple(shape), ranges)
+    im = _renamed("im", loops + [("k", k)])
+    im2col = Block("im2col", _at(Read("cols", (*spatial, Var("k"))), im), "=", substitute(gather, im))
+    w_row = Var("k") if not blocks else Var("g") * w.shape[1] + Var("k")
+    bias = [bias_buffer(ts[2], ranges[column])] if len(ts) > 2 else []
+    mm = Block("mm", Read("C", (*spatial, Var(column))), "+=", Read("cols", (*spatial, Var("k"))) * Read("W", (w_row, Var(column))),
+               Read("bias", (co,)) if bias else None)
+    o = _renamed("out", loops + [(column, ranges[column])])
+    c1, c0 = split_channel(co, y_shape[-1])
+    target = _at(Read("Y", (Var("n"), c1, Var("ho"), Var("wo"), c0)), o)
+    done = Block("out", target, "=", epilogue(_at(Read("C", (*spatial, Var(column))), o), out.dtype, relu))
+    W = Buffer("W", w.dtype, (Int(w.shape[-2] * (w.shape[0] if blocks else 1)), Int(_columns(w))), "GM", "ZN")
+    return Func(name, (buffer_of(x, "X", tuple(shape)), W, *bias), (buffer_of(out, "Y", tuple(y_shape)),), (cols, C), (
+        nest([(f"im_{v}", d) for v, d in loops + [("k", k)]], im2col), nest([*loops, (column, ranges[column]), ("k", k)], mm),
+        nest([(f"out_{v}", d) for v, d in [*loops, (column, ranges[column])]], done)))
+
+
+def _columns(w: Tensor) -> int:
+    """Columns of a packed weight with its zero padding: they are read for padding channels of the output."""
+    return -(-w.shape[-1] // 16) * 16
+
+
+def _spatial(indices: list[Expr], node: OpNode) -> list[Expr]:
+    """The row and column index of the image; of a 1x1 filter without its taps."""
+    if node.attribute("kernel") != (1, 1):
+        return indices[2:4]
+    return [normalise(substitute(i, {"k": Int(0)})) for i in indices[2:4]]
+
+
+def _renamed(prefix: str, loops: list[tuple[str, int]]) -> dict[str, Expr]:
+    return {v: Var(f"{prefix}_{v}") for v, _ in loops}
+
+
+def _at(read: Read, names: dict[str, Expr]) -> Read:
+    return Read(read.buffer, tuple(substitute(i, names) for i in read.indices))

@@ -1,0 +1,100 @@
+"""Rewriting of logical accesses to what lies in GM: NC1HWC0 tensors get five indices, whole images one axis."""
+from __future__ import annotations
+
+from aoec.ir.graph import Tensor
+from aoec.ir.index import (
+    Binary,
+    Call,
+    Expr,
+    Float,
+    Int,
+    Read,
+    Var,
+    binary,
+    both,
+    ge,
+    lt,
+    normalise,
+    select,
+    walk,
+)
+from aoec.ir.tir import Buffer, Loop, Node
+from aoec.ops.layout import stored_shape
+
+
+def buffer_of(t: Tensor, name: str, shape: tuple[int, ...] | None = None) -> Buffer:
+    """The GM buffer of a graph tensor: logical dimensions for ND and ZN, five for NC1HWC0."""
+    own = t.shape if t.layout == "ZN" else stored_shape(t)
+    return Buffer(name, t.dtype, tuple(Int(d) for d in (shape or own)), "GM", "ZN" if t.layout == "ZN" else "ND")
+
+
+def split_channel(e: Expr, c0: int) -> tuple[Expr, Expr]:
+    """(e // c0, e % c0) of a channel index; `a * c0 + b % c0` comes apart without divisions."""
+    parts = [n for n in walk(e) if isinstance(n, Binary) and n.op == "%" and n.right == Int(c0)]
+    if len(parts) == 1:
+        rest = normalise(_without(e, parts[0]))
+        if normalise(rest % c0) == Int(0):
+            return normalise(rest // c0), parts[0]
+    return normalise(e // c0), normalise(e % c0)
+
+
+def _without(e: Expr, part: Expr) -> Expr:
+    if e == part:
+        return Int(0)
+    if isinstance(e, Binary):
+        return binary(e.op, _without(e.left, part), _without(e.right, part))
+    return e
+
+
+def physical_indices(t: Tensor, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    if t.layout != "NC1HWC0":
+        return indices
+    n, c, h, w = indices
+    c1, c0 = split_channel(c, stored_shape(t)[-1])
+    return (n, c1, h, w, c0)
+
+
+def guard_bounds(read: Read, shape: tuple[int, ...], ranges: dict[str, int]) -> Expr | None:
+    """The condition that a read lies inside its tensor, leaving out what always holds; None where nothing is left."""
+    out: Expr | None = None
+    for i, size in zip(read.indices, shape, strict=True):
+        low, high = interval(i, ranges)
+        for needed, test in ((low < 0, ge(i, 0)), (high >= size, lt(i, size))):
+            if needed:
+                out = test if out is None else both(out, test)
+    return out
+
+
+def interval(e: Expr, ranges: dict[str, int]) -> tuple[int, int]:
+    """(least, largest) value an index can take, for loops from 0 below their ranges (exact where loops do not repeat)."""
+    if isinstance(e, Int):
+        return e.value, e.value
+    if isinstance(e, Var):
+        return 0, ranges[e.name] - 1
+    assert isinstance(e, Binary), "index expressions of operators are sums, products, quotients and remainders"
+    a, b = interval(e.left, ranges), interval(e.right, ranges)
+    if e.op == "+":
+        return a[0] + b[0], a[1] + b[1]
+    if e.op == "-":
+        return a[0] - b[1], a[1] - b[0]
+    if e.op == "%":
+        return (a if 0 <= a[0] and a[1] < b[0] else (0, b[0] - 1))
+    ends = [x * y if e.op == "*" else x // y for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def guarded(read: Read, shape: tuple[int, ...], ranges: dict[str, int], otherwise: Expr = Float(0.0)) -> Expr:
+    """The read, or `otherwise` outside the tensor, as a select where the loops can leave it."""
+    condition = guard_bounds(read, shape, ranges)
+    return read if condition is None else select(condition, read, otherwise)
+
+
+def nest(loops: list[tuple[str, int]], body: Node) -> Node:
+    """`body` in serial loops, outermost first."""
+    for var, extent in reversed(loops):
+        body = Loop(var, Int(extent), (body,))
+    return body
+
+
+def is_guard(e: Expr) -> bool:
+    return isinstance(e, Call) and e.fn == "guard"

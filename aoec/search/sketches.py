@@ -1,0 +1,107 @@
+"""Sketch rules: the design space of a func as traces with holes. A structural choice is another sketch; holes are numeric."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.index import DTYPES, Binary, Call, Expr, Hole, Int, Read, reads, variables
+from aoec.ir.schedule import Step, Trace, Value
+from aoec.ir.tir import Block, Func, Loop, blocks
+from aoec.target.machine import Machine
+
+
+def step(primitive: str, **fields: Value | int) -> Step:
+    return Step(primitive, tuple((k, Int(v) if isinstance(v, int) else v) for k, v in fields.items()))
+
+
+def sketches(func: Func, machine: Machine) -> list[Trace]:
+    """Every sketch of the func, in a fixed order; UnsupportedError where no rule fits."""
+    from aoec.search.sketches_cube import cube_sketches
+    from aoec.search.sketches_vector import vector_sketches
+
+    product = find_product(func)
+    return cube_sketches(func, product, machine) if product else vector_sketches(func, machine)
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A block with its loops, outermost first."""
+
+    block: Block
+    loops: tuple[Loop, ...]
+
+    def extent(self, var: str) -> int:
+        e = next(lp.extent for lp in self.loops if lp.var == var)
+        if not isinstance(e, Int):
+            raise UnsupportedError(f"loop {var} of an unscheduled func has no fixed extent")
+        return e.value
+
+    def loop_of(self, e: Expr) -> str:
+        """The one loop an index uses."""
+        found = [lp.var for lp in self.loops if lp.var in variables(e)]
+        if len(found) != 1:
+            raise UnsupportedError(f"block {self.block.name}: an index uses {len(found)} loops where a sketch rule expects one")
+        return found[0]
+
+
+def nests(func: Func) -> list[Nest]:
+    return [Nest(b, above) for b, above in blocks(func.body)]
+
+
+def find_product(func: Func) -> Nest | None:
+    """The block that sums products of two reads: the work of the cube unit."""
+    for n in nests(func):
+        v = n.block.value
+        if n.block.op == "+=" and isinstance(v, Binary) and v.op == "*" and isinstance(v.left, Read) and isinstance(v.right, Read):
+            return n
+    return None
+
+
+def writer(func: Func, buffer: str) -> Nest | None:
+    return next((n for n in nests(func) if n.block.target.buffer == buffer), None)
+
+
+def output_nest(func: Func) -> Nest:
+    """The block that writes the func's output."""
+    return next(n for n in nests(func) if n.block.target.buffer in {b.name for b in func.outputs})
+
+
+# ---------------------------------------------------------------- choices
+
+def ladder(limit: int, unit: int, most: int) -> tuple[int, ...]:
+    """Multiples of `unit` up to `limit` (rounded up) and `most`: dense at first, then by eighths of a power of two."""
+    top = min(-(-limit // unit) * unit, most)
+    out, v = [], unit
+    while v < top:
+        out.append(v)
+        v += max(unit, (1 << max((v // unit).bit_length() - 3, 0)) * unit)
+    return tuple(sorted({*out, top, *even_shares(limit, unit, top)}))
+
+
+def even_shares(limit: int, unit: int, top: int) -> set[int]:
+    """Tile sizes that cut `limit` into equal parts, 1 to 64 of them, rounded up to the unit."""
+    shares = {-(-(-(-limit // parts)) // unit) * unit for parts in range(1, 65)}
+    return {s for s in shares if s <= top}
+
+
+def parts(limit: int, cores: int) -> tuple[int, ...]:
+    return tuple(range(1, max(1, min(limit, cores)) + 1))
+
+
+def hole(name: str, choices: tuple[int, ...]) -> Hole:
+    return Hole(name, choices)
+
+
+def dtype_bytes(func: Func, buffer: str) -> int:
+    return DTYPES[func.buffer(buffer).dtype]
+
+
+def is_guarded(b: Block) -> bool:
+    return isinstance(b.value, Call) and b.value.fn == "select"
+
+
+def gm_reads(func: Func, b: Block) -> list[str]:
+    """GM inputs that a block reads, in order."""
+    names = {x.name for x in func.inputs}
+    exprs = [b.value, *([b.init] if b.init is not None else [])]
+    return list(dict.fromkeys(r.buffer for e in exprs for r in reads(e) if r.buffer in names))

@@ -1,0 +1,116 @@
+"""Sketches of vector funcs: the tile in UB, its axes over cores, slots of what goes in and out.
+
+Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do (slots in UB).
+"""
+from __future__ import annotations
+
+from aoec.ir.index import Expr, Read, reads
+from aoec.ir.schedule import Step, Trace
+from aoec.ir.tir import Func
+from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
+from aoec.target.machine import Machine
+
+SLOTS = (1, 2)
+MOST_ELEMENTS = 65536
+
+
+def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
+    """One sketch a choice of tiled axes: the outermost alone, or the outer two."""
+    if not func.locals and len(nests(func)) > 1:
+        return [movement_sketch(func, machine)]
+    out = output_nest(func)
+    axes = [lp.var for lp in out.loops]
+    if len(axes) == 1:
+        return [vector_sketch(func, machine, out, axes)]
+    tiled = [v for v in axes[:-1] if out.extent(v) > 1] or axes[:1]
+    tiled = [v for v in tiled if not v.endswith("_i")]
+    choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
+    return [vector_sketch(func, machine, out, c) for c in choices]
+
+
+def cores_of(machine: Machine) -> int:
+    return machine.cores["aiv"] if "aiv" in machine.cores else machine.cores["core"]
+
+
+def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> Trace:
+    """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole."""
+    steps: list[Step] = []
+    cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
+    for i, v in enumerate(tiled):
+        unit = 32 // size if len(out.loops) == 1 else 1
+        extent = out.extent(v)
+        steps.append(step("split", loop=v, factor=hole(f"t{i}", ladder(extent, unit, MOST_ELEMENTS)), outer=f"{v}_t", inner=f"{v}_i"))
+        steps.append(step("split", loop=f"{v}_t", parts=hole(f"g{i}", parts(-(-extent // unit), cores)), outer=f"{v}_c", inner=f"{v}_s"))
+    rest = [lp.var for lp in out.loops if lp.var not in tiled]
+    leading = [lp.var for lp in out.loops[:[lp.var for lp in out.loops].index(tiled[0])]]
+    inner = [v for v in rest if v not in leading]
+    grid, serial = [f"{v}_c" for v in tiled], [f"{v}_s" for v in tiled]
+    steps.append(step("reorder", loops=(*grid, *leading, *serial, *[f"{v}_i" for v in tiled], *inner)))
+    at = serial[-1]
+    order = [n for n in nests(func) if n.block.name != out.block.name]
+    for n in reversed(order):
+        steps.append(step("compute_at", block=n.block.name, loop=at))
+    for n in order:
+        steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB"))
+    steps += inputs(func, order + [out], at)
+    steps += store(func, out, f"{tiled[0]}_i" if len(tiled) == len(out.loops) else _first_inner(out, tiled), at)
+    for n in order:
+        if _from_gm(func, n):
+            steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
+            steps.append(step("double_buffer", buffer=n.block.target.buffer, depth=hole("di", SLOTS)))
+        else:
+            steps.append(step("tensorize", loop=n.loops[0].var, instr="vector"))
+    for loop in grid:
+        steps.append(step("bind", loop=loop))
+    return Trace(tuple(steps))
+
+
+def _first_inner(out: Nest, tiled: list[str]) -> str:
+    """The outermost loop of the output block inside the tile."""
+    return f"{tiled[0]}_i"
+
+
+def _from_gm(func: Func, n: Nest) -> bool:
+    """True where a block only moves a part of a GM tensor, perhaps with padding."""
+    value: Expr = n.block.value
+    source = value.args[1] if hasattr(value, "fn") and value.fn == "select" else value  # type: ignore[union-attr]
+    return isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
+
+
+def inputs(func: Func, order: list[Nest], at: str) -> list[Step]:
+    """Copies into UB of what blocks read from GM, but for blocks that are such copies."""
+    out: list[Step] = []
+    readers: dict[str, list[str]] = {}
+    for n in order:
+        if not _from_gm(func, n) or n.block.target.buffer in {b.name for b in func.outputs}:
+            for b in gm_reads(func, n.block):
+                readers.setdefault(b, []).append(n.block.name)
+    for buffer, names in readers.items():
+        out.append(step("cache_read", block=tuple(names), buffer=buffer, scope="UB", at=at))
+        out.append(step("double_buffer", buffer=f"{buffer}_UB", depth=hole("di", SLOTS)))
+    return out
+
+
+def store(func: Func, out: Nest, first: str, at: str) -> list[Step]:
+    """The output through UB; a block that only copies a local out needs no buffer of its own."""
+    target = out.block.target.buffer
+    source = out.block.value
+    if isinstance(source, Read) and source.buffer in {b.name for b in func.locals}:
+        return [step("tensorize", loop=first, instr="copy"), step("double_buffer", buffer=source.buffer, depth=hole("do", SLOTS))]
+    if isinstance(source, Read):
+        return [step("tensorize", loop=first, instr="copy")]
+    return [step("cache_write", block=out.block.name, buffer=target, scope="UB", at=at), step("tensorize", loop=first, instr="vector"),
+            step("double_buffer", buffer=f"{target}_UB", depth=hole("do", SLOTS))]
+
+
+def movement_sketch(func: Func, machine: Machine) -> Trace:
+    """Concat: each input's block on its own part of the cores' time, tiles of its outer axis through UB."""
+    steps: list[Step] = []
+    for i, n in enumerate(nests(func)):
+        source = reads(n.block.value)[0].buffer
+        loop = next((lp.var for lp in n.loops[:-1] if n.extent(lp.var) > 1), n.loops[0].var)
+        steps.append(step("split", loop=loop, factor=hole(f"t{i}", ladder(n.extent(loop), 1, 4096)), outer=f"{loop}_s", inner=f"{loop}_i"))
+        steps.append(step("cache_read", block=n.block.name, buffer=source, scope="UB", at=f"{loop}_s"))
+        steps.append(step("tensorize", loop=f"{loop}_i", instr="copy"))
+        steps.append(step("double_buffer", buffer=f"{source}_UB", depth=hole("di", SLOTS)))
+    return Trace(tuple(steps))
