@@ -53,7 +53,8 @@ def emit(func: Func, machine: Machine) -> Program:
     stream = without_idle_counters(stream, [c for n, c in counters.items() if n not in flags.counted])
     limits = [Constraint(le(flags.ids(pair), machine.flag_ids), f"flags {pair[0]} to {pair[1]} have {machine.flag_ids} ids; use fewer buffer slots")
               for pair in flags.pairs]
-    cores = Constraint(le(product([lp.extent for lp in grid]), machine.cores[core]), f"the grid takes more than {machine.cores[core]} {core} cores")
+    count = machine.core(core).count
+    cores = Constraint(le(product([lp.extent for lp in grid]), count), f"the grid takes more than the {count} {core} cores")
     constraints = [Constraint(normalise(c.condition), c.reason) for c in [*func.constraints, cores, *limits, *capacity, *em.constraints]]
     return Program(func.name, machine.name, tuple(tensors(func, ops)), spaces, (stream,),
                    tuple(c for c in dict.fromkeys(constraints) if c.condition != Int(1)))
@@ -272,7 +273,7 @@ def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple
                 b = em.buffers[n]
                 spaces.append(Space(n, b.dtype, scope, normalise(address), s, b.depth))
             address = address + maximum_of(sizes) * em.buffers[members[0]].depth
-        capacity = machine.scope_bytes(scope)
+        capacity = machine.scope(scope).size_bytes
         limits.append(Constraint(le(address, capacity), f"{scope} holds {capacity} bytes: {', '.join(g[0] for g in here)} need more; "
                                                         "use smaller tiles or fewer slots"))
     return tuple(spaces), limits

@@ -9,8 +9,10 @@ from aoec.lowering.lower_cube import lower_cube
 from aoec.lowering.lower_vector import lower_vector
 
 
-def lower(graph: Graph, group: Group) -> Func:
-    """The func of a cube or vector group; UnsupportedError for host and view groups, which have none."""
+def lower(graph: Graph, group: Group | str) -> Func:
+    """The func of a cube or vector group, given or named; UnsupportedError for host and view groups, which have none."""
+    if isinstance(group, str):
+        group = next(g for g in graph.groups if g.name == group)
     if group.kind not in ("cube", "vector"):
         raise UnsupportedError(f"group {group.name} is a {group.kind} group: only cube and vector groups have a func")
     tensors = {t.name: t for t in graph.tensors}

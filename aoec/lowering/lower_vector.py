@@ -26,9 +26,10 @@ from aoec.ir.index import (
     rename_reads,
     substitute,
     variables,
+    walk,
 )
 from aoec.ir.meaning import Statement
-from aoec.ir.tir import Block, Buffer, Func
+from aoec.ir.tir import Block, Buffer, Func, Loop, Node
 from aoec.lowering.physical import buffer_of, guarded, interval, nest, physical_indices, split_channel
 from aoec.ops.layout import stored_shape
 from aoec.ops.meanings import meaning
@@ -204,7 +205,7 @@ def stage_windows(work: Work, inputs: list[str]) -> Work:
     """Guarded window reads go through a local tensor that holds the padding too."""
     out = Work([], dict(work.extents), dict(work.shapes), dict(work.dtypes))
     for s in work.statements:
-        guards = [e for e in _walk(s.value) if isinstance(e, Call) and e.fn == "guard"]
+        guards = [e for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"]
         value = s.value
         for g in guards:
             read, otherwise = g.args
@@ -212,12 +213,6 @@ def stage_windows(work: Work, inputs: list[str]) -> Work:
             value = _replace(value, g, _stage(out, read, otherwise))
         out.statements.append(Statement(s.target, s.op, value, s.init))
     return out
-
-
-def _walk(e: Expr) -> list[Expr]:
-    from aoec.ir.index import walk
-
-    return list(walk(e))
 
 
 def _replace(e: Expr, old: Expr, new: Expr) -> Expr:
@@ -365,26 +360,43 @@ def loop_order(s: Statement) -> list[str]:
 # ---------------------------------------------------------------- movement
 
 def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
-    """Concat and transpose of whole blocks: copies through UB, a block an input."""
+    """Concat and transpose: a copy an input, in loops over the axes that all of them walk alike (so that cores share each input)."""
     (node,) = nodes
     ins = [tensors[i] for i in node.inputs]
     out = tensors[node.outputs[0]]
     said = meaning(node.op, [t.shape for t in ins], dict(node.attributes))
     ranges = {d.name: d.extent.value for a in (*said.inputs, *said.outputs) for d in a.dims if isinstance(d.extent, Int)}
-    buffers = [buffer_of(t, f"X{i}") for i, t in enumerate(ins)]
-    body = []
-    for i, s in enumerate(said.statements):
+    moves = []
+    for s in said.statements:
         (read,) = reads(s.value)
         at = [a.name for a in said.inputs].index(read.buffer)
-        source, target = _moved(read, ins[at], ranges), _moved(s.target, out, ranges)
-        own: dict[str, Expr] = {v: Var(f"c{i}_{v}") for v in source[1]}
-        body.append(nest([(own[v].name, e) for v, e in source[1].items()],  # type: ignore[attr-defined]
-                         Block(f"c{i}", Read("Y", tuple(substitute(x, own) for x in target[0])), "=",
-                               Read(f"X{at}", tuple(substitute(x, own) for x in source[0])))))
-    return Func(name, tuple(buffers), (buffer_of(out, "Y"),), (), tuple(body))
+        moves.append((at, _moved(read, ins[at], ranges), _moved(s.target, out, ranges)))
+    shared = _shared_axes(moves)
+    body = []
+    for i, (at, (source, extents), (target, _)) in enumerate(moves):
+        own: dict[str, Expr] = {v: Var(v if v in shared else f"c{i}_{v}") for v in extents}
+        block = Block(f"c{i}", Read("Y", tuple(substitute(x, own) for x in target)), "=", Read(f"X{at}", tuple(substitute(x, own) for x in source)))
+        body.append(nest([(own[v].name, e) for v, e in extents.items() if v not in shared], block))  # type: ignore[attr-defined]
+    whole: tuple[Node, ...] = tuple(body)
+    for v in reversed(shared):
+        whole = (Loop(v, Int(shared[v]), whole),)
+    return Func(name, tuple(buffer_of(t, f"X{i}") for i, t in enumerate(ins)), (buffer_of(out, "Y"),), (), whole)
 
 
-def _moved(r: Read, t: Tensor, ranges: dict[str, int]) -> tuple[tuple[Expr, ...], dict[str, int]]:
+Access = tuple[tuple[Expr, ...], dict[str, int]]
+
+
+def _shared_axes(moves: list[tuple[int, Access, Access]]) -> dict[str, int]:
+    """Axes that every move walks over the same extent at the same place, but the last two (they make the bursts)."""
+    if len(moves) < 2:
+        return {}
+    first = moves[0][1][1]
+    alike = [v for v in first if all(m[1][1].get(v) == first[v] and Var(v) in m[2][0] for m in moves)]
+    inner = list(first)[-2:]
+    return {v: first[v] for v in alike if v not in inner}
+
+
+def _moved(r: Read, t: Tensor, ranges: dict[str, int]) -> Access:
     """(physical indices, extents of the axes): a channel axis of NC1HWC0 becomes two, offsets in whole C1 planes."""
     extents = {v: ranges[v] for i in r.indices for v in sorted(variables(i))}
     if t.layout != "NC1HWC0":
@@ -394,5 +406,5 @@ def _moved(r: Read, t: Tensor, ranges: dict[str, int]) -> tuple[tuple[Expr, ...]
     split = substitute(r.indices[1], {axis: Var(f"{axis}1") * c0 + Var(f"{axis}0") % c0})
     c1, _ = split_channel(split, c0)
     indices = (r.indices[0], c1, *r.indices[2:], Var(f"{axis}0"))
-    order = {r.indices[0].name: extents[r.indices[0].name], f"{axis}1": -(-extents[axis] // c0)}  # type: ignore[attr-defined]
-    return indices, order | {v: extents[v] for i in r.indices[2:] for v in sorted(variables(i))} | {f"{axis}0": c0}
+    outer = {v: extents[v] for v in sorted(variables(r.indices[0]))} | {f"{axis}1": -(-extents[axis] // c0)}
+    return indices, outer | {v: extents[v] for i in r.indices[2:] for v in sorted(variables(i))} | {f"{axis}0": c0}

@@ -17,6 +17,10 @@ from aoec.target.machine import Machine
 SLOTS = (1, 2)
 
 
+def cores_of(machine: Machine) -> int:
+    return machine.core("aic" if "aic" in machine.cores else "core").count
+
+
 @dataclass
 class Plan:
     """A sketch in the making: steps, loops over cores, serial loops and tensor loops in order."""
@@ -58,7 +62,7 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, resident: str, inside:
     *lead, m, n, k = [lp.var for lp in mm.loops]
     a, b = mm.block.value.left, mm.block.value.right  # type: ignore[union-attr]
     size = dtype_bytes(func, a.buffer)
-    cores = machine.cores["aic"] if "aic" in machine.cores else machine.cores["core"]
+    cores = cores_of(machine)
     tile_axis(p, mm, m, "tm", "gm", 16, 512, cores)
     tile_axis(p, mm, n, "tn", "gn", 16, 512, cores)
     reduce_axis(p, mm, k, 32 // size, "tk", "sk")
@@ -158,7 +162,7 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     cols, weight = mm.block.value.left, mm.block.value.right  # type: ignore[union-attr]
     image = next(iter({r.buffer for r in walk(gather.block.value) if isinstance(r, Read)}))
     unit = 32 // dtype_bytes(func, image)
-    cores = machine.cores["aic"] if "aic" in machine.cores else machine.cores["core"]
+    cores = cores_of(machine)
     inner_tile = resident in ("image", "both")
     width = mm.extent(wo)
     tile_axis(p, mm, co, "tn", "gn", 16, 512, cores)

@@ -29,7 +29,7 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def cores_of(machine: Machine) -> int:
-    return machine.cores["aiv"] if "aiv" in machine.cores else machine.cores["core"]
+    return machine.core("aiv" if "aiv" in machine.cores else "core").count
 
 
 def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> Trace:
@@ -53,7 +53,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     for n in order:
         steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB"))
     steps += inputs(func, order + [out], at)
-    steps += store(func, out, f"{tiled[0]}_i" if len(tiled) == len(out.loops) else _first_inner(out, tiled), at)
+    steps += store(func, out, f"{tiled[0]}_i", at)
     for n in order:
         if _from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
@@ -63,11 +63,6 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     for loop in grid:
         steps.append(step("bind", loop=loop))
     return Trace(tuple(steps))
-
-
-def _first_inner(out: Nest, tiled: list[str]) -> str:
-    """The outermost loop of the output block inside the tile."""
-    return f"{tiled[0]}_i"
 
 
 def _from_gm(func: Func, n: Nest) -> bool:
@@ -104,13 +99,26 @@ def store(func: Func, out: Nest, first: str, at: str) -> list[Step]:
 
 
 def movement_sketch(func: Func, machine: Machine) -> Trace:
-    """Concat: each input's block on its own part of the cores' time, tiles of its outer axis through UB."""
+    """Concat: the shared axes over cores, a part of every input through UB in each tile of the last of them."""
     steps: list[Step] = []
-    for i, n in enumerate(nests(func)):
+    found = nests(func)
+    shared = [lp.var for lp in found[0].loops if all(lp.var in [x.var for x in n.loops] for n in found)]
+    cores = cores_of(machine)
+    for i, v in enumerate(shared):
+        extent = found[0].extent(v)
+        steps.append(step("split", loop=v, factor=hole(f"t{i}", ladder(extent, 1, 4096)), outer=f"{v}_t", inner=f"{v}_i"))
+        steps.append(step("split", loop=f"{v}_t", parts=hole(f"g{i}", parts(extent, cores)), outer=f"{v}_c", inner=f"{v}_s"))
+    return Trace(tuple(steps)) if not shared else shared_movement(func, found, shared, steps)
+
+
+def shared_movement(func: Func, found: list[Nest], shared: list[str], steps: list[Step]) -> Trace:
+    steps.append(step("reorder", loops=(*[f"{v}_c" for v in shared], *[f"{v}_s" for v in shared], *[f"{v}_i" for v in shared])))
+    for n in found:
         source = reads(n.block.value)[0].buffer
-        loop = next((lp.var for lp in n.loops[:-1] if n.extent(lp.var) > 1), n.loops[0].var)
-        steps.append(step("split", loop=loop, factor=hole(f"t{i}", ladder(n.extent(loop), 1, 4096)), outer=f"{loop}_s", inner=f"{loop}_i"))
-        steps.append(step("cache_read", block=n.block.name, buffer=source, scope="UB", at=f"{loop}_s"))
-        steps.append(step("tensorize", loop=f"{loop}_i", instr="copy"))
+        first = next(lp.var for lp in n.loops if lp.var not in shared)
+        steps.append(step("cache_read", block=n.block.name, buffer=source, scope="UB", at=f"{shared[-1]}_i"))
+        steps.append(step("tensorize", loop=first, instr="copy"))
         steps.append(step("double_buffer", buffer=f"{source}_UB", depth=hole("di", SLOTS)))
+    for v in shared:
+        steps.append(step("bind", loop=f"{v}_c"))
     return Trace(tuple(steps))
