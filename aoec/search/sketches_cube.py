@@ -77,6 +77,7 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, resident: str, inside:
     load_operand(p, mm, b, at[1], func.buffer(b.buffer).layout if func.buffer(b.buffer).layout == "ZN" else "NZ", "L0B", "ZN", "k_0")
     load_bias(p, mm, order[1])
     finish(p, mm, "m_i", a.buffer, b.buffer)
+    p.add("double_buffer", buffer=f"{a.buffer}_L0A", depth=hole("d0", ()))
     bind(p, grid)
     return Trace(tuple(p.steps))
 
