@@ -9,7 +9,7 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import Cast, Expr, Float, Int, Read, Var, maximum, normalise, reads, substitute
 from aoec.ir.tir import Block, Buffer, Func
-from aoec.lowering.physical import buffer_of, guarded, nest, physical_indices, split_channel
+from aoec.lowering.physical import buffer_of, extents, guarded, nest, physical_indices, split_channel
 from aoec.ops.layout import stored_shape
 from aoec.ops.meanings import meaning
 
@@ -69,7 +69,7 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     x, w = ts[0], ts[1]
     said = meaning(node.op, [t.shape for t in ts], dict(node.attributes))
     (statement,) = said.statements
-    ranges = {d.name: d.extent.value for arg in (*said.inputs, *said.outputs) for d in arg.dims if isinstance(d.extent, Int)}
+    ranges = extents(said)
     image = next(r for r in reads(statement.value) if r.buffer == said.inputs[0].name)
     weight = next(r for r in reads(statement.value) if r.buffer == said.inputs[1].name)
     co = statement.target.indices[1]

@@ -30,7 +30,7 @@ from aoec.ir.index import (
 )
 from aoec.ir.meaning import Statement
 from aoec.ir.tir import Block, Buffer, Func, Loop, Node
-from aoec.lowering.physical import buffer_of, guarded, interval, nest, physical_indices, split_channel
+from aoec.lowering.physical import buffer_of, extents, guarded, interval, nest, physical_indices, split_channel
 from aoec.ops.layout import stored_shape
 from aoec.ops.meanings import meaning
 
@@ -75,7 +75,7 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
         ins = [tensors[i] for i in node.inputs if i]
         said = meaning(node.op, [t.shape for t in ins], dict(node.attributes))
         names = dict(zip([a.name for a in said.inputs], [t.name for t in ins])) | dict(zip([a.name for a in said.outputs], node.outputs))
-        ranges = {d.name: d.extent.value for a in (*said.inputs, *said.outputs) for d in a.dims if isinstance(d.extent, Int)}
+        ranges = extents(said)
         local = {s.target.buffer: f"{node.name}.{s.target.buffer}" for s in said.statements if s.target.buffer not in names}
         statements = [Statement(Read((names | local)[s.target.buffer], s.target.indices), s.op, rename_reads(s.value, names | local), s.init)
                       for s in said.statements]
@@ -365,7 +365,7 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
     ins = [tensors[i] for i in node.inputs]
     out = tensors[node.outputs[0]]
     said = meaning(node.op, [t.shape for t in ins], dict(node.attributes))
-    ranges = {d.name: d.extent.value for a in (*said.inputs, *said.outputs) for d in a.dims if isinstance(d.extent, Int)}
+    ranges = extents(said)
     moves = []
     for s in said.statements:
         (read,) = reads(s.value)

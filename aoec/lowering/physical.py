@@ -18,6 +18,7 @@ from aoec.ir.index import (
     select,
     walk,
 )
+from aoec.ir.meaning import Meaning
 from aoec.ir.tir import Buffer, Loop, Node
 from aoec.ops.layout import stored_shape
 
@@ -26,6 +27,12 @@ def buffer_of(t: Tensor, name: str, shape: tuple[int, ...] | None = None) -> Buf
     """The GM buffer of a graph tensor: logical dimensions for ND and ZN, five for NC1HWC0."""
     own = t.shape if t.layout == "ZN" else stored_shape(t)
     return Buffer(name, t.dtype, tuple(Int(d) for d in (shape or own)), "GM", "ZN" if t.layout == "ZN" else "ND")
+
+
+def extents(said: Meaning) -> dict[str, int]:
+    """Loop -> extent, for every loop of a meaning whose sizes are filled in."""
+    dims = [*said.loops, *(d for a in (*said.inputs, *said.outputs) for d in a.dims)]
+    return {d.name: d.extent.value for d in dims if isinstance(d.extent, Int)}
 
 
 def split_channel(e: Expr, c0: int) -> tuple[Expr, Expr]:
