@@ -1,6 +1,6 @@
 """Sketches of cube funcs: tiles at core, L1 and L0 level; which operand stays in L1; loop order; slots.
 
-Names of holes: tm tn tk (L0 tile), sk (L0 tiles of k in an L1 chunk), gm gn gb (parts over cores), da db (slots of A and B in L1),
+Names of holes: tm tn tk (L0 tile; n1: its column fractals), sk (L0 tiles of k in an L1 chunk), gm gn gb (parts over cores), da db (slots of A and B in L1),
 d0 (slots of L0A and L0B), dc (slots of L0C); for convolutions th tw (L1 tile of output rows and columns), h0 w0 (L0 tile of them), gh gw.
 """
 from __future__ import annotations
@@ -63,8 +63,8 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, resident: str, inside:
     a, b = mm.block.value.left, mm.block.value.right  # type: ignore[union-attr]
     size = dtype_bytes(func, a.buffer)
     cores = cores_of(machine)
-    tile_axis(p, mm, m, "tm", "gm", 16, 512, cores)
-    tile_axis(p, mm, n, "tn", "gn", 16, 512, cores)
+    tile_axis(p, mm, m, "m", "tm", "gm", cores)
+    tile_axis(p, mm, n, "n", "tn", "gn", cores)
     reduce_axis(p, mm, k, 32 // size, "tk", "sk")
     batch_serial = batch_axes(p, mm, lead, cores)
     order = ["m_s", "n_s"] if inside == "n" else ["n_s", "m_s"]
@@ -82,12 +82,11 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, resident: str, inside:
     return Trace(tuple(p.steps))
 
 
-def tile_axis(p: Plan, mm: Nest, loop: str, tile: str, grid: str, unit: int, most: int, cores: int) -> None:
-    """loop -> <x>_c (cores), <x>_s (serial), <x>_i (tile), with x the letter of the tile."""
-    x = tile[-1] if tile not in ("th", "tw") else tile[-1]
+def tile_axis(p: Plan, mm: Nest, loop: str, x: str, tile: str, grid: str, cores: int) -> None:
+    """loop -> <x>_c (cores), <x>_s (serial), <x>_i (tile)."""
     extent = mm.extent(loop)
-    p.split(loop, hole(tile, ladder(extent, unit, most)), f"{x}_t", f"{x}_i")
-    p.share(f"{x}_t", hole(grid, parts(-(-extent // unit), cores)), f"{x}_c", f"{x}_s")
+    p.split(loop, hole(tile, ladder(extent, 16, 512)), f"{x}_t", f"{x}_i")
+    p.share(f"{x}_t", hole(grid, parts(-(-extent // 16), cores)), f"{x}_c", f"{x}_s")
 
 
 def reduce_axis(p: Plan, mm: Nest, loop: str, unit: int, tile: str, chunks: str, chunk: int = 1) -> None:
@@ -103,7 +102,7 @@ def reduce_axis(p: Plan, mm: Nest, loop: str, unit: int, tile: str, chunks: str,
 
 def batch_axes(p: Plan, mm: Nest, lead: Sequence[str], cores: int) -> list[str]:
     for v in lead:
-        p.share(v, hole(f"g{v}", parts(mm.extent(v), cores)), f"{v}_c", f"{v}_s")
+        p.share(v, hole("gb" if v == "n" else f"g{v}", parts(mm.extent(v), cores)), f"{v}_c", f"{v}_s")
     return [f"{v}_s" for v in lead]
 
 
@@ -166,7 +165,8 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     cores = cores_of(machine)
     inner_tile = resident in ("image", "both")
     width = mm.extent(wo)
-    tile_axis(p, mm, co, "tn", "gn", 16, 512, cores)
+    p.split(co, hole("n1", ladder(-(-mm.extent(co) // 16), 1, 32)) * 16, "o_t", "o_i")
+    p.share("o_t", hole("gn", parts(-(-mm.extent(co) // 16), cores)), "o_c", "o_s")
     row_loops = ["h_c", "h_s", "h_0", "h_i"] if inner_tile and not point else ["h_c", "h_s", "h_i"]
     p.split(ho, hole("th", ladder(mm.extent(ho), 1, 512)), "h_t", "h_r" if "h_0" in row_loops else "h_i")
     p.share("h_t", hole("gh", parts(mm.extent(ho), cores)), "h_c", "h_s")
@@ -185,14 +185,14 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     batch = batch_axes(p, mm, [n, *group], cores)
     spatial = [*batch, "h_s", *(["w_s"] if wide else [])]
     small = [v for v in ("h_0", "w_0") if v in row_loops + col_loops]
-    order = [*spatial, "n_s"] if resident in ("none", "image") else ["n_s", *spatial]
+    order = [*spatial, "o_s"] if resident in ("none", "image") else ["o_s", *spatial]
     if resident == "both":
-        order = [*batch[1:], "n_s", batch[0], *spatial[len(batch):]]
+        order = [*batch[1:], "o_s", batch[0], *spatial[len(batch):]]
     if resident == "weight":
-        order = [*batch[1:], "n_s", batch[0], *spatial[len(batch):]]
-    grid = [*[f"{v}_c" for v in [n, *group]], "h_c", *(["w_c"] if wide else []), "n_c"]
+        order = [*batch[1:], "o_s", batch[0], *spatial[len(batch):]]
+    grid = [*[f"{v}_c" for v in [n, *group]], "h_c", *(["w_c"] if wide else []), "o_c"]
     w_i = "w_i" if wide else wo
-    p.add("reorder", loops=(*grid, *order, *small, "k_1", "k_0", "h_i", w_i, "n_i", "k_i"))
+    p.add("reorder", loops=(*grid, *order, *small, "k_1", "k_0", "h_i", w_i, "o_i", "k_i"))
     tile = small[-1] if small else order[-1]
     p.add("compute_at", block=_out(func, mm), loop=tile)
     p.add("set_scope", buffer=mm.block.target.buffer, scope="L0C", layout="NZ")
@@ -200,10 +200,10 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     p.add("set_scope", buffer=cols.buffer, scope="L0A", layout="ZZ")
     image_at = spatial[-1] if inner_tile and resident == "image" else order[-1] if inner_tile else "k_1"
     p.add("cache_read", block=gather.block.name, buffer=image, scope="L1", at=image_at)
-    weight_at = "n_s" if resident in ("weight", "both") else "k_1"
+    weight_at = "o_s" if resident in ("weight", "both") else "k_1"
     load_operand(p, mm, weight, weight_at, "ZN", "L0B", "ZN", "k_0")
     load_bias(p, mm, tile)
-    p.add("tensorize", loop=gather.loops[0].var, instr="load3d")
+    p.add("tensorize", loop=gather.loops[-3].var, instr="load3d")
     finish(p, mm, "h_i", image, weight.buffer)
     p.add("double_buffer", buffer=cols.buffer, depth=hole("d0", ()))
     bind(p, grid)

@@ -4,7 +4,7 @@ Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do
 """
 from __future__ import annotations
 
-from aoec.ir.index import Expr, Read, reads
+from aoec.ir.index import Expr, Read, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
@@ -19,7 +19,7 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     if not func.locals and len(nests(func)) > 1:
         return [movement_sketch(func, machine)]
     out = output_nest(func)
-    axes = [lp.var for lp in out.loops]
+    axes = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
     if len(axes) == 1:
         return [vector_sketch(func, machine, out, axes)]
     tiled = [v for v in axes[:-1] if out.extent(v) > 1] or axes[:1]
@@ -37,15 +37,18 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
     for i, v in enumerate(tiled):
-        unit = 32 // size if len(out.loops) == 1 else 1
+        unit = 32 // size if v == out.loops[-1].var else 1
         extent = out.extent(v)
         steps.append(step("split", loop=v, factor=hole(f"t{i}", ladder(extent, unit, MOST_ELEMENTS)), outer=f"{v}_t", inner=f"{v}_i"))
         steps.append(step("split", loop=f"{v}_t", parts=hole(f"g{i}", parts(-(-extent // unit), cores)), outer=f"{v}_c", inner=f"{v}_s"))
-    rest = [lp.var for lp in out.loops if lp.var not in tiled]
-    leading = [lp.var for lp in out.loops[:[lp.var for lp in out.loops].index(tiled[0])]]
-    inner = [v for v in rest if v not in leading]
+    kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
+    names = [lp.var for lp in out.loops]
+    leading = [v for v in names[:names.index(tiled[0])] if v in kept]
+    inner = [v for v in names if v not in leading and v not in tiled]
+    reduced = [v for v in inner if v not in kept and names.index(v) < names.index(tiled[0])]
+    inner = [v for v in inner if v not in reduced]
     grid, serial = [f"{v}_c" for v in tiled], [f"{v}_s" for v in tiled]
-    steps.append(step("reorder", loops=(*grid, *leading, *serial, *[f"{v}_i" for v in tiled], *inner)))
+    steps.append(step("reorder", loops=(*grid, *leading, *serial, *reduced, *[f"{v}_i" for v in tiled], *inner)))
     at = serial[-1]
     order = [n for n in nests(func) if n.block.name != out.block.name]
     for n in reversed(order):
@@ -53,7 +56,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     for n in order:
         steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB"))
     steps += inputs(func, order + [out], at)
-    steps += store(func, out, f"{tiled[0]}_i", at)
+    steps += store(func, out, reduced[0] if reduced else f"{tiled[0]}_i", at)
     for n in order:
         if _from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
@@ -89,7 +92,7 @@ def inputs(func: Func, order: list[Nest], at: str) -> list[Step]:
 def store(func: Func, out: Nest, first: str, at: str) -> list[Step]:
     """The output through UB; a block that only copies a local out needs no buffer of its own."""
     target = out.block.target.buffer
-    source = out.block.value
+    source = out.block.value if out.block.op == "=" else None
     if isinstance(source, Read) and source.buffer in {b.name for b in func.locals}:
         return [step("tensorize", loop=first, instr="copy"), step("double_buffer", buffer=source.buffer, depth=hole("do", SLOTS))]
     if isinstance(source, Read):
