@@ -1,58 +1,65 @@
-"""Lower bounds: what no schedule of a func can beat on a machine. Admissible: never above the modelled time of any candidate.
+"""Lower bounds: what no schedule of a func can beat on a machine. Admissible: never above the modelled time of a candidate.
 
-The bound of a group is launch (one core at least) plus the largest of
-- its products at the peak of all cube cores,
-- its vector elements at the peak of all vector cores,
-- its compulsory bytes at the chip's HBM rate (inputs that are not resident in L2; outputs as far as L2 cannot hold them),
-- all of its inputs at the rate at which all cores together can load, and its outputs likewise at what they can store.
+The bound is the least over core grids (parts of m x parts of n for a product, parts of everything for vector work) of
+    launch(cores) + fill + max(what each pipe of the fullest core needs, what the chip's HBM and L2 need),
+where fill is what one datum takes through latencies and flags from GM to GM. Each part counts only what every schedule
+must do: products at peak, operands through L1 and into L0 once a core, each input byte that is not in L2 once from HBM.
+With a grid of all cores it is at least max(products at peak, compulsory HBM bytes at the chip's rate) + launch.
 """
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aoec.ir.index import DTYPES, Call, Int, Read, reads
+import numpy as np
+
+from aoec.ir.index import DTYPES, Binary, Call, Int, Read, evaluate, reads, variables
 from aoec.ir.tir import Block, Buffer, Func, Loop, blocks
+from aoec.target.instructions import FRACTAL_BYTES, REPEAT_BYTES
 from aoec.target.machine import Machine
 
 TICKS_PER_CYCLE = 1024
-REPEAT_BYTES = 256
+ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Cycles that each resource needs at least, and the launch; all modelled."""
+    """Cycles, all modelled. `parts`: the resources' needs at the grid that decides; the largest is what binds."""
 
-    compute_cycles: float
-    hbm_cycles: float
-    load_cycles: float
-    store_cycles: float
+    cycles: float
     launch_cycles: float
+    fill_cycles: float
+    parts: dict[str, float]
+    cores: int
 
     @property
     def ticks(self) -> int:
-        """Launch plus the largest part, in ticks of 1/1024 cycle, rounded down."""
-        parts = max(self.compute_cycles, self.hbm_cycles, self.load_cycles, self.store_cycles)
-        return int((parts + self.launch_cycles) * TICKS_PER_CYCLE)
+        """The bound in ticks of 1/1024 cycle, rounded down."""
+        return int(self.cycles * TICKS_PER_CYCLE)
 
 
 def bound(func: Func, machine: Machine, resident: Mapping[str, int]) -> Bound:
     """The bound of an unscheduled func; `resident`: bytes of each input that are in L2 at the start."""
-    cube = any(is_product(b) for b, _ in blocks(func.body))
-    kind = machine.core("core" if "core" in machine.cores else "aic" if cube else "aiv")
-    inputs = {b.name: size_bytes(b) for b in func.inputs}
-    outputs = sum(size_bytes(b) for b in func.outputs)
-    cold = sum(max(size - resident.get(name, 0), 0) for name, size in inputs.items())
-    keep = min(1.0, machine.l2_usable_bytes / max(sum(inputs.values()) + outputs, 1))
-    load = machine.paths["gm_l1" if cube else "gm_ub"]
-    store = machine.paths["l0c_gm" if cube else "ub_gm"]
-    rate = max(load.bytes_per_cycle, load.l2_bytes_per_cycle) * kind.count
-    return Bound(
-        compute_cycles=sum(block_cycles(func, b, above, machine) for b, above in blocks(func.body)) / kind.count,
-        hbm_cycles=(cold + outputs * (1.0 - keep)) / machine.hbm_bytes_per_cycle,
-        load_cycles=sum(inputs.values()) / rate,
-        store_cycles=outputs / (max(store.bytes_per_cycle, store.l2_bytes_per_cycle) * kind.count),
-        launch_cycles=machine.launch_us(1) * machine.clock_mhz)
+    traffic = Traffic.of(func, machine, resident)
+    product = next(((b, above) for b, above in blocks(func.body) if is_product(b)), None)
+    return cube_bound(func, *product, machine, traffic) if product else vector_bound(func, machine, traffic)
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes of a func's tensors; `cold` of them must come from HBM or go there."""
+
+    inputs: Mapping[str, int]
+    outputs: int
+    cold: float
+
+    @classmethod
+    def of(cls, func: Func, machine: Machine, resident: Mapping[str, int]) -> Traffic:
+        inputs = {b.name: size_bytes(b) for b in func.inputs}
+        outputs = sum(size_bytes(b) for b in func.outputs)
+        keep = min(1.0, machine.l2_usable_bytes / max(sum(inputs.values()) + outputs, 1))
+        first = sum(max(size - resident.get(name, 0), 0) for name, size in inputs.items())
+        return cls(inputs, outputs, first + outputs * (1.0 - keep))
 
 
 def size_bytes(b: Buffer) -> int:
@@ -65,21 +72,125 @@ def size_bytes(b: Buffer) -> int:
 
 def is_product(b: Block) -> bool:
     v = b.value
-    return b.op == "+=" and len(reads(v)) == 2 and getattr(v, "op", "") == "*"
+    return b.op == "+=" and isinstance(v, Binary) and v.op == "*" and isinstance(v.left, Read) and isinstance(v.right, Read)
 
 
-def block_cycles(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine) -> float:
-    """Cycles of one block at peak, on one core: products on the cube, half a cycle a whole repeat on the vector unit.
-
-    Half, because no vector instruction is faster than that (casts are the fastest); blocks that only move data cost nothing here,
-    nor does the epilogue of a product, which FIXPIPE does beside the cube.
-    """
-    points = 1
+def points(above: tuple[Loop, ...]) -> int:
+    n = 1
     for lp in above:
-        points *= lp.extent.value if isinstance(lp.extent, Int) else 1
-    if is_product(b):
-        return points / (256 * machine.tables["kf"][func.buffer(reads(b.value)[0].buffer).dtype])
-    moves = isinstance(b.value, Read) or isinstance(b.value, Call) and b.value.fn == "select"
-    if moves or any(is_product(x) for x, _ in blocks(func.body)):
-        return 0.0
-    return points * DTYPES[func.buffer(b.target.buffer).dtype] / REPEAT_BYTES / 2
+        n *= lp.extent.value if isinstance(lp.extent, Int) else 1
+    return n
+
+
+def least(machine: Machine, launch: np.ndarray, fill: float, parts: dict[str, np.ndarray], cores: np.ndarray) -> Bound:
+    """The bound at the grid where it is smallest."""
+    total = launch + fill + np.max(np.stack(list(parts.values())), axis=0)
+    i = int(np.argmin(total))
+    return Bound(float(total[i]), float(launch[i]), fill, {k: float(v[i]) for k, v in parts.items()}, int(cores[i]))
+
+
+def launch_cycles(machine: Machine, cores: np.ndarray) -> np.ndarray:
+    return (machine.launch_fixed_us + machine.launch_per_core_us * cores) * machine.clock_mhz
+
+
+def chip_cycles(machine: Machine, cold: float, moved: np.ndarray) -> np.ndarray:
+    """Cycles that the chip's HBM and L2 need for `moved` bytes, `cold` of them from HBM; the two follow each other."""
+    return cold / machine.hbm_bytes_per_cycle + np.maximum(moved - cold, 0) / machine.l2_bytes_per_cycle
+
+
+def marginal(machine: Machine, op: str, dtype: str, fields: Mapping[str, int], more: Mapping[str, int]) -> float:
+    """Busy cycles that an instruction takes longer when fields grow from `fields` to `more`: its head cancels out."""
+    env: dict[str, float] = {**machine.constants, **{n: t[dtype] for n, t in machine.tables.items() if dtype in t}}
+    env |= {"size": DTYPES[dtype], "dst_size": DTYPES[dtype]}
+    busy = machine.cost(op).busy
+    return float(evaluate(busy, {**env, **more}) - evaluate(busy, {**env, **fields}))
+
+
+# ---------------------------------------------------------------- cube
+
+def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, traffic: Traffic) -> Bound:
+    """Over grids gm x gn: each core makes ceil(M / gm) x ceil(N / gn) of the result."""
+    kind = machine.core("core" if "core" in machine.cores else "aic")
+    left, right = reads(b.value)
+    n = above_extent(above, b, -1)
+    k = points(tuple(lp for lp in above if lp.var not in _loops_of(b)))
+    m = points(above) // (n * k)
+    dtype = func.buffer(right.buffer).dtype
+    size = DTYPES[dtype]
+    gm, gn = np.meshgrid(np.arange(1, kind.count + 1), np.arange(1, kind.count + 1), indexing="ij")
+    keep = gm * gn <= kind.count
+    gm, gn = gm[keep], gn[keep]
+    cores = gm * gn
+    mc, nc = -(-m // gm), -(-n // gn)
+    a_cost, b_cost = fractal_cycles(func, left, right, machine)
+    a_unit, b_unit = k * size, k * size  # bytes of a row of A, of a column of B
+    loads_a = min(a_unit, traffic.inputs[gm_source(func, left.buffer)] / m) if gm_source(func, left.buffer) != left.buffer else a_unit
+    per_core = mc * loads_a + nc * b_unit
+    cold = np.minimum(traffic.cold / cores, per_core)
+    path = machine.paths["gm_l1"]
+    fast = max(path.bytes_per_cycle, path.l2_bytes_per_cycle)
+    parts = {
+        "cube": m * n * k / (256 * machine.tables["kf"][dtype]) / cores,
+        "MTE1": (mc * a_cost * a_unit + nc * b_cost * b_unit) / FRACTAL_BYTES,
+        "MTE2": cold / max(path.bytes_per_cycle, 1e-9) + (per_core - cold) / fast,
+        "FIXP": mc * nc * marginal(machine, "fixpipe_nz", "fp32", {"m": 16, "n": 16, "src_rows": 16, "dst_stride": 512, "relu": 0},
+                                   {"m": 32, "n": 16, "src_rows": 16, "dst_stride": 512, "relu": 0}) / 256,
+        "HBM and L2": chip_cycles(machine, traffic.cold, cores * per_core),
+    }
+    latency = (path.latency_cycles, machine.paths["l1_l0b"].latency_cycles, machine.paths["l0c_gm"].latency_cycles)
+    return least(machine, launch_cycles(machine, cores), sum(latency) + 3 * machine.flag_hop_cycles, parts, cores)
+
+
+def _loops_of(b: Block) -> set[str]:
+    return {v for i in b.target.indices for v in variables(i)}
+
+
+def above_extent(above: tuple[Loop, ...], b: Block, dim: int) -> int:
+    """The extent of the loops that a dimension of a block's target walks."""
+    return points(tuple(lp for lp in above if lp.var in variables(b.target.indices[dim])))
+
+
+def gm_source(func: Func, buffer: str) -> str:
+    """The GM input that a local (the columns of an image) is gathered from, or the buffer itself."""
+    for b, _ in blocks(func.body):
+        if b.target.buffer == buffer:
+            return reads(b.value)[0].buffer
+    return buffer
+
+
+def fractal_cycles(func: Func, left: Read, right: Read, machine: Machine) -> tuple[float, float]:
+    """Cycles to bring a fractal into L0A, and into L0B, at the best rate."""
+    dtype = func.buffer(right.buffer).dtype
+    load = {"repeat": 1, "src_stride": 1, "dst_gap": 0, "transpose": 0}
+    b = marginal(machine, "load_l0b", dtype, load, {**load, "repeat": 2})
+    if gm_source(func, left.buffer) == left.buffer:
+        return marginal(machine, "load_l0a", dtype, load, {**load, "repeat": 2}), b
+    c0 = 32 // DTYPES[dtype]
+    image = {"m_size": 16, "k_size": c0, "stride_h": 1, "stride_w": 1, "filter_h": 1, "filter_w": 1}
+    return marginal(machine, "load3d", dtype, image, {**image, "m_size": 32}), b
+
+
+# ---------------------------------------------------------------- vector
+
+def vector_bound(func: Func, machine: Machine, traffic: Traffic) -> Bound:
+    """Over core counts: each core does its share of the repeats, of the bytes in and of the bytes out."""
+    kind = machine.core("core" if "core" in machine.cores else "aiv")
+    cores = np.arange(1, kind.count + 1)
+    load, store = machine.paths["gm_ub"], machine.paths["ub_gm"]
+    moved = sum(traffic.inputs.values())
+    cold = min(traffic.cold, moved)
+    fast = max(load.bytes_per_cycle, load.l2_bytes_per_cycle)
+    parts = {
+        "vector": sum(repeats(func, b, above) for b, above in blocks(func.body)) / 2 / cores,
+        "MTE2": (cold / load.bytes_per_cycle + (moved - cold) / fast) / cores,
+        "MTE3": traffic.outputs / max(store.bytes_per_cycle, store.l2_bytes_per_cycle) / cores,
+        "HBM and L2": chip_cycles(machine, traffic.cold, np.full(len(cores), float(moved + traffic.outputs))),
+    }
+    fill = load.latency_cycles + store.latency_cycles + machine.flag_hop_cycles
+    return least(machine, launch_cycles(machine, cores), fill, parts, cores)
+
+
+def repeats(func: Func, b: Block, above: tuple[Loop, ...]) -> float:
+    """Whole vector repeats of a block (no instruction takes less than half a cycle for one); none for what only moves."""
+    moves = isinstance(b.value, Read) and b.op == "=" or isinstance(b.value, Call) and b.value.fn == "select"
+    return 0.0 if moves else points(above) * DTYPES[func.buffer(b.target.buffer).dtype] / REPEAT_BYTES
