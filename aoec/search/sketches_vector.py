@@ -4,7 +4,7 @@ Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do
 """
 from __future__ import annotations
 
-from aoec.ir.index import Expr, Read, reads, variables
+from aoec.ir.index import Expr, Int, Read, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
@@ -22,10 +22,15 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     axes = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
     if len(axes) == 1:
         return [vector_sketch(func, machine, out, axes)]
-    tiled = [v for v in axes[:-1] if out.extent(v) > 1] or axes[:1]
-    tiled = [v for v in tiled if not v.endswith("_i")]
+    free = [v for v in axes[:-1] if v not in whole_axes(out)]
+    tiled = [v for v in free if out.extent(v) > 1] or free[:1]
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
     return [vector_sketch(func, machine, out, c) for c in choices]
+
+
+def whole_axes(out: Nest) -> set[str]:
+    """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last."""
+    return {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var.endswith("_i")}
 
 
 def cores_of(machine: Machine) -> int:
@@ -43,7 +48,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
         steps.append(step("split", loop=f"{v}_t", parts=hole(f"g{i}", parts(-(-extent // unit), cores)), outer=f"{v}_c", inner=f"{v}_s"))
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
     names = [lp.var for lp in out.loops]
-    leading = [v for v in names[:names.index(tiled[0])] if v in kept]
+    leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in whole_axes(out)]
     inner = [v for v in names if v not in leading and v not in tiled]
     reduced = [v for v in inner if v not in kept and names.index(v) < names.index(tiled[0])]
     inner = [v for v in inner if v not in reduced]

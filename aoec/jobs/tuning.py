@@ -1,0 +1,139 @@
+"""One func on one machine in one memory state: its space, the cost of candidates, its default, its best.
+
+A sketch is scheduled, emitted and encoded once; candidates are rows of hole values timed in batches (design section 5).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aoec import primitives
+from aoec.base.errors import AoecError, UnsupportedError
+from aoec.ir.index import evaluate
+from aoec.ir.program import Program
+from aoec.ir.rewrite import fill, normalise
+from aoec.ir.schedule import Trace, trace_holes
+from aoec.ir.tir import Func
+from aoec.lowering.emit import emit
+from aoec.search.bounds import Bound, bound
+from aoec.search.default import default
+from aoec.search.grid import Candidate, Grid, Space
+from aoec.search.run import Result, steps
+from aoec.search.sketches import sketches
+from aoec.search.strategies import make
+from aoec.simulate.encode import Encoded, encode
+from aoec.simulate.state import State
+from aoec.simulate.time import time_rows
+from aoec.target.machine import Machine
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """A trace with holes, and what it becomes: the program with the same holes, encoded for the timeline."""
+
+    trace: Trace
+    program: Program
+    encoded: Encoded
+
+
+@dataclass
+class Problem:
+    """`costs` remembers what was timed: a default's shortlist is not timed again by the search."""
+
+    func: Func
+    machine: Machine
+    state: State
+    sketches: list[Sketch]
+    refused: list[str]
+    space: Space
+    costs: dict[Candidate, int | None] = field(default_factory=dict)
+
+    def cost(self, candidates: Sequence[Candidate]) -> list[int | None]:
+        """Modelled ticks of each candidate, launch included; None where it is illegal."""
+        new = [c for c in dict.fromkeys(candidates) if c not in self.costs]
+        for grid, places, columns in self.space.slabs(new):
+            for place, ticks in zip(places, self._time(self.sketches[grid], columns)):
+                self.costs[new[place]] = ticks
+        return [self.costs[c] for c in candidates]
+
+    def _time(self, sketch: Sketch, columns: Mapping[str, np.ndarray]) -> list[int | None]:
+        """Only rows that keep every constraint are walked."""
+        count = len(next(iter(columns.values()))) if columns else 1
+        legal = np.ones(count, bool)
+        for c in sketch.program.constraints:
+            legal &= np.broadcast_to(np.asarray(evaluate(c.condition, columns)) != 0, (count,))
+        out: list[int | None] = [None] * count
+        rows = np.flatnonzero(legal)
+        if len(rows):
+            times = time_rows(sketch.encoded, {n: v[rows] for n, v in columns.items()}, self.state)
+            for row, ticks, status in zip(rows, times.total_ticks, times.status):
+                out[row] = int(ticks) if status == 0 else None
+        return out
+
+    def bound(self) -> Bound:
+        return bound(self.func, self.machine, dict(self.state))
+
+    def values(self, candidate: Candidate) -> dict[str, int]:
+        grid, values = candidate
+        return dict(zip(self.space.grids[grid].names, values))
+
+    def trace(self, candidate: Candidate) -> Trace:
+        """The candidate as a trace without holes."""
+        return fill(self.sketches[candidate[0]].trace, self.values(candidate))
+
+    def program(self, candidate: Candidate) -> Program:
+        """The candidate's program: holes filled after emission, in normal form."""
+        return normalise(fill(self.sketches[candidate[0]].program, self.values(candidate)))
+
+
+def problem(func: Func, machine: Machine, state: State = ()) -> Problem:
+    """The tuning problem of an unscheduled func; UnsupportedError where no sketch can be emitted."""
+    kept, refused = [], []
+    for trace in sketches(func, machine):
+        try:
+            program = emit(primitives.apply(func, trace), machine)
+            kept.append(Sketch(trace, program, encode(program, machine)))
+        except AoecError as e:
+            refused.append(str(e))
+    if not kept:
+        raise UnsupportedError(f"func {func.name} has no schedule on {machine.name}: {refused[0] if refused else 'no sketch rule fits it'}")
+    grids = tuple(Grid(tuple(h), tuple(h.values())) for h in (trace_holes(s.trace) for s in kept))
+    return Problem(func, machine, state, kept, refused, Space(grids))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`best` is `default` where nothing was searched; ticks are modelled, with launch."""
+
+    default: Candidate
+    default_ticks: int
+    best: Candidate
+    ticks: int
+    bound_ticks: int
+    trials: int = 0
+    illegal: int = 0
+    proof: str = ""
+
+
+Budget = tuple[str, float]  # ("trials" | "seconds", amount)
+Watch = Callable[[Result], None]
+
+
+def start(p: Problem) -> Outcome:
+    """The default schedule, timed; ScheduleError where no candidate of the space is legal."""
+    first, ticks = default(p.space, p.cost)
+    return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
+
+
+def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: None) -> Outcome:
+    """The best that a strategy finds within the budget, the default being candidate 0; never slower than it."""
+    kind, amount = budget
+    limits = {"budget_trials": int(amount)} if kind == "trials" else {"budget_seconds": float(amount)}
+    result = Result()
+    for result in steps(make(strategy, p.space, seed), p.cost, floor=first.bound_ticks, first=first.default, **limits):  # type: ignore[arg-type]
+        watch(result)
+    assert result.best is not None and result.cost is not None
+    return Outcome(first.default, first.default_ticks, result.best, result.cost, first.bound_ticks, result.trials, result.illegal,
+                   result.stopped if result.closed else "")

@@ -1,0 +1,102 @@
+"""The default schedule: a stock block fitted to the shape, slots doubled, all cores busy, then each axis settled in turn.
+
+For every sketch a short list is laid out around the vendor's stock cube block (128 x 256 x 64, double buffered) and around
+even shares of each axis, with core grids of every shape. The best of the list is then settled once: for each axis, its tile
+and its parts over cores are tried together. A few hundred candidates, timed in batches; no randomness but a fixed sample.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+from random import Random
+
+from aoec.base.errors import ScheduleError
+from aoec.search.grid import Candidate, Grid, Space
+
+# hole -> values around which the short list is laid
+STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64, 128, 256), "sk": (4, 1, 1024), "w0": (128, 256, 64),
+         "h0": (1 << 20, 4, 1)}
+SLOTS = ("da", "db", "d0", "dc", "di", "do")
+# holes that are settled together: a tile with its parts, two parts with each other
+PAIRS = (("tm", "gm"), ("tn", "gn"), ("n1", "gn"), ("tw", "gw"), ("th", "gh"), ("t0", "g0"), ("t1", "g1"), ("gm", "gn"), ("gh", "gn"),
+         ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("h0", "tk"), ("w0", "tk"))
+LIST = 600  # of a sketch
+STARTS = 2  # settled further
+
+Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
+
+
+def default(space: Space, cost: Cost) -> tuple[Candidate, int]:
+    """The default schedule and its cost; ScheduleError where nothing legal is found."""
+    listed = [c for g in range(len(space.grids)) for c in shortlist(space, g)]
+    found = best(listed, cost, STARTS)
+    if not found:
+        listed = [space.at(r) for r in Random(0).sample(range(space.size), min(space.size, 1 << 16))]
+        found = best(listed, cost, STARTS)
+    if not found:
+        raise ScheduleError(f"no legal schedule among {len(listed):,} of a space of {space.size:,}: the smallest tiles do not fit")
+    return min((settle(space, c, ticks, cost) for ticks, c in found), key=lambda f: (f[1], f[0]))
+
+
+def best(candidates: Sequence[Candidate], cost: Cost, count: int) -> list[tuple[int, Candidate]]:
+    """The cheapest legal candidates, at most `count`."""
+    timed = [(ticks, c) for ticks, c in zip(cost(candidates), candidates) if ticks is not None]
+    return sorted(timed)[:count]
+
+
+def shortlist(space: Space, number: int) -> list[Candidate]:
+    """Candidates of one sketch: stock and even tiles, doubled slots, grids of every shape; thinned by a fixed sample."""
+    grid = space.grids[number]
+    choices = [around(grid, name, values) for name, values in zip(grid.names, grid.choices)]
+    total = 1
+    for c in choices:
+        total *= len(c)
+    if total <= LIST:
+        return [(number, v) for v in product(*choices)]
+    random = Random(0)
+    picked = {tuple(random.choice(c) for c in choices) for _ in range(8 * LIST)}
+    return [(number, v) for v in sorted(picked) if busy(grid, v)][:4 * LIST]
+
+
+def around(grid: Grid, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
+    """The choices of a hole that the short list uses."""
+    if name in SLOTS:
+        return values[-1:]
+    if name in STOCK:
+        return tuple(dict.fromkeys(min(values, key=lambda v: abs(v - s)) for s in STOCK[name]))
+    if name.startswith("g"):
+        return values
+    return tuple(sorted({values[(len(values) - 1) * i // 7] for i in range(8)}))
+
+
+def busy(grid: Grid, values: tuple[int, ...]) -> bool:
+    """True where the grid takes at least half of the cores that its holes could."""
+    parts = [(v, max(c)) for n, v, c in zip(grid.names, values, grid.choices) if n.startswith("g")]
+    used, most = 1, max((m for _, m in parts), default=1)
+    for v, _ in parts:
+        used *= v
+    return most // 2 <= used <= most
+
+
+def settle(space: Space, candidate: Candidate, ticks: int, cost: Cost) -> tuple[Candidate, int]:
+    """The candidate with each pair of holes, then each hole, at its best in turn."""
+    number, values = candidate
+    names = space.grids[number].names
+    for together in [*[p for p in PAIRS if set(p) <= set(names)], *[(n,) for n in names]]:
+        options = [(number, moved) for moved in variations(space.grids[number], values, together)]
+        for cheaper, c in best(options, cost, 1):
+            if cheaper < ticks:
+                ticks, values = cheaper, c[1]
+    return (number, values), ticks
+
+
+def variations(grid: Grid, values: tuple[int, ...], names: Sequence[str]) -> list[tuple[int, ...]]:
+    """`values` with the named holes at all of their choices."""
+    places = [grid.names.index(n) for n in names]
+    out = []
+    for picked in product(*[grid.choices[i] for i in places]):
+        moved = list(values)
+        for i, v in zip(places, picked):
+            moved[i] = v
+        out.append(tuple(moved))
+    return out
