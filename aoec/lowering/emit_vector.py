@@ -25,6 +25,7 @@ from aoec.ir.index import (
     normalise,
     reads,
     substitute,
+    walk,
 )
 from aoec.ir.program import For, Instr, Item, Ref
 from aoec.ir.tir import Buffer
@@ -163,8 +164,8 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     """All points of the tensor loops but `skip`; with `accumulate` the target is the first source too."""
     target = op.block.target
     operands = [target, *([target] if accumulate else []), *work.sources]
-    loops = [lp for lp in op.loops if lp.var not in skip]
-    if not loops:
+    loops = [lp for lp in op.loops if lp.var not in skip and lp.extent != Int(1)] or list(op.loops[-1:])
+    if any(lp.var in skip for lp in loops):
         raise UnsupportedError(f"block {op.block.name}: nothing to do in lanes")
     strides = [loop_strides(em.buffers[r.buffer], r.indices, op) for r in operands]
     offsets = [base_offset(em.buffers[r.buffer], r.indices, op.names) for r in operands]
@@ -361,18 +362,25 @@ def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
         elements = normalise(size_bytes(dst_buffer) // dtype_size(dst_buffer))
         fill = run(em, VectorOp("vdup", (), float(value.args[2].value)), (dst_buffer.name, Int(0)), [], elements)
         out.append(Piece((fill,), (Access(dst_buffer.name, "V", True),)))
-    box = [inside(em, op, src, lp.var, lp.extent) if guard else (Int(0), lp.extent) for lp in op.loops]
+    bounded = guarded_indices(value) if guard else set()
+    box = [inside(em, op, src, lp.var, lp.extent, bounded) for lp in op.loops]
     gm, ub = (src, op.block.target) if into else (op.block.target, src)
     items = box_copy(em, op, gm, ub, [(lp.var, *b) for lp, b in zip(op.loops, box)], into)
     out.append(piece(em, "MTE2" if into else "MTE3", items, dst_buffer.name, src.buffer))
     return out
 
 
-def inside(em: Emitter, op: TileOp, src: Read, var: str, extent: Expr) -> tuple[Expr, Expr]:
-    """(first, count) of a loop's iterations whose index lies inside the tensor."""
+def guarded_indices(e: Expr) -> set[Expr]:
+    """The index expressions that the condition of a guarded read bounds."""
+    assert isinstance(e, Call)
+    return {normalise(x) for n in walk(e.args[0]) if isinstance(n, Binary) and n.op in ("<", "<=", ">", ">=") for x in (n.left, n.right)}
+
+
+def inside(em: Emitter, op: TileOp, src: Read, var: str, extent: Expr, bounded: set[Expr]) -> tuple[Expr, Expr]:
+    """(first, count) of a loop's iterations whose index lies inside the tensor, where the guard asks."""
     b = em.buffers[src.buffer]
     for i, size in zip(src.indices, b.shape, strict=True):
-        if uses(i, frozenset((var,))):
+        if uses(i, frozenset((var,))) and normalise(i) in bounded:
             base = normalise(substitute(i, {v: Int(0) for v in op.names}))
             low = maximum(0, Int(0) - base)
             return normalise(low), normalise(maximum(0, minimum(extent, size - base) - low))
@@ -388,15 +396,12 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
     for v, low, _ in box:
         at_gm, at_ub = at_gm + low * s_gm.get(v, Int(0)), at_ub + low * s_ub.get(v, Int(0))
     length: Expr = Int(1)
-    rest = list(box)
-    while rest:  # grow the run outwards while nothing lies between
-        v, _, count = rest[-1]
-        if s_gm.get(v, Int(0)) != length or s_ub.get(v, Int(0)) != length:
+    rest = [(v, low, count) for v, low, count in box if count != Int(1)]
+    while isinstance(length, Int):  # grow the run while a loop goes on where it ends, on both sides
+        grown = next((i for i, (v, _, _) in enumerate(rest) if s_gm.get(v) == length and s_ub.get(v) == length), None)
+        if grown is None:
             break
-        length = normalise(length * count)
-        rest.pop()
-        if not isinstance(length, Int):
-            break
+        length = normalise(length * rest.pop(grown)[2])
     v_burst, bursts, gap_gm, gap_ub = None, Int(1), Int(0), Int(0)
     if rest and _bursts(s_ub.get(rest[-1][0], Int(0)), size):
         v_burst, _, count = rest.pop()
