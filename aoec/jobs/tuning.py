@@ -18,7 +18,7 @@ from aoec.ir.schedule import Trace, trace_holes
 from aoec.ir.tir import Func
 from aoec.lowering.emit import emit
 from aoec.search.bounds import Bound, bound
-from aoec.search.default import default
+from aoec.search.default import default, settle
 from aoec.search.grid import Candidate, Grid, Space
 from aoec.search.run import Result, steps
 from aoec.search.sketches import sketches
@@ -27,6 +27,8 @@ from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.state import State
 from aoec.simulate.time import time_rows
 from aoec.target.machine import Machine
+
+SMALL = 4096  # candidates that are all tried
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,21 @@ def start(p: Problem) -> Outcome:
 
 
 def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: None) -> Outcome:
-    """The best that a strategy finds within the budget, the default being candidate 0; never slower than it."""
+    """The best that a strategy finds within the budget, the default being candidate 0; never slower than it.
+
+    A space of at most SMALL candidates is searched whole, whatever the strategy. What was found is settled at the end: every
+    hole and pair of holes at its best in turn; that is not counted in the trials.
+    """
     kind, amount = budget
     limits = {"budget_trials": int(amount)} if kind == "trials" else {"budget_seconds": float(amount)}
+    if p.space.size <= SMALL:
+        strategy, limits = "exhaustive", {}
     result = Result()
     for result in steps(make(strategy, p.space, seed), p.cost, floor=first.bound_ticks, first=first.default, **limits):  # type: ignore[arg-type]
         watch(result)
     assert result.best is not None and result.cost is not None
-    return Outcome(first.default, first.default_ticks, result.best, result.cost, first.bound_ticks, result.trials, result.illegal,
+    best, ticks = result.best, result.cost
+    if not result.closed:
+        best, ticks = settle(p.space, best, ticks, p.cost, all_holes=True)
+    return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
                    result.stopped if result.closed else "")

@@ -3,6 +3,7 @@
 For every sketch a short list is laid out around the vendor's stock cube block (128 x 256 x 64, double buffered) and around
 even shares of each axis, with core grids of every shape. The best of the list is then settled once: for each axis, its tile
 and its parts over cores are tried together. A few hundred candidates, timed in batches; no randomness but a fixed sample.
+`settle` over all holes is also what a search ends with.
 """
 from __future__ import annotations
 
@@ -17,11 +18,12 @@ from aoec.search.grid import Candidate, Grid, Space
 STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64, 128, 256), "sk": (4, 1, 1024), "w0": (128, 256, 64),
          "h0": (1 << 20, 4, 1)}
 SLOTS = ("da", "db", "d0", "dc", "di", "do")
-# holes that are settled together: a tile with its parts, two parts with each other
-PAIRS = (("tm", "gm"), ("tn", "gn"), ("n1", "gn"), ("tw", "gw"), ("th", "gh"), ("t0", "g0"), ("t1", "g1"), ("gm", "gn"), ("gh", "gn"),
-         ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("h0", "tk"), ("w0", "tk"))
+# holes that are settled together: a tile with its parts over cores
+TILES = (("tm", "gm"), ("tn", "gn"), ("n1", "gn"), ("tw", "gw"), ("th", "gh"), ("t0", "g0"), ("t1", "g1"))
+# a search settles these too, and then each hole alone
+MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("h0", "tk"), ("w0", "tk"))
 LIST = 600  # of a sketch
-STARTS = 2  # settled further
+STARTS = 1  # settled further
 
 Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
 
@@ -78,11 +80,12 @@ def busy(grid: Grid, values: tuple[int, ...]) -> bool:
     return most // 2 <= used <= most
 
 
-def settle(space: Space, candidate: Candidate, ticks: int, cost: Cost) -> tuple[Candidate, int]:
-    """The candidate with each pair of holes, then each hole, at its best in turn."""
+def settle(space: Space, candidate: Candidate, ticks: int, cost: Cost, all_holes: bool = False) -> tuple[Candidate, int]:
+    """The candidate with each tile and its parts at their best in turn; with `all_holes`, further pairs and each hole too."""
     number, values = candidate
     names = space.grids[number].names
-    for together in [*[p for p in PAIRS if set(p) <= set(names)], *[(n,) for n in names]]:
+    turns: list[tuple[str, ...]] = [*TILES, *MORE, *[(n,) for n in names]] if all_holes else [*TILES]
+    for together in [t for t in turns if set(t) <= set(names)]:
         options = [(number, moved) for moved in variations(space.grids[number], values, together)]
         for cheaper, c in best(options, cost, 1):
             if cheaper < ticks:

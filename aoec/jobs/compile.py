@@ -1,0 +1,228 @@
+"""The main job: ONNX model -> compiled model, tuned or not. One page of named steps; each step is a room of the house."""
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from aoec.artifact.artifact import write
+from aoec.artifact.compiled import Artifact, Compiled, Port
+from aoec.bank.bank import Bank
+from aoec.ir.graph import Graph
+from aoec.ir.parse import parse_trace
+from aoec.jobs import dump
+from aoec.jobs.plan import Task, tasks
+from aoec.jobs.say import Voice
+from aoec.jobs.solve import Order, Schedule, Solved, keys, realise, solve, total_ticks
+from aoec.jobs.verify import verify_group
+from aoec.jobs.version import model_version
+from aoec.lowering.fuse import fuse
+from aoec.report.table import Report, Row, Times, as_dict
+from aoec.simulate.time import Chain, chain
+from aoec.target.check import check
+from aoec.target.machine import Machine, load
+
+Weights = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A fused graph with its packed constants and the ports that users see."""
+
+    name: str
+    precision: str
+    graph: Graph
+    weights: Weights
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A task with its default and best schedule made real."""
+
+    task: Task
+    solved: Solved
+    default: Schedule
+    best: Schedule
+
+
+def compile_model(options: Namespace) -> int:
+    """Compiles `options.model` (an ONNX file, or a folder that --dump wrote) to `options.output`; 0, or 1 where verification failed."""
+    from aoec.frontend import onnx as frontend
+
+    voice = Voice(options.json)
+    source = Path(options.model)
+    machine = load(options.target) if options.target else load()
+    voice.reading(source, machine, options)
+    if source.is_dir():
+        return finish(dump.load(source, options.start, options, machine), machine, options, voice)
+    graph, weights, notices = frontend.load(str(source), dict(options.input_shape), options.precision)
+    voice.read(graph, options.precision, notices)
+    return finish(dump.Stage("import", source.stem, options.precision, graph, weights, ports(graph, graph.inputs, options.precision),
+                             ports(graph, graph.outputs, options.precision)), machine, options, voice)
+
+
+def compile_demo(options: Namespace) -> int:
+    """The main job on a full-size ResNet-50 with seeded random weights, built here."""
+    from aoec.frontend import onnx as frontend
+    from aoec.frontend.zoo import resnet50
+
+    voice = Voice(options.json)
+    machine = load(options.target) if options.target else load()
+    voice.reading(Path(f"resnet50 (seeded random weights, batch {options.batch})"), machine, options)
+    graph, weights, notices = frontend.load(resnet50(batch=options.batch), {}, options.precision)
+    voice.read(graph, options.precision, notices)
+    return finish(dump.Stage("import", "resnet50", options.precision, graph, weights, ports(graph, graph.inputs, options.precision),
+                             ports(graph, graph.outputs, options.precision)), machine, options, voice)
+
+
+def ports(graph: Graph, names: tuple[str, ...], precision: str) -> tuple[Port, ...]:
+    """The model's inputs or outputs by its own names; reals are fp32 to users whatever the precision inside."""
+    tensors = {t.name: t for t in graph.tensors}
+    real = ("fp16", "bf16", "fp32")
+    return tuple(Port(n, n, "fp32" if tensors[n].dtype in real else tensors[n].dtype, tensors[n].shape) for n in names)
+
+
+def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice) -> int:
+    """Everything from an imported graph, or from wherever a dump is entered again, to the written model and its table."""
+    started = time.monotonic()
+    model = fused(stage)
+    plan = tasks(model.graph, machine, options.metric == "throughput", stage.funcs)
+    bank = Bank.open(options.bank)
+    voice.bank(bank)
+    order = Order(options.tune, options.search, options.budget, options.seed, options.jobs)
+    solved = stage.solved(plan, machine) or solve(plan, machine, options.target or machine.name, bank, order, voice.progress(plan, machine, options.tune))
+    voice.end_progress()
+    choices = chosen(plan, solved, machine, stage)
+    for program in {id(c.best.program): c.best.program for c in choices}.values():
+        check(program, machine)
+    faults = verify(model, choices, bank, options, voice) if (options.verify if options.verify is not None else options.tune) else []
+    lines = whole(model, choices, machine)
+    artifact = assemble(model, choices, machine, lines)
+    write(options.output, artifact)
+    if options.dump:
+        dump.write(Path(options.dump), stage, artifact, choices)
+    report = table(model, choices, machine, lines, options, time.monotonic() - started)
+    voice.close(report, as_dict(report), options.output, faults)
+    return 1 if faults else 0
+
+
+def fused(stage: dump.Stage) -> Model:
+    graph, weights = (stage.graph, stage.weights) if stage.graph.groups else fuse(stage.graph, stage.weights)
+    return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs)
+
+
+def chosen(plan: list[Task], solved: dict, machine: Machine, stage: dump.Stage) -> list[Choice]:  # type: ignore[type-arg]
+    """Each task with its schedules made real, equal tasks sharing them; programs of a dump stand in for emitted ones."""
+    made: dict[tuple[str, str, str], Schedule] = {}
+    out = []
+    for task in plan:
+        records: Solved = solved[keys(task, machine)[1]] if not stage.traces else solved[task.group.name]
+        pair = []
+        for record in (records.default, records.best):
+            at = (task.func_key, task.state_text, record.trace)
+            if at not in made:
+                made[at] = realise(task.func, parse_trace(record.trace), machine, task.state)
+            pair.append(made[at])
+        best = stage.replaced(task, pair[1], machine)
+        out.append(Choice(task, records, pair[0], best))
+    return out
+
+
+def verify(model: Model, choices: list[Choice], bank: Bank, options: Namespace, voice: Voice) -> list[str]:
+    """Sentences on schedules whose values differ from the reference; keys that were verified before are passed over."""
+    faults: list[str] = []
+    done: set[str] = set()
+    for c in choices:
+        record = c.solved.best
+        if record.key.digest in done or record.verified:
+            continue
+        done.add(record.key.digest)
+        found = verify_group(model.graph, c.task.group, c.best.program, c.task.bindings, model.weights, options.seed)
+        faults += [f"{c.task.group.name}: {line}" for line in found]
+        voice.verified(len(done))
+        if not found and bank.writable and options.tune:
+            bank.put(replace(record, verified=True))
+    return faults
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Whole-model figures, all modelled: one timeline of all groups, by default and as tuned."""
+
+    default: Chain
+    tuned: Chain
+
+
+def whole(model: Model, choices: list[Choice], machine: Machine) -> Lines:
+    """One timeline of all groups in order, launches overlapped as in a task queue; throughput from the state that one inference leaves."""
+    warm = {t.group.name: t for t in tasks(model.graph, machine, True, {c.task.group.name: c.task.func for c in choices})}
+
+    def line(pick: str) -> Chain:
+        cold = [getattr(c, pick).measure for c in choices]
+        cache: dict[tuple[int, str], object] = {}
+        steady = []
+        for c in choices:
+            state, program = warm[c.task.group.name].state, getattr(c, pick).program
+            at = (id(program), str(state))
+            if at not in cache:
+                cache[at] = cold_or(c, pick, state, machine)
+            steady.append(cache[at])
+        return chain(cold, machine, steady)  # type: ignore[arg-type]
+
+    return Lines(line("default"), line("best"))
+
+
+def cold_or(c: Choice, pick: str, state: tuple[tuple[str, int], ...], machine: Machine) -> object:
+    """The measure of a chosen program in another state; its own where the states are equal."""
+    from aoec.simulate.time import measure
+
+    schedule: Schedule = getattr(c, pick)
+    return schedule.measure if state == c.task.state else measure(schedule.program, machine, state)
+
+
+def assemble(model: Model, choices: list[Choice], machine: Machine, lines: Lines) -> Artifact:
+    """The compiled model: the fused graph, and for each group what runs it."""
+    by_group = {c.task.group.name: c for c in choices}
+    groups = []
+    for g in model.graph.groups:
+        c = by_group.get(g.name)
+        groups.append(Compiled(g.name) if c is None else Compiled(
+            g.name, c.task.label, c.task.func_key, c.best.trace, c.best.program, c.task.bindings, c.solved.default.ticks,
+            total_ticks(c.best.measure, machine), min(c.solved.best.bound_ticks, total_ticks(c.best.measure, machine))))
+    figures = (("latency_ns", round(lines.tuned.latency_us * 1000)), ("latency_default_ns", round(lines.default.latency_us * 1000)),
+               ("throughput_period_ns", round(lines.tuned.throughput_us * 1000)), ("isolated_ns", round(lines.tuned.sum_us * 1000)))
+    return Artifact(model.name, machine.name, machine.hash, model_version(), model.precision, model.graph, model.inputs, model.outputs,
+                    tuple(groups), model.weights, figures)
+
+
+def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, options: Namespace, seconds: float) -> Report:
+    """The closing table: equal groups in one row."""
+    us = 1.0 / (1024 * machine.clock_mhz)
+    rows: dict[object, Row] = {}
+    bound_us = 0.0
+    trials = {}
+    for c in choices:
+        at = (c.task.func_key, c.task.state_text)
+        ticks = total_ticks(c.best.measure, machine)
+        times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
+        bound_us += times.bound_us or 0.0
+        trials[at] = 0 if c.solved.found else c.solved.best.trials
+        row = rows.get(at) or Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof)
+        rows[at] = replace(row, count=row.count + 1)
+    for g in model.graph.groups:
+        if g.kind in ("view", "host"):
+            rows[g.name] = Row(g.name, ", ".join(n.op for n in model.graph.nodes if n.name in g.nodes), Times(), 1, "", g.kind)
+    launches = sum(c.best.measure.launch_us for c in choices)
+    hidden = max(0.0, launches - machine.queue_gap_us * len(choices))
+    found = len({(c.task.func_key, c.task.state_text) for c in choices if c.solved.found})
+    return Report(
+        model.name, machine.name, model.precision, tuple(rows.values()),
+        Times(lines.default.latency_us, lines.tuned.latency_us, max(0.0, bound_us - hidden)),
+        Times(lines.default.sum_us, lines.tuned.sum_us, bound_us), (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us),
+        "cold inputs and weights; throughput in steady state" if options.metric == "latency" else "steady state",
+        sum(trials.values()), seconds, found, options.tune)

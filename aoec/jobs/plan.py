@@ -1,0 +1,111 @@
+"""What a model asks to be tuned: each AI Core group as a func in the memory state that its predecessors leave."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aoec.ir.graph import Graph, Group, Tensor
+from aoec.ir.index import DTYPES
+from aoec.ir.keys import key
+from aoec.ir.tir import Func
+from aoec.lowering.lower import lower, operands
+from aoec.ops.layout import stored_shape
+from aoec.simulate.state import State, cap
+from aoec.target.machine import Machine
+
+
+@dataclass(frozen=True)
+class Task:
+    """A cube or vector group: its func, where its tensors come from, and what of them is in L2 when it starts."""
+
+    group: Group
+    func: Func
+    func_key: str
+    bindings: tuple[tuple[str, str], ...]  # (tensor of the func, tensor of the graph)
+    state: State  # by tensor of the func, oldest first
+    label: str
+
+    @property
+    def state_text(self) -> str:
+        return state_text(self.state)
+
+
+def state_text(state: State) -> str:
+    """A memory state as a record's key names it; the named default where nothing is resident."""
+    return ",".join(f"{name}={size}" for name, size in state) or "cold inputs"
+
+
+def tasks(graph: Graph, machine: Machine, warm: bool = False, funcs: Mapping[str, Func] | None = None) -> list[Task]:
+    """The tasks of a fused graph in order. `warm`: in a second inference, after an equal first one; else nothing is in L2 at first.
+
+    `funcs` gives funcs by group name instead of lowering them (an edited stage).
+    """
+    walk = Walk(graph, machine, funcs or {})
+    if warm:
+        walk.run()
+    return walk.run()
+
+
+class Walk:
+    """The groups in order, with the state of L2 between them; equal groups share one func."""
+
+    def __init__(self, graph: Graph, machine: Machine, funcs: Mapping[str, Func]) -> None:
+        self.graph, self.machine = graph, machine
+        self.tensors = {t.name: t for t in graph.tensors}
+        self.nodes = {n.name: n for n in graph.nodes}
+        self.alias: dict[str, str] = {}  # a view's tensor -> the tensor whose bytes it is
+        self.state: State = ()
+        self.funcs = dict(funcs)
+        self.keys: dict[str, str] = {}
+
+    def run(self) -> list[Task]:
+        return [t for t in map(self.group, self.graph.groups) if t is not None]
+
+    def group(self, group: Group) -> Task | None:
+        if group.kind == "view":
+            for name in group.nodes:
+                node = self.nodes[name]
+                self.alias.update({o: self.root(node.inputs[0]) for o in node.outputs})
+            return None
+        if group.kind == "host":
+            self.touch([self.tensors[o] for n in group.nodes for o in self.nodes[n].outputs])
+            return None
+        return self.task(group)
+
+    def task(self, group: Group) -> Task:
+        if group.name not in self.funcs:
+            self.funcs[group.name] = lower(self.graph, group)
+        func = self.funcs[group.name]
+        if group.name not in self.keys:
+            self.keys[group.name] = key(func)
+        ins, outs = operands(self.graph, group)
+        bindings = tuple(zip([b.name for b in (*func.inputs, *func.outputs)], [t.name for t in (*ins, *outs)], strict=True))
+        roots = {self.root(t): name for name, t in bindings[:len(ins)]}
+        local = tuple((roots[name], size) for name, size in self.state if name in roots)
+        self.touch([*ins, *outs])
+        return Task(group, func, self.keys[group.name], bindings, local, self.label(group))
+
+    def root(self, name: str) -> str:
+        return self.alias.get(name, name)
+
+    def touch(self, tensors: list[Tensor]) -> None:
+        """These tensors become the most recent in L2."""
+        sizes = {self.root(t.name): size_bytes(t) for t in tensors}
+        self.state = cap(tuple(e for e in self.state if e[0] not in sizes) + tuple(sizes.items()), self.machine.l2_usable_bytes)
+
+    def label(self, group: Group) -> str:
+        """What a group is, for people: its operators, filter, and shape of input and output."""
+        nodes = [self.nodes[n] for n in group.nodes]
+        kernel = nodes[0].attribute("kernel")
+        ops = [n.op.removesuffix("_packed") for n in nodes]
+        if isinstance(kernel, tuple):
+            ops[0] += " " + "x".join(str(k) for k in kernel)
+        shapes = [self.tensors[nodes[0].inputs[0]].shape, self.tensors[nodes[-1].outputs[0]].shape]
+        return f"{'+'.join(ops)} {'->'.join('x'.join(map(str, s)) for s in shapes)}"
+
+
+def size_bytes(t: Tensor) -> int:
+    n = DTYPES[t.dtype]
+    for d in stored_shape(t):
+        n *= d
+    return n

@@ -1,0 +1,99 @@
+"""What a compile says while it works: first lines at once, progress on a terminal, the table and the file's name at the end."""
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aoec.ir.graph import Graph
+from aoec.report.table import Report, print_table
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from aoec.bank.bank import Bank
+    from aoec.jobs.plan import Task
+    from aoec.jobs.solve import Solved
+    from aoec.target.machine import Machine
+
+
+class Voice:
+    """Lines for people go to standard error; the result, as table or JSON, to standard output."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.bar: Progress | None = None
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def reading(self, source: Path, machine: Machine, options: Namespace) -> None:
+        self.say(f"reading {source}")
+        how = "default; --target, see aoec targets" if not options.target else "--target"
+        self.say(f"target {machine.name} ({how})")
+
+    def read(self, graph: Graph, precision: str, notices: list[str]) -> None:
+        tensors = {t.name: t for t in graph.tensors}
+        ops = Counter(n.op for n in graph.nodes)
+        shapes = ", ".join(f"{n} {list(tensors[n].shape)}" for n in graph.inputs)
+        self.say(f"{len(graph.nodes)} nodes of {len(ops)} operators ({', '.join(f'{o} {c}' for o, c in ops.most_common(6))}); inputs {shapes}")
+        if precision != "fp32":
+            self.say(f"model run as {precision}, sums in fp32 (--precision)")
+        for line in notices:
+            self.say(line)
+
+    def bank(self, bank: Bank) -> None:
+        self.say(f"bank {bank.path}{'' if bank.writable else ' (read only: nothing new is kept)'} (--bank or TUNE_BANK_PATH)")
+        if not kernels_cached():
+            self.say("first use: compiling the timing kernels, under a minute; they are cached")
+
+    def progress(self, plan: list[Task], machine: Machine, tune: bool) -> Callable[[Task, Solved], None]:
+        """What is called for every distinct task that is done; a bar on a terminal, nothing else."""
+        total = len({(t.func_key, t.state_text) for t in plan})
+        if not sys.stderr.isatty():
+            return lambda task, solved: None
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self.bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                            console=Console(stderr=True), transient=True)
+        self.bar.start()
+        line = self.bar.add_task("tuning" if tune else "scheduling", total=total)
+        us = 1.0 / (1024 * machine.clock_mhz)
+
+        def done(task: Task, solved: Solved) -> None:
+            assert self.bar is not None
+            words = f"{task.group.name} {solved.default.ticks * us:.2f} -> {solved.best.ticks * us:.2f} us modelled"
+            self.bar.update(line, advance=1, description=words)
+
+        return done
+
+    def end_progress(self) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+            self.bar = None
+
+    def verified(self, count: int) -> None:
+        """Quiet: a fault is said at the end."""
+
+    def close(self, report: Report, facts: dict[str, Any], output: str, faults: list[str]) -> None:
+        if self.as_json:
+            json.dump({**facts, "output": output, "faults": faults}, sys.stdout, indent=2)
+            print()
+        else:
+            print_table(report)
+        for line in faults:
+            self.say(f"wrong values: {line}")
+        self.say(f"wrote {output}: runs on the model machine (aoec run {output} --random); CANN cannot load it")
+
+
+def kernels_cached() -> bool:
+    """True where the compiled timeline lies in Numba's cache (or the kernels are loaded already)."""
+    from importlib import resources
+
+    folder = Path(str(resources.files("aoec.kernels")))
+    return any(folder.glob("__pycache__/timeline.time_rows*.nbc")) or "NUMBA_CACHE_DIR" in __import__("os").environ

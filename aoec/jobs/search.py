@@ -1,0 +1,36 @@
+"""`aoec search`: the best schedule of one func, as text on standard output, with the figures on standard error."""
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+
+from aoec.base.files import read_text, write_text
+from aoec.ir.parse import parse_func
+from aoec.ir.show import show
+from aoec.jobs.tuning import Outcome, problem, search, start
+from aoec.target.machine import Machine, load
+
+
+def search_func(options: Namespace) -> int:
+    """Searches the space of a func text; 0. The trace goes to `options.output`, or the facts as JSON."""
+    machine = load(options.target) if options.target else load()
+    func = parse_func(read_text(options.input), options.input)
+    p = problem(func, machine)
+    first = start(p)
+    found = search(p, first, options.search, options.budget, options.seed)
+    trace = show(p.trace(found.best))
+    facts = describe(found, machine, p.space.size, len(p.sketches))
+    write_text(options.output, json.dumps({**facts, "schedule": trace}, indent=2) + "\n" if options.json else trace)
+    if not options.json:
+        print("  ".join(f"{k} {v}" for k, v in facts.items()), file=sys.stderr)
+    return 0
+
+
+def describe(found: Outcome, machine: Machine, size: int, sketches: int) -> dict[str, object]:
+    """The figures of a search; times are modelled, from cold inputs."""
+    us = 1.0 / (1024 * machine.clock_mhz)
+    return {"kind": "modelled", "target": machine.name, "default_us": round(found.default_ticks * us, 3), "tuned_us": round(found.ticks * us, 3),
+            "bound_us": round(found.bound_ticks * us, 3), "gap_percent": round(100 * (found.ticks / found.bound_ticks - 1), 2),
+            "space": size, "sketches": sketches, "trials": found.trials, "illegal": found.illegal,
+            "proof": {"space": "optimal in this model and space", "bound": "meets the bound"}.get(found.proof, "none")}

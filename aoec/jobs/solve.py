@@ -1,0 +1,159 @@
+"""Schedules for tasks: from the bank, else the default, else a search; equal tasks once, each result kept as soon as it is there."""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from multiprocessing import get_context
+
+from importlib.metadata import version
+from aoec import primitives
+from aoec.bank.bank import Bank
+from aoec.bank.record import Key, Record
+from aoec.base.errors import AoecError
+from aoec.ir.parse import parse_trace
+from aoec.ir.program import Program
+from aoec.ir.rewrite import normalise
+from aoec.ir.schedule import Trace
+from aoec.ir.show import show
+from aoec.ir.tir import Func
+from aoec.jobs.plan import Task
+from aoec.jobs.tuning import Budget, problem, search, start
+from aoec.jobs.version import model_version
+from aoec.lowering.emit import emit
+from aoec.simulate.state import State
+from aoec.simulate.time import Measure, measure
+from aoec.target.machine import Machine, load
+
+DEFAULT = "; default"  # ends the state of a record that keeps a default schedule
+
+
+@dataclass(frozen=True)
+class Order:
+    """How to search: `tune` False keeps to bank and defaults."""
+
+    tune: bool
+    strategy: str = "genetic"
+    budget: Budget = ("trials", 2000)
+    seed: int = 0
+    jobs: int | None = None
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Records of a task's default and best schedule; `found`: both were in the bank already."""
+
+    default: Record
+    best: Record
+    found: bool
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A trace made real: its program and modelled measure in the task's state."""
+
+    trace: Trace
+    program: Program
+    measure: Measure
+
+
+def keys(task: Task, machine: Machine) -> tuple[Key, Key]:
+    """The bank's keys of a task: of its default, and of its best."""
+    best = Key(task.func_key, machine.name, machine.hash, model_version(), task.state_text)
+    return replace(best, state=best.state + DEFAULT), best
+
+
+def realise(func: Func, trace: Trace, machine: Machine, state: State) -> Schedule:
+    """The program of a trace and its measure; AoecError where the trace does not fit the func any more."""
+    program = normalise(emit(primitives.apply(func, trace), machine))
+    return Schedule(trace, program, measure(program, machine, state))
+
+
+def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, order: Order, done: Callable[[Task, Solved], None]) -> dict[Key, Solved]:
+    """Best key -> solved, for every distinct task; `done` is told of each as it comes. Results are put into the bank at once."""
+    out: dict[Key, Solved] = {}
+    missing: dict[Key, Task] = {}
+    for task in tasks:
+        default, best = keys(task, machine)
+        if best in out or best in missing:
+            continue
+        known = known_records(bank, default, best, task, machine, order)
+        if known is None:
+            missing[best] = task
+        else:
+            out[best] = known
+            done(task, known)
+    for task, solved in work(missing, machine, target, order):
+        key = keys(task, machine)[1]
+        if bank.writable:
+            bank.put_all([solved.default, *([solved.best] if order.tune else [])])
+        out[key] = solved
+        done(task, solved)
+    return out
+
+
+def known_records(bank: Bank, default: Key, best: Key, task: Task, machine: Machine, order: Order) -> Solved | None:
+    """What the bank holds of a task, if that is enough: a record is timed again before it is believed."""
+    first, found = bank.best(default), bank.best(best)
+    if first is None or found is None and order.tune:
+        return None
+    if found is not None and order.tune and not (found.proof or found.searched >= budget_trials(order)):
+        return None
+    found = found or replace(first, key=best)
+    return Solved(first, found, True) if all(holds(r, task, machine) for r in {first.trace: first, found.trace: found}.values()) else None
+
+
+def holds(record: Record, task: Task, machine: Machine) -> bool:
+    """True where the record's trace still makes a program of the recorded time."""
+    try:
+        made = realise(task.func, parse_trace(record.trace), machine, task.state).measure
+    except AoecError:
+        return False
+    return total_ticks(made, machine) == record.ticks
+
+
+def budget_trials(order: Order) -> int:
+    """The trials that a budget asks for; a budget in seconds is satisfied by any search."""
+    return int(order.budget[1]) if order.budget[0] == "trials" else 1
+
+
+def total_ticks(m: Measure, machine: Machine) -> int:
+    """Ticks of a measure with its launch."""
+    return m.ticks + round(m.launch_us * machine.clock_mhz * 1024)
+
+
+def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) -> Iterable[tuple[Task, Solved]]:
+    """(task, solved) for tasks that the bank does not answer, in the order in which they end; in processes where there are several."""
+    jobs = min(order.jobs or os.cpu_count() or 1, len(missing))
+    if jobs <= 1:
+        for task in missing.values():
+            yield task, attempt(task, machine, order)
+        return
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"))
+    try:
+        running: dict[Future[Solved], Task] = {pool.submit(attempt_on, task, target, order): task for task in missing.values()}
+        while running:
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                yield running.pop(future), future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def attempt_on(task: Task, target: str, order: Order) -> Solved:
+    return attempt(task, load(target), order)
+
+
+def attempt(task: Task, machine: Machine, order: Order) -> Solved:
+    """Default and best of one task by this machine's model."""
+    p = problem(task.func, machine, task.state)
+    first = start(p)
+    found = search(p, first, order.strategy, order.budget, order.seed) if order.tune else first
+    default_key, best_key = keys(task, machine)
+    common = dict(label=task.label, default_ticks=first.default_ticks, bound_ticks=first.bound_ticks, tool="aoec " + version("aoec"),
+                  created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+    default = Record(key=default_key, trace=show(p.trace(first.default)), ticks=first.default_ticks, search="default", **common)  # type: ignore[arg-type]
+    best = Record(key=best_key, trace=show(p.trace(found.best)), ticks=found.ticks, trials=found.trials, searched=found.trials,
+                  seed=order.seed, search=order.strategy if order.tune else "default", proof=found.proof, **common)  # type: ignore[arg-type]
+    return Solved(default, best, False)
