@@ -235,16 +235,23 @@ def load3d(em: Emitter, op: TileOp, src: Read, home: frozenset[str], image: tupl
     inside = {lp.var: Int(0) for lp in op.above if lp.var not in home}
     top, left = normalise(substitute(rows.base, inside)), normalise(substitute(cols.base, inside))
     height, width = (product([op.extent(v) for v in a.loops]) for a in (rows, cols))
+    within = normalise(cols.base - left)
     m_start = normalise((rows.base - top) // rows.stride) * width
-    require_row_start(em, op, m_start)
     guarded = isinstance(op.block.value, Call) and op.block.value.fn == "select"
     reach = (cols.filter - 1) * cols.dilation + (width - 1) * cols.stride + 1
+    pad_right = reach + left - w
+    if within != Int(0):  # a run of pixels out of an image of one row
+        if rows.filter != Int(1) or cols.filter != Int(1) or cols.stride != Int(1) or normalise(rows.base - top) != Int(0):
+            raise UnsupportedError(f"block {op.block.name}: L1 holds several L0 tiles side by side only of a 1x1 filter over one row")
+        em.require(le(largest(height, op.above), 1), "L0 tiles side by side in an L1 tile are runs of one row")
+        m_start, pad_right = within, Int(0)
+    require_row_start(em, op, m_start)
     item = instr(
         "load3d", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, Int(0)), h=h, w=w, channels=c1 * unit,
         k_start=k_start(src.indices[1], k_var, rows.filter * cols.filter * unit), k_size=op.extent(k_var),
         m_start=m_start, m_size=height * width, stride_h=rows.stride, stride_w=cols.stride, filter_h=rows.filter, filter_w=cols.filter,
         dilation_h=rows.dilation, dilation_w=cols.dilation, pad_top=Int(0) - top,
-        pad_bottom=(rows.filter - 1) * rows.dilation if guarded else Int(0), pad_left=Int(0) - left, pad_right=reach + left - w)
+        pad_bottom=(rows.filter - 1) * rows.dilation if guarded else Int(0), pad_left=Int(0) - left, pad_right=pad_right)
     return piece(em, "MTE1", [item], dst.name, source.name)
 
 

@@ -250,7 +250,8 @@ def take_apart(work: Work, s: Statement) -> None:
     wide = s.op in ACCUMULATE and source in ("fp16", "bf16")
     dtype = work.dtypes.setdefault(s.target.buffer, "fp32" if wide else source)
     if s.op == "=":
-        parts = operation(work, rewrite(s.value), s.target, dtype)
+        value, mixed = rewrite(s.value), {work.dtypes[r.buffer] for r in reads(s.value) if r.buffer in work.dtypes} - {dtype}
+        parts = narrowed(work, value, s.target, dtype) if "fp32" in mixed else operation(work, value, s.target, dtype)
         work.statements.append(Statement(s.target, "=", parts, None))
         return
     axes = axes_of(s)
@@ -264,6 +265,22 @@ def take_apart(work: Work, s: Statement) -> None:
     work.statements.append(Statement(target, s.op, value, s.init))
     if target is not s.target:
         work.statements.append(Statement(s.target, "=", Cast(dtype, target), None))
+
+
+def narrowed(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
+    """`e` computed in fp32, as a sum is kept, and cast once: a vector instruction takes operands of one type."""
+    axes = [v for i in target.indices for v in sorted(variables(i))]
+    value = e.value if isinstance(e, Cast) and e.dtype == dtype else e
+    return Cast(dtype, atom(work, widened(work, value), axes, "fp32"))
+
+
+def widened(work: Work, e: Expr) -> Expr:
+    """`e` with what it reads of narrower types cast to fp32 first."""
+    if not isinstance(e, Read):
+        return rebuild(e, lambda c: widened(work, c))
+    if work.dtypes.get(e.buffer) in (None, "fp32"):
+        return e
+    return store(work, Cast("fp32", e), [v for i in e.indices for v in sorted(variables(i))], "fp32")
 
 
 def axes_of(s: Statement) -> list[str]:

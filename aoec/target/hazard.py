@@ -145,6 +145,7 @@ class _Group:
         self.past: dict[tuple[int, str], dict[int, list[_Past]]] = {}
         self.owner: dict[tuple[int, str], np.ndarray] = {}
         self.tokens: dict[tuple[int, int, int], _Tokens] = {}
+        self.before: dict[tuple[int, int], tuple[int, Access]] = {}  # (core, item) -> weight and bytes of its last write on chip
         self.spaces = {s.name for s in program.spaces}
         self.written = {r.buffer for s in program.streams for i in _items(s.body) if isinstance(i, Instr)
                         for o in INSTRUCTIONS[i.op].operands if o.writes and isinstance(r := i[o.name], Ref)}
@@ -293,7 +294,8 @@ class _Group:
                 area = (c if access.buffer in self.spaces else -1, access.area)
                 self.past.setdefault(area, {}).setdefault(pipe, []).append(_Past(time, access, event))
                 if access.writes and access.buffer in self.spaces:
-                    self.mark(area, access)
+                    self.mark(area, access, self.before.get((c, id(item))), event.weight)
+                    self.before[c, id(item)] = event.weight, access
 
     def meets(self, area: tuple[int, str], pipe: int, event: Event, access: Access) -> None:
         """Raises where an access of another pipe overlaps this one and is not known to be done."""
@@ -332,12 +334,14 @@ class _Group:
             raise _fail(event, f"reads {access.buffer} where {other} was written over it: they share bytes of {access.area} and are alive "
                         "at once; give them addresses of their own")
 
-    def mark(self, area: tuple[int, str], access: Access) -> None:
-        """Writes down whose bytes these are."""
+    def mark(self, area: tuple[int, str], access: Access, before: tuple[int, Access] | None, weight: int) -> None:
+        """Writes down whose bytes these are, and those that iterations between this and the last walked one write."""
         owner = self.owner.get(area)
         if owner is None:
             self.owner[area] = owner = np.zeros(self.machine.scope(area[1]).size_bytes, np.uint16)
         who = self.shared.get(access.buffer, 1)
+        if before and before[0] > weight:  # that one stood for all up to this one
+            owner[min(before[1].low, access.low):max(before[1].high, access.high)] = who
         for b in access.boxes:
             for i in range(b.runs):
                 owner[b.start + i * b.stride:b.start + i * b.stride + b.length] = who
