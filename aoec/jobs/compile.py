@@ -17,7 +17,7 @@ from aoec.jobs import dump
 from aoec.jobs.plan import Task, tasks
 from aoec.jobs.say import Voice
 from aoec.jobs.solve import Order, Schedule, Solved, keys, realise, solve, total_ticks
-from aoec.jobs.verify import verify_group
+
 from aoec.jobs.version import model_version
 from aoec.lowering.fuse import fuse
 from aoec.report.table import Report, Row, Times, as_dict
@@ -135,6 +135,8 @@ def chosen(plan: list[Task], solved: dict, machine: Machine, stage: dump.Stage) 
 
 def verify(model: Model, choices: list[Choice], bank: Bank, options: Namespace, voice: Voice) -> list[str]:
     """Sentences on schedules whose values differ from the reference; keys that were verified before are passed over."""
+    from aoec.jobs.verify import verify_group
+
     faults: list[str] = []
     done: set[str] = set()
     for c in choices:
