@@ -69,8 +69,6 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     _model_options(p)
     p.add_argument("--tune", action="store_true", help="search for fast schedules; without it bank and default schedules are used")
     _tuning_options(p)
-    p.add_argument("--from", dest="start", choices=("import", "fuse", "lower", "schedule", "emit"), default="import",
-                   help="where to go on when MODEL is a folder that --dump wrote (default: import)")
     p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)")
     p = _add(commands, "run", "run a compiled model on the model machine", "aoec run model.aoec --random -o out.npz")
     p.add_argument("model", metavar="MODEL.aoec")
