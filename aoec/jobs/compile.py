@@ -17,7 +17,6 @@ from aoec.jobs import dump
 from aoec.jobs.plan import Task, tasks
 from aoec.jobs.say import Voice
 from aoec.jobs.solve import Order, Schedule, Solved, keys, realise, solve, total_ticks
-
 from aoec.jobs.version import model_version
 from aoec.lowering.fuse import fuse
 from aoec.report.table import Report, Row, Times, as_dict

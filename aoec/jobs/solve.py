@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from importlib.metadata import version
 from multiprocessing import get_context
 
-from importlib.metadata import version
 from aoec import primitives
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record

@@ -28,7 +28,6 @@ from aoec.ir.index import (
     walk,
 )
 from aoec.ir.program import For, Instr, Item, Ref
-from aoec.ir.tir import Buffer
 from aoec.lowering.emit_cube import instr, piece
 from aoec.lowering.tile import (
     Access,

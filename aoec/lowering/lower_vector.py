@@ -390,10 +390,10 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
         moves.append((at, _moved(read, ins[at], ranges), _moved(s.target, out, ranges)))
     shared = _shared_axes(moves)
     body = []
-    for i, (at, (source, extents), (target, _)) in enumerate(moves):
-        own: dict[str, Expr] = {v: Var(v if v in shared else f"c{i}_{v}") for v in extents}
+    for i, (at, (source, sizes), (target, _)) in enumerate(moves):
+        own: dict[str, Expr] = {v: Var(v if v in shared else f"c{i}_{v}") for v in sizes}
         block = Block(f"c{i}", Read("Y", tuple(substitute(x, own) for x in target)), "=", Read(f"X{at}", tuple(substitute(x, own) for x in source)))
-        body.append(nest([(own[v].name, e) for v, e in extents.items() if v not in shared], block))  # type: ignore[attr-defined]
+        body.append(nest([(own[v].name, e) for v, e in sizes.items() if v not in shared], block))  # type: ignore[attr-defined]
     whole: tuple[Node, ...] = tuple(body)
     for v in reversed(shared):
         whole = (Loop(v, Int(shared[v]), whole),)
@@ -415,13 +415,13 @@ def _shared_axes(moves: list[tuple[int, Access, Access]]) -> dict[str, int]:
 
 def _moved(r: Read, t: Tensor, ranges: dict[str, int]) -> Access:
     """(physical indices, extents of the axes): a channel axis of NC1HWC0 becomes two, offsets in whole C1 planes."""
-    extents = {v: ranges[v] for i in r.indices for v in sorted(variables(i))}
+    sizes = {v: ranges[v] for i in r.indices for v in sorted(variables(i))}
     if t.layout != "NC1HWC0":
-        return r.indices, extents
+        return r.indices, sizes
     c0 = stored_shape(t)[-1]
     axis = sorted(variables(r.indices[1]))[0]
     split = substitute(r.indices[1], {axis: Var(f"{axis}1") * c0 + Var(f"{axis}0") % c0})
     c1, _ = split_channel(split, c0)
     indices = (r.indices[0], c1, *r.indices[2:], Var(f"{axis}0"))
-    outer = {v: extents[v] for v in sorted(variables(r.indices[0]))} | {f"{axis}1": -(-extents[axis] // c0)}
-    return indices, outer | {v: extents[v] for i in r.indices[2:] for v in sorted(variables(i))} | {f"{axis}0": c0}
+    outer = {v: sizes[v] for v in sorted(variables(r.indices[0]))} | {f"{axis}1": -(-sizes[axis] // c0)}
+    return indices, outer | {v: sizes[v] for i in r.indices[2:] for v in sorted(variables(i))} | {f"{axis}0": c0}

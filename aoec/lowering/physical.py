@@ -85,7 +85,7 @@ def interval(e: Expr, ranges: dict[str, int]) -> tuple[int, int]:
     if e.op == "-":
         return a[0] - b[1], a[1] - b[0]
     if e.op == "%":
-        return (a if 0 <= a[0] and a[1] < b[0] else (0, b[0] - 1))
+        return (a if a[0] >= 0 and a[1] < b[0] else (0, b[0] - 1))
     ends = [x * y if e.op == "*" else x // y for x in a for y in b]
     return min(ends), max(ends)
 
