@@ -46,6 +46,9 @@ def test_what_was_never_written_shows_as_nan() -> None:
     text = """func f(X: fp32[2]) -> (Y: fp32[2]) { local T: fp32[2]
       for i in 2 { a: T[0] = X[i] b: Y[i] = T[i] } }"""
     assert np.isnan(run(text, X=[1, 2])[1])
+    stale = """func f(X: fp32[2]) -> (Y: fp32[2]) { local T: fp32[2]
+      for i in 2 { a: T[i] = X[i] b: Y[i] = T[0] } }"""
+    assert np.isnan(run(stale, X=[1, 2])[1]), "T[0] was written in another iteration"
     assert np.isnan(run("func f(X: fp32[2]) -> (Y: fp32[2]) { for i in 1 { a: Y[i] = X[i] } }", X=[1, 2])[1])
 
 
