@@ -94,7 +94,8 @@ def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice
     bank = Bank.open(options.bank)
     voice.bank(bank)
     order = Order(options.tune, options.search, options.budget, options.seed, options.jobs)
-    solved = stage.solved(plan, machine) or solve(plan, machine, options.target or machine.name, bank, order, voice.progress(plan, machine, options.tune))
+    told = voice.progress(plan, machine, options.tune)
+    solved = stage.solved(plan, machine) or solve(plan, machine, options.target or machine.name, bank, order, told)
     voice.end_progress()
     choices = chosen(plan, solved, machine, stage)
     for program in {id(c.best.program): c.best.program for c in choices}.values():
@@ -213,7 +214,8 @@ def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, o
         times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
         bound_us += times.bound_us or 0.0
         trials[at] = 0 if c.solved.found else c.solved.best.trials
-        row = rows.get(at) or Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof)
+        new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof)
+        row = rows.get(at, new)
         rows[at] = replace(row, count=row.count + 1)
     for g in model.graph.groups:
         if g.kind in ("view", "host"):

@@ -135,8 +135,8 @@ def load(folder: Path, start: str, options: Namespace, machine: Machine) -> Stag
     said = _read_manifest(folder / "manifest.json")
     path = folder / ("import.graph" if start == "import" else "fused.graph")
     graph = parse_graph(read_text(str(path)), str(path))
-    stage = Stage(start, said["name"], said["precision"], graph, load_weights(graph, f"{path}.npz"), _ports(said, "inputs"), _ports(said, "outputs"),
-                  found=said["groups"])
+    stage = Stage(start, said["name"], said["precision"], graph, load_weights(graph, f"{path}.npz"), _ports(said, "inputs"),
+                  _ports(said, "outputs"), found=said["groups"])
     names = [g.name for g in graph.groups if g.kind in ("cube", "vector")]
     if STAGES.index(start) >= 2:
         stage = replace(stage, funcs={n: _parsed(folder / "funcs" / f"{n}.tir", parse_func) for n in names})
@@ -170,7 +170,8 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         said = json.loads(read_text(str(path)))
     except ValueError as e:
         raise CheckError(f"not JSON: {e}", source=str(path)) from None
-    if not isinstance(said, dict) or not {"name", "precision", "inputs", "outputs", "groups"} <= said.keys() or not isinstance(said["groups"], dict):
+    wanted = {"name", "precision", "inputs", "outputs", "groups"}
+    if not isinstance(said, dict) or not wanted <= said.keys() or not isinstance(said["groups"], dict):
         raise CheckError("this is no manifest of a dump: name, precision, inputs, outputs and groups are needed", source=str(path))
     return said
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import Namespace
 from collections import Counter
@@ -40,7 +41,8 @@ class Voice:
         tensors = {t.name: t for t in graph.tensors}
         ops = Counter(n.op for n in graph.nodes)
         shapes = ", ".join(f"{n} {list(tensors[n].shape)}" for n in graph.inputs)
-        self.say(f"{len(graph.nodes)} nodes of {len(ops)} operators ({', '.join(f'{o} {c}' for o, c in ops.most_common(6))}); inputs {shapes}")
+        common = ", ".join(f"{o} {c}" for o, c in ops.most_common(6))
+        self.say(f"{len(graph.nodes)} nodes of {len(ops)} operators ({common}); inputs {shapes}")
         if precision != "fp32":
             self.say(f"model run as {precision}, sums in fp32 (--precision)")
         for line in notices:
@@ -96,4 +98,4 @@ def kernels_cached() -> bool:
     from importlib import resources
 
     folder = Path(str(resources.files("aoec.kernels")))
-    return any(folder.glob("__pycache__/timeline.time_rows*.nbc")) or "NUMBA_CACHE_DIR" in __import__("os").environ
+    return any(folder.glob("__pycache__/timeline.time_rows*.nbc")) or "NUMBA_CACHE_DIR" in os.environ

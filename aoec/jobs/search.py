@@ -30,7 +30,8 @@ def search_func(options: Namespace) -> int:
 def describe(found: Outcome, machine: Machine, size: int, sketches: int) -> dict[str, object]:
     """The figures of a search; times are modelled, from cold inputs."""
     us = 1.0 / (1024 * machine.clock_mhz)
-    return {"kind": "modelled", "target": machine.name, "default_us": round(found.default_ticks * us, 3), "tuned_us": round(found.ticks * us, 3),
+    return {"kind": "modelled", "target": machine.name, "default_us": round(found.default_ticks * us, 3),
+            "tuned_us": round(found.ticks * us, 3),
             "bound_us": round(found.bound_ticks * us, 3), "gap_percent": round(100 * (found.ticks / found.bound_ticks - 1), 2),
             "space": size, "sketches": sketches, "trials": found.trials, "illegal": found.illegal,
             "proof": {"space": "optimal in this model and space", "bound": "meets the bound"}.get(found.proof, "none")}

@@ -71,7 +71,8 @@ def realise(func: Func, trace: Trace, machine: Machine, state: State) -> Schedul
     return Schedule(trace, program, measure(program, machine, state))
 
 
-def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, order: Order, done: Callable[[Task, Solved], None]) -> dict[Key, Solved]:
+def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, order: Order,
+          done: Callable[[Task, Solved], None]) -> dict[Key, Solved]:
     """Best key -> solved, for every distinct task; `done` is told of each as it comes. Results are put into the bank at once."""
     out: dict[Key, Solved] = {}
     missing: dict[Key, Task] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import pairwise
 
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, call, le, normalise, reads, round_up, substitute, variables
@@ -51,8 +52,8 @@ def emit(func: Func, machine: Machine) -> Program:
     stream = Stream(core, core, tuple((lp.var, lp.extent) for lp in grid), tuple((counters[n], em.buffers[n].depth) for n in flags.counted),
                     tuple(unique_loops([*flags.before(), *items, *flags.after()], {lp.var for lp in grid})))
     stream = without_idle_counters(stream, [c for n, c in counters.items() if n not in flags.counted])
-    limits = [Constraint(le(flags.ids(pair), machine.flag_ids), f"flags {pair[0]} to {pair[1]} have {machine.flag_ids} ids; use fewer buffer slots")
-              for pair in flags.pairs]
+    limits = [Constraint(le(flags.ids(pair), machine.flag_ids),
+                         f"flags {pair[0]} to {pair[1]} have {machine.flag_ids} ids; use fewer buffer slots") for pair in flags.pairs]
     count = machine.core(core).count
     cores = Constraint(le(product([lp.extent for lp in grid]), count), f"the grid takes more than the {count} {core} cores")
     constraints = [Constraint(normalise(c.condition), c.reason) for c in [*func.constraints, cores, *limits, *capacity, *em.constraints]]
@@ -123,10 +124,15 @@ class Flags:
         return base
 
     def before(self) -> list[Item]:
-        return [For(f"preset_{i}", depth, (SetFlag(s, t, normalise(base + Var(f"preset_{i}"))),)) for i, (s, t, base, depth) in enumerate(self.free)]
+        """Sets every hand-back flag."""
+        return [For(v, depth, (SetFlag(s, t, id),)) for v, s, t, id, depth in self._each("preset")]
 
     def after(self) -> list[Item]:
-        return [For(f"drain_{i}", depth, (WaitFlag(s, t, normalise(base + Var(f"drain_{i}"))),)) for i, (s, t, base, depth) in enumerate(self.free)]
+        """Waits for every hand-back flag, so that none is left set."""
+        return [For(v, depth, (WaitFlag(s, t, id),)) for v, s, t, id, depth in self._each("drain")]
+
+    def _each(self, stem: str) -> list[tuple[str, str, str, Expr, Expr]]:
+        return [(f"{stem}_{i}", s, t, normalise(base + Var(f"{stem}_{i}")), depth) for i, (s, t, base, depth) in enumerate(self.free)]
 
 
 class Body:
@@ -220,7 +226,7 @@ class Body:
             return False
         depth, slot = self.em.buffers[name].depth, Var(self.em.counters[name])
         ring = chain[0][0] != chain[-1][0]
-        for (source, _, end), (target, start, _) in zip(chain, chain[1:]):
+        for (source, _, end), (target, start, _) in pairwise(chain):
             flag = normalise(self.flags.take(source, target, depth) + slot)
             after[end].append(SetFlag(source, target, flag))
             before[start].append(WaitFlag(source, target, flag))
@@ -333,12 +339,12 @@ def map_item(it: Item, f: Callable[[Expr], Expr]) -> Item:
 
 def without_idle_counters(stream: Stream, unused: Iterable[str]) -> Stream:
     """The stream without counters that always stand at 0: of literal depth 1, or of buffers that need no hand-over."""
-    zero: dict[str, Expr] = {n: Int(0) for n, d in stream.counters if d == Int(1)} | {n: Int(0) for n in unused}
+    zero: dict[str, Expr] = {n: Int(0) for n in [*[n for n, d in stream.counters if d == Int(1)], *unused]}
 
     def strip(items: tuple[Item, ...]) -> tuple[Item, ...]:
         kept = [it for it in items if not (isinstance(it, Advance) and it.counter in zero)]
-        return tuple(For(it.var, it.trips, strip(it.body)) if isinstance(it, For) else map_item(it, lambda e: normalise(substitute(e, zero)))
-                     for it in kept)
+        return tuple(For(it.var, it.trips, strip(it.body)) if isinstance(it, For)
+                     else map_item(it, lambda e: normalise(substitute(e, zero))) for it in kept)
 
     return replace(stream, counters=tuple(c for c in stream.counters if c[0] not in zero), body=strip(stream.body))
 

@@ -22,6 +22,7 @@ from aoec.ir.index import (
     normalise,
     round_up,
     substitute,
+    variables,
     walk,
 )
 from aoec.ir.program import For, Instr, Item
@@ -68,7 +69,7 @@ def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
     dst = em.buffers[op.block.target.buffer]
     source = em.buffers[src.buffer]
     if dst.layout == "NZ" and source.layout == "ND":
-        items = [_nd2nz(em, op, src)]
+        items: list[Item] = [_nd2nz(em, op, src)]
     elif dst.layout == "ZN" and source.layout == "ZN":
         items = [_fractal_rows(em, op, src)]
     elif dst.layout == "ND" and source.layout == "ND":
@@ -123,8 +124,9 @@ def _vector_l1(em: Emitter, op: TileOp, src: Read) -> Instr:
     source = em.buffers[src.buffer]
     offset, loops = split_index(src.indices[-1], op.names)
     em.require_aligned(offset, c0(source), op, f"a tile of {source.name}")
-    return instr("copy_gm_l1", dst=em.ref(op.block.target.buffer, Int(0)), src=em.ref(source.name, base_offset(source, src.indices, op.names)),
-                 bursts=1, length=ceildiv(product([op.extent(v) for v in loops]) * dtype_size(source), 32), src_gap=0, dst_gap=0)
+    start = em.ref(source.name, base_offset(source, src.indices, op.names))
+    return instr("copy_gm_l1", dst=em.ref(op.block.target.buffer, Int(0)), src=start, bursts=1,
+                 length=ceildiv(product([op.extent(v) for v in loops]) * dtype_size(source), 32), src_gap=0, dst_gap=0)
 
 
 # ---------------------------------------------------------------- L1 -> L0, BT
@@ -170,7 +172,8 @@ def _load_l0b(em: Emitter, op: TileOp, src: Read) -> Item:
     columns, j, fractal = ceildiv(n, FRACTAL_ROWS), em.fresh("k1"), FRACTAL_ROWS * c0(dst)
     if source.layout == "ZN":
         pitch = ceildiv(source.shape[-1], FRACTAL_ROWS)
-        start, stride, transpose = ((k_off // c0(dst) + Var(j)) * pitch + n_off // FRACTAL_ROWS) * fractal, Int(1), 0
+        stride: Expr = Int(1)
+        start, transpose = ((k_off // c0(dst) + Var(j)) * pitch + n_off // FRACTAL_ROWS) * fractal, 0
     elif source.layout == "NZ" and dtype_size(source) == 2:
         pitch = row_pitch(source)
         start = n_off // FRACTAL_ROWS * pitch * FRACTAL_ROWS + (k_off // FRACTAL_ROWS + Var(j)) * fractal
@@ -199,9 +202,11 @@ def window(e: Expr, op: TileOp, k_var: str) -> Window:
     """Stride, filter and dilation of an index `o * stride + (k // c % filter) * dilation + base`."""
     e = normalise(e)
     taps = [n for n in walk(e) if isinstance(n, Binary) and n.op == "%" and uses(n, frozenset((k_var,)))]
-    size, dilation, rest = Int(1), Int(1), e
+    size: Expr = Int(1)
+    dilation: Expr = Int(1)
+    rest = e
     if taps:
-        size = taps[0].right  # type: ignore[assignment]
+        size = taps[0].right
         marked = normalise(_replace(e, taps[0], Var("tap ")))
         parts = affine(marked, frozenset(("tap ",)))
         if parts is None:
@@ -304,7 +309,8 @@ def mmad(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     k_loops = [v for v in op.names if v not in n_loops and v not in m_loops]
     if offset != Int(0) or any(split_index(i, op.names)[0] != Int(0) for i in target.indices[:-1]):
         raise UnsupportedError(f"block {op.block.name}: an accumulator tile starts at row and column 0 of its buffer")
-    first = product([eq(Var(lp.var), 0) for lp in op.above if lp.var not in home and not any(uses(i, frozenset((lp.var,))) for i in target.indices)])
+    moving = frozenset().union(*[variables(i) for i in target.indices])
+    first = product([eq(Var(lp.var), 0) for lp in op.above if lp.var not in home and lp.var not in moving])
     m, n, k = (product([op.extent(v) for v in vs]) for vs in (m_loops, n_loops, k_loops))
     operands = dict(dst=em.ref(target.buffer, Int(0)), a=em.ref(a.buffer, Int(0)), b=em.ref(b.buffer, Int(0)))
     bias = op.block.init

@@ -401,7 +401,10 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
         if grown is None:
             break
         length = normalise(length * rest.pop(grown)[2])
-    v_burst, bursts, gap_gm, gap_ub = None, Int(1), Int(0), Int(0)
+    v_burst: str | None = None
+    bursts: Expr = Int(1)
+    gap_gm: Expr = Int(0)
+    gap_ub: Expr = Int(0)
     if rest and _bursts(s_ub.get(rest[-1][0], Int(0)), size):
         v_burst, _, count = rest.pop()
         bursts = count

@@ -71,7 +71,6 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     (statement,) = said.statements
     ranges = extents(said)
     image = next(r for r in reads(statement.value) if r.buffer == said.inputs[0].name)
-    weight = next(r for r in reads(statement.value) if r.buffer == said.inputs[1].name)
     co = statement.target.indices[1]
     blocks = [v for v in ("g",) if v in ranges and len(w.shape) == 3]
     shape, y_shape = list(stored_shape(x)), list(stored_shape(out))

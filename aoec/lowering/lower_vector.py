@@ -77,7 +77,8 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
         names = dict(zip([a.name for a in said.inputs], [t.name for t in ins])) | dict(zip([a.name for a in said.outputs], node.outputs))
         ranges = extents(said)
         local = {s.target.buffer: f"{node.name}.{s.target.buffer}" for s in said.statements if s.target.buffer not in names}
-        statements = [Statement(Read((names | local)[s.target.buffer], s.target.indices), s.op, rename_reads(s.value, names | local), s.init)
+        names |= local
+        statements = [Statement(Read(names[s.target.buffer], s.target.indices), s.op, rename_reads(s.value, names), s.init)
                       for s in said.statements]
         renaming = unify(statements, axes, ranges, at)
         for s in statements:
@@ -392,7 +393,8 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
     body = []
     for i, (at, (source, sizes), (target, _)) in enumerate(moves):
         own: dict[str, Expr] = {v: Var(v if v in shared else f"c{i}_{v}") for v in sizes}
-        block = Block(f"c{i}", Read("Y", tuple(substitute(x, own) for x in target)), "=", Read(f"X{at}", tuple(substitute(x, own) for x in source)))
+        to, get = (tuple(substitute(x, own) for x in side) for side in (target, source))
+        block = Block(f"c{i}", Read("Y", to), "=", Read(f"X{at}", get))
         body.append(nest([(own[v].name, e) for v, e in sizes.items() if v not in shared], block))  # type: ignore[attr-defined]
     whole: tuple[Node, ...] = tuple(body)
     for v in reversed(shared):

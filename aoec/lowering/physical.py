@@ -22,6 +22,8 @@ from aoec.ir.meaning import Meaning
 from aoec.ir.tir import Buffer, Loop, Node
 from aoec.ops.layout import stored_shape
 
+ZERO = Float(0.0)
+
 
 def buffer_of(t: Tensor, name: str, shape: tuple[int, ...] | None = None) -> Buffer:
     """The GM buffer of a graph tensor: logical dimensions for ND and ZN, five for NC1HWC0."""
@@ -90,7 +92,7 @@ def interval(e: Expr, ranges: dict[str, int]) -> tuple[int, int]:
     return min(ends), max(ends)
 
 
-def guarded(read: Read, shape: tuple[int, ...], ranges: dict[str, int], otherwise: Expr = Float(0.0)) -> Expr:
+def guarded(read: Read, shape: tuple[int, ...], ranges: dict[str, int], otherwise: Expr = ZERO) -> Expr:
     """The read, or `otherwise` outside the tensor, as a select where the loops can leave it."""
     condition = guard_bounds(read, shape, ranges)
     return read if condition is None else select(condition, read, otherwise)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import DTYPES, Binary, Call, Expr, Hole, Int, Read, reads, variables
@@ -80,7 +81,8 @@ def ladder(limit: int, unit: int, most: int) -> tuple[int, ...]:
 
 def even_shares(limit: int, unit: int, top: int) -> set[int]:
     """Tile sizes that cut `limit` into equal parts, 1 to 64 of them, rounded up to the unit."""
-    shares = {-(-(-(-limit // parts)) // unit) * unit for parts in range(1, 65)}
+    sizes = {ceil(limit / parts) for parts in range(1, 65)}
+    shares = {ceil(s / unit) * unit for s in sizes}
     return {s for s in shares if s <= top}
 
 

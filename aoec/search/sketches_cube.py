@@ -1,7 +1,8 @@
 """Sketches of cube funcs: tiles at core, L1 and L0 level; which operand stays in L1; loop order; slots.
 
-Names of holes: tm tn tk (L0 tile; n1: its column fractals), sk (L0 tiles of k in an L1 chunk), gm gn gb (parts over cores), da db (slots of A and B in L1),
-d0 (slots of L0A and L0B), dc (slots of L0C); for convolutions th tw (L1 tile of output rows and columns), h0 w0 (L0 tile of them), gh gw.
+Names of holes: tm tn tk (L0 tile; n1: its column fractals), sk (L0 tiles of k in an L1 chunk, or C1 planes of an image), gm gn gb
+(parts over cores), da db (slots of A and B in L1), d0 (slots of L0A and L0B), dc (slots of L0C); for convolutions th tw (L1 tile of
+output rows and columns), h0 w0 (L0 tile of them), gh gw.
 """
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from aoec.ir.index import Binary, Expr, Int, Read, walk
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
-from aoec.search.sketches import Nest, dtype_bytes, hole, ladder, parts, step, writer
+from aoec.search.sketches import Nest, dtype_bytes, hole, ladder, nests, parts, step, writer
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
@@ -39,15 +40,23 @@ class Plan:
         self.steps.append(step(primitive, **fields))  # type: ignore[arg-type]
 
 
+def factors(mm: Nest) -> tuple[Read, Read]:
+    """The two reads that a product block multiplies."""
+    v = mm.block.value
+    assert isinstance(v, Binary) and isinstance(v.left, Read) and isinstance(v.right, Read)
+    return v.left, v.right
+
+
 def cube_sketches(func: Func, mm: Nest, machine: Machine) -> list[Trace]:
     """Sketches of a matrix product, or of a convolution where the left operand is an img2col local."""
-    left = mm.block.value.left  # type: ignore[union-attr]
+    left, _ = factors(mm)
     gather = writer(func, left.buffer)
     if gather is None:
         return [matmul_sketch(func, mm, machine, *s) for s in MATMUL]
     point = mm.extent(mm.loops[-4].var) == 1
     widths = (True,) if point else (False, True)
-    return [conv_sketch(func, mm, gather, machine, resident, wide, point) for resident in ("none", "image", "weight", "both") for wide in widths]
+    kept = ("none", "image", "weight", "both")
+    return [conv_sketch(func, mm, gather, machine, resident, wide, point) for resident in kept for wide in widths]
 
 
 # ---------------------------------------------------------------- matmul
@@ -60,7 +69,7 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, resident: str, inside:
     """One sketch: A [.., m, k] x B [.., k, n]; `inside` says which of m and n runs faster."""
     p = Plan(func, machine)
     *lead, m, n, k = [lp.var for lp in mm.loops]
-    a, b = mm.block.value.left, mm.block.value.right  # type: ignore[union-attr]
+    a, b = factors(mm)
     size = dtype_bytes(func, a.buffer)
     cores = cores_of(machine)
     tile_axis(p, mm, m, "m", "tm", "gm", cores)
@@ -108,8 +117,6 @@ def batch_axes(p: Plan, mm: Nest, lead: Sequence[str], cores: int) -> list[str]:
 
 def _out(func: Func, mm: Nest) -> str:
     """The block that takes the accumulator out."""
-    from aoec.search.sketches import nests
-
     return next(n.block.name for n in nests(func) if any(
         isinstance(e, Read) and e.buffer == mm.block.target.buffer for e in walk(n.block.value)))
 
@@ -139,8 +146,6 @@ def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str) -> None:
 
 
 def _first_loop(func: Func, block: str) -> str:
-    from aoec.search.sketches import nests
-
     return next(n.loops[0].var for n in nests(func) if n.block.name == block)
 
 
@@ -159,7 +164,7 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     """
     p = Plan(func, machine)
     n, *group, ho, wo, co, k = [lp.var for lp in mm.loops]
-    cols, weight = mm.block.value.left, mm.block.value.right  # type: ignore[union-attr]
+    cols, weight = factors(mm)
     image = next(iter({r.buffer for r in walk(gather.block.value) if isinstance(r, Read)}))
     unit = 32 // dtype_bytes(func, image)
     cores = cores_of(machine)

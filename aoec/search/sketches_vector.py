@@ -4,7 +4,7 @@ Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do
 """
 from __future__ import annotations
 
-from aoec.ir.index import Expr, Int, Read, reads, variables
+from aoec.ir.index import Call, Expr, Int, Read, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
@@ -76,7 +76,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
 def _from_gm(func: Func, n: Nest) -> bool:
     """True where a block only moves a part of a GM tensor, perhaps with padding."""
     value: Expr = n.block.value
-    source = value.args[1] if hasattr(value, "fn") and value.fn == "select" else value  # type: ignore[union-attr]
+    source = value.args[1] if isinstance(value, Call) and value.fn == "select" else value
     return isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
 
 
