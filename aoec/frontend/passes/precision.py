@@ -10,7 +10,7 @@ from aoec.ir.graph import OpNode
 
 PRECISIONS = ("fp16", "fp32")
 CUBE = ("conv2d", "matmul")
-_LARGEST_FP16 = 65504.0
+OVERFLOW_FP16 = 65520.0  # half a step above the largest: from here on numbers round to infinity
 
 
 def choose_precision(draft: Draft, precision: str) -> list[str]:
@@ -33,7 +33,8 @@ def _round(draft: Draft, name: str) -> str:
     wide = draft.weights[name]
     with np.errstate(over="ignore"):
         draft.weights[name] = wide.astype(np.float16)
-    return name if bool((np.isinf(draft.weights[name]) & np.isfinite(wide)).any()) else ""
+    largest = max(float(wide.max()), -float(wide.min())) if wide.size else 0.0
+    return name if OVERFLOW_FP16 <= largest < np.inf else ""
 
 
 def _split_bias(draft: Draft) -> None:

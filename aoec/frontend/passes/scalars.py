@@ -41,9 +41,9 @@ def _steps(op: str, c: float, side: int) -> Steps | None:
     if op == "sub":
         return [("adds", {"scalar": -c})] if side else [("muls", {"scalar": -1.0}), ("adds", {"scalar": c})]
     if op == "div" and side:
+        single = np.finfo(np.float32)
         inverse = 1.0 / c if c else 0.0
-        usable = inverse and np.isfinite(np.float32(inverse)) and abs(inverse) >= np.finfo(np.float32).tiny
-        return [("muls", {"scalar": inverse})] if usable else None
+        return [("muls", {"scalar": inverse})] if float(single.tiny) <= abs(inverse) <= float(single.max) else None
     if op == "div":
         return [("reciprocal", {}), ("muls", {"scalar": c})]
     bounds: dict[str, dict[str, Attribute]] = {"maximum": {"lo": c, "hi": inf}, "minimum": {"lo": -inf, "hi": c}}

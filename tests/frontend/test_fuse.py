@@ -1,0 +1,151 @@
+"""Fusion keeps the values, follows its table, and stores tensors as documented."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aoec import ops
+from aoec.frontend import zoo
+from aoec.frontend.onnx import load
+from aoec.ir.draft import digest
+from aoec.ir.graph import Graph
+from aoec.ir.parse import parse_graph
+from aoec.ir.show import show
+from aoec.lowering.fuse import fuse
+from aoec.lowering.pack import blocks
+from aoec.ops.layout import stored_shape, unpack_conv
+
+from .models import model, node, normal
+
+W = {"w": normal(16, 6, 3, 3), "v": normal(16, 16, 1, 1), "k": normal(16, 1, 1)}
+X = {"x": (1, 6, 9, 8)}
+
+
+def fused(nodes: list[object], constants: dict[str, np.ndarray] | None = None, inputs: dict[str, tuple[int, ...]] | None = None,
+          outputs: tuple[str, ...] = ("y",), precision: str = "fp16") -> Graph:
+    """The fused graph of a model, after it was seen to keep the values and to be consistent."""
+    proto = model(nodes, inputs or X, outputs, constants or W)  # type: ignore[arg-type]
+    graph, weights, _ = load(proto, precision=precision)
+    result, stored = fuse(graph, weights)
+    feeds = {name: normal(*shape) for name, shape in (inputs or X).items()}
+    before, after = ops.evaluate(graph, feeds, weights), ops.evaluate(result, feeds, stored)
+    for name in outputs:
+        np.testing.assert_allclose(after[name].astype(np.float32), before[name].astype(np.float32), rtol=2e-3, atol=2e-3)
+    consistent(result, stored)
+    return result
+
+
+def consistent(g: Graph, stored: dict[str, np.ndarray]) -> None:
+    """Text returns; constants are stored as their tensors say; groups hold every node once, in an order in which they can run."""
+    assert parse_graph(show(g)) == g
+    tensors = {t.name: t for t in g.tensors}
+    for name, array in stored.items():
+        assert array.shape == stored_shape(tensors[name]) and digest(array) == tensors[name].data
+    nodes = {n.name: n for n in g.nodes}
+    made = {*g.inputs, *stored}
+    for group in g.groups:
+        members = [nodes.pop(name) for name in group.nodes]
+        own = {o for n in members for o in n.outputs}
+        assert made.issuperset(i for n in members for i in n.inputs if i not in own)
+        inner = {o for n in members[:-1] for o in n.outputs}
+        assert not inner.intersection(g.outputs) and not inner.intersection(i for n in nodes.values() for i in n.inputs)
+        made |= own
+    assert not nodes
+
+
+def shape(g: Graph) -> list[str]:
+    """Each group as its kind and operators."""
+    nodes = {n.name: n.op for n in g.nodes}
+    return [f"{group.kind}: {' '.join(nodes[n] for n in group.nodes)}" for group in g.groups]
+
+
+def test_only_relu_follows_a_cube_operator() -> None:
+    conv = node("Conv", "x w", "a", pads=[1, 1, 1, 1])
+    ends = ["vector: to_nc1hwc0", "vector: from_nc1hwc0"]
+    assert shape(fused([conv, node("Relu", "a", "y")])) == [ends[0], "cube: conv2d_packed relu", ends[1]]
+    for op, word in (("Sigmoid", "sigmoid"), ("Tanh", "tanh"), ("LeakyRelu", "leaky_relu")):
+        assert shape(fused([conv, node(op, "a", "y")])) == [ends[0], "cube: conv2d_packed", f"vector: {word}", ends[1]]
+
+
+def test_residual_additions_are_vector_groups_with_their_relu() -> None:
+    g = fused([node("Conv", "x w", "a", pads=[1, 1, 1, 1]), node("Relu", "a", "r"), node("Conv", "r v", "b"), node("Add", "b r", "s"),
+               node("Relu", "s", "t"), node("Mul", "t k", "y")])
+    assert shape(g)[1:] == ["cube: conv2d_packed relu", "cube: conv2d_packed", "vector: add relu mul", "vector: from_nc1hwc0"]
+
+
+def test_what_two_read_or_the_user_asks_for_ends_a_group() -> None:
+    two = [node("Relu", "x", "a"), node("Exp", "a", "b"), node("Abs", "b", "y"), node("Tanh", "a", "z")]
+    assert shape(fused(two, outputs=("y", "z"))) == ["vector: relu", "vector: exp abs", "vector: tanh"]
+    asked = [node("Relu", "x", "a"), node("Abs", "a", "y")]
+    assert shape(fused(asked, outputs=("a", "y"))) == ["vector: relu", "vector: abs"]
+    late = [node("Relu", "x", "a"), node("Softmax", "x", "b", axis=-1), node("Add", "a b", "y")]
+    assert shape(fused(late)) == ["vector: relu", "vector: softmax add"]
+
+
+def test_results_in_nc1hwc0_are_converted_once_and_inputs_stay_nd() -> None:
+    conv = node("Conv", "x w", "a", pads=[1, 1, 1, 1])
+    nodes = [conv, node("MaxPool", "a", "y", kernel_shape=[2, 2]), node("Softmax", "y", "z", axis=-1)]
+    g = fused(nodes, outputs=("a", "y", "z"))
+    layouts = {t.name: t.layout for t in g.tensors}
+    assert [layouts[name] for name in ("x", "a", "y", "z")] == ["ND"] * 4 and layouts["a_nc1hwc0"] == "NC1HWC0"
+    assert sum(n.op == "from_nc1hwc0" and n.outputs == ("a",) for n in g.nodes) == 1
+
+
+def test_padding_channels_stay_zero() -> None:
+    """With 6 channels of 16, exp would fill the padding with ones, so it leaves NC1HWC0; relu and x * k need not."""
+    few = {"w": normal(6, 6, 3, 3), "k": normal(6, 1, 1)}
+    conv = node("Conv", "x w", "a", pads=[1, 1, 1, 1])
+    assert "vector: from_nc1hwc0" in shape(fused([conv, node("Exp", "a", "b"), node("MaxPool", "b", "y", kernel_shape=[2, 2])], few))[:3]
+    kept = fused([conv, node("Tanh", "a", "b"), node("Mul", "b k", "c"), node("MaxPool", "c", "y", kernel_shape=[2, 2])], few)
+    assert shape(kept)[2:] == ["vector: tanh mul", "vector: max_pool", "vector: from_nc1hwc0"]
+    whole = fused([conv, node("Exp", "a", "b"), node("MaxPool", "b", "y", kernel_shape=[2, 2])])
+    assert shape(whole)[2:] == ["vector: exp", "vector: max_pool", "vector: from_nc1hwc0"]
+
+
+def test_concat_and_flatten_in_nc1hwc0() -> None:
+    g = fused([node("Conv", "x w", "a", strides=[2, 2]), node("Concat", "a a", "c", axis=1), node("GlobalAveragePool", "c", "p"),
+               node("Flatten", "p", "f"), node("Gemm", "f g", "y")], {**W, "g": normal(32, 10)})
+    assert shape(g)[2:] == ["vector: concat", "vector: global_avg_pool", "view: from_nc1hwc0", "view: reshape", "cube: matmul"]
+
+
+def test_operands_of_matmul() -> None:
+    dynamic = fused([node("Transpose", "x", "t", perm=[0, 1, 3, 2]), node("MatMul", "x t", "y")])
+    assert shape(dynamic) == ["vector: transpose", "vector: to_zn", "cube: matmul"]
+    assert shape(fused([node("MatMul", "x m", "y")], {"m": normal(8, 5)})) == ["view: reshape", "cube: matmul", "view: reshape"]
+    constant = fused([node("MatMul", "x m", "a"), node("Add", "a b", "y")], {"m": normal(8, 5), "b": normal(5)}, {"x": (7, 8)})
+    assert shape(constant) == ["cube: matmul"]
+    tensors = {t.name: t for t in constant.tensors}
+    matmul = next(n for n in constant.nodes if n.op == "matmul")
+    found = [(tensors[i].layout, tensors[i].shape, tensors[i].dtype) for i in matmul.inputs[1:]]
+    assert found == [("ZN", (8, 5), "fp16"), ("ND", (16,), "fp32")]
+
+
+def test_fp32_has_eight_channels_in_a_unit() -> None:
+    g = fused([node("Conv", "x w", "y", pads=[1, 1, 1, 1])], precision="fp32")
+    conv = next(n for n in g.nodes if n.op == "conv2d_packed")
+    tensors = {t.name: t for t in g.tensors}
+    assert conv.attribute("c0") == 8 and tensors[conv.inputs[1]].shape == (72, 16)
+
+
+@pytest.mark.parametrize(("group", "each_in", "each_out", "expected"), [
+    (1, 6, 5, 1), (4, 4, 16, 1), (32, 1, 1, 2), (8, 8, 16, 4), (6, 4, 4, 1), (2, 16, 16, 2)])
+def test_groups_of_convolutions_are_merged(group: int, each_in: int, each_out: int, expected: int) -> None:
+    w = normal(group * each_out, each_in, 3, 2)
+    matrix = blocks(w, group, 16)
+    assert (1 if matrix.ndim == 2 else len(matrix)) == expected
+    merged = group // expected
+    dense = unpack_conv(matrix, merged * each_in, (3, 2), 16)
+    for co in range(group * each_out):
+        at = co // each_out % merged * each_in
+        np.testing.assert_array_equal(dense[co, at:at + each_in], w[co])
+        assert not np.delete(dense[co], range(at, at + each_in), axis=0).any()
+
+
+def test_whole_nets() -> None:
+    for proto in (zoo.tiny_resnet(batch=2), zoo.mlp_softmax()):
+        graph, weights, _ = load(proto)
+        result, stored = fuse(graph, weights)
+        consistent(result, stored)
+        x = normal(*result.tensors[0].shape)
+        name, (out,) = result.inputs[0], result.outputs
+        np.testing.assert_array_equal(ops.evaluate(result, {name: x}, stored)[out], ops.evaluate(graph, {name: x}, weights)[out])
