@@ -14,6 +14,7 @@ from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Prog
 from aoec.ir.show import show
 from aoec.target.check import check
 from aoec.target.machine import load
+from tests.oracle.any_order import Broken, run_in_any_order
 
 FOLDER = Path(__file__).parents[1] / "programs"
 TOY = load("toy")
@@ -245,3 +246,25 @@ def test_a_counter_of_waits_ahead_of_the_other_stream_is_refused():
     for n in (TOY.cross_count + 1, 1000):
         with pytest.raises(CheckError, match=f"may count to .* of {TOY.cross_count}"):
             check(parse_program(text.format(n=n)), TOY)
+
+
+def test_a_flag_set_again_before_its_wait_has_surely_run_is_refused():
+    """Two sets in a row of one bit hang real parts; that a wait stands between them in the text does not mean that it ran."""
+    text = """program twice for toy {{
+  stream vec aiv {{
+    for i in {n} {{
+      set(MTE2, V, 0)
+      wait(MTE2, V, 0){back}
+    }}
+  }}
+}}
+"""
+    back = "\n      set(V, MTE2, 0)\n      wait(V, MTE2, 0)"
+    check(parse_program(text.format(n=1, back="")), TOY)
+    check(parse_program(text.format(n=5, back=back)), TOY)
+    late = parse_program(text.format(n=2, back=""))
+    with pytest.raises(CheckError, match=r"flag 0 is set again while the wait for it may not have run: MTE2 must first learn from V"):
+        check(late, TOY)
+    with pytest.raises(Broken, match="set twice"):
+        for seed in range(20):
+            run_in_any_order(late, {}, seed)
