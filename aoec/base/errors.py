@@ -40,7 +40,11 @@ class CapacityError(AoecError):
 
 
 class UnsupportedError(AoecError):
-    """Valid input that aoec does not do (an operator, dtype or shape)."""
+    """Valid input that aoec does not do (an operator, dtype or shape). `options`: what of the message can be added to the command."""
+
+    def __init__(self, message: str, options: str = "") -> None:
+        super().__init__(message)
+        self.options = options
 
 
 class TargetError(AoecError):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -32,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return fail(EXIT_INTERRUPTED, f"interrupted; {kept(options)}")
     except AoecError as e:
-        return fail(EXIT_BAD_INPUT, f"error: {e}")
+        return fail(EXIT_BAD_INPUT, f"error: {in_full(e, words)}")
     except MemoryError:
         return fail(EXIT_BAD_INPUT, "error: out of memory; a smaller model or batch, or more memory, would help")
     except OSError as e:
@@ -64,6 +65,12 @@ def kept(options: argparse.Namespace) -> str:
         from aoec.cli.commands import bank_path
         return f"schedules found so far are kept in the bank {bank_path(options)}; the same command goes on from there"
     return "nothing was written"
+
+
+def in_full(error: AoecError, words: Sequence[str]) -> str:
+    """The error's text, with options that would help shown as the whole corrected command, ready to paste."""
+    options = getattr(error, "options", "")
+    return str(error).replace(options, f"aoec {shlex.join(words)} {options}") if options else str(error)
 
 
 def first_line(error: Exception) -> str:

@@ -170,7 +170,8 @@ def bind(name: str, graph: onnx.GraphProto, input_shapes: Shapes, notices: list[
             _dims(i)[0].dim_value = 1
             notices.append(f"input {i.name}: free batch dimension bound to 1; --input-shape {i.name}:{_numbers(i)} is what was taken")
     elif free:
-        raise UnsupportedError(_suggestion(name, free))
+        options = " ".join(f"--input-shape {i.name}:{_numbers(i) or '1,3,224,224'}" for i in free)
+        raise UnsupportedError(_suggestion(name, free, options), options)
 
 
 def _dims(i: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
@@ -219,8 +220,7 @@ def _numbers(i: onnx.ValueInfoProto) -> str:
                         3 if len(dims) == 4 else OTHER_SIZE) for axis, d in enumerate(dims))
 
 
-def _suggestion(name: str, free: Sequence[onnx.ValueInfoProto]) -> str:
+def _suggestion(name: str, free: Sequence[onnx.ValueInfoProto], options: str) -> str:
     """The sentence on unbound dimensions, with options that are ready to paste."""
     said = "; ".join(f"{i.name} is {_list([_say(d) for d in _dims(i)])}" if _free(i) != [-1] else f"{i.name} states no shape" for i in free)
-    options = " ".join(f"--input-shape {i.name}:{_numbers(i) or '1,3,224,224'}" for i in free)
     return f"{name}: input dimensions are not bound ({said}); give them, for example: {options}"

@@ -9,7 +9,7 @@ from argparse import Namespace
 import pytest
 
 from aoec import cli
-from aoec.base.errors import CheckError, ParseError
+from aoec.base.errors import CheckError, ParseError, UnsupportedError
 from aoec.cli import arguments, commands
 
 COMMANDS = ("compile", "run", "demo", "import", "fuse", "lower", "schedule", "emit", "simulate", "search", "targets", "bank", "doctor")
@@ -59,6 +59,8 @@ def test_wrong_options_are_one_line(words: list[str], complaint: str, capsys: py
 @pytest.mark.parametrize("error, code, text", [
     (CheckError("the tile is too large"), 2, "aoec: error: the tile is too large\n"),
     (ParseError("expected ')'", "split(m\n", 1, 8, "g.sched"), 2, "aoec: error: g.sched:1:8: expected ')'\n  split(m\n         ^\n"),
+    (UnsupportedError("x is [N]; for example: --input-shape x:1", "--input-shape x:1"), 2,
+     "aoec: error: x is [N]; for example: aoec doctor --input-shape x:1\n"),
     (OSError(28, "No space left on device", "out.tir"), 2, "aoec: error: out.tir: No space left on device\n"),
     (MemoryError(), 2, "aoec: error: out of memory; a smaller model or batch, or more memory, would help\n"),
     (KeyboardInterrupt(), 130, "aoec: interrupted; nothing was written\n"),
