@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from argparse import Namespace
 from collections import Counter
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aoec.ir.graph import Graph
+from aoec.jobs.doctor import first_use_notice
 from aoec.report.table import Report, print_table
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Voice:
 
     def bank(self, bank: Bank) -> None:
         self.say(f"bank {bank.path}{'' if bank.writable else ' (read only: nothing new is kept)'} (--bank or TUNE_BANK_PATH)")
-        if not kernels_cached():
-            self.say("first use: compiling the timing kernels, under a minute; they are cached")
+        if notice := first_use_notice():
+            self.say(notice)
 
     def progress(self, plan: list[Task], machine: Machine, tune: bool) -> Callable[[Task, Solved], None]:
         """What is called for every distinct task that is done; a bar on a terminal, nothing else."""
@@ -91,11 +91,3 @@ class Voice:
         for line in faults:
             self.say(f"wrong values: {line}")
         self.say(f"wrote {output}: runs on the model machine (aoec run {output} --random); CANN cannot load it")
-
-
-def kernels_cached() -> bool:
-    """True where the compiled timeline lies in Numba's cache (or the kernels are loaded already)."""
-    from importlib import resources
-
-    folder = Path(str(resources.files("aoec.kernels")))
-    return any(folder.glob("__pycache__/timeline.time_rows*.nbc")) or "NUMBA_CACHE_DIR" in os.environ
