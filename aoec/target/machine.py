@@ -148,7 +148,10 @@ def load(name_or_path: str | FilePath = DEFAULT) -> Machine:
     text = str(name_or_path)
     if text.endswith(".toml") or "/" in text or "\\" in text:
         return parse_machine(_read(FilePath(text)), text)
-    return _load_builtin(_lookup({n.lower(): n for n in _builtin()}, text.lower(), "target", shown=targets()))
+    names = {n.lower(): n for n in _builtin()}
+    if text.lower() not in names:
+        raise TargetError(f"target {text} is unknown; {_near(text, targets())}")
+    return _load_builtin(names[text.lower()])
 
 
 def parse_machine(text: str, source: str = "machine") -> Machine:
@@ -186,9 +189,9 @@ def _near(name: str, names: Iterable[str]) -> str:
     return f"did you mean {match[0]}?" if match else f"known: {', '.join(known) or 'none'}"
 
 
-def _lookup(table: Mapping[str, Any], name: str, what: str, shown: Iterable[str] = ()) -> Any:
+def _lookup(table: Mapping[str, Any], name: str, what: str) -> Any:
     if name not in table:
-        raise TargetError(f"{what} {name} is unknown; {_near(name, shown or table)}")
+        raise TargetError(f"{what} {name} is unknown; {_near(name, table)}")
     return table[name]
 
 

@@ -215,4 +215,10 @@ FAULTS = (
           "[(head - 1, trips - head), (trips - 1, 1)]",
           "[(head - 1, trips - head + 1)]",
           ("tests/target/test_check.py",)),
+    Fault("time-latency-blocks-the-pipe", "kernels/timeline.py", "free[b] = start + busy",
+          "free[b] = start + busy + t.cost[r, entry, 1]", ("tests/simulate/test_timeline_by_hand.py",)),
+    Fault("time-epoch-never-ends", "kernels/timeline.py", "s.epoch_active[e, stream_of[k, m]] -= weight[k]", "pass",
+          ("tests/simulate/test_timeline_by_hand.py", "tests/laws/test_time_laws.py")),
+    Fault("time-set-on-set-in-time-unseen", "kernels/timeline.py", "or time < s.cleared[m, b + flag]", "or False",
+          ("tests/simulate/test_timeline_errors.py",)),
 )

@@ -1,0 +1,133 @@
+"""Machine files: what loads, what is refused and how, and that the 910B3 gives the cycles that were published for it."""
+from __future__ import annotations
+
+from importlib import resources
+
+import pytest
+
+from aoec.base.errors import TargetError
+from aoec.ir.parse import parse_program
+from aoec.simulate.time import measure
+from aoec.target.instructions import INSTRUCTIONS
+from aoec.target.machine import CONFIDENCE, load, parse_machine, targets
+
+TOY = (resources.files("aoec.target") / "toy.toml").read_text(encoding="utf-8")
+
+
+def test_every_machine_has_a_timing_for_every_instruction_of_its_pipes():
+    assert targets() == ["Ascend910B3", "toy"]
+    for name in targets():
+        m = load(name)
+        pipes = {p for c in m.cores.values() for p in c.pipes}
+        assert {i.name for i in INSTRUCTIONS.values() if i.pipe in pipes} == set(m.timing)
+        assert all(n.source and n.confidence in CONFIDENCE for n in m.sources.values())
+
+
+def test_ascend910b3():
+    m = load()
+    assert (m.name, m.cores["aic"].count, m.cores["aiv"].count, m.clock_mhz, m.flag_ids) == ("Ascend910B3", 20, 40, 1800, 6)
+    sizes = {s.name: s.size_bytes // 1024 for s in m.scopes.values()}
+    assert sizes == {"L1": 512, "L0A": 64, "L0B": 64, "L0C": 128, "UB": 192, "BT": 1, "FB": 7}
+    assert m.hbm_bytes_per_cycle == pytest.approx(861.1, abs=0.1)
+    assert m.launch_us(1) == pytest.approx(0.73) and m.launch_us(60, 2) == pytest.approx(4.5)
+
+
+def test_names_are_found_in_any_case():
+    assert load("ascend910b3") is load("Ascend910B3")
+
+
+@pytest.mark.parametrize("name, sentence", [
+    ("Ascend910B4", "target Ascend910B4 is unknown; did you mean Ascend910B3?"),
+    ("toi", "did you mean toy?"),
+    ("zzz", "known: Ascend910B3, toy"),
+    ("none/here.toml", "none/here.toml: cannot read this machine file: No such file"),
+])
+def test_unknown_targets(name, sentence):
+    with pytest.raises(TargetError, match=sentence.replace("?", r"\?")):
+        load(name)
+
+
+NUMBER = '{value = 1, source = "made up", confidence = "estimate"}'
+
+
+@pytest.mark.parametrize("old, new, sentence", [
+    ('name = "toy"', 'name = "a toy"', "name: must be a name"),
+    ('name = "toy"', "name = ", "not TOML"),
+    ("hop_cycles", "hop_cycle", "flags: unknown key hop_cycle; did you mean hop_cycles?"),
+    ("[scalar]\nissue_cycles = " + NUMBER, "", "scalar: this table is missing"),
+    ("issue_cycles = " + NUMBER, "", "scalar.issue_cycles: this table is missing"),
+    ("issue_cycles = " + NUMBER, "issue_cycles = 1", "scalar.issue_cycles: must be a table"),
+    ("issue_cycles = " + NUMBER, 'issue_cycles = {value = 1, source = "", confidence = "estimate"}', "needs a `source` and a `confidence`"),
+    ("issue_cycles = " + NUMBER, 'issue_cycles = {value = 1, source = "x", confidence = "sure"}', "a `confidence` of official, measured"),
+    ("issue_cycles = " + NUMBER, 'issue_cycles = {value = -1, source = "x", confidence = "estimate"}', "is -1 and must be at least 0"),
+    ("issue_cycles = " + NUMBER, 'issue_cycles = {value = nan, source = "x", confidence = "estimate"}', "needs a finite `value`"),
+    ("issue_cycles = " + NUMBER, 'issue_cycles = {valu = 1, source = "x", confidence = "official"}', "key valu; did you mean value?"),
+    ("ids = {value = 4,", "ids = {value = 4.5,", "flags.ids: is 4.5 and must be a whole number"),
+    ("hop_cycles = {value = 2,", "hop_cycles = {value = 0,", "flags.hop_cycles: must be above zero"),
+    ("[cores.aiv]", "[cores.aix]", "unknown core kind aix; did you mean ai"),
+    ('pipes = ["S", "V", "MTE2", "MTE3"]', 'pipes = ["V"]', "pipes must be a list"),
+    ("UB = {core", "UBB = {core", "unknown scope UBB; did you mean UB?"),
+    ('UB = {core = "aiv"', 'UB = {core = "core"', "core is 'core'; one of aic, aiv is needed"),
+    ("l2_usable_bytes = {value = 32768", "l2_usable_bytes = {value = 99999", "is 99,999 and more than the 65,536 of l2_size_bytes"),
+    ("vadd = ", "vaddd = ", "timing: unknown key vaddd; did you mean vadd?"),
+    ('vadd = {busy = "head + repeat"}\n', "", "timing.vadd: this table is missing"),
+    ('vadd = {busy = "head + repeat"}', 'vadd = {latency = "1"}', "timing.vadd: needs a formula `busy`"),
+    ('vadd = {busy = "head + repeat"}', "vadd = {busy = 3}", "must be a formula in quotes"),
+    ('vadd = {busy = "head + repeat"}', 'vadd = {busy = "head + repeats"}', "timing.vadd.busy: unknown name repeats; did you mean repeat?"),
+    ('vadd = {busy = "head + repeat"}', 'vadd = {busy = "head + "}', "timing.vadd.busy:1:"),
+    ("fp16 = {value = 16", "half = {value = 16", "tables.kf: unknown key half"),
+])
+def test_broken_files(old, new, sentence):
+    assert TOY.count(old) >= 1
+    with pytest.raises(TargetError) as e:
+        parse_machine(TOY.replace(old, new, 1), "toy.toml")
+    assert "toy.toml" in str(e.value) and sentence in str(e.value)
+
+
+def test_a_file_of_ones_own(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(TOY.replace('name = "toy"', 'name = "mine"'), encoding="utf-8")
+    assert load(path).name == "mine" and load(str(path)).scopes == load("toy").scopes
+
+
+def test_the_hash_is_of_the_content():
+    toy = load("toy").hash
+    assert parse_machine(TOY + "\n# a comment").hash == toy
+    assert parse_machine(TOY.replace("made up", "invented")).hash == toy
+    assert parse_machine(TOY.replace("head = {value = 5", "head = {value = 6")).hash != toy
+
+
+HEAD = """program p for Ascend910B3 {
+  input A: fp16[1048576]
+  temp Y: fp32[16384]
+  space A1: fp16 in L1 at 0 size 262144
+  space A0: fp16 in L0A at 0 size 65536
+  space B0: fp16 in L0B at 0 size 65536
+  space C: fp32 in L0C at 0 size 65536
+  stream s aic grid [c in 1] {
+"""
+MMAD = "mmad(dst=C[0], a=A0[0], b=B0[0], m=128, n=128, k=128, init=1)\n"
+ND2NZ = "copy_gm_l1_nd2nz(dst=A1[0], src=A[0], rows=128, cols=128, src_stride=4096, dst_rows=128)\n"
+FIXPIPE = "fixpipe_nd(dst=Y[0], src=C[0], m=128, n=128, src_rows=128, dst_stride=128, relu=0)\n"
+LOADS = ("for i in 8 {\n load_l0a(dst=A0[0], src=A1[0], repeat=8, src_stride=1, dst_gap=0, transpose=0)\n"
+         " load_l0b(dst=B0[0], src=A1[0], repeat=8, src_stride=1, dst_gap=0, transpose=0)\n}\n")
+COPY = "copy_gm_l1(dst=A1[0], src=A[0], bursts=1, length=8192, src_gap=0, dst_gap=0)\n"
+
+
+def cycles(body, pipe=None):
+    m = measure(parse_program(HEAD + body + "  }\n}\n"), load(), (("A", 1 << 21),) if "nd2nz" in body else ())
+    return m.busy_cycles[pipe] if pipe else m.cycles
+
+
+@pytest.mark.parametrize("body, pipe, published, tolerance", [
+    (MMAD, None, 575 + 4, 0.001),  # alone, and its issue
+    (MMAD * 10, "M", 10 * 521, 0.001),  # back to back: 512 and a head of 9
+    (ND2NZ * 2, "MTE2", 871, 0.01),  # 256 rows of 256 bytes from L2
+    (FIXPIPE, "FIXP", 817.4, 0.01),
+    (FIXPIPE, None, 855.9 + 4, 0.01),
+    (LOADS, "MTE1", 421, 0.15),  # the model charges contention on L1, which this micro-benchmark does not have
+    (COPY, "MTE2", 3346, 0.01),  # 256 KB from HBM
+])
+def test_published_cycles(body, pipe, published, tolerance):
+    """vTriton perfbound/calibration on a 910B3, one core (hardware measurements published with that project)."""
+    assert cycles(body, pipe) == pytest.approx(published, rel=tolerance)
