@@ -16,6 +16,8 @@ from typing import Any, Union
 
 import numpy as np
 
+from aoec.base.errors import CheckError
+
 # binary operators by precedence, weakest first; all associate to the left
 PRECEDENCE = {"or": 1, "and": 2, "==": 3, "!=": 3, "<": 3, "<=": 3, ">": 3, ">=": 3, "+": 4, "-": 4, "*": 5, "/": 5, "//": 5, "%": 5}
 # named functions: name -> number of arguments (None: two or more)
@@ -289,13 +291,16 @@ def normalise(e: Expr) -> Expr:
 
     Meaning is kept for integers; `normalise` is idempotent. Every rule is compatible with filling holes: it either looks at
     the polynomial as a whole (so that a filled one meets the rule anew) or at equality and constants, which filling keeps.
-    Hence normalise(fill(normalise(x))) == normalise(fill(x)) (products beyond MAX_TERMS excepted).
+    Hence normalise(fill(normalise(x))) == normalise(fill(x)) (products beyond MAX_SIZE excepted).
     """
-    return _normalise(e)
+    try:
+        return _normalise(e)
+    except RecursionError:
+        raise CheckError("an expression is too large for its normal form; split it over several") from None
 
 
 Poly = dict[tuple[Expr, ...], int]  # product of atoms (sorted) -> coefficient
-MAX_TERMS = 256  # a product of sums that would have more stays a product
+MAX_SIZE = 256  # a product of sums that would repeat more leaves than this stays a product: texts come from outside
 
 
 @lru_cache(maxsize=1 << 16)
@@ -353,7 +358,7 @@ def _add(a: Poly, b: Poly, sign: int = 1) -> Poly:
 
 
 def _mul(a: Poly, b: Poly) -> Poly:
-    if len(a) * len(b) > MAX_TERMS:
+    if (len(b) - 1) * _leaves(a) + (len(a) - 1) * _leaves(b) > MAX_SIZE:
         return {(Binary("*", _from_poly(a), _from_poly(b)),): 1}
     out: Poly = {}
     for s, c in a.items():
@@ -361,6 +366,16 @@ def _mul(a: Poly, b: Poly) -> Poly:
             term = tuple(sorted(s + t, key=_order))
             out[term] = out.get(term, 0) + c * d
     return {t: c for t, c in out.items() if c}
+
+
+def _leaves(p: Poly) -> int:
+    return sum(1 if isinstance(a, (Var, Hole)) else _size(a) for t in p for a in t)
+
+
+@lru_cache(maxsize=1 << 16)
+def _size(e: Expr) -> int:
+    """Leaves of `e`."""
+    return sum(map(_size, children(e))) or 1
 
 
 def _from_poly(p: Poly) -> Expr:

@@ -1,0 +1,77 @@
+"""Laws of text: every noun reads back as it was written, and a damaged text is read or refused, never worse."""
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aoec.base.errors import CheckError, ParseError
+from aoec.ir import parse
+from aoec.ir.check import check
+from aoec.ir.show import show
+from tests.laws.strategies import NOUNS, element_exprs, integer_exprs
+
+PARSERS = {"meaning": parse.parse_meaning, "graph": parse.parse_graph, "func": parse.parse_func, "trace": parse.parse_trace,
+           "program": parse.parse_program}
+QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+EXPRS = st.one_of(integer_exprs(("m", "n", "inf", "min"), 3), element_exprs({"A": 2, "inf": 1, "s": 0}, ("m", "for"), 3, guards=True))
+
+
+@QUICK
+@given(EXPRS)
+def test_an_expression_reads_back(e):
+    assert parse.parse_expr(show(e)) == e
+
+
+@pytest.mark.parametrize("kind", sorted(NOUNS))
+def test_a_noun_reads_back_and_its_text_is_stable(kind):
+    @QUICK
+    @given(NOUNS[kind])
+    def law(noun):
+        check(noun)
+        text = show(noun)
+        again = PARSERS[kind](text)
+        assert again == noun
+        assert show(again) == text
+    law()
+
+
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\??[A-Za-z_][A-Za-z0-9_]*|[0-9.]+|[-+*/=<>!]+|[^\sA-Za-z0-9_]')
+
+
+def tokens(text: str) -> list[str]:
+    return TOKEN.findall(text)
+
+
+@pytest.mark.parametrize("kind", sorted(NOUNS))
+def test_a_damaged_text_is_read_or_refused_with_its_place(kind):
+    @QUICK
+    @given(NOUNS[kind], st.data())
+    def law(noun, data):
+        words = tokens(show(noun))
+        at = data.draw(st.integers(0, len(words) - 1))
+        other = data.draw(st.one_of(st.sampled_from(words), st.sampled_from(["$", "(", "]", "9" * 30, "in", "for", "1.", '"', "\x00", "sha256:", "=="])))
+        how = data.draw(st.sampled_from(["drop", "replace", "insert"]))
+        words[at:at + (how != "insert")] = [] if how == "drop" else [other]
+        text = " ".join(words)
+        try:
+            PARSERS[kind](text, "t")
+        except ParseError as e:  # CheckError is one
+            assert str(e).startswith("t:") and len(str(e)) < 1500
+            assert isinstance(e, CheckError) or re.search("expected|too", e.message)
+    law()
+
+
+@pytest.mark.parametrize("kind", sorted(NOUNS))
+def test_a_cut_text_is_refused_at_its_end(kind):
+    @settings(QUICK, max_examples=20)
+    @given(NOUNS[kind], st.floats(0, 1))
+    def law(noun, part):
+        text = show(noun)
+        cut = text[:int(part * (len(text) - 1))]
+        with pytest.raises(ParseError) as e:
+            PARSERS[kind](cut, "t")
+        assert e.value.line <= cut.count("\n") + 1
+    law()
