@@ -63,7 +63,8 @@ def _state(found: dict[str, tuple[int, ...]], h: Hole) -> None:
 def fill(noun: Noun, values: Mapping[str, int]) -> Noun:
     """The noun with holes replaced by integers; holes that are not named stay, with their choices where each is now first named."""
     left = {name: choices for name, choices in holes(noun).items() if name not in values}
-    return _restate(map_exprs(noun, lambda e: fill_expr(e, values)), left)
+    bare = map_exprs(noun, lambda e: replace_holes(e, lambda h: Hole(h.name)))  # so that folding sees equal holes as equal
+    return _restate(map_exprs(bare, lambda e: fill_expr(e, values)), left)
 
 
 def normalise(noun: Noun) -> Noun:

@@ -15,12 +15,14 @@ from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop
 
 # names that a grammar could trip over: keywords, functions, dtypes, layouts, and names that only quotes can hold
-ODD = ("for", "in", "init", "inf", "input", "output", "set", "wait", "depth", "NZ", "ND", "min", "max", "fp16", "and", "or", "not", "else", "as", "local",
-       "require", "func", "group", "tensor", "const", "advance", "size", "at", "space", "stream", "input.1", "a b", 'q"\\', "é", "1x", "#", "/l/Conv_0", "\n")
+ODD = ("for", "in", "init", "inf", "input", "output", "set", "wait", "depth", "NZ", "ND", "min", "max", "fp16", "and", "or", "not", "else",
+       "as", "local", "require", "func", "group", "const", "advance", "size", "at", "space", "stream", "input.1", "a b", 'q"\\', "é",
+       "1x", "tensor", "#", "/l/Conv_0", "\n")
 HOLES = {"tm": (16, 32, 64), "tn": (1, 2, 3), "d": (2, 4)}
 REAL_FUNCTIONS = ("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "reciprocal", "floor", "ceil", "round")
 dtypes = st.sampled_from(sorted(DTYPES))
-names = st.one_of(st.sampled_from(["a", "b", "c", "k1", "mt", "x_0", "Y"]), st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True), st.sampled_from(ODD))
+plain = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,5}", fullmatch=True)
+names = st.one_of(st.sampled_from(["a", "b", "c", "k1", "mt", "x_0", "Y"]), plain, st.sampled_from(ODD))
 
 
 def distinct(least: int, most: int, taken: frozenset[str] = frozenset()) -> st.SearchStrategy[list[str]]:
@@ -175,10 +177,6 @@ def _blocks(draw: st.DrawFn, name: str, above: tuple[str, ...], ranks: dict[str,
 
 # ---------------------------------------------------------------- trace
 
-def _is_name(e: Expr) -> bool:
-    return isinstance(e, Var)
-
-
 @st.composite
 def traces(draw: st.DrawFn) -> Trace:
     value = st.one_of(whole(), names, st.lists(names, max_size=3).map(tuple), floats())
@@ -240,10 +238,9 @@ def _groups(draw: st.DrawFn, nodes: list[str]) -> tuple[Group, ...]:
 def programs(draw: st.DrawFn) -> Program:
     """Well-formed, but arbitrary: flags need not match and instructions need not exist."""
     used = draw(distinct(3, 4))
-    tensors = tuple(ProgramTensor(n, draw(dtypes), tuple(draw(st.lists(whole((), 1), max_size=2))), draw(st.sampled_from(["input", "output", "temp"])),
-                                  draw(st.one_of(st.just(Int(1)), whole((), 1)))) for n in used[:2])
-    spaces = tuple(Space(n, draw(dtypes), draw(st.sampled_from(SCOPES[1:])), draw(whole((), 1)), draw(whole((), 1)),
-                         draw(st.one_of(st.just(Int(1)), whole((), 1)))) for n in used[2:])
+    size, count, role = whole((), 1), st.one_of(st.just(Int(1)), whole((), 1)), st.sampled_from(["input", "output", "temp"])
+    tensors = tuple(ProgramTensor(n, draw(dtypes), tuple(draw(st.lists(size, max_size=2))), draw(role), draw(count)) for n in used[:2])
+    spaces = tuple(Space(n, draw(dtypes), draw(st.sampled_from(SCOPES[1:])), draw(size), draw(size), draw(count)) for n in used[2:])
     streams = draw(distinct(1, 2))
     bodies = tuple(draw(_streams(s, streams, used[:2], used[2:])) for s in streams)
     return Program(draw(names), draw(names), tensors, spaces, bodies, tuple(draw(st.lists(constraints(), max_size=2))))
@@ -259,13 +256,14 @@ def _streams(draw: st.DrawFn, name: str, streams: list[str], tensors: list[str],
 
 
 @st.composite
-def _items(draw: st.DrawFn, loops: list[str], above: tuple[str, ...], counter: str, others: list[str], tensors: list[str], spaces: list[str]
-           ) -> tuple[object, ...]:
+def _items(draw: st.DrawFn, loops: list[str], above: tuple[str, ...], counter: str, others: list[str], tensors: list[str],
+           spaces: list[str]) -> tuple[object, ...]:
     pipe, id_ = st.sampled_from(PIPES), whole(above, 1)
     offset = whole(above, 2)
     ref = st.one_of(st.builds(Ref, st.sampled_from(tensors), offset), st.builds(Ref, st.sampled_from(spaces), offset, whole(above, 1)))
+    values = st.tuples(ref, st.one_of(offset, floats()), ref)
     kinds = [st.builds(SetFlag, pipe, pipe, id_), st.builds(WaitFlag, pipe, pipe, id_), st.just(Advance(counter)),
-             st.builds(lambda op, ks, vs: Instr(op, tuple(zip(ks, vs))), names, distinct(0, 3), st.tuples(ref, st.one_of(offset, floats()), ref))]
+             st.builds(lambda op, ks, vs: Instr(op, tuple(zip(ks, vs))), names, distinct(0, 3), values)]
     if others:
         kinds += [st.builds(k, pipe, st.sampled_from(others), id_) for k in (CrossSet, CrossWait)]
     out = draw(st.lists(st.one_of(kinds), max_size=3))
