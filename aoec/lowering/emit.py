@@ -43,6 +43,7 @@ def emit(func: Func, machine: Machine) -> Program:
     homes = find_homes(func, ops)
     counters = {name: f"{name}_slot" for name in homes}
     em = Emitter(func, counters)
+    em.halves = {op.block.name: emit_vector.whole_transposes(em, op) for op in ops if emit_vector.is_transpose(em, op)}
     flags = Flags()
     pieces = Body(em, ops, homes, flags)
     items = pieces.emit(body, tuple(lp.var for lp in grid))

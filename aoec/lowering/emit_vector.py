@@ -5,7 +5,7 @@ A vector operation becomes one of four forms, chosen by structure alone: *flat* 
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import (
@@ -20,10 +20,14 @@ from aoec.ir.index import (
     affine,
     call,
     ceildiv,
+    either,
+    eq,
+    le,
     maximum,
     minimum,
     normalise,
     reads,
+    round_up,
     substitute,
     walk,
 )
@@ -37,6 +41,7 @@ from aoec.lowering.tile import (
     base_offset,
     c0,
     dtype_size,
+    largest,
     loop_strides,
     pitches,
     product,
@@ -148,7 +153,7 @@ def vector(em: Emitter, op: TileOp) -> Piece:
     target = op.block.target
     dst = em.buffers[target.buffer]
     if is_transpose(em, op):
-        return transpose(em, op)
+        return transpose(em, op, em.halves[op.block.name])
     value = op.block.value
     cast = any(em.buffers[r.buffer].dtype != dst.dtype for r in reads(value))
     if op.block.op == "=":
@@ -175,7 +180,19 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         total = product([e for _, e in extents])
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), total)]
     blocks = strided(em, work, operands, strides, offsets, extents)
-    return blocks if blocks is not None else rows(em, work, operands, strides, offsets, extents)
+    if blocks is not None:
+        return blocks
+    for r, s in zip(operands, strides):
+        require_rows(em, op, r.buffer, s, extents[:-1])
+    return rows(em, work, operands, strides, offsets, extents)
+
+
+def require_rows(em: Emitter, op: TileOp, buffer: str, strides: dict[str, Expr], outer: list[tuple[str, Expr]]) -> None:
+    """Asks that every row starts on a block, as a vector operand must: rows of whole blocks, or one row a tile."""
+    for v, extent in outer:
+        aligned = eq(strides.get(v, Int(0)) * dtype_size(em.buffers[buffer]) % 32, 0)
+        em.require(either(aligned, le(largest(extent, op.above), 1)),
+                   f"block {op.block.name}: rows of {buffer} that are no whole blocks of 32 bytes are taken one a tile")
 
 
 def product_sum(strides: dict[str, Expr], names: list[str]) -> Expr:
@@ -290,6 +307,7 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str) -> 
     lanes = lanes_of(dtype_size(src))
     to = base_offset(dst, op.block.target.indices, op.names) + product_sum(s_dst, [v for v, _ in outer])
     at = base_offset(src, read.indices, op.names) + product_sum(s_src, [v for v, _ in outer])
+    require_rows(em, op, src.name, s_src, outer)
     em.require(Binary("<=", ceildiv(inner, lanes), Int(min(MAX_REPEAT, lanes))), "a reduced row must be one instruction long per stage")
     partial = em.add_scratch(src.dtype, lanes)
     n = ceildiv(inner, lanes)
@@ -313,7 +331,21 @@ def is_transpose(em: Emitter, op: TileOp) -> bool:
     return parts is None or v_in not in parts[0] and any(v in parts[0] for v in op.names) and src.scope == "UB"
 
 
-def transpose(em: Emitter, op: TileOp) -> Piece:
+def whole_transposes(em: Emitter, op: TileOp) -> int:
+    """How many 32-byte halves of sixteen channels are really there; both buffers grow to what vnchwconv touches: 16 rows, whole runs of pixels."""
+    value = op.block.value
+    assert isinstance(value, Read)
+    pair = (em.buffers[op.block.target.buffer], em.buffers[value.buffer])
+    pixels, channels = sorted(pair, key=lambda b: -len(b.shape))
+    halves, step = 16 // c0(pixels), max(c0(pixels), 16 if pixels is pair[1] else 0)
+    there = pixels.shape[-3]
+    *outer, _, x, inner = pixels.shape
+    em.buffers[pixels.name] = replace(pixels, shape=(*outer, Int(halves), round_up(x, step), inner))
+    em.buffers[channels.name] = replace(channels, shape=(*channels.shape[:-2], Int(16), round_up(channels.shape[-1], step)))
+    return min(halves, there.value) if isinstance(there, Int) else halves
+
+
+def transpose(em: Emitter, op: TileOp, present: int) -> Piece:
     """vnchwconv between channel rows [i][x] and pixels [i // C0][x][i % C0], either way; loops: x then i (16 channels)."""
     value = op.block.value
     assert isinstance(value, Read)
@@ -336,7 +368,7 @@ def transpose(em: Emitter, op: TileOp) -> Piece:
         body.append(instr("vnchwconv", dst=em.ref(dst.name, first * unit), src=em.ref(src.name, first), repeat=count, dst_stride=1,
                           dst_half=plane // unit if halves > 1 else Int(0), src_stride=pitch // unit, dst_rep=step, src_rep=1))
     else:
-        for h in range(halves):
+        for h in range(present):
             body.append(instr("vnchwconv", dst=em.ref(dst.name, first + pitch * (h * unit)), src=em.ref(src.name, first * unit + plane * h),
                               repeat=count, dst_stride=pitch // unit, dst_half=1 if halves > 1 else 0, src_stride=1,
                               dst_rep=16 // unit, src_rep=16))

@@ -70,6 +70,7 @@ class Emitter:
         self.counters = counters
         self.constraints: list[Constraint] = []
         self.scratch: list[Buffer] = []
+        self.halves: dict[str, int] = {}  # block that transposes -> halves of its sixteen channels that exist
         self._fresh = 0
 
     def fresh(self, stem: str) -> str:

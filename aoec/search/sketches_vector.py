@@ -75,6 +75,8 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
 
 def _from_gm(func: Func, n: Nest) -> bool:
     """True where a block only moves a part of a GM tensor, perhaps with padding."""
+    if n.block.op != "=":
+        return False
     value: Expr = n.block.value
     source = value.args[1] if isinstance(value, Call) and value.fn == "select" else value
     return isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
