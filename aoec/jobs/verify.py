@@ -1,0 +1,219 @@
+"""Verify: a group's program on data, element by element against the reference; a compiled model against onnxruntime.
+
+Two kinds of data. *Integers*: small ones (-2..2, weights -1..1). Every sum of products is then exact in fp32, in any order, and is
+rounded once; so where all operators of a group are exact on integers, results must be equal. *Normal*: values of either sign
+with a few large ones and the real weights, so that overflow happens where the reference has it too. With u the distance of
+neighbouring numbers of the result's dtype relative to them (fp32 2^-23, fp16 2^-10, bf16 2^-7), an element may differ by
+
+- u * |result|: two fp32 sums that differ in their last bits can lie on the two sides of a rounding boundary;
+- 2 k 2^-24 * M for sums over k products, M the same sum over magnitudes: the bound of fp32 summation in two orders, which
+  stays meaningful where products cancel;
+- 8 u * nodes * (|result| + min(1, largest result)) where a vector group is not exact: it rounds after each of the instructions
+  that make up a sigmoid, tanh or softmax, and the reference only once a node;
+- the smallest subnormal, 2^-24 in fp16.
+
+Infinity counts as the first power of two beyond the dtype, so that what is within a rounding of overflow may be either.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from aoec.artifact.compiled import Artifact
+from aoec.base.errors import AoecError, CheckError
+from aoec.ir.graph import Graph, Group, OpNode, Tensor
+from aoec.ir.program import Program
+from aoec.jobs.execute import group_graph, run_model, run_program
+from aoec.lowering.lower import operands
+from aoec.ops.layout import stored_shape, to_logical, to_physical
+from aoec.ops.run import NUMPY, REALS, evaluate, run_node
+
+Arrays = Mapping[str, np.ndarray]
+
+SUMS = ("conv2d_packed", "matmul", "avg_pool", "global_avg_pool")  # sums of products in fp32, rounded once
+EXACT = frozenset(("conv2d_packed", "matmul", "add", "sub", "mul", "maximum", "minimum", "abs", "relu", "clip", "max_pool", "concat", "transpose",
+                   "to_nc1hwc0", "from_nc1hwc0", "to_zn", "reshape"))
+SPACING = {"fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}
+SMALLEST = {"fp32": 2.0**-149, "fp16": 2.0**-24, "bf16": 2.0**-133}
+BEYOND = {"fp32": 2.0**128, "fp16": 2.0**16, "bf16": 2.0**128}
+ROUNDING = 2.0**-24  # of one fp32 addition
+LARGE, LARGE_COUNT = 3e4, 4
+SHOWN = 3  # elements in a sentence
+
+
+def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterable[tuple[str, str]], weights: Arrays, seed: int = 0) -> list[str]:
+    """What is wrong with a group's program, in sentences; nothing where it does what the group's operators mean.
+
+    `graph` is fused, `weights` are its constants as stored, `bindings` pairs tensors of the program with those of the graph.
+    """
+    inputs, outputs = operands(graph, group)
+    alone, bound = group_graph(graph, group, inputs, outputs), tuple(bindings)
+    kinds = ["normal"] if any(n.op not in EXACT for n in alone.nodes) else ["integers", "normal"]
+    out: list[str] = []
+    for number, kind in enumerate(kinds):
+        random = np.random.default_rng([seed, number])
+        data = integers(inputs, alone.nodes, random) if kind == "integers" else normal(inputs, weights, random)
+        out += compare(alone, program, bound, data, kind == "integers")
+    return out
+
+
+# ---------------------------------------------------------------- data
+
+def integers(inputs: list[Tensor], nodes: tuple[OpNode, ...], random: np.random.Generator) -> dict[str, np.ndarray]:
+    """Small integers for every input (logical arrays), in -1..1 for constants; a bias keeps the zeros behind its channels."""
+    columns = bias_columns(nodes, {t.name: t for t in inputs})
+    out = {}
+    for t in inputs:
+        limit = 1 if t.name in columns or t.layout == "ZN" else 2
+        out[t.name] = random.integers(-limit, limit + 1, t.shape).astype(NUMPY[t.dtype])
+        if t.name in columns:
+            out[t.name][columns[t.name]:] = 0
+    return out
+
+
+def bias_columns(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """Bias -> elements of it that belong to an output channel; what is stored behind them is padding."""
+    out = {}
+    for n in nodes:
+        if n.op in ("conv2d_packed", "matmul") and len(n.inputs) > 2 and n.inputs[2] in tensors:
+            shape = tensors[n.inputs[1]].shape
+            out[n.inputs[2]] = shape[-1] * (shape[0] if n.op == "conv2d_packed" and len(shape) == 3 else 1)
+    return out
+
+
+def normal(inputs: list[Tensor], weights: Arrays, random: np.random.Generator) -> dict[str, np.ndarray]:
+    """Normal values with a few large ones for what is computed, the real values of constants."""
+    out = {}
+    for t in inputs:
+        if t.name in weights:
+            out[t.name] = to_logical(weights[t.name], t)
+            continue
+        array = random.standard_normal(t.shape).astype(np.float32)
+        if t.dtype in REALS and array.size:
+            places = random.integers(0, array.size, LARGE_COUNT)
+            array.reshape(-1)[places] = random.choice([-LARGE, LARGE], LARGE_COUNT)
+        out[t.name] = array.astype(NUMPY[t.dtype])
+    return out
+
+
+# ---------------------------------------------------------------- comparison
+
+def compare(alone: Graph, program: Program, bindings: tuple[tuple[str, str], ...], data: Arrays, exact: bool) -> list[str]:
+    """Sentences about each result of the program that differs from the reference by more than it may."""
+    tensors = {t.name: t for t in alone.tensors}
+    stored = {name: to_physical(x, tensors[name]) for name, x in data.items()}
+    try:
+        results = run_program(program, bindings, tensors, stored)
+    except AoecError as e:
+        return [f"group {alone.name}: its program cannot run: {e}"]
+    wanted = evaluate(alone, data, {})
+    allowed = {} if exact else {name: tolerance(alone, data, wanted[name], tensors[name]) for name in alone.outputs}
+    out: list[str] = []
+    for name in alone.outputs:
+        if name not in results:
+            out.append(f"group {alone.name}: its program does not write {name}")
+            continue
+        zero = np.zeros(tensors[name].shape)
+        out += differences(alone.name, tensors[name], results[name], wanted[name], allowed.get(name, zero), "integers" if exact else "normal data")
+    return out
+
+
+def tolerance(alone: Graph, data: Arrays, wanted: np.ndarray, t: Tensor) -> np.ndarray:
+    """How much each element of a result may differ: see the head of this file."""
+    size, u = finite(wanted, t.dtype), SPACING.get(t.dtype, 0.0)
+    size = np.where(np.isnan(size), 0.0, np.abs(size))
+    first = alone.nodes[0]
+    allowed: np.ndarray = u * size + SMALLEST.get(t.dtype, 0.0)
+    if first.op in SUMS:
+        allowed = allowed + 2 * summed(first, alone) * ROUNDING * magnitude(first, data)
+    if any(n.op not in EXACT and n.op not in SUMS for n in alone.nodes):
+        allowed = allowed + 8 * u * len(alone.nodes) * (size + min(1.0, float(size.max(initial=0.0))))
+    return allowed
+
+
+def summed(node: OpNode, graph: Graph) -> int:
+    """How many products each sum of the node has."""
+    shapes = [next(t.shape for t in graph.tensors if t.name == i) for i in node.inputs if i]
+    if node.op in ("conv2d_packed", "matmul"):
+        return shapes[1][-2] + 1
+    kernel = node.attribute("kernel")
+    return prod(kernel) + 1 if isinstance(kernel, tuple) else prod(shapes[0][2:]) + 1  # type: ignore[return-value]
+
+
+def magnitude(node: OpNode, data: Arrays) -> np.ndarray:
+    """The node's sums over magnitudes, in fp32 and never infinite."""
+    (out,) = run_node(node, [np.abs(data[i]) if i else None for i in node.inputs])
+    return np.nan_to_num(out.astype(np.float64), posinf=BEYOND["fp32"])
+
+
+def finite(x: np.ndarray, dtype: str) -> np.ndarray:
+    """The values as float64, infinities as the first power of two beyond the dtype."""
+    wide = x.astype(np.float64)
+    return np.where(np.isinf(wide), np.copysign(BEYOND.get(dtype, 0.0), wide), wide)
+
+
+def differences(group: str, t: Tensor, stored: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, data: str) -> list[str]:
+    """Sentences: elements beyond what is allowed, and padding that is not zero."""
+    got = to_logical(stored, t)
+    a, b = finite(got, t.dtype), finite(wanted, t.dtype)
+    wrong = np.argwhere(~((np.abs(a - b) <= allowed) | (np.isnan(a) & np.isnan(b))))
+    out: list[str] = []
+    if len(wrong):
+        first = "; ".join(f"{t.name}{list(map(int, i))} is {got[tuple(i)]:.9g} and should be {wanted[tuple(i)]:.9g}"
+                          + (f" within {allowed[tuple(i)]:.3g}" if allowed[tuple(i)] else "") for i in wrong[:SHOWN])
+        out.append(f"group {group}: {len(wrong):,} of {wanted.size:,} elements differ from the reference on {data}: {first}")
+    elif t.layout != "ND" and not np.array_equal(stored != 0, to_physical(got, t) != 0):
+        out.append(f"group {group}: {t.name} has other values than zero in its padding ({t.layout} {list(stored_shape(t))}) on {data}")
+    return out
+
+
+# ---------------------------------------------------------------- whole models
+
+@dataclass(frozen=True)
+class Agreement:
+    """How near an output is to the reference: max|a - b| / max|b|, and of `rows` along the last axis how many have the same largest element."""
+
+    reference: str
+    relative_error: float
+    same_top1: int
+    rows: int
+
+
+def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Arrays, model_path: str = "") -> dict[str, Agreement]:
+    """Output -> how near the compiled model is to onnxruntime, where it is installed and `model_path` given, else to `graph`'s references.
+
+    `graph` (before or after fusion, with its own `weights`) and the artifact are given the same feeds, by the model's input names.
+    """
+    got = run_model(artifact, feeds)
+    reference, wanted = _onnxruntime(model_path, feeds), "onnxruntime"
+    if reference is None:
+        values = evaluate(graph, {p.tensor: feeds[p.name] for p in artifact.inputs}, weights)
+        reference, wanted = {p.name: values[p.tensor] for p in artifact.outputs}, "the operators' references"
+    return {name: agreement(x, reference[name], wanted) for name, x in got.items()}
+
+
+def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
+    """How near `got` is to `wanted`; CheckError where they are of different shapes."""
+    if got.shape != wanted.shape:
+        raise CheckError(f"an output has shape {list(got.shape)}, and {reference} gives {list(wanted.shape)}")
+    a, b = got.astype(np.float64), wanted.astype(np.float64)
+    scale = float(np.abs(b).max(initial=0.0))
+    error = float(np.abs(a - b).max(initial=0.0))
+    same = (a.argmax(-1) == b.argmax(-1)) if a.ndim and a.shape[-1] else np.ones(())
+    return Agreement(reference, error / scale if scale else error, int(same.sum()), same.size)
+
+
+def _onnxruntime(model_path: str, feeds: Arrays) -> dict[str, np.ndarray] | None:
+    """The outputs that onnxruntime gives; None without it or without a path."""
+    try:
+        import onnxruntime as ort
+    except ImportError:
+        return None
+    if not model_path:
+        return None
+    session = ort.InferenceSession(model_path, providers=["CPUExecutionProvider"])
+    names = [o.name for o in session.get_outputs()]
+    return dict(zip(names, session.run(names, dict(feeds))))
