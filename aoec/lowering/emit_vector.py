@@ -326,9 +326,11 @@ def is_transpose(em: Emitter, op: TileOp) -> bool:
     if op.block.op != "=" or not isinstance(value, Read) or len(op.loops) < 2:
         return False
     src = em.buffers[value.buffer]
+    if src.scope != "UB" or em.buffers[op.block.target.buffer].scope != "UB":
+        return False
     v_in = op.loops[-1].var
     parts = affine(value.indices[-1], op.names)
-    return parts is None or v_in not in parts[0] and any(v in parts[0] for v in op.names) and src.scope == "UB"
+    return parts is None or v_in not in parts[0] and any(v in parts[0] for v in op.names)
 
 
 def whole_transposes(em: Emitter, op: TileOp) -> int:
