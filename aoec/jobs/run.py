@@ -1,0 +1,116 @@
+"""Run: what `aoec run` does: a compiled model from its file, executed on data by the programs in it."""
+from __future__ import annotations
+
+import json
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from aoec.artifact.artifact import load
+from aoec.artifact.compiled import Artifact, Port
+from aoec.base import arrays
+from aoec.base.errors import CheckError
+from aoec.base.files import write_text
+from aoec.jobs.execute import run_model
+from aoec.ops.run import NUMPY, REALS
+from aoec.target import machine as machines
+from aoec.target.check import check
+
+INTEGERS = (0, 2)  # random values of inputs that are not reals: small, as indices and masks are
+
+
+def run_artifact(options: Namespace) -> int:
+    """The exit code, 0; the outputs are written where -o says, and what they are is printed."""
+    artifact = load(options.model)
+    note = check_programs(artifact, options.model)
+    feeds = random_feeds(artifact, options.seed) if options.random else arrays.load(options.inputs)
+    started = time.monotonic()
+    outputs = run_model(artifact, feeds)
+    seconds = time.monotonic() - started
+    if options.output:
+        arrays.save(options.output, outputs)
+    facts = {"model": artifact.name, "target": artifact.target, "precision": artifact.precision,
+             "outputs": {name: summary(x) for name, x in outputs.items()}, "modelled": modelled(artifact),
+             "seconds_on_this_computer": round(seconds, 3), **({"note": note} if note else {})}
+    if note:
+        print(f"note: {note}", file=sys.stderr, flush=True)
+    write_text("-", json.dumps(facts, indent=2) + "\n" if options.json else lines(facts, options))
+    return 0
+
+
+def check_programs(artifact: Artifact, source: str) -> str:
+    """A note where the machine's numbers changed since the model was compiled, else ""; CheckError where a program is not legal on it."""
+    machine = machines.load(artifact.target)
+    for program in {id(c.program): c.program for c in artifact.groups if c.program is not None}.values():
+        try:
+            check(program, machine)
+        except CheckError as e:
+            raise CheckError(f"program {program.name} is not legal on {machine.name}: {e}; compile the model again", source=source) from e
+    if machine.hash == artifact.machine_hash:
+        return ""
+    return f"{artifact.target} has other numbers now than when this model was compiled: its modelled times are stale; compile it again"
+
+
+def random_feeds(artifact: Artifact, seed: int) -> dict[str, np.ndarray]:
+    """Seeded inputs by name: standard normal for reals, small integers and booleans for others; an input's values depend on its place alone."""
+    return {p.name: random_array(p, np.random.default_rng([seed, i])) for i, p in enumerate(artifact.inputs)}
+
+
+def random_array(port: Port, random: np.random.Generator) -> np.ndarray:
+    if port.dtype in REALS:
+        return random.standard_normal(port.shape, np.float32).astype(NUMPY[port.dtype])
+    return random.integers(*INTEGERS, port.shape).astype(NUMPY[port.dtype])
+
+
+# ---------------------------------------------------------------- what is said
+
+def summary(x: np.ndarray) -> dict[str, Any]:
+    """Shape, dtype and range of an output; the place of the largest value in each row of logits."""
+    wide = x.astype(np.float64)
+    out: dict[str, Any] = {"shape": list(x.shape), "dtype": str(x.dtype), "finite": bool(np.isfinite(wide).all())}
+    if wide.size and not np.isnan(wide).all():
+        out.update(min=float(np.nanmin(wide)), max=float(np.nanmax(wide)))
+    if x.ndim == 2 and x.shape[1]:
+        out["argmax"] = wide.argmax(axis=1).tolist()
+    return out
+
+
+def modelled(artifact: Artifact) -> dict[str, float]:
+    """The modelled times that the artifact carries, as people read them."""
+    figures = dict(artifact.figures)
+    out: dict[str, float] = {}
+    if figures.get("latency_ns"):
+        out["latency_us"] = figures["latency_ns"] / 1000
+    if figures.get("throughput_period_ns"):
+        out["inferences_per_second"] = round(1e9 / figures["throughput_period_ns"], 2)
+    return out
+
+
+def lines(facts: Mapping[str, Any], options: Namespace) -> str:
+    """The facts for people: a line an output, then the times, each saying what it is."""
+    out = [output_line(name, s) for name, s in facts["outputs"].items()]
+    times = facts["modelled"]
+    if times:
+        said = {"latency_us": "latency {:,.2f} µs", "inferences_per_second": "throughput {:,.2f} inferences a second"}
+        out.append(f"modelled on {facts['target']}: " + ", ".join(said[k].format(v) for k, v in times.items()))
+    out.append(f"executed in {facts['seconds_on_this_computer']:,.2f} s on this computer (the programs' values, interpreted)")
+    if options.output:
+        out.append(f"wrote {options.output}")
+    return "\n".join(out) + "\n"
+
+
+def output_line(name: str, s: Mapping[str, Any]) -> str:
+    """Name, shape, dtype and range of an output."""
+    text = f"{name}: {s['dtype']}{s['shape']}"
+    if "min" in s:
+        text += f", {s['min']:.6g} to {s['max']:.6g}"
+    if not s["finite"]:
+        text += ", with values that are not finite"
+    if "argmax" in s:
+        rows = s["argmax"]
+        text += f", argmax {', '.join(map(str, rows[:8]))}{', ...' if len(rows) > 8 else ''}"
+    return text
