@@ -19,6 +19,7 @@ from aoec.simulate.state import State, hbm_shares
 from aoec.target.instructions import INSTRUCTIONS
 
 TICKS = kernel.TICKS_PER_CYCLE
+MAX_CYCLES = 1e12  # of one instruction, so that sums stay far within int64
 VARIES, DEPTH_RANGE = -8, -9  # errors of a row beside those of the kernel
 Array = np.ndarray[Any, Any]
 
@@ -156,8 +157,17 @@ class Layout:
         return np.broadcast_to(values, shape).reshape(rows, -1)
 
 
+def first_false(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array:
+    """int32[row]: 1 + the index of the first constraint that is false, 0 where all hold."""
+    status = np.zeros(count, np.int32)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for i, constraint in enumerate(encoded.program.constraints):
+            status[(np.broadcast_to(evaluate(constraint.condition, rows), (count,)) == 0) & (status == 0)] = i + 1
+    return status
+
+
 class Tabulator:
-    """Builds the tables of one batch of rows."""
+    """Builds the tables of one batch of rows, all of which meet the program's constraints."""
 
     def __init__(self, encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, detail: bool) -> None:
         self.encoded, self.machine, self.count, self.detail = encoded, encoded.machine, count, detail
@@ -173,7 +183,6 @@ class Tabulator:
 
     def fill(self) -> Filled:
         encoded = self.encoded
-        self.constrain()
         with np.errstate(divide="ignore", invalid="ignore"):
             values = [StreamValues(encoded, s, self.holes, self.status) for s in range(len(encoded.program.streams))]
             cost, moved, site_of = self.sites(values)
@@ -190,12 +199,6 @@ class Tabulator:
             form_coefficient=self.columns([c for _, terms in encoded.forms for _, c in terms]), depth=self.depths(),
             extent=self.columns([e for _, _, e in encoded.axes]), merge=self.merge)
         return Filled(tables, self.status, site_of, moved)
-
-    def constrain(self) -> None:
-        """Sets the status of rows with a false constraint to 1 + the index of the first."""
-        for i, constraint in enumerate(self.encoded.program.constraints):
-            false = np.broadcast_to(self.evaluate(constraint.condition) == 0, (self.count,))
-            self.status[false & (self.status == 0)] = i + 1
 
     def evaluate(self, e: Expr) -> Array:
         """int64 values of an expression of holes, per row."""
@@ -288,5 +291,5 @@ class Tabulator:
 
 
 def ticks(cycles: Array) -> Array:
-    """Cycles as whole ticks, half to even; what is below zero or not a number (a row that is illegal anyway) counts as zero."""
-    return np.rint(np.nan_to_num(np.maximum(cycles, 0.0), nan=0.0, posinf=0.0) * TICKS).astype(np.int64)
+    """Cycles as whole ticks, half to even; what is below zero or not a number (a class that no iteration is of) counts as zero."""
+    return np.asarray(np.rint(np.fmin(np.fmax(cycles, 0.0), MAX_CYCLES) * TICKS).astype(np.int64))

@@ -17,7 +17,7 @@ from aoec.ir.program import PIPES, Program
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.state import COLD, State, after
-from aoec.simulate.tables import DEPTH_RANGE, TICKS, VARIES, Array, Filled, Tabulator
+from aoec.simulate.tables import DEPTH_RANGE, TICKS, VARIES, Array, Filled, Tabulator, first_false
 from aoec.target.machine import Machine
 
 BATCH_BYTES = 100e6  # of the value tables of one batch; temporaries take about twice that again
@@ -39,7 +39,8 @@ ERRORS = {
 class Times:
     """Per row: ticks of the walk and of the launch (1/1024 cycle), and a status.
 
-    Status 0: timed; n > 0: constraint n - 1 is false; below zero: a key of ERRORS. Ticks are 0 where the status is not.
+    Status 0: timed; n > 0: constraint n - 1 is false; below zero: a key of ERRORS. Ticks are 0 where the status is not, and
+    all of a row is 0 where a constraint is false.
     With detail: busy ticks [row, stream, pipe] of the stream's core that ends last, and bytes moved [row, site, (hbm, l2)]
     over all cores.
     """
@@ -105,12 +106,14 @@ def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, 
         raise CheckError(f"columns of hole values have different lengths: {sorted(counts)}")
     parts: list[Times] = []
     total, start, size = counts.pop(), 0, FIRST_BATCH
-    while start < total or not parts:
-        stop = min(start + size, total)
-        part, row_bytes = _batch(encoded, {n: v[start:stop] for n, v in columns.items()}, stop - start, state, detail)
+    status = first_false(encoded, columns, total)
+    legal = np.flatnonzero(status == 0)  # no tables are made for the others
+    while start < len(legal):
+        stop = min(start + size, len(legal))
+        part, row_bytes = _batch(encoded, {n: v[legal[start:stop]] for n, v in columns.items()}, stop - start, state, detail)
         parts.append(part)
         start, size = stop, max(1, int(BATCH_BYTES / max(row_bytes, 1)))
-    return _joined(parts)
+    return _joined(parts or [_none(encoded, detail)], legal, status)
 
 
 def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, detail: bool) -> tuple[Times, float]:
@@ -164,11 +167,22 @@ def _moved(encoded: Encoded, filled: Filled, uses: Array) -> Array:
     return out
 
 
-def _joined(parts: list[Times]) -> Times:
-    if len(parts) == 1:
-        return parts[0]
-    columns = {f.name: [getattr(p, f.name) for p in parts] for f in fields(Times)}
-    joined: dict[str, Any] = {name: None if values[0] is None else np.concatenate(values) for name, values in columns.items()}
+def _none(encoded: Encoded, detail: bool) -> Times:
+    """The times of no rows."""
+    streams, none = len(encoded.program.streams), np.zeros(0, np.int64)
+    busy, moved = np.zeros((0, streams, kernel.PIPE_COUNT), np.int64), np.zeros((0, len(encoded.sites), 2))
+    return Times(none, none, none, np.zeros((0, streams), np.int64), busy if detail else None, moved if detail else None)
+
+
+def _joined(parts: list[Times], legal: Array, status: Array) -> Times:
+    """The parts, which hold the legal rows in order, among all rows; what is not legal took no time."""
+    joined: dict[str, Any] = {}
+    for name in (f.name for f in fields(Times)):
+        values = [getattr(p, name) for p in parts]
+        if values[0] is not None:
+            some = np.concatenate(values)
+            joined[name] = status.copy() if name == "status" else np.zeros((len(status), *some.shape[1:]), some.dtype)
+            joined[name][legal] = some
     return Times(**joined)
 
 

@@ -81,6 +81,13 @@ def test_constraints_name_the_first_that_is_false():
     assert times.ticks[1] == 0
 
 
+def test_no_row_is_legal():
+    p = program(COPY.format("?t"), require='require ?t <= 1024 "fits"')
+    times = time_rows(encode(p, TOY), {"t": np.array([2000, 3000])}, detail=True)
+    assert times.status.tolist() == [1, 1] and times.ticks.tolist() == [0, 0] and times.moved_bytes.shape == (2, 1, 2)
+    assert len(time_rows(encode(p, TOY), {"t": np.array([], int)}).ticks) == 0
+
+
 def test_sizes_that_vary_in_the_middle_of_a_loop():
     assert status(program("for i in 5 {\n" + COPY.format("32 + 32*i*?s") + "\n}"), s=[0, 1]) == [0, VARIES]
     assert status(program("for i in 4 {\nfor j in i*?s + 1 {\n" + COPY.format(32) + "\n}\n}"), s=[0, 1]) == [0, VARIES]
