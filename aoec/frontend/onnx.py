@@ -65,7 +65,7 @@ class _Translation:
     def __init__(self, title: str, proto: onnx.ModelProto) -> None:
         g = proto.graph
         self.title, self.opset = title, opset(proto)
-        self.types = {i.name: i.type for i in (*g.input, *g.output, *g.value_info)}
+        self.types = {i.name: i.type for i in (*g.value_info, *g.output, *g.input)}  # a result can be an input
         self.shapes = {name: s for name, t in self.types.items() if (s := shape_of(t)) is not None}
         self.wanted = frozenset(i for n in g.node for i in n.input) | frozenset(o.name for o in g.output)
         self.draft = Draft(g.name or "model", [i.name for i in graph_inputs(g)], [o.name for o in g.output])
@@ -154,8 +154,10 @@ class _Translation:
     def _to_host(self, proto: onnx.NodeProto, node: Node) -> None:
         """Nothing; the node is added as `host.<OpType>`, or counted among those that cannot run."""
         outputs = tuple(o for o in proto.output if o)
-        if any(a.HasField("g") or a.graphs for a in proto.attribute) or len(outputs) < len(list(proto.output)) or not self._runs(proto):
+        if len(outputs) < len(list(proto.output)) or not self._runs(proto):
             self.refused[proto.op_type] += 1
+        if proto.op_type == "MaxPool" and node.has_second_result():
+            self.refused["MaxPool with indices"] += 1  # those of ONNX's reference start anew in every channel
         for name in outputs:
             if name not in self.shapes:
                 raise node.unknown_shape(name)
@@ -165,7 +167,9 @@ class _Translation:
         self.draft.nodes.append(OpNode(label, host.PREFIX + proto.op_type, tuple(proto.input), outputs, attributes))
 
     def _runs(self, proto: onnx.NodeProto) -> bool:
-        """True where ONNX's reference implementation has the operator."""
+        """True where ONNX's reference implementation has the operator, and it has no subgraph."""
+        if any(a.HasField("g") or a.graphs for a in proto.attribute):
+            return False
         try:
             host.evaluator(proto, self.opset)
         except Exception:  # of any class: the operator is then listed as unsupported

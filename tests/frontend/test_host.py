@@ -59,6 +59,11 @@ def test_subgraphs_are_refused() -> None:
         load(proto)
 
 
+def test_indices_of_max_pool_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match=r"MaxPool with indices \(1 node\)"):
+        load(model([node("MaxPool", "x", "y i", kernel_shape=[2, 2])], {"x": X}, ["y", "i"], types={"i": TensorProto.INT64}))
+
+
 def test_a_shape_that_depends_on_data_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="depends on data"):
         load(model([node("NonZero", "x", "y")], {"x": X}, ["y"], types={"y": TensorProto.INT64}))

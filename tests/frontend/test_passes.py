@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from aoec import ops
 from aoec.frontend import passes
@@ -147,6 +148,16 @@ def test_a_whole_model() -> None:
     assert [n.op for n in graph.nodes] == ["conv2d", "relu", "reshape", "matmul"]
     x = normal(2, 3, 4, 4)
     np.testing.assert_allclose(ops.evaluate(graph, {"x": x}, weights)["y"], run(proto, {"x": x})[0], rtol=1e-4, atol=1e-4)
+
+
+def test_results_that_no_node_makes() -> None:
+    proto = model([node("Relu", "x", "y"), node("Neg", "c", "z"), node("Shape", "x", "s")], {"x": (2, 3)}, ["y", "x", "z", "s"],
+                  {"c": normal(3)}, types={"s": TensorProto.INT64})
+    graph, weights, _ = load(proto, precision="fp32")
+    assert [n.op for n in graph.nodes] == ["relu"] and graph.outputs == ("y", "x", "z", "s")
+    x = normal(2, 3)
+    for got, expected in zip(ops.evaluate(graph, {"x": x}, weights).values(), run(proto, {"x": x})):
+        np.testing.assert_array_equal(got, expected)
 
 
 def test_names_are_kept() -> None:
