@@ -1,8 +1,8 @@
 """What a core does, as a list of events with all numbers in them: the ground on which the order of accesses is proved.
 
 Loops are not run to the end. Of a loop of n trips the iterations 0 .. h-1 and n-1 are walked, where h is the least number,
-at least 2 and the period D, with n - 1 - h a multiple of D. D is the least common multiple of the stream's counter depths
-and of the constants that slots and flag ids are taken modulo. This is enough:
+at least 2 and the period D, with n - 1 - h a multiple of D. D is the least common multiple of the depths of the counters that
+the loop advances and of the constants that slots and flag ids take its variable modulo. This is enough:
 - what is left out is a multiple of D iterations, so every counter stands at the last iteration where it really stands;
 - sizes and trip counts differ only in the first and last iteration of a loop (emission makes no others), so the iterations
   left out do what iteration h-1 does, shifted; flags set and taken in them repeat those of the D iterations before;
@@ -76,14 +76,14 @@ def visits(trips: int, period: int) -> list[tuple[int, int]]:
     return [(i, 1) for i in range(head - 1)] + [(head - 1, trips - head), (trips - 1, 1)]
 
 
-def period(stream: Stream) -> int:
-    """Iterations after which slots and flag ids of a stream repeat."""
-    out = [int(evaluate(d, {})) for _, d in stream.counters]
-    for item in _items(stream.body):
+def period(loop: For, depths: Mapping[str, int]) -> int:
+    """Iterations of a loop after which slots and flag ids repeat; `depths`: of the stream's counters."""
+    out = [depths[item.counter] for item in _items(loop.body) if isinstance(item, Advance)]
+    for item in _items(loop.body):
         exprs = [v.slot for _, v in item.fields if isinstance(v, Ref)] if isinstance(item, Instr) else []
         exprs += [] if isinstance(item, (Instr, For, Advance)) else [item.id]
-        out += [p.right.value for e in exprs for p in parts(e)
-                if isinstance(p, Binary) and p.op == "%" and isinstance(p.right, Int) and p.right.value > 0]
+        taken = [p for e in exprs for p in parts(e) if isinstance(p, Binary) and p.op == "%" and loop.var in variables(p.left)]
+        out += [p.right.value for p in taken if isinstance(p.right, Int) and p.right.value > 0]
     return lcm(1, *out)
 
 
@@ -115,10 +115,10 @@ class _Walker:
     """Runs through a stream's loops and writes down where it came by."""
 
     def __init__(self, stream: Stream, axes: Mapping[str, int]) -> None:
-        self.stream, self.period = stream, period(stream)
+        self.stream = stream
         self.depths = {c: int(evaluate(d, {})) for c, d in stream.counters}
-        loops = [i.var for i in _items(stream.body) if isinstance(i, For)]
-        self.env: dict[str, Any] = {**axes, **dict.fromkeys(self.depths, 0), **dict.fromkeys(loops)}
+        self.periods = {i.var: period(i, self.depths) for i in _items(stream.body) if isinstance(i, For)}
+        self.env: dict[str, Any] = {**axes, **dict.fromkeys(self.depths, 0), **dict.fromkeys(self.periods)}
         self.names = tuple(self.env)
         self.events: list[Event] = []
         self.sites: dict[int, _Site] = {}
@@ -126,7 +126,7 @@ class _Walker:
     def run(self, body: tuple[Item, ...], weight: int) -> None:
         for item in body:
             if isinstance(item, For):
-                for i, times in visits(int(evaluate(item.trips, self.env)), self.period):
+                for i, times in visits(int(evaluate(item.trips, self.env)), self.periods[item.var]):
                     self.env[item.var] = i
                     self.run(item.body, weight * times)
                 self.env[item.var] = None
@@ -141,7 +141,7 @@ class _Walker:
         self.events.append(event)
         if len(self.events) > MAX_EVENTS:
             raise CheckError(f"stream {self.stream.name} is too large to be proved: more than {MAX_EVENTS:,} instructions and flags with "
-                             f"its loops cut to what repeats in {self.period}; use counters of smaller or of equal depths")
+                             f"its loops cut to what repeats; use counters of smaller or of equal depths")
 
 
 def _column(e: Expr, events: list[Event]) -> np.ndarray:

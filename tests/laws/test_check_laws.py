@@ -35,8 +35,17 @@ SIZES = {
 }
 
 
+def triple(n):
+    """The vector pipeline with three slots of everything."""
+    return [*SIZES["vector"](n), ("depth 2", "depth 3"), ("at 1024", "at 1536"), ("at 2048", "at 3072"), ("for d in 2", "for d in 3"),
+            ("for e in 2", "for e in 3")]
+
+
+SIZES["triple"] = triple
+
+
 def sized(name: str, n: int) -> Program:
-    text = (FOLDER / f"{name}.prog").read_text("utf-8")
+    text = (FOLDER / f"{'vector' if name == 'triple' else name}.prog").read_text("utf-8")
     for old, new in SIZES[name](n):
         assert old in text
         text = text.replace(old, new)
