@@ -104,6 +104,10 @@ def interval(e: Expr, inner: Extents, outer: Extents) -> Interval:
         box = _atom(atoms[v], inner, outer) if v in atoms else Interval(Int(0), inner[v], largest(inner[v], {**outer, **inner}))
         offset = offset + coefficients[v] * box.offset
         terms.append(Term(coefficients[v], box.extent, box.largest, v))
+    terms = _collapse(terms, outer)
+    ragged = sorted(v for t in terms for v in variables(t.extent) & inner.keys())
+    if ragged:
+        raise ScheduleError(f"the extent of a loop in it depends on {ragged[0]}, which varies too")
     return Interval(normalise(offset), *_span(terms, outer))
 
 
@@ -128,8 +132,7 @@ def _parts(e: Expr, inner: Extents) -> tuple[dict[str, Expr], Expr, dict[str, Ex
 
 
 def _span(terms: list[Term], outer: Extents) -> tuple[Expr, Expr]:
-    """(extent, largest extent) of a sum of terms, split loops put together again."""
-    terms = _collapse(terms, outer)
+    """(extent, largest extent) of a sum of terms."""
     if len(terms) == 1 and terms[0].coefficient == Int(1):
         return terms[0].extent, terms[0].largest
     extent: Expr = Int(1)
@@ -155,12 +158,13 @@ def _atom(e: Expr, inner: Extents, outer: Extents) -> Interval:
     """The values of a quotient or remainder by a number that stands still."""
     if not (isinstance(e, Binary) and e.op in ("//", "%") and not variables(e.right) & inner.keys()):
         raise ScheduleError(f"an index uses {e.fn if isinstance(e, Call) else 'an operation'} of a loop that varies")
-    box, c = interval(e.left, inner, outer), e.right
+    c = e.right
     if e.op == "%":
         # a loop whose extent is a plain number was never split, so this is the same before and after filling
-        if isinstance(e.left, Var) and isinstance(box.extent, Int) and isinstance(c, Int) and box.extent.value <= c.value:
-            return Interval(Int(0), box.extent, box.extent)
-        return Interval(Int(0), c, c)
+        extent = inner[e.left.name] if isinstance(e.left, Var) else c
+        within = isinstance(extent, Int) and isinstance(c, Int) and extent.value <= c.value
+        return Interval(Int(0), extent, extent) if within else Interval(Int(0), c, c)
+    box = interval(e.left, inner, outer)
     first = normalise(box.offset // c)
     if normalise(box.offset % c) == Int(0):
         return Interval(first, _ceildiv(box.extent, c), _ceildiv(box.largest, c))
