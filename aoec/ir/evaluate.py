@@ -44,15 +44,25 @@ def evaluate_func(func: Func, inputs: Mapping[str, np.ndarray], core_order: Orde
 
 def lifetime(func: Func, buffer: str) -> tuple[Loop, ...]:
     """The loops around every block that touches `buffer`, outermost first; none for inputs and outputs."""
-    if buffer not in {b.name for b in func.locals}:
-        return ()
-    paths = [above for block, above in blocks(func.body) if buffer in touched(block)]
-    common: list[Loop] = []
-    for level in zip(*paths):
-        if len({loop.var for loop in level}) > 1:
-            break
-        common.append(level[0])
-    return tuple(common)
+    return lifetimes(func).get(buffer, ())
+
+
+def lifetimes(func: Func) -> dict[str, tuple[Loop, ...]]:
+    """Local buffer -> the loops around every block that touches it, for those that are touched."""
+    out: dict[str, tuple[Loop, ...]] = {}
+    local = {b.name for b in func.locals}
+    for block, above in blocks(func.body):
+        for name in touched(block) & local:
+            out[name] = common(out.get(name, above), above)
+    return out
+
+
+def common(a: tuple[Loop, ...], b: tuple[Loop, ...]) -> tuple[Loop, ...]:
+    """The loops that both paths begin with."""
+    same = 0
+    while same < min(len(a), len(b)) and a[same].var == b[same].var:
+        same += 1
+    return a[:same]
 
 
 def block_reads(block: Block) -> list[Read]:
@@ -77,7 +87,7 @@ class _Run:
             if array.shape != self.arrays[b.name].shape:
                 raise CheckError(f"input {b.name} has shape {array.shape} where the func says {self.arrays[b.name].shape}")
             self.arrays[b.name] = array.astype(numpy_dtype(b.dtype))
-        self.lifetimes = {b.name: tuple(loop.var for loop in lifetime(func, b.name)) for b in func.locals}
+        self.lifetimes = {name: tuple(loop.var for loop in path) for name, path in lifetimes(func).items()}
 
     def outputs(self) -> dict[str, np.ndarray]:
         self.nodes(self.func.body, ())({})

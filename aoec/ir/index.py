@@ -214,9 +214,11 @@ def rebuild(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
 
 def walk(e: Expr) -> Iterator[Expr]:
     """`e` and everything under it, parents first."""
-    yield e
-    for c in children(e):
-        yield from walk(c)
+    rest = [e]
+    while rest:
+        n = rest.pop()
+        yield n
+        rest += reversed(children(n))
 
 
 def variables(e: Expr) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads, lifetime
+from aoec.ir.evaluate import lifetimes
 from aoec.ir.index import variables
 from aoec.ir.tir import Block, Func, blocks
 from aoec.primitives.nest import find_loop, replace_node
@@ -48,15 +48,18 @@ class Bind(Primitive):
             raise ScheduleError(f"{self.loop} is not around everything: nodes stand beside it; use compute_at to bring them inside")
         if variables(loop.extent):
             raise ScheduleError(f"the extent of {self.loop} differs between cores")
-        for block, _ in blocks(func.body):
-            self._check(func, block)
+        self._check(func)
         return replace(func, body=replace_node(func.body, self.loop, lambda n: (replace(loop, kind="core"),)))
 
-    def _check(self, func: Func, block: Block) -> None:
-        named = frozenset().union(*[variables(i) for i in block.target.indices])
-        locals_ = {b.name for b in func.locals}
-        for buffer in sorted({block.target.buffer, *[r.buffer for r in block_reads(block)]} & locals_):
-            if self.loop not in [x.var for x in lifetime(func, buffer)]:
+    def _check(self, func: Func) -> None:
+        for buffer, path in lifetimes(func).items():
+            if self.loop not in [x.var for x in path]:
                 raise ScheduleError(f"{buffer} outlives an iteration of {self.loop}, so cores would share it; use compute_at first")
-        if block.target.buffer not in locals_ and self.loop not in named:
+        outputs = {b.name for b in func.outputs}
+        for block, _ in blocks(func.body):
+            if block.target.buffer in outputs:
+                self._check_output(block)
+
+    def _check_output(self, block: Block) -> None:
+        if self.loop not in frozenset().union(*[variables(i) for i in block.target.indices]):
             raise ScheduleError(f"{block.name} writes the same elements of {block.target.buffer} in every iteration of {self.loop}")

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import partial, reduce
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads, lifetime
+from aoec.ir.evaluate import block_reads, common, lifetime
 from aoec.ir.index import Binary, Call, Expr, Int, Read, Var, children, normalise, reads
 from aoec.ir.regions import Interval, clip, same, shift, union
 from aoec.ir.tir import Block, Buffer, Func, Loop, Node, blocks
@@ -14,7 +14,6 @@ from aoec.primitives.nest import (
     Path,
     check_new,
     child,
-    common,
     find_block,
     find_buffer,
     insert,
@@ -96,7 +95,7 @@ class CacheRead(Primitive):
 
     def _depth(self, found: list[tuple[Block, Path]]) -> int:
         """How many loops enclose the copy: those down to `at`."""
-        shared = [loop.var for loop in common(*[above for _, above in found])]
+        shared = [loop.var for loop in reduce(common, [above for _, above in found])]
         if self.at is None:
             return 0
         if self.at not in shared:

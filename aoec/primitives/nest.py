@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads, lifetime, touched
+from aoec.ir.evaluate import block_reads, lifetime, lifetimes, touched
 from aoec.ir.index import Expr, Read, normalise, rebuild, substitute, variables
 from aoec.ir.regions import Interval, region, same, union
 from aoec.ir.tir import Block, Buffer, Func, Loop, Node, blocks, walk
@@ -54,16 +54,6 @@ def reductions(block: Block, above: Path) -> list[str]:
     """The loops over which a block accumulates: those that its target does not name."""
     named = frozenset().union(*[variables(i) for i in block.target.indices])
     return [loop.var for loop in above if loop.var not in named] if block.op != "=" else []
-
-
-def common(*paths: Path) -> Path:
-    """The loops that all paths begin with."""
-    out = []
-    for level in zip(*paths):
-        if len({loop.var for loop in level}) > 1:
-            break
-        out.append(level[0])
-    return tuple(out)
 
 
 def extents(path: Path) -> dict[str, Expr]:
@@ -222,8 +212,9 @@ def check_lifetimes(before: Func, after: Func, moved: Block, made: str = "") -> 
     A buffer whose enclosing loop changed must be read, in one iteration of the new one, exactly where it is written there.
     `made` is a buffer known to be right.
     """
+    old_lives, new_lives = lifetimes(before), lifetimes(after)
     for buffer in sorted(touched(moved) & {b.name for b in before.locals} - {made}):
-        old, new = lifetime(before, buffer), lifetime(after, buffer)
+        old, new = old_lives[buffer], new_lives[buffer]
         if [x.var for x in old] == [x.var for x in new]:
             continue
         if len(new) < len(old):

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads, lifetime
+from aoec.ir.evaluate import block_reads, lifetimes
 from aoec.ir.index import variables
 from aoec.ir.tir import Func, Loop, blocks
 from aoec.primitives.nest import chain, find_loop, replace_node
@@ -76,6 +76,7 @@ def _check(nest: list[Loop], order: list[Loop]) -> None:
 
 def _check_values(func: Func, top: str, nest: list[Loop], moved: tuple[str, ...]) -> None:
     """ScheduleError where the order of the iterations is part of the meaning."""
+    lives = lifetimes(func)
     inside = [b for b, above in blocks(func.body) if top in {loop.var for loop in above}]
     written = {b.target.buffer for b in inside}
     for b in inside:
@@ -83,6 +84,6 @@ def _check_values(func: Func, top: str, nest: list[Loop], moved: tuple[str, ...]
         if b.op == "=" and free & variables(b.value):
             raise ScheduleError(f"{b.name} writes the same elements in every iteration of {', '.join(sorted(free))}: the last one counts")
         for r in block_reads(b):
-            alive = {loop.var for loop in lifetime(func, r.buffer)}
+            alive = {loop.var for loop in lives.get(r.buffer, ())}
             if r.buffer in written and not set(moved) <= alive:
                 raise ScheduleError(f"{b.name} reads {r.buffer}, which is written in the same loops: the order of iterations counts")
