@@ -1,0 +1,102 @@
+"""Golden cases: a `.case` file holds input files, a command, and what it must answer; `pytest --bless` writes down what it answers now.
+
+    A sentence or two for people.
+    --- run
+    aoec schedule f.tir --with f.sched
+    --- f.tir
+    (the file's text; a section named `stdin` is what the command reads as `-`)
+    --- exit 2
+    --- stdout
+    --- stderr
+    (expected)
+
+A case runs in an empty folder of its own, in this process.
+"""
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import tempfile
+from collections.abc import Iterator
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+HEAD = re.compile(r"^--- (\S+)(?: (\d+))?\n", re.MULTILINE)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bless", action="store_true", help="write what golden cases answer now into their files; read the diff")
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    return CaseFile.from_parent(parent, path=file_path) if file_path.suffix == ".case" else None
+
+
+class CaseFile(pytest.File):
+    def collect(self) -> Iterator[pytest.Item]:
+        yield Case.from_parent(self, name=self.path.stem)
+
+
+class Mismatch(Exception):
+    """What was expected and what came."""
+
+
+class Case(pytest.Item):
+    """One command and its answer."""
+
+    def runtest(self) -> None:
+        text = self.path.read_text(encoding="utf-8")
+        given, expected = split(text)
+        answer = run(given)
+        if self.config.getoption("--bless"):
+            self.path.write_text(text[:len(text) - len(expected)] + answer, encoding="utf-8")
+        elif answer != expected:
+            raise Mismatch(f"{self.path.name}: expected\n{expected}\ncame\n{answer}\n(pytest --bless writes it down)")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: object = None) -> str:
+        return str(excinfo.value) if isinstance(excinfo.value, Mismatch) else str(super().repr_failure(excinfo))
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, f"golden: {self.name}"
+
+
+def split(text: str) -> tuple[dict[str, str], str]:
+    """Section name -> text for what is given, and the text of the answer, from `--- exit` to the end."""
+    heads = list(HEAD.finditer(text))
+    ends = [h.start() for h in heads[1:]] + [len(text)]
+    given: dict[str, str] = {}
+    for head, end in zip(heads, ends):
+        if head[1] == "exit":
+            return given, text[head.start():]
+        given[head[1]] = text[head.end():end]
+    return given, ""
+
+
+def run(given: dict[str, str]) -> str:
+    """The answer of the case's command as a case writes it."""
+    from aoec.cli import main
+
+    program, *arguments = shlex.split(given["run"])
+    assert program == "aoec", "a case runs aoec"
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="") for _ in range(2))
+    stdin = io.TextIOWrapper(io.BytesIO(given.get("stdin", "").encode()), encoding="utf-8")
+    own = {"TUNE_BANK_PATH": "bank", "COLUMNS": "120"}
+    with (tempfile.TemporaryDirectory() as folder, chdir(folder), mock.patch("sys.stdin", stdin), mock.patch.dict(os.environ, own),
+          redirect_stdout(out), redirect_stderr(err)):
+        for name, content in given.items():
+            if name not in ("run", "stdin"):
+                Path(name).write_text(content, encoding="utf-8")
+        try:
+            code = main(arguments)
+        except SystemExit as stop:  # argparse
+            code = int(stop.code or 0)
+    said = []
+    for stream in (out, err):
+        stream.flush()
+        said.append(stream.buffer.getvalue().decode())  # type: ignore[attr-defined]
+    return f"--- exit {code}\n--- stdout\n{said[0]}--- stderr\n{said[1]}"
