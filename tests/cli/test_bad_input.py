@@ -45,7 +45,7 @@ READERS = {  # command lines with the bad file as {bad}; good ones by noun
     "emit": (["emit", "{bad}", "--target", "toy"], "func"), "simulate": (["simulate", "{bad}"], "program"),
     "search": (["search", "{bad}", "--budget", "2", "--target", "toy"], "func"),
     "import": (["import", "{bad}"], ""), "compile": (["compile", "{bad}", "--bank", "{dir}/none.db"], ""),
-    "bank": (["bank", "list", "--bank", "{bad}"], "bank"),
+    "run": (["run", "{bad}", "--random"], ""), "bank": (["bank", "list", "--bank", "{bad}"], "bank"),
     "bank import": (["bank", "import", "{bad}", "--bank", "{dir}/new.db"], ""), "target": (["targets", "show", "{bad}"], ""),
     "target of emit": (["emit", "{func}", "--target", "{bad}"], ""),
 }

@@ -1,0 +1,60 @@
+"""The README's commands do what it says: they run one after the other, as a reader would type them, beside a small model."""
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import onnx
+import pytest
+
+from aoec.cli.arguments import parser
+from aoec.frontend import zoo
+
+README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a model.onnx, and an `aoec` of this environment first on the path."""
+    path = tmp_path_factory.mktemp("readme")
+    onnx.save(zoo.tiny_resnet(), path / "model.onnx")
+    (path / "bin").mkdir()
+    (path / "bin" / "aoec").write_text(f"#!/bin/sh\nexec {sys.executable} -m aoec \"$@\"\n")
+    (path / "bin" / "aoec").chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=range(len(COMMANDS)))
+def test_command(command: str, folder: Path) -> None:
+    environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "TUNE_BANK_PATH": str(folder / "bank.db")}
+    words = ["bash", "-o", "pipefail", "-c", command]
+    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, f"{command}\n{done.stderr}"
+    named = re.findall(r"-o (\S+)", command)
+    assert all((folder / n).stat().st_size > 0 for n in named) and (named or done.stdout)
+
+
+def test_every_command_is_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = set(re.findall(r"^\| `aoec (\w+)` \|", README, re.MULTILINE))
+    with pytest.raises(SystemExit):
+        parser().parse_args(["--help"])
+    assert listed == set(re.findall(r"^    (\w+) ", capsys.readouterr().out, re.MULTILINE))
+
+
+def test_options_named_in_the_text_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    known = ""
+    for command in re.findall(r"^\| `aoec (\w+)` \|", README, re.MULTILINE):
+        with pytest.raises(SystemExit):
+            parser().parse_args([command, "--help"])
+        known += capsys.readouterr().out
+    for option in set(re.findall(r"`[^`\n]*?(--[a-z-]+)", README)):
+        assert option in known, option
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
+def test_links_lead_somewhere(link: str) -> None:
+    assert (Path(__file__).parents[2] / link).exists()
