@@ -610,7 +610,7 @@ def reaches(op, f, dt, out):
     elif op == MMAD or op == MMAD_BIAS:
         if f[0] == 0 or f[1] == 0 or f[2] == 0: return 0
         rows, cols, deep = (f[0] + 15) // 16, (f[1] + 15) // 16, (f[2] * s + BLOCK - 1) // BLOCK
-        out[0], out[1], out[2], out[3] = rows * cols * 1024, rows * deep * 512, deep * cols * 512, f[1] * 4
+        out[0], out[1], out[2], out[3] = rows * cols * 1024, rows * deep * 512, deep * cols * 512, f[1] * 4 if f[3] else 0
     elif op == FIXPIPE_ND or op == FIXPIPE_NZ:
         if f[0] == 0 or f[1] == 0: return 0
         if f[2] < f[0]: return 5

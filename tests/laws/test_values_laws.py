@@ -8,6 +8,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from aoec.kernels import tile
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +17,7 @@ from aoec.ir.index import DTYPES, Expr, Float, Int, as_expr
 from aoec.ir.program import Instr, Program, Ref, Space, Stream, Tensor
 from aoec.simulate.values import execute
 from aoec.target.evaluate import evaluate_program
-from aoec.target.footprint import footprints
+from aoec.target.footprint import footprints, relation
 from aoec.target.instructions import INSTRUCTIONS
 from aoec.target.meaning import NUMPY_DTYPES
 
@@ -271,6 +272,32 @@ def test_an_access_is_refused_exactly_where_its_footprint_leaves_its_slot(case):
             else:
                 with pytest.raises(CheckError, match=f"{o.name} reaches byte {reach} of small"):
                     execute(q, feeds)
+
+
+def dtypes_of(draw, op: str) -> tuple[str, ...]:
+    """Dtypes that the instruction takes."""
+    count = len(INSTRUCTIONS[op].operands)
+    if op.startswith("mmad"):
+        return draw(st.sampled_from((("fp32", "fp16", "fp16", "fp32"), ("fp32",) * 4, ("int32", "int8", "int8", "int32"))))[:count]
+    if op.startswith("fixpipe"):
+        return draw(st.sampled_from((("fp16", "fp32"), ("fp32", "fp32"), ("int32", "int32"))))
+    return draw(st.sampled_from(CASTS)) if op == "vconv" else (draw(st.sampled_from(("fp16", "fp32"))),) * count
+
+
+@settings(QUICK, max_examples=400)
+@given(st.sampled_from(sorted(INSTRUCTIONS)), st.data())
+def test_bounds_of_the_interpreter_are_the_ends_of_the_footprints(op, data):
+    word, dtypes = INSTRUCTIONS[op], dtypes_of(data.draw, op)
+    fields = {n.name: data.draw(st.integers(n.low, min(n.high, n.low + data.draw(st.sampled_from((1, 9, 130))))), n.name)
+              for n in word.numbers if not n.real}
+    values, padded = np.zeros(20, np.int64), dtypes + dtypes[:1] * (4 - len(dtypes))
+    values[:len(fields)] = list(fields.values())
+    reach = np.zeros(4, np.int64)
+    broken = tile.reaches(tile.OPS.index(op), values, np.array([tile.DTYPES.index(d) for d in padded]), reach)
+    assert broken == relation(op, fields, dtypes)
+    if not broken:
+        stops = [max((b.stop for b in boxes), default=0) for boxes in footprints(op, fields, dtypes)]
+        assert reach[:len(word.operands)].tolist() == stops[:len(word.operands)]
 
 
 def test_bf16_is_ml_dtypes_bfloat16():
