@@ -16,7 +16,8 @@ The rules, complete, so that another simulator can be written from them (tests/o
    `stream` that belongs to this one has come, plus `cross`, and takes them in order. If stream A has n cores and B has r*n, cores r*i ..
    r*i + r - 1 of B belong to core i of A. A row that cannot be walked with at most `cross_count` tokens on the way is a deadlock.
 7. A transfer to or from GM is busy for the larger of its own cycles and active * unit: `unit` is the time of its bytes at the full
-   rate of the chip (those of HBM at HBM's rate plus those of L2 at L2's), and `active` the number of cores of its stream that have
+   rate of the chip (those of HBM at HBM's rate plus those of L2 at L2's), times (r + w) / max(r, w) of the program's times r of all
+   reads and w of all writes at those rates, because both ways share the memory, and `active` the number of cores of its stream that have
    not ended when it starts. (A transfer crosses HBM and L2 one after the other: first touch and repeats add up, as in the vendor's
    closed form for matrix products.) A core ends when everything on all its pipes is done.
 8. Everything starts at time 0; a row takes until its last core ends. At the end no bit is set and no token is left.

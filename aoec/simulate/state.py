@@ -55,6 +55,22 @@ def hbm_shares(program: Program, env: Mapping[str, Any], state: State, machine: 
                               machine.l2_usable_bytes) for t in program.tensors}
 
 
+def both_ways(program: Program, env: Mapping[str, Any], shares: Mapping[str, Any], machine: Machine) -> Any:
+    """How much longer a transfer holds the chip's memory because reads and writes share it: (r + w) / max(r, w).
+
+    r and w are the times of all reads and writes of the program at the chip's full rates. Loads and stores run on different
+    pipes, each at the rate that its core is given; so stretched, they take r + w together when they overlap, and the chip
+    never moves more than its rate. Between 1 (one way only) and 2. A temp is read as much as it is written.
+    """
+    times = {"input": 0.0, "output": 0.0, "temp": 0.0}
+    for t in program.tensors:
+        share, moved = shares[t.name], footprint_bytes(t, env) * evaluate(t.passes, env)
+        times[t.role] = times[t.role] + moved * (share / machine.hbm_bytes_per_cycle + (1.0 - share) / machine.l2_bytes_per_cycle)
+    reads, writes = times["input"] + times["temp"] / 2, times["output"] + times["temp"] / 2
+    longer = np.maximum(reads, writes)
+    return np.where(longer > 0, (reads + writes) / np.where(longer > 0, longer, 1.0), 1.0)
+
+
 def compulsory_hbm_bytes(program: Program, state: State, machine: Machine) -> int:
     """Bytes that must cross HBM under this model whatever the schedule: first touch of inputs that are not resident.
 

@@ -15,7 +15,7 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, evaluate, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import MAX_AXES, Encoded, Site
-from aoec.simulate.state import State, hbm_shares
+from aoec.simulate.state import State, both_ways, hbm_shares
 from aoec.target.instructions import INSTRUCTIONS
 
 TICKS = kernel.TICKS_PER_CYCLE
@@ -174,6 +174,7 @@ class Tabulator:
         self.holes = {name: np.asarray(values, np.int64) for name, values in rows.items()}
         self.status = np.zeros(count, np.int32)
         self.shares = hbm_shares(encoded.program, self.holes, state, self.machine)
+        self.both_ways = both_ways(encoded.program, self.holes, self.shares, self.machine)
         self.loops = max(1, len(encoded.loops))
         self.cursors: list[int] = []
         self.moves: list[list[tuple[int, Array]]] = [[] for _ in range(self.loops + max(1, len(encoded.axes)))]
@@ -266,9 +267,11 @@ class Tabulator:
         unit: Any = 0.0
         if site.tensor:
             gm = evaluate(INSTRUCTIONS[site.op].gm_bytes, {**env, "size": site.gm_size})
-            share = np.broadcast_to(self.shares[site.tensor], (self.count,)).reshape((self.count,) + (1,) * rank)
+            column = (self.count,) + (1,) * rank
+            share = np.broadcast_to(self.shares[site.tensor], (self.count,)).reshape(column)
             env |= {"gm_bytes": gm, "hbm_bytes": gm * share, "l2_bytes": gm - gm * share}
             unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle + env["l2_bytes"] / self.machine.l2_bytes_per_cycle
+            unit = unit * np.broadcast_to(self.both_ways, (self.count,)).reshape(column)
         cycles = (evaluate(site.timing.busy, env), evaluate(site.timing.latency, env), unit)
         flat = [layout.flatten(x, self.count, rank) for x in cycles]
         moved = [layout.flatten(env[x], self.count, rank) for x in ("hbm_bytes", "l2_bytes")] if self.detail else []

@@ -65,6 +65,7 @@ class Simulator:
         self.program, self.machine = program, machine
         self.heap, self.order = [], itertools.count()
         self.shares = self.hbm_shares(dict(state))
+        self.stretch = self.both_ways()
         self.dtypes = {t.name: t.dtype for t in program.tensors} | {s.name: s.dtype for s in program.spaces}
         self.tensors = {t.name for t in program.tensors}
         self.issue, self.hop = self.ticks(machine.issue_cycles), self.ticks(machine.flag_hop_cycles)
@@ -89,6 +90,19 @@ class Simulator:
             reach = first + (passes - 1) * size * (1.0 - keep)
             out[t.name] = min(1.0, max(0.0, reach / max(passes * size, 1)))
         return out
+
+    def both_ways(self):
+        """Reads and writes share the chip's memory: (r + w) / max(r, w)."""
+        clock, times = self.machine.clock_mhz * 1e6, {"input": 0.0, "output": 0.0, "temp": 0.0}
+        for t in self.program.tensors:
+            moved = DTYPES[t.dtype] * int(evaluate(t.passes, {}))
+            for extent in t.shape:
+                moved *= int(evaluate(extent, {}))
+            share = self.shares[t.name]
+            rates = self.machine.hbm_bytes_per_s / clock, self.machine.l2_bytes_per_s / clock
+            times[t.role] += moved * (share / rates[0] + (1.0 - share) / rates[1])
+        r, w = times["input"] + times["temp"] / 2, times["output"] + times["temp"] / 2
+        return (r + w) / max(r, w) if max(r, w) > 0 else 1.0
 
     def count(self, stream):
         n = 1
@@ -139,7 +153,8 @@ class Simulator:
                 hbm = moved * self.shares[name]
                 env |= {"gm_bytes": moved, "hbm_bytes": hbm, "l2_bytes": moved - hbm}
                 clock = self.machine.clock_mhz * 1e6
-                unit = self.ticks(hbm / (self.machine.hbm_bytes_per_s / clock) + (moved - hbm) / (self.machine.l2_bytes_per_s / clock))
+                time = hbm / (self.machine.hbm_bytes_per_s / clock) + (moved - hbm) / (self.machine.l2_bytes_per_s / clock)
+                unit = self.ticks(time * self.stretch)
         return max(self.ticks(evaluate(timing.busy, env)), 0), max(self.ticks(evaluate(timing.latency, env)), 0), unit
 
     # ---- events

@@ -7,7 +7,7 @@ import pytest
 
 from aoec.base.errors import CheckError
 from aoec.ir.parse import parse_program
-from aoec.simulate.state import COLD, after, cap, compulsory_hbm_bytes, hbm_share
+from aoec.simulate.state import COLD, after, both_ways, cap, compulsory_hbm_bytes, hbm_share, hbm_shares
 from aoec.simulate.time import Measure, chain, measure, measure_chain
 from aoec.target.machine import load
 
@@ -66,6 +66,17 @@ def test_hbm_share(role, footprint, passes, resident, working, share):
     assert hbm_share(role, footprint, passes, resident, working, 1000) == pytest.approx(share)
 
 
+@pytest.mark.parametrize("text, factor", [
+    ("input A: fp16[100]", 1.0), ("output B: fp16[100]", 1.0), ("temp T: fp16[100]", 2.0), ("", 1.0),
+    ("input A: fp16[100]\n  output B: fp16[400]", 2.0),  # 200 bytes at 32 a cycle, 800 at 128
+    ("input A: fp16[100]\n  output B: fp16[100]", 1.25),
+    ("input A: fp16[100] passes 5\n  output B: fp16[400]", (6.25 + 6.25 + 6.25) / 12.5),
+])
+def test_reads_and_writes_share_the_memory(text, factor):
+    p = parse_program(f"program p for toy {{\n  {text}\n  stream v aiv grid [c in 1] {{\n    set(V, MTE2, 0)\n  }}\n}}\n")
+    assert both_ways(p, {}, hbm_shares(p, {}, COLD, TOY), TOY) == pytest.approx(factor)
+
+
 def test_compulsory_bytes():
     p = copier("A", "B", 1000)
     assert compulsory_hbm_bytes(p, COLD, TOY) == 2000
@@ -76,11 +87,15 @@ def test_compulsory_bytes():
 
 def test_launch_is_outside_the_walk():
     m = measure(copier("A", "B", 160), TOY)
-    # load 1..11, done 21; MTE3 at 23; store 23..33, done 43
-    assert (m.cycles, m.launch_us, m.time_us, m.run_us, m.bound_by) == (43, 110, 153, 43, "launch")
+    # 320 bytes from HBM take the chip 10 cycles, 320 to L2 2.5, and the unused temp of 128 bytes 1, half each way: stretched by
+    # (10.5 + 3) / 10.5; load 1..1 + 10 * that, done 10 later; MTE3 2 later; store 10, done 10 later
+    load = round(10 * 13.5 / 10.5 * 1024) / 1024
+    assert (m.cycles, m.launch_us, m.time_us, m.bound_by) == (1 + load + 10 + 2 + 10 + 10, 110, m.cycles + 110, "launch")
+    assert m.run_us == m.cycles
     assert m.bytes_by_path == {"GM->UB": 320, "UB->GM": 320} and (m.hbm_bytes, m.l2_bytes) == (320, 320)
     longer = measure(copier("A", "B", 2048, 4096), TOY)
-    assert longer.bound_by == "MTE2" and longer.busy_cycles == {"MTE2": 128, "MTE3": 128}
+    assert longer.bound_by == "MTE2" and longer.busy_cycles["MTE3"] == 128
+    assert longer.busy_cycles["MTE2"] == pytest.approx(128 * (128 + 32 + 1) / 128.5, abs=0.001)
 
 
 def fake(run, launch):
