@@ -49,7 +49,8 @@ def _run_group(artifact: Artifact, compiled: Compiled, nodes: Sequence[OpNode], 
 
 # ---------------------------------------------------------------- one group
 
-def run_program(program: Program, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor], stored: Arrays) -> dict[str, np.ndarray]:
+def run_program(program: Program, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor],
+                stored: Arrays) -> dict[str, np.ndarray]:
     """Graph tensor -> stored array, of everything that the program writes; `bindings`: (tensor of the program, of the graph)."""
     own, bound = {t.name: t for t in program.tensors}, dict(bindings)
     inputs = {p: placed(own[p], stored[g]) for p, g in bound.items() if own[p].role == "input"}

@@ -13,7 +13,7 @@ import numpy as np
 from aoec.artifact.artifact import load
 from aoec.artifact.compiled import Artifact, Port
 from aoec.base import arrays
-from aoec.base.errors import CheckError
+from aoec.base.errors import CapacityError, CheckError, TargetError
 from aoec.base.files import write_text
 from aoec.jobs.execute import run_model
 from aoec.ops.run import NUMPY, REALS
@@ -43,12 +43,15 @@ def run_artifact(options: Namespace) -> int:
 
 
 def check_programs(artifact: Artifact, source: str) -> str:
-    """A note where the machine's numbers changed since the model was compiled, else ""; CheckError where a program is not legal on it."""
-    machine = machines.load(artifact.target)
+    """A note where the machine is not the one that the model was compiled for, else ""; CheckError where a program is not legal on it."""
+    try:
+        machine = machines.load(artifact.target)
+    except TargetError:
+        return f"machine {artifact.target} is not known here, so that only what the programs touch is checked, as they run"
     for program in {id(c.program): c.program for c in artifact.groups if c.program is not None}.values():
         try:
             check(program, machine)
-        except CheckError as e:
+        except (CheckError, CapacityError) as e:
             raise CheckError(f"program {program.name} is not legal on {machine.name}: {e}; compile the model again", source=source) from e
     if machine.hash == artifact.machine_hash:
         return ""
@@ -56,7 +59,7 @@ def check_programs(artifact: Artifact, source: str) -> str:
 
 
 def random_feeds(artifact: Artifact, seed: int) -> dict[str, np.ndarray]:
-    """Seeded inputs by name: standard normal for reals, small integers and booleans for others; an input's values depend on its place alone."""
+    """Seeded inputs by name: standard normal for reals, small integers and booleans for others."""
     return {p.name: random_array(p, np.random.default_rng([seed, i])) for i, p in enumerate(artifact.inputs)}
 
 

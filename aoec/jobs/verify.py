@@ -34,8 +34,8 @@ from aoec.ops.run import NUMPY, REALS, evaluate, run_node
 Arrays = Mapping[str, np.ndarray]
 
 SUMS = ("conv2d_packed", "matmul", "avg_pool", "global_avg_pool")  # sums of products in fp32, rounded once
-EXACT = frozenset(("conv2d_packed", "matmul", "add", "sub", "mul", "maximum", "minimum", "abs", "relu", "clip", "max_pool", "concat", "transpose",
-                   "to_nc1hwc0", "from_nc1hwc0", "to_zn", "reshape"))
+EXACT = frozenset(("conv2d_packed", "matmul", "add", "sub", "mul", "maximum", "minimum", "abs", "relu", "clip", "max_pool", "concat",
+                   "transpose", "to_nc1hwc0", "from_nc1hwc0", "to_zn", "reshape"))
 SPACING = {"fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}
 SMALLEST = {"fp32": 2.0**-149, "fp16": 2.0**-24, "bf16": 2.0**-133}
 BEYOND = {"fp32": 2.0**128, "fp16": 2.0**16, "bf16": 2.0**128}
@@ -44,7 +44,8 @@ LARGE, LARGE_COUNT = 3e4, 4
 SHOWN = 3  # elements in a sentence
 
 
-def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterable[tuple[str, str]], weights: Arrays, seed: int = 0) -> list[str]:
+def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterable[tuple[str, str]], weights: Arrays,
+                 seed: int = 0) -> list[str]:
     """What is wrong with a group's program, in sentences; nothing where it does what the group's operators mean.
 
     `graph` is fused, `weights` are its constants as stored, `bindings` pairs tensors of the program with those of the graph.
@@ -116,8 +117,8 @@ def compare(alone: Graph, program: Program, bindings: tuple[tuple[str, str], ...
         if name not in results:
             out.append(f"group {alone.name}: its program does not write {name}")
             continue
-        zero = np.zeros(tensors[name].shape)
-        out += differences(alone.name, tensors[name], results[name], wanted[name], allowed.get(name, zero), "integers" if exact else "normal data")
+        within = allowed.get(name, np.zeros(tensors[name].shape))
+        out += differences(alone.name, tensors[name], results[name], wanted[name], within, "integers" if exact else "normal data")
     return out
 
 
@@ -174,7 +175,7 @@ def differences(group: str, t: Tensor, stored: np.ndarray, wanted: np.ndarray, a
 
 @dataclass(frozen=True)
 class Agreement:
-    """How near an output is to the reference: max|a - b| / max|b|, and of `rows` along the last axis how many have the same largest element."""
+    """How near an output is to the reference: max|a - b| / max|b|, and in how many rows the largest element is the same one."""
 
     reference: str
     relative_error: float

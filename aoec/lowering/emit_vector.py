@@ -334,7 +334,7 @@ def is_transpose(em: Emitter, op: TileOp) -> bool:
 
 
 def whole_transposes(em: Emitter, op: TileOp) -> int:
-    """How many 32-byte halves of sixteen channels are really there; both buffers grow to what vnchwconv touches: 16 rows, whole runs of pixels."""
+    """How many 32-byte halves of sixteen channels are there; both buffers grow to what vnchwconv touches: 16 rows, whole runs of pixels."""
     value = op.block.value
     assert isinstance(value, Read)
     pair = (em.buffers[op.block.target.buffer], em.buffers[value.buffer])

@@ -57,12 +57,12 @@ def from_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     rows = Buffer("rows", x.dtype, tuple(Int(d) for d in (n, groups, ROWS, size)))
     pixels = Buffer("pixels", x.dtype, tuple(Int(d) for d in (n, groups, planes, size, c0)))
     a, b, p = ([Var(f"{s}_{v}") for v in ("n", "c", "i", "x")] for s in ("load", "turn", "store"))
-    inner, lane = Var("load_c0"), Var("turn_c0")
+    inner = Var("load_c0")
     load = Block("load", Read("pixels", (a[0], a[1], a[2], a[3], inner)), "=", Read("X", (a[0], a[1] * planes + a[2], a[3], inner)))
-    turn = Block("turn", Read("rows", (b[0], b[1], b[2] * c0 + lane, b[3])), "=", Read("pixels", (*b, lane)))
+    turn = Block("turn", Read("rows", tuple(b)), "=", Read("pixels", (b[0], b[1], b[2] // c0, b[3], b[2] % c0)))
     store = Block("store", Read("Y", (p[0], p[1] * ROWS + p[2], p[3])), "=", Read("rows", tuple(p)))
     present = minimum(planes, c1 - a[1] * planes)
     return Func(name, (X,), (Y,), (rows, pixels), (
         _nest([("load_n", n), ("load_c", groups), ("load_i", present), ("load_x", size), ("load_c0", c0)], load),
-        _nest([("turn_n", n), ("turn_c", groups), ("turn_i", planes), ("turn_c0", c0), ("turn_x", size)], turn),
+        _nest([("turn_n", n), ("turn_c", groups), ("turn_i", ROWS), ("turn_x", size)], turn),
         _nest([("store_n", n), ("store_c", groups), ("store_i", minimum(ROWS, c - p[1] * ROWS)), ("store_x", size)], store)))

@@ -23,6 +23,9 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     if len(axes) == 1:
         return [vector_sketch(func, machine, out, axes)]
     free = [v for v in axes[:-1] if v not in whole_axes(out)]
+    if serial := ruling_axes(out):
+        last = max(axes.index(v) for v in serial)
+        free = [v for v in free if axes.index(v) > last] or axes[-1:]
     tiled = [v for v in free if out.extent(v) > 1] or free[:1]
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
     return [vector_sketch(func, machine, out, c) for c in choices]
@@ -31,6 +34,11 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
 def whole_axes(out: Nest) -> set[str]:
     """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last."""
     return {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var.endswith("_i")}
+
+
+def ruling_axes(out: Nest) -> set[str]:
+    """Loops that the extents of others depend on: they stay serial, since the loops of one instruction have no corners cut."""
+    return {v for lp in out.loops for v in variables(lp.extent)}
 
 
 def cores_of(machine: Machine) -> int:

@@ -1,0 +1,125 @@
+"""Compiled models on data: against onnxruntime, and what is refused."""
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from aoec.artifact.artifact import write
+from aoec.artifact.compiled import check
+from aoec.base import arrays
+from aoec.base.errors import CheckError
+from aoec.ir.index import Int
+from aoec.ir.program import Tensor
+from aoec.jobs.execute import placed, run_model
+from aoec.jobs.run import run_artifact
+from aoec.jobs.verify import verify_model
+from tests.jobs.nets import compiled, feeds, fused, net
+
+TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2}
+
+
+def test_the_net_has_every_kind_of_group() -> None:
+    artifact = compiled("fp16")
+    check(artifact)
+    assert {g.kind for g in artifact.graph.groups} == {"cube", "vector", "host", "view"}
+    assert {"to_nc1hwc0", "from_nc1hwc0"} <= {n.op for n in artifact.graph.nodes}
+
+
+@pytest.mark.parametrize("precision", ["fp16", "fp32"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_outputs_match_onnxruntime(precision: str, seed: int, tmp_path: Path) -> None:
+    onnx.save(net(), tmp_path / "net.onnx")
+    graph, weights = fused(precision)
+    found = verify_model(compiled(precision, seed), graph, weights, feeds(seed), str(tmp_path / "net.onnx"))
+    assert set(found) == {"scores", "probabilities", "signs"}
+    for name, a in found.items():
+        assert a.reference == "onnxruntime" and (a.relative_error <= TOLERANCE[precision] or name == "signs"), (name, a)
+    assert found["scores"].same_top1 == found["scores"].rows == 2
+
+
+def test_outputs_match_the_references_where_no_model_is_given() -> None:
+    graph, weights = fused("fp16")
+    found = verify_model(compiled("fp16"), graph, weights, feeds())
+    assert all(a.relative_error <= 4e-3 and "reference" in a.reference for a in found.values()), found
+
+
+def test_feeds_are_checked() -> None:
+    artifact, good = compiled("fp16"), feeds()["data"]
+    for given, words in (({}, "input data is missing"), ({"data": good, "more": good}, "no input more"),
+                         ({"data": good[:1]}, r"has shape \[2, 3, 13, 11\], and an array of shape \[1, "),
+                         ({"data": good.astype(np.int32)}, "is float32, and an array of int32")):
+        with pytest.raises(CheckError, match=words):
+            run_model(artifact, given)
+
+
+def test_feeds_of_other_float_widths_are_rounded() -> None:
+    wide = {n: x.astype(np.float64) for n, x in feeds().items()}
+    narrow, same = run_model(compiled("fp16"), feeds()), run_model(compiled("fp16"), wide)
+    assert all(np.array_equal(narrow[n], same[n]) for n in narrow)
+
+
+def test_programs_make_the_outputs() -> None:
+    """A group whose program reads another bias gives another result."""
+    artifact = compiled("fp16")
+    first, last = (dict(g.bindings)["bias"] for g in artifact.groups if "bias" in dict(g.bindings))
+    groups = tuple(replace(g, bindings=tuple((p, first if t == last else t) for p, t in g.bindings)) for g in artifact.groups)
+    weights = {**artifact.weights, first: artifact.weights[first][:len(artifact.weights[last])]}
+    before, after = run_model(artifact, feeds()), run_model(replace(artifact, groups=groups, weights=weights), feeds())
+    assert not np.array_equal(before["scores"], after["scores"])
+
+
+def test_placed_pads_with_zeros_and_refuses_more() -> None:
+    t = Tensor("bias", "fp32", (Int(2), Int(3)), "input")
+    assert placed(t, np.ones(4, np.float32)).tolist() == [1, 1, 1, 1, 0, 0]
+    with pytest.raises(CheckError, match="has 6 elements, and 7 are stored"):
+        placed(t, np.ones(7, np.float32))
+
+
+# ---------------------------------------------------------------- aoec run
+
+def options(model: Path, **given: object) -> Namespace:
+    return Namespace(**{"model": str(model), "inputs": None, "random": False, "seed": 0, "json": False, "output": None, **given})
+
+
+def test_run_reads_writes_and_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, out = tmp_path / "net.aoec", tmp_path / "out.npz"
+    write(model, compiled("fp16"))
+    arrays.save(tmp_path / "in.npz", feeds())
+    assert run_artifact(options(model, inputs=str(tmp_path / "in.npz"), output=str(out))) == 0
+    said, want = capsys.readouterr().out, run_model(compiled("fp16"), feeds())
+    got = arrays.load(out)
+    assert set(got) == set(want) and all(np.array_equal(got[n], want[n]) for n in want)
+    assert "modelled on Ascend910B3: latency 21.00 µs, throughput 50,000.00" in said and "on this computer" in said
+    assert f"argmax {', '.join(map(str, want['scores'].argmax(1)))}" in said
+
+
+def test_random_inputs_are_seeded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tmp_path / "net.aoec"
+    write(model, compiled("fp16"))
+    texts = []
+    for seed in (3, 3, 4):
+        run_artifact(options(model, random=True, seed=seed, json=True))
+        texts.append(json.loads(capsys.readouterr().out)["outputs"])
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_machine_with_other_numbers_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "net.aoec", replace(compiled("fp16"), machine_hash="0" * 64))
+    assert run_artifact(options(tmp_path / "net.aoec", random=True)) == 0
+    assert "modelled times are stale" in capsys.readouterr().err
+
+
+def test_an_illegal_program_is_refused(tmp_path: Path) -> None:
+    artifact = compiled("fp16")
+    at = next(i for i, g in enumerate(artifact.groups) if g.program)
+    bad = replace(artifact.groups[at].program, streams=tuple(replace(s, body=s.body[1:]) for s in artifact.groups[at].program.streams))
+    groups = (*artifact.groups[:at], replace(artifact.groups[at], program=bad), *artifact.groups[at + 1:])
+    write(tmp_path / "net.aoec", replace(artifact, groups=groups))
+    with pytest.raises(CheckError, match=r"not legal on Ascend910B3.*compile the model again"):
+        run_artifact(options(tmp_path / "net.aoec", random=True))

@@ -1,0 +1,114 @@
+"""Verification accepts every program of the net, and notices what is changed in one."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aoec.ir.graph import Tensor
+from aoec.ir.index import Expr, Int
+from aoec.ir.program import For, Instr, Item, Program, Ref
+from aoec.jobs.verify import agreement, differences, tolerance, verify_group
+from tests.jobs.nets import compiled, fused
+
+# to_nc1hwc0, conv2d 3x3, max_pool, conv2d 1x1, add, global_avg_pool, from_nc1hwc0, matmul, softmax
+GROUPS = ("g0", "g1", "g2", "g3", "g4", "g5", "g6", "g8", "g9")
+
+
+def verify(name: str, change: Callable[[Program], Program] = lambda p: p, precision: str = "fp16", seed: int = 0) -> list[str]:
+    artifact = compiled(precision, seed)
+    c = next(c for c in artifact.groups if c.group == name)
+    group = next(g for g in artifact.graph.groups if g.name == name)
+    assert c.program is not None
+    return verify_group(artifact.graph, group, change(c.program), c.bindings, artifact.weights, seed)
+
+
+def rewrite(program: Program, f: Callable[[Instr], Instr | None]) -> Program:
+    """The program with every instruction replaced, or dropped where `f` gives None."""
+    def items(body: tuple[Item, ...]) -> tuple[Item, ...]:
+        done = [replace(i, body=items(i.body)) if isinstance(i, For) else f(i) if isinstance(i, Instr) else i for i in body]
+        return tuple(i for i in done if i is not None)
+    return replace(program, streams=tuple(replace(s, body=items(s.body)) for s in program.streams))
+
+
+def with_field(i: Instr, name: str, change: Callable[[Ref | Expr], Ref | Expr]) -> Instr:
+    return Instr(i.op, tuple((k, change(v) if k == name else v) for k, v in i.fields))
+
+
+@pytest.mark.parametrize("precision", ["fp16", "fp32"])
+@pytest.mark.parametrize("name", GROUPS)
+def test_programs_as_emitted_are_verified(name: str, precision: str) -> None:
+    assert verify(name, precision=precision, seed=1) == []
+
+
+@pytest.mark.parametrize(("name", "op"), [
+    ("g1", "mmad_bias"), ("g3", "mmad"), ("g1", "load3d"), ("g4", "vadd"), ("g4", "vrelu"), ("g9", "vexp"), ("g0", "vnchwconv"), ("g5", "vmuls"),
+    ("g8", "copy_gm_l1_nd2nz"), ("g8", "fixpipe_nd")])
+def test_a_dropped_instruction_is_noticed(name: str, op: str) -> None:
+    dropped = []
+
+    def drop(i: Instr) -> Instr | None:
+        dropped.extend([i] if i.op == op else [])
+        return None if i.op == op else i
+
+    assert verify(name, lambda p: rewrite(p, drop)) and dropped
+
+
+@pytest.mark.parametrize(("name", "op", "field", "change"), [
+    ("g1", "mmad_bias", "init", lambda v: Int(1)),
+    ("g1", "fixpipe_nz", "relu", lambda v: Int(0)),
+    ("g1", "load3d", "stride_w", lambda v: Int(1)),
+    ("g3", "copy_gm_l1", "src", lambda r: replace(r, offset=r.offset + 16)),
+    ("g8", "mmad_bias", "k", lambda v: v - 1),
+    ("g2", "vmax", "src1", lambda r: replace(r, offset=r.offset + 16)),
+    ("g4", "copy_ub_gm", "length", lambda v: v - 32),
+    ("g6", "copy_ub_gm", "dst", lambda r: replace(r, offset=r.offset + 1)),
+])
+def test_a_changed_field_is_noticed(name: str, op: str, field: str, change: Callable[[Ref | Expr], Ref | Expr]) -> None:
+    found = verify(name, lambda p: rewrite(p, lambda i: with_field(i, field, change) if i.op == op else i))
+    assert found and name in found[0]
+
+
+def test_differences_name_the_first_elements() -> None:
+    t, want = Tensor("y", "fp16", (2, 3)), np.zeros((2, 3), np.float16)
+    got = want.copy()
+    got[1, 2] = 0.5
+    (text,) = differences("g1", t, got, want, np.full((2, 3), 0.25), "normal data")
+    assert "1 of 6 elements" in text and "y[1, 2] is 0.5 and should be 0 within 0.25" in text
+    assert differences("g1", t, got, want, np.full((2, 3), 0.5), "normal data") == []
+
+
+def test_infinities_count_as_one_rounding_away_and_nan_must_meet_nan() -> None:
+    t = Tensor("y", "fp16", (3,))
+    inf, top = np.float16(np.inf), np.float16(65504)
+    near = differences("g", t, np.array([inf, top, 1], np.float16), np.array([top, inf, 1], np.float16), np.full(3, 64.0), "")
+    assert near == []
+    assert differences("g", t, np.array([inf, 1, np.nan], np.float16), np.array([-inf, 1, 1], np.float16), np.full(3, 64.0), "")
+    assert differences("g", t, np.full(3, np.nan, np.float16), np.full(3, np.nan, np.float16), np.zeros(3), "") == []
+
+
+def test_padding_must_be_zero() -> None:
+    t = Tensor("y", "fp16", (1, 3, 1, 2), "NC1HWC0")
+    stored = np.zeros((1, 1, 1, 2, 16), np.float16)
+    want = np.zeros((1, 3, 1, 2), np.float16)
+    assert differences("g", t, stored, want, np.zeros(want.shape), "") == []
+    stored[0, 0, 0, 1, 5] = 1
+    assert "padding" in differences("g", t, stored, want, np.zeros(want.shape), "")[0]
+
+
+def test_tolerance_grows_with_what_is_summed() -> None:
+    """A sum of 20 products of magnitude 1 that cancels may differ by the rounding of its terms, by less than 1 part in 10,000 of them."""
+    graph, _ = fused("fp16")
+    node = next(n for n in graph.nodes if n.op == "matmul")
+    t = {t.name: t for t in graph.tensors}
+    alone = replace(graph, nodes=(node,), inputs=node.inputs, outputs=node.outputs)
+    data = {i: np.ones(t[i].shape, np.float32) for i in node.inputs}
+    allowed = tolerance(alone, data, np.zeros(t[node.outputs[0]].shape, np.float16), t[node.outputs[0]])
+    assert (allowed > 20 * 2.0**-24).all() and (allowed < 21 * 1e-4).all()
+
+
+def test_agreement_counts_rows() -> None:
+    a = agreement(np.array([[1.0, 2.0], [3.0, 1.0]]), np.array([[1.0, 2.5], [3.0, 5.0]]), "x")
+    assert (a.relative_error, a.same_top1, a.rows) == (0.8, 1, 2)
