@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import singledispatch
 
+from aoec.base.errors import CheckError
 from aoec.base.keys import digest
 from aoec.ir.graph import Graph, Group, OpNode
 from aoec.ir.graph import Tensor as GraphTensor
@@ -23,7 +24,10 @@ Names = Mapping[str, str]
 
 def key(x: object) -> str:
     """The sha256, in hex, of the noun's canonical text after `canonical`; equal for nouns that differ in their own names only."""
-    return digest(f"{type(x).__name__} {show(canonical(x))}")
+    try:
+        return digest(f"{type(x).__name__} {show(canonical(x))}")
+    except RecursionError:
+        raise CheckError(f"a {type(x).__name__.lower()} is nested too deeply to have a key; build it flatter") from None
 
 
 @singledispatch

@@ -19,7 +19,7 @@ from aoec.ir.parse import parse_expr, parse_func, parse_program, parse_trace
 from aoec.ir.program import Instr, Program, Ref
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.show import show
-from aoec.ir.tir import Buffer, Constraint, Func
+from aoec.ir.tir import Buffer, Constraint, Func, Loop
 from tests.laws.strategies import HOLES, NOUNS, element_exprs, integer_exprs
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -281,10 +281,11 @@ def test_what_is_nested_too_deeply_is_refused_in_a_sentence(deep):
     e = Var("m")
     for _ in range(5000):
         e = deep(e)
-    f = Func("f", (), (), (), (), (Constraint(e, ""),))
-    for act in (show, check, rewrite.normalise, rewrite.holes, lambda f: rewrite.fill(f, {}), key):
+    f = Func("f", (), (), (), (Loop("m", e, ()),), (Constraint(e, ""),))
+    for act in (show, check, rewrite.normalise, lambda f: rewrite.fill(f, {}), key):
         with pytest.raises(CheckError, match=r"deep|levels|large"):
             act(f)
+    assert rewrite.holes(f) == {}  # walks without recursion
 
 
 def test_reals_keep_their_value_and_sign():
