@@ -4,16 +4,16 @@ Expressions are met in the order in which they are shown, so that "where it is f
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import singledispatch, wraps
 from typing import Any, ParamSpec, TypeVar
 
 from aoec.base.errors import CheckError
-from aoec.ir.index import Binary, Call, Cast, Expr, Hole, Int, Read
+from aoec.ir.index import Binary, Call, Cast, Expr, Hole, Int, Read, substitute
 from aoec.ir.index import fill as fill_expr
 from aoec.ir.index import normalise as normalise_expr
 from aoec.ir.index import walk as walk_expr
-from aoec.ir.program import CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
+from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node
 
@@ -68,7 +68,10 @@ def fill(noun: Noun, values: Mapping[str, int]) -> Noun:
 
 
 def normalise(noun: Noun) -> Noun:
-    """The canonical form: each expression in normal form, choices where a hole is first named, no constraint that always holds."""
+    """The canonical form: each expression in normal form, choices where a hole is first named, no constraint that always holds.
+
+    A program's counters of depth 1 always stand at 0, and are written so.
+    """
     normal = _drop_true(map_exprs(noun, normalise_expr))
     return _restate(normal, holes(noun))
 
@@ -79,7 +82,22 @@ def _drop_true(noun: Noun) -> Noun:
     kept = tuple(c for c in noun.constraints if not (isinstance(c.condition, Int) and c.condition.value))
     if isinstance(noun, Func):
         return Func(noun.name, noun.inputs, noun.outputs, noun.locals, noun.body, kept)
-    return Program(noun.name, noun.target, noun.tensors, noun.spaces, noun.streams, kept)
+    return Program(noun.name, noun.target, noun.tensors, noun.spaces, tuple(map(_moving, noun.streams)), kept)
+
+
+def _moving(s: Stream) -> Stream:
+    """The stream without its counters of depth 1."""
+    still: dict[str, Expr] = {n: Int(0) for n, depth in s.counters if depth == Int(1)}
+    if not still:
+        return s
+    counters = tuple(c for c in s.counters if c[0] not in still)
+    body = _items(_without_advances(s.body, still), lambda e: normalise_expr(substitute(e, still)))
+    return Stream(s.name, s.core, s.grid, counters, body)
+
+
+def _without_advances(body: tuple[Item, ...], names: Container[str]) -> tuple[Item, ...]:
+    kept = [i for i in body if not (isinstance(i, Advance) and i.counter in names)]
+    return tuple(For(i.var, i.trips, _without_advances(i.body, names)) if isinstance(i, For) else i for i in kept)
 
 
 def _restate(noun: Noun, choices: Mapping[str, tuple[int, ...]]) -> Noun:
