@@ -169,5 +169,5 @@ def test_the_default_is_no_slower_than_the_best_of_fifty(text: str) -> None:
 
 
 def test_a_func_without_a_schedule_is_refused_by_name() -> None:
-    with pytest.raises(AoecError, match="has no schedule on toy|toy"):
+    with pytest.raises(AoecError, match=r"toy"):
         problem(lower_operator("matmul(m=100000, k=16, n=16, fp16)"), replace(load("toy"), scopes={}))
