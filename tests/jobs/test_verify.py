@@ -44,8 +44,8 @@ def test_programs_as_emitted_are_verified(name: str, precision: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "op"), [
-    ("g1", "mmad_bias"), ("g3", "mmad"), ("g1", "load3d"), ("g4", "vadd"), ("g4", "vrelu"), ("g9", "vexp"), ("g0", "vnchwconv"), ("g5", "vmuls"),
-    ("g8", "copy_gm_l1_nd2nz"), ("g8", "fixpipe_nd")])
+    ("g1", "mmad_bias"), ("g3", "mmad"), ("g1", "load3d"), ("g4", "vadd"), ("g4", "vrelu"), ("g9", "vexp"),
+    ("g0", "vnchwconv"), ("g5", "vmuls"), ("g8", "copy_gm_l1_nd2nz"), ("g8", "fixpipe_nd")])
 def test_a_dropped_instruction_is_noticed(name: str, op: str) -> None:
     dropped = []
 
