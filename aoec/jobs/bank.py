@@ -8,6 +8,7 @@ from pathlib import Path
 from aoec.bank.bank import Bank, statuses
 from aoec.bank.record import Record, flat
 from aoec.base.errors import BankError
+from aoec.jobs.solve import DEFAULT
 
 SHOWN_DIGITS = 16  # of a func key: enough to name a record
 TICKS_PER_CYCLE = 1024
@@ -18,6 +19,7 @@ def list_records(path: Path, target: str | None, as_json: bool) -> str:
     found = Bank.open(path, create=False, writable=False).list(target)
     if as_json:
         return json.dumps([flat(r) for r in found], indent=2) + "\n"
+    found = tuple(r for r in found if not r.key.state.endswith(DEFAULT))  # every row says its default anyway
     if not found:
         return ""
     columns = " ".join(f"{name:>12}" for name in ("default", "tuned", "bound"))
@@ -37,11 +39,17 @@ def best(path: Path, key: str | None, target: str | None, as_json: bool) -> str:
     found = Bank.open(path, create=False, writable=False).list(target, key)
     if not found:
         raise BankError(f"{path} has no record whose key begins with {key}; see aoec bank list")
-    if len(found) > 1:
+    if len({(r.key.func_key, r.key.target) for r in found}) > 1:
         names = ", ".join(sorted({f"{r.key.func_key[:SHOWN_DIGITS]} on {r.key.target}" for r in found})[:5])
         raise BankError(f"{len(found)} records have a key that begins with {key} ({names}); give more of it, or --target, "
                         "or use bank list --json")
-    return json.dumps(flat(found[0]), indent=2) + "\n" if as_json else found[0].trace
+    record = min(found, key=_preference)
+    return json.dumps(flat(record), indent=2) + "\n" if as_json else record.trace + "\n"
+
+
+def _preference(r: Record) -> tuple[bool, bool, int]:
+    """Searched before default, cold inputs before other memory states, faster before slower."""
+    return r.key.state.endswith(DEFAULT), r.key.state != "cold inputs", r.ticks
 
 
 def export(path: Path, file: str) -> str:

@@ -10,9 +10,10 @@ import pytest
 from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record
+from aoec.jobs.solve import DEFAULT
 
 KEY = Key("ab" * 32, "toy", "cd" * 32, "1", "cold")
-TRACE = "sched g {\n  split(loop=m, factor=16, outer=mt, inner=mi)\n}\n"
+TRACE = "sched {\n  split(loop=m, factor=16, outer=mt, inner=mi)\n}"
 FIRST = Record(KEY, "matmul 64x64x64 fp16", TRACE, 4096, 2048, 1024, trials=7, searched=7)
 SECOND = replace(FIRST, key=replace(KEY, func_key="ef" * 32, target="Ascend910B3"), label="softmax 8x8")
 
@@ -41,17 +42,24 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("bank")
 def test_best_gives_the_schedule(capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, "best", "abab") == FIRST.trace
+    assert said(capsys, "best", "abab") == FIRST.trace + "\n"
     assert json.loads(said(capsys, "best", "efef", "--json"))["label"] == "softmax 8x8"
     assert cli.main(["bank", "best", "00"]) == 2
     assert "no record whose key begins with 00" in capsys.readouterr().err
+
+
+def test_the_searched_schedule_comes_before_the_default(bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    default = replace(FIRST, key=replace(KEY, state=KEY.state + DEFAULT), trace=TRACE.replace("16", "32"), ticks=4096, trials=0)
+    Bank.open(bank).put(default)
+    assert said(capsys, "best", "abab", "--target", "toy") == FIRST.trace + "\n"
+    assert len(said(capsys, "list").splitlines()) == 3
 
 
 def test_best_names_what_it_cannot_choose_from(bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Bank.open(bank).put(replace(SECOND, key=replace(SECOND.key, func_key=KEY.func_key)))
     assert cli.main(["bank", "best", "abab"]) == 2
     assert "2 records" in capsys.readouterr().err
-    assert said(capsys, "best", "abab", "--target", "toy") == FIRST.trace
+    assert said(capsys, "best", "abab", "--target", "toy") == FIRST.trace + "\n"
 
 
 @pytest.mark.usefixtures("bank")
