@@ -4,12 +4,12 @@ Expressions are met in the order in which they are shown, so that "where it is f
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import singledispatch, wraps
 from typing import Any, ParamSpec, TypeVar
 
 from aoec.base.errors import CheckError
-from aoec.ir.index import Binary, Call, Cast, Expr, Hole, Int, Read, substitute
+from aoec.ir.index import Binary, Call, Cast, Expr, Hole, Int, Read, substitute, variables
 from aoec.ir.index import fill as fill_expr
 from aoec.ir.index import normalise as normalise_expr
 from aoec.ir.index import walk as walk_expr
@@ -68,12 +68,30 @@ def fill(noun: Noun, values: Mapping[str, int]) -> Noun:
 
 
 def normalise(noun: Noun) -> Noun:
-    """The canonical form: each expression in normal form, choices where a hole is first named, no constraint that always holds.
-
-    A program's counters of depth 1 always stand at 0, and are written so.
-    """
+    """The canonical form: each expression in normal form, choices where a hole is first named, no constraint that always holds,
+    no counter of depth 1 (its slot is always 0)."""
     normal = _drop_true(map_exprs(noun, normalise_expr))
+    if isinstance(normal, Program):
+        streams = tuple(drop_counters(s, [n for n, depth in s.counters if depth == Int(1)]) for s in normal.streams)
+        normal = Program(normal.name, normal.target, normal.tensors, normal.spaces, streams, normal.constraints)
     return _restate(normal, holes(noun))
+
+
+def drop_counters(stream: Stream, names: Collection[str]) -> Stream:
+    """The stream without counters that always stand at 0, in normal form where they were named."""
+    if not names:
+        return stream
+    zero: dict[str, Expr] = {n: Int(0) for n in names}
+
+    def at_zero(e: Expr) -> Expr:
+        return normalise_expr(substitute(e, zero)) if variables(e) & zero.keys() else e
+
+    def kept(body: tuple[Item, ...]) -> tuple[Item, ...]:
+        return tuple(For(i.var, i.trips, kept(i.body)) if isinstance(i, For) else i for i in body
+                     if not (isinstance(i, Advance) and i.counter in zero))
+
+    counters = tuple(c for c in stream.counters if c[0] not in zero)
+    return Stream(stream.name, stream.core, stream.grid, counters, map_items(kept(stream.body), at_zero))
 
 
 def _drop_true(noun: Noun) -> Noun:
@@ -82,22 +100,7 @@ def _drop_true(noun: Noun) -> Noun:
     kept = tuple(c for c in noun.constraints if not (isinstance(c.condition, Int) and c.condition.value))
     if isinstance(noun, Func):
         return Func(noun.name, noun.inputs, noun.outputs, noun.locals, noun.body, kept)
-    return Program(noun.name, noun.target, noun.tensors, noun.spaces, tuple(map(_moving, noun.streams)), kept)
-
-
-def _moving(s: Stream) -> Stream:
-    """The stream without its counters of depth 1."""
-    still: dict[str, Expr] = {n: Int(0) for n, depth in s.counters if depth == Int(1)}
-    if not still:
-        return s
-    counters = tuple(c for c in s.counters if c[0] not in still)
-    body = _items(_without_advances(s.body, still), lambda e: normalise_expr(substitute(e, still)))
-    return Stream(s.name, s.core, s.grid, counters, body)
-
-
-def _without_advances(body: tuple[Item, ...], names: Container[str]) -> tuple[Item, ...]:
-    kept = [i for i in body if not (isinstance(i, Advance) and i.counter in names)]
-    return tuple(For(i.var, i.trips, _without_advances(i.body, names)) if isinstance(i, For) else i for i in kept)
+    return Program(noun.name, noun.target, noun.tensors, noun.spaces, noun.streams, kept)
 
 
 def _restate(noun: Noun, choices: Mapping[str, tuple[int, ...]]) -> Noun:
@@ -166,11 +169,12 @@ def _(x: Program, f: Change) -> Program:
 
 def _stream(s: Stream, f: Change) -> Stream:
     grid, counters = (tuple([(name, f(e)) for name, e in pairs]) for pairs in (s.grid, s.counters))
-    return Stream(s.name, s.core, grid, counters, _items(s.body, f))
+    return Stream(s.name, s.core, grid, counters, map_items(s.body, f))
 
 
-def _items(body: tuple[Item, ...], f: Change) -> tuple[Item, ...]:
-    return tuple([For(i.var, f(i.trips), _items(i.body, f)) if isinstance(i, For) else _item(i, f) for i in body])
+def map_items(body: tuple[Item, ...], f: Change) -> tuple[Item, ...]:
+    """The items with `f` of every expression in them."""
+    return tuple([For(i.var, f(i.trips), map_items(i.body, f)) if isinstance(i, For) else _item(i, f) for i in body])
 
 
 def _item(i: Item, f: Change) -> Item:

@@ -14,7 +14,7 @@ from aoec.bank.bank import Bank
 from aoec.ir.graph import Graph
 from aoec.ir.parse import parse_trace
 from aoec.jobs import dump
-from aoec.jobs.plan import Task, tasks
+from aoec.jobs.plan import Task, on_host, tasks, without_lowering
 from aoec.jobs.say import Voice
 from aoec.jobs.solve import Order, Schedule, Solved, keys, realise, solve, total_ticks
 from aoec.jobs.version import model_version
@@ -89,13 +89,19 @@ def ports(graph: Graph, names: tuple[str, ...], precision: str) -> tuple[Port, .
 def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice) -> int:
     """Everything from an imported graph, or from wherever a dump is entered again, to the written model and its table."""
     started = time.monotonic()
-    model = fused(stage)
+    model = fused(stage, voice)
     plan = tasks(model.graph, machine, options.metric == "throughput", stage.funcs)
     bank = Bank.open(options.bank)
     voice.bank(bank)
     order = Order(options.tune, options.search, options.budget, options.seed, options.jobs)
     told = voice.progress(plan, machine, options.tune)
-    solved = stage.solved(plan, machine) or solve(plan, machine, options.target or machine.name, bank, order, told)
+    if stage.traces:
+        solved = stage.solved(plan, machine)
+    else:
+        found, reasons = solve(plan, machine, options.target or machine.name, bank, order, told)
+        solved = {t.group.name: found[keys(t, machine)[1]] for t in plan if keys(t, machine)[1] not in reasons}
+        why = {t.group.name: reasons[keys(t, machine)[1]] for t in plan if t.group.name not in solved}
+        plan, model = scheduled(plan, solved, model, why, voice)
     voice.end_progress()
     choices = chosen(plan, solved, machine, stage)
     for program in {id(c.best.program): c.best.program for c in choices}.values():
@@ -111,17 +117,27 @@ def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice
     return 1 if faults else 0
 
 
-def fused(stage: dump.Stage) -> Model:
+def fused(stage: dump.Stage, voice: Voice) -> Model:
+    """The model in layouts and groups; groups that cannot be lowered go to the host, and that is said."""
     graph, weights = (stage.graph, stage.weights) if stage.graph.groups else fuse(stage.graph, stage.weights)
+    reasons = without_lowering(graph)
+    voice.on_host(reasons)
+    graph = on_host(graph, reasons)
     return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs)
 
 
-def chosen(plan: list[Task], solved: dict, machine: Machine, stage: dump.Stage) -> list[Choice]:  # type: ignore[type-arg]
+def scheduled(plan: list[Task], solved: dict[str, Solved], model: Model, reasons: dict[str, str], voice: Voice) -> tuple[list[Task], Model]:
+    """Plan and model without the groups that have no legal schedule: they run on the host."""
+    voice.on_host(reasons)
+    return [t for t in plan if t.group.name in solved], replace(model, graph=on_host(model.graph, reasons))
+
+
+def chosen(plan: list[Task], solved: dict[str, Solved], machine: Machine, stage: dump.Stage) -> list[Choice]:
     """Each task with its schedules made real, equal tasks sharing them; programs of a dump stand in for emitted ones."""
     made: dict[tuple[str, str, str], Schedule] = {}
     out = []
     for task in plan:
-        records: Solved = solved[keys(task, machine)[1]] if not stage.traces else solved[task.group.name]
+        records = solved[task.group.name]
         pair = []
         for record in (records.default, records.best):
             at = (task.func_key, task.state_text, record.trace)

@@ -58,10 +58,8 @@ class Stage:
     programs: dict[str, Program] = field(default_factory=dict)
     found: dict[str, Any] = field(default_factory=dict)  # group -> what the manifest says of it
 
-    def solved(self, plan: Sequence[Task], machine: Machine) -> dict[str, Solved] | None:
-        """Group -> records from the dump's schedules; None where the job has to find them."""
-        if not self.traces:
-            return None
+    def solved(self, plan: Sequence[Task], machine: Machine) -> dict[str, Solved]:
+        """Group -> records from the dump's schedules."""
         return {t.group.name: self._solved(t, machine) for t in plan}
 
     def _solved(self, task: Task, machine: Machine) -> Solved:

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import Graph, Group, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.keys import key
@@ -46,6 +47,24 @@ def tasks(graph: Graph, machine: Machine, warm: bool = False, funcs: Mapping[str
     return walk.run()
 
 
+def on_host(graph: Graph, reasons: Mapping[str, str]) -> Graph:
+    """The graph with the named groups on the host, as operators without a lowering run."""
+    groups = tuple(replace(g, kind="host") if g.name in reasons else g for g in graph.groups)
+    return replace(graph, groups=groups)
+
+
+def without_lowering(graph: Graph) -> dict[str, str]:
+    """Group -> reason, for cube and vector groups that cannot be lowered."""
+    out = {}
+    for g in graph.groups:
+        if g.kind in ("cube", "vector"):
+            try:
+                lower(graph, g)
+            except UnsupportedError as e:
+                out[g.name] = str(e)
+    return out
+
+
 class Walk:
     """The groups in order, with the state of L2 between them; equal groups share one func."""
 
@@ -73,6 +92,7 @@ class Walk:
         return self.task(group)
 
     def task(self, group: Group) -> Task:
+        """The task of a cube or vector group; UnsupportedError where it has no lowering."""
         if group.name not in self.funcs:
             self.funcs[group.name] = lower(self.graph, group)
         func = self.funcs[group.name]

@@ -74,6 +74,10 @@ class Voice:
 
         return done
 
+    def on_host(self, reasons: dict[str, str]) -> None:
+        for group, reason in reasons.items():
+            self.say(f"{group} runs on the host: {reason}")
+
     def end_progress(self) -> None:
         if self.bar is not None:
             self.bar.stop()

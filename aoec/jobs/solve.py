@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from aoec import primitives
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record
-from aoec.base.errors import AoecError
+from aoec.base.errors import AoecError, ScheduleError, UnsupportedError
 from aoec.ir.parse import parse_trace
 from aoec.ir.program import Program
 from aoec.ir.rewrite import normalise
@@ -72,9 +72,13 @@ def realise(func: Func, trace: Trace, machine: Machine, state: State) -> Schedul
 
 
 def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, order: Order,
-          done: Callable[[Task, Solved], None]) -> dict[Key, Solved]:
-    """Best key -> solved, for every distinct task; `done` is told of each as it comes. Results are put into the bank at once."""
+          done: Callable[[Task, Solved], None]) -> tuple[dict[Key, Solved], dict[Key, str]]:
+    """(solved, reasons) by best key, for every distinct task; `done` is told of each as it comes, results go into the bank at once.
+
+    A task without a legal schedule is no failure of the job: it is left out of the first and has its reason in the second.
+    """
     out: dict[Key, Solved] = {}
+    reasons: dict[Key, str] = {}
     missing: dict[Key, Task] = {}
     for task in tasks:
         default, best = keys(task, machine)
@@ -88,11 +92,14 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
             done(task, known)
     for task, solved in work(missing, machine, target, order):
         key = keys(task, machine)[1]
+        if isinstance(solved, str):
+            reasons[key] = solved
+            continue
         if bank.writable:
             bank.put_all([solved.default, *([solved.best] if order.tune else [])])
         out[key] = solved
         done(task, solved)
-    return out
+    return out, reasons
 
 
 def known_records(bank: Bank, default: Key, best: Key, task: Task, machine: Machine, order: Order) -> Solved | None:
@@ -125,8 +132,8 @@ def total_ticks(m: Measure, machine: Machine) -> int:
     return m.ticks + round(m.launch_us * machine.clock_mhz * 1024)
 
 
-def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) -> Iterable[tuple[Task, Solved]]:
-    """(task, solved) for tasks that the bank does not answer, in the order in which they end; in processes where there are several."""
+def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) -> Iterable[tuple[Task, Solved | str]]:
+    """(task, solved or why not) for tasks that the bank does not answer, in the order in which they end; in processes where there are several."""
     jobs = min(order.jobs or os.cpu_count() or 1, len(missing))
     if jobs <= 1:
         for task in missing.values():
@@ -134,7 +141,7 @@ def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) 
         return
     pool = ProcessPoolExecutor(jobs, get_context("spawn"))
     try:
-        running: dict[Future[Solved], Task] = {pool.submit(attempt_on, task, target, order): task for task in missing.values()}
+        running: dict[Future[Solved | str], Task] = {pool.submit(attempt_on, task, target, order): task for task in missing.values()}
         while running:
             for future in wait(running, return_when=FIRST_COMPLETED).done:
                 yield running.pop(future), future.result()
@@ -142,14 +149,17 @@ def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) 
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def attempt_on(task: Task, target: str, order: Order) -> Solved:
+def attempt_on(task: Task, target: str, order: Order) -> Solved | str:
     return attempt(task, load(target), order)
 
 
-def attempt(task: Task, machine: Machine, order: Order) -> Solved:
-    """Default and best of one task by this machine's model."""
-    p = problem(task.func, machine, task.state)
-    first = start(p)
+def attempt(task: Task, machine: Machine, order: Order) -> Solved | str:
+    """Default and best of one task by this machine's model, or why there is no schedule."""
+    try:
+        p = problem(task.func, machine, task.state)
+        first = start(p)
+    except (UnsupportedError, ScheduleError) as e:
+        return str(e)
     found = search(p, first, order.strategy, order.budget, order.seed) if order.tune else first
     default_key, best_key = keys(task, machine)
     common = dict(label=task.label, default_ticks=first.default_ticks, bound_ticks=first.bound_ticks, tool="aoec " + version("aoec"),

@@ -7,27 +7,23 @@ advances once an iteration; give-back flags are set before the outermost loop an
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Iterable
 from itertools import pairwise
 
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, call, le, normalise, reads, round_up, substitute, variables
 from aoec.ir.program import (
     Advance,
-    CrossSet,
-    CrossWait,
     For,
-    Instr,
     Item,
     Program,
-    Ref,
     SetFlag,
     Space,
     Stream,
     Tensor,
     WaitFlag,
 )
+from aoec.ir.rewrite import drop_counters, map_items
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
 from aoec.lowering import emit_cube, emit_vector
 from aoec.lowering.tile import Access, Emitter, Piece, TileOp, largest, product, size_bytes
@@ -52,7 +48,7 @@ def emit(func: Func, machine: Machine) -> Program:
     core = core if core in machine.cores else "core"
     stream = Stream(core, core, tuple((lp.var, lp.extent) for lp in grid), tuple((counters[n], em.buffers[n].depth) for n in flags.counted),
                     tuple(unique_loops([*flags.before(), *items, *flags.after()], {lp.var for lp in grid})))
-    stream = without_idle_counters(stream, [c for n, c in counters.items() if n not in flags.counted])
+    stream = drop_counters(stream, [c for n, c in counters.items() if n not in flags.counted])
     limits = [Constraint(le(flags.ids(pair), machine.flag_ids),
                          f"flags {pair[0]} to {pair[1]} have {machine.flag_ids} ids; use fewer buffer slots") for pair in flags.pairs]
     count = machine.core(core).count
@@ -317,37 +313,14 @@ def unique_loops(items: Iterable[Item], taken: set[str]) -> list[Item]:
             while name in taken:
                 name, n = f"{it.var}_{n}", n + 1
             taken.add(name)
-            body = it.body if name == it.var else tuple(rename_item(b, it.var, name) for b in it.body)
+            body = it.body if name == it.var else rename_loop(it.body, it.var, name)
             it = For(name, it.trips, tuple(unique_loops(body, taken)))
         out.append(it)
     return out
 
 
-def rename_item(it: Item, old: str, new: str) -> Item:
-    return map_item(it, lambda e: substitute(e, {old: Var(new)}))
-
-
-def map_item(it: Item, f: Callable[[Expr], Expr]) -> Item:
-    """The item with `f` applied to every expression in it."""
-    if isinstance(it, For):
-        return For(it.var, f(it.trips), tuple(map_item(b, f) for b in it.body))
-    if isinstance(it, Instr):
-        return Instr(it.op, tuple((k, Ref(v.buffer, f(v.offset), f(v.slot)) if isinstance(v, Ref) else f(v)) for k, v in it.fields))
-    if isinstance(it, (SetFlag, WaitFlag, CrossSet, CrossWait)):
-        return replace(it, id=f(it.id))
-    return it
-
-
-def without_idle_counters(stream: Stream, unused: Iterable[str]) -> Stream:
-    """The stream without counters that always stand at 0: of literal depth 1, or of buffers that need no hand-over."""
-    zero: dict[str, Expr] = {n: Int(0) for n in [*[n for n, d in stream.counters if d == Int(1)], *unused]}
-
-    def strip(items: tuple[Item, ...]) -> tuple[Item, ...]:
-        kept = [it for it in items if not (isinstance(it, Advance) and it.counter in zero)]
-        return tuple(For(it.var, it.trips, strip(it.body)) if isinstance(it, For)
-                     else map_item(it, lambda e: normalise(substitute(e, zero))) for it in kept)
-
-    return replace(stream, counters=tuple(c for c in stream.counters if c[0] not in zero), body=strip(stream.body))
+def rename_loop(body: tuple[Item, ...], old: str, new: str) -> tuple[Item, ...]:
+    return map_items(body, lambda e: substitute(e, {old: Var(new)}))
 
 
 def tensors(func: Func, ops: list[TileOp]) -> list[Tensor]:

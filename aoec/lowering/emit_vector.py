@@ -176,6 +176,9 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     moves = [[lp.var for lp in op.loops if lp.var in skip and lp.var in s] for s in strides]
     offsets = [o + product_sum(s, m) for o, s, m in zip(offsets, strides, moves)]
     extents = [(lp.var, lp.extent) for lp in loops]
+    if all(s.get(extents[-1][0], Int(0)) != Int(1) for s in strides):  # one element a row
+        extents.append(("", Int(1)))
+        strides = [{**s, "": Int(1)} for s in strides]
     if flat_from(em, operands, strides, extents):
         total = product([e for _, e in extents])
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), total)]
@@ -333,28 +336,41 @@ def is_transpose(em: Emitter, op: TileOp) -> bool:
     return parts is None or v_in not in parts[0] and any(v in parts[0] for v in op.names)
 
 
-def whole_transposes(em: Emitter, op: TileOp) -> int:
-    """How many 32-byte halves of sixteen channels are there; both buffers grow to what vnchwconv touches: 16 rows, whole runs of pixels."""
+def makes_pixels(em: Emitter, op: TileOp) -> bool:
+    """True where a transposition goes from channel rows [.., c0, x] to pixels [.., x, c0]; the lanes of pixels are one block."""
     value = op.block.value
     assert isinstance(value, Read)
-    pair = (em.buffers[op.block.target.buffer], em.buffers[value.buffer])
-    pixels, channels = sorted(pair, key=lambda b: -len(b.shape))
-    halves, step = 16 // c0(pixels), max(c0(pixels), 16 if pixels is pair[1] else 0)
-    there = pixels.shape[-3]
-    *outer, _, x, inner = pixels.shape
-    em.buffers[pixels.name] = replace(pixels, shape=(*outer, Int(halves), round_up(x, step), inner))
-    em.buffers[channels.name] = replace(channels, shape=(*channels.shape[:-2], Int(16), round_up(channels.shape[-1], step)))
+    unit = c0(em.buffers[value.buffer])
+    into, out = (em.buffers[r.buffer].shape[-1] for r in (op.block.target, value))
+    if isinstance(into, Int) and into.value <= unit:
+        return True
+    if isinstance(out, Int) and out.value <= unit:
+        return False
+    raise UnsupportedError(f"block {op.block.name}: one side of a transposition has blocks of {unit} channels")
+
+
+def whole_transposes(em: Emitter, op: TileOp) -> int:
+    """How many 32-byte halves of sixteen channels exist; both buffers grow to what vnchwconv touches: 16 rows, whole runs of pixels."""
+    value, out = op.block.value, makes_pixels(em, op)
+    assert isinstance(value, Read)
+    pair = [em.buffers[op.block.target.buffer], em.buffers[value.buffer]]
+    pixels, channels = pair if out else pair[::-1]
+    unit = c0(pixels)
+    halves, step = 16 // unit, unit if out else 16
+    there, x = pixels.shape[-3], pixels.shape[-2]
+    em.buffers[pixels.name] = replace(pixels, shape=(*pixels.shape[:-3], Int(halves), round_up(x, step), Int(unit)))
+    em.buffers[channels.name] = replace(channels, shape=(*channels.shape[:-3], Int(halves), Int(unit), round_up(x, step)))
     return min(halves, there.value) if isinstance(there, Int) else halves
 
 
 def transpose(em: Emitter, op: TileOp, present: int) -> Piece:
-    """vnchwconv between channel rows [i][x] and pixels [i // C0][x][i % C0], either way; loops: x then i (16 channels)."""
+    """vnchwconv between channel rows [i][c0][x] and pixels [i][x][c0], either way: sixteen channels, i in 16 // C0."""
     value = op.block.value
     assert isinstance(value, Read)
     dst, src = em.buffers[op.block.target.buffer], em.buffers[value.buffer]
     unit = c0(src)
     halves = 16 // unit
-    pixels_out = len(dst.shape) > len(src.shape)
+    pixels_out = makes_pixels(em, op)
     x = next(lp.extent for lp in op.loops if lp.var in _names_in((op.block.target if pixels_out else value).indices[-2], op))
     rep = em.fresh("rep")
     chunk = MAX_REPEAT

@@ -30,21 +30,19 @@ def to_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     _, c1, _, _, c0 = stored_shape(y)
     size, groups, planes = h * w, -(-c // ROWS), ROWS // c0
     X, Y = buffer_of(x, "X", (n, c, size)), buffer_of(y, "Y", (n, c1, size, c0))
-    rows = Buffer("rows", x.dtype, tuple(Int(d) for d in (n, groups, ROWS, size)))
+    rows = Buffer("rows", x.dtype, tuple(Int(d) for d in (n, groups, planes, c0, size)))
     pixels = Buffer("pixels", x.dtype, tuple(Int(d) for d in (n, groups, planes, size, c0)))
-    a, b, p = ([Var(f"{s}_{v}") for v in ("n", "c", "i", "x")] for s in ("load", "turn", "store"))
-    lane = Var("turn_c0")
-    channel = a[1] * ROWS + a[2]
+    a, b, p = ([Var(f"{s}_{v}") for v in ("n", "c", "i", "x", "c0")] for s in ("load", "turn", "store"))
+    channel = a[1] * ROWS + a[2] * c0 + a[4]
     read: Expr = Read("X", (a[0], channel, a[3]))
     if c % ROWS:
         read = select(lt(channel, c), read, Float(0.0))
-    load = Block("load", Read("rows", tuple(a)), "=", read)
-    turn = Block("turn", Read("pixels", (*b, lane)), "=", Read("rows", (b[0], b[1], b[2] * c0 + lane, b[3])))
-    plane, inner = p[2], Var("store_c0")
-    store = Block("store", Read("Y", (p[0], p[1] * planes + plane, p[3], inner)), "=", Read("pixels", (p[0], p[1], plane, p[3], inner)))
+    load = Block("load", Read("rows", (a[0], a[1], a[2], a[4], a[3])), "=", read)
+    turn = Block("turn", Read("pixels", tuple(b)), "=", Read("rows", (b[0], b[1], b[2], b[4], b[3])))
+    store = Block("store", Read("Y", (p[0], p[1] * planes + p[2], p[3], p[4])), "=", Read("pixels", tuple(p)))
     present = minimum(planes, c1 - p[1] * planes)
     return Func(name, (X,), (Y,), (rows, pixels), (
-        _nest([("load_n", n), ("load_c", groups), ("load_i", ROWS), ("load_x", size)], load),
+        _nest([("load_n", n), ("load_c", groups), ("load_i", planes), ("load_c0", c0), ("load_x", size)], load),
         _nest([("turn_n", n), ("turn_c", groups), ("turn_i", planes), ("turn_x", size), ("turn_c0", c0)], turn),
         _nest([("store_n", n), ("store_c", groups), ("store_i", present), ("store_x", size), ("store_c0", c0)], store)))
 
@@ -54,15 +52,16 @@ def from_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     _, c1, _, _, c0 = stored_shape(x)
     size, groups, planes = h * w, -(-c // ROWS), ROWS // c0
     X, Y = buffer_of(x, "X", (n, c1, size, c0)), buffer_of(y, "Y", (n, c, size))
-    rows = Buffer("rows", x.dtype, tuple(Int(d) for d in (n, groups, ROWS, size)))
+    rows = Buffer("rows", x.dtype, tuple(Int(d) for d in (n, groups, planes, c0, size)))
     pixels = Buffer("pixels", x.dtype, tuple(Int(d) for d in (n, groups, planes, size, c0)))
-    a, b, p = ([Var(f"{s}_{v}") for v in ("n", "c", "i", "x")] for s in ("load", "turn", "store"))
-    inner = Var("load_c0")
-    load = Block("load", Read("pixels", (a[0], a[1], a[2], a[3], inner)), "=", Read("X", (a[0], a[1] * planes + a[2], a[3], inner)))
-    turn = Block("turn", Read("rows", tuple(b)), "=", Read("pixels", (b[0], b[1], b[2] // c0, b[3], b[2] % c0)))
-    store = Block("store", Read("Y", (p[0], p[1] * ROWS + p[2], p[3])), "=", Read("rows", tuple(p)))
-    present = minimum(planes, c1 - a[1] * planes)
+    a, b, p = ([Var(f"{s}_{v}") for v in ("n", "c", "i", "x", "c0")] for s in ("load", "turn", "store"))
+    load = Block("load", Read("pixels", tuple(a)), "=", Read("X", (a[0], a[1] * planes + a[2], a[3], a[4])))
+    turn = Block("turn", Read("rows", (b[0], b[1], b[2], b[4], b[3])), "=", Read("pixels", tuple(b)))
+    p[4] = Var("store_c0_i")
+    left = c - p[1] * ROWS - p[2] * c0
+    store = Block("store", Read("Y", (p[0], p[1] * ROWS + p[2] * c0 + p[4], p[3])), "=", Read("rows", (p[0], p[1], p[2], p[4], p[3])))
+    present, filled = minimum(planes, c1 - a[1] * planes), minimum(planes, c1 - p[1] * planes)
     return Func(name, (X,), (Y,), (rows, pixels), (
         _nest([("load_n", n), ("load_c", groups), ("load_i", present), ("load_x", size), ("load_c0", c0)], load),
-        _nest([("turn_n", n), ("turn_c", groups), ("turn_i", ROWS), ("turn_x", size)], turn),
-        _nest([("store_n", n), ("store_c", groups), ("store_i", minimum(ROWS, c - p[1] * ROWS)), ("store_x", size)], store)))
+        _nest([("turn_n", n), ("turn_c", groups), ("turn_i", planes), ("turn_c0", c0), ("turn_x", size)], turn),
+        _nest([("store_n", n), ("store_c", groups), ("store_i", filled), ("store_c0_i", minimum(c0, left)), ("store_x", size)], store)))

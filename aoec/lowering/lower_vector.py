@@ -56,9 +56,9 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
     made = {o for n in nodes for o in n.outputs}
     inputs = list(dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made))
     work = join(nodes, tensors)
-    work = merge_axes(work)
+    work = merge_axes(drop_ones(work))
     work = stage_windows(work, inputs)
-    work = single_operations(work, inputs)
+    work = row_results(single_operations(work, inputs), {*inputs, kept[0]})
     gm = {t: f"X{i}" for i, t in enumerate(inputs)} | {kept[0]: "Y"}
     if len(inputs) == 1:
         gm[inputs[0]] = "X"
@@ -112,6 +112,8 @@ def add(work: Work, s: Statement, ranges: dict[str, int], tensors: dict[str, Ten
                for c, v in [(stored_shape(tensors[r.buffer])[-1], _channel_axis(r))] if v}
     split: dict[str, Expr] = {v: Var(f"{v}1") * c + Var(f"{v}0") for v, c in channel.items()}
 
+    lanes = {f"{v}0": c for v, c in channel.items()}
+
     def physical(e: Expr) -> Expr:
         if not isinstance(e, Read):
             return rebuild(e, physical)
@@ -123,7 +125,8 @@ def add(work: Work, s: Statement, ranges: dict[str, int], tensors: dict[str, Ten
                 if v in channel:
                     n, _, h, w = indices
                     return Read(e.buffer, tuple(substitute(i, split) for i in (n,)) + (Var(f"{v}1"), h, w, Var(f"{v}0")))
-                return Read(e.buffer, physical_indices(t, indices))
+                moved = tuple(normalise(substitute(i, split)) for i in indices)
+                return Read(e.buffer, tuple(in_range(i, lanes) for i in physical_indices(t, moved)))
             return Read(e.buffer, tuple(normalise(substitute(i, split)) for i in indices))
         out: list[Expr] = []
         for i in e.indices:
@@ -144,6 +147,12 @@ def add(work: Work, s: Statement, ranges: dict[str, int], tensors: dict[str, Ten
             work.shapes[r.buffer] = tuple(work.extents[i.name] for i in r.indices if isinstance(i, Var))
 
 
+def in_range(e: Expr, extents: dict[str, int]) -> Expr:
+    """`v % c` of an axis that never reaches c is the axis."""
+    whole = isinstance(e, Binary) and e.op == "%" and isinstance(e.left, Var) and isinstance(e.right, Int)
+    return e.left if whole and extents.get(e.left.name, e.right.value + 1) <= e.right.value else e  # type: ignore[union-attr, attr-defined]
+
+
 def _channel_axis(r: Read) -> str | None:
     return r.indices[1].name if len(r.indices) == 4 and isinstance(r.indices[1], Var) else None
 
@@ -152,6 +161,26 @@ def _channel_axis(r: Read) -> str | None:
 
 def accesses(work: Work) -> list[Read]:
     return [r for s in work.statements for r in [s.target, *reads(s.value)]]
+
+
+def drop_ones(work: Work) -> Work:
+    """The work without axes and dimensions of extent 1, but for one axis where all are."""
+    ones = [v for v, n in work.extents.items() if n == 1]
+    if len(ones) == len(work.extents):
+        ones = ones[:-1]
+    zero: dict[str, Expr] = {v: Int(0) for v in ones}
+
+    def kept(name: str) -> list[int]:
+        return [d for d, n in enumerate(work.shapes[name]) if n > 1] or [len(work.shapes[name]) - 1]
+
+    def drop(e: Expr) -> Expr:
+        if isinstance(e, Read):
+            return Read(e.buffer, tuple(substitute(e.indices[d], zero) for d in kept(e.buffer)) if e.indices else ())
+        return rebuild(e, drop)
+
+    statements = [Statement(drop(s.target), s.op, drop(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
+    shapes = {n: tuple(d[i] for i in kept(n)) if d else d for n, d in work.shapes.items()}
+    return Work(statements, {v: n for v, n in work.extents.items() if v not in zero}, shapes, work.dtypes)
 
 
 def merge_axes(work: Work) -> Work:
@@ -258,7 +287,7 @@ def take_apart(work: Work, s: Statement) -> None:
     axes = axes_of(s)
     value = atom(work, rewrite(s.value), axes, source)
     if wide:
-        value = store(work, Cast("fp32", value), axes, "fp32")
+        value = cast_window(work, value) if isinstance(value, Read) else store(work, Cast("fp32", value), axes, "fp32")
     target = s.target
     if wide and dtype != "fp32":
         target = Read(f"{s.target.buffer}.sum", s.target.indices)
@@ -266,6 +295,15 @@ def take_apart(work: Work, s: Statement) -> None:
     work.statements.append(Statement(target, s.op, value, s.init))
     if target is not s.target:
         work.statements.append(Statement(s.target, "=", Cast(dtype, target), None))
+
+
+def cast_window(work: Work, read: Read) -> Read:
+    """The read from an fp32 copy of its tensor: windows overlap, so the tensor is cast once, not every window."""
+    axes = [f"cast{d}" for d in range(len(read.indices))]
+    work.extents.update(zip(axes, work.shapes[read.buffer]))
+    point: tuple[Expr, ...] = tuple(Var(a) for a in axes)
+    copy = store(work, Cast("fp32", Read(read.buffer, point)), axes, "fp32")
+    return Read(copy.buffer, read.indices)
 
 
 def narrowed(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
@@ -341,6 +379,26 @@ def store(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
     work.shapes[target.buffer], work.dtypes[target.buffer] = tuple(work.extents[v] for v in axes), dtype
     work.statements.append(Statement(target, "=", operation(work, e, target, dtype), None))
     return target
+
+
+def row_results(work: Work, gm: set[str]) -> Work:
+    """Local tensors with one element a row get a last dimension of 1: each then lies in a block of its own in UB."""
+    single: set[str] = set()
+    for s in work.statements:
+        axes = axes_of(s)
+        across = s.op != "=" and bool(axes) and axes[-1] not in variables_of(s.target)
+        derived = s.op == "=" and reads(s.value) and all(r.buffer in single for r in reads(s.value)) and \
+            all(variables_of(r) == variables_of(s.target) for r in reads(s.value))
+        if s.target.buffer not in gm and (across or derived):
+            single.add(s.target.buffer)
+
+    def widen(e: Expr) -> Expr:
+        if isinstance(e, Read):
+            return Read(e.buffer, (*e.indices, Int(0))) if e.buffer in single else e
+        return rebuild(e, widen)
+
+    statements = [Statement(widen(s.target), s.op, widen(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
+    return Work(statements, work.extents, {n: (*d, 1) if n in single else d for n, d in work.shapes.items()}, work.dtypes)
 
 
 # ---------------------------------------------------------------- the func

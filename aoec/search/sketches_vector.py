@@ -87,7 +87,7 @@ def _from_gm(func: Func, n: Nest) -> bool:
         return False
     value: Expr = n.block.value
     source = value.args[1] if isinstance(value, Call) and value.fn == "select" else value
-    return isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
+    return n.block.op == "=" and isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
 
 
 def inputs(func: Func, order: list[Nest], at: str) -> list[Step]:
