@@ -58,10 +58,11 @@ def from_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     load = Block("load", Read("pixels", tuple(a)), "=", Read("X", (a[0], a[1] * planes + a[2], a[3], a[4])))
     turn = Block("turn", Read("rows", (b[0], b[1], b[2], b[4], b[3])), "=", Read("pixels", tuple(b)))
     p[4] = Var("store_c0_i")
-    left = c - p[1] * ROWS - p[2] * c0
+    left = c - p[1] * ROWS - (p[2] * c0 if planes > 1 else 0)
+    lanes = Int(c0) if c % c0 == 0 else minimum(c0, left)
     store = Block("store", Read("Y", (p[0], p[1] * ROWS + p[2] * c0 + p[4], p[3])), "=", Read("rows", (p[0], p[1], p[2], p[4], p[3])))
     present, filled = minimum(planes, c1 - a[1] * planes), minimum(planes, c1 - p[1] * planes)
     return Func(name, (X,), (Y,), (rows, pixels), (
         _nest([("load_n", n), ("load_c", groups), ("load_i", present), ("load_x", size), ("load_c0", c0)], load),
         _nest([("turn_n", n), ("turn_c", groups), ("turn_i", planes), ("turn_c0", c0), ("turn_x", size)], turn),
-        _nest([("store_n", n), ("store_c", groups), ("store_i", filled), ("store_c0_i", minimum(c0, left)), ("store_x", size)], store)))
+        _nest([("store_n", n), ("store_c", groups), ("store_i", filled), ("store_c0_i", lanes), ("store_x", size)], store)))

@@ -128,10 +128,9 @@ def add(work: Work, s: Statement, ranges: dict[str, int], tensors: dict[str, Ten
                 moved = tuple(normalise(substitute(i, split)) for i in indices)
                 return Read(e.buffer, tuple(in_range(i, lanes) for i in physical_indices(t, moved)))
             return Read(e.buffer, tuple(normalise(substitute(i, split)) for i in indices))
-        out: list[Expr] = []
-        for i in e.indices:
-            out += [Var(f"{i.name}1"), Var(f"{i.name}0")] if isinstance(i, Var) and i.name in channel else [i]
-        return Read(e.buffer, tuple(out))
+        named = [i.name for i in e.indices if isinstance(i, Var) and i.name in channel]  # a local lies like the tensors: lanes last
+        outer = [Var(f"{i.name}1") if isinstance(i, Var) and i.name in channel else i for i in e.indices]
+        return Read(e.buffer, (*outer, *[Var(f"{v}0") for v in named]))
 
     done = Statement(physical(s.target), s.op, physical(s.value), s.init)  # type: ignore[arg-type]
     work.statements.append(done)
@@ -164,14 +163,15 @@ def accesses(work: Work) -> list[Read]:
 
 
 def drop_ones(work: Work) -> Work:
-    """The work without axes and dimensions of extent 1, but for one axis where all are."""
+    """The work without axes and dimensions of extent 1, but for one axis where all are, and one that a sum over all others keeps."""
     ones = [v for v, n in work.extents.items() if n == 1]
-    if len(ones) == len(work.extents):
-        ones = ones[:-1]
-    zero: dict[str, Expr] = {v: Int(0) for v in ones}
+    rows = [s.target.indices[0] for s in work.statements if s.op != "=" and s.target.indices and variables_of(s.target) <= set(ones)]
+    saved = {e.name for e in rows if isinstance(e, Var)} or ({ones[-1]} if len(ones) == len(work.extents) else set())
+    zero: dict[str, Expr] = {v: Int(0) for v in ones if v not in saved}
 
     def kept(name: str) -> list[int]:
-        return [d for d, n in enumerate(work.shapes[name]) if n > 1] or [len(work.shapes[name]) - 1]
+        held = {d for r in accesses(work) if r.buffer == name for d, e in enumerate(r.indices) if variables(e) & saved}
+        return [d for d, n in enumerate(work.shapes[name]) if n > 1 or d in held] or [len(work.shapes[name]) - 1]
 
     def drop(e: Expr) -> Expr:
         if isinstance(e, Read):
