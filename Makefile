@@ -25,10 +25,10 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 	$(MAKE) mutants
 
 mutants: $(READY)
