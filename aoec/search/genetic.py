@@ -4,10 +4,10 @@ from __future__ import annotations
 from aoec.search.grid import Space
 from aoec.search.strategy import Cost, Strategy
 
-GENERATION = 32
+GENERATION = (32, 256)  # a quarter of the legal trials so far, within these: batches grow as the search does
 PARENTS = 48  # legal candidates kept, best first
 TOURNAMENT = 3
-IMMIGRANTS = 4  # of a generation; keeps sketches in play whose first samples were poor
+IMMIGRANTS = 8  # one in so many of a generation: it keeps sketches in play whose first samples were poor
 TRIES = 12  # further mutations of a child that was seen before
 
 
@@ -17,15 +17,18 @@ class Genetic(Strategy):
     def __init__(self, space: Space, seed: int = 0) -> None:
         super().__init__(space, seed)
         self.parents: list[tuple[int, int]] = []  # (cost, rank), sorted
+        self._legal = 0
 
     def _learn(self, rank: int, cost: Cost) -> None:
+        self._legal += cost is not None
         if cost is not None and (cost, rank) not in self.parents:
             self.parents = sorted([*self.parents, (cost, rank)])[:PARENTS]
 
     def _next(self) -> list[int]:
-        strangers = IMMIGRANTS if len(self.parents) >= IMMIGRANTS else GENERATION // 2 if self.parents else GENERATION
+        size = min(max(GENERATION[0], self._legal // 4), GENERATION[1])
+        strangers = size // IMMIGRANTS if len(self.parents) >= size // IMMIGRANTS else size // 2 if self.parents else size
         ranks: list[int] = []
-        for _ in range(min(GENERATION - strangers, self.space.size)):
+        for _ in range(min(size - strangers, self.space.size)):
             child = self._child(set(ranks))
             ranks += [child] if child is not None else []
         return ranks + self._strangers(strangers, set(ranks))
