@@ -11,7 +11,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-import platformdirs
 from sqlalchemy import Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert
 
@@ -24,11 +23,6 @@ from aoec.ir.schedule import trace_holes
 
 IMPORT_LIMIT_BYTES = 1 << 30
 LINE_LIMIT_BYTES = 1 << 20
-
-
-def default_path() -> Path:
-    """Where the bank is unless told otherwise: bank.db in the user's data directory."""
-    return platformdirs.user_data_path("aoec") / "bank.db"
 
 
 class Bank:

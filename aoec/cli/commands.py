@@ -30,7 +30,7 @@ def bank_path(options: Namespace) -> Path:
     """--bank, else $TUNE_BANK_PATH (a file, or a directory that holds one), else the user data directory."""
     named = options.bank or os.environ.get("TUNE_BANK_PATH")
     if not named:
-        from aoec.bank.bank import default_path
+        from aoec.bank.place import default_path
         return default_path()
     path = Path(named).expanduser()
     return path / "bank.db" if path.is_dir() else path
@@ -55,7 +55,7 @@ def ready_output(options: Namespace) -> None:
 # ---------------------------------------------------------------- models
 
 def run_compile(options: Namespace) -> int:
-    from aoec.jobs.compile import compile_model
+    from aoec.jobs.begin import compile_model
     options.output = options.output or Path(options.model).stem + ".aoec"
     ready_output(options)
     options.bank = bank_path(options)
@@ -63,7 +63,7 @@ def run_compile(options: Namespace) -> int:
 
 
 def run_demo(options: Namespace) -> int:
-    from aoec.jobs.compile import compile_demo
+    from aoec.jobs.begin import compile_demo
     options.output = options.output or "resnet50.aoec"
     ready_output(options)
     options.bank = bank_path(options)

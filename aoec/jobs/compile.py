@@ -1,4 +1,4 @@
-"""The main job: ONNX model -> compiled model, tuned or not. One page of named steps; each step is a room of the house."""
+"""The main job: graph -> compiled model, tuned or not. One page of named steps; each step is a room of the house (its first: begin.py)."""
 from __future__ import annotations
 
 import time
@@ -22,7 +22,7 @@ from aoec.lowering.fuse import fuse
 from aoec.report.table import Report, Row, Times, as_dict
 from aoec.simulate.time import Chain, chain
 from aoec.target.check import check
-from aoec.target.machine import Machine, load
+from aoec.target.machine import Machine
 
 Weights = dict[str, np.ndarray]
 
@@ -47,36 +47,6 @@ class Choice:
     solved: Solved
     default: Schedule
     best: Schedule
-
-
-def compile_model(options: Namespace) -> int:
-    """Compiles `options.model` (an ONNX file, or a folder that --dump wrote) to `options.output`; 0, or 1 where verification failed."""
-    from aoec.frontend import onnx as frontend
-
-    voice = Voice(options.json)
-    source = Path(options.model)
-    machine = load(options.target) if options.target else load()
-    voice.reading(source, machine, options)
-    if source.is_dir():
-        return finish(dump.load(source, options.start, options, machine), machine, options, voice)
-    graph, weights, notices = frontend.load(str(source), dict(options.input_shape), options.precision)
-    voice.read(graph, options.precision, notices)
-    return finish(dump.Stage("import", source.stem, options.precision, graph, weights, ports(graph, graph.inputs, options.precision),
-                             ports(graph, graph.outputs, options.precision)), machine, options, voice)
-
-
-def compile_demo(options: Namespace) -> int:
-    """The main job on a full-size ResNet-50 with seeded random weights, built here."""
-    from aoec.frontend import onnx as frontend
-    from aoec.frontend.zoo import resnet50
-
-    voice = Voice(options.json)
-    machine = load(options.target) if options.target else load()
-    voice.reading(Path(f"resnet50 (seeded random weights, batch {options.batch})"), machine, options)
-    graph, weights, notices = frontend.load(resnet50(batch=options.batch), {}, options.precision)
-    voice.read(graph, options.precision, notices)
-    return finish(dump.Stage("import", "resnet50", options.precision, graph, weights, ports(graph, graph.inputs, options.precision),
-                             ports(graph, graph.outputs, options.precision)), machine, options, voice)
 
 
 def ports(graph: Graph, names: tuple[str, ...], precision: str) -> tuple[Port, ...]:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from aoec.ir.graph import Graph
 from aoec.jobs.doctor import first_use_notice
-from aoec.report.table import Report, print_table
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from aoec.bank.bank import Bank
     from aoec.jobs.plan import Task
     from aoec.jobs.solve import Solved
+    from aoec.report.table import Report
     from aoec.target.machine import Machine
 
 
@@ -44,12 +44,17 @@ class Voice:
         common = ", ".join(f"{o} {c}" for o, c in ops.most_common(6))
         self.say(f"{len(graph.nodes)} nodes of {len(ops)} operators ({common}); inputs {shapes}")
         if precision != "fp32":
-            self.say(f"model run as {precision}, sums in fp32 (--precision)")
+            self.say(f"fp32 model run as {precision} (--precision); sums are kept in fp32")
         for line in notices:
             self.say(line)
 
+    def bank_at(self, path: Path) -> None:
+        """Says where the bank is, before anything is opened."""
+        self.say(f"bank {path} (--bank or TUNE_BANK_PATH)")
+
     def bank(self, bank: Bank) -> None:
-        self.say(f"bank {bank.path}{'' if bank.writable else ' (read only: nothing new is kept)'} (--bank or TUNE_BANK_PATH)")
+        if not bank.writable:
+            self.say(f"bank {bank.path} is read only: nothing new is kept")
         if notice := first_use_notice():
             self.say(notice)
 
@@ -91,6 +96,7 @@ class Voice:
             json.dump({**facts, "output": output, "faults": faults}, sys.stdout, indent=2)
             print()
         else:
+            from aoec.report.table import print_table
             print_table(report)
         for line in faults:
             self.say(f"wrong values: {line}")

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoec.bank.bank import LINE_LIMIT_BYTES, Bank, default_path, statuses
+from aoec.bank.bank import LINE_LIMIT_BYTES, Bank, statuses
+from aoec.bank.place import default_path
 from aoec.bank.record import Key, Record, show_record
 from aoec.base.errors import BackendError, BankError
 

@@ -1,0 +1,54 @@
+"""The first step of a compile, which a user waits for: what is read, for which machine, where the bank is.
+
+What the later steps need (the kernels' compiler above all) takes seconds to import, and is imported after this has been said.
+"""
+from __future__ import annotations
+
+from argparse import Namespace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aoec.frontend import onnx as frontend
+from aoec.jobs.say import Voice
+from aoec.target.machine import Machine, load
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
+def compile_model(options: Namespace) -> int:
+    """Compiles `options.model` (an ONNX file, or a folder that --dump wrote) to `options.output`; 0, or 1 where verification failed."""
+    source = Path(options.model)
+    machine, voice = _begin(source, options)
+    if not source.is_dir():
+        return _compile(str(source), source.stem, dict(options.input_shape), machine, options, voice)
+    voice.bank_at(options.bank)
+    from aoec.jobs import dump
+    from aoec.jobs.compile import finish
+    return finish(dump.load(source, options.start, options, machine), machine, options, voice)
+
+
+def compile_demo(options: Namespace) -> int:
+    """The main job on a full-size ResNet-50 with seeded random weights, built here."""
+    machine, voice = _begin(Path(f"resnet50 (seeded random weights, batch {options.batch})"), options)
+    from aoec.frontend.zoo import resnet50
+    return _compile(resnet50(batch=options.batch), "resnet50", {}, machine, options, voice)
+
+
+def _begin(source: Path, options: Namespace) -> tuple[Machine, Voice]:
+    voice = Voice(options.json)
+    machine = load(options.target) if options.target else load()
+    voice.reading(source, machine, options)
+    return machine, voice
+
+
+def _compile(model: str | ModelProto, name: str, shapes: dict[str, tuple[int, ...]], machine: Machine, options: Namespace,
+             voice: Voice) -> int:
+    """Imports the model, says so, and does the rest."""
+    graph, weights, notices = frontend.load(model, shapes, options.precision)
+    voice.read(graph, options.precision, notices)
+    voice.bank_at(options.bank)
+    from aoec.jobs import dump
+    from aoec.jobs.compile import finish, ports
+    inputs, outputs = (ports(graph, names, options.precision) for names in (graph.inputs, graph.outputs))
+    return finish(dump.Stage("import", name, options.precision, graph, weights, inputs, outputs), machine, options, voice)
