@@ -19,6 +19,7 @@ from aoec.ir.rewrite import normalise
 from aoec.ir.schedule import Trace
 from aoec.ir.show import show
 from aoec.ir.tir import Func
+from aoec.jobs import interrupt
 from aoec.jobs.plan import Task
 from aoec.jobs.tuning import Budget, problem, search, start
 from aoec.jobs.version import model_version
@@ -28,6 +29,7 @@ from aoec.simulate.time import Measure, measure
 from aoec.target.machine import Machine, load
 
 DEFAULT = "; default"  # ends the state of a record that keeps a default schedule
+POLL_S = 0.5  # how soon Ctrl-C is seen while others work
 
 
 @dataclass(frozen=True)
@@ -133,24 +135,42 @@ def total_ticks(m: Measure, machine: Machine) -> int:
 
 
 def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) -> Iterable[tuple[Task, Solved | str]]:
-    """(task, solved or why not) for tasks that the bank does not answer, in the order in which they end; in processes where there are several."""
+    """(task, solved or why not) for tasks that the bank does not answer, in the order in which they end.
+
+    In processes where there are several. After Ctrl-C those under way end with what they have, and KeyboardInterrupt follows them.
+    """
     jobs = min(order.jobs or os.cpu_count() or 1, len(missing))
-    if jobs <= 1:
+    with interrupt.noted():
+        if jobs > 1:
+            yield from in_processes(jobs, missing, target, order)
+            return
         for task in missing.values():
+            if interrupt.asked():
+                return
             yield task, attempt(task, machine, order)
-        return
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"))
+
+
+def in_processes(jobs: int, missing: dict[Key, Task], target: str, order: Order) -> Iterable[tuple[Task, Solved | str]]:
+    pool = ProcessPoolExecutor(jobs, get_context("spawn"), interrupt.note_in_worker)
     try:
-        running: dict[Future[Solved | str], Task] = {pool.submit(attempt_on, task, target, order): task for task in missing.values()}
+        with interrupt.deferred():
+            running: dict[Future[Solved | str | None], Task] = {pool.submit(attempt_on, t, target, order): t for t in missing.values()}
         while running:
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
-                yield running.pop(future), future.result()
+            for future in wait(running, POLL_S, FIRST_COMPLETED).done:
+                task, solved = running.pop(future), future.result()
+                if solved is not None:
+                    yield task, solved
+            if interrupt.asked():
+                pool.shutdown(wait=False, cancel_futures=True)
+                interrupt.pass_on()
+                running = {f: t for f, t in running.items() if not f.cancelled()}
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def attempt_on(task: Task, target: str, order: Order) -> Solved | str:
-    return attempt(task, load(target), order)
+def attempt_on(task: Task, target: str, order: Order) -> Solved | str | None:
+    """`attempt` in a worker process; None where the user has asked to stop before it began."""
+    return None if interrupt.asked() else attempt(task, load(target), order)
 
 
 def attempt(task: Task, machine: Machine, order: Order) -> Solved | str:
@@ -160,7 +180,7 @@ def attempt(task: Task, machine: Machine, order: Order) -> Solved | str:
         first = start(p)
     except (UnsupportedError, ScheduleError) as e:
         return str(e)
-    found = search(p, first, order.strategy, order.budget, order.seed) if order.tune else first
+    found = search(p, first, order.strategy, order.budget, order.seed, lambda r: interrupt.asked()) if order.tune else first
     default_key, best_key = keys(task, machine)
     common = dict(label=task.label, default_ticks=first.default_ticks, bound_ticks=first.bound_ticks, tool="aoec " + version("aoec"),
                   created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))

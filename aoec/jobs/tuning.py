@@ -120,7 +120,7 @@ class Outcome:
 
 
 Budget = tuple[str, float]  # ("trials" | "seconds", amount)
-Watch = Callable[[Result], None]
+Watch = Callable[[Result], bool]  # told of each batch; True stops the search with what it has
 
 
 def start(p: Problem) -> Outcome:
@@ -129,7 +129,7 @@ def start(p: Problem) -> Outcome:
     return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
 
 
-def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: None) -> Outcome:
+def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: False) -> Outcome:
     """The best that a strategy finds within the budget, the default being candidate 0; never slower than it.
 
     A space of at most SMALL candidates is searched whole, whatever the strategy. What was found is settled at the end: every
@@ -139,12 +139,13 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     limits = {"budget_trials": int(amount)} if kind == "trials" else {"budget_seconds": float(amount)}
     if p.space.size <= SMALL:
         strategy, limits = "exhaustive", {}
-    result = Result()
+    result, stopped = Result(), False
     for result in steps(make(strategy, p.space, seed), p.cost, floor=first.bound_ticks, first=first.default, **limits):  # type: ignore[arg-type]
-        watch(result)
+        if stopped := watch(result):
+            break
     assert result.best is not None and result.cost is not None
     best, ticks = result.best, result.cost
-    if not result.closed:
+    if not (result.closed or stopped):
         best, ticks = settle(p.space, best, ticks, p.cost, all_holes=True)
     return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
                    result.stopped if result.closed else "")

@@ -1,0 +1,61 @@
+"""Ctrl-C while schedules are searched: noted, and acted on between two batches, so that what was found so far is kept."""
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import active_children
+
+_noted = threading.Event()
+
+
+def asked() -> bool:
+    """Whether the user has asked this process to stop."""
+    return _noted.is_set()
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """The first Ctrl-C inside is only noted, a second one interrupts at once; at the end a noted one is raised after all."""
+    _noted.clear()
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
+        yield
+        return
+    before = signal.signal(signal.SIGINT, _note_once)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if asked():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Ctrl-C does nothing inside: for starting processes, which are born with it and only later say how they take it."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN) if threading.current_thread() is threading.main_thread() else None
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def note_in_worker() -> None:
+    """Nothing; from now on this worker process notes Ctrl-C and goes on."""
+    signal.signal(signal.SIGINT, lambda *_: _noted.set())
+
+
+def pass_on() -> None:
+    """Nothing; tells the worker processes, which a signal to this process alone does not reach."""
+    for child in active_children():
+        if child.pid is not None:
+            os.kill(child.pid, signal.SIGINT)
+
+
+def _note_once(*_: object) -> None:
+    if asked():
+        raise KeyboardInterrupt
+    _noted.set()

@@ -1,0 +1,60 @@
+"""Ctrl-C ends a search at once with what it has: the bank holds it, and nothing else was written."""
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+
+from aoec.bank.bank import Bank
+from aoec.frontend import zoo
+from aoec.jobs import interrupt
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import problem, search, start
+from aoec.target.machine import load
+
+
+def test_a_watched_search_stops_with_what_it_has() -> None:
+    p = problem(lower_operator("matmul(m=64, k=64, n=64, fp16)"), load())
+    first = start(p)
+    found = search(p, first, "random", ("trials", 100_000), 0, lambda result: result.trials >= 20)
+    assert 20 <= found.trials < 5_000 and found.ticks <= first.ticks and not found.proof
+
+
+def test_the_first_signal_is_noted_and_raised_at_the_end() -> None:
+    reached = False
+    with pytest.raises(KeyboardInterrupt), interrupt.noted():
+        assert not interrupt.asked()
+        os.kill(os.getpid(), signal.SIGINT)
+        assert interrupt.asked()
+        reached = True
+    assert reached
+    with interrupt.noted():
+        assert not interrupt.asked()
+
+
+def test_the_second_signal_interrupts_at_once() -> None:
+    with pytest.raises(KeyboardInterrupt), interrupt.noted():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("the second signal must not be passed over")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_what_was_found_is_kept(jobs: str, tmp_path: Path) -> None:
+    onnx.save(zoo.tiny_resnet(), tmp_path / "model.onnx")
+    words = [sys.executable, "-m", "aoec", "compile", "--tune", "model.onnx", "--bank", "b.db", "--budget", "1000000", "--jobs", jobs]
+    process = subprocess.Popen(words, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+    time.sleep(40)  # for the first groups to be under search, kernels compiled
+    os.killpg(process.pid, signal.SIGINT)
+    asked = time.monotonic()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130 and "kept in the bank b.db" in err and "Traceback" not in err and not out
+    assert time.monotonic() - asked < 30 and not (tmp_path / "model.aoec").exists()
+    assert any(r.searched for r in Bank.open(tmp_path / "b.db", create=False).list())
