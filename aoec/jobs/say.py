@@ -91,13 +91,18 @@ class Voice:
     def verified(self, count: int) -> None:
         """Quiet: a fault is said at the end."""
 
-    def close(self, report: Report, facts: dict[str, Any], output: str, faults: list[str]) -> None:
+    def wrong(self, faults: list[str], output: str) -> int:
+        """Says that values are wrong and that nothing was written; 1."""
+        for line in faults:
+            self.say(f"wrong values: {line}")
+        self.say(f"{output} is not written (--no-verify writes it all the same)")
+        return 1
+
+    def close(self, report: Report, facts: dict[str, Any], output: str) -> None:
         if self.as_json:
-            json.dump({**facts, "output": output, "faults": faults}, sys.stdout, indent=2)
+            json.dump({**facts, "output": output}, sys.stdout, indent=2)
             print()
         else:
             from aoec.report.table import print_table
             print_table(report)
-        for line in faults:
-            self.say(f"wrong values: {line}")
         self.say(f"wrote {output}: runs on the model machine (aoec run {output} --random); CANN cannot load it")

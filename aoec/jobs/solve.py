@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from importlib.metadata import version
 from multiprocessing import get_context
 
@@ -67,6 +68,7 @@ def keys(task: Task, machine: Machine) -> tuple[Key, Key]:
     return replace(best, state=best.state + DEFAULT), best
 
 
+@lru_cache(maxsize=1024)
 def realise(func: Func, trace: Trace, machine: Machine, state: State) -> Schedule:
     """The program of a trace and its measure; AoecError where the trace does not fit the func any more."""
     program = normalise(emit(primitives.apply(func, trace), machine))
