@@ -4,7 +4,6 @@ from __future__ import annotations
 from aoec.ir.graph import Tensor
 from aoec.ir.index import (
     Binary,
-    Call,
     Expr,
     Float,
     Int,
@@ -103,7 +102,3 @@ def nest(loops: list[tuple[str, int]], body: Node) -> Node:
     for var, extent in reversed(loops):
         body = Loop(var, Int(extent), (body,))
     return body
-
-
-def is_guard(e: Expr) -> bool:
-    return isinstance(e, Call) and e.fn == "guard"

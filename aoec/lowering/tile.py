@@ -9,7 +9,6 @@ from aoec.ir.index import (
     DTYPES,
     Expr,
     Int,
-    Read,
     Var,
     affine,
     ceildiv,
@@ -186,7 +185,3 @@ def uses(e: Expr, names: frozenset[str]) -> bool:
 
 def fractals(extent: Expr, unit: int) -> Expr:
     return ceildiv(extent, unit)
-
-
-def plain_read(e: Expr) -> Read | None:
-    return e if isinstance(e, Read) else None

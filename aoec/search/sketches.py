@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import DTYPES, Binary, Call, Expr, Hole, Int, Read, reads, variables
+from aoec.ir.index import DTYPES, Binary, Expr, Hole, Int, Read, reads, variables
 from aoec.ir.schedule import Step, Trace, Value
 from aoec.ir.tir import Block, Func, Loop, blocks
 from aoec.target.machine import Machine
@@ -96,10 +96,6 @@ def hole(name: str, choices: tuple[int, ...]) -> Hole:
 
 def dtype_bytes(func: Func, buffer: str) -> int:
     return DTYPES[func.buffer(buffer).dtype]
-
-
-def is_guarded(b: Block) -> bool:
-    return isinstance(b.value, Call) and b.value.fn == "select"
 
 
 def gm_reads(func: Func, b: Block) -> list[str]:

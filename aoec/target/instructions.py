@@ -136,11 +136,6 @@ _ALL = (
 INSTRUCTIONS: dict[str, Instruction] = {i.name: i for i in _ALL}
 
 
-def fractal_c0(size: int) -> int:
-    """Elements of a dtype of `size` bytes in one block: the C0 of fractal layouts."""
-    return BLOCK_BYTES // size
-
-
 def repeats(elements: Expr, size: int) -> Expr:
     """Vector repeats that cover `elements` contiguous elements of `size` bytes."""
     return ceildiv(elements * size, REPEAT_BYTES)
