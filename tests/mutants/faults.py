@@ -139,7 +139,7 @@ FAULTS = (
     Fault("timeline-tail-core-merged", "kernels/timeline.py",
           "    if index == extent - 1:\n        return LAST",
           "    if index == extent:\n        return LAST",
-          ("tests/simulate/test_timeline_by_hand.py",)),
+          ("tests/laws/test_time_laws.py",)),
     Fault("timeline-flag-left-set-unnoticed", "kernels/timeline.py",
           "            if s.bit[m, k] >= 0:\n                return LEFT_SET",
           "            if s.bit[m, k] > 1 << 60:\n                return LEFT_SET",
