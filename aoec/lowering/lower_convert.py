@@ -50,7 +50,9 @@ def to_fractal(name: str, x: Tensor, y: Tensor) -> Func:
 def from_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     n, c, h, w = y.shape
     _, c1, _, _, c0 = stored_shape(x)
-    size, groups, planes = h * w, -(-c // ROWS), ROWS // c0
+    planes = 1 if c % c0 else ROWS // c0  # a plane that is not full is stored by itself
+    size, rows_each = h * w, planes * c0
+    groups = -(-c // rows_each)
     X, Y = buffer_of(x, "X", (n, c1, size, c0)), buffer_of(y, "Y", (n, c, size))
     rows = Buffer("rows", x.dtype, tuple(Int(d) for d in (n, groups, planes, c0, size)))
     pixels = Buffer("pixels", x.dtype, tuple(Int(d) for d in (n, groups, planes, size, c0)))
@@ -58,9 +60,8 @@ def from_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     load = Block("load", Read("pixels", tuple(a)), "=", Read("X", (a[0], a[1] * planes + a[2], a[3], a[4])))
     turn = Block("turn", Read("rows", (b[0], b[1], b[2], b[4], b[3])), "=", Read("pixels", tuple(b)))
     p[4] = Var("store_c0_i")
-    left = c - p[1] * ROWS - (p[2] * c0 if planes > 1 else 0)
-    lanes = Int(c0) if c % c0 == 0 else minimum(c0, left)
-    store = Block("store", Read("Y", (p[0], p[1] * ROWS + p[2] * c0 + p[4], p[3])), "=", Read("rows", (p[0], p[1], p[2], p[4], p[3])))
+    lanes = Int(c0) if c % c0 == 0 else minimum(c0, c - p[1] * rows_each)
+    store = Block("store", Read("Y", (p[0], p[1] * rows_each + p[2] * c0 + p[4], p[3])), "=", Read("rows", (p[0], p[1], p[2], p[4], p[3])))
     present, filled = minimum(planes, c1 - a[1] * planes), minimum(planes, c1 - p[1] * planes)
     return Func(name, (X,), (Y,), (rows, pixels), (
         _nest([("load_n", n), ("load_c", groups), ("load_i", present), ("load_x", size), ("load_c0", c0)], load),
