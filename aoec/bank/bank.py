@@ -58,6 +58,12 @@ class Bank:
         with self._store.writing() as c:
             return tuple(_put(c, unflat(flat(r))) for r in records)
 
+    def drop(self, key: Key) -> None:
+        """Forgets the record of `key`: it was found not to hold, and as the better one it would keep every true one out."""
+        r = store.records.c
+        with self._store.writing() as c:
+            c.execute(delete(store.records).where(*[r[n] == getattr(key, n) for n in KEY_FIELDS]))
+
     def merge(self, other: Bank) -> tuple[str, ...]:
         """`put` for every record of another bank, which stays as it is."""
         return self.put_all(other.list())

@@ -73,6 +73,15 @@ def check_writable(path: str | Path) -> None:
         raise BackendError(f"cannot write {path}: the directory {folder} is not writable")
 
 
+def check_folder(path: str | Path) -> None:
+    """Nothing, or BackendError where no folder is or can be made at `path`."""
+    there = next(p for p in (Path(path), *Path(path).absolute().parents) if p.exists())
+    if not there.is_dir():
+        raise BackendError(f"cannot write into {path}: {there} is no directory")
+    if not os.access(there, os.W_OK):
+        raise BackendError(f"cannot write into {path}: the directory {there} is not writable")
+
+
 def reason(error: OSError) -> str:
     """The operating system's words for an error, in lower case, without numbers and paths."""
     text = error.strerror or str(error) or type(error).__name__

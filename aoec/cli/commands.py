@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aoec.base.errors import CheckError
-from aoec.base.files import check_writable, read_text, write_text
+from aoec.base.files import check_folder, check_writable, read_text, write_text
 from aoec.cli.arguments import DEFAULT_TARGET
 
 
@@ -47,16 +47,18 @@ def write_noun(path: str, text: str) -> None:
 
 
 def ready_output(options: Namespace) -> None:
-    """Nothing, or BackendError: the output is asked for before any work."""
+    """Nothing, or BackendError: what will be written is asked for before any work."""
     if options.output and options.output != "-":
         check_writable(options.output)
+    if getattr(options, "dump", None):
+        check_folder(options.dump)
 
 
 # ---------------------------------------------------------------- models
 
 def run_compile(options: Namespace) -> int:
     from aoec.jobs.begin import compile_model
-    options.output = options.output or Path(options.model).stem + ".aoec"
+    options.output = options.output or Path(options.model).absolute().stem + ".aoec"
     ready_output(options)
     options.bank = bank_path(options)
     return compile_model(options)

@@ -8,7 +8,9 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aoec.base.errors import CheckError
 from aoec.frontend import onnx as frontend
+from aoec.jobs import manifest
 from aoec.jobs.say import Voice
 from aoec.target.machine import Machine, load
 
@@ -19,13 +21,27 @@ if TYPE_CHECKING:
 def compile_model(options: Namespace) -> int:
     """Compiles `options.model` (an ONNX file, or a folder that --dump wrote) to `options.output`; 0, or 1 where verification failed."""
     source = Path(options.model)
+    if source.is_dir():
+        return _enter(source, options)
+    if options.start != "import":
+        raise CheckError(f"--from {options.start} enters a folder that --dump wrote; {source} is none")
     machine, voice = _begin(source, options)
-    if not source.is_dir():
-        return _compile(str(source), source.stem, dict(options.input_shape), machine, options, voice)
+    return _compile(str(source), source.stem, dict(options.input_shape), machine, options, voice)
+
+
+def _enter(folder: Path, options: Namespace) -> int:
+    """The job from a stage of a dump on, for the dump's own machine unless --target names another."""
+    said = manifest.read(folder)
+    how = "--target" if options.target else "of the dump; --target"
+    options.target = options.target or said["target"]
+    machine, voice = load(options.target), Voice(options.json)
+    voice.reading(folder, machine, how)
     voice.bank_at(options.bank)
     from aoec.jobs import dump
     from aoec.jobs.compile import finish
-    return finish(dump.load(source, options.start, options, machine), machine, options, voice)
+    stage = dump.load(folder, options.start, said, machine)
+    voice.read(stage.graph, stage.precision, [])
+    return finish(stage, machine, options, voice)
 
 
 def compile_demo(options: Namespace) -> int:
@@ -38,7 +54,7 @@ def compile_demo(options: Namespace) -> int:
 def _begin(source: Path, options: Namespace) -> tuple[Machine, Voice]:
     voice = Voice(options.json)
     machine = load(options.target) if options.target else load()
-    voice.reading(source, machine, options)
+    voice.reading(source, machine, "--target" if options.target else "default; --target, see aoec targets")
     return machine, voice
 
 

@@ -65,15 +65,14 @@ def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice
     bank = Bank.open(options.bank)
     voice.bank(bank)
     order = Order(options.tune, options.search, options.budget, options.seed, options.jobs)
-    told = voice.progress(plan, machine, options.tune)
     if stage.traces:
         solved = stage.solved(plan, machine)
     else:
-        found, reasons = solve(plan, machine, options.target or machine.name, bank, order, told)
+        with voice.progress(plan, machine, options.tune) as told:
+            found, reasons = solve(plan, machine, options.target or machine.name, bank, order, told)
         solved = {t.group.name: found[keys(t, machine)[1]] for t in plan if keys(t, machine)[1] not in reasons}
         why = {t.group.name: reasons[keys(t, machine)[1]] for t in plan if t.group.name not in solved}
         plan, model = scheduled(plan, solved, model, why, voice)
-    voice.end_progress()
     choices = chosen(plan, solved, machine, stage)
     for program in {id(c.best.program): c.best.program for c in choices if not c.solved.best.verified}.values():
         check(program, machine)
@@ -82,7 +81,7 @@ def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice
     notes: list[str] = []
     if options.verify if options.verify is not None else options.tune:
         fresh = any(not c.solved.best.verified for c in choices)
-        faults = verify(model, choices, bank, options, voice)
+        faults = verify(model, choices, bank if options.tune and bank.writable and not stage.traces else None, options.seed)
         if fresh and not faults:
             notes, faults = verify_whole(artifact, stage, options)
         if faults:
@@ -123,25 +122,27 @@ def chosen(plan: list[Task], solved: dict[str, Solved], machine: Machine, stage:
                 made[at] = realise(task.func, parse_trace(record.trace), machine, task.state)
             pair.append(made[at])
         best = stage.replaced(task, pair[1], machine)
+        if total_ticks(best.measure, machine) != records.best.ticks:  # edited: what was proved was proved of another
+            records = replace(records, best=replace(records.best, proof=""))
         out.append(Choice(task, records, pair[0], best))
     return out
 
 
-def verify(model: Model, choices: list[Choice], bank: Bank, options: Namespace, voice: Voice) -> list[str]:
-    """Sentences on schedules whose values differ from the reference; keys that were verified before are passed over."""
+def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int) -> list[str]:
+    """Sentences on schedules whose values differ from the reference; what was verified before is passed over, `bank` told of the rest."""
     from aoec.jobs.verify import verify_group
 
     faults: list[str] = []
-    done: set[str] = set()
+    done: set[tuple[str, int]] = set()
     for c in choices:
         record = c.solved.best
-        if record.key.digest in done or record.verified:
+        at = (record.key.digest, id(c.best.program))
+        if at in done or record.verified:
             continue
-        done.add(record.key.digest)
-        found = verify_group(model.graph, c.task.group, c.best.program, c.task.bindings, model.weights, options.seed)
+        done.add(at)
+        found = verify_group(model.graph, c.task.group, c.best.program, c.task.bindings, model.weights, seed)
         faults += [f"{c.task.group.name}: {line}" for line in found]
-        voice.verified(len(done))
-        if not found and bank.writable and options.tune:
+        if not found and bank is not None:
             bank.put(replace(record, verified=True))
     return faults
 
@@ -223,7 +224,7 @@ def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, o
         ticks = total_ticks(c.best.measure, machine)
         times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
         bound_us += times.bound_us or 0.0
-        trials[at] = 0 if c.solved.found else c.solved.best.trials
+        trials[at] = c.solved.trials
         new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof)
         row = rows.get(at, new)
         rows[at] = replace(row, count=row.count + 1)
@@ -237,5 +238,5 @@ def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, o
         model.name, machine.name, model.precision, tuple(rows.values()),
         Times(lines.default.latency_us, lines.tuned.latency_us, max(0.0, bound_us - hidden)),
         Times(lines.default.sum_us, lines.tuned.sum_us, bound_us), (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us),
-        "cold inputs and weights; throughput in steady state" if options.metric == "latency" else "steady state",
+        "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
         sum(trials.values()), seconds, found, options.tune)

@@ -10,7 +10,6 @@ DIR/programs/g1.prog       stage emit
 from __future__ import annotations
 
 import json
-from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,17 +20,22 @@ import numpy as np
 from aoec import primitives
 from aoec.artifact.compiled import Artifact, Port
 from aoec.bank.record import Record
-from aoec.base.errors import BackendError, CheckError
+from aoec.base.errors import AoecError, BackendError, CheckError, UnsupportedError
 from aoec.base.files import read_text
 from aoec.ir.graph import Graph
-from aoec.ir.parse import parse_func, parse_graph, parse_program, parse_trace
+from aoec.ir.parse import parse_func, parse_program, parse_trace
 from aoec.ir.program import Program
 from aoec.ir.rewrite import normalise
+from aoec.ir.schedule import Trace, trace_holes
 from aoec.ir.show import show
 from aoec.ir.tir import Func
+from aoec.jobs import manifest
+from aoec.jobs.places import blamed_step, shown, step_places
 from aoec.jobs.plan import Task
-from aoec.jobs.solve import Schedule, Solved, keys
-from aoec.jobs.stages import apply_shown, load_weights, save_weights
+from aoec.jobs.solve import Order, Schedule, Solved, attempt, keys
+from aoec.jobs.stages import apply_shown, check_shown, graph_of, load_weights, save_weights
+from aoec.lowering.emit import emit
+from aoec.lowering.lower import lower
 from aoec.simulate.time import measure
 from aoec.target.check import check
 from aoec.target.machine import Machine
@@ -63,11 +67,18 @@ class Stage:
         return {t.group.name: self._solved(t, machine) for t in plan}
 
     def _solved(self, task: Task, machine: Machine) -> Solved:
-        said = _entry(self.found, task.group.name)
+        """What the manifest says holds for its func, machine, state and version; for another the default is made again."""
+        said = manifest.group(self.found, task.group.name)
         default_key, best_key = keys(task, machine)
+        known = said["key"] == best_key.digest
         default = Record(default_key, task.label, said["default"], said["default_ticks"], said["default_ticks"], said["bound_ticks"])
-        best = Record(best_key, task.label, self.traces[task.group.name], said["default_ticks"], said["ticks"], said["bound_ticks"],
-                      proof=said["proof"], trials=0)
+        if not known:
+            again = attempt(task, machine, Order(tune=False))
+            if isinstance(again, str):
+                raise UnsupportedError(f"group {task.group.name}: {again}")
+            default = again.default
+        best = Record(best_key, task.label, self.traces[task.group.name], default.default_ticks, said["ticks"], default.bound_ticks,
+                      proof=said["proof"] if known else "")
         return Solved(default, best, True)
 
     def replaced(self, task: Task, schedule: Schedule, machine: Machine) -> Schedule:
@@ -75,15 +86,15 @@ class Stage:
         program = self.programs.get(task.group.name)
         if program is None or program == schedule.program:
             return schedule
+        if _ends(program) != _ends(schedule.program):
+            raise CheckError(f"program {task.group.name} of the dump has other tensors ({_ends(program)}) than its group has "
+                             f"({_ends(schedule.program)})")
         return replace(schedule, program=program, measure=measure(program, machine, task.state))
 
 
-def _entry(found: dict[str, Any], group: str) -> dict[str, Any]:
-    said = found.get(group)
-    types = {"default": str, "default_ticks": int, "ticks": int, "bound_ticks": int, "proof": str}
-    if not isinstance(said, dict) or any(not isinstance(said.get(k), t) for k, t in types.items()):
-        raise CheckError(f"manifest.json says nothing usable of group {group}; dump again, or enter at --from lower")
-    return said
+def _ends(program: Program) -> str:
+    """What a program takes and gives, in words."""
+    return ", ".join(f"{t.role} {t.name}: {t.dtype}[{', '.join(map(show, t.shape))}]" for t in program.tensors if t.role != "temp")
 
 
 # ---------------------------------------------------------------- writing
@@ -98,24 +109,30 @@ def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choi
         _graph(folder / "fused.graph", artifact.graph, dict(artifact.weights))
         for c in choices:
             name = c.task.group.name
-            (folder / "funcs" / f"{name}.tir").write_text(show(c.task.func))
-            (folder / "schedules" / f"{name}.sched").write_text(show(c.best.trace))
-            (folder / "scheduled" / f"{name}.tir").write_text(show(normalise(primitives.apply(c.task.func, c.best.trace))))
-            (folder / "programs" / f"{name}.prog").write_text(show(c.best.program))
+            _text(folder / "funcs" / f"{name}.tir", c.task.func)
+            _text(folder / "schedules" / f"{name}.sched", c.best.trace)
+            _text(folder / "scheduled" / f"{name}.tir", normalise(primitives.apply(c.task.func, c.best.trace)))
+            _text(folder / "programs" / f"{name}.prog", c.best.program)
         (folder / "manifest.json").write_text(json.dumps(_manifest(artifact, choices), indent=1) + "\n")
     except OSError as e:
         raise BackendError(f"{folder}: cannot write the dump: {e.strerror}") from None
 
 
 def _graph(path: Path, graph: Graph, weights: dict[str, np.ndarray]) -> None:
-    path.write_text(show(graph))
+    _text(path, graph)
     save_weights(graph, weights, f"{path}.npz")
 
 
+def _text(path: Path, noun: Graph | Func | Trace | Program) -> None:
+    path.write_text(show(noun) + "\n", encoding="utf-8")
+
+
 def _manifest(artifact: Artifact, choices: Sequence[Choice]) -> dict[str, Any]:
+    compiled = {g.group: g for g in artifact.groups}
     groups = {c.task.group.name: {
-        "default": c.solved.default.trace, "default_ticks": c.solved.default.ticks, "ticks": c.solved.best.ticks,
-        "bound_ticks": c.solved.best.bound_ticks, "proof": c.solved.best.proof} for c in choices}
+        "key": c.solved.best.key.digest, "default": c.solved.default.trace, "trace": show(c.best.trace),
+        "default_ticks": c.solved.default.ticks, "ticks": compiled[c.task.group.name].ticks,
+        "bound_ticks": compiled[c.task.group.name].bound_ticks, "proof": c.solved.best.proof} for c in choices}
     return {"name": artifact.name, "target": artifact.target, "precision": artifact.precision, "times": "modelled",
             "inputs": [_port(p) for p in artifact.inputs], "outputs": [_port(p) for p in artifact.outputs], "groups": groups}
 
@@ -126,52 +143,79 @@ def _port(p: Port) -> dict[str, Any]:
 
 # ---------------------------------------------------------------- entering again
 
-def load(folder: Path, start: str, options: Namespace, machine: Machine) -> Stage:
-    """The stage of a dump at which the job goes on; edited texts are checked like any other."""
-    if start not in STAGES:
-        raise CheckError(f"a dump is entered at {', '.join(STAGES)}, not {start}")
-    said = _read_manifest(folder / "manifest.json")
+def load(folder: Path, start: str, said: dict[str, Any], machine: Machine) -> Stage:
+    """The stage of a dump at which the job goes on; edited texts are checked like any other, and refused at their place."""
     path = folder / ("import.graph" if start == "import" else "fused.graph")
-    graph = parse_graph(read_text(str(path)), str(path))
+    graph = graph_of(read_text(path), str(path))
+    if start != "import" and not graph.groups:
+        raise CheckError("this graph has no groups; enter at --from import", source=str(path))
     stage = Stage(start, said["name"], said["precision"], graph, load_weights(graph, f"{path}.npz"), _ports(said, "inputs"),
                   _ports(said, "outputs"), found=said["groups"])
-    names = [g.name for g in graph.groups if g.kind in ("cube", "vector")]
+    groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
     if STAGES.index(start) >= 2:
-        stage = replace(stage, funcs={n: _parsed(folder / "funcs" / f"{n}.tir", parse_func) for n in names})
+        stage = replace(stage, funcs={g.name: _func(folder / "funcs" / f"{g.name}.tir", lower(graph, g)) for g in groups})
     if STAGES.index(start) >= 3:
-        stage = replace(stage, traces={n: _trace(folder / "schedules" / f"{n}.sched", stage.funcs[n]) for n in names})
+        schedules = Schedules(machine)
+        stage = replace(stage, traces={g.name: schedules.read(folder / "schedules" / f"{g.name}.sched", stage.funcs[g.name],
+                                                              manifest.group(said["groups"], g.name)["trace"]) for g in groups})
     if start == "emit":
-        stage = replace(stage, programs={n: _program(folder / "programs" / f"{n}.prog", machine) for n in names})
+        stage = replace(stage, programs={g.name: _program(folder / "programs" / f"{g.name}.prog", machine) for g in groups})
     return stage
 
 
-def _parsed(path: Path, parse: Any) -> Any:
-    return parse(read_text(str(path)), str(path))
+def _func(path: Path, lowered: Func) -> Func:
+    """The func in a file; refused where it takes or gives other tensors than its group does."""
+    func = parse_func(read_text(path), str(path))
+    for what, given, wanted in (("takes", func.inputs, lowered.inputs), ("gives", func.outputs, lowered.outputs)):
+        if [(b.dtype, b.shape) for b in given] != [(b.dtype, b.shape) for b in wanted]:
+            said = [", ".join(f"{b.name}: {b.dtype}[{', '.join(map(show, b.shape))}]" for b in buffers) for buffers in (given, wanted)]
+            raise CheckError(f"this func {what} {said[0]}, and its group {what} {said[1]}", source=str(path))
+    return func
 
 
-def _trace(path: Path, func: Func) -> str:
-    """The canonical text of a schedule; a step that does not apply is refused with a caret under it."""
-    text = read_text(str(path))
-    trace = parse_trace(text, str(path))
-    apply_shown(func, trace, text, str(path))
-    return show(trace)
+@dataclass
+class Schedules:
+    """Reads schedules for a machine; equal ones of equal funcs are tried once."""
+
+    machine: Machine
+    tried: set[tuple[Func, Trace]] = field(default_factory=set)
+
+    def read(self, path: Path, func: Func, known: str) -> str:
+        """The canonical text of a schedule; one that does not lead to a legal program is refused with a caret under the step to blame.
+
+        `known`: the schedule as it was dumped.
+        """
+        text = read_text(path)
+        trace, places = parse_trace(text, str(path)), list(step_places(text))
+        for number, step in enumerate(trace.steps):
+            if open_holes := trace_holes(Trace((step,))):
+                raise CheckError(f"hole ?{next(iter(open_holes))} is open; give it a number", text, *places[number], str(path))
+        if (func, trace) not in self.tried:
+            apply_shown(func, trace, text, str(path))
+            refusal = self.refusal(func, trace)
+            if refusal is not None:
+                number = blamed_step(trace, parse_trace(known, "manifest.json"), lambda t: self.refusal(func, t) is None)
+                raise shown(refusal, text, str(path), places[number] if number < len(places) else (0, 0))
+            self.tried.add((func, trace))
+        return show(trace)
+
+    def refusal(self, func: Func, trace: Trace) -> AoecError | None:
+        """Why the schedule makes no legal program; None where it does."""
+        try:
+            check(normalise(emit(primitives.apply(func, trace), self.machine)), self.machine)
+        except AoecError as e:
+            return e
+        return None
 
 
 def _program(path: Path, machine: Machine) -> Program:
-    program: Program = _parsed(path, parse_program)
-    check(program, machine)
+    text = read_text(path)
+    program = parse_program(text, str(path))
+    if program.target != machine.name:
+        raise CheckError(f"this program is for {program.target}, and {machine.name} is the target; enter at --from schedule",
+                         source=str(path))
+    check_shown(program, machine, text, str(path))
     return program
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    try:
-        said = json.loads(read_text(str(path)))
-    except ValueError as e:
-        raise CheckError(f"not JSON: {e}", source=str(path)) from None
-    wanted = {"name", "precision", "inputs", "outputs", "groups"}
-    if not isinstance(said, dict) or not wanted <= said.keys() or not isinstance(said["groups"], dict):
-        raise CheckError("this is no manifest of a dump: name, precision, inputs, outputs and groups are needed", source=str(path))
-    return said
 
 
 def _ports(said: dict[str, Any], what: str) -> tuple[Port, ...]:

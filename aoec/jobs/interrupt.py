@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from multiprocessing import active_children
+from multiprocessing import active_children, parent_process
 
 _noted = threading.Event()
 
@@ -44,8 +44,16 @@ def deferred() -> Iterator[None]:
 
 
 def note_in_worker() -> None:
-    """Nothing; from now on this worker process notes Ctrl-C and goes on."""
+    """Nothing; from now on this worker process notes Ctrl-C and goes on, and ends when its parent does, even where that was killed."""
     signal.signal(signal.SIGINT, lambda *_: _noted.set())
+    threading.Thread(target=_follow_parent, daemon=True).start()
+
+
+def _follow_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def pass_on() -> None:
@@ -53,6 +61,12 @@ def pass_on() -> None:
     for child in active_children():
         if child.pid is not None:
             os.kill(child.pid, signal.SIGINT)
+
+
+def end_workers() -> None:
+    """Nothing; ends the worker processes at once, whatever they are doing."""
+    for child in active_children():
+        child.terminate()
 
 
 def _note_once(*_: object) -> None:

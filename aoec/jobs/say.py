@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,6 @@ from aoec.ir.graph import Graph
 from aoec.jobs.doctor import first_use_notice
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from aoec.bank.bank import Bank
     from aoec.jobs.plan import Task
     from aoec.jobs.solve import Solved
@@ -27,14 +25,12 @@ class Voice:
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
-        self.bar: Progress | None = None
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
-    def reading(self, source: Path, machine: Machine, options: Namespace) -> None:
+    def reading(self, source: Path, machine: Machine, how: str) -> None:
         self.say(f"reading {source}")
-        how = "default; --target, see aoec targets" if not options.target else "--target"
         self.say(f"target {machine.name} ({how})")
 
     def read(self, graph: Graph, precision: str, notices: list[str]) -> None:
@@ -58,38 +54,29 @@ class Voice:
         if notice := first_use_notice():
             self.say(notice)
 
-    def progress(self, plan: list[Task], machine: Machine, tune: bool) -> Callable[[Task, Solved], None]:
-        """What is called for every distinct task that is done; a bar on a terminal, nothing else."""
-        total = len({(t.func_key, t.state_text) for t in plan})
+    @contextmanager
+    def progress(self, plan: list[Task], machine: Machine, tune: bool) -> Iterator[Callable[[Task, Solved], None]]:
+        """What is called for every distinct task that is done; a bar on a terminal, gone at the end whatever ends it, else nothing."""
         if not sys.stderr.isatty():
-            return lambda task, solved: None
+            yield lambda task, solved: None
+            return
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        self.bar = Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                            console=Console(stderr=True), transient=True)
-        self.bar.start()
-        line = self.bar.add_task("tuning" if tune else "scheduling", total=total)
         us = 1.0 / (1024 * machine.clock_mhz)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            line = bar.add_task("tuning" if tune else "scheduling", total=len({(t.func_key, t.state_text) for t in plan}))
 
-        def done(task: Task, solved: Solved) -> None:
-            assert self.bar is not None
-            words = f"{task.group.name} {solved.default.ticks * us:.2f} -> {solved.best.ticks * us:.2f} us modelled"
-            self.bar.update(line, advance=1, description=words)
+            def done(task: Task, solved: Solved) -> None:
+                words = f"{task.group.name} {solved.default.ticks * us:.2f} -> {solved.best.ticks * us:.2f} us modelled"
+                bar.update(line, advance=1, description=words)
 
-        return done
+            yield done
 
     def on_host(self, reasons: dict[str, str]) -> None:
         for group, reason in reasons.items():
             self.say(f"{group} runs on the host: {reason}")
-
-    def end_progress(self) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-            self.bar = None
-
-    def verified(self, count: int) -> None:
-        """Quiet: a fault is said at the end."""
 
     def wrong(self, faults: list[str], output: str) -> int:
         """Says that values are wrong and that nothing was written; 1."""

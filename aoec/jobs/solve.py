@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -12,8 +13,8 @@ from multiprocessing import get_context
 
 from aoec import primitives
 from aoec.bank.bank import Bank
-from aoec.bank.record import Key, Record
-from aoec.base.errors import AoecError, ScheduleError, UnsupportedError
+from aoec.bank.record import Key, Record, join
+from aoec.base.errors import AoecError, BackendError, ScheduleError, UnsupportedError
 from aoec.ir.parse import parse_trace
 from aoec.ir.program import Program
 from aoec.ir.rewrite import normalise
@@ -46,11 +47,12 @@ class Order:
 
 @dataclass(frozen=True)
 class Solved:
-    """Records of a task's default and best schedule; `found`: both were in the bank already."""
+    """Records of a task's default and best schedule; `found`: both were in the bank already; `trials`: what this run spent."""
 
     default: Record
     best: Record
     found: bool
+    trials: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,11 +86,13 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
     out: dict[Key, Solved] = {}
     reasons: dict[Key, str] = {}
     missing: dict[Key, Task] = {}
+    held: dict[Key, Record] = {}
     for task in tasks:
-        default, best = keys(task, machine)
+        best = keys(task, machine)[1]
         if best in out or best in missing:
             continue
-        known = known_records(bank, default, best, task, machine, order)
+        held |= held_records(bank, task, machine)
+        known = enough(held, keys(task, machine), order)
         if known is None:
             missing[best] = task
         else:
@@ -99,6 +103,7 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
         if isinstance(solved, str):
             reasons[key] = solved
             continue
+        solved = with_held(solved, held)
         if bank.writable:
             bank.put_all([solved.default, *([solved.best] if order.tune else [])])
         out[key] = solved
@@ -106,15 +111,31 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
     return out, reasons
 
 
-def known_records(bank: Bank, default: Key, best: Key, task: Task, machine: Machine, order: Order) -> Solved | None:
-    """What the bank holds of a task, if that is enough: a record is timed again before it is believed."""
-    first, found = bank.best(default), bank.best(best)
+def held_records(bank: Bank, task: Task, machine: Machine) -> dict[Key, Record]:
+    """What the bank holds of a task: timed again before it is believed, and dropped where it does not hold, to make room for what does."""
+    out = {}
+    for record in filter(None, map(bank.best, keys(task, machine))):
+        if holds(record, task, machine):
+            out[record.key] = record
+        elif bank.writable:
+            bank.drop(record.key)
+    return out
+
+
+def enough(held: Mapping[Key, Record], wanted: tuple[Key, Key], order: Order) -> Solved | None:
+    """The held records of (default, best), where they make a search needless."""
+    first, found = held.get(wanted[0]), held.get(wanted[1])
     if first is None or found is None and order.tune:
         return None
     if found is not None and order.tune and not (found.proof or found.searched >= budget_trials(order)):
         return None
-    found = found or replace(first, key=best)
-    return Solved(first, found, True) if all(holds(r, task, machine) for r in {first.trace: first, found.trace: found}.values()) else None
+    return Solved(first, found or replace(first, key=wanted[1]), True)
+
+
+def with_held(solved: Solved, held: Mapping[Key, Record]) -> Solved:
+    """What was found, joined with what was known: a second search with another strategy or seed never makes a model slower."""
+    default, best = (join(r, held[r.key]) if r.key in held else r for r in (solved.default, solved.best))
+    return replace(solved, default=default, best=best)
 
 
 def holds(record: Record, task: Task, machine: Machine) -> bool:
@@ -154,9 +175,10 @@ def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) 
 
 def in_processes(jobs: int, missing: dict[Key, Task], target: str, order: Order) -> Iterable[tuple[Task, Solved | str]]:
     pool = ProcessPoolExecutor(jobs, get_context("spawn"), interrupt.note_in_worker)
+    running: dict[Future[Solved | str | None], Task] = {}
     try:
         with interrupt.deferred():
-            running: dict[Future[Solved | str | None], Task] = {pool.submit(attempt_on, t, target, order): t for t in missing.values()}
+            running |= {pool.submit(attempt_on, task, target, order): task for task in missing.values()}
         while running:
             for future in wait(running, POLL_S, FIRST_COMPLETED).done:
                 task, solved = running.pop(future), future.result()
@@ -166,7 +188,11 @@ def in_processes(jobs: int, missing: dict[Key, Task], target: str, order: Order)
                 pool.shutdown(wait=False, cancel_futures=True)
                 interrupt.pass_on()
                 running = {f: t for f, t in running.items() if not f.cancelled()}
+    except BrokenProcessPool:
+        raise BackendError("a worker process died, as happens without enough memory; fewer --jobs would help") from None
     finally:
+        if running:
+            interrupt.end_workers()
         pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -189,4 +215,4 @@ def attempt(task: Task, machine: Machine, order: Order) -> Solved | str:
     default = Record(key=default_key, trace=show(p.trace(first.default)), ticks=first.default_ticks, search="default", **common)  # type: ignore[arg-type]
     best = Record(key=best_key, trace=show(p.trace(found.best)), ticks=found.ticks, trials=found.trials, searched=found.trials,
                   seed=order.seed, search=order.strategy if order.tune else "default", proof=found.proof, **common)  # type: ignore[arg-type]
-    return Solved(default, best, False)
+    return Solved(default, best, False, found.trials)

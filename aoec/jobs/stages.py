@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from aoec.base import arrays
-from aoec.base.errors import CheckError, ScheduleError, TargetError, UnsupportedError
+from aoec.base.errors import CapacityError, CheckError, ScheduleError, TargetError, UnsupportedError
 from aoec.ir import parse
 from aoec.ir.graph import Graph
 from aoec.ir.program import Program
@@ -20,6 +20,7 @@ from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
+from aoec.jobs.places import shown, step_places
 
 if TYPE_CHECKING:
     import numpy as np
@@ -112,22 +113,9 @@ def apply_shown(func: Func, trace: Trace, text: str, source: str) -> Func:
     for number, step in enumerate(trace.steps):
         try:
             func = from_step(step).apply(func)
-        except ScheduleError as e:
-            line, column = places[number] if number < len(places) else (0, 0)
-            raise CheckError(str(e), text, line, column, source) from e
+        except (ScheduleError, CheckError) as e:
+            raise shown(e, text, source, places[number] if number < len(places) else (0, 0)) from e
     return normalise(func)
-
-
-def step_places(text: str) -> Iterator[tuple[int, int]]:
-    """Line and column (from 1) of each step of a schedule's text: a name before a parenthesis that nothing encloses."""
-    depth = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        code = line.split("#")[0]
-        for at, c in enumerate(code):
-            if c == "(" and depth == 0:
-                name = code[:at].rstrip()
-                yield number, len(name) - len(name.split()[-1] if name.split() else "") + 1
-            depth += (c in "([") - (c in ")]")
 
 
 def emit_text(text: str, source: str, target: str, values: Holes) -> Program:
@@ -151,8 +139,17 @@ def simulate_text(text: str, source: str, target: str | None, values: Holes) -> 
         machine = _machine(target or program.target)
     except TargetError as e:
         raise CheckError(str(e), source=source) from e
-    check_program(program, machine)
+    check_shown(program, machine, text, source)
     return measure(program, machine)
+
+
+def check_shown(program: Program, machine: Machine, text: str, source: str) -> None:
+    """Nothing, or CheckError at the line of the text that breaks a rule of the machine."""
+    from aoec.target.check import check
+    try:
+        check(program, machine)
+    except (CheckError, CapacityError) as e:
+        raise shown(e, text, source) from e
 
 
 def check_program(program: Program, machine: Machine) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.index import Expr, Var, ceildiv, eq, minimum, variables
+from aoec.ir.index import Expr, Int, Var, ceildiv, eq, minimum, variables
 from aoec.ir.tir import Constraint, Func, Loop, Node
 from aoec.primitives.nest import check_new, find_loop, replace_node, substitute_all
 from aoec.primitives.primitive import Primitive
@@ -45,6 +45,8 @@ class Split(Primitive):
         loop, _ = find_loop(func, self.loop)
         if (self.factor is None) == (self.parts is None):
             raise ScheduleError("give either factor (iterations in a tile) or parts (number of tiles)")
+        if isinstance(size := self.factor or self.parts, Int) and size.value < 1:
+            raise ScheduleError(f"a loop is split into tiles of 1 iteration or more, not by {size.value}")
         if loop.kind != "serial":
             raise ScheduleError(f"loop {self.loop} is a {loop.kind} loop already; split it before binding or tensorizing it")
         outer, inner = self.outer or f"{self.loop}_o", self.inner or f"{self.loop}_i"

@@ -178,12 +178,12 @@ def _times(t: Times) -> dict[str, float | None]:
 
 def _summary(report: Report) -> list[str]:
     """What was done, and how to read the table."""
-    groups, distinct = sum(r.count for r in report.rows), len(report.rows)
-    work = [f"{groups:,} groups, {distinct:,} distinct"]
+    ours = [r for r in report.rows if PLACES[r.kind] == "AI Core"]
+    work = [f"{sum(r.count for r in ours):,} groups on the AI Core, {len(ours):,} distinct"]
     work += [f"{report.found:,} found in the bank"] if report.found else []
     work += [f"{report.trials:,} trials"] if report.tuned else ["not tuned: --tune searches for faster schedules"]
     work += [f"{report.seconds:,.1f} s"] if report.seconds is not None else []
-    lines = [f"latency and throughput from {report.state}"] if report.state else []
+    lines = [f"latency from {report.state}; throughput in steady state"] if report.state else []
     lines += [", ".join(work) + ".", "gain: share of the default's time that is saved.  gap: above the bound that no schedule can beat."]
     marks = {"space": "* optimal in its space", "bound": "= meets the bound"}
     legend = [words for proof, words in marks.items() if any(r.proof == proof for r in report.rows)]

@@ -1,0 +1,34 @@
+"""The manifest of a dump: names, ports, target, and what the search found of each group. Read before anything heavy is imported."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from aoec.base.errors import CheckError
+from aoec.base.files import read_text
+
+FIELDS = {"name": str, "target": str, "precision": str, "inputs": list, "outputs": list, "groups": dict}
+GROUP_FIELDS = {"key": str, "default": str, "trace": str, "default_ticks": int, "ticks": int, "bound_ticks": int, "proof": str}
+PROOFS = ("", "space", "bound")
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """The manifest of a dumped folder, its fields present and of their types; CheckError where it is none."""
+    path = folder / "manifest.json"
+    try:
+        said = json.loads(read_text(path))
+    except ValueError as e:
+        raise CheckError(f"this is not JSON: {e}", source=str(path)) from None
+    if not isinstance(said, dict) or any(not isinstance(said.get(k), t) for k, t in FIELDS.items()):
+        raise CheckError(f"this is no manifest of a dump, which has {', '.join(FIELDS)}", source=str(path))
+    return said
+
+
+def group(said: dict[str, Any], name: str) -> dict[str, Any]:
+    """What a manifest's groups say of one of them; CheckError where that is not usable."""
+    entry = said.get(name)
+    good = isinstance(entry, dict) and all(type(entry.get(k)) is t for k, t in GROUP_FIELDS.items())
+    if not good or entry["proof"] not in PROOFS or not 0 <= entry["bound_ticks"] <= entry["ticks"]:  # type: ignore[index]
+        raise CheckError(f"manifest.json says nothing usable of group {name}; dump again, or enter at --from lower")
+    return entry  # type: ignore[return-value]

@@ -1,0 +1,295 @@
+"""A dump's stages re-enter the job: untouched to the same bytes, edited to other cycles and values or to a refusal with its place."""
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from aoec import cli
+from aoec.artifact import artifact
+from aoec.base import arrays
+from aoec.frontend.zoo import mlp_softmax, tiny_resnet
+from aoec.jobs.run import random_feeds
+
+STAGES = ("import", "fuse", "lower", "schedule", "emit")
+TUNE = ["--tune", "--budget", "16", "--jobs", "1"]
+
+
+class Dump:
+    """A dumped model in its own folder, with the bank that it was made with."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder, self.capsys = folder, capsys
+        self.output = folder / "again.aoec"
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        """Replaces the one first place of `old` in a file of the dump."""
+        path = self.folder / "dump" / name
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
+    def enter(self, start: str, *words: str, bank: str = "bank.db") -> int:
+        return cli.main(["compile", str(self.folder / "dump"), "--from", start, "--bank", str(self.folder / bank), "--json",
+                         "-o", str(self.output), *words])
+
+    def report(self, start: str) -> dict[str, dict[str, object]]:
+        """Group -> its row of the report."""
+        assert self.enter(start) == 0
+        return {row["name"]: row for row in json.loads(self.capsys.readouterr().out)["groups"]}
+
+    def refused(self, start: str) -> list[str]:
+        """The lines of a refusal: the sentence, and with a place the line of text and the caret."""
+        self.capsys.readouterr()
+        assert self.enter(start) == 2
+        out, err = self.capsys.readouterr()
+        lines = err[err.index("aoec: error: "):].splitlines()
+        assert not out and not self.output.exists() and "Traceback" not in err and len(lines) in (1, 3)
+        return lines
+
+
+def compiled(model: onnx.ModelProto, folder: Path, *words: str) -> Path:
+    onnx.save(model, folder / "model.onnx")
+    assert cli.main(["compile", str(folder / "model.onnx"), "--dump", str(folder / "dump"), "--bank", str(folder / "bank.db"),
+                     "-o", str(folder / "model.aoec"), *words]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(mlp_softmax(), tmp_path_factory.mktemp("tuned"), *TUNE)
+
+
+@pytest.fixture
+def dump(tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Dump:
+    shutil.copytree(tuned, tmp_path / "copy")
+    return Dump(tmp_path / "copy", capsys)
+
+
+# ---------------------------------------------------------------- untouched
+
+@pytest.mark.parametrize("start", STAGES)
+def test_every_stage_leads_to_the_same_bytes(start: str, dump: Dump) -> None:
+    assert dump.enter(start) == 0
+    assert dump.output.read_bytes() == (dump.folder / "model.aoec").read_bytes()
+
+
+@pytest.mark.parametrize("start", STAGES)
+def test_a_fresh_bank_and_the_same_seed_lead_to_the_same_bytes(start: str, dump: Dump) -> None:
+    assert dump.enter(start, *TUNE, bank="fresh.db") == 0
+    assert dump.output.read_bytes() == (dump.folder / "model.aoec").read_bytes()
+
+
+@pytest.mark.parametrize("start", STAGES)
+def test_a_dump_of_a_dump_is_the_same(start: str, dump: Dump) -> None:
+    assert dump.enter(start, "--dump", str(dump.folder / "second")) == 0
+    first, second = ({p.relative_to(f): p.read_bytes() for p in f.rglob("*") if p.is_file()}
+                     for f in (dump.folder / "dump", dump.folder / "second"))
+    assert second == {p: first[p] for p in second}
+    left_out = {str(p) for p in first.keys() - second.keys()}
+    assert left_out == (set() if start == "import" else {"import.graph", "import.graph.npz"})
+
+
+@pytest.mark.slow
+def test_a_model_with_every_kind_of_group_re_enters(tmp_path: Path) -> None:
+    folder = compiled(tiny_resnet(), tmp_path)
+    for start in STAGES[1:]:
+        again = folder / f"{start}.aoec"
+        assert cli.main(["compile", str(folder / "dump"), "--from", start, "--bank", str(folder / "bank.db"), "-o", str(again)]) == 0
+        assert again.read_bytes() == (folder / "model.aoec").read_bytes(), start
+
+
+def test_a_dump_is_entered_for_its_own_machine(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from aoec.target import machine
+    text = (Path(machine.__file__).parent / "ascend910b3.toml").read_text()
+    (tmp_path / "mine.toml").write_text(text.replace('"Ascend910B3"', '"Mine"'))
+    compiled(mlp_softmax(), tmp_path, "--target", str(tmp_path / "mine.toml"))
+    dump = Dump(tmp_path, capsys)
+    assert "Mine" in dump.refused("schedule")[0]  # no machine of that name is known: the file has to be given again
+    for start in STAGES:
+        assert dump.enter(start, "--target", str(tmp_path / "mine.toml")) == 0
+        assert dump.output.read_bytes() == (tmp_path / "model.aoec").read_bytes()
+        dump.output.unlink()
+    capsys.readouterr()
+    assert dump.enter("schedule", "--target", "Ascend910B3") == 0  # another machine: the default is made again
+    assert dump.enter("emit", "--target", "Ascend910B3") == 2
+    assert "this program is for Mine, and Ascend910B3 is the target; enter at --from schedule" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- an edited schedule
+
+def test_an_edited_tile_changes_the_cycles(dump: Dump) -> None:
+    before = dump.report("schedule")
+    text = (dump.folder / "dump/schedules/g0.sched").read_text()
+    tile = re.search(r"loop=k, factor=(\d+)", text)
+    assert tile and int(tile[1]) > 16
+    dump.edit("schedules/g0.sched", tile[0], "loop=k, factor=16")
+    dump.edit("schedules/g0.sched", f"loop=k_r, factor={tile[1]}", "loop=k_r, factor=16")
+    after = dump.report("schedule")
+    assert after["g0"]["tuned_us"] > before["g0"]["tuned_us"]  # type: ignore[operator]
+    assert after["g0"]["default_us"] == before["g0"]["default_us"] and after["g1"] == before["g1"]
+    program = next(g.program for g in artifact.load(dump.output).groups if g.group == "g0")
+    assert program != next(g.program for g in artifact.load(dump.folder / "model.aoec").groups if g.group == "g0")
+
+
+def test_a_slower_edit_is_not_called_optimal(dump: Dump) -> None:
+    proved = [name for name, row in dump.report("schedule").items() if row["proof"]]
+    name = next(n for n in proved if "split(loop=k, " in (dump.folder / f"dump/schedules/{n}.sched").read_text())
+    tile = re.search(r"loop=k, factor=(\d+)", (dump.folder / f"dump/schedules/{name}.sched").read_text())
+    assert tile
+    dump.edit(f"schedules/{name}.sched", tile[0], "loop=k, factor=16")
+    dump.edit(f"schedules/{name}.sched", f"loop=k_r, factor={tile[1]}", "loop=k_r, factor=16")
+    assert dump.report("schedule")[name]["proof"] == ""
+
+
+def edit_step(old: str, new: str) -> Callable[[str], str]:
+    return lambda text: re.sub(old, new, text, count=1)
+
+
+ILLEGAL = {  # an edit of g0.sched -> what the sentence says, and what stands at the caret
+    "capacity": (edit_step(r"loop=n, factor=\d+", "loop=n, factor=65536"), "", "split(loop=n,"),
+    "slots": (edit_step(r"buffer=C, depth=\d+", "buffer=C, depth=4096"), "", "double_buffer(buffer=C,"),
+    "cores": (edit_step(r"loop=n_t, parts=\d+", "loop=n_t, parts=4000"), "", "split(loop=n_t,"),
+    "not a fractal": (edit_step(r"loop=k, factor=\d+", "loop=k, factor=7"), "", "split(loop=k,"),
+    "zero": (edit_step(r"loop=m, factor=\d+", "loop=m, factor=0"), "", "split(loop=m,"),
+    "unknown loop": (edit_step("loop=k,", "loop=kk,"), "kk", "split(loop=kk,"),
+    "unknown buffer": (edit_step("buffer=A_L1, depth", "buffer=AL1, depth"), "AL1", "double_buffer(buffer=AL1,"),
+    "unknown scope": (edit_step("scope=L0C", "scope=L0X"), "L0X", "set_scope("),
+    "unknown instruction": (edit_step("instr=mmad", "instr=madd"), "madd", "tensorize("),
+    "unknown primitive": (edit_step("  split", "  spilt"), "did you mean split?", "spilt("),
+    "missing field": (edit_step(r"loop=m, factor=\d+, ", "loop=m, "), "factor", "split(loop=m,"),
+    "unknown field": (edit_step(r"inner=m_i\)", "inner=m_i, colour=red)"), "colour", "split(loop=m,"),
+    "a name twice": (edit_step("inner=m_i", "inner=n"), "n", "split(loop=m,"),
+    "an open hole": (edit_step(r"loop=m, factor=\d+", "loop=m, factor=?t in [16, 32]"), "?t is open", "split(loop=m,"),
+    "bracket": (edit_step(r"inner=m_i\)", "inner=m_i"), "expected", ""),
+    "word": (edit_step(r"factor=\d+", "factor=many"), "", "split(loop=m,"),
+    "empty": (lambda text: "", "", None),
+    "another noun": (lambda text: "graph g {\n}\n", "", "graph"),
+}
+
+
+@pytest.mark.parametrize("kind", ILLEGAL)
+def test_an_illegal_schedule_is_refused_at_its_place(kind: str, dump: Dump) -> None:
+    change, words, at = ILLEGAL[kind]
+    path = dump.folder / "dump/schedules/g0.sched"
+    before = path.read_text()
+    path.write_text(change(before))
+    assert path.read_text() != before
+    lines = dump.refused("schedule")
+    assert "g0.sched" in lines[0] and words in lines[0] and len(lines[0]) > 60
+    if at is not None:
+        assert lines[2].strip() == "^" and lines[1][lines[2].index("^"):].startswith(at), "\n".join(lines)
+
+
+def test_of_two_edits_the_one_that_breaks_it_is_shown(dump: Dump) -> None:
+    tile = re.search(r"loop=k_r, factor=(\d+)", (dump.folder / "dump/schedules/g0.sched").read_text())
+    assert tile
+    dump.edit("schedules/g0.sched", tile[0], "loop=k_r, factor=16")
+    dump.edit("schedules/g0.sched", "buffer=C, depth=1", "buffer=C, depth=4096")
+    lines = dump.refused("schedule")
+    assert lines[1].strip().startswith("double_buffer(buffer=C")
+
+
+# ---------------------------------------------------------------- other edited stages
+
+@pytest.mark.parametrize("start, name, old, new, words", [
+    ("import", "import.graph", "relu", "relo", "relo"),
+    ("import", "import.graph", "softmax(", "softmax(axis=7, ", ""),
+    ("fuse", "fused.graph", "group g0", "group g1", "g1"),
+    ("fuse", "fused.graph", "cube", "cubic", ""),
+    ("lower", "funcs/g0.tir", "A[", "Q[", "Q"),
+    ("lower", "funcs/g0.tir", "fp16[4, 40]", "fp16[4, 44]", "its group takes"),
+    ("lower", "funcs/g0.tir", "for ", "fro ", ""),
+    ("schedule", "manifest.json", '"default"', '"fault"', "nothing usable of group g0"),
+    ("import", "manifest.json", "{", "[", "not JSON"),
+    ("import", "manifest.json", '"precision"', '"prescision"', "no manifest"),
+])
+def test_other_stages_are_checked_too(start: str, name: str, old: str, new: str, words: str, dump: Dump) -> None:
+    dump.edit(name, old, new)
+    lines = dump.refused(start)
+    assert words in lines[0] and Path(name).name in lines[0]
+
+
+@pytest.mark.parametrize("name, start", [("fused.graph", "fuse"), ("funcs/g1.tir", "lower"), ("schedules/g1.sched", "schedule"),
+                                         ("programs/g1.prog", "emit"), ("import.graph.npz", "import"), ("manifest.json", "lower")])
+def test_a_missing_file_is_named(name: str, start: str, dump: Dump) -> None:
+    (dump.folder / "dump" / name).unlink()
+    assert Path(name).name in dump.refused(start)[0]
+
+
+# ---------------------------------------------------------------- edited programs
+
+def outputs(path: Path) -> dict[str, np.ndarray]:
+    """What `aoec run` gives on the same inputs."""
+    feeds, out = path.with_suffix(".in.npz"), path.with_suffix(".out.npz")
+    arrays.save(feeds, random_feeds(artifact.load(path), 0))
+    assert cli.main(["run", str(path), "--inputs", str(feeds), "-o", str(out)]) == 0
+    return arrays.load(out)
+
+
+CHANGED = {  # an edit of g0.prog that stays legal, and does something else
+    "activation": (r"relu=1", "relu=0"),
+    "source offset": (r"(copy_gm_l1_nd2nz\(dst=A_L1\[.*?\], src=A\[)", r"\g<1>8 + "),
+    "fewer columns": (r"cols=min\(40 - ", "cols=min(24 - "),
+    "fewer rows": (r"(fixpipe_nd\(.*?)m=", r"\g<1>m=1 + 0 * "),
+    "stride": (r"dst_stride=72", "dst_stride=71"),
+    "no accumulation": (r"init=\(k_0 == 0\) \* \(k_1 == 0\)", "init=0"),
+    "another weight": (r"src=B\[", "src=B[16 + "),
+}
+REFUSED = {  # one that breaks a rule -> what the sentence says
+    "a flag less": (r"\n *set\(MTE2, MTE1, 2\)", "", ""),
+    "a wait less": (r"\n *wait\(MTE1, M, 0\)", "", ""),
+    "a flag twice": (r"(\n *set\(M, FIXP, 0\))", r"\1\1", ""),
+    "beyond the tensor": (r"src=A\[", "src=A[100000 + ", "A"),
+    "beyond the space": (r"dst=A_L1\[", "dst=A_L1[999999 + ", "A_L1"),
+    "size of a space": (r"(space C: .* size )\d+", r"\g<1>999999999", "L0C"),
+    "another instruction": (r"mmad_bias\(", "mmud_bias(", "mmud_bias"),
+    "a field less": (r", relu=1", "", "relu"),
+    "a word": (r"stream aic aic", "stream aic cubic", ""),
+    "an unknown loop": (r"k_1 \* 48", "k_9 * 48", "k_9"),
+    "another target": ("for Ascend910B3", "for toy", "toy"),
+    "another shape": (r"output Y: fp16\[4, 72\]", "output Y: fp16[72, 4]", ""),
+    "syntax": (r"bursts=3,", "bursts=3", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def plain_outputs(tuned: Path) -> dict[str, np.ndarray]:
+    return outputs(tuned / "model.aoec")
+
+
+@pytest.mark.parametrize("kind", CHANGED)
+def test_an_edited_program_is_what_runs(kind: str, dump: Dump, plain_outputs: dict[str, np.ndarray]) -> None:
+    path = dump.folder / "dump/programs/g0.prog"
+    before = path.read_text()
+    path.write_text(re.sub(*CHANGED[kind], before, count=1))
+    assert path.read_text() != before
+    if dump.enter("emit") == 2:  # a rule of the machine forbids it: that is an answer, too
+        assert "g0.prog" in dump.capsys.readouterr().err
+        return
+    got = outputs(dump.output)
+    assert any(not np.array_equal(got[n], plain_outputs[n], equal_nan=True) for n in plain_outputs)
+
+
+def test_some_edits_are_legal_and_verification_finds_them(dump: Dump) -> None:
+    dump.edit("programs/g0.prog", "relu=1", "relu=0")
+    assert dump.enter("emit", "--verify") == 1
+    out, err = dump.capsys.readouterr()
+    assert "wrong values: g0: " in err and not out and not dump.output.exists()
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_an_illegal_program_is_refused(kind: str, dump: Dump) -> None:
+    old, new, words = REFUSED[kind]
+    path = dump.folder / "dump/programs/g0.prog"
+    before = path.read_text()
+    path.write_text(re.sub(old, new, before, count=1))
+    assert path.read_text() != before
+    lines = dump.refused("emit")
+    assert "g0" in lines[0] and words in lines[0] and len(lines[0]) > 60
