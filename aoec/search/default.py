@@ -1,7 +1,7 @@
 """The default schedule: a stock block fitted to the shape, slots doubled, all cores busy, then each axis settled in turn.
 
 For every sketch a short list is laid out around the vendor's stock cube block (128 x 256 x 64, double buffered) and around
-even shares of each axis, with core grids of every shape. The best of the list is then settled once: for each axis, its tile
+even shares of each axis, with core grids of every shape. The best few of the list are then settled once: for each axis, its tile
 and its parts over cores are tried together. A few hundred candidates, timed in batches; no randomness but a fixed sample.
 `settle` over all holes is also what a search ends with.
 """
@@ -23,7 +23,7 @@ TILES = (("tm", "gm"), ("tn", "gn"), ("n1", "gn"), ("tw", "gw"), ("th", "gh"), (
 # a search settles these too, and then each hole alone
 MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("h0", "tk"), ("w0", "tk"))
 LIST = 600  # of a sketch
-STARTS = 1  # settled further
+STARTS = 8  # the cheapest of the list, each settled further: the first is not always the one that ends best
 
 Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
 

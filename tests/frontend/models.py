@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -9,6 +10,8 @@ import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 Shape = Sequence[int | str | None]
+# the models that the onnx package carries: real nets whose weights are constants of one value
+LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))
 
 
 def model(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Shape], outputs: Sequence[str],
@@ -36,3 +39,20 @@ def run(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndar
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
+
+
+def varied(path: Path) -> onnx.ModelProto:
+    """A light model with seeded weights in place of its constants of one value, scaled so that values stay moderate."""
+    proto = onnx.load(path)
+    proto.ir_version = 8  # from 4 on, constants need not be inputs
+    shapes = {i.name: numpy_helper.to_array(i) for i in proto.graph.initializer}
+    fills = [n for n in proto.graph.node if n.op_type == "ConstantOfShape"]
+    variances = {n.input[4] for n in proto.graph.node if n.op_type == "BatchNormalization"}
+    for at, n in enumerate(fills):
+        shape = tuple(int(extent) for extent in shapes[n.input[0]])
+        fan_in = int(np.prod(shape[1:])) if len(shape) > 1 else 10
+        array = normal(*shape, seed=at) * np.float32(np.sqrt(2 / fan_in))
+        array = np.abs(array) + 0.5 if n.output[0] in variances else array
+        proto.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), n.output[0]))
+        proto.graph.node.remove(n)
+    return proto

@@ -9,7 +9,6 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import numpy_helper
 
 from aoec import ops
 from aoec.frontend import zoo
@@ -18,9 +17,8 @@ from aoec.ir.parse import parse_graph
 from aoec.ir.show import show
 from aoec.lowering.fuse import fuse
 
-from .models import normal, run
+from .models import LIGHT, normal, run, varied
 
-LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))
 SLOW = ("alexnet", "vgg19", "zfnet512", "inception_v1")  # hundreds of megabytes of constants, or much like another
 
 
@@ -71,23 +69,6 @@ def test_bench_command(tmp_path: Path) -> None:
     out = subprocess.run(command, capture_output=True, text=True, check=True)
     assert f"{(tmp_path / 'm.onnx').stat().st_size:,} bytes" in out.stdout
     assert load(tmp_path / "m.onnx")[0].tensors[0].shape == (3, 40)
-
-
-def varied(path: Path) -> onnx.ModelProto:
-    """A light model with seeded weights in place of its constants of one value, scaled so that values stay moderate."""
-    proto = onnx.load(path)
-    proto.ir_version = 8  # from 4 on, constants need not be inputs
-    shapes = {i.name: numpy_helper.to_array(i) for i in proto.graph.initializer}
-    fills = [n for n in proto.graph.node if n.op_type == "ConstantOfShape"]
-    variances = {n.input[4] for n in proto.graph.node if n.op_type == "BatchNormalization"}
-    for at, n in enumerate(fills):
-        shape = tuple(int(extent) for extent in shapes[n.input[0]])
-        fan_in = int(np.prod(shape[1:])) if len(shape) > 1 else 10
-        array = normal(*shape, seed=at) * np.float32(np.sqrt(2 / fan_in))
-        array = np.abs(array) + 0.5 if n.output[0] in variances else array
-        proto.graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), n.output[0]))
-        proto.graph.node.remove(n)
-    return proto
 
 
 @pytest.mark.parametrize("path", [
