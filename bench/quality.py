@@ -59,15 +59,17 @@ def measure(task: Task, target: str, ticks: tuple[int, int], count: int) -> Row:
     chance, legal = best_of_random(p)
     us = 1 / (1024 * machine.clock_mhz)
     block = stock(p, machine)
-    return Row(task.group.name, task.label, count, ticks[0] * us, ticks[1] * us, p.bound().ticks * us, None if block is None else block * us,
-               None if chance is None else chance * us, legal, least_ticks(task.func, machine, dict(task.state)) * us)
+    least = least_ticks(task.func, machine, dict(task.state))
+    return Row(task.group.name, task.label, count, ticks[0] * us, ticks[1] * us, p.bound().ticks * us,
+               None if block is None else block * us, None if chance is None else chance * us, legal, least * us)
 
 
 def faults(row: Row) -> list[str]:
     """The rules that a row breaks, in words."""
     pairs = (("tuned", row.tuned_us, "default", row.default_us), ("default", row.default_us, "stock", row.stock_us),
              ("default", row.default_us, f"best of {row.random_legal} random", row.random_us),
-             ("bound", row.bound_us, "tuned", row.tuned_us), ("products at peak or bytes from HBM, with launch", row.least_us, "bound", row.bound_us))
+             ("bound", row.bound_us, "tuned", row.tuned_us),
+             ("products at peak or bytes from HBM, with launch", row.least_us, "bound", row.bound_us))
     return [f"{row.group}: {a} {x:.3f} us > {b} {y:.3f} us (modelled)" for a, x, b, y in pairs if y is not None and x > y]
 
 
@@ -121,7 +123,7 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--precision", choices=("fp16", "fp32"), default="fp16")
     parser.add_argument("--budget", default="2000", help="trials of a group, or seconds as in 10s")
-    parser.add_argument("--verify", action=argparse.BooleanOptionalAction, default=True, help="check values of what is found, as aoec demo does")
+    parser.add_argument("--verify", action=argparse.BooleanOptionalAction, default=True, help="check values, as aoec demo does")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

@@ -43,7 +43,8 @@ def blocked(grid: Grid, block: tuple[int, int, int], width: int, k: int, cores: 
     """Hole values of one sketch with this L0 block, all slots doubled, on every core grid."""
     choices = dict(zip(grid.names, grid.choices))
     m, n, kb = block
-    fixed = {name: (largest(choices[name], limit),) for name, limit in (("tm", m), ("tn", n), ("n1", n // 16), ("tk", kb)) if name in choices}
+    limits = {"tm": m, "tn": n, "n1": n // 16, "tk": kb}
+    fixed = {name: (largest(choices[name], limit),) for name, limit in limits.items() if name in choices}
     fixed |= {name: (max(choices[name]),) for name in ("da", "db", "d0", "dc") if name in choices}
     unit = fixed["tk"][0] if "tm" in choices else max(k // max(choices["sk"]), 1)
     fixed["sk"] = tuple(dict.fromkeys(largest(choices["sk"], chunk // unit) for chunk in CHUNKS))
