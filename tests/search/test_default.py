@@ -1,0 +1,76 @@
+"""The default schedule is a fair opponent, on a few shapes of ResNet-50; bench/quality.py holds all of them to the same rules."""
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import pytest
+
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import Outcome, Problem, problem, search, start
+from aoec.target.machine import load
+from bench.quality import Row, faults, geometric_mean
+from tests.oracle.opponents import best_of_random, least_ticks, pixels, stock
+
+MACHINE = load("Ascend910B3")
+SHAPES = {
+    "point": "conv2d(n=1, c=1024, h=14, w=14, co=256, kh=1, kw=1, fp16)",
+    "rows": "conv2d(n=1, c=64, h=56, w=56, co=64, kh=3, kw=3, pad=1, fp16)",
+    "strided": "conv2d(n=1, c=512, h=28, w=28, co=1024, kh=1, kw=1, stride=2, fp16)",
+    "matmul": "matmul(m=384, k=512, n=640, fp32)",
+}
+
+
+def posed(text: str) -> Problem:
+    """The problem of an operator's own group."""
+    return problem(lower_operator(text), MACHINE)
+
+
+@pytest.fixture(scope="module", params=sorted(SHAPES))
+def case(request: pytest.FixtureRequest) -> tuple[Problem, Outcome]:
+    p = posed(SHAPES[request.param])
+    return p, start(p)
+
+
+def test_no_opponent_beats_the_default(case: tuple[Problem, Outcome]) -> None:
+    p, first = case
+    block, (chance, legal) = stock(p, MACHINE), best_of_random(p)
+    assert block is not None and chance is not None and legal == 50
+    assert first.default_ticks <= block
+    assert first.default_ticks <= chance
+    assert p.cost([first.default]) == [first.default_ticks]
+
+
+def test_bound_lies_between_the_least_work_and_the_best_found(case: tuple[Problem, Outcome]) -> None:
+    p, first = case
+    found = search(p, first, "genetic", ("trials", 200), 0)
+    assert least_ticks(p.func, MACHINE, {}) <= p.bound().ticks <= found.ticks <= first.default_ticks
+
+
+def test_least_work_is_what_the_shape_says() -> None:
+    p = posed(SHAPES["matmul"])
+    launch = (MACHINE.launch_fixed_us + MACHINE.launch_per_core_us) * MACHINE.clock_mhz
+    products = 384 * 512 * 640 / (256 * MACHINE.tables["kf"]["fp32"] * 20)
+    moved = (384 * 512 + 512 * 640) * 4 / MACHINE.hbm_bytes_per_cycle
+    assert least_ticks(p.func, MACHINE, {}) == int((launch + max(products, moved)) * 1024)
+
+
+def test_stock_rectangles_are_the_largest_within_the_block() -> None:
+    areas = [prod(t.values()) for t in pixels({"th": tuple(range(1, 15)), "tw": tuple(range(1, 15))}, 128, 14)]
+    assert areas and set(areas) == {126}  # 9 x 14
+    assert pixels({"th": (1, 2, 4)}, 16, 56) == [{"th": 1}]  # a row is longer than the block: the smallest there is
+
+
+GOOD = Row("g", "", 1, 4.0, 3.0, 2.0, 5.0, 6.0, 50, 1.0)
+
+
+@pytest.mark.parametrize("change", [{"tuned_us": 4.1}, {"stock_us": 3.9}, {"random_us": 3.9}, {"bound_us": 3.1}, {"least_us": 2.1}])
+def test_each_broken_rule_is_named(change: dict[str, float]) -> None:
+    assert faults(GOOD) == []
+    assert len(faults(replace(GOOD, **change))) == 1
+
+
+def test_mean_is_geometric_and_weighted_by_count() -> None:
+    rows = [GOOD, replace(GOOD, count=3, default_us=16.0)]
+    assert geometric_mean(rows, False) == pytest.approx(4.0)
+    assert geometric_mean(rows, True) == pytest.approx((2 * 8**3) ** 0.25)
