@@ -333,8 +333,26 @@ def tensors(func: Func, ops: list[TileOp]) -> list[Tensor]:
 
 
 def passes(op: TileOp, read: Read) -> Expr:
+    """How often the footprint crosses: iterations of the loops that do not move it, shorter last ones counted as such."""
     moving = frozenset().union(*[variables(i) for i in read.indices])
-    return product([largest(lp.extent, op.above) for lp in op.above if lp.var not in moving])
+    movers = tuple(lp for lp in op.above if lp.var in moving)
+    return iterations(tuple(Loop(lp.var, largest(lp.extent, movers), ()) for lp in op.above if lp.var not in moving))
+
+
+def iterations(loops: tuple[Loop, ...]) -> Expr:
+    """Iterations of a nest in all: where an extent hangs on a loop, that loop's last iteration is counted apart from the others.
+
+    Only the last differs, as `split` leaves it; counting all as the largest would spread what must cross once over too many.
+    """
+    if not loops:
+        return Int(1)
+    first, inner = loops[0], loops[1:]
+    if not any(first.var in variables(lp.extent) for lp in inner):
+        return first.extent * iterations(inner)
+
+    def at(value: Expr) -> Expr:
+        return iterations(tuple(Loop(lp.var, normalise(substitute(lp.extent, {first.var: value})), ()) for lp in inner))
+    return (first.extent - 1) * at(Int(0)) + at(first.extent - 1)
 
 
 def stored_shape(b: Buffer) -> tuple[Expr, ...]:

@@ -32,6 +32,7 @@ from aoec.ir.index import (
     walk,
 )
 from aoec.ir.program import For, Instr, Item, Ref
+from aoec.ir.tir import Loop
 from aoec.lowering.emit_cube import instr, piece
 from aoec.lowering.tile import (
     Access,
@@ -341,11 +342,11 @@ def makes_pixels(em: Emitter, op: TileOp) -> bool:
     value = op.block.value
     assert isinstance(value, Read)
     unit = c0(em.buffers[value.buffer])
-    into, out = (em.buffers[r.buffer].shape[-1] for r in (op.block.target, value))
-    if isinstance(into, Int) and into.value <= unit:
-        return True
-    if isinstance(out, Int) and out.value <= unit:
-        return False
+    into, out = (isinstance(e, Int) and e.value <= unit for e in (em.buffers[r.buffer].shape[-1] for r in (op.block.target, value)))
+    if into and out:  # a tile of few pixels: what is stored in blocks has a dimension more
+        return len(em.func.outputs[0].shape) > len(em.func.inputs[0].shape)
+    if into or out:
+        return into
     raise UnsupportedError(f"block {op.block.name}: one side of a transposition has blocks of {unit} channels")
 
 
@@ -412,9 +413,8 @@ def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
         fill = run(em, VectorOp("vdup", (), float(value.args[2].value)), (dst_buffer.name, Int(0)), [], elements)
         out.append(Piece((fill,), (Access(dst_buffer.name, "V", True),)))
     bounded = guarded_indices(value) if guard else set()
-    box = [inside(em, op, src, lp.var, lp.extent, bounded) for lp in op.loops]
     gm, ub = (src, op.block.target) if into else (op.block.target, src)
-    items = box_copy(em, op, gm, ub, [(lp.var, *b) for lp, b in zip(op.loops, box)], into)
+    items = box_copy(em, op, gm, ub, inside(em, op, src, bounded), into)
     out.append(piece(em, "MTE2" if into else "MTE3", items, dst_buffer.name, src.buffer))
     return out
 
@@ -425,15 +425,29 @@ def guarded_indices(e: Expr) -> set[Expr]:
     return {normalise(x) for n in walk(e.args[0]) if isinstance(n, Binary) and n.op in ("<", "<=", ">", ">=") for x in (n.left, n.right)}
 
 
-def inside(em: Emitter, op: TileOp, src: Read, var: str, extent: Expr, bounded: set[Expr]) -> tuple[Expr, Expr]:
-    """(first, count) of a loop's iterations whose index lies inside the tensor, where the guard asks."""
-    b = em.buffers[src.buffer]
-    for i, size in zip(src.indices, b.shape, strict=True):
-        if uses(i, frozenset((var,))) and normalise(i) in bounded:
-            base = normalise(substitute(i, {v: Int(0) for v in op.names}))
-            low = maximum(0, Int(0) - base)
-            return normalise(low), normalise(maximum(0, minimum(extent, size - base) - low))
-    return Int(0), extent
+def inside(em: Emitter, op: TileOp, src: Read, bounded: set[Expr]) -> list[tuple[str, Expr, Expr]]:
+    """(loop, first, count) of the iterations whose index lies inside the tensor, where the guard asks; a count may hang on loops
+    further out that step the same index (channels in planes)."""
+    out: list[tuple[str, Expr, Expr]] = []
+    fixed: dict[str, Expr] = {v: Int(0) for v in op.names}
+    for lp in op.loops:
+        low: Expr = Int(0)
+        count = lp.extent
+        for i, size in zip(src.indices, em.buffers[src.buffer].shape, strict=True):
+            if uses(i, frozenset((lp.var,))) and normalise(i) in bounded:
+                low, count = within(i, lp, size, fixed)
+                break
+        out.append((lp.var, low, count))
+        fixed[lp.var] = low if count == Int(1) else low + Var(lp.var)
+    return out
+
+
+def within(index: Expr, lp: Loop, size: Expr, fixed: dict[str, Expr]) -> tuple[Expr, Expr]:
+    """(first, count) of a loop's iterations with 0 <= index < size; a loop of coarse steps starts at 0, finer ones inside it clip."""
+    base = normalise(substitute(index, fixed))
+    step = normalise(substitute(index, {**fixed, lp.var: Int(1)}) - base)
+    low = maximum(0, Int(0) - base) if step == Int(1) else Int(0)
+    return normalise(low), normalise(maximum(0, minimum(lp.extent, ceildiv(size - base, step)) - low))
 
 
 def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, Expr, Expr]], into: bool) -> list[Item]:

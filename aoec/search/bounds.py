@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aoec.ir.index import DTYPES, Binary, Call, Int, Read, evaluate, reads, variables
+from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, Read, Var, evaluate, reads, variables
 from aoec.ir.tir import Block, Buffer, Func, Loop, blocks
 from aoec.target.instructions import FRACTAL_BYTES, REPEAT_BYTES
 from aoec.target.machine import Machine
 
 TICKS_PER_CYCLE = 1024
 ROWS = 16
+MOST_VALUES = 1 << 21  # of one index: beyond that all of a dimension counts as read
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +48,63 @@ def bound(func: Func, machine: Machine, resident: Mapping[str, int]) -> Bound:
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes of a func's tensors; `cold` of them must come from HBM or go there."""
+    """Bytes of a func's tensors: of inputs those that it reads (a stride may skip some); `cold` of all must come from HBM or go
+    there, `cold_inputs` come from it. `written`: output bytes as they lengthen reads of the chip's memory, which the model takes in
+    proportion to whole inputs: less where inputs are read in part."""
 
-    inputs: Mapping[str, int]
+    inputs: Mapping[str, float]
     outputs: int
     cold: float
+    cold_inputs: float
+    written: float
 
     @classmethod
     def of(cls, func: Func, machine: Machine, resident: Mapping[str, int]) -> Traffic:
-        inputs = {b.name: size_bytes(b) for b in func.inputs}
+        sizes = {b.name: size_bytes(b) for b in func.inputs}
         outputs = sum(size_bytes(b) for b in func.outputs)
-        keep = min(1.0, machine.l2_usable_bytes / max(sum(inputs.values()) + outputs, 1))
-        first = sum(max(size - resident.get(name, 0), 0) for name, size in inputs.items())
-        return cls(inputs, outputs, first + outputs * (1.0 - keep))
+        keep = min(1.0, machine.l2_usable_bytes / max(sum(sizes.values()) + outputs, 1))
+        read = {name: read_share(func, name) for name in sizes}
+        first = sum(read[name] * max(size - resident.get(name, 0), 0) for name, size in sizes.items())
+        written = outputs * min(read.values(), default=1.0)
+        return cls({name: read[name] * size for name, size in sizes.items()}, outputs, first + written * (1.0 - keep), first, written)
+
+
+def read_share(func: Func, name: str) -> float:
+    """The share of an input that the func reads at all."""
+    return float(np.prod([places.mean() for places in places_read(func, name)]))
+
+
+def places_read(func: Func, name: str) -> list[np.ndarray]:
+    """For each dimension of a buffer, which places some index takes; what goes to a local counts as far as that is read."""
+    taken = [np.zeros(e.value if isinstance(e, Int) else 1, bool) for e in func.buffer(name).shape]
+    for block, above in blocks(func.body):
+        exprs = [block.value, *([block.init] if block.init is not None else [])]
+        found = [r for e in exprs for r in reads(e) if r.buffer == name]
+        ranges = loop_ranges(func, block, above) if found else {}
+        for r in found:
+            for places, index in zip(taken, r.indices):
+                values = index_values(index, ranges)
+                places[:] |= True if values is None else np.isin(np.arange(len(places)), values)
+    return taken
+
+
+def loop_ranges(func: Func, block: Block, above: tuple[Loop, ...]) -> dict[str, np.ndarray | None]:
+    """Loop -> the values that matter: all, or where it walks a dimension of a local, those that are read there; None if open."""
+    out: dict[str, np.ndarray | None] = {lp.var: np.arange(lp.extent.value) if isinstance(lp.extent, Int) else None for lp in above}
+    if block.target.buffer in {b.name for b in func.locals}:
+        for places, index in zip(places_read(func, block.target.buffer), block.target.indices):
+            if isinstance(index, Var) and out.get(index.name) is not None:
+                out[index.name] = np.flatnonzero(places)
+    return out
+
+
+def index_values(index: Expr, ranges: Mapping[str, np.ndarray | None]) -> np.ndarray | None:
+    """The values that an index takes; None where a loop is open or there are too many."""
+    own = {v: ranges.get(v) for v in sorted(variables(index))}
+    axes = [a for a in own.values() if a is not None]
+    if len(axes) < len(own) or np.prod([len(a) for a in axes]) > MOST_VALUES:
+        return None
+    return np.unique(evaluate(index, dict(zip(own, np.ix_(*axes)))))
 
 
 def size_bytes(b: Buffer) -> int:
@@ -124,9 +169,10 @@ def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, 
     mc, nc = -(-m // gm), -(-n // gn)
     a_cost, b_cost = fractal_cycles(func, left, right, machine)
     a_unit, b_unit = k * size, k * size  # bytes of a row of A, of a column of B
-    loads_a = min(a_unit, traffic.inputs[gm_source(func, left.buffer)] / m) if gm_source(func, left.buffer) != left.buffer else a_unit
-    per_core = mc * loads_a + nc * b_unit
-    cold = np.minimum(traffic.cold / cores, per_core)
+    source = gm_source(func, left.buffer)
+    loads_a = mc * a_unit if source == left.buffer else np.minimum(mc * a_unit, traffic.inputs[source] / gm)
+    per_core = loads_a + nc * b_unit
+    cold = np.minimum(traffic.cold_inputs / cores, per_core)
     path = machine.paths["gm_l1"]
     fast = max(path.bytes_per_cycle, path.l2_bytes_per_cycle)
     parts = {
@@ -178,13 +224,13 @@ def vector_bound(func: Func, machine: Machine, traffic: Traffic) -> Bound:
     cores = np.arange(1, kind.count + 1)
     load, store = machine.paths["gm_ub"], machine.paths["ub_gm"]
     moved = sum(traffic.inputs.values())
-    cold = min(traffic.cold, moved)
+    cold = traffic.cold_inputs
     fast = max(load.bytes_per_cycle, load.l2_bytes_per_cycle)
     parts = {
         "vector": sum(repeats(func, b, above) for b, above in blocks(func.body)) / 2 / cores,
         "MTE2": (cold / load.bytes_per_cycle + (moved - cold) / fast) / cores,
         "MTE3": traffic.outputs / max(store.bytes_per_cycle, store.l2_bytes_per_cycle) / cores,
-        "HBM and L2": chip_cycles(machine, traffic.cold, np.full(len(cores), float(moved + traffic.outputs))),
+        "HBM and L2": chip_cycles(machine, traffic.cold, np.full(len(cores), float(moved + traffic.written))),
     }
     fill = load.latency_cycles + store.latency_cycles + machine.flag_hop_cycles
     return least(machine, launch_cycles(machine, cores), fill, parts, cores)

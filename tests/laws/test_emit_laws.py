@@ -1,0 +1,209 @@
+"""Laws of lowering, sketches, emission and bounds: for every group of every small model, every sketch, legal candidates drawn by seed."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aoec import primitives
+from aoec.base.errors import CapacityError, CheckError
+from aoec.ir.index import Int
+from aoec.ir.program import CrossSet, CrossWait, For, Item, Program, SetFlag, WaitFlag
+from aoec.ir.rewrite import fill, normalise
+from aoec.jobs.operators import parse_call
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import Problem, problem, start
+from aoec.lowering.emit import emit
+from aoec.search.grid import Candidate
+from aoec.simulate.encode import encode
+from aoec.simulate.state import State
+from aoec.simulate.time import measure, time_rows
+from aoec.target.check import check
+from tests.lowering.groups import MODELS, Case, cases, edited, legal, machine_named, tuning
+
+TICKS = 1024
+FLAGS = (SetFlag, WaitFlag, CrossSet, CrossWait)
+# conversions of 4-byte tensors whose channels fill no unit of C0: refused by name, and run on the host
+WITHOUT_SCHEDULE = {"conv32.g2", "max_pool32.g2"}
+
+
+def scheduled(model: str) -> Iterator[tuple[Case, Problem]]:
+    """The groups of a model with their tuning problems."""
+    for i, c in enumerate(cases(model)):
+        if c.name not in WITHOUT_SCHEDULE:
+            yield c, tuning(model, i)
+
+
+def everywhere(p: Problem, count: int, seed: int = 0) -> list[Candidate]:
+    """Legal candidates of every sketch."""
+    return [c for s in range(len(p.sketches)) for c in legal(p, s, count, seed)]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_sketch_rule_that_applies_can_be_emitted(model: str) -> None:
+    for _, p in scheduled(model):
+        assert p.refused == []
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_filling_first_or_last_gives_one_program_and_one_time(model: str) -> None:
+    for _, p in scheduled(model):
+        candidates = everywhere(p, 1, seed=1)
+        for c, cost in zip(candidates, p.cost(candidates)):
+            sketch = p.sketches[c[0]]
+            late = normalise(fill(sketch.program, p.values(c)))
+            early = normalise(emit(primitives.apply(p.func, p.trace(c)), p.machine))
+            assert late == early
+            rows = time_rows(sketch.encoded, {n: np.array([v]) for n, v in p.values(c).items()})
+            m = measure(early, p.machine)
+            assert rows.status[0] == 0 and rows.ticks[0] == m.ticks == cost - rows.launch_ticks[0]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_func_scheduled_func_and_program_mean_the_operators(model: str) -> None:
+    for case, p in scheduled(model):
+        assert case.agrees(case.evaluated(case.func))
+        candidates = everywhere(p, 2, seed=2)
+        for c in candidates:
+            assert case.agrees(case.run(p.program(c))), (case.name, p.values(c))
+        c = candidates[len(candidates) // 2]
+        assert case.agrees(case.evaluated(primitives.apply(p.func, p.trace(c)))), (case.name, p.values(c))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_programs_are_accepted_and_none_can_spare_a_flag(model: str) -> None:
+    for _, p in scheduled(model):
+        for c in everywhere(p, 1, seed=3):
+            check(p.program(c), p.machine)
+        least = min(everywhere(p, 2, seed=4), key=lambda c: (p.cost([c])[0], c))
+        program = p.program(least)
+        for cut in without_one_flag(program):
+            with pytest.raises(CheckError):
+                check(cut, p.machine)
+
+
+def without_one_flag(program: Program) -> Iterator[Program]:
+    """The program with each of its flag instructions taken out in turn."""
+    (stream,) = program.streams
+    for body in cuts(stream.body):
+        yield replace(program, streams=(replace(stream, body=body),))
+
+
+def cuts(body: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
+    for i, item in enumerate(body):
+        if isinstance(item, FLAGS):
+            yield body[:i] + body[i + 1:]
+        elif isinstance(item, For):
+            for inner in cuts(item.body):
+                yield (*body[:i], replace(item, body=inner), *body[i + 1:])
+
+
+# ---------------------------------------------------------------- bounds
+
+def resident(p: Problem) -> State:
+    """All inputs in L2, as far as they fit it."""
+    left, out = p.machine.l2_usable_bytes, []
+    sizes = {t.name: measure_bytes(t.shape, t.dtype) for t in p.func.inputs}
+    for name, size in sizes.items():
+        out.append((name, min(size, left)))
+        left -= min(size, left)
+    return tuple(e for e in out if e[1])
+
+
+def measure_bytes(shape: tuple, dtype: str) -> int:
+    return int(np.prod([e.value for e in shape])) * {"fp32": 4, "fp16": 2}[dtype]
+
+
+@pytest.mark.parametrize("machine", ["Ascend910B3", "fast", "slow"])
+@pytest.mark.parametrize("model", MODELS)
+def test_no_legal_candidate_is_faster_than_the_bound(model: str, machine: str) -> None:
+    for i, case in enumerate(cases(model)):
+        if case.name in WITHOUT_SCHEDULE:
+            continue
+        cold = tuning(model, i, machine)
+        warm = replace(cold, state=resident(cold), costs={})
+        for p in (cold, warm):
+            costs = [t for t in p.cost(everywhere(p, 40, seed=5)) if t is not None]
+            assert 0 < p.bound().ticks <= min(costs), (case.name, p.state)
+
+
+LARGE = ("matmul(m=1000, k=300, n=520, bias)", "conv2d(n=2, c=64, h=57, w=57, co=96, kh=1, kw=1, stride=2)",
+         "conv2d(n=1, c=64, h=40, w=44, co=64, kh=3, kw=3, pad=1, bias, relu)", "max_pool(n=2, c=64, h=60, w=60, kh=2, kw=2, stride=3)",
+         "add(m=60, n=3000, relu)", "conv2d(n=1, c=16, h=224, w=224, co=16, kh=1, kw=1, stride=4)")
+
+
+@pytest.mark.parametrize("machine", ["Ascend910B3", "slow"])
+@pytest.mark.parametrize("text", LARGE)
+def test_the_bound_holds_where_memory_decides_and_charges_what_must_be_done(text: str, machine: str) -> None:
+    p = problem(lower_operator(text), machine_named(machine))
+    costs = [t for t in p.cost([*everywhere(p, 60, seed=6), start(p).default]) if t is not None]
+    b = p.bound()
+    assert 0 < b.ticks <= min(costs)
+    peak = products(text) / (16 * 16 * p.machine.tables["kf"]["fp16"]) / p.machine.core("aic").count
+    assert b.cycles >= b.launch_cycles + max(peak, needed_bytes(text) / p.machine.hbm_bytes_per_cycle)
+
+
+def products(text: str) -> int:
+    """Multiplications of a product operator by its sizes; none for others."""
+    call = parse_call(text)
+    s = call.sizes
+    if call.name == "matmul":
+        return s["m"] * s["k"] * s["n"]
+    if call.name != "conv2d":
+        return 0
+    return s["n"] * s["co"] * s["c"] * s["kh"] * s["kw"] * outputs(s, "h") * outputs(s, "w")
+
+
+def outputs(s: dict[str, int], axis: str) -> int:
+    return (s[axis] + 2 * s["pad"] - s["dilation"] * (s[f"k{axis}"] - 1) - 1) // s["stride"] + 1
+
+
+def needed_bytes(text: str) -> int:
+    """fp16 bytes of the inputs that some output depends on, each counted once, by the operator's sizes."""
+    call = parse_call(text)
+    s = call.sizes
+    if call.name in ("matmul", "add"):
+        return 2 * (s["m"] * s["k"] + s["k"] * s["n"] if call.name == "matmul" else 2 * s["m"] * s["n"])
+    read = [{o * s["stride"] + k * s["dilation"] - s["pad"] for o in range(outputs(s, a)) for k in range(s[f"k{a}"])} for a in "hw"]
+    used = [len(places & set(range(s[a]))) for places, a in zip(read, "hw")]
+    return 2 * (s["n"] * s["c"] * used[0] * used[1] + (s["co"] * s["c"] * s["kh"] * s["kw"] if call.name == "conv2d" else 0))
+
+
+@pytest.mark.parametrize("text", ["matmul(m=336, k=64, n=64)", "matmul(m=1000, k=64, n=520)",
+                                  "conv2d(n=1, c=32, h=21, w=40, co=48, kh=3, kw=3, pad=1)"])
+def test_each_input_that_is_read_whole_comes_from_hbm_once_at_least(text: str) -> None:
+    """However unevenly the grid cuts it: the shares of all transfers add up to the first touch."""
+    p = problem(lower_operator(text), machine_named("Ascend910B3"))
+    needed = sum(measure_bytes(b.shape, b.dtype) for b in p.func.inputs)
+    for c in everywhere(p, 12, seed=7):
+        assert measure(p.program(c), p.machine).hbm_bytes >= needed * (1 - 1e-9), p.values(c)
+
+
+# ---------------------------------------------------------------- capacity
+
+@pytest.mark.parametrize("name, group", [("matmul", 0), ("conv", 1), ("point", 1), ("residual", 2), ("max_pool", 1), ("softmax", 0)])
+def test_a_scope_one_byte_too_small_makes_the_row_illegal_and_names_scope_and_buffers(name: str, group: int) -> None:
+    p = tuning(name, group)
+    c = everywhere(p, 1, seed=8)[-1]
+    program, trace = p.program(c), p.sketches[c[0]].trace
+    rows = {n: np.array([v]) for n, v in p.values(c).items()}
+    for scope in {s.scope for s in program.spaces}:
+        spaces = [s for s in program.spaces if s.scope == scope]
+        need = max(whole(s.address) + whole(s.size_bytes) * whole(s.depth) for s in spaces)
+        fits, short = (edited({"size_bytes": size / p.machine.scope(scope).size_bytes}, f"scopes.{scope}") for size in (need, need - 1))
+        assert [m.scope(scope).size_bytes for m in (fits, short)] == [need, need - 1]
+        func = primitives.apply(p.func, trace)
+        assert time_rows(encode(emit(func, fits), fits), rows).status[0] == 0
+        tight = emit(func, short)
+        times = time_rows(encode(tight, short), rows)
+        reason = times.reason(0, tight)
+        assert times.status[0] > 0 and f"{scope} holds {need - 1} bytes" in reason and any(s.name in reason for s in spaces)
+        with pytest.raises(CapacityError, match=scope):
+            check(normalise(fill(tight, p.values(c))), short)
+
+
+def whole(e: object) -> int:
+    assert isinstance(e, Int)
+    return e.value

@@ -1,0 +1,187 @@
+"""Small models in ONNX's own text, and every AI Core group of them with data: whole numbers, so that sums are exact in any order."""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import onnx
+import onnx.parser
+from onnx import numpy_helper
+
+from aoec.frontend.onnx import load
+from aoec.ir.evaluate import evaluate_func
+from aoec.ir.graph import Graph, Tensor
+from aoec.ir.program import Program
+from aoec.ir.tir import Buffer, Func
+from aoec.jobs.execute import run_program
+from aoec.jobs.tuning import Problem, problem
+from aoec.lowering.fuse import fuse
+from aoec.lowering.lower import lower, operands
+from aoec.ops.layout import to_logical, to_physical
+from aoec.ops.run import evaluate
+from aoec.search.grid import Candidate
+from aoec.simulate.state import State
+from aoec.target.machine import DEFAULT, Machine, _builtin, parse_machine
+from aoec.target.machine import load as load_machine
+
+# name -> (precision, inputs, result, nodes); inputs named w.. and b.. are constants. Tails in every axis, batches, every operator.
+MODELS = {
+    "matmul": ("fp16", "float[37,50] x, float[50,21] w, float[21] b", "float[37,21] y", "t = MatMul(x, w) u = Add(t, b) y = Relu(u)"),
+    "matmul32": ("fp32", "float[20,24] x, float[24,40] w", "float[20,40] y", "y = MatMul(x, w)"),
+    "matmul_batch": ("fp16", "float[2,3,9,24] x, float[24,17] w", "float[2,3,9,17] y", "y = MatMul(x, w)"),
+    "conv": ("fp16", "float[1,5,5,4] x, float[20,5,3,3] w, float[20] b", "float[1,20,5,4] y",
+             "t = Conv<pads=[1,1,1,1]>(x, w, b) y = Relu(t)"),
+    "conv_dilated": ("fp16", "float[2,17,5,6] x, float[9,17,2,3] w", "float[2,9,4,3] y",
+                     "y = Conv<pads=[2,1,2,3], strides=[2,2], dilations=[2,2]>(x, w)"),
+    "conv32": ("fp32", "float[1,9,5,6] x, float[17,9,3,1] w, float[17] b", "float[1,17,2,6] y",
+               "y = Conv<pads=[0,0,0,0], strides=[2,1]>(x, w, b)"),
+    "point": ("fp16", "float[2,20,3,7] x, float[35,20,1,1] w, float[35] b", "float[2,35,3,7] y", "t = Conv(x, w, b) y = Relu(t)"),
+    "point_strided": ("fp16", "float[1,17,7,5] x, float[16,17,1,1] w", "float[1,16,4,3] y", "y = Conv<strides=[2,2]>(x, w)"),
+    "grouped": ("fp16", "float[1,32,3,4] x, float[32,16,3,3] w", "float[1,32,3,4] y", "y = Conv<pads=[1,1,1,1], group=2>(x, w)"),
+    "depthwise": ("fp16", "float[1,20,3,3] x, float[20,1,3,3] w, float[20] b", "float[1,20,3,3] y",
+                  "y = Conv<pads=[1,1,1,1], group=20>(x, w, b)"),
+    "residual": ("fp16", "float[2,20,4,3] x, float[20,20,1,1] w", "float[2,20,4,3] y", "t = Conv(x, w) u = Add(t, x) y = Relu(u)"),
+    "chain": ("fp32", "float[9,37] x, float[9,37] z", "float[9,37] y", "t = Mul(x, z) u = Add(t, z) v = Abs(u) y = Relu(v)"),
+    "sigmoid": ("fp16", "float[3,5,21] x", "float[3,5,21] y", "y = Sigmoid(x)"),
+    "max_pool": ("fp16", "float[2,20,9,7] x", "float[2,20,5,4] y", "y = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(x)"),
+    "max_pool32": ("fp32", "float[1,9,6,5] x", "float[1,9,5,4] y", "y = MaxPool<kernel_shape=[2,2]>(x)"),
+    "avg_pool": ("fp16", "float[1,20,6,8] x", "float[1,20,3,4] y", "y = AveragePool<kernel_shape=[2,2], strides=[2,2]>(x)"),
+    "global_pool": ("fp16", "float[2,20,5,3] x", "float[2,20,1,1] y", "y = GlobalAveragePool(x)"),
+    "softmax": ("fp16", "float[5,37] x", "float[5,37] y", "y = Softmax<axis=1>(x)"),
+    "softmax32": ("fp32", "float[4,19] x", "float[4,19] y", "y = Softmax<axis=1>(x)"),
+    "concat": ("fp16", "float[2,16,3,5] x, float[2,32,3,5] z, float[16,16,1,1] w", "float[2,48,3,5] y",
+               "t = Conv(x, w) y = Concat<axis=1>(t, z)"),
+}
+ROUNDED = ("sigmoid", "avg_pool", "global_pool", "softmax")  # models whose results are rounded on the way
+
+
+@dataclass(frozen=True)
+class Case:
+    """One group of a model: its func, what it reads as stored (by tensor of the func), and what it must write."""
+
+    name: str
+    model: str
+    func: Func
+    bindings: tuple[tuple[str, str], ...]
+    tensors: dict[str, Tensor]
+    stored: dict[str, np.ndarray]  # by graph tensor
+    wanted: np.ndarray  # logical
+    result: Tensor
+
+    def agrees(self, got: np.ndarray) -> bool:
+        """Equality, but where results are rounded on the way; stored padding must be zero."""
+        got = got.reshape(-1)[:to_physical(self.wanted, self.result).size]
+        logical = to_logical(got, self.result)
+        if not np.array_equal(got.reshape(-1) != 0, to_physical(logical, self.result).reshape(-1) != 0):
+            return False
+        if self.model.startswith(ROUNDED):
+            return np.allclose(logical.astype(np.float64), self.wanted.astype(np.float64), rtol=4e-3, atol=1e-3)
+        return np.array_equal(logical, self.wanted)
+
+    def run(self, program: Program) -> np.ndarray:
+        """What a program of the group writes."""
+        return run_program(program, self.bindings, self.tensors, self.stored)[self.result.name]
+
+    def evaluated(self, func: Func) -> np.ndarray:
+        """What a func of the group means, scheduled or not."""
+        own = dict(self.bindings)
+        feeds = {b.name: indexed(self.stored[own[b.name]], b) for b in func.inputs}
+        (got,) = evaluate_func(func, feeds).values()
+        return got
+
+
+def indexed(array: np.ndarray, b: Buffer) -> np.ndarray:
+    """A stored array as a func's indices see it: fractals by row and column, with zeros behind what is stored."""
+    shape = tuple(e.value for e in b.shape)  # type: ignore[union-attr]
+    if b.layout == "ND":
+        out = np.zeros(shape, array.dtype)
+        out.reshape(-1)[:array.size] = array.reshape(-1)
+        return out
+    return to_logical(array, Tensor(b.name, b.dtype, shape, b.layout))
+
+
+def proto(name: str) -> onnx.ModelProto:
+    """The model with small whole numbers for its constants."""
+    _, inputs, result, nodes = MODELS[name]
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]>\n{name} ({inputs}) => ({result}) {{ {nodes} }}')
+    random = np.random.default_rng(3)
+    for i in [i for i in model.graph.input if i.name[0] in "wb"]:
+        shape = [d.dim_value for d in i.type.tensor_type.shape.dim]
+        model.graph.initializer.append(numpy_helper.from_array(random.integers(-1, 2, shape).astype(np.float32), i.name))
+        model.graph.input.remove(i)
+    return model
+
+
+@cache
+def cases(name: str) -> tuple[Case, ...]:
+    """The AI Core groups of a model, in order."""
+    graph, weights, _ = load(proto(name), {}, MODELS[name][0])
+    random = np.random.default_rng(4)
+    tensors = {t.name: t for t in graph.tensors}
+    feeds = {i: random.integers(-2, 3, tensors[i].shape).astype(np.float32) for i in graph.inputs}
+    fused, packed = fuse(graph, weights)
+    values, plain = evaluate(fused, feeds, packed, every=True), evaluate(graph, feeds, weights)
+    for out in graph.outputs:
+        got, want = (v[out].astype(np.float32) for v in (values, plain))
+        assert np.allclose(got, want, rtol=2e-3, atol=1e-3), f"fusing {name} changes {out}"
+    return tuple(case(name, fused, g.name, values) for g in fused.groups if g.kind in ("cube", "vector"))
+
+
+def case(model: str, graph: Graph, group: str, values: dict[str, np.ndarray]) -> Case:
+    found = next(g for g in graph.groups if g.name == group)
+    func = lower(graph, found)
+    ins, (out,) = operands(graph, found)
+    stored = {t.name: to_physical(values[t.name], t) for t in ins}
+    bindings = tuple(zip([b.name for b in (*func.inputs, *func.outputs)], [t.name for t in (*ins, out)], strict=True))
+    return Case(f"{model}.{group}", model, func, bindings, {t.name: t for t in graph.tensors}, stored, values[out.name], out)
+
+
+@cache
+def tuning(name: str, group: int, machine: str = DEFAULT, state: State = ()) -> Problem:
+    """The tuning problem of a group on a machine (or a variant of it, `VARIANTS`)."""
+    return problem(cases(name)[group].func, machine_named(machine), state)
+
+
+def legal(p: Problem, sketch: int, count: int, seed: int = 0) -> list[Candidate]:
+    """Some legal candidates of a sketch, drawn by a seed."""
+    random = np.random.default_rng([seed, sketch])
+    grid = p.space.grids[sketch]
+    for _ in range(8):
+        ranks = sorted({int(random.random() * grid.size) for _ in range(300)})
+        drawn = [(sketch, grid.values(r)) for r in ranks]
+        found = [c for c, cost in zip(drawn, p.cost(drawn)) if cost is not None]
+        if found:
+            return [found[int(i)] for i in random.permutation(len(found))[:count]]
+    raise AssertionError(f"sketch {sketch} of {p.func.name} has no legal candidate among 2,400")
+
+
+# ---------------------------------------------------------------- machines
+
+VARIANTS = {
+    "fast": {"hbm_bytes_per_s": 4, "l2_bytes_per_s": 3, "hop_cycles": 0.1, "fixed_us": 0.1, "per_core_us": 0.1},
+    "slow": {"hbm_bytes_per_s": 0.2, "l2_bytes_per_s": 0.3, "hop_cycles": 5, "fixed_us": 3, "l2_usable_bytes": 0.0002},
+}
+
+
+@cache
+def machine_named(name: str) -> Machine:
+    """A built-in machine, or a variant of the default with some numbers of its file changed."""
+    return edited(VARIANTS[name]) if name in VARIANTS else load_machine(name)
+
+
+def edited(factors: dict[str, float], section: str = "") -> Machine:
+    """The default machine with numbers of its file multiplied (in one section, or everywhere)."""
+    text = _builtin()[DEFAULT]
+    head, _, tail = text.partition(f"[{section}]") if section else ("", "", text)
+    for word, factor in factors.items():
+        found = re.search(rf"^{word} = {{value = ([0-9.e]+)", tail, re.MULTILINE)
+        assert found, f"the machine file has no {word}"
+        tail = tail[:found.start(1)] + number(float(found[1]) * factor, found[1]) + tail[found.end(1):]
+    return parse_machine(f"{head}[{section}]{tail}" if section else tail, "variant")
+
+
+def number(value: float, like: str) -> str:
+    """The value written as the file wrote it: whole numbers stay whole."""
+    return str(max(1, round(value))) if like.isdigit() else repr(value)
