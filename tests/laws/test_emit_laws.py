@@ -25,15 +25,12 @@ from tests.lowering.groups import MODELS, Case, cases, edited, legal, machine_na
 
 TICKS = 1024
 FLAGS = (SetFlag, WaitFlag, CrossSet, CrossWait)
-# conversions of 4-byte tensors whose channels fill no unit of C0: refused by name, and run on the host
-WITHOUT_SCHEDULE = {"conv32.g2", "max_pool32.g2"}
 
 
 def scheduled(model: str) -> Iterator[tuple[Case, Problem]]:
     """The groups of a model with their tuning problems."""
     for i, c in enumerate(cases(model)):
-        if c.name not in WITHOUT_SCHEDULE:
-            yield c, tuning(model, i)
+        yield c, tuning(model, i)
 
 
 def everywhere(p: Problem, count: int, seed: int = 0) -> list[Candidate]:
@@ -120,8 +117,6 @@ def measure_bytes(shape: tuple, dtype: str) -> int:
 @pytest.mark.parametrize("model", MODELS)
 def test_no_legal_candidate_is_faster_than_the_bound(model: str, machine: str) -> None:
     for i, case in enumerate(cases(model)):
-        if case.name in WITHOUT_SCHEDULE:
-            continue
         cold = tuning(model, i, machine)
         warm = replace(cold, state=resident(cold), costs={})
         for p in (cold, warm):

@@ -147,13 +147,14 @@ def tuning(name: str, group: int, machine: str = DEFAULT, state: State = ()) -> 
 def legal(p: Problem, sketch: int, count: int, seed: int = 0) -> list[Candidate]:
     """Some legal candidates of a sketch, drawn by a seed."""
     random = np.random.default_rng([seed, sketch])
-    grid = p.space.grids[sketch]
+    grid, found = p.space.grids[sketch], dict[Candidate, None]()
     for _ in range(8):
-        ranks = sorted({int(random.random() * grid.size) for _ in range(300)})
-        drawn = [(sketch, grid.values(r)) for r in ranks]
-        found = [c for c, cost in zip(drawn, p.cost(drawn)) if cost is not None]
-        if found:
-            return [found[int(i)] for i in random.permutation(len(found))[:count]]
+        drawn = [(sketch, grid.values(r)) for r in sorted({int(random.random() * grid.size) for _ in range(300)})]
+        found.update((c, None) for c, cost in zip(drawn, p.cost(drawn)) if cost is not None)
+        if len(found) >= min(count, grid.size // 2):
+            break
+    if found:
+        return [list(found)[int(i)] for i in random.permutation(len(found))[:count]]
     raise AssertionError(f"sketch {sketch} of {p.func.name} has no legal candidate among 2,400")
 
 
