@@ -1,0 +1,325 @@
+"""The compile job end to end: what the bank answers, what is repeated exactly, what stays behind when it is stopped."""
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from aoec import cli
+from aoec.bank.bank import Bank
+from aoec.base.errors import BankError
+from aoec.frontend.zoo import mlp_softmax
+from aoec.jobs import compile as job
+from aoec.jobs import solve, verify
+
+TUNE = ("--tune", "--budget", "16", "--jobs", "1")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current directory with a small model in it."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(mlp_softmax(), "model.onnx")
+    return tmp_path
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The groups that are searched or scheduled in this process, as they come."""
+    done: list[str] = []
+    real = solve.attempt
+
+    def counted(task: solve.Task, *more: object) -> object:
+        done.append(task.group.name)
+        return real(task, *more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(solve, "attempt", counted)
+    return done
+
+
+class Compile:
+    """Runs `aoec compile model.onnx` and keeps what it says."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.capsys = capsys
+
+    def __call__(self, *words: str, output: str = "model.aoec", bank: str = "bank.db", code: int = 0) -> dict[str, object]:
+        self.capsys.readouterr()
+        assert cli.main(["compile", "model.onnx", "--json", "--bank", bank, "-o", output, *words]) == code
+        out, self.err = self.capsys.readouterr()
+        return json.loads(out) if out else {}  # the whole of standard output is one document
+
+
+@pytest.fixture
+def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Compile:
+    return Compile(capsys)
+
+
+def rows(path: str) -> list[sqlite3.Row]:
+    with sqlite3.connect(path) as c:
+        c.row_factory = sqlite3.Row
+        return c.execute("select * from records order by func_key, state").fetchall()
+
+
+def change(path: str, words: str, *values: object) -> None:
+    with sqlite3.connect(path) as c:
+        assert c.execute(f"update records set {words}", values).rowcount > 0
+    c.close()
+
+
+# ---------------------------------------------------------------- the bank
+
+def test_a_second_run_finds_everything_and_searches_nothing(run: Compile, searches: list[str]) -> None:
+    first = run(*TUNE)
+    assert len(searches) == 3 and first["trials"] > 0 and first["found_in_bank"] == 0  # type: ignore[operator]
+    before = rows("bank.db")
+    second = run(*TUNE, output="second.aoec")
+    assert len(searches) == 3 and second["trials"] == 0 and second["found_in_bank"] == 3
+    assert Path("second.aoec").read_bytes() == Path("model.aoec").read_bytes() and rows("bank.db") == before
+    untuned = run(output="third.aoec")
+    assert len(searches) == 3 and untuned["found_in_bank"] == 3
+    assert Path("third.aoec").read_bytes() == Path("model.aoec").read_bytes()
+
+
+def test_verified_schedules_are_not_verified_again(run: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    real = verify.verify_group
+    monkeypatch.setattr(verify, "verify_group", lambda graph, group, *more: done.append(group.name) or real(graph, group, *more))
+    run(*TUNE)
+    run(*TUNE)
+    run("--verify")
+    assert done == ["g0", "g1", "g2"]
+
+
+def test_same_seed_same_bytes_whatever_the_processes(run: Compile) -> None:
+    run(*TUNE)
+    run("--tune", "--budget", "16", "--jobs", "2", output="two.aoec", bank="two.db")
+    assert Path("two.aoec").read_bytes() == Path("model.aoec").read_bytes()
+    exports = [list(Bank.open(b).lines(times=False)) for b in ("bank.db", "two.db")]
+    assert exports[0] == exports[1] and len(exports[0]) == 6
+
+
+def test_a_larger_budget_searches_again_and_is_never_slower(run: Compile, searches: list[str]) -> None:
+    first = run(*TUNE)
+    known = {r["func_key"]: r["ticks"] for r in rows("bank.db")}
+    open_groups = [g["name"] for g in first["groups"] if not g["proof"]]  # type: ignore[attr-defined]
+    searches.clear()
+    second = run("--tune", "--budget", "24", "--search", "random", "--seed", "7", "--jobs", "1", output="second.aoec")
+    assert searches == open_groups and open_groups
+    assert all(b["tuned_us"] <= a["tuned_us"] for a, b in zip(first["groups"], second["groups"], strict=True))  # type: ignore[arg-type]
+    assert all(r["ticks"] <= known[r["func_key"]] or "; default" in r["state"] for r in rows("bank.db"))
+    searches.clear()
+    run(*TUNE)
+    assert not searches  # a smaller budget is answered by the larger one's search
+
+
+@pytest.mark.parametrize("tamper", [
+    ("ticks = bound_ticks where state not like '%default'",),  # too good to be true
+    ("trace = replace(trace, 'loop=m, factor=16', 'loop=gone, factor=16')",),  # fits no func
+    ("trace = 'no schedule at all'",),
+    ("trace = replace(trace, 'depth=1', 'depth=100000')",),
+])
+def test_a_record_that_does_not_hold_is_replaced(tamper: tuple[str], run: Compile, searches: list[str]) -> None:
+    run(*TUNE)
+    good, lines = Path("model.aoec").read_bytes(), list(Bank.open("bank.db").lines(times=False))
+    change("bank.db", *tamper)
+    assert list(Bank.open("bank.db").lines(times=False)) != lines
+    searches.clear()
+    run(*TUNE)
+    assert searches and Path("model.aoec").read_bytes() == good
+    assert list(Bank.open("bank.db").lines(times=False)) == lines
+    searches.clear()
+    run(*TUNE)
+    assert not searches
+
+
+def test_wrong_values_are_said_and_not_remembered_as_verified(run: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = job.realise
+
+    def broken(func: object, trace: object, *more: object) -> solve.Schedule:
+        """The schedule without its activation, as an emitter's fault would leave it."""
+        from aoec.ir.parse import parse_program
+        from aoec.ir.show import show
+        made = real(func, trace, *more)  # type: ignore[arg-type]
+        return solve.Schedule(made.trace, parse_program(show(made.program).replace("relu=1", "relu=0")), made.measure)
+
+    monkeypatch.setattr(job, "realise", broken)
+    run(*TUNE, code=1)
+    assert "wrong values: g0: " in run.err and "differ from the reference" in run.err and not Path("model.aoec").exists()
+    verified = {r["label"]: r["verified"] for r in rows("bank.db") if "; default" not in r["state"]}
+    assert sorted(verified.values()) == [0, 1, 1]
+    run(*TUNE, "--no-verify")
+    run(*TUNE, code=1)
+
+
+def test_throughput_is_tuned_in_the_state_that_an_inference_leaves(run: Compile) -> None:
+    cold = run(*TUNE)
+    warm = run(*TUNE, "--metric", "throughput", output="warm.aoec")
+    assert warm["found_in_bank"] == 1 and warm["state"] != cold["state"]  # softmax finds what its predecessor leaves, either way
+    states = {r["state"] for r in rows("bank.db") if "; default" not in r["state"]}
+    assert any("B=" in s for s in states) and any("B=" not in s for s in states)  # weights in L2, and not
+    first = next(g for g in warm["groups"] if g["name"] == "g0")  # type: ignore[attr-defined]
+    assert first["tuned_us"] < next(g for g in cold["groups"] if g["name"] == "g0")["tuned_us"]  # type: ignore[attr-defined]
+    again = run(*TUNE, "--metric", "throughput", output="again.aoec")
+    assert again["found_in_bank"] == 3 and Path("again.aoec").read_bytes() == Path("warm.aoec").read_bytes()
+    steady, before = warm["throughput_per_s"], cold["throughput_per_s"]
+    assert steady["tuned"] >= 0.99 * before["tuned"]  # type: ignore[index]
+
+
+@pytest.mark.parametrize("strategy", ["random", "genetic", "bayes"])
+def test_every_strategy_repeats_itself(strategy: str, run: Compile) -> None:
+    words = ("--tune", "--budget", "12", "--search", strategy, "--seed", "3", "--jobs", "1", "--no-verify")
+    run(*words)
+    run(*words, output="again.aoec", bank="again.db")
+    assert Path("again.aoec").read_bytes() == Path("model.aoec").read_bytes()
+
+
+def test_a_bank_that_cannot_be_written_is_read(run: Compile, monkeypatch: pytest.MonkeyPatch, searches: list[str]) -> None:
+    run(*TUNE)
+    before = Path("bank.db").read_bytes()
+    real = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: not (mode & os.W_OK and str(path).endswith("bank.db")) and real(path, mode))
+    searches.clear()
+    facts = run(*TUNE, output="second.aoec")
+    assert "is read only: nothing new is kept" in run.err and facts["found_in_bank"] == 3 and not searches
+    run("--tune", "--budget", "24", "--jobs", "1", output="third.aoec")
+    assert searches and Path("bank.db").read_bytes() == before
+
+
+# ---------------------------------------------------------------- refusals before any work
+
+@pytest.mark.parametrize("words, said", [
+    (["gone.onnx"], "gone.onnx"),
+    (["model.onnx", "-o", "none/x.aoec"], "there is no directory none"),
+    (["model.onnx", "-o", "folder"], "it is a directory"),
+    (["model.onnx", "--dump", "model.onnx"], "model.onnx is no directory"),
+    (["model.onnx", "--dump", "model.onnx/deeper"], "is no directory"),
+    (["model.onnx", "--from", "lower"], "--from lower enters a folder that --dump wrote"),
+    (["folder"], "manifest.json"),
+    (["folder", "--from", "emit"], "manifest.json"),
+    (["model.onnx", "--bank", "model.onnx"], "is not a bank"),
+    (["model.onnx", "--bank", "model.onnx/b.db"], "b.db"),
+    (["model.onnx", "--target", "none.toml"], "none.toml"),
+])
+def test_what_cannot_work_is_refused_before_work(words: list[str], said: str, run: Compile, searches: list[str]) -> None:
+    Path("folder").mkdir()
+    before = sorted(p for p in Path(".").rglob("*") if not p.name.startswith("bank.db"))
+    assert cli.main(["compile", *(["--bank", "bank.db"] if "--bank" not in words else []), *words]) == 2
+    out, err = run.capsys.readouterr()
+    refusals = [line for line in err.splitlines() if line.startswith("aoec: ")]
+    assert len(refusals) == 1 and refusals[0].startswith("aoec: error: ") and said in refusals[0] and not out
+    assert not searches and sorted(p for p in Path(".").rglob("*") if not p.name.startswith("bank.db")) == before
+
+
+def test_a_disk_that_is_full_leaves_no_half_of_a_model(run: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
+    run()
+    before = Path("model.aoec").read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    run("--seed", "1", code=2)
+    assert "cannot write model.aoec: no space left on device" in run.err
+    assert Path("model.aoec").read_bytes() == before and not list(Path(".").glob(".*.part"))
+
+
+# ---------------------------------------------------------------- interrupted
+
+def processes(words: str) -> list[int]:
+    """Ids of running processes with these words in their command line or environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and words.encode() in (entry / "environ").read_bytes():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return [p for p in found if p != os.getpid()]
+
+
+def waited(condition: Callable[[], bool], seconds: float = 60) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def two_matmuls() -> onnx.ModelProto:
+    """A group whose space is searched whole in a second, then one whose search goes on for hours."""
+    r = np.random.default_rng(0)
+    weights = [numpy_helper.from_array(r.standard_normal(s).astype(np.float32) / 16, n) for n, s in (("a", (72, 10)), ("b", (512, 2000)))]
+    nodes = [helper.make_node("MatMul", ["x", "a"], ["p"]), helper.make_node("MatMul", ["y", "b"], ["q"])]
+    shapes = {"x": (4, 72), "y": (256, 512), "p": (4, 10), "q": (256, 2000)}
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    graph = helper.make_graph(nodes, "two", ports[:2], ports[2:], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture
+def tuning(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `aoec compile --tune` on the two, in a process group of its own, with a mark in its environment."""
+    onnx.save(two_matmuls(), "two.onnx")
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*words: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-m", "aoec", "compile", "two.onnx", "--tune", "--budget", "900s", "--bank", "two.db", *words]
+        p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+                             env={**os.environ, "AOEC_TEST_MARK": str(folder)})
+        started.append(p)
+        return p
+
+    yield start
+    for p in started:
+        if p.poll() is None:
+            p.kill()
+        p.communicate()
+
+
+def kept() -> int:
+    """Records of searches in the bank of the tuning, which may not be there yet."""
+    try:
+        return sum("; default" not in r.key.state for r in Bank.open("two.db", create=False, writable=False).list())
+    except BankError:
+        return 0
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc to see processes")
+@pytest.mark.parametrize("jobs, to_all", [("1", False), ("2", False), ("2", True)])
+def test_ctrl_c_keeps_what_was_found_and_ends_every_process(
+        jobs: str, to_all: bool, tuning: Callable[..., subprocess.Popen[str]], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    p = tuning("--jobs", jobs)
+    assert waited(lambda: kept() >= 1), "nothing was found in time"
+    (os.killpg if to_all else os.kill)(p.pid, signal.SIGINT)  # a terminal sends it to the whole group
+    stopped = time.monotonic()
+    out, err = p.communicate(timeout=30)
+    assert p.returncode == 130 and not out and time.monotonic() - stopped < 20
+    said = err.splitlines()
+    assert said[-1].startswith("aoec: interrupted; schedules found so far are kept in the bank") and "Traceback" not in err
+    assert sum(line.startswith("aoec: ") for line in said) == 1 and len(said) <= 8, err
+    assert waited(lambda: not processes(f"AOEC_TEST_MARK={folder}"), 10)
+    assert kept() == 2 and not Path("two.aoec").exists()  # one was done, of the other the best so far
+    assert cli.main(["compile", "two.onnx", "--bank", "two.db", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["found_in_bank"] == 2
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc to see processes")
+def test_workers_end_with_a_job_that_is_killed(tuning: Callable[..., subprocess.Popen[str]], folder: Path) -> None:
+    p = tuning("--jobs", "2")
+    assert waited(lambda: len(processes(f"AOEC_TEST_MARK={folder}")) >= 3), "no workers came"
+    p.kill()
+    p.wait()
+    assert waited(lambda: not processes(f"AOEC_TEST_MARK={folder}"), 30)
