@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from aoec.ir.graph import Graph
@@ -92,4 +93,4 @@ class Voice:
         else:
             from aoec.report.table import print_table
             print_table(report)
-        self.say(f"wrote {output}: runs on the model machine (aoec run {output} --random); CANN cannot load it")
+        self.say(f"wrote {output}: runs on the model machine (aoec run {quote(output)} --random); CANN cannot load it")

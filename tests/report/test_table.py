@@ -51,8 +51,8 @@ def test_gain_is_time_saved_and_gap_is_above_the_bound():
 
 def test_everything_says_what_it_is():
     text = show_table(REPORT)
-    for words in ("all times are modelled", "5 groups on the AI Core, 3 distinct, 4 found in the bank, 38,000 trials, 41.3 s.", "* optimal in its space",
-                  "= meets the bound", "2 groups run on the host", "from inputs in HBM"):
+    for words in ("all times are modelled", "5 groups on the AI Core, 3 distinct, 4 found in the bank, 38,000 trials, 41.3 s.",
+                  "* optimal in its space", "= meets the bound", "2 groups run on the host", "from inputs in HBM"):
         assert words in text
     untuned = show_table(replace(REPORT, tuned=False, rows=ROWS[:1], notes=("written to resnet50.aoec",)))
     assert "--tune" in untuned and "host" not in untuned and untuned.endswith("written to resnet50.aoec\n")
