@@ -28,7 +28,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
 
 test-all: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 	$(MAKE) mutants
 
 mutants: $(READY)

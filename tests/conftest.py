@@ -25,6 +25,13 @@ from pathlib import Path
 from unittest import mock
 
 import pytest
+from hypothesis import settings
+
+# `make test` asks the laws the same questions every time; HYPOTHESIS_PROFILE=random (make test-all) asks new ones
+settings.register_profile("same", derandomize=True, deadline=None)
+settings.register_profile("random", deadline=None)
+if settings.get_current_profile_name() != "mutants":
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 HEAD = re.compile(r"^--- (\S+)(?: (\d+))?\n", re.MULTILINE)
 

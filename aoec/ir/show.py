@@ -18,7 +18,7 @@ from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node
 
 # words that mean something else where a name of that kind may stand
 EXPR_TAKEN = frozenset({"inf"})
-TARGET_TAKEN = frozenset({"inf", "or", "and", "else", "init"})
+TARGET_TAKEN = frozenset({"inf", "or", "and", "else", "init", "in"})  # "in" would go on from a hole that ends the line before
 BLOCK_TAKEN = frozenset({"for", "local", "require", "init", "as", "else", "in", "depth", "or", "and"})
 NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "group", "ND", "NZ", "ZZ", "ZN", "NC1HWC0"})
 INSTR_TAKEN = frozenset({"for", "set", "wait", "cross_set", "cross_wait", "advance"})

@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from aoec.base.errors import CheckError, ParseError
 from aoec.ir import parse
 from aoec.ir.check import check
+from aoec.ir.index import Float, Hole, Int, Read
+from aoec.ir.meaning import Argument, Meaning, Statement
 from aoec.ir.show import show
 from tests.laws.strategies import NOUNS, element_exprs, integer_exprs
 
@@ -76,3 +78,10 @@ def test_a_cut_text_is_refused_at_its_end(kind):
             PARSERS[kind](cut, "t")
         assert e.value.line <= cut.count("\n") + 1
     law()
+
+
+def test_a_target_named_in_after_a_hole_is_quoted():
+    """`init ?d in[...]` would read as the hole's choices."""
+    statements = (Statement(Read("b", (Int(0),)), "=", Float(0.0), Hole("d")), Statement(Read("in", ()), "=", Float(0.0)))
+    noun = Meaning("a", (Argument("a", ()),), (), (Argument("in", ()),), statements)
+    assert parse.parse_meaning(show(noun)) == noun
