@@ -1,8 +1,9 @@
 """The default schedule: a stock block fitted to the shape, slots doubled, all cores busy, then each axis settled in turn.
 
 For every sketch a short list is laid out around the vendor's stock cube block (128 x 256 x 64, double buffered) and around
-even shares of each axis, with core grids of every shape. The best few of the list are then settled once: for each axis, its tile
-and its parts over cores are tried together. A few hundred candidates, timed in batches; no randomness but a fixed sample.
+even shares of each axis, with core grids of every shape; the stock block itself joins it, on every grid that is busy. The best few
+are then settled once: for each axis, its tile and its parts over cores are tried together. A few thousand candidates, timed in
+batches; no randomness but a fixed sample.
 `settle` over all holes is also what a search ends with.
 """
 from __future__ import annotations
@@ -13,6 +14,7 @@ from random import Random
 
 from aoec.base.errors import ScheduleError
 from aoec.search.grid import Candidate, Grid, Space
+from aoec.search.stock import stock
 
 # hole -> values around which the short list is laid
 STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64, 128, 256), "sk": (4, 1, 1024), "w0": (128, 256, 64),
@@ -30,7 +32,7 @@ Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
 
 def default(space: Space, cost: Cost) -> tuple[Candidate, int]:
     """The default schedule and its cost; ScheduleError where nothing legal is found."""
-    listed = [c for g in range(len(space.grids)) for c in shortlist(space, g)]
+    listed = [c for g in range(len(space.grids)) for c in shortlist(space, g)] + stock(space, cost)
     found = best(listed, cost, STARTS)
     if not found:
         listed = [space.at(r) for r in Random(0).sample(range(space.size), min(space.size, 1 << 16))]
