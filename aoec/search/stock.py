@@ -43,7 +43,7 @@ def blocked(grid: Grid, columns: int, depth: int) -> Iterator[tuple[int, ...]]:
     """Hole values with this L0 block, on every grid that is at least half full."""
     choices = dict(zip(grid.names, grid.choices))
     limits = {"tm": PIXELS, "tn": columns, "n1": columns // 16, "tk": depth}
-    fixed = {name: (up_to(choices[name], limit),) for name, limit in limits.items() if name in choices}
+    fixed: dict[str, tuple[int, ...]] = {name: (up_to(choices[name], limit),) for name, limit in limits.items() if name in choices}
     fixed |= {name: choices[name][-1:] for name in SLOTS if name in choices}
     fixed["sk"] = tuple(dict.fromkeys(up_to(choices["sk"], c) for c in CHUNKS))
     parts = [name for name in grid.names if name.startswith("g")]
