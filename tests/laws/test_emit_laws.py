@@ -16,6 +16,7 @@ from aoec.jobs.operators import parse_call
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, start
 from aoec.lowering.emit import emit
+from aoec.search.bounds import bound
 from aoec.search.grid import Candidate
 from aoec.simulate.encode import encode
 from aoec.simulate.state import State
@@ -140,6 +141,12 @@ def test_the_bound_holds_where_memory_decides_and_charges_what_must_be_done(text
     assert b.cycles >= b.launch_cycles + max(peak, needed_bytes(text) / p.machine.hbm_bytes_per_cycle)
 
 
+def test_the_bound_counts_products_at_peak_on_all_cores() -> None:
+    text, machine = "matmul(m=2048, k=2048, n=2048)", machine_named("Ascend910B3")
+    b = bound(lower_operator(text), machine, {})
+    assert b.cycles >= b.launch_cycles + products(text) / 4096 / 20
+
+
 def products(text: str) -> int:
     """Multiplications of a product operator by its sizes; none for others."""
     call = parse_call(text)
@@ -169,11 +176,12 @@ def needed_bytes(text: str) -> int:
 @pytest.mark.parametrize("text", ["matmul(m=336, k=64, n=64)", "matmul(m=1000, k=64, n=520)",
                                   "conv2d(n=1, c=32, h=21, w=40, co=48, kh=3, kw=3, pad=1)"])
 def test_each_input_that_is_read_whole_comes_from_hbm_once_at_least(text: str) -> None:
-    """However unevenly the grid cuts it: the shares of all transfers add up to the first touch."""
+    """However unevenly a grid of the cores there are cuts it: the shares of all transfers add up to the first touch."""
     p = problem(lower_operator(text), machine_named("Ascend910B3"))
     needed = sum(measure_bytes(b.shape, b.dtype) for b in p.func.inputs)
     for c in everywhere(p, 12, seed=7):
-        assert measure(p.program(c), p.machine).hbm_bytes >= needed * (1 - 1e-9), p.values(c)
+        m = measure(p.program(c), p.machine)
+        assert m.cores <= p.machine.core("aic").count and m.hbm_bytes >= needed * (1 - 1e-9), p.values(c)
 
 
 # ---------------------------------------------------------------- capacity
