@@ -27,7 +27,6 @@ from aoec.ir.index import (
     minimum,
     normalise,
     rebuild,
-    substitute,
     variables,
     walk,
 )
@@ -383,8 +382,3 @@ def plain(e: Expr) -> Expr:
     if isinstance(e, Hole):
         return replace(e, choices=())
     return rebuild(e, plain) if children(e) else e
-
-
-def at_start(e: Expr, inner: Extents) -> Expr:
-    """`e` with the inner loops at 0."""
-    return normalise(substitute(e, dict.fromkeys(inner, Int(0))))
