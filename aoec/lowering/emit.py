@@ -25,7 +25,7 @@ from aoec.ir.program import (
 )
 from aoec.ir.rewrite import drop_counters, map_items
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
-from aoec.lowering import emit_cube, emit_vector
+from aoec.lowering import emit_copy, emit_cube, emit_transpose, emit_vector
 from aoec.lowering.tile import Access, Emitter, Piece, TileOp, largest, product, size_bytes
 from aoec.target.machine import Machine
 
@@ -39,7 +39,7 @@ def emit(func: Func, machine: Machine) -> Program:
     homes = find_homes(func, ops)
     counters = {name: f"{name}_slot" for name in homes}
     em = Emitter(func, counters)
-    em.halves = {op.block.name: emit_vector.whole_transposes(em, op) for op in ops if emit_vector.is_transpose(em, op)}
+    em.halves = {op.block.name: emit_transpose.whole_transposes(em, op) for op in ops if emit_transpose.is_transpose(em, op)}
     flags = Flags()
     pieces = Body(em, ops, homes, flags)
     items = pieces.emit(body, tuple(lp.var for lp in grid))
@@ -185,7 +185,7 @@ class Body:
         if scopes == {"L1"}:
             return [emit_cube.load_l0(em, op, sources[0])]
         if scopes == {"GM"} and to == "UB" or scopes == {"UB"} and to == "GM":
-            return emit_vector.copy(em, op, sources[0])
+            return emit_copy.copy(em, op, sources[0])
         if to == "UB" and scopes <= {"UB"}:
             return [emit_vector.vector(em, op)]
         raise UnsupportedError(f"block {block.name}: no instruction from {', '.join(sorted(scopes))} to {to}")

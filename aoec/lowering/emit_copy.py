@@ -1,0 +1,103 @@
+"""Emission of copies between GM and UB: boxes as bursts, either way, with padding around what lies inside the tensor."""
+from __future__ import annotations
+
+from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, call, ceildiv, maximum, minimum, normalise, substitute, walk
+from aoec.ir.program import Item
+from aoec.ir.tir import Loop
+from aoec.lowering.emit_cube import instr, piece
+from aoec.lowering.emit_lanes import VectorOp, nest, run
+from aoec.lowering.tile import Access, Emitter, Piece, TileOp, base_offset, dtype_size, loop_strides, size_bytes, uses
+
+MAX_BURSTS = 4095
+
+
+def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
+    """A box between GM and UB, either way; a guarded read fills the buffer first and copies what lies inside."""
+    value = op.block.value
+    dst_buffer = em.buffers[op.block.target.buffer]
+    into = dst_buffer.scope == "UB"
+    guard = isinstance(value, Call) and value.fn == "select"
+    out: list[Piece] = []
+    if guard:
+        assert isinstance(value, Call) and isinstance(value.args[2], (Float, Int))
+        elements = normalise(size_bytes(dst_buffer) // dtype_size(dst_buffer))
+        fill = run(em, VectorOp("vdup", (), float(value.args[2].value)), (dst_buffer.name, Int(0)), [], elements)
+        out.append(Piece((fill,), (Access(dst_buffer.name, "V", True),)))
+    bounded = guarded_indices(value) if guard else set()
+    gm, ub = (src, op.block.target) if into else (op.block.target, src)
+    items = box_copy(em, op, gm, ub, inside(em, op, src, bounded), into)
+    out.append(piece(em, "MTE2" if into else "MTE3", items, dst_buffer.name, src.buffer))
+    return out
+
+
+def guarded_indices(e: Expr) -> set[Expr]:
+    """The index expressions that the condition of a guarded read bounds."""
+    assert isinstance(e, Call)
+    return {normalise(x) for n in walk(e.args[0]) if isinstance(n, Binary) and n.op in ("<", "<=", ">", ">=") for x in (n.left, n.right)}
+
+
+def inside(em: Emitter, op: TileOp, src: Read, bounded: set[Expr]) -> list[tuple[str, Expr, Expr]]:
+    """(loop, first, count) of the iterations whose index lies inside the tensor, where the guard asks; a count may hang on loops
+    further out that step the same index (channels in planes)."""
+    out: list[tuple[str, Expr, Expr]] = []
+    fixed: dict[str, Expr] = {v: Int(0) for v in op.names}
+    for lp in op.loops:
+        low: Expr = Int(0)
+        count = lp.extent
+        for i, size in zip(src.indices, em.buffers[src.buffer].shape, strict=True):
+            if uses(i, frozenset((lp.var,))) and normalise(i) in bounded:
+                low, count = within(i, lp, size, fixed)
+                break
+        out.append((lp.var, low, count))
+        fixed[lp.var] = low if count == Int(1) else low + Var(lp.var)
+    return out
+
+
+def within(index: Expr, lp: Loop, size: Expr, fixed: dict[str, Expr]) -> tuple[Expr, Expr]:
+    """(first, count) of a loop's iterations with 0 <= index < size; a loop of coarse steps starts at 0, finer ones inside it clip."""
+    base = normalise(substitute(index, fixed))
+    step = normalise(substitute(index, {**fixed, lp.var: Int(1)}) - base)
+    low = maximum(0, Int(0) - base) if step == Int(1) else Int(0)
+    return normalise(low), normalise(maximum(0, minimum(lp.extent, ceildiv(size - base, step)) - low))
+
+
+def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, Expr, Expr]], into: bool) -> list[Item]:
+    """Bursts for a box: (loop, first, count). Loops that both sides walk without a gap are one run."""
+    g, u = em.buffers[gm.buffer], em.buffers[ub.buffer]
+    s_gm, s_ub = loop_strides(g, gm.indices, op), loop_strides(u, ub.indices, op)
+    size = dtype_size(g)
+    at_gm, at_ub = base_offset(g, gm.indices, op.names), base_offset(u, ub.indices, op.names)
+    for v, low, _ in box:
+        at_gm, at_ub = at_gm + low * s_gm.get(v, Int(0)), at_ub + low * s_ub.get(v, Int(0))
+    length: Expr = Int(1)
+    rest = [(v, low, count) for v, low, count in box if count != Int(1)]
+    while isinstance(length, Int):  # grow the run while a loop goes on where it ends, on both sides
+        grown = next((i for i, (v, _, _) in enumerate(rest) if s_gm.get(v) == length and s_ub.get(v) == length), None)
+        if grown is None:
+            break
+        length = normalise(length * rest.pop(grown)[2])
+    v_burst: str | None = None
+    bursts: Expr = Int(1)
+    gap_gm: Expr = Int(0)
+    gap_ub: Expr = Int(0)
+    if rest and _bursts(s_ub.get(rest[-1][0], Int(0)), size):
+        v_burst, _, count = rest.pop()
+        bursts = count
+        gap_gm = (s_gm.get(v_burst, Int(0)) - length) * size
+        gap_ub = (s_ub[v_burst] * size - ceildiv(length * size, 32) * 32) // 32
+    chunk = em.fresh("burst")
+    n = minimum(MAX_BURSTS, bursts - Var(chunk) * MAX_BURSTS)
+    for v, _, _ in rest:
+        at_gm, at_ub = at_gm + Var(v) * s_gm.get(v, Int(0)), at_ub + Var(v) * s_ub.get(v, Int(0))
+    if v_burst is not None:
+        at_gm = at_gm + Var(chunk) * MAX_BURSTS * s_gm.get(v_burst, Int(0))
+        at_ub = at_ub + Var(chunk) * MAX_BURSTS * s_ub[v_burst]
+    dst, src = (em.ref(u.name, at_ub), em.ref(g.name, at_gm)) if into else (em.ref(g.name, at_gm), em.ref(u.name, at_ub))
+    gaps = dict(src_gap=gap_gm, dst_gap=gap_ub) if into else dict(src_gap=gap_ub, dst_gap=gap_gm)
+    body: list[Item] = [instr("copy_gm_ub" if into else "copy_ub_gm", dst=dst, src=src, bursts=n, length=length * size, **gaps)]
+    return nest([*[(v, c) for v, _, c in rest], (chunk, ceildiv(bursts, MAX_BURSTS))], body)
+
+
+def _bursts(step: Expr, size: int) -> bool:
+    """True where bursts may start on this UB stride: whole blocks, by structure."""
+    return normalise(call("select", Binary("==", normalise(step * size % 32), Int(0)), 1, 0)) == Int(1)

@@ -1,0 +1,224 @@
+"""Emission of one vector operation over the elements of UB buffers.
+
+An operation becomes one of three forms, chosen by structure alone: *flat* (all operands are one contiguous run),
+*strided* (32-byte blocks at a stride per operand, eight a repeat), *rows* (a run for each row, loops around).
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, ceildiv, either, eq, le, minimum, normalise
+from aoec.ir.program import For, Instr, Item, Ref
+from aoec.lowering.emit_cube import instr
+from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, largest, loop_strides, product
+from aoec.target.instructions import REPEAT_BYTES
+
+BLOCKS = 8
+MAX_REPEAT = 255
+MAX_STRIDE = 255
+
+BINARY = {"+": "vadd", "-": "vsub", "*": "vmul", "/": "vdiv"}
+CALLS = {"max": "vmax", "min": "vmin"}
+SCALARS = {"+": "vadds", "*": "vmuls", "max": "vmaxs", "min": "vmins"}
+UNARY = {"exp": "vexp", "log": "vln", "sqrt": "vsqrt", "rsqrt": "vrsqrt", "reciprocal": "vrec", "abs": "vabs"}
+REDUCERS = {"+=": ("vadd", "vcadd", 0.0), "max=": ("vmax", "vcmax", float("-inf")), "min=": ("vmin", "vcmin", float("inf"))}
+
+
+@dataclass(frozen=True, slots=True)
+class VectorOp:
+    """One vector instruction in the making: its name, source reads, and a scalar operand where it has one."""
+
+    name: str
+    sources: tuple[Read, ...]
+    scalar: float | None = None
+
+
+def vector_op(e: Expr, cast: bool) -> VectorOp:
+    """The instruction that computes `e`; `cast`: the target's dtype differs from the source's."""
+    if isinstance(e, (Float, Int)):
+        return VectorOp("vdup", (), float(e.value))
+    if isinstance(e, Read):
+        return VectorOp("vconv" if cast else "vcopy", (e,))
+    if isinstance(e, Cast) and isinstance(e.value, Read):
+        return VectorOp("vconv" if cast else "vcopy", (e.value,))
+    if isinstance(e, Call) and e.fn in UNARY and isinstance(e.args[0], Read):
+        return VectorOp(UNARY[e.fn], (e.args[0],))
+    if isinstance(e, Binary):
+        pair, fn = (e.left, e.right), e.op
+    elif isinstance(e, Call) and len(e.args) == 2:
+        pair, fn = (e.args[0], e.args[1]), e.fn
+    else:
+        raise UnsupportedError("not a single vector operation")
+    if all(isinstance(x, Read) for x in pair) and fn in BINARY | CALLS:
+        return VectorOp((BINARY | CALLS)[fn], pair)  # type: ignore[arg-type]
+    read = [x for x in pair if isinstance(x, Read)]
+    number = [float(x.value) for x in pair if isinstance(x, (Float, Int))]
+    if read and number and fn in SCALARS:
+        if fn == "max" and number[0] == 0.0:
+            return VectorOp("vrelu", (read[0],))
+        return VectorOp(SCALARS[fn], (read[0],), number[0])
+    raise UnsupportedError("not a single vector operation")
+
+
+# ---------------------------------------------------------------- instruction runs
+
+def lanes_of(size: int) -> int:
+    return REPEAT_BYTES // size
+
+
+def run(em: Emitter, op: VectorOp, dst: tuple[str, Expr], srcs: list[tuple[str, Expr]], elements: Expr,
+        broadcast: frozenset[str] = frozenset()) -> Item:
+    """`elements` contiguous elements at the given offsets, at most 255 repeats an instruction.
+
+    `broadcast` names sources that are a single block to be read again for every block.
+    """
+    wide = max(dtype_size(em.buffers[n]) for n, _ in [dst, *srcs])
+    lanes = lanes_of(wide)
+    v = em.fresh("rep")
+    step = MAX_REPEAT * lanes
+    total = ceildiv(elements, lanes)
+    repeat = minimum(MAX_REPEAT, total - Var(v) * MAX_REPEAT)
+    tail = minimum(lanes, elements - (Var(v) * MAX_REPEAT + repeat - 1) * lanes)
+    fields: dict[str, Expr | Ref] = {}
+    strides: dict[str, int] = {}
+    names = operand_names(len(srcs))
+    for name, (buffer, offset) in zip(names, [dst, *srcs]):
+        fixed = buffer in broadcast and name != "dst"
+        fields[name] = em.ref(buffer, offset if fixed else offset + Var(v) * step)
+        strides[f"{name}_blk"] = 0 if fixed else 1
+        strides[f"{name}_rep"] = 0 if fixed else lanes * dtype_size(em.buffers[buffer]) // 32
+    return For(v, normalise(ceildiv(total, MAX_REPEAT)), (make(op, fields, tail, repeat, strides),))
+
+
+def operand_names(sources: int) -> list[str]:
+    return ["dst"] + (["src"] if sources == 1 else [f"src{i}" for i in range(sources)])
+
+
+def make(op: VectorOp, operands: dict[str, Expr | Ref], lanes: Expr, repeat: Expr, strides: dict[str, Expr] | dict[str, int]) -> Instr:
+    """The instruction with its fields in dictionary order: operands, scalar, lanes, repeat, block then repeat strides."""
+    scalar = {"scalar": Float(op.scalar)} if op.scalar is not None else {}
+    ordered = {k: strides[k] for kind in ("blk", "rep") for k in strides if k.endswith(kind)}
+    return instr(op.name, **operands, **scalar, lanes=lanes, repeat=repeat, **ordered)
+
+
+def nest(loops: list[tuple[str, Expr]], inner: list[Item]) -> list[Item]:
+    """`inner` inside loops, outermost first."""
+    for var, extent in reversed(loops):
+        inner = [For(var, normalise(extent), tuple(inner))]
+    return inner
+
+
+# ---------------------------------------------------------------- elementwise
+
+def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = False, skip: frozenset[str] = frozenset()) -> list[Item]:
+    """All points of the tensor loops but `skip`; with `accumulate` the target is the first source too."""
+    target = op.block.target
+    operands = [target, *([target] if accumulate else []), *work.sources]
+    loops = [lp for lp in op.loops if lp.var not in skip and lp.extent != Int(1)] or list(op.loops[-1:])
+    if any(lp.var in skip for lp in loops):
+        raise UnsupportedError(f"block {op.block.name}: nothing to do in lanes")
+    strides = [loop_strides(em.buffers[r.buffer], r.indices, op) for r in operands]
+    offsets = [base_offset(em.buffers[r.buffer], r.indices, op.names) for r in operands]
+    moves = [[lp.var for lp in op.loops if lp.var in skip and lp.var in s] for s in strides]
+    offsets = [o + product_sum(s, m) for o, s, m in zip(offsets, strides, moves)]
+    extents = [(lp.var, lp.extent) for lp in loops]
+    if all(s.get(extents[-1][0], Int(0)) != Int(1) for s in strides):  # one element a row
+        extents.append(("", Int(1)))
+        strides = [{**s, "": Int(1)} for s in strides]
+    if flat_from(em, operands, strides, extents):
+        total = product([e for _, e in extents])
+        return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), total)]
+    blocks = strided(em, work, operands, strides, offsets, extents)
+    if blocks is not None:
+        return blocks
+    for r, s in zip(operands, strides):
+        require_rows(em, op, r.buffer, s, extents[:-1])
+    return rows(em, work, operands, strides, offsets, extents)
+
+
+def require_rows(em: Emitter, op: TileOp, buffer: str, strides: dict[str, Expr], outer: list[tuple[str, Expr]]) -> None:
+    """Asks that every row starts on a block, as a vector operand must: rows of whole blocks, or one row a tile."""
+    for v, extent in outer:
+        aligned = eq(strides.get(v, Int(0)) * dtype_size(em.buffers[buffer]) % 32, 0)
+        em.require(either(aligned, le(largest(extent, op.above), 1)),
+                   f"block {op.block.name}: rows of {buffer} that are no whole blocks of 32 bytes are taken one a tile")
+
+
+def product_sum(strides: dict[str, Expr], names: list[str]) -> Expr:
+    out: Expr = Int(0)
+    for v in names:
+        out = out + Var(v) * strides[v]
+    return out
+
+
+def flat_from(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> bool:
+    """True where the loops walk every operand without a gap; only literal extents count, but for the outermost."""
+    step = Int(1)
+    for v, e in reversed(extents):
+        if any(s.get(v, Int(0)) != step for s in strides):
+            return False
+        if v != extents[0][0]:
+            if not isinstance(e, Int):
+                return False
+            step = Int(step.value * e.value)
+    return True
+
+
+def strided(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+            extents: list[tuple[str, Expr]]) -> list[Item] | None:
+    """Blocks of 32 bytes at a stride, when the innermost loop is whole blocks and the next has literal strides."""
+    sizes = {dtype_size(em.buffers[r.buffer]) for r in operands}
+    if len(extents) < 2 or len(sizes) != 1:
+        return None
+    size = sizes.pop()
+    unit = 32 // size
+    (v_blk, count), (v_in, inner) = extents[-2], extents[-1]
+    steps = [s.get(v_blk, Int(0)) for s in strides]
+    if not isinstance(inner, Int) or inner.value % unit or not all(isinstance(s, Int) and s.value % unit == 0 for s in steps):
+        return None
+    if any(s.get(v_in, Int(0)) != Int(1) for s in strides):
+        return None
+    blk = [s.value // unit for s in steps]  # type: ignore[attr-defined]
+    if max(blk) > MAX_STRIDE or blk[0] == 0:
+        return None
+    per_repeat = MAX_REPEAT if max(blk) * BLOCKS <= MAX_STRIDE else 1
+    sub, rep = em.fresh("blk"), em.fresh("rep")
+    total = ceildiv(count, BLOCKS)
+    repeat = minimum(per_repeat, total - Var(rep) * per_repeat)
+    lanes = minimum(BLOCKS, count - (Var(rep) * per_repeat + repeat - 1) * BLOCKS) * unit
+    names = operand_names(len(operands) - 1)
+    fields: dict[str, Expr | Ref] = {}
+    fixed: dict[str, int] = {}
+    outer = extents[:-2]
+    for name, r, o, s, b in zip(names, operands, offsets, strides, blk):
+        at = o + product_sum(s, [v for v, _ in outer if v in s]) + Var(sub) * unit + Var(rep) * (per_repeat * BLOCKS * b * unit)
+        fields[name] = em.ref(r.buffer, at)
+        fixed[f"{name}_blk"], fixed[f"{name}_rep"] = b, b * BLOCKS if per_repeat > 1 else 0
+    body: list[Item] = [make(work, fields, lanes, repeat, fixed)]
+    return nest([*outer, (sub, Int(inner.value // unit)), (rep, ceildiv(total, per_repeat))], body)
+
+
+def rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+         extents: list[tuple[str, Expr]]) -> list[Item]:
+    """A contiguous run for each point of the outer loops; a source that stands still in a row is broadcast first."""
+    (v_in, inner), outer = extents[-1], extents[:-1]
+    at = [o + product_sum(s, [v for v, _ in outer if v in s]) for o, s in zip(offsets, strides)]
+    if strides[0].get(v_in, Int(0)) != Int(1):
+        raise UnsupportedError("a vector operation writes lanes at a stride")
+    before: list[Item] = []
+    srcs: list[tuple[str, Expr]] = []
+    scratch: set[str] = set()
+    for r, o, s in zip(operands[1:], at[1:], strides[1:]):
+        step = s.get(v_in, Int(0))
+        if step == Int(1):
+            srcs.append((r.buffer, o))
+        elif step == Int(0):
+            b = em.add_scratch(em.buffers[r.buffer].dtype, BLOCKS * c0(em.buffers[r.buffer]))
+            before.append(instr("vbrcb", dst=em.ref(b, Int(0)), src=em.ref(r.buffer, o), repeat=1, dst_blk=1, dst_rep=BLOCKS))
+            scratch.add(b)
+            srcs.append((b, Int(0)))
+        else:
+            raise UnsupportedError("a vector operation reads lanes at a stride")
+    item = run(em, work, (operands[0].buffer, at[0]), srcs, inner, frozenset(scratch))
+    return nest(outer, [*before, item])

@@ -1,0 +1,85 @@
+"""Emission of transposes, as layout conversions need them: sixteen channels between rows of pixels and blocks of channels."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.index import Expr, Int, Read, Var, affine, ceildiv, minimum, normalise, round_up
+from aoec.ir.program import For, Item
+from aoec.lowering.emit_cube import instr, piece
+from aoec.lowering.emit_lanes import MAX_REPEAT
+from aoec.lowering.tile import Emitter, Piece, TileOp, c0, pitches, uses
+
+
+def is_transpose(em: Emitter, op: TileOp) -> bool:
+    """True where the innermost loop of the target strides in the source and another loop is its lanes."""
+    value = op.block.value
+    if op.block.op != "=" or not isinstance(value, Read) or len(op.loops) < 2:
+        return False
+    src = em.buffers[value.buffer]
+    if src.scope != "UB" or em.buffers[op.block.target.buffer].scope != "UB":
+        return False
+    v_in = op.loops[-1].var
+    parts = affine(value.indices[-1], op.names)
+    return parts is None or v_in not in parts[0] and any(v in parts[0] for v in op.names)
+
+
+def makes_pixels(em: Emitter, op: TileOp) -> bool:
+    """True where a transposition goes from channel rows [.., c0, x] to pixels [.., x, c0]; the lanes of pixels are one block."""
+    value = op.block.value
+    assert isinstance(value, Read)
+    unit = c0(em.buffers[value.buffer])
+    into, out = (isinstance(e, Int) and e.value <= unit for e in (em.buffers[r.buffer].shape[-1] for r in (op.block.target, value)))
+    if into and out:  # a tile of few pixels: what is stored in blocks has a dimension more
+        return len(em.func.outputs[0].shape) > len(em.func.inputs[0].shape)
+    if into or out:
+        return into
+    raise UnsupportedError(f"block {op.block.name}: one side of a transposition has blocks of {unit} channels")
+
+
+def whole_transposes(em: Emitter, op: TileOp) -> int:
+    """How many 32-byte halves of sixteen channels exist; both buffers grow to what vnchwconv touches: 16 rows, whole runs of pixels."""
+    value, out = op.block.value, makes_pixels(em, op)
+    assert isinstance(value, Read)
+    pair = [em.buffers[op.block.target.buffer], em.buffers[value.buffer]]
+    pixels, channels = pair if out else pair[::-1]
+    unit = c0(pixels)
+    halves, step = 16 // unit, unit if out else 16
+    there, x = pixels.shape[-3], pixels.shape[-2]
+    em.buffers[pixels.name] = replace(pixels, shape=(*pixels.shape[:-3], Int(halves), round_up(x, step), Int(unit)))
+    em.buffers[channels.name] = replace(channels, shape=(*channels.shape[:-3], Int(halves), Int(unit), round_up(x, step)))
+    return min(halves, there.value) if isinstance(there, Int) else halves
+
+
+def transpose(em: Emitter, op: TileOp, present: int) -> Piece:
+    """vnchwconv between channel rows [i][c0][x] and pixels [i][x][c0], either way: sixteen channels, i in 16 // C0."""
+    value = op.block.value
+    assert isinstance(value, Read)
+    dst, src = em.buffers[op.block.target.buffer], em.buffers[value.buffer]
+    unit = c0(src)
+    halves = 16 // unit
+    pixels_out = makes_pixels(em, op)
+    x = next(lp.extent for lp in op.loops if lp.var in _names_in((op.block.target if pixels_out else value).indices[-2], op))
+    rep = em.fresh("rep")
+    chunk = MAX_REPEAT
+    rows_buffer, pixel_buffer = (src, dst) if pixels_out else (dst, src)
+    pitch = pitches(rows_buffer)[-2]
+    plane = pitches(pixel_buffer)[-3]
+    step = 16 if not pixels_out else unit  # pixels an instruction repeat
+    total = ceildiv(x, step)
+    count = minimum(chunk, total - Var(rep) * chunk)
+    first = Var(rep) * (chunk * step)
+    body: list[Item] = []
+    if pixels_out:
+        body.append(instr("vnchwconv", dst=em.ref(dst.name, first * unit), src=em.ref(src.name, first), repeat=count, dst_stride=1,
+                          dst_half=plane // unit if halves > 1 else Int(0), src_stride=pitch // unit, dst_rep=step, src_rep=1))
+    else:
+        for h in range(present):
+            body.append(instr("vnchwconv", dst=em.ref(dst.name, first + pitch * (h * unit)), src=em.ref(src.name, first * unit + plane * h),
+                              repeat=count, dst_stride=pitch // unit, dst_half=1 if halves > 1 else 0, src_stride=1,
+                              dst_rep=16 // unit, src_rep=16))
+    return piece(em, "V", [For(rep, normalise(ceildiv(total, chunk)), tuple(body))], dst.name, src.name)
+
+
+def _names_in(e: Expr, op: TileOp) -> list[str]:
+    return [v for v in op.names if uses(e, frozenset((v,)))]

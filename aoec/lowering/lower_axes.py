@@ -1,0 +1,74 @@
+"""Axes of vector work: those of extent 1 go, neighbours that every access walks together become one."""
+from __future__ import annotations
+
+from aoec.ir.index import Expr, Int, Read, Var, rebuild, substitute, variables
+from aoec.ir.meaning import Statement
+from aoec.lowering.lower_operations import variables_of
+from aoec.lowering.work import Work, accesses
+
+
+def drop_ones(work: Work) -> Work:
+    """The work without axes and dimensions of extent 1, but for one axis where all are, and one that a sum over all others keeps."""
+    ones = [v for v, n in work.extents.items() if n == 1]
+    rows = [s.target.indices[0] for s in work.statements if s.op != "=" and s.target.indices and variables_of(s.target) <= set(ones)]
+    saved = {e.name for e in rows if isinstance(e, Var)} or ({ones[-1]} if len(ones) == len(work.extents) else set())
+    zero: dict[str, Expr] = {v: Int(0) for v in ones if v not in saved}
+
+    def kept(name: str) -> list[int]:
+        held = {d for r in accesses(work) if r.buffer == name for d, e in enumerate(r.indices) if variables(e) & saved}
+        return [d for d, n in enumerate(work.shapes[name]) if n > 1 or d in held] or [len(work.shapes[name]) - 1]
+
+    def drop(e: Expr) -> Expr:
+        if isinstance(e, Read):
+            return Read(e.buffer, tuple(substitute(e.indices[d], zero) for d in kept(e.buffer)) if e.indices else ())
+        return rebuild(e, drop)
+
+    statements = [Statement(drop(s.target), s.op, drop(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
+    shapes = {n: tuple(d[i] for i in kept(n)) if d else d for n, d in work.shapes.items()}
+    return Work(statements, {v: n for v, n in work.extents.items() if v not in zero}, shapes, work.dtypes)
+
+
+def merge_axes(work: Work) -> Work:
+    """Neighbouring axes that every access walks together, made one, until none are left."""
+    while True:
+        pair = next((p for p in neighbours(work) if mergeable(work, *p)), None)
+        if pair is None:
+            return work
+        work = merged(work, *pair)
+
+
+def neighbours(work: Work) -> list[tuple[str, str]]:
+    out = []
+    for r in accesses(work):
+        for a, b in zip(r.indices, r.indices[1:]):
+            if isinstance(a, Var) and isinstance(b, Var):
+                out.append((a.name, b.name))
+    return list(dict.fromkeys(out))
+
+
+def mergeable(work: Work, a: str, b: str) -> bool:
+    """True where a and b always stand side by side, or are both read at 0 or left out, and nowhere else."""
+    for r in accesses(work):
+        used = [i for i, e in enumerate(r.indices) if variables(e) & {a, b}]
+        if used and not (len(used) == 2 and r.indices[used[0]] == Var(a) and r.indices[used[1]] == Var(b) and used[1] == used[0] + 1
+                         and work.shapes[r.buffer][used[1]] == work.extents[b] and work.shapes[r.buffer][used[0]] == work.extents[a]):
+            return False
+    return True
+
+
+def merged(work: Work, a: str, b: str) -> Work:
+    shapes = dict(work.shapes)
+
+    def join_axes(e: Expr) -> Expr:
+        if not isinstance(e, Read):
+            return rebuild(e, join_axes)
+        if Var(a) not in e.indices:
+            return e
+        at = e.indices.index(Var(a))
+        old = work.shapes[e.buffer]
+        shapes[e.buffer] = (*old[:at], old[at] * old[at + 1], *old[at + 2:])
+        return Read(e.buffer, (*e.indices[:at], Var(a), *e.indices[at + 2:]))
+
+    statements = [Statement(join_axes(s.target), s.op, join_axes(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
+    extents = {v: e for v, e in work.extents.items() if v != b} | {a: work.extents[a] * work.extents[b]}
+    return Work(statements, extents, shapes, work.dtypes)
