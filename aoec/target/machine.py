@@ -1,18 +1,15 @@
-"""The machine model: what a target is and costs, read from TOML (one file a machine, each number with source and confidence).
+"""The machine model: what a target is and costs, read from TOML (each number with source and confidence; files extend files).
 
 Meaning is code, cost is data: counts, sizes, rates and the timing formulas are in the file and can be changed without
-touching Python. What a formula may name is said at the head of ascend910b3.toml.
+touching Python. What a formula may name is said at the head of family_2201.toml.
 """
 from __future__ import annotations
 
-import difflib
 import json
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
-from importlib import resources
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -21,9 +18,9 @@ from aoec.ir.index import DTYPES, Expr, Int, variables
 from aoec.ir.parse import parse_expr
 from aoec.ir.program import CORE_KINDS, PIPES
 from aoec.ir.tir import SCOPES
+from aoec.target.inherit import CONFIDENCE, Merged, is_path, near, read_file, read_merged, shipped, shipped_machines
 from aoec.target.instructions import INSTRUCTIONS, Instruction
 
-CONFIDENCE = ("official", "measured", "inferred", "estimate")
 DEFAULT = "Ascend910B3"
 # the plain numbers that every machine has, by table
 REQUIRED = {
@@ -43,6 +40,7 @@ class Number:
     value: int | float
     source: str
     confidence: str
+    file: str = ""  # the machine or family file that says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,70 +138,49 @@ class Machine:
 
 def targets() -> list[str]:
     """The names of the machines that come with aoec, sorted."""
-    return sorted(_builtin())
+    return sorted(shipped_machines())
 
 
 def load(name_or_path: str | FilePath = DEFAULT) -> Machine:
     """The machine of that name, or of that TOML file (a name that ends in .toml or holds a separator)."""
     text = str(name_or_path)
-    if text.endswith(".toml") or "/" in text or "\\" in text:
-        return parse_machine(_read(FilePath(text)), text)
-    names = {n.lower(): n for n in _builtin()}
+    if is_path(text):
+        return parse_machine(read_file(FilePath(text)), text, FilePath(text).parent)
+    names = {n.lower(): n for n in targets()}
     if text.lower() not in names:
-        raise TargetError(f"target {text} is unknown; {_near(text, targets())}")
-    return _load_builtin(names[text.lower()])
+        raise TargetError(f"target {text} is unknown; {near(text, targets())}")
+    return _load_shipped(shipped_machines()[names[text.lower()]])
 
 
-def parse_machine(text: str, source: str = "machine") -> Machine:
-    """The machine that a TOML text describes; TargetError names what is missing, unknown or inconsistent."""
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as e:
-        raise TargetError(f"{source}: not TOML: {e}") from None
-    return _Reader(source).machine(raw)
-
-
-@lru_cache(maxsize=1)
-def _builtin() -> dict[str, str]:
-    files = resources.files("aoec.target").iterdir()
-    texts = [f.read_text(encoding="utf-8") for f in files if f.name.endswith(".toml")]
-    return {str(tomllib.loads(t)["name"]): t for t in texts}
+def parse_machine(text: str, source: str = "machine", folder: FilePath | None = None) -> Machine:
+    """The machine that a TOML text describes, over what it extends; TargetError names what is missing, unknown or inconsistent."""
+    return _Reader(source, read_merged(text, source, folder)).machine()
 
 
 @lru_cache(maxsize=64)
-def _load_builtin(name: str) -> Machine:
-    return parse_machine(_builtin()[name], name)
-
-
-def _read(path: FilePath) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as e:
-        raise TargetError(f"{path}: cannot read this machine file: {getattr(e, 'strerror', None) or 'not UTF-8 text'}") from None
-
-
-def _near(name: str, names: Iterable[str]) -> str:
-    """A half sentence with the nearest of `names`, or all of them where none is near."""
-    known = sorted(names)
-    match = difflib.get_close_matches(name, known, n=1, cutoff=0.5) or difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    return f"did you mean {match[0]}?" if match else f"known: {', '.join(known) or 'none'}"
+def _load_shipped(stem: str) -> Machine:
+    return parse_machine(shipped()[stem], f"{stem}.toml")
 
 
 def _lookup(table: Mapping[str, Any], name: str, what: str) -> Any:
     if name not in table:
-        raise TargetError(f"{what} {name} is unknown; {_near(name, table)}")
+        raise TargetError(f"{what} {name} is unknown; {near(name, table)}")
     return table[name]
 
 
 class _Reader:
-    """Reads one machine file; every refusal names the file and the key."""
+    """Reads one machine, its file and what that extends; every refusal names the file and the key."""
 
-    def __init__(self, source: str) -> None:
-        self.source = source
+    def __init__(self, source: str, merged: Merged) -> None:
+        self.source, self.merged = source, merged
         self.numbers: dict[str, Number] = {}
 
+    def file(self, where: str) -> str:
+        """The file that says what stands at a place."""
+        return self.merged.origins.get(where, self.source)
+
     def fail(self, where: str, message: str) -> TargetError:
-        return TargetError(f"{self.source}: {where}: {message}")
+        return TargetError(f"{self.file(where)}: {where}: {message}")
 
     def table(self, raw: Mapping[str, Any], key: str, where: str = "") -> dict[str, Any]:
         at = f"{where}.{key}" if where else key
@@ -218,7 +195,7 @@ class _Reader:
         names = tuple(allowed)
         for key in raw:
             if key not in names:
-                raise self.fail(where, f"unknown key {key}; {_near(key, names)}")
+                raise TargetError(f"{self.file(f'{where}.{key}')}: {where}: unknown key {key}; {near(key, names)}")
 
     def number(self, raw: Mapping[str, Any], key: str, where: str = "", low: float | None = 0) -> int | float:
         at = f"{where}.{key}" if where else key
@@ -231,7 +208,7 @@ class _Reader:
             raise self.fail(at, f"is {value} and must be at least {low:g}")
         if not isinstance(source, str) or not source or confidence not in CONFIDENCE:
             raise self.fail(at, f"needs a `source` and a `confidence` of {', '.join(CONFIDENCE)}")
-        self.numbers[at] = Number(value, source, confidence)
+        self.numbers[at] = Number(value, source, confidence, self.file(at))
         return value
 
     def whole(self, raw: Mapping[str, Any], key: str, where: str, low: int = 1) -> int:
@@ -252,7 +229,8 @@ class _Reader:
             raise self.fail(where, f"{key} is {value!r}; one of {', '.join(allowed)} is needed")
         return str(value)
 
-    def machine(self, raw: dict[str, Any]) -> Machine:
+    def machine(self) -> Machine:
+        raw = self.merged.raw
         self.only(raw, ("name", "clock_mhz", "cores", "scopes", "paths", "tables", "numbers", "timing", *REQUIRED), "machine")
         if not isinstance(raw.get("name"), str) or not raw["name"].isidentifier():
             raise self.fail("name", "must be a name of letters, digits and underscores")
@@ -272,7 +250,7 @@ class _Reader:
         at = f"cores.{kind}"
         entry = self.table(raw["cores"], kind, "cores")
         if kind not in CORE_KINDS:
-            raise self.fail("cores", f"unknown core kind {kind}; {_near(kind, CORE_KINDS)}")
+            raise self.fail("cores", f"unknown core kind {kind}; {near(kind, CORE_KINDS)}")
         self.only(entry, ("count", "pipes"), at)
         pipes = entry.get("pipes")
         if not isinstance(pipes, list) or "S" not in pipes or [p for p in pipes if p not in PIPES]:
@@ -283,7 +261,7 @@ class _Reader:
         at = f"scopes.{name}"
         entry = self.table(raw["scopes"], name, "scopes")
         if name not in SCOPES or name == "GM":
-            raise self.fail("scopes", f"unknown scope {name}; {_near(name, SCOPES[1:])}")
+            raise self.fail("scopes", f"unknown scope {name}; {near(name, SCOPES[1:])}")
         self.only(entry, ("core", "size_bytes", "align_bytes"), at)
         return Scope(name, self.word(entry, "core", at, cores), self.whole(entry, "size_bytes", at), self.whole(entry, "align_bytes", at))
 
@@ -328,11 +306,11 @@ class _Reader:
         if not isinstance(text, str):
             raise self.fail(at, "must be a formula in quotes")
         try:
-            formula = parse_expr(text, f"{self.source}: {at}")
+            formula = parse_expr(text, f"{self.file(at)}: {at}")
         except AoecError as e:
             raise TargetError(str(e)) from None
         for name in sorted(variables(formula) - known):
-            raise self.fail(at, f"unknown name {name}; {_near(name, known)}")
+            raise self.fail(at, f"unknown name {name}; {near(name, known)}")
         return formula
 
     def flags(self, raw: dict[str, Any]) -> dict[str, Any]:

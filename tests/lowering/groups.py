@@ -1,7 +1,6 @@
 """Small models in ONNX's own text, and every AI Core group of them with data: whole numbers, so that sums are exact in any order."""
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -23,7 +22,7 @@ from aoec.ops.layout import to_logical, to_physical
 from aoec.ops.run import evaluate
 from aoec.search.grid import Candidate
 from aoec.simulate.state import State
-from aoec.target.machine import DEFAULT, Machine, _builtin, parse_machine
+from aoec.target.machine import DEFAULT, Machine, parse_machine
 from aoec.target.machine import load as load_machine
 
 # name -> (precision, inputs, result, nodes); inputs named w.. and b.. are constants. Tails in every axis, batches, every operator.
@@ -173,16 +172,10 @@ def machine_named(name: str) -> Machine:
 
 
 def edited(factors: dict[str, float], section: str = "") -> Machine:
-    """The default machine with numbers of its file multiplied (in one section, or everywhere)."""
-    text = _builtin()[DEFAULT]
-    head, _, tail = text.partition(f"[{section}]") if section else ("", "", text)
+    """The default machine with numbers of its file multiplied (in one section, or wherever the word stands)."""
+    lines = ["name = \"variant\"", f"extends = \"{DEFAULT}\""]
     for word, factor in factors.items():
-        found = re.search(rf"^{word} = {{value = ([0-9.e]+)", tail, re.MULTILINE)
-        assert found, f"the machine file has no {word}"
-        tail = tail[:found.start(1)] + number(float(found[1]) * factor, found[1]) + tail[found.end(1):]
-    return parse_machine(f"{head}[{section}]{tail}" if section else tail, "variant")
-
-
-def number(value: float, like: str) -> str:
-    """The value written as the file wrote it: whole numbers stay whole."""
-    return str(max(1, round(value))) if like.isdigit() else repr(value)
+        place, old = next((p, n) for p, n in load_machine().sources.items() if p.endswith(f"{section}.{word}"))
+        value = max(1, round(old.value * factor)) if isinstance(old.value, int) else old.value * factor
+        lines.append(f'{place} = {{value = {value!r}, source = "a test", confidence = "estimate"}}')
+    return parse_machine("\n".join(lines), "variant")

@@ -1,0 +1,194 @@
+"""Machine files that extend others: read, bounded, merged deep, each value with the file that it comes from.
+
+`extends` names one parent or a list of them: a shipped family or machine by name, or a file by its path, relative to the
+file that says so. A later file overrides: a number as a whole (value, source and confidence together), a formula, a list, a
+word. `drops` takes away what a parent has and this one has not; `carries_as` says how far to believe what is inherited (for
+a family whose numbers were found on another generation). Everything else of a machine file is read by `machine.py`.
+"""
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from aoec.base.errors import TargetError
+
+CONFIDENCE = ("official", "measured", "inferred", "estimate")  # best first
+LIMIT_BYTES = 1 << 20  # far above any real machine file
+DIRECTIVES = ("extends", "drops", "carries_as")
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What a machine file and its parents say together; `origins` gives the file of each value by its place (`scopes.L1.size_bytes`)."""
+
+    raw: dict[str, Any]
+    origins: dict[str, str]
+
+
+def read_merged(text: str, source: str, folder: Path | None = None) -> Merged:
+    """The text of a machine file merged over its parents; relative paths start at `folder` (none: shipped parents only)."""
+    return _merged(text, source, folder, (source if folder is None else str(Path(source).resolve()),))
+
+
+@lru_cache(maxsize=1)
+def shipped() -> dict[str, str]:
+    """The texts of the machine and family files that come with aoec, by the name of the file without .toml."""
+    files = resources.files("aoec.target").iterdir()
+    return {f.name.removesuffix(".toml"): f.read_text(encoding="utf-8") for f in files if f.name.endswith(".toml")}
+
+
+@lru_cache(maxsize=1)
+def shipped_machines() -> dict[str, str]:
+    """Names of files by the name of the machine that each describes; families describe none."""
+    named = ((tomllib.loads(text).get("name"), stem) for stem, text in sorted(shipped().items()))
+    return {str(name): stem for name, stem in named if name is not None}
+
+
+def read_file(path: Path) -> str:
+    """The text of a machine file; TargetError where it cannot be read, is too long or no text."""
+    try:
+        with open(path, "rb") as f:
+            data = f.read(LIMIT_BYTES + 1)
+        if len(data) > LIMIT_BYTES:
+            raise TargetError(f"{path}: is longer than {LIMIT_BYTES:,} bytes, the most that a machine file may have")
+        return data.decode("utf-8")
+    except (OSError, UnicodeDecodeError, ValueError) as e:  # ValueError: a path with a NUL
+        raise TargetError(f"{path}: cannot read this machine file: {getattr(e, 'strerror', None) or 'not UTF-8 text'}") from None
+
+
+def is_path(name: str) -> bool:
+    """Whether a target's or parent's name is a file's path."""
+    return name.endswith(".toml") or "/" in name or "\\" in name
+
+
+def near(name: str, names: Iterable[str]) -> str:
+    """A half sentence with the nearest of `names`, or all of them where none is near."""
+    known = sorted(names)
+    folded = {n.lower(): n for n in known}
+    match = difflib.get_close_matches(name, known, n=1, cutoff=0.5) or difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+    return f"did you mean {folded.get(match[0], match[0])}?" if match else f"known: {', '.join(known) or 'none'}"
+
+
+def is_number(entry: Any) -> bool:
+    """Whether a table of a machine file is a number with its source, which is overridden as a whole."""
+    return isinstance(entry, dict) and bool(entry.keys() & {"value", "source", "confidence"}) and not entry.keys() & {"busy", "latency"}
+
+
+def _merged(text: str, source: str, folder: Path | None, line: tuple[str, ...]) -> Merged:
+    """`line` holds the files on the way from the first one to this one: a file in it twice would extend itself."""
+    try:
+        own = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as e:
+        raise TargetError(f"{source}: not TOML: {e}") from None
+    result = Merged({}, {})
+    for parent in _parents(own, source):
+        _overlay(result, _parent(parent, source, folder, line), source)
+    _drop(result, own, source)
+    _carry(result.raw, own, source)
+    mine = {k: v for k, v in own.items() if k not in DIRECTIVES}
+    _overlay(result, Merged(mine, {place: source for place in _places(mine)}), source)
+    return result
+
+
+def _parents(own: Mapping[str, Any], source: str) -> list[str]:
+    names = own.get("extends", [])
+    names = [names] if isinstance(names, str) else names
+    if not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
+        raise TargetError(f"{source}: extends: must be a name or path in quotes, or a list of them")
+    return names
+
+
+def _parent(name: str, source: str, folder: Path | None, line: tuple[str, ...]) -> Merged:
+    if is_path(name):
+        if folder is None:
+            raise TargetError(f"{source}: extends: {name} is a path, and this text is no file that it could start from")
+        path = folder / name
+        key, text, folder = str(path.resolve()), read_file(path), path.parent
+        shown = str(path)
+    else:
+        stems = {s.lower(): s for s in shipped()} | {m.lower(): s for m, s in shipped_machines().items()}
+        if name.lower() not in stems:
+            raise TargetError(f"{source}: extends: {name} is unknown; {near(name, {*shipped_machines(), *_families()})}")
+        stem = stems[name.lower()]
+        key = shown = f"{stem}.toml"
+        text, folder = shipped()[stem], None
+    if key in line:
+        raise TargetError(f"{source}: extends: {name} extends itself, by way of {' and '.join(line)}")
+    return _merged(text, shown, folder, (*line, key))
+
+
+def _families() -> set[str]:
+    return shipped().keys() - set(shipped_machines().values())
+
+
+def _overlay(below: Merged, above: Merged, source: str) -> None:
+    """Puts `above` over `below`, in place."""
+    _merge(below.raw, above.raw, source, "")
+    for place in above.origins:
+        for old in [p for p in below.origins if p.startswith(f"{place}.") or place.startswith(f"{p}.")]:
+            del below.origins[old]
+    below.origins.update(above.origins)
+
+
+def _merge(below: dict[str, Any], above: Mapping[str, Any], source: str, where: str) -> None:
+    for key, value in above.items():
+        at = f"{where}.{key}" if where else key
+        old = below.get(key)
+        if isinstance(old, dict) != isinstance(value, dict) and old is not None:
+            raise TargetError(f"{source}: {at}: is {'a table' if isinstance(old, dict) else 'no table'} in the file that this one extends")
+        if isinstance(old, dict) and isinstance(value, dict) and not is_number(value):
+            _merge(old, value, source, at)
+        else:
+            below[key] = _copied(value)
+
+
+def _copied(value: Any) -> Any:
+    return {k: _copied(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _places(raw: Mapping[str, Any], where: str = "") -> list[str]:
+    """The dotted places of all values: numbers, formulas, lists and words."""
+    places: list[str] = []
+    for key, value in raw.items():
+        at = f"{where}.{key}" if where else key
+        places += _places(value, at) if isinstance(value, dict) and not is_number(value) else [at]
+    return places
+
+
+def _drop(merged: Merged, own: Mapping[str, Any], source: str) -> None:
+    drops = own.get("drops", [])
+    if not isinstance(drops, list) or not all(isinstance(d, str) for d in drops):
+        raise TargetError(f"{source}: drops: must be a list of places in quotes, such as \"scopes.FB\"")
+    for place in drops:
+        *tables, key = place.split(".")
+        table: Any = merged.raw
+        for name in tables:
+            table = table.get(name) if isinstance(table, dict) else None
+        if not isinstance(table, dict) or key not in table:
+            known = {".".join(p.split(".")[:len(tables) + 1]) for p in merged.origins}
+            raise TargetError(f"{source}: drops: nothing that this file extends has {place}; {near(place, known)}")
+        del table[key]
+        for gone in [p for p in merged.origins if p == place or p.startswith(f"{place}.")]:
+            del merged.origins[gone]
+
+
+def _carry(raw: dict[str, Any], own: Mapping[str, Any], source: str) -> None:
+    """Numbers inherited from another generation are no better than `carries_as`, and say whose they are."""
+    limit = own.get("carries_as")
+    if limit is None:
+        return
+    if limit not in CONFIDENCE:
+        raise TargetError(f"{source}: carries_as: is {limit!r}; one of {', '.join(CONFIDENCE)} is needed")
+    for value in raw.values():
+        if is_number(value) and value.get("confidence") in CONFIDENCE:
+            if CONFIDENCE.index(value["confidence"]) < CONFIDENCE.index(limit):
+                value["confidence"] = limit
+            value["source"] = f"carried over from another generation: {value.get('source')}"
+        elif isinstance(value, dict):
+            _carry(value, {"carries_as": limit}, source)
