@@ -28,6 +28,9 @@ changes. Cores of equal class take equal time and are walked once. Rule 7 is met
 ran for ever; the earliest end closes the first epoch for good, because a transfer that starts before it cannot change; then the
 classes with a transfer that was held back at or after that end are walked again, and so on. The state of a walk is in arrays (State),
 so that a walk can stop at a cross flag, and so that two states at iteration boundaries could be compared to skip a steady loop.
+
+Where the time went is told by a second walk over code with a PROBE after every instruction and flag operation; the code that a
+search walks has none, so that it pays nothing.
 """
 from __future__ import annotations
 
@@ -38,7 +41,9 @@ from numba import njit
 
 TICKS_PER_CYCLE = 1024
 PIPE_COUNT = 7
-LOOP, END, INSTR, SET, WAIT, CROSS_SET, CROSS_WAIT, ADVANCE, STOP = range(9)
+LOOP, END, INSTR, SET, WAIT, CROSS_SET, CROSS_WAIT, ADVANCE, STOP, PROBE = range(10)
+BUSY, MEMORY, ISSUE, QUEUE, FLAG, CROSS = range(6)  # what the time of a pipe goes to, see `probe`
+EVENT_COLUMNS = 7  # of a log, before the registers, see `probe`
 FIRST, BODY, LAST = range(3)
 ENDED, BLOCKED = 0, 1
 SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RANGE = -1, -2, -3, -4, -5, -6, -7
@@ -67,9 +72,19 @@ Tables = namedtuple("Tables", (
 
 # what a walk changes; the first index is the core within its group of cores that meet
 State = namedtuple("State", (
-    "pc", "free", "done", "bit", "cleared", "register", "count", "kind", "cursor", "last_held", "busy",
-    "stream", "local", "ended", "progress", "ring", "put", "got", "latest", "tally", "uses",
+    "pc", "free", "done", "bit", "cleared", "register", "count", "kind", "cursor", "last_held",
+    "stream", "local", "ended", "progress", "ring", "put", "got", "latest",
+    "before", "spent", "at", "uses", "log", "logged",  # what probes see
     "epoch_time", "epoch_active", "epochs",
+))
+
+# what `tell` fills for one row; times in ticks
+Told = namedtuple("Told", (
+    "spent",  # [stream, pipe, kind]: of the core that ends last
+    "sum_spent",  # the same, over all cores
+    "at",  # [stream, place, (ticks, times)]: held or busy at a place of the code, of the core that ends last
+    "ends",  # [stream, 3]: end of the core that ends last, its index, sum of the ends of all
+    "uses",  # [entry]: how often, over all cores
 ))
 
 
@@ -133,6 +148,52 @@ def cross_wait(t, s, m, members, sizes, source, flag):
 
 
 @inner
+def probe(t, s, r, m, pc, place):
+    """Accounts for the operation that stands before the probe at `pc`, and logs it where core m is watched.
+
+    A pipe's time from where it was free to where it is free again goes to ISSUE (the scalar unit had not come so far), FLAG or CROSS
+    (a wait), BUSY (its own work) and MEMORY (longer, because the chip's memory is shared). The scalar unit is BUSY issuing, and
+    stalls on a full QUEUE. Log: place, entry or flag, then ticks: where the pipe was free, issue, start, end, done; registers.
+    """
+    op, a, c = t.code[pc - 1, 0], t.code[pc - 1, 1], t.code[pc - 1, 3]
+    pipe = np.int64(t.code[pc - 1, 2] if op == INSTR else c)
+    was, end = s.before[m, pipe], s.free[m, pipe]
+    issue = s.before[m, 0] + t.costs[0] if pipe == 0 else s.free[m, 0]
+    s.spent[m, 0, BUSY] += t.costs[0]
+    s.spent[m, 0, QUEUE] += issue - s.before[m, 0] - t.costs[0]
+    start, done, which = max(was, issue), end, np.int64(-1)
+    if op == INSTR:
+        which = s.cursor[m, a]
+        done = end + t.cost[r, which, 1]
+        own = min(t.cost[r, which, 0], end - start)
+        s.spent[m, pipe, BUSY] += own
+        s.spent[m, pipe, MEMORY] += end - start - own
+        s.uses[m, which] += 1
+    else:
+        which = flag_id(t, s, r, m, a)
+        if op in (WAIT, CROSS_WAIT):
+            s.spent[m, pipe, FLAG if op == WAIT else CROSS] += end - start
+        else:
+            start, was = issue, issue
+            end = s.bit[m, t.code[pc - 1, 2] + which] if op == SET else max(issue, max(end, s.done[m, pipe]))
+            done = end
+    if pipe != 0:
+        s.spent[m, pipe, ISSUE] += start - was
+    s.at[m, place, 0] += end - start
+    s.at[m, place, 1] += 1
+    for p in range(PIPE_COUNT):
+        s.before[m, p] = s.free[m, p]
+    if s.logged[0] == m:
+        n = s.logged[1]
+        if n < s.log.shape[0]:
+            row = s.log[n]
+            row[0], row[1], row[2], row[3], row[4], row[5], row[6] = place, which, was, issue, start, end, done
+            for k in range(s.register.shape[1]):
+                row[EVENT_COLUMNS + k] = s.register[m, k]
+        s.logged[1] = n + 1
+
+
+@inner
 def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag (call again later), or an error: core m of the group from where it stands."""
     code = t.code
@@ -159,9 +220,6 @@ def walk(t, s, r, m, members, sizes):
                     s.last_held[m] = max(s.last_held[m], start)
             free[b] = start + busy
             done[b] = max(done[b], free[b] + t.cost[r, entry, 1])
-            if s.tally[0] == 1:
-                s.busy[m, b] += busy
-                s.uses[m, entry] += 1
         elif op == SET:  # a form, b first bit of the pair, c source pipe
             free[0] += issue
             flag = flag_id(t, s, r, m, a)
@@ -207,6 +265,8 @@ def walk(t, s, r, m, members, sizes):
             s.ended[m] = 1
             s.progress[0] += 1
             return ENDED
+        elif op == PROBE:
+            probe(t, s, r, m, pc, np.int64(a))
         else:  # CROSS_SET, CROSS_WAIT: a form, b the other stream, c pipe
             flag = flag_id(t, s, r, m, a)
             if flag < 0 or flag >= t.costs[4]:
@@ -266,7 +326,8 @@ def begin(t, s, r, m, stream, local, core):
     set_all(s.bit[m], -1)
     set_all(s.cleared[m], 0)
     set_all(s.register[m], 0)
-    set_all(s.busy[m], 0)
+    for p in range(PIPE_COUNT):
+        s.before[m, p] = s.free[m, p]
     for k in range(t.cursor_base.shape[0]):
         s.cursor[m, k] = t.cursor_base[k]
     loops = s.count.shape[1]
@@ -401,9 +462,8 @@ def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
 
 
 @inner
-def time_row(t, s, r, cores, sizes, detail, out_busy, out_uses):
+def time_row(t, probed, s, r, cores, sizes, detail, out):
     """Ticks of a row, or an error (below zero)."""
-    s.tally[0] = 0
     total = stream_cores(t, r, cores)
     if total < 1:
         return np.int64(CORE_RANGE)
@@ -457,44 +517,80 @@ def time_row(t, s, r, cores, sizes, detail, out_busy, out_uses):
                 if running[k, m] and held[k] >= now:
                     stale[k] = True
     if detail:
-        tell(t, s, r, stream_of, core_of, weight, classes, members, sizes, out_busy, out_uses)
+        tell(probed, s, r, stream_of, core_of, weight, classes, members, sizes, out)
     return now
 
 
 @inner
-def tell(t, s, r, stream_of, core_of, weight, classes, members, sizes, out_busy, out_uses):
-    """Walks all classes once more under the final epochs, for the busy ticks of the core of each stream that ends last and the uses."""
-    latest = np.zeros(out_busy.shape[0], np.int64)
-    s.tally[0] = 1
+def clear(values):
+    """Sets a table [row, column] to zero."""
+    for i in range(values.shape[0]):
+        set_all(values[i], 0)
+
+
+@inner
+def tell(t, s, r, stream_of, core_of, weight, classes, members, sizes, out):
+    """Walks all classes once more under the final epochs, with probes, for where the time went; `out` is a Told of zeros."""
     for k in range(classes):
         for m in range(members):
+            clear(s.spent[m])
+            clear(s.at[m])
             set_all(s.uses[m], 0)
         run_group(t, s, r, stream_of[k], core_of[k], members, sizes)
         for m in range(members):
             stream = stream_of[k, m]
-            if core_end(s, m) > latest[stream]:
-                latest[stream] = core_end(s, m)
-                for p in range(PIPE_COUNT):
-                    out_busy[stream, p] = s.busy[m, p]
-            for e in range(out_uses.shape[0]):
-                out_uses[e] += s.uses[m, e] * weight[k]
+            end = core_end(s, m)
+            out.ends[stream, 2] += end * weight[k]
+            last = end > out.ends[stream, 0]
+            if last:
+                out.ends[stream, 0] = end
+                out.ends[stream, 1] = core_of[k, m]
+                for i in range(out.at.shape[1]):
+                    out.at[stream, i, 0] = s.at[m, i, 0]
+                    out.at[stream, i, 1] = s.at[m, i, 1]
+            for p in range(PIPE_COUNT):
+                for i in range(out.spent.shape[2]):
+                    out.sum_spent[stream, p, i] += s.spent[m, p, i] * weight[k]
+                    if last:
+                        out.spent[stream, p, i] = s.spent[m, p, i]
+            for e in range(out.uses.shape[0]):
+                out.uses[e] += s.uses[m, e] * weight[k]
 
 
 @njit(cache=True, nogil=True)
-def time_rows(t, s, first, last, cores, sizes, detail, ticks, status, busy, uses):
-    """Fills ticks and status of rows first .. last - 1 whose status is still 0."""
+def time_rows(t, probed, s, first, last, cores, sizes, detail, ticks, status, out):
+    """Fills ticks and status of rows first .. last - 1 whose status is still 0.
+
+    With detail, `probed` is t with probes in its code and `out` a Told of zeros for a single row; else neither is used.
+    """
     for r in range(first, last):
         if status[r] == 0:
-            time = time_row(t, s, r, cores, sizes, detail, busy[r if detail else 0], uses[r if detail else 0])
+            time = time_row(t, probed, s, r, cores, sizes, detail, out)
             if time < 0:
                 status[r] = time
             else:
                 ticks[r] = time
 
 
+@njit(cache=True, nogil=True)
+def log_core(probed, s, r, stream_of, core_of, members, sizes, watched):
+    """How many events core number `watched` of a group has; s.log takes the first of them. Right after time_rows of this row alone."""
+    s.logged[0], s.logged[1] = watched, 0
+    status = run_group(probed, s, r, stream_of, core_of, members, sizes)
+    s.logged[0] = -1
+    return s.logged[1] if status == ENDED else np.int64(status)
+
+
+def make_told(streams: int, places: int, entries: int) -> Told:
+    """Zeros for `tell` to fill."""
+    spent = (streams, PIPE_COUNT, CROSS + 1)
+    return Told(np.zeros(spent, np.int64), np.zeros(spent, np.int64), np.zeros((streams, places, 2), np.int64),
+                np.zeros((streams, 3), np.int64), np.zeros(entries, np.int64))
+
+
 def make_state(members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, cross_ids: int,
-               cross_count: int, detail: bool) -> State:
-    """Fresh arrays for one thread; `members` is the largest number of cores that meet."""
+               cross_count: int, places: int = 0, events: int = 0) -> State:
+    """Fresh arrays for one thread; `members` is the largest number of cores that meet. Of the code's length `places` where probes tell."""
     def zeros(*shape: int) -> np.ndarray:
         return np.zeros(shape, np.int64)
 
@@ -502,9 +598,10 @@ def make_state(members: int, bits: int, registers: int, loops: int, cursors: int
     return State(
         pc=zeros(members), free=zeros(members, PIPE_COUNT), done=zeros(members, PIPE_COUNT), bit=zeros(members, bits),
         cleared=zeros(members, bits), register=zeros(members, registers), count=zeros(members, loops), kind=zeros(members, loops),
-        cursor=zeros(members, cursors), last_held=zeros(members), busy=zeros(members, PIPE_COUNT), stream=zeros(members),
+        cursor=zeros(members, cursors), last_held=zeros(members), stream=zeros(members),
         local=zeros(members), ended=zeros(members), progress=zeros(1),
         ring=zeros(members, members, cross_ids, cross_count), put=zeros(members, members, cross_ids),
-        got=zeros(members, members, cross_ids), latest=zeros(members, members, cross_ids), tally=zeros(1),
-        uses=zeros(members, entries if detail else 1),
+        got=zeros(members, members, cross_ids), latest=zeros(members, members, cross_ids),
+        before=zeros(members, PIPE_COUNT), spent=zeros(members, PIPE_COUNT, CROSS + 1), at=zeros(members, places, 2),
+        uses=zeros(members, entries if places else 1), log=zeros(events, EVENT_COLUMNS + registers), logged=np.array([-1, 0]),
         epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1))

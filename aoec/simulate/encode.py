@@ -45,6 +45,15 @@ class Loop:
     outer: tuple[str, ...]  # loops around it
 
 
+@dataclass(frozen=True)
+class Place:
+    """What of the program an operation of the code is: a loop for its start and its end, None where the stream stops."""
+
+    stream: int
+    item: Item | None
+    outer: tuple[str, ...]  # loops around it
+
+
 @dataclass
 class Encoded:
     """The flat program; `values` of the expressions are filled in per batch of rows (time.py)."""
@@ -62,6 +71,19 @@ class Encoded:
     bits: int = 1
     joined: bool = False
     holes: tuple[str, ...] = ()  # that the times depend on
+    places: list[Place] = field(default_factory=list)  # of the code
+    register_of: list[dict[str, int]] = field(default_factory=list)  # by stream: of counters and loop variables
+
+    def probed(self) -> tuple[np.ndarray, np.ndarray]:
+        """(code, starts) with a probe after each instruction and flag operation."""
+        silent = np.isin(self.code[:, 0], (kernel.LOOP, kernel.END, kernel.ADVANCE, kernel.STOP))
+        moved = np.arange(len(self.code)) + np.concatenate([[0], np.cumsum(~silent)[:-1]])
+        code = np.zeros((len(self.code) + int((~silent).sum()), 4), np.int32)
+        code[moved] = self.code
+        jumps = np.isin(self.code[:, 0], (kernel.LOOP, kernel.END))
+        code[moved[jumps], 2] = moved[self.code[jumps, 2]]
+        code[moved[~silent] + 1, 0], code[moved[~silent] + 1, 1] = kernel.PROBE, np.flatnonzero(~silent)
+        return code, moved[self.starts].astype(np.int32)
 
 
 def encode(program: Program, machine: Machine) -> Encoded:
@@ -91,7 +113,7 @@ class _Encoder:
             starts.append(len(self.code))
             self.begin(i, stream)
             self.body(stream.body, ())
-            self.code.append((kernel.STOP, 0, 0, 0))
+            self.put((kernel.STOP, 0, 0, 0), None, ())
         out = self.out
         out.code, out.starts = np.array(self.code, np.int32).reshape(-1, 4), np.array(starts, np.int32)
         out.bits = max(1, len(self.pairs) * self.machine.flag_ids)
@@ -105,6 +127,7 @@ class _Encoder:
         self.counter = {name: len(self.out.counters) + i for i, (name, _) in enumerate(stream.counters)}
         names = [name for name, _ in stream.counters] + [f.var for f in _loops(stream.body)]
         self.register = {name: i + 1 for i, name in enumerate(names)}
+        self.out.register_of.append(self.register)
         self.grid = frozenset(axis for axis, _ in stream.grid)
         self.out.registers = max(self.out.registers, len(names) + 1)
         self.out.counters += [(self.register[name], depth) for name, depth in stream.counters]
@@ -115,17 +138,21 @@ class _Encoder:
             if isinstance(item, For):
                 self.loop(item, outer)
             else:
-                self.code.append(self.one(item))
+                self.put(self.one(item), item, outer)
+
+    def put(self, code: tuple[int, int, int, int], item: Item | None, outer: tuple[str, ...]) -> None:
+        self.code.append(code)
+        self.out.places.append(Place(self.stream, item, outer))
 
     def loop(self, item: For, outer: tuple[str, ...]) -> None:
         self.sized(item.trips, f"the trip count of loop {item.var}")
         number = len(self.out.loops)
         self.out.loops.append(Loop(self.stream, item.var, item.trips, outer))
         start = len(self.code)
-        self.code.append((kernel.LOOP, number, 0, self.register[item.var]))
+        self.put((kernel.LOOP, number, 0, self.register[item.var]), item, outer)
         self.body(item.body, (*outer, item.var))
         self.code[start] = (kernel.LOOP, number, len(self.code), self.register[item.var])
-        self.code.append((kernel.END, number, start, self.register[item.var]))
+        self.put((kernel.END, number, start, self.register[item.var]), item, outer)
 
     def one(self, item: Item) -> tuple[int, int, int, int]:
         """The code of anything but a loop."""

@@ -5,7 +5,7 @@ Times are *modelled*. The rules are in kernels/timeline.py, the costs in the mac
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from typing import Any
@@ -15,9 +15,10 @@ import numpy as np
 from aoec.base.errors import CheckError
 from aoec.ir.program import PIPES, Program
 from aoec.kernels import timeline as kernel
+from aoec.simulate.detail import Walked, core_counts, fresh_state, members, walk
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.state import COLD, State, after
-from aoec.simulate.tables import DEPTH_RANGE, TICKS, VARIES, Array, Filled, Tabulator, first_false
+from aoec.simulate.tables import DEPTH_RANGE, TICKS, VARIES, Array, Tabulator, first_false
 from aoec.target.machine import Machine
 
 BATCH_BYTES = 100e6  # of the value tables of one batch; temporaries take about twice that again
@@ -41,16 +42,12 @@ class Times:
 
     Status 0: timed; n > 0: constraint n - 1 is false; below zero: a key of ERRORS. Ticks are 0 where the status is not, and
     all of a row is 0 where a constraint is false.
-    With detail: busy ticks [row, stream, pipe] of the stream's core that ends last, and bytes moved [row, site, (hbm, l2)]
-    over all cores.
     """
 
     ticks: Array
     launch_ticks: Array
     status: Array
     cores: Array  # [row, stream]
-    busy_ticks: Array | None = None
-    moved_bytes: Array | None = None
 
     @property
     def total_ticks(self) -> Array:
@@ -59,10 +56,7 @@ class Times:
 
     def reason(self, row: int, program: Program) -> str:
         """Why a row was not timed, in a sentence; empty where it was."""
-        status = int(self.status[row])
-        if status > 0:
-            return f"not legal: {program.constraints[status - 1].reason}"
-        return ERRORS[status] if status < 0 else ""
+        return why_not(int(self.status[row]), program)
 
 
 @dataclass(frozen=True)
@@ -92,15 +86,13 @@ class Measure:
         return self.time_us - self.launch_us
 
 
-def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, detail: bool = False) -> Times:
+def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD) -> Times:
     """Times of a program for every row of hole values: `rows` maps each hole to an int64 column (no holes: one row).
 
     Rows are independent: their order, number and neighbours change nothing.
     """
     columns = {name: np.atleast_1d(np.asarray(v, np.int64)) for name, v in rows.items()}
-    for name in encoded.holes:
-        if name not in columns:
-            raise CheckError(f"program {encoded.program.name}: nothing gives a value to {name}; give one for every hole")
+    _check_given(encoded, columns)
     counts = {len(v) for v in columns.values()} or {1}
     if len(counts) > 1:
         raise CheckError(f"columns of hole values have different lengths: {sorted(counts)}")
@@ -110,41 +102,40 @@ def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, 
     legal = np.flatnonzero(status == 0)  # no tables are made for the others
     while start < len(legal):
         stop = min(start + size, len(legal))
-        part, row_bytes = _batch(encoded, {n: v[legal[start:stop]] for n, v in columns.items()}, stop - start, state, detail)
+        part, row_bytes = _batch(encoded, {n: v[legal[start:stop]] for n, v in columns.items()}, stop - start, state)
         parts.append(part)
         start, size = stop, max(1, int(BATCH_BYTES / max(row_bytes, 1)))
-    return _joined(parts or [_none(encoded, detail)], legal, status)
+    return _joined(parts or [_none(encoded)], legal, status)
 
 
-def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, detail: bool) -> tuple[Times, float]:
+def _check_given(encoded: Encoded, given: Collection[str]) -> None:
+    """Nothing, or CheckError where a hole has no value."""
+    for name in encoded.holes:
+        if name not in given:
+            raise CheckError(f"program {encoded.program.name}: nothing gives a value to {name}; give one for every hole")
+
+
+def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State) -> tuple[Times, float]:
     """The times of some rows, and the bytes that a row's tables take."""
-    filled = Tabulator(encoded, rows, count, state, detail).fill()
+    filled = Tabulator(encoded, rows, count, state, False).fill()
     t, streams = filled.tables, len(encoded.program.streams)
     entries = t.cost.shape[1]
-    cores = np.stack([np.prod(t.extent[:, t.axis_start[s]:t.axis_start[s + 1]], axis=1) for s in range(streams)], axis=1)
-    members = _members(encoded, cores)
-    status, ticks = filled.status, np.zeros(count, np.int64)
-    busy = np.zeros((count if detail else 1, streams, kernel.PIPE_COUNT), np.int64)
-    uses = np.zeros((count if detail else 1, entries if detail else 1), np.int64)
+    cores = core_counts(encoded, t)
+    together = members(encoded, cores)
+    status, ticks, told = filled.status, np.zeros(count, np.int64), kernel.make_told(1, 0, 1)
 
     def run(first: int, last: int) -> None:
-        s = kernel.make_state(members, encoded.bits, encoded.registers, max(1, len(encoded.loops)), len(t.cursor_base), entries, streams,
-                              encoded.machine.cross_ids if encoded.joined else 1, encoded.machine.cross_count, detail)
-        kernel.time_rows(t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), detail, ticks, status, busy, uses)
+        s = fresh_state(encoded, t, together)
+        kernel.time_rows(t, t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), False, ticks, status, told)
 
     _share(run, count)
-    launch_us = encoded.machine.launch_us(cores.sum(axis=1), streams)
-    launch = np.rint(launch_us * encoded.machine.clock_mhz * TICKS).astype(np.int64)
-    moved = _moved(encoded, filled, uses) if detail else None
-    return Times(ticks, launch, status, cores, busy if detail else None, moved), entries * 24.0
+    return Times(ticks, _launch_ticks(encoded, cores), status, cores), entries * 24.0
 
 
-def _members(encoded: Encoded, cores: Array) -> int:
-    """The most cores that meet in any row whose core counts are in range."""
-    if not encoded.joined:
-        return 1
-    legal = cores[((cores >= 1) & (cores <= kernel.MAX_CORES)).all(axis=1)]
-    return int((legal.sum(axis=1) // legal.min(axis=1)).max()) if len(legal) else 1
+def _launch_ticks(encoded: Encoded, cores: Array) -> Array:
+    launch_us = encoded.machine.launch_us(cores.sum(axis=1), len(encoded.program.streams))
+    ticks: Array = np.rint(launch_us * encoded.machine.clock_mhz * TICKS).astype(np.int64)
+    return ticks
 
 
 def _share(run: object, count: int) -> None:
@@ -159,19 +150,10 @@ def _share(run: object, count: int) -> None:
         list(pool.map(run, cuts[:-1], cuts[1:]))
 
 
-def _moved(encoded: Encoded, filled: Filled, uses: Array) -> Array:
-    """Bytes [row, site, (hbm, l2)]."""
-    out = np.zeros((len(uses), len(encoded.sites), 2))
-    for entry, site in enumerate(filled.site_of if encoded.sites else ()):
-        out[:, site] += filled.moved[:, entry] * uses[:, entry, None]
-    return out
-
-
-def _none(encoded: Encoded, detail: bool) -> Times:
+def _none(encoded: Encoded) -> Times:
     """The times of no rows."""
-    streams, none = len(encoded.program.streams), np.zeros(0, np.int64)
-    busy, moved = np.zeros((0, streams, kernel.PIPE_COUNT), np.int64), np.zeros((0, len(encoded.sites), 2))
-    return Times(none, none, none, np.zeros((0, streams), np.int64), busy if detail else None, moved if detail else None)
+    none = np.zeros(0, np.int64)
+    return Times(none, none, none, np.zeros((0, len(encoded.program.streams)), np.int64))
 
 
 def _joined(parts: list[Times], legal: Array, status: Array) -> Times:
@@ -179,34 +161,51 @@ def _joined(parts: list[Times], legal: Array, status: Array) -> Times:
     joined: dict[str, Any] = {}
     for name in (f.name for f in fields(Times)):
         values = [getattr(p, name) for p in parts]
-        if values[0] is not None:
-            some = np.concatenate(values)
-            joined[name] = status.copy() if name == "status" else np.zeros((len(status), *some.shape[1:]), some.dtype)
-            joined[name][legal] = some
+        some = np.concatenate(values)
+        joined[name] = status.copy() if name == "status" else np.zeros((len(status), *some.shape[1:]), some.dtype)
+        joined[name][legal] = some
     return Times(**joined)
 
 
 def measure(program: Program, machine: Machine, state: State = COLD) -> Measure:
     """The modelled time of a filled program. CheckError where it cannot be timed, with the reason."""
-    encoded = encode(program, machine)
-    times = time_rows(encoded, {}, state, detail=True)
-    if times.status[0]:
-        raise CheckError(f"program {program.name}: {times.reason(0, program)}")
-    assert times.busy_ticks is not None and times.moved_bytes is not None
-    cores = int(times.cores[0].sum())
-    cycles = float(times.ticks[0]) / TICKS
-    busy = _busy(program, times.busy_ticks[0])
+    walked = checked_walk(program, machine, state)
+    cores, moved = int(walked.cores.sum()), walked.moved
+    cycles = walked.ticks / TICKS
+    busy = _busy(program, walked.told.spent)
     launch_us = machine.launch_us(cores, len(program.streams))
     return Measure(
-        cycles, int(times.ticks[0]), cycles / machine.clock_mhz + launch_us, launch_us, cores, busy,
-        _bound_by(busy, launch_us * machine.clock_mhz), _paths(encoded, times.moved_bytes[0]),
-        float(times.moved_bytes[0, :, 0].sum()), float(times.moved_bytes[0, :, 1].sum()), len(program.streams))
+        cycles, walked.ticks, cycles / machine.clock_mhz + launch_us, launch_us, cores, busy,
+        _bound_by(busy, launch_us * machine.clock_mhz), _paths(walked.encoded, moved),
+        float(moved[:, 0].sum()), float(moved[:, 1].sum()), len(program.streams))
 
 
-def _busy(program: Program, ticks: Array) -> dict[str, float]:
+def checked_walk(program: Program, machine: Machine, state: State) -> Walked:
+    """The walk of a filled program, for where its time went. CheckError where it cannot be timed, with the reason."""
+    encoded = encode(program, machine)
+    _check_given(encoded, ())
+    status = int(first_false(encoded, {}, 1)[0])
+    if not status:
+        walked = walk(encoded, state)
+        if not walked.status:
+            return walked
+        status = walked.status
+    raise CheckError(f"program {program.name}: {why_not(status, program)}")
+
+
+def why_not(status: int, program: Program) -> str:
+    """Why a row was not timed, in a sentence; empty where it was."""
+    if status > 0:
+        return f"not legal: {program.constraints[status - 1].reason}"
+    return ERRORS[status] if status < 0 else ""
+
+
+def _busy(program: Program, spent: Array) -> dict[str, float]:
+    """Cycles that each pipe holds work, as far as there are any; the scalar unit's are not counted."""
     prefix = (lambda s: f"{s}.") if len(program.streams) > 1 else (lambda s: "")
-    return {f"{prefix(stream.name)}{pipe}": float(ticks[i, j]) / TICKS
-            for i, stream in enumerate(program.streams) for j, pipe in enumerate(PIPES) if ticks[i, j]}
+    held = spent[:, :, kernel.BUSY] + spent[:, :, kernel.MEMORY]
+    return {f"{prefix(stream.name)}{pipe}": float(held[i, j]) / TICKS
+            for i, stream in enumerate(program.streams) for j, pipe in enumerate(PIPES) if j and held[i, j]}
 
 
 def _bound_by(busy: Mapping[str, float], launch_cycles: float) -> str:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from aoec.ir.index import Int
 from aoec.ir.program import For, Instr
 from aoec.simulate.encode import encode
+from aoec.simulate.events import events
 from aoec.simulate.time import ERRORS, measure, time_rows
 from aoec.target.machine import load
 from tests.oracle.pipelines import cases, cube_cases, filled, vector_cases
@@ -128,14 +129,21 @@ def test_what_is_in_l2_is_never_slower(case, resident):
 def test_compiled_kernel_equals_its_python(case):
     program, rows = case
     encoded = encode(program, load(program.target))
-    compiled = time_rows(encoded, columns(rows), detail=True)
+    compiled = everything(encoded, program, rows)
     names = [n for n, f in vars(kernel).items() if hasattr(f, "py_func")]
     with pytest.MonkeyPatch.context() as patch:
         for n in names:
             patch.setattr(kernel, n, getattr(kernel, n).py_func)
-        plain = time_rows(encoded, columns(rows), detail=True)
-    for a, b in zip(astuple(compiled), astuple(plain), strict=True):
+        plain = everything(encoded, program, rows)
+    for a, b in zip(compiled, plain, strict=True):
         assert np.array_equal(a, b)
+
+
+def everything(encoded, program, rows):
+    """What the kernel says of the rows: their times, and of each that can be timed where the time went."""
+    times = time_rows(encoded, columns(rows))
+    some = [filled(program, row) for row, status in zip(rows, times.status, strict=True) if status == 0]
+    return [*astuple(times), *(x for p in some for e in events(p, encoded.machine) for x in (*e.walked.told, e.log))]
 
 
 @settings(max_examples=25, deadline=None)

@@ -47,6 +47,20 @@ class Core:
     ahead: dict = field(default_factory=dict)  # flag -> sets less waits, in program order
     busy: dict = field(default_factory=dict)
     serial: int = 0
+    notes: list = field(default_factory=list)  # of every operation, in program order
+
+
+@dataclass
+class Note:
+    """What became of one operation: the variables around it, and times in ticks."""
+
+    item: object
+    pipe: str
+    variables: dict
+    issue: int = 0
+    start: int = 0
+    end: int = 0
+    done: int = 0
 
 
 def simulate(program, machine, state=()):
@@ -131,9 +145,9 @@ class Simulator:
                 env[item.counter] = (env[item.counter] + 1) % depths[item.counter]
             elif isinstance(item, Instr):
                 numbers = {n.name for n in INSTRUCTIONS[item.op].numbers if not n.real}
-                yield item, {name: int(evaluate(e, env)) for name, e in item.fields if name in numbers}
+                yield item, {name: int(evaluate(e, env)) for name, e in item.fields if name in numbers}, dict(env)
             else:
-                yield item, int(evaluate(item.id, env))
+                yield item, int(evaluate(item.id, env)), dict(env)
 
     # ---- costs
 
@@ -186,15 +200,16 @@ class Simulator:
             core.serial += self.issue
             self.at(now + self.issue, FLOW, self.issued, core, *found)
 
-    def issued(self, now, core, item, number):
+    def issued(self, now, core, item, number, variables):
         core.scalar_at = now
         work, pipe = self.plan(core, item, number)
+        core.notes.append(note := Note(item, pipe, variables, issue=now))
         if pipe == "S":
-            self.on_scalar(now, core, work)
+            self.on_scalar(now, core, work, note)
             return
         if pipe not in core.pipes:
             raise Illegal(f"no pipe {pipe}")
-        core.pipes[pipe].queue.append(work)
+        core.pipes[pipe].queue.append((*work, note))
         self.flow(now, core, pipe)
         self.fetch(now, core)
 
@@ -236,10 +251,13 @@ class Simulator:
             return range(core.index * r, core.index * r + r)
         return [core.index // (mine // others)]
 
-    def on_scalar(self, now, core, work):
+    def on_scalar(self, now, core, work, note):
         """A flag operation of the scalar unit itself."""
+        note.start = note.end = now
+
         def proceed(time):
             core.scalar_blocked = False
+            note.end = time
             self.fetch(time, core)
         if work[0] == "set":
             self.at(now, SET, self.set_bit, core, work[1])
@@ -256,42 +274,46 @@ class Simulator:
         pipe = core.pipes[name]
         while pipe.queue and not pipe.blocked and pipe.free_at <= now:
             work = pipe.queue.popleft()
+            note = work[-1]
+            note.start = now
             if work[0] == "run":
-                self.begin(now, core, pipe, work[1], work[2])
+                self.begin(now, core, pipe, work[1], work[2], note)
             elif work[0] in ("set", "token"):
-                time = max(now, pipe.done_at)
+                note.start, note.end = note.issue, (time := max(now, pipe.done_at))
                 if work[0] == "set":
                     self.at(time, SET, self.set_bit, core, work[1])
                 else:
                     self.at(time, SET, self.send, work[1])
             else:
                 pipe.blocked = True
-                (self.wait_bit if work[0] == "wait" else self.wait_tokens)(now, core, work[1], self.unblock(core, name))
+                (self.wait_bit if work[0] == "wait" else self.wait_tokens)(now, core, work[1], self.unblock(core, name, note))
         self.maybe_end(now, core)
 
-    def unblock(self, core, name):
+    def unblock(self, core, name, note):
         def go(time):
+            note.end = time
             pipe = core.pipes[name]
             pipe.blocked, pipe.free_at = False, max(pipe.free_at, time)
             self.flow(time, core, name)
         return go
 
-    def begin(self, now, core, pipe, item, fields):
+    def begin(self, now, core, pipe, item, fields, note):
         busy, latency, unit = self.cost(item, fields)
         if unit:
             pipe.blocked = True
-            self.at(now, TRANSFER, self.transfer, core, pipe, busy, latency, unit)
+            self.at(now, TRANSFER, self.transfer, core, pipe, busy, latency, unit, note)
         else:
-            self.occupy(now, core, pipe, busy, latency)
+            self.occupy(now, core, pipe, busy, latency, note)
 
-    def transfer(self, now, core, pipe, busy, latency, unit):
+    def transfer(self, now, core, pipe, busy, latency, unit, note):
         """A transfer starts: who still runs at this instant is settled, so its rate is."""
         active = sum(not c.ended for c in self.cores[core.stream.name])
         pipe.blocked = False
-        self.occupy(now, core, pipe, max(busy, active * unit), latency)
+        self.occupy(now, core, pipe, max(busy, active * unit), latency, note)
         self.flow(now, core, pipe.name)
 
-    def occupy(self, now, core, pipe, busy, latency):
+    def occupy(self, now, core, pipe, busy, latency, note):
+        note.end, note.done = now + busy, now + busy + latency
         pipe.free_at = now + busy
         pipe.done_at = max(pipe.done_at, pipe.free_at + latency)
         core.busy[pipe.name] = core.busy.get(pipe.name, 0) + busy

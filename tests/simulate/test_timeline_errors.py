@@ -83,8 +83,8 @@ def test_constraints_name_the_first_that_is_false():
 
 def test_no_row_is_legal():
     p = program(COPY.format("?t"), require='require ?t <= 1024 "fits"')
-    times = time_rows(encode(p, TOY), {"t": np.array([2000, 3000])}, detail=True)
-    assert times.status.tolist() == [1, 1] and times.ticks.tolist() == [0, 0] and times.moved_bytes.shape == (2, 1, 2)
+    times = time_rows(encode(p, TOY), {"t": np.array([2000, 3000])})
+    assert times.status.tolist() == [1, 1] and times.ticks.tolist() == [0, 0]
     assert len(time_rows(encode(p, TOY), {"t": np.array([], int)}).ticks) == 0
 
 
