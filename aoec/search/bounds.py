@@ -15,7 +15,7 @@ import numpy as np
 
 from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, Read, Var, evaluate, reads, variables
 from aoec.ir.tir import Block, Buffer, Func, Loop, blocks
-from aoec.target.instructions import FRACTAL_BYTES, REPEAT_BYTES
+from aoec.target.instructions import FRACTAL_BYTES, INSTRUCTIONS, REPEAT_BYTES
 from aoec.target.machine import Machine
 
 TICKS_PER_CYCLE = 1024
@@ -147,8 +147,13 @@ def marginal(machine: Machine, op: str, dtype: str, fields: Mapping[str, int], m
     """Busy cycles that an instruction takes longer when fields grow from `fields` to `more`: its head cancels out."""
     env: dict[str, float] = {**machine.constants, **{n: t[dtype] for n, t in machine.tables.items() if dtype in t}}
     env |= {"size": DTYPES[dtype], "dst_size": DTYPES[dtype]}
-    busy = machine.cost(op).busy
-    return float(evaluate(busy, {**env, **more}) - evaluate(busy, {**env, **fields}))
+    return busy_cycles(machine, op, env | more) - busy_cycles(machine, op, env | fields)
+
+
+def busy_cycles(machine: Machine, op: str, env: Mapping[str, float]) -> float:
+    """Busy cycles of an instruction whose bytes of GM, if any, all hit L2."""
+    moved = evaluate(INSTRUCTIONS[op].gm_bytes, env)
+    return float(evaluate(machine.cost(op).busy, {**env, "gm_bytes": moved, "hbm_bytes": 0, "l2_bytes": moved}))
 
 
 # ---------------------------------------------------------------- cube

@@ -22,6 +22,7 @@ from aoec.target.inherit import CONFIDENCE, Merged, is_path, near, read_file, re
 from aoec.target.instructions import INSTRUCTIONS, Instruction
 
 DEFAULT = "Ascend910B3"
+FRACTAL_PLACES = 256  # of a 16 x 16 result, each of which the cube adds kf products to in a cycle
 # the plain numbers that every machine has, by table
 REQUIRED = {
     "flags": ("ids", "hop_cycles", "cross_ids", "cross_count", "cross_cycles"),
@@ -29,6 +30,7 @@ REQUIRED = {
     "shared": ("hbm_bytes_per_s", "l2_bytes_per_s", "l2_size_bytes", "l2_usable_bytes"),
     "launch": ("fixed_us", "per_core_us", "stream_us", "queue_gap_us", "enqueue_us"),
 }
+OPTIONAL = {"shared": ("hbm_nominal_bytes_per_s", "memory_bytes")}  # facts that no time rests on
 # what a formula may name besides fields, tables and numbers
 GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes")
 
@@ -99,6 +101,8 @@ class Machine:
     issue_cycles: float
     hbm_bytes_per_s: float
     l2_bytes_per_s: float
+    hbm_nominal_bytes_per_s: float | None
+    memory_bytes: float | None
     l2_size_bytes: int
     l2_usable_bytes: int
     launch_fixed_us: float
@@ -118,6 +122,12 @@ class Machine:
     def l2_bytes_per_cycle(self) -> float:
         """Bytes a cycle between L2 and all cores together."""
         return self.l2_bytes_per_s / (self.clock_mhz * 1e6)
+
+    def peak_ops_per_s(self, dtype: str) -> float | None:
+        """Multiplications and additions a second of all cube cores at that dtype; None where the cube does not take it."""
+        cube = next((c for c in self.cores.values() if "M" in c.pipes), None)
+        rate = self.tables.get("kf", {}).get(dtype)
+        return 2 * FRACTAL_PLACES * rate * cube.count * self.clock_mhz * 1e6 if cube and rate else None
 
     def core(self, kind: str) -> CoreKind:
         """The core kind of that name; TargetError where this machine has none."""
@@ -235,7 +245,7 @@ class _Reader:
         if not isinstance(raw.get("name"), str) or not raw["name"].isidentifier():
             raise self.fail("name", "must be a name of letters, digits and underscores")
         for group, keys in REQUIRED.items():
-            self.only(self.table(raw, group), keys, group)
+            self.only(self.table(raw, group), keys + OPTIONAL.get(group, ()), group)
         cores = {k: self.core(k, raw) for k in self.table(raw, "cores")}
         paths = {k: self.path(k, raw) for k in self.table(raw, "paths")}
         tables = {k: self.dtype_table(k, raw) for k in self.table(raw, "tables")}
@@ -322,7 +332,8 @@ class _Reader:
         size, usable = self.whole(raw, "l2_size_bytes", "shared"), self.whole(raw, "l2_usable_bytes", "shared")
         if usable > size:
             raise self.fail("shared.l2_usable_bytes", f"is {usable:,} and more than the {size:,} of l2_size_bytes")
-        rates = {k: self.rate(raw, k, "shared") for k in ("hbm_bytes_per_s", "l2_bytes_per_s")}
+        rates: dict[str, float | None] = {k: self.rate(raw, k, "shared") for k in ("hbm_bytes_per_s", "l2_bytes_per_s")}
+        rates |= {k: self.rate(raw, k, "shared") if k in raw else None for k in OPTIONAL["shared"]}
         return {**rates, "l2_size_bytes": size, "l2_usable_bytes": usable}
 
     def launch(self, raw: dict[str, Any]) -> dict[str, Any]:

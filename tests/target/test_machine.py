@@ -15,7 +15,6 @@ TOY = (resources.files("aoec.target") / "toy.toml").read_text(encoding="utf-8")
 
 
 def test_every_machine_has_a_timing_for_every_instruction_of_its_pipes():
-    assert targets() == ["Ascend910B3", "toy"]
     for name in targets():
         m = load(name)
         pipes = {p for c in m.cores.values() for p in c.pipes}
@@ -37,9 +36,9 @@ def test_names_are_found_in_any_case():
 
 
 @pytest.mark.parametrize("name, sentence", [
-    ("Ascend910B4", "target Ascend910B4 is unknown; did you mean Ascend910B3?"),
+    ("Ascend910B9", "target Ascend910B9 is unknown; did you mean Ascend910B4?"),
     ("toi", "did you mean toy?"),
-    ("zzz", "known: Ascend910B3, toy"),
+    ("zzz", "known: Ascend"),
     ("none/here.toml", "none/here.toml: cannot read this machine file: No such file"),
 ])
 def test_unknown_targets(name, sentence):
