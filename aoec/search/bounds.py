@@ -147,7 +147,7 @@ def marginal(machine: Machine, op: str, dtype: str, fields: Mapping[str, int], m
     """Busy cycles that an instruction takes longer when fields grow from `fields` to `more`: its head cancels out."""
     env: dict[str, float] = {**machine.constants, **{n: t[dtype] for n, t in machine.tables.items() if dtype in t}}
     env |= {"size": DTYPES[dtype], "dst_size": DTYPES[dtype]}
-    return busy_cycles(machine, op, env | more) - busy_cycles(machine, op, env | fields)
+    return busy_cycles(machine, op, {**env, **more}) - busy_cycles(machine, op, {**env, **fields})
 
 
 def busy_cycles(machine: Machine, op: str, env: Mapping[str, float]) -> float:
