@@ -160,6 +160,33 @@ def store_run(mem, dtype, at, n, src):
             store_one(mem, dtype, at + i * size, src[i])
 
 
+@_jit
+def add_one(to, t, mem, dtype, at):
+    """The element at byte `t` of `to` plus the one at byte `at` of mem, rounded once; int32 wraps."""
+    if dtype == INT32:
+        to[3][t // 4] += mem[3][at // 4]
+    elif dtype == FP32:
+        to[2][t // 4] += mem[2][at // 4]
+    elif dtype == FP16:
+        to[1][t // 2] = float_to_half(half_to_float(to[1][t // 2]) + half_to_float(mem[1][at // 2]))
+    else:
+        store_one(to, dtype, t, load_one(to, dtype, t) + load_one(mem, dtype, at))
+
+
+@_jit
+def add_run(mem, dtype, at, n, src):
+    """Adds n fp32 values of src to contiguous elements at byte `at`, rounded once."""
+    size = size_of(dtype)
+    for i in range(n):
+        t = at + i * size
+        if dtype == FP32:
+            mem[2][t // 4] += src[i]
+        elif dtype == FP16:
+            mem[1][t // 2] = float_to_half(half_to_float(mem[1][t // 2]) + src[i])
+        else:
+            store_one(mem, dtype, t, load_one(mem, dtype, t) + src[i])
+
+
 # ---------------------------------------------------------------- copies
 
 @_jit
@@ -175,6 +202,14 @@ def copy_bursts(dst, d, src, s, bursts, length, dst_step, src_step):
     """`bursts` runs of `length` bytes, steps in bytes from start to start."""
     for b in range(bursts):
         copy(dst, d + b * dst_step, src, s + b * src_step, length)
+
+
+@_jit
+def add_bursts(to, d, mem, s, dtype, bursts, length, dst_step, src_step):
+    """`copy_bursts` that adds."""
+    for b in range(bursts):
+        for i in range(0, length, size_of(dtype)):
+            add_one(to, d + b * dst_step + i, mem, dtype, s + b * src_step + i)
 
 
 @_jit
@@ -336,7 +371,8 @@ def fixpipe_int(gm, mem, d, s, f, nz):
         for i in range(f[0]):
             v = src[s // 4 + (j // 16 * f[2] + i) * 16 + j % 16]
             to = j // 8 * f[3] + i * 8 + j % 8 if nz else i * f[3] + j
-            dst[d // 4 + to] = max(v, np.int32(0)) if f[4] else v
+            v = max(v, np.int32(0)) if f[4] else v
+            dst[d // 4 + to] = np.int32(dst[d // 4 + to] + v) if f[6] else v
 
 
 @_jit
@@ -355,7 +391,11 @@ def fixpipe(gm, mem, d, s, dtype, f, nz, line):
             if relu:
                 for q in range(rows * width):
                     line[q] = larger(line[q], np.float32(0))
-            store_run(gm, dtype, d + (j // width * dst_stride if nz else i * dst_stride) * size, rows * width, line)
+            to = d + (j // width * dst_stride if nz else i * dst_stride) * size
+            if f[6]:
+                add_run(gm, dtype, to, rows * width, line)
+            else:
+                store_run(gm, dtype, to, rows * width, line)
 
 
 # ---------------------------------------------------------------- vector
@@ -552,7 +592,10 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8):
         copy_bursts(mem[0], at[0], gm[0], at[1], f[0], f[1], padded + f[3] * BLOCK, f[1] + f[2])
     elif op == COPY_UB_GM:
         padded = (f[1] + BLOCK - 1) // BLOCK * BLOCK
-        copy_bursts(gm[0], at[0], mem[0], at[1], f[0], f[1], f[1] + f[3], padded + f[2] * BLOCK)
+        if f[4]:
+            add_bursts(gm, at[0], mem, at[1], dt[0], f[0], f[1], f[1] + f[3], padded + f[2] * BLOCK)
+        else:
+            copy_bursts(gm[0], at[0], mem[0], at[1], f[0], f[1], f[1] + f[3], padded + f[2] * BLOCK)
     elif op == VCOPY:
         vector_copy(mem, at, size, f, bytes8)
     elif op <= VCADD:
@@ -579,6 +622,12 @@ def lanes_end(lanes, repeat, blk, rep, size, wide):
 def fills(bursts, length, step_bytes):
     """Bytes from the first to the last of `bursts` runs; 0 where there is nothing."""
     return (bursts - 1) * step_bytes + length if bursts > 0 and length > 0 else 0
+
+
+@_jit
+def adds(dtype):
+    """Whether atomic writes take this dtype."""
+    return dtype == FP32 or dtype == FP16 or dtype == BF16 or dtype == INT32
 
 
 @_jit
@@ -612,6 +661,7 @@ def reaches(op, f, dt, out):
         rows, cols, deep = (f[0] + 15) // 16, (f[1] + 15) // 16, (f[2] * s + BLOCK - 1) // BLOCK
         out[0], out[1], out[2], out[3] = rows * cols * 1024, rows * deep * 512, deep * cols * 512, f[1] * 4 if f[3] else 0
     elif op == FIXPIPE_ND or op == FIXPIPE_NZ:
+        if f[6] and not adds(dt[0]): return 8
         if f[0] == 0 or f[1] == 0: return 0
         if f[2] < f[0]: return 5
         width = BLOCK // d
@@ -622,6 +672,9 @@ def reaches(op, f, dt, out):
             if f[1] % width: return 7
             out[0] = fills(f[1] // width, f[0] * BLOCK, f[3] * d)
     elif op == COPY_GM_UB or op == COPY_UB_GM:
+        if op == COPY_UB_GM and f[4]:
+            if not adds(dt[0]): return 8
+            if f[1] % d or f[3] % d: return 9
         padded = (f[1] + BLOCK - 1) // BLOCK * BLOCK
         ub, gm = (0, 1) if op == COPY_GM_UB else (1, 0)
         out[ub] = fills(f[0], padded, padded + f[2 + (1 - ub)] * BLOCK)

@@ -9,6 +9,7 @@ from aoec.ir.tir import Constraint
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIXP")
 CORE_KINDS = ("aic", "aiv", "core")
+OPTIONAL = ("unit", "atomic")  # fields of an instruction that are 0 where they are not written
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +49,21 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Instr:
-    """One ISA instruction; its name is a word of the instruction dictionary, which says fields, pipe and limits."""
+    """One ISA instruction; its name is a word of the instruction dictionary, which says fields, pipe and limits.
+
+    An optional field of 0 is the same as none: it is not kept, so that an instruction has one text.
+    """
 
     op: str
     fields: tuple[tuple[str, Union[Ref, Expr]], ...]
 
+    def __post_init__(self) -> None:
+        if any(k in OPTIONAL and v == Int(0) for k, v in self.fields):
+            object.__setattr__(self, "fields", tuple([(k, v) for k, v in self.fields if k not in OPTIONAL or v != Int(0)]))
+
     def __getitem__(self, name: str) -> Union[Ref, Expr]:
-        return dict(self.fields)[name]
+        fields = dict(self.fields)
+        return fields[name] if name in fields or name not in OPTIONAL else Int(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,11 +220,10 @@ class _Encoder:
 
     def describe(self, item: Instr) -> Site:
         instruction, timing = INSTRUCTIONS[item.op], self.machine.cost(item.op)
-        fields = dict(item.fields)
-        refs = [(o, fields[o.name]) for o in instruction.operands]
+        refs = [(o, item[o.name]) for o in instruction.operands]
         gm = [ref.buffer for o, ref in refs if isinstance(ref, Ref) and "GM" in o.scopes and ref.buffer in self.tensors]
         wanted = variables(timing.busy) | variables(timing.latency) | (variables(instruction.gm_bytes) if gm else frozenset())
-        used = tuple((n.name, fields[n.name]) for n in instruction.numbers if n.name in wanted)
+        used = tuple((n.name, item[n.name]) for n in instruction.numbers if n.name in wanted)
         sizes = [DTYPES[self.dtypes[ref.buffer]] for _, ref in refs if isinstance(ref, Ref)]
         source = [ref.buffer for o, ref in refs if isinstance(ref, Ref) and not o.writes] or [refs[0][1].buffer]  # type: ignore[union-attr]
         numbers = {"size": DTYPES[self.dtypes[source[0]]], "dst_size": sizes[0]} | self.tables(item.op, self.dtypes[source[0]], wanted)

@@ -19,7 +19,7 @@ from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.index import DTYPES, Binary, Call, Expr, Float, Int, Var, evaluate
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream, Tensor
 from aoec.kernels import tile
-from aoec.target.instructions import INSTRUCTIONS, RELATIONS, check_dtypes, operand_align
+from aoec.target.instructions import INSTRUCTIONS, RELATIONS, added_to, check_dtypes, operand_align
 from aoec.target.meaning import NUMPY_DTYPES
 
 MAX_FIELDS = 20
@@ -30,12 +30,13 @@ def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np
     """Outputs (and temps) by name, after all cores of all streams have run.
 
     `tensors`: inputs by name, with the dtype and number of elements that the program states (an array of another shape
-    is taken as it lies in memory); an output given here is the memory's content before the run. Raises CheckError
+    is taken as it lies in memory); an output given here is the memory's content before the run (else NaN, or zeros where
+    atomic writes add to it). Raises CheckError
     naming instruction and place where an access leaves its slot or tensor, a field its limits, or streams wait for each other.
     """
     memory = _Memory(program, tensors)
     code = _encode(program, memory)
-    threads = min(code.groups, os.cpu_count() or 1)
+    threads = min(code.groups, os.cpu_count() or 1) if not memory.added else 1  # sums in one order: the same bytes every time
     if threads > 1:
         bounds = [code.groups * t // threads for t in range(threads + 1)]
         with ThreadPoolExecutor(threads) as pool:
@@ -96,6 +97,7 @@ class _Memory:
         unknown = sorted(set(tensors) - {t.name for t in program.tensors})
         if unknown:
             raise CheckError(f"program {program.name} has no tensor {unknown[0]}; it has {', '.join(t.name for t in program.tensors)}")
+        self.added = added_to(program)
         self.places: dict[str, _Place] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         at = 0
@@ -131,7 +133,7 @@ class _Memory:
         if t.name not in tensors:
             if t.role == "input":
                 raise CheckError(f"input {t.name} ({t.dtype}{list(self.shapes[t.name])}) is missing")
-            view.view(np.uint8)[:] = tile.POISON
+            view.view(np.uint8)[:] = 0 if t.name in self.added else tile.POISON
             return
         x = np.ascontiguousarray(tensors[t.name])
         if x.dtype != view.dtype or x.size != view.size:
@@ -293,7 +295,7 @@ def _encode_body(code: _Code, stream: Stream, body: tuple[Item, ...], scope: dic
 def _site(code: _Code, item: Instr, scope: dict[str, int]) -> int:
     """Appends an instruction's operands and fields; returns its site."""
     word = INSTRUCTIONS.get(item.op)
-    if word is None or tuple(k for k, _ in item.fields) != word.fields():
+    if word is None or not word.takes(tuple(k for k, _ in item.fields)):
         raise CheckError(f"{item.op} is no instruction" if word is None else
                          f"{item.op} has fields ({', '.join(k for k, _ in item.fields)}) where it needs ({', '.join(word.fields())})")
     operands, dtypes = [], []

@@ -26,6 +26,7 @@ def check(program: Program, machine: Machine) -> None:
     _check_spaces(program, machine)
     for stream in program.streams:
         _check_stream(program, stream, machine, names)
+        _check_units(stream)
     for c in program.constraints:
         if not evaluate(c.condition, {}):
             raise CapacityError(f"program {program.name} breaks its own requirement {show(c.condition)}: {c.reason}")
@@ -163,13 +164,25 @@ def _check_flag(program: Program, stream: Stream, item: SetFlag | WaitFlag | Cro
             raise CheckError(f"{line(item)}: {peer} is no other stream of program {program.name}")
 
 
+def _check_units(stream: Stream) -> None:
+    """The two sides of a hand-over in granules wait for each other, so that all that touch a tile of L0C agree on `unit`."""
+    first: dict[str, Instr] = {}
+    for item in walk(stream.body):
+        if isinstance(item, Instr) and "unit" in INSTRUCTIONS[item.op].fields():
+            tile = item["src" if item.op.startswith("fixpipe") else "dst"]
+            other = first.setdefault(tile.buffer, item) if isinstance(tile, Ref) else item
+            if item["unit"] != other["unit"]:
+                raise CheckError(f"{line(item)}: unit is {show(item['unit'])} here and {show(other['unit'])} in {other.op}, which shares "
+                                 f"{tile.buffer if isinstance(tile, Ref) else ''}; give all of them the same")
+
+
 def _check_instruction(stream: Stream, item: Instr, machine: Machine, names: dict[str, Tensor | Space]) -> None:
     """The word exists, has its fields, and its operands lie where this kind of core can reach them."""
     word = INSTRUCTIONS.get(item.op)
     if word is None:
         raise CheckError(f"{item.op} in stream {stream.name} is no instruction")
     given = tuple(k for k, _ in item.fields)
-    if given != word.fields():
+    if not word.takes(given):
         raise CheckError(f"{item.op} has fields ({', '.join(given)}) where it needs ({', '.join(word.fields())})")
     if word.pipe not in machine.core(stream.core).pipes:
         raise CheckError(f"{line(item)}: {stream.core} cores of {machine.name} have no pipe {word.pipe}")
@@ -177,6 +190,8 @@ def _check_instruction(stream: Stream, item: Instr, machine: Machine, names: dic
         value = item[n.name]
         if isinstance(value, Ref) or n.real and not isinstance(value, (Int, Float)):
             raise CheckError(f"{line(item)}: {n.name} must be a {'real constant' if n.real else 'number'}")
+    if not isinstance(item["atomic"], Int):
+        raise CheckError(f"{line(item)}: atomic must be the number 0 or 1: what is added to starts as zeros")
     dtypes = [_check_operand(stream, item, word, o, machine, names) for o in word.operands]
     try:
         check_dtypes(word, dtypes)

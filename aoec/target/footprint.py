@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from aoec.ir.index import DTYPES
-from aoec.target.instructions import REPEAT_BYTES
+from aoec.target.instructions import ADDED, REPEAT_BYTES
 from aoec.target.meaning import up
 
 F = Any  # the fields by name
@@ -60,6 +60,10 @@ def relation(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) -> i
             return 3
         wide, high = f.w + f.pad_left + f.pad_right, f.h + f.pad_top + f.pad_bottom
         return 4 if wide < f.dilation_w * (f.filter_w - 1) + 1 or high < f.dilation_h * (f.filter_h - 1) + 1 else 0
+    if getattr(f, "atomic", 0) and dtypes[0] not in ADDED:
+        return 8
+    if name == "copy_ub_gm":
+        return 9 if f.atomic and (f.length % sizes[0] or f.dst_gap % sizes[0]) else 0
     if name.startswith("fixpipe") and f.m and f.n:
         return 5 if f.src_rows < f.m else 7 if name == "fixpipe_nz" and f.n * sizes[0] % 32 else 0
     return 6 if hasattr(f, "lanes") and f.lanes * max(sizes) > REPEAT_BYTES else 0

@@ -306,7 +306,8 @@ class _Group:
             for past in reversed(entries):
                 if past.time <= clock[other]:
                     break
-                if (access.writes or past.access.writes) and overlap(access, past.access):
+                ordered = (access.writes or past.access.writes) and not (access.atomic and past.access.atomic)  # sums commute
+                if ordered and overlap(access, past.access):
                     raise self.unordered(other, pipe, past, event, access)
 
     def unordered(self, other: int, pipe: int, past: _Past, event: Event, access: Access) -> CheckError:

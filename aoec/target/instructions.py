@@ -7,10 +7,12 @@ is `meaning.py`.
 """
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from aoec.base.errors import CheckError
 from aoec.ir.index import DTYPES, Expr, Int, Var, ceildiv
+from aoec.ir.program import OPTIONAL, For, Instr, Item, Program, Ref
 
 BLOCK_BYTES = 32
 FRACTAL_BYTES = 512
@@ -48,6 +50,10 @@ class Instruction:
         """Field names in the order they are shown."""
         return tuple(o.name for o in self.operands) + tuple(n.name for n in self.numbers)
 
+    def takes(self, given: tuple[str, ...]) -> bool:
+        """Whether these are its fields, in order; optional ones may be left out."""
+        return given == tuple(f for f in self.fields() if f in given or f not in OPTIONAL)
+
 
 def _out(*scopes: str) -> Operand: return Operand("dst", scopes, writes=True)
 def _in(name: str, *scopes: str) -> Operand: return Operand(name, scopes)
@@ -83,8 +89,11 @@ _LOAD3D = (
     Number("m_size", 1), Number("stride_h", 1, 63), Number("stride_w", 1, 63), Number("filter_h", 1, 511), Number("filter_w", 1, 511),
     Number("dilation_h", 1, 255), Number("dilation_w", 1, 255), Number("pad_top", 0, 255), Number("pad_bottom", 0, 255),
     Number("pad_left", 0, 255), Number("pad_right", 0, 255))
-_FIXPIPE = (Number("m", 0, 8192), Number("n", 0, 4095), Number("src_rows"), Number("dst_stride", 0, 2**31 - 1), Number("relu", 0, 1))
-_MMAD = (Number("m", 0, 4095), Number("n", 0, 4095), Number("k", 0, 4095), Number("init", 0, 1))
+_UNIT = Number("unit", 0, 1)  # L0C is handed over between M and FIXP in granules of 512 bytes, not in whole tiles (UnitFlag)
+_ATOMIC = Number("atomic", 0, 1)  # added to what GM holds
+_FIXPIPE = (Number("m", 0, 8192), Number("n", 0, 4095), Number("src_rows"), Number("dst_stride", 0, 2**31 - 1), Number("relu", 0, 1),
+            _UNIT, _ATOMIC)
+_MMAD = (Number("m", 0, 4095), Number("n", 0, 4095), Number("k", 0, 4095), Number("init", 0, 1), _UNIT)
 
 _ALL = (
     # GM -> L1. Lengths and gaps in blocks, gaps from the end of a burst to the start of the next
@@ -108,7 +117,9 @@ _ALL = (
     Instruction("mmad", "M", (_out("L0C"), _in("a", "L0A"), _in("b", "L0B")), _MMAD),
     Instruction("mmad_bias", "M", (_out("L0C"), _in("a", "L0A"), _in("b", "L0B"), _in("bias", "BT")), _MMAD),
     # L0C (NZ with src_rows rows) -> GM with cast and relu. nd: dst_stride elements between rows.
-    # nz: [n/C0][row][C0], dst_stride elements between planes, C0 of the dtype in GM and n a multiple of it
+    # nz: [n/C0][row][C0], dst_stride elements between planes, C0 of the dtype in GM and n a multiple of it. unit: with all mmads
+    # of its tile. atomic (copy_ub_gm too): sums are rounded once, to the dtype in GM; a tensor that any atomic write adds to
+    # holds zeros when the program starts
     Instruction("fixpipe_nd", "FIXP", (_out("GM"), _in("src", "L0C")), _FIXPIPE, Var("m") * Var("n") * Var("size")),
     Instruction("fixpipe_nz", "FIXP", (_out("GM"), _in("src", "L0C")), _FIXPIPE, Var("m") * Var("n") * Var("size")),
     # GM <-> UB: length and GM gap in bytes, UB gap in blocks; a burst starts on a block in UB
@@ -116,7 +127,7 @@ _ALL = (
                 (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap", 0, 2**31 - 1), Number("dst_gap")),
                 Var("bursts") * Var("length")),
     Instruction("copy_ub_gm", "MTE3", (_out("GM"), _in("src", "UB")),
-                (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap"), Number("dst_gap", 0, 2**31 - 1)),
+                (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap"), Number("dst_gap", 0, 2**31 - 1), _ATOMIC),
                 Var("bursts") * Var("length")),
     *[_binary(n) for n in ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin")],
     *[_unary(n, _SCALAR) for n in ("vadds", "vmuls", "vmaxs", "vmins")],
@@ -147,7 +158,9 @@ RELATIONS = (
     "k_start must be a multiple of C0, and k_start + k_size may not pass the last of the channels' blocks",
     "the filter is larger than the padded image", "src_rows is less than m",
     "lanes is more than a repeat of 256 bytes of the wider dtype holds",
-    "n must be a multiple of C0 of the dtype in GM")
+    "n must be a multiple of C0 of the dtype in GM", "an atomic write adds fp32, fp16, bf16 or int32",
+    "an atomic copy adds whole elements: length and dst_gap must be multiples of their bytes")
+ADDED = ("fp32", "fp16", "bf16", "int32")  # dtypes of atomic writes
 _ALIGN_BYTES = {"L1": 32, "UB": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 64}
 _MMAD_DTYPES = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp32", "int8": "int32"}
 _FIXPIPE_DTYPES = {"fp32": ("fp32", "fp16", "bf16"), "int32": ("int32",)}
@@ -182,3 +195,17 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
         good, need = same and dst in ("fp16", "fp32"), "operands that are all fp16 or all fp32"
     if not good:
         raise CheckError(f"{name} needs {need}; it has {', '.join(dtypes)}")
+
+
+def added_to(program: Program) -> frozenset[str]:
+    """Names of the tensors that atomic writes add to: zero when the program starts."""
+    return frozenset(_added(i for s in program.streams for i in s.body))
+
+
+def _added(items: Iterable[Item]) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, For):
+            yield from _added(item.body)
+        elif isinstance(item, Instr) and item["atomic"] != Int(0):
+            dst = item["dst"]
+            yield dst.buffer if isinstance(dst, Ref) else ""

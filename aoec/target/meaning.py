@@ -40,6 +40,14 @@ def cast(x: Array, dtype: np.dtype) -> Array:
         return x.astype(dtype)
 
 
+def add(dst: Array, at: Array, value: Array) -> None:
+    """dst[at] += value, rounded once; int32 wraps."""
+    if dst.dtype == np.int32:
+        dst[at] += value
+    else:
+        dst[at] = cast(dst[at].astype(np.float32) + value.astype(np.float32), dst.dtype)
+
+
 # ---------------------------------------------------------------- copies and loads
 
 def _bursts(dst: Array, src: Array, bursts: int, length: int, dst_step: int, src_step: int) -> None:
@@ -57,6 +65,11 @@ def _copy_gm_ub(f: F, dst: Array, src: Array) -> None:
 
 
 def _copy_ub_gm(f: F, dst: Array, src: Array) -> None:
+    if f.atomic:
+        for b in range(f.bursts):
+            at = b * (f.length + f.dst_gap) // dst.itemsize + np.arange(f.length // dst.itemsize)
+            add(dst, at, src[b * (up(f.length, 32) + f.src_gap * 32) // dst.itemsize:][:len(at)])
+        return
     _bursts(dst, src, f.bursts, f.length, f.length + f.dst_gap, up(f.length, 32) + f.src_gap * 32)
 
 
@@ -114,7 +127,13 @@ def _fixpipe(f: F, dst: Array, src: Array, nz: bool) -> None:
     value = src[(j // 16 * f.src_rows + i) * 16 + j % 16]
     value = np.maximum(value, 0) if f.relu else value
     at = j // c0(dst) * f.dst_stride + i * c0(dst) + j % c0(dst) if nz else i * f.dst_stride + j
-    dst[at] = cast(value, dst.dtype)
+    if not f.atomic:
+        dst[at] = cast(value, dst.dtype)
+        return
+    for line in range(0, f.n, c0(dst)) if nz else range(f.m):  # one after the other, as rows or planes may overlap
+        one = np.s_[:, line:line + c0(dst)] if nz else np.s_[line]
+        with np.errstate(over="ignore", invalid="ignore"):
+            add(dst, at[one], value[one])
 
 
 # ---------------------------------------------------------------- vector

@@ -41,6 +41,7 @@ class Access:
     boxes: tuple[Box, ...]
     low: int
     high: int
+    atomic: bool = False  # adds, in any order
 
 
 @dataclass(slots=True)
@@ -197,6 +198,7 @@ def _fill_instruction(item: Instr, events: list[Event], places: Mapping[str, _Pl
     starts = [(_column(r.slot, events), _column(r.offset, events) * DTYPES[p.dtype]) for r, p in zip(refs, at)]
     rows = np.stack([np.asarray(c, np.int64) for c in columns.values()], 1).tolist()
     known: dict[tuple[int, ...], list[list[Box]]] = {}
+    atomic = item["atomic"] != Int(0)
     for i, event in enumerate(events):
         row = tuple(rows[i])
         if row not in known:
@@ -206,11 +208,12 @@ def _fill_instruction(item: Instr, events: list[Event], places: Mapping[str, _Pl
                 raise _fail(event, RELATIONS[broken])
             known[row] = footprints(item.op, fields, dtypes)
         event.accesses = tuple(
-            _access(event, r, p, o.writes, boxes, int(slot[i]), int(offset[i]), align)
+            _access(event, r, p, o.writes, boxes, int(slot[i]), int(offset[i]), align, atomic and o.writes)
             for r, p, o, boxes, (slot, offset), align in zip(refs, at, word.operands, known[row], starts, aligns) if boxes)
 
 
-def _access(event: Event, ref: Ref, p: _Place, writes: bool, boxes: list[Box], slot: int, offset: int, align: int) -> Access:
+def _access(event: Event, ref: Ref, p: _Place, writes: bool, boxes: list[Box], slot: int, offset: int, align: int,
+            atomic: bool) -> Access:
     """The access of one operand, inside its slot."""
     stop = max(b.stop for b in boxes)
     if not 0 <= slot < p.depth:
@@ -221,4 +224,4 @@ def _access(event: Event, ref: Ref, p: _Place, writes: bool, boxes: list[Box], s
     if start % align:
         raise _fail(event, f"{ref.buffer} is touched from byte {start:,} of {p.area}, which is no multiple of {align}")
     moved = tuple(b._replace(start=b.start + start) for b in boxes)
-    return Access(p.area, ref.buffer, writes, moved, min(b.start for b in moved), start + stop)
+    return Access(p.area, ref.buffer, writes, moved, min(b.start for b in moved), start + stop, atomic)

@@ -183,7 +183,8 @@ def cubes(draw):
     width = 32 // DTYPES[out_dtype]
     fields = {"m": m, "n": (n // width * width) if nz else n, "src_rows": -(-m // 16) * 16, "relu": draw(st.integers(0, 1)),
               "dst_stride": draw(st.integers(-(-m // 1) * width, 900)) if nz else draw(st.integers(n, 100))}
-    order = ("m", "n", "src_rows", "dst_stride", "relu")
+    fields["atomic"] = draw(st.integers(0, 1))
+    order = ("m", "n", "src_rows", "dst_stride", "relu", "atomic")
     out = instr("fixpipe_nz" if nz else "fixpipe_nd", dst=ref("Y"), src=ref("c"), **{k: fields[k] for k in order})
     p = cube_program([load], dtype, (m, n, k), fractals * 16 * c0 * 3, out, out_dtype, draw(st.booleans()))
     return p, draw(st.integers(0, 99))

@@ -13,7 +13,7 @@ import numpy as np
 from aoec.ir.index import DTYPES, evaluate
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, SetFlag, WaitFlag
 from aoec.target.evaluate import Core, meets, run_instruction
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.target.instructions import INSTRUCTIONS, added_to
 from aoec.target.meaning import NUMPY_DTYPES, POISON
 
 
@@ -48,6 +48,8 @@ class Machine:
         for t in program.tensors:
             shape = [int(evaluate(d, {})) for d in t.shape]
             memory = np.full(prod(shape) * DTYPES[t.dtype], POISON, np.uint8).view(NUMPY_DTYPES[t.dtype]).reshape(shape)
+            if t.name in added_to(program):
+                memory[...] = 0
             if t.name in tensors:
                 memory[...] = np.reshape(tensors[t.name], shape)
             self.gm[t.name] = memory

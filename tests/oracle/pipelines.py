@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from aoec.ir.index import Expr, Hole, Int, Var, ceildiv, fill, maximum, minimum
 from aoec.ir.program import (
+    OPTIONAL,
     Advance,
     CrossSet,
     CrossWait,
@@ -24,10 +25,10 @@ from aoec.target.instructions import INSTRUCTIONS
 
 
 def instr(op, operands, **numbers):
-    """An instruction; number fields that are not given are 1."""
+    """An instruction; number fields that are not given are 1, optional ones 0."""
     words = INSTRUCTIONS[op]
     refs = tuple((o.name, ref) for o, ref in zip(words.operands, operands, strict=True))
-    return Instr(op, refs + tuple((n.name, as_int(numbers.get(n.name, 1))) for n in words.numbers))
+    return Instr(op, refs + tuple((n.name, as_int(numbers.get(n.name, 0 if n.name in OPTIONAL else 1))) for n in words.numbers))
 
 
 def as_int(x):

@@ -144,8 +144,7 @@ class Simulator:
             elif isinstance(item, Advance):
                 env[item.counter] = (env[item.counter] + 1) % depths[item.counter]
             elif isinstance(item, Instr):
-                numbers = {n.name for n in INSTRUCTIONS[item.op].numbers if not n.real}
-                yield item, {name: int(evaluate(e, env)) for name, e in item.fields if name in numbers}, dict(env)
+                yield item, {n.name: int(evaluate(item[n.name], env)) for n in INSTRUCTIONS[item.op].numbers if not n.real}, dict(env)
             else:
                 yield item, int(evaluate(item.id, env)), dict(env)
 
