@@ -80,13 +80,15 @@ def _softmax(n: Node) -> bool:
 
 def _gemm(n: Node) -> bool:
     a = n.step("transpose", [n.input(0)], {"perm": (1, 0)}) if n.integer("transA", 0) else n.input(0)
-    b = n.step("transpose", [n.input(1)], {"perm": (1, 0)}) if n.integer("transB", 0) else n.input(1)
+    turned = bool(n.integer("transB", 0))
+    given = {"trans_b": 1} if turned and not n.is_constant(1) else {}  # a constant is turned once, here
+    b = n.step("transpose", [n.input(1)], {"perm": (1, 0)}) if turned and not given else n.input(1)
     alpha, beta = n.real("alpha", 1.0), n.real("beta", 1.0)
     if not n.has(2):
-        y = n.step("matmul", [a, b])
+        y = n.step("matmul", [a, b], given)
         return n.emit("muls", [y], {"scalar": alpha})
     c = n.step("muls", [n.input(2)], {"scalar": beta})
-    y = n.step("muls", [n.step("matmul", [a, b])], {"scalar": alpha})
+    y = n.step("muls", [n.step("matmul", [a, b], given)], {"scalar": alpha})
     return n.emit("add", [y, c])
 
 

@@ -18,7 +18,7 @@ WORD = re.compile(r"\s*(?:([A-Za-z_]\w*)(?:\s*=\s*(\d+))?|([(),]))")
 IMAGE = ("n", "c", "h", "w")
 # operator -> sizes that must be given, sizes with a default, flags besides the dtype
 KNOWN: dict[str, tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]] = {
-    "matmul": (("m", "k", "n"), {}, ("relu", "bias")),
+    "matmul": (("m", "k", "n"), {}, ("relu", "bias", "trans_a", "trans_b", "nd")),
     "conv2d": ((*IMAGE, "co", "kh", "kw"), {"stride": 1, "pad": 0, "dilation": 1}, ("relu", "bias")),
     "max_pool": ((*IMAGE, "kh", "kw"), {"stride": 1, "pad": 0, "dilation": 1}, ()),
     "global_avg_pool": (IMAGE, {}, ()), "softmax": (("m", "n"), {}, ()), "add": (("m", "n"), {}, ("relu",)), "relu": (("m", "n"), {}, ()),
@@ -112,9 +112,14 @@ Parts = tuple[list[Tensor], tuple[tuple[str, Attribute], ...]]  # inputs and the
 
 
 def _matmul(call: Call) -> Parts:
+    """Of `a` and a constant weight `b`; with nd, or stored as [n, k] (trans_b), `b` is an input that stays as it is."""
     s = call.sizes
-    inputs = [Tensor("a", call.dtype, (s["m"], s["k"])), _zeros("b", call.dtype, (s["k"], s["n"])), *_bias(call, s["n"])]
-    return [*inputs, Tensor("y", call.dtype, (s["m"], s["n"]))], ()
+    turned = [(f"trans_{x}", 1) for x in "ab" if f"trans_{x}" in call.flags]
+    left = (s["k"], s["m"]) if "trans_a" in call.flags else (s["m"], s["k"])
+    right = Tensor("b", call.dtype, (s["n"], s["k"]) if "trans_b" in call.flags else (s["k"], s["n"]))
+    if not call.flags & {"nd", "trans_b"}:
+        right = _zeros("b", call.dtype, right.shape)
+    return [Tensor("a", call.dtype, left), right, *_bias(call, s["n"]), Tensor("y", call.dtype, (s["m"], s["n"]))], tuple(turned)
 
 
 def _window(call: Call) -> Parts:

@@ -148,10 +148,12 @@ def load_l0(em: Emitter, op: TileOp, src: Read) -> Piece:
 
 
 def _load_l0a(em: Emitter, op: TileOp, src: Read) -> Item:
-    """NZ in L1 to ZZ in L0A: a row of fractals an instruction."""
+    """NZ in L1 to ZZ in L0A: a row of fractals an instruction; a matrix held as [k, m] is turned on the way (NN)."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     if source.layout != "NZ":
         raise UnsupportedError(f"block {op.block.name}: L0A loads from NZ in L1, not {source.layout}")
+    if dst.layout == "NN":
+        return _turned(em, op, src)
     m_off, m, k_off, k = matrix_index(op, src)
     em.require_aligned(m_off, FRACTAL_ROWS, op, f"a tile of {source.name} along m")
     em.require_aligned(k_off, c0(source), op, f"a tile of {source.name} along k")
@@ -163,26 +165,42 @@ def _load_l0a(em: Emitter, op: TileOp, src: Read) -> Item:
         repeat=columns, src_stride=pitch // FRACTAL_ROWS, dst_gap=0, transpose=0),))
 
 
-def _load_l0b(em: Emitter, op: TileOp, src: Read) -> Item:
-    """ZN in L1 (or NZ, transposed on the way) to ZN in L0B: a row of fractals an instruction."""
+def _turned(em: Emitter, op: TileOp, src: Read) -> Item:
+    """NZ of [k, m] in L1 as ZZ of [m, k] in L0A: every fractal transposed, a column of them an instruction."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
-    k_off, k, n_off, n = matrix_index(op, src)
-    em.require_aligned(k_off, FRACTAL_ROWS if source.layout == "NZ" else c0(source), op, f"a tile of {source.name} along k")
+    if dtype_size(source) != 2:
+        raise UnsupportedError(f"block {op.block.name}: {source.name} is stored transposed, and loads into L0A turn 16-bit elements only; "
+                               "transpose it first, or use a 16-bit type")
+    k_off, k, m_off, m = matrix_index(op, src)
+    for offset, axis in ((k_off, "k"), (m_off, "m")):
+        em.require_aligned(offset, FRACTAL_ROWS, op, f"a tile of {source.name} along {axis}")
+    columns, pitch, i, fractal = ceildiv(k, FRACTAL_ROWS), row_pitch(source), em.fresh("m1"), FRACTAL_ROWS * FRACTAL_ROWS
+    start = (m_off // FRACTAL_ROWS + Var(i)) * pitch * FRACTAL_ROWS + k_off // FRACTAL_ROWS * fractal
+    return For(i, normalise(ceildiv(m, FRACTAL_ROWS)), (instr(
+        "load_l0a", dst=em.ref(dst.name, Var(i) * (columns * fractal)), src=em.ref(source.name, start),
+        repeat=columns, src_stride=1, dst_gap=0, transpose=1),))
+
+
+def _load_l0b(em: Emitter, op: TileOp, src: Read) -> Item:
+    """ZN in L1 to ZN in L0B, a row of fractals an instruction. NZ of [n, k] is the same bytes; NZ of [k, n] is turned on the way."""
+    dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
+    held = matrix_index(op, src)
+    k_off, k, n_off, n = (*held[2:], *held[:2]) if dst.layout == "NZ" else held
+    turn = dst.layout != "NZ" and source.layout == "NZ"
+    if turn and dtype_size(source) != 2:
+        raise UnsupportedError(f"block {op.block.name}: L0B loads from ZN in L1, or from NZ of a 16-bit type")
+    em.require_aligned(k_off, FRACTAL_ROWS if turn else c0(source), op, f"a tile of {source.name} along k")
     em.require_aligned(n_off, FRACTAL_ROWS, op, f"a tile of {source.name} along n")
     columns, j, fractal = ceildiv(n, FRACTAL_ROWS), em.fresh("k1"), FRACTAL_ROWS * c0(dst)
-    if source.layout == "ZN":
-        pitch = ceildiv(source.shape[-1], FRACTAL_ROWS)
-        stride: Expr = Int(1)
-        start, transpose = ((k_off // c0(dst) + Var(j)) * pitch + n_off // FRACTAL_ROWS) * fractal, 0
-    elif source.layout == "NZ" and dtype_size(source) == 2:
+    if turn:
         pitch = row_pitch(source)
-        start = n_off // FRACTAL_ROWS * pitch * FRACTAL_ROWS + (k_off // FRACTAL_ROWS + Var(j)) * fractal
-        stride, transpose = pitch // FRACTAL_ROWS, 1
+        start, stride = n_off // FRACTAL_ROWS * pitch * FRACTAL_ROWS + (k_off // FRACTAL_ROWS + Var(j)) * fractal, pitch // FRACTAL_ROWS
     else:
-        raise UnsupportedError(f"block {op.block.name}: L0B loads from ZN in L1, or from NZ of a 16-bit type")
+        pitch = row_pitch(source) // FRACTAL_ROWS if source.layout == "NZ" else ceildiv(source.shape[-1], FRACTAL_ROWS)
+        start, stride = ((k_off // c0(dst) + Var(j)) * pitch + n_off // FRACTAL_ROWS) * fractal, Int(1)
     return For(j, normalise(ceildiv(k, c0(dst))), (instr(
         "load_l0b", dst=em.ref(dst.name, Var(j) * (columns * fractal)), src=em.ref(source.name, start),
-        repeat=columns, src_stride=stride, dst_gap=0, transpose=transpose),))
+        repeat=columns, src_stride=stride, dst_gap=0, transpose=int(turn)),))
 
 
 # ---------------------------------------------------------------- img2col

@@ -33,25 +33,30 @@ def epilogue(read: Expr, dtype: str, relu: bool) -> Expr:
 
 
 def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool) -> Func:
-    """C[..., m, n] += A[..., m, k] * B[k, n]; leading dimensions of A fold into m where B has none of its own."""
+    """C[..., m, n] += A[..., m, k] * B[k, n]; leading dimensions of A fold into m where B has none of its own.
+
+    With trans_a the left operand is A[..., k, m], with trans_b the right one B[..., n, k], as they lie in GM.
+    """
     ts = [tensors[i] for i in node.inputs if i]
     a, b = ts[0], ts[1]
-    *lead, m, k = a.shape
-    n = b.shape[-1]
-    batch = tuple(lead) if len(b.shape) > 2 else ()
+    turn_a, turn_b = (bool(node.attribute(f"trans_{x}", 0)) for x in "ab")
+    *lead, m, k = (*a.shape[:-2], a.shape[-1], a.shape[-2]) if turn_a else a.shape
+    n = b.shape[-2] if turn_b else b.shape[-1]
+    batch = tuple(lead) if len(b.shape) > 2 or turn_a else ()
     rows = m
     for d in lead if not batch else ():
         rows *= d
     loops = [(f"b{i}", d) for i, d in enumerate(batch)] + [("m", rows), ("n", n), ("k", k)]
     outer = tuple(Var(v) for v, _ in loops[:-3])
-    A = buffer_of(a, "A", (*batch, rows, k))
+    A = buffer_of(a, "A", (*batch, *((k, rows) if turn_a else (rows, k))))
     B = buffer_of(b, "B")
     Y = buffer_of(out, "Y", (*batch, rows, n))
     C = Buffer("C", "fp32", (*(Int(d) for d in batch), Int(rows), Int(n)))
     mv, nv, kv = Var("m"), Var("n"), Var("k")
-    b_read = Read("B", (*(outer if len(b.shape) > 2 else ()), kv, nv))
+    a_read = Read("A", (*outer, *((kv, mv) if turn_a else (mv, kv))))
+    b_read = Read("B", (*(outer if len(b.shape) > 2 else ()), *((nv, kv) if turn_b else (kv, nv))))
     bias = [bias_buffer(ts[2], n)] if len(ts) > 2 else []
-    mm = Block("mm", Read("C", (*outer, mv, nv)), "+=", Read("A", (*outer, mv, kv)) * b_read, Read("bias", (nv,)) if bias else None)
+    mm = Block("mm", Read("C", (*outer, mv, nv)), "+=", a_read * b_read, Read("bias", (nv,)) if bias else None)
     new = {v: Var(f"out_{v}") for v, _ in loops}
     target = Read("Y", tuple(substitute(i, new) for i in (*outer, mv, nv)))
     done = Block("out", target, "=", epilogue(Read("C", target.indices), out.dtype, relu))

@@ -11,6 +11,7 @@ import numpy as np
 
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
+from aoec.ir.index import DTYPES
 from aoec.ops.layout import FRACTAL_ROWS, c0_of, pack_conv, pack_zn
 
 
@@ -22,7 +23,7 @@ def pack(draft: Draft) -> None:
         if node.op == "conv2d":
             node = _conv(draft, node, packed)
         elif node.op == "matmul":
-            node = replace(node, inputs=(node.inputs[0], _right(draft, node.inputs[1], packed), *_bias(draft, node, packed)))
+            node = _matmul(draft, node, packed)
         draft.nodes.append(node)
 
 
@@ -63,15 +64,27 @@ def _diagonal(w: np.ndarray, group: int, merged: int) -> np.ndarray:
     return out
 
 
-def _right(draft: Draft, name: str, packed: dict[str, str]) -> str:
-    """The right operand in ZN: packed now where it is constant, else converted by a node."""
-    t = draft.tensors[name]
-    if name not in packed and draft.is_constant(name):
-        packed[name] = draft.constant(f"{name}_zn", pack_zn(draft.weights[name], c0_of(t.dtype)), t.dtype, t.shape, "ZN")
-    elif name not in packed:
-        packed[name] = draft.tensor(f"{name}_zn", t.dtype, t.shape, "ZN")
-        draft.nodes.append(draft.node("to_zn", [name], packed[name]))
-    return packed[name]
+def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
+    """The product with a constant right operand packed now. Another one stays ND, for MTE2 and MTE1 bring it into order on their
+    way, but where it is neither transposed nor of 16 bits, which MTE1 cannot turn: there a node converts it."""
+    given, right = dict(node.attributes), node.inputs[1]
+    constant = draft.is_constant(right)
+    if constant or not (given.get("trans_b") or DTYPES[draft.tensors[right].dtype] == 2):
+        right = _right(draft, right, bool(given.pop("trans_b", 0)), packed)
+    inputs = (node.inputs[0], right, *_bias(draft, node, packed))
+    return replace(node, inputs=inputs, attributes=tuple(given.items()))
+
+
+def _right(draft: Draft, name: str, turned: bool, packed: dict[str, str]) -> str:
+    """The right operand in ZN: packed now where it is constant (stored transposed if `turned`), else converted by a node."""
+    t, key = draft.tensors[name], f"{name} turned" if turned else name
+    if key not in packed and draft.is_constant(name):
+        data = draft.weights[name].swapaxes(-1, -2) if turned else draft.weights[name]
+        packed[key] = draft.constant(f"{name}_zn", pack_zn(data, c0_of(t.dtype)), t.dtype, data.shape, "ZN")
+    elif key not in packed:
+        packed[key] = draft.tensor(f"{name}_zn", t.dtype, t.shape, "ZN")
+        draft.nodes.append(draft.node("to_zn", [name], packed[key]))
+    return packed[key]
 
 
 def _bias(draft: Draft, node: OpNode, packed: dict[str, str]) -> list[str]:

@@ -164,7 +164,7 @@ def size_bytes(b: Buffer) -> Expr:
     rows, cols = product(list(b.shape[:-1])), b.shape[-1]
     if b.layout == "ZN":
         return round_up(rows, c0(b)) * round_up(cols, FRACTAL_ROWS) * size
-    if b.layout in ("NZ", "ZZ"):
+    if b.layout in ("NZ", "ZZ", "NN"):
         return round_up(rows, FRACTAL_ROWS) * round_up(cols, c0(b)) * size
     if len(b.shape) > 1 and b.scope == "UB":
         return round_up(rows * round_up(cols, c0(b)) * size, 512)

@@ -14,19 +14,20 @@ from aoec.ops.layout import unpack_conv
 
 
 def _matmul_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """A[..., m, k] x B[k, n] or B[..., k, n] with the same leading dimensions as A."""
+    """A[..., m, k] x B[k, n] or B[..., k, n] with the same leading dimensions as A; trans_a: A[..., k, m]; trans_b: B[..., n, k]."""
     a, b = shapes[0], shapes[1]
     lead = names("i", len(a) - 2)
     inner = lead if len(b) > 2 else []
-    args = [tensor("A", [*lead, "m", "k"]), tensor("B", [*inner, "k", "n"])] + ["C[nc]"] * (len(shapes) > 2)
+    left, right = ("k", "m") if attributes.get("trans_a") else ("m", "k"), ("n", "k") if attributes.get("trans_b") else ("k", "n")
+    args = [tensor("A", [*lead, *left]), tensor("B", [*inner, *right])] + ["C[nc]"] * (len(shapes) > 2)
     y = tensor("Y", [*lead, "m", "n"])
     init = " init C[n]" if len(shapes) > 2 else ""
     return f"matmul({', '.join(args)}) -> {y} {{\n  {y} += {args[0]} * {args[1]}{init}\n}}"
 
 
-def _matmul(a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None) -> np.ndarray:
-    y = np.matmul(a, b)
-    return y if c is None else y + c[:b.shape[-1]]
+def _matmul(a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, *, trans_a: int = 0, trans_b: int = 0) -> np.ndarray:
+    y = np.matmul(a.swapaxes(-1, -2) if trans_a else a, b.swapaxes(-1, -2) if trans_b else b)
+    return y if c is None else y + c[:y.shape[-1]]
 
 
 _CONV_PARAMS = "stride_h, stride_w, pad_top, pad_left, pad_bottom, pad_right, dilation_h, dilation_w"

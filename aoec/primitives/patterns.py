@@ -29,7 +29,10 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Mmad:
-    """`c[m.., n] += a[m.., k] * b[k, n]`, from `init` on; `rows` are the m loops in the order of c's dimensions."""
+    """`c[m.., n] += a[m.., k] * b[k, n]`, or with a[k, m] in NN or b[n, k] in NZ, from `init` on.
+
+    `rows` are the m loops in the order of c's dimensions.
+    """
 
     c: Read
     a: Read
@@ -161,12 +164,18 @@ def match_mmad(func: Func, block: Block, loops: Path) -> Mmad:
     for read, scope in ((block.target, "L0C"), (a, "L0A"), (b, "L0B")):
         _scope(func, block, read, scope)
     target, left, right = ([_single(i, names, f"an index of {r.buffer}") for i in r.indices] for r in (block.target, a, b))
+    left, right = _upright(func, a, left), _upright(func, b, right)
     rows, column, depth = tuple(v for v in target[:-1] if v), target[-1], left[-1]
     fits = tuple(v for v in left[:-1] if v) == rows and [v for v in right[:-1] if v] == [depth] * bool(depth) and right[-1] == column
     roles = [v for v in (*rows, column, depth) if v]
     if not fits or len(set(roles)) != len(roles) or names != set(roles):
         raise ScheduleError(f"{block.name} is no mmad: its loops are not c[m.., n] += a[m.., k] * b[k, n]")
     return Mmad(block.target, a, b, rows, column, depth, block.init)
+
+
+def _upright(func: Func, read: Read, loops: list[str]) -> list[str]:
+    """The loops of an operand as a[m.., k] or b[k, n]: where its layout says that it is held transposed, the last two change places."""
+    return [*loops[:-2], loops[-1], loops[-2]] if func.buffer(read.buffer).layout in ("NN", "NZ") else loops
 
 
 def match_fixpipe(func: Func, block: Block, loops: Path) -> Fixpipe:

@@ -10,7 +10,8 @@ from aoec.ir.tir import LAYOUTS, SCOPES, Func
 from aoec.primitives.nest import alive, find_buffer, map_nodes, map_reads, replace_buffer
 from aoec.primitives.primitive import Primitive, near
 
-FRACTAL = {"L0A": "ZZ", "L0B": "ZN", "L0C": "NZ"}
+# what a scope can hold; the second of L0A and L0B is the same bytes seen as the operand's transpose: a[k, m], b[n, k]
+FRACTAL = {"L0A": ("ZZ", "NN"), "L0B": ("ZN", "NZ"), "L0C": ("NZ",)}
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def check_scope(scope: str, layout: str) -> None:
         raise ScheduleError(f"no scope {scope}{near(scope, SCOPES)}")
     if layout not in LAYOUTS:
         raise ScheduleError(f"no layout {layout}{near(layout, LAYOUTS)}")
-    if scope in FRACTAL and layout != FRACTAL[scope]:
-        raise ScheduleError(f"{scope} holds layout {FRACTAL[scope]}, not {layout}")
+    if layout not in FRACTAL.get(scope, (layout,)):
+        raise ScheduleError(f"{scope} holds layout {' or '.join(FRACTAL[scope])}, not {layout}")
     if scope in ("UB", "BT", "FB") and layout != "ND":
         raise ScheduleError(f"{scope} holds layout ND, not {layout}")

@@ -18,12 +18,13 @@ from aoec.search.stock import stock
 
 # hole -> values around which the short list is laid
 STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64, 128, 256), "sk": (4, 1, 1024), "w0": (128, 256, 64),
-         "h0": (1 << 20, 4, 1)}
-SLOTS = ("da", "db", "d0", "dc", "di", "do")
+         "h0": (1 << 20, 4, 1), "rk": (1, 2), "pm": (1, 2), "pn": (1, 2)}
+SLOTS = ("da", "db", "d0a", "d0b", "dc", "di", "do")
 # holes that are settled together: a tile with its parts over cores
 TILES = (("tm", "gm"), ("tn", "gn"), ("n1", "gn"), ("tw", "gw"), ("th", "gh"), ("t0", "g0"), ("t1", "g1"))
 # a search settles these too, and then each hole alone
-MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("h0", "tk"), ("w0", "tk"))
+MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("sk", "rk"), ("h0", "tk"),
+        ("w0", "tk"))
 LIST = 600  # of a sketch
 STARTS = 8  # the cheapest of the list, each settled further: the first is not always the one that ends best
 
@@ -65,7 +66,7 @@ def shortlist(space: Space, number: int) -> list[Candidate]:
 def around(grid: Grid, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
     """The choices of a hole that the short list uses."""
     if name in SLOTS:
-        return values[-1:]
+        return (max(v for v in values if v <= 2),)
     if name in STOCK:
         return tuple(dict.fromkeys(min(values, key=lambda v: abs(v - s)) for s in STOCK[name]))
     if name.startswith("g"):

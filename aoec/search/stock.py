@@ -14,7 +14,8 @@ from aoec.search.grid import Candidate, Grid, Space
 PIXELS, COLUMNS, DEPTHS = 128, (256, 128), (64, 32, 16, 8)
 CHUNKS = (1, 4, 7, 16, 64)  # L0 tiles, or C1 planes, in an L1 chunk
 ROWS = 16  # of an image at most where the sketch keeps rows whole
-SLOTS = ("da", "db", "d0", "dc")
+ONE = ("rk", "pm", "pn")  # factors of a chunk or tile: the block does without
+SLOTS = ("da", "db", "d0a", "d0b", "dc")
 
 Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
 
@@ -44,7 +45,8 @@ def blocked(grid: Grid, columns: int, depth: int) -> Iterator[tuple[int, ...]]:
     choices = dict(zip(grid.names, grid.choices))
     limits = {"tm": PIXELS, "tn": columns, "n1": columns // 16, "tk": depth}
     fixed: dict[str, tuple[int, ...]] = {name: (up_to(choices[name], limit),) for name, limit in limits.items() if name in choices}
-    fixed |= {name: choices[name][-1:] for name in SLOTS if name in choices}
+    fixed |= {name: (up_to(choices[name], 2),) for name in SLOTS if name in choices}
+    fixed |= {name: choices[name][:1] for name in ONE if name in choices}
     fixed["sk"] = tuple(dict.fromkeys(up_to(choices["sk"], c) for c in CHUNKS))
     parts = [name for name in grid.names if name.startswith("g")]
     most = max((max(choices[name]) for name in parts), default=1)

@@ -2,7 +2,8 @@
 
 Loops are not run to the end. Of a loop of n trips the iterations 0 .. h-1 and n-1 are walked, where h is the least number,
 at least 2 and the period D, with n - 1 - h a multiple of D. D is the least common multiple of the depths of the counters that
-the loop advances and of the constants that slots and flag ids take its variable modulo. This is enough:
+the loop advances and of the constants that slots and flag ids take its variable modulo; a loop over flag ids is run to its
+end. This is enough:
 - what is left out is a multiple of D iterations, so every counter stands at the last iteration where it really stands;
 - sizes and trip counts differ only in the first and last iteration of a loop (emission makes no others), so the iterations
   left out do what iteration h-1 does, shifted; flags set and taken in them repeat those of the D iterations before;
@@ -21,14 +22,15 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.ir.index import DTYPES, Binary, Expr, Float, Int, evaluate, variables
+from aoec.ir.index import DTYPES, Binary, Expr, Float, Int, Var, children, evaluate, variables
 from aoec.ir.index import walk as parts
-from aoec.ir.program import Advance, For, Instr, Item, Program, Ref, Stream
+from aoec.ir.program import Advance, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.ir.show import show
 from aoec.target.footprint import Box, footprints, relation
 from aoec.target.instructions import INSTRUCTIONS, RELATIONS, operand_align
 
 MAX_EVENTS = 200_000
+MOST_IDS = 64  # flags of a pipe pair; a loop whose variable is the id of a flag is walked to its end
 
 
 @dataclass(slots=True)
@@ -78,14 +80,23 @@ def visits(trips: int, period: int) -> list[tuple[int, int]]:
 
 
 def period(loop: For, depths: Mapping[str, int]) -> int:
-    """Iterations of a loop after which slots and flag ids repeat; `depths`: of the stream's counters."""
+    """Iterations of a loop after which slots and flag ids repeat; `depths`: of the stream's counters.
+
+    A flag whose id is the loop's variable has another id in each: MOST_IDS, for there are no more.
+    """
     out = [depths[item.counter] for item in _items(loop.body) if isinstance(item, Advance)]
     for item in _items(loop.body):
         exprs = [v.slot for _, v in item.fields if isinstance(v, Ref)] if isinstance(item, Instr) else []
         exprs += [] if isinstance(item, (Instr, For, Advance)) else [item.id]
+        out += [MOST_IDS] if isinstance(item, (SetFlag, WaitFlag)) and Var(loop.var) in _bare(item.id) else []
         taken = [p for e in exprs for p in parts(e) if isinstance(p, Binary) and p.op == "%" and loop.var in variables(p.left)]
         out += [p.right.value for p in taken if isinstance(p.right, Int) and p.right.value > 0]
     return lcm(1, *out)
+
+
+def _bare(e: Expr) -> list[Expr]:
+    """The parts of an expression that are under no remainder."""
+    return [] if isinstance(e, Binary) and e.op == "%" else [e, *[p for c in children(e) for p in _bare(c)]]
 
 
 def _items(body: tuple[Item, ...]) -> Iterator[Item]:

@@ -30,6 +30,8 @@ MODELS = {
     "matmul": ("fp16", "float[37,50] x, float[50,21] w, float[21] b", "float[37,21] y", "t = MatMul(x, w) u = Add(t, b) y = Relu(u)"),
     "matmul32": ("fp32", "float[20,24] x, float[24,40] w", "float[20,40] y", "y = MatMul(x, w)"),
     "matmul_batch": ("fp16", "float[2,3,9,24] x, float[24,17] w", "float[2,3,9,17] y", "y = MatMul(x, w)"),
+    "matmul_nd": ("fp16", "float[2,20,40] x, float[2,40,35] z", "float[2,20,35] y", "y = MatMul(x, z)"),
+    "matmul_turned": ("fp32", "float[19,40] x, float[21,40] z", "float[19,21] y", "y = Gemm<transB=1>(x, z)"),
     "conv": ("fp16", "float[1,5,5,4] x, float[20,5,3,3] w, float[20] b", "float[1,20,5,4] y",
              "t = Conv<pads=[1,1,1,1]>(x, w, b) y = Relu(t)"),
     "conv_dilated": ("fp16", "float[2,17,5,6] x, float[9,17,2,3] w", "float[2,9,4,3] y",

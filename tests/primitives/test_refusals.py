@@ -26,7 +26,7 @@ REFUSALS = [
     ("matmul", "compute_inline(block=mm)", "mm accumulates; only plain assignments can be inlined"),
     ("matmul", "cache_read(block=mm, buffer=Y, scope=L1, at=k)", "mm does not read Y"),
     ("matmul", "cache_read(block=mm, buffer=A, scope=L0D, at=k)", "no scope L0D; did you mean L0C?"),
-    ("matmul", "cache_read(block=mm, buffer=A, scope=L0A, at=k)", "L0A holds layout ZZ, not ND"),
+    ("matmul", "cache_read(block=mm, buffer=A, scope=L0A, at=k)", "L0A holds layout ZZ or NN, not ND"),
     ("matmul", "cache_read(block=mm, buffer=A, scope=L1, at=om)", "om is not a loop around mm; around it: m, n, k"),
     ("matmul", "cache_read(block=out, buffer=C, scope=UB, at=on) cache_read(block=mm, buffer=A, scope=L1, at=m, name=C_UB)",
      "the name C_UB is in use already; choose another"),

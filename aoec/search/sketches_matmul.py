@@ -1,0 +1,123 @@
+"""Sketches of a matrix product: what about its schedule is structure, and the trace with holes that each structure makes.
+
+Names of holes: sketches_cube.py; further pm pn (L0 tiles in an L1 tile), lm ln (L1 tiles of a core in an L2 block).
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aoec.ir.index import Expr, Read, variables
+from aoec.ir.schedule import Trace
+from aoec.ir.tir import Func
+from aoec.search.plan import (
+    SLOTS,
+    Plan,
+    batch_axes,
+    bind,
+    cores_of,
+    factors,
+    finish,
+    load_bias,
+    load_operand,
+    output_block,
+)
+from aoec.search.sketches import Nest, dtype_bytes, hole, ladder, parts
+from aoec.target.machine import Machine
+
+RATIOS = (1, 2, 4, 8)  # of the larger chunk of k in L1 to the smaller
+STEPS = (1, 2, 3, 4)  # L0 tiles in an L1 tile
+L2_TILES = (1, 2, 4, 8, 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The structure of a schedule: whatever is another sketch rather than another number.
+
+    `resident`: the operand that lies in L1 along all of k (none, left, right, both). `inside`: the serial loop of m and n that
+    runs faster. `larger`: the operand whose L1 chunk is ?rk chunks of the other's. `steps`: axes of which an L1 tile holds
+    several L0 tiles; its operand must be resident. `l2`: axes with an outer loop over L2 blocks, the outermost first: of each
+    block every core does its part before any goes on.
+    """
+
+    resident: str = "none"
+    inside: str = "n"
+    larger: str = "left"
+    steps: str = ""
+    l2: str = ""
+
+    def keeps(self, side: str) -> bool:
+        """Whether an operand lies in L1 along all of k."""
+        return self.resident in (side, "both")
+
+
+# the search's: each order with each larger chunk; each operand resident with its own axis outermost
+FORMS = (Form("none", "n", "left"), Form("none", "n", "right"), Form("none", "m", "left"), Form("none", "m", "right"),
+         Form("left", "n"), Form("right", "m"))
+
+
+def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form) -> Trace:
+    """One sketch: A [.., m, k] x B [.., k, n], either perhaps transposed in GM."""
+    p = Plan(func, machine)
+    *lead, m, n, k = [lp.var for lp in mm.loops]
+    a, b = factors(mm)
+    cores = cores_of(machine)
+    for axis, loop in (("m", m), ("n", n)):
+        tile_axis(p, mm, loop, axis, form, cores)
+    depth_axis(p, mm, k, 32 // dtype_bytes(func, a.buffer), form)
+    batch = batch_axes(p, mm, lead, cores)
+    order = serial_loops(form)
+    chunks = ["k_1", "k_0"] if form.resident != "none" else ["k_2", "k_1", "k_0"]
+    grid = [*[f"{v}_c" for v in lead], "m_c", "n_c"]
+    p.add("reorder", loops=(*grid, *batch, *order, *chunks, "m_i", "n_i", "k_i"))
+    p.add("compute_at", block=output_block(func, mm), loop=order[-1])
+    p.add("set_scope", buffer=mm.block.target.buffer, scope="L0C", layout="NZ")
+    load_operand(p, mm, a, loaded_at(form, "left", "m"), "NZ", "L0A", "NN" if turned(a, m) else "ZZ", "k_0")
+    layout = func.buffer(b.buffer).layout
+    load_operand(p, mm, b, loaded_at(form, "right", "n"), layout if layout == "ZN" else "NZ", "L0B", "NZ" if turned(b, k) else "ZN", "k_0")
+    load_bias(p, mm, order[-1])
+    finish(p, mm, "m_i", a.buffer, b.buffer)
+    p.add("double_buffer", buffer=f"{a.buffer}_L0A", depth=hole("d0a", SLOTS))
+    bind(p, grid)
+    return Trace(tuple(p.steps))
+
+
+def turned(read: Read, last: str) -> bool:
+    """Whether an operand is stored transposed: its last index is the loop that would be the one before."""
+    return last in variables(read.indices[-1])
+
+
+def tile_axis(p: Plan, mm: Nest, loop: str, x: str, form: Form, cores: int) -> None:
+    """loop -> <x>_c (cores), [<x>_2 (L2 blocks)], <x>_s (serial), [<x>_0 (L0 tiles in the L1 tile)], <x>_i (tile)."""
+    extent, stepped = mm.extent(loop), x in form.steps
+    tile: Expr = hole(f"t{x}", ladder(extent, 16, 512))
+    p.split(loop, tile * hole(f"p{x}", STEPS) if stepped else tile, f"{x}_t", f"{x}_r" if stepped else f"{x}_i")
+    if stepped:
+        p.split(f"{x}_r", tile, f"{x}_0", f"{x}_i")
+    p.share(f"{x}_t", hole(f"g{x}", parts(-(-extent // 16), cores)), f"{x}_c", f"{x}_u" if x in form.l2 else f"{x}_s")
+    if x in form.l2:
+        p.split(f"{x}_u", hole(f"l{x}", L2_TILES), f"{x}_2", f"{x}_s")
+
+
+def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
+    """k -> [k_2 (larger L1 chunks)], k_1 (smaller ones), k_0 (L0 tiles), k_i."""
+    extent = mm.extent(loop)
+    tile = hole("tk", ladder(extent, unit, 1024))
+    chunk = tile * hole("sk", ladder(-(-extent // unit), 1, 64))
+    if form.resident == "none":
+        p.split(loop, chunk * hole("rk", RATIOS), "k_2", "k_u")
+        loop = "k_u"
+    p.split(loop, chunk, "k_1", "k_r")
+    p.split("k_r", tile, "k_0", "k_i")
+
+
+def serial_loops(form: Form) -> list[str]:
+    """The serial loops over m and n, outermost first."""
+    axes = ["m", "n"] if form.inside == "n" else ["n", "m"]
+    return [*[f"{x}_2" for x in form.l2], *[f"{x}_s" for x in axes], *[f"{x}_0" for x in axes if x in form.steps]]
+
+
+def loaded_at(form: Form, side: str, axis: str) -> str:
+    """The loop in whose iterations an operand is brought into L1."""
+    if form.keeps(side):
+        return f"{axis}_s"
+    return "k_2" if form.resident == "none" and form.larger == side else "k_1"
