@@ -147,10 +147,11 @@ def run_emit(options: Namespace) -> int:
 
 def run_simulate(options: Namespace) -> int:
     from aoec.jobs.stages import simulate_text
+    from aoec.report.reasons import lines
     ready_output(options)
     note_first_use()
     measure = simulate_text(read_text(options.input), options.input, options.target, dict(options.holes))
-    text = as_json(measure_facts(measure)) if options.json else measure_lines(measure)
+    text = as_json(measure_facts(measure)) if options.json else lines(measure_facts(measure))
     write_text(options.output, text)
     return 0
 
@@ -164,15 +165,6 @@ def run_search(options: Namespace) -> int:
 def measure_facts(measure: Any) -> dict[str, Any]:
     """A measure as plain values, labelled."""
     return {"kind": "modelled", **asdict(measure)}
-
-
-def measure_lines(measure: Any) -> str:
-    """A measure as lines for people: one figure a line."""
-    def value(v: Any) -> str:
-        if isinstance(v, dict):
-            return ", ".join(f"{k} {value(x)}" for k, x in v.items())
-        return f"{v:,.2f}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else str(v)
-    return "".join(f"{k:18} {value(v)}\n" for k, v in measure_facts(measure).items())
 
 
 # ---------------------------------------------------------------- targets, bank, doctor

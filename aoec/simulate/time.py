@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.ir.program import PIPES, Program
+from aoec.ir.program import Program
 from aoec.kernels import timeline as kernel
 from aoec.simulate.detail import Walked, core_counts, fresh_state, members, walk
 from aoec.simulate.encode import Encoded, encode
+from aoec.simulate.reasons import Reasons, reasons
 from aoec.simulate.state import COLD, State, after
 from aoec.simulate.tables import DEPTH_RANGE, TICKS, VARIES, Array, Tabulator, first_false
+from aoec.simulate.verdict import Verdict, verdict
 from aoec.target.machine import Machine
 
 BATCH_BYTES = 100e6  # of the value tables of one batch; temporaries take about twice that again
@@ -65,7 +67,7 @@ class Measure:
 
     `cycles` is from the first instruction to the end of the last core; `time_us` has the launch in it. `busy_cycles` is
     by pipe, of the core that ends last (of each stream: `stream.pipe` where there are several). `bytes_by_path` counts what
-    crosses GM, over all cores; `bound_by` is the busiest pipe, or launch.
+    crosses GM, over all cores; `bound_by` is the busiest pipe, or launch. `reasons` and `verdict` say where the time went.
     """
 
     cycles: float
@@ -79,6 +81,8 @@ class Measure:
     hbm_bytes: float
     l2_bytes: float
     streams: int = 1
+    reasons: Reasons | None = None
+    verdict: Verdict | None = None
 
     @property
     def run_us(self) -> float:
@@ -170,14 +174,15 @@ def _joined(parts: list[Times], legal: Array, status: Array) -> Times:
 def measure(program: Program, machine: Machine, state: State = COLD) -> Measure:
     """The modelled time of a filled program. CheckError where it cannot be timed, with the reason."""
     walked = checked_walk(program, machine, state)
-    cores, moved = int(walked.cores.sum()), walked.moved
-    cycles = walked.ticks / TICKS
-    busy = _busy(program, walked.told.spent)
-    launch_us = machine.launch_us(cores, len(program.streams))
+    cores, why = int(walked.cores.sum()), reasons(walked)
+    cycles, launch_us = walked.ticks / TICKS, machine.launch_us(cores, len(program.streams))
+    run_us = cycles / machine.clock_mhz
+    busy = {p: a.busy + a.memory for p, a in why.accounts.items() if p.rpartition(".")[2] != "S" and a.busy + a.memory}
+    paths = why.bytes_by_path
     return Measure(
-        cycles, walked.ticks, cycles / machine.clock_mhz + launch_us, launch_us, cores, busy,
-        _bound_by(busy, launch_us * machine.clock_mhz), _paths(walked.encoded, moved),
-        float(moved[:, 0].sum()), float(moved[:, 1].sum()), len(program.streams))
+        cycles, walked.ticks, run_us + launch_us, launch_us, cores, busy, _bound_by(busy, launch_us * machine.clock_mhz),
+        {p: b["hbm"] + b["l2"] for p, b in paths.items()}, sum(b["hbm"] for b in paths.values()), sum(b["l2"] for b in paths.values()),
+        len(program.streams), why, verdict(why, launch_us, run_us, machine))
 
 
 def checked_walk(program: Program, machine: Machine, state: State) -> Walked:
@@ -200,25 +205,9 @@ def why_not(status: int, program: Program) -> str:
     return ERRORS[status] if status < 0 else ""
 
 
-def _busy(program: Program, spent: Array) -> dict[str, float]:
-    """Cycles that each pipe holds work, as far as there are any; the scalar unit's are not counted."""
-    prefix = (lambda s: f"{s}.") if len(program.streams) > 1 else (lambda s: "")
-    held = spent[:, :, kernel.BUSY] + spent[:, :, kernel.MEMORY]
-    return {f"{prefix(stream.name)}{pipe}": float(held[i, j]) / TICKS
-            for i, stream in enumerate(program.streams) for j, pipe in enumerate(PIPES) if j and held[i, j]}
-
-
 def _bound_by(busy: Mapping[str, float], launch_cycles: float) -> str:
     pipe = max(busy, key=lambda p: busy[p], default="launch")
     return pipe if busy.get(pipe, 0.0) >= launch_cycles else "launch"
-
-
-def _paths(encoded: Encoded, moved: Array) -> dict[str, float]:
-    out: dict[str, float] = {}
-    for site, amount in zip(encoded.sites, moved.sum(axis=1), strict=True):
-        if site.path:
-            out[site.path] = out.get(site.path, 0.0) + float(amount)
-    return out
 
 
 @dataclass(frozen=True)
