@@ -17,6 +17,7 @@ from aoec.ir.program import PIPES, Advance, CrossSet, CrossWait, For, Instr, Ite
 from aoec.kernels import timeline as kernel
 from aoec.target.instructions import INSTRUCTIONS
 from aoec.target.machine import Machine, Timing
+from aoec.target.placement import placement
 
 PIPE = {p: i for i, p in enumerate(PIPES)}
 MAX_AXES = 30  # of a value table; NumPy allows 32 dimensions
@@ -102,6 +103,7 @@ class _Encoder:
         self.known: dict[Site, int] = {}
         self.form_index: dict[tuple[int, Expr], int] = {}
         self.tensors = {t.name: t for t in program.tensors}
+        self.spaces = {s.name: s for s in program.spaces}
         self.dtypes = {t.name: t.dtype for t in program.tensors} | {s.name: s.dtype for s in program.spaces}
         self.streams = {s.name: i for i, s in enumerate(program.streams)}
         self.register: dict[str, int] = {}
@@ -224,6 +226,7 @@ class _Encoder:
         gm = [ref.buffer for o, ref in refs if isinstance(ref, Ref) and "GM" in o.scopes and ref.buffer in self.tensors]
         wanted = variables(timing.busy) | variables(timing.latency) | (variables(instruction.gm_bytes) if gm else frozenset())
         used = tuple((n.name, item[n.name]) for n in instruction.numbers if n.name in wanted)
+        used += tuple(placement(item, self.spaces, wanted).items())
         sizes = [DTYPES[self.dtypes[ref.buffer]] for _, ref in refs if isinstance(ref, Ref)]
         source = [ref.buffer for o, ref in refs if isinstance(ref, Ref) and not o.writes] or [refs[0][1].buffer]  # type: ignore[union-attr]
         numbers = {"size": DTYPES[self.dtypes[source[0]]], "dst_size": sizes[0]} | self.tables(item.op, self.dtypes[source[0]], wanted)

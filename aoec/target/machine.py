@@ -14,12 +14,13 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from aoec.base.errors import AoecError, TargetError
-from aoec.ir.index import DTYPES, Expr, Int, variables
+from aoec.ir.index import DTYPES, Expr, Int, substitute, variables
 from aoec.ir.parse import parse_expr
 from aoec.ir.program import CORE_KINDS, PIPES
 from aoec.ir.tir import SCOPES
 from aoec.target.inherit import CONFIDENCE, Merged, is_path, near, read_file, read_merged, shipped, shipped_machines
 from aoec.target.instructions import INSTRUCTIONS, Instruction
+from aoec.target.placement import placed_names
 
 DEFAULT = "Ascend910B3"
 FRACTAL_PLACES = 256  # of a 16 x 16 result, each of which the cube adds kf products to in a cycle
@@ -184,6 +185,7 @@ class _Reader:
     def __init__(self, source: str, merged: Merged) -> None:
         self.source, self.merged = source, merged
         self.numbers: dict[str, Number] = {}
+        self.terms: dict[str, Expr] = {}
 
     def file(self, where: str) -> str:
         """The file that says what stands at a place."""
@@ -241,7 +243,7 @@ class _Reader:
 
     def machine(self) -> Machine:
         raw = self.merged.raw
-        self.only(raw, ("name", "clock_mhz", "cores", "scopes", "paths", "tables", "numbers", "timing", *REQUIRED), "machine")
+        self.only(raw, ("name", "clock_mhz", "cores", "scopes", "paths", "tables", "numbers", "terms", "timing", *REQUIRED), "machine")
         if not isinstance(raw.get("name"), str) or not raw["name"].isidentifier():
             raise self.fail("name", "must be a name of letters, digits and underscores")
         for group, keys in REQUIRED.items():
@@ -301,6 +303,7 @@ class _Reader:
         entries = self.table(raw, "timing")
         self.only(entries, INSTRUCTIONS, "timing")
         words = set(GIVEN).union(*named)
+        self.terms = {k: self.formula(v, f"terms.{k}", None) for k, v in raw.get("terms", {}).items()}
         return {name: self.formulas(i, self.table(entries, name, "timing"), words) for name, i in INSTRUCTIONS.items() if i.pipe in pipes}
 
     def formulas(self, instruction: Instruction, entry: dict[str, Any], words: set[str]) -> Timing:
@@ -308,19 +311,24 @@ class _Reader:
         self.only(entry, ("busy", "latency", "source", "confidence"), at)
         if "busy" not in entry:
             raise self.fail(at, "needs a formula `busy`")
-        known = words | {n.name for n in instruction.numbers if not n.real}
+        known = words | {n.name for n in instruction.numbers if not n.real} | set(placed_names(instruction))
         return Timing(self.formula(entry["busy"], f"{at}.busy", known),
                       self.formula(entry["latency"], f"{at}.latency", known) if "latency" in entry else Int(0))
 
-    def formula(self, text: Any, at: str, known: set[str]) -> Expr:
+    def formula(self, text: Any, at: str, known: set[str] | None) -> Expr:
+        """The formula of a text, terms put in their places; it may name what is `known` (None: a term, whose users check it)."""
         if not isinstance(text, str):
             raise self.fail(at, "must be a formula in quotes")
         try:
             formula = parse_expr(text, f"{self.file(at)}: {at}")
         except AoecError as e:
             raise TargetError(str(e)) from None
+        if known is None:
+            return formula
+        for _ in self.terms:  # a term may name others; after as many rounds as there are terms none is left
+            formula = substitute(formula, self.terms)
         for name in sorted(variables(formula) - known):
-            raise self.fail(at, f"unknown name {name}; {near(name, known)}")
+            raise self.fail(at, f"unknown name {name}; {near(name, {*known, *self.terms})}")
         return formula
 
     def flags(self, raw: dict[str, Any]) -> dict[str, Any]:

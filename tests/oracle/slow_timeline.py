@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import deque
+from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
 from aoec.ir.index import DTYPES, evaluate
@@ -159,6 +159,7 @@ class Simulator:
         env = {**self.machine.constants, **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
         env |= {t: table[self.dtypes[source]] for t, table in self.machine.tables.items() if self.dtypes[source] in table}
         env |= {"size": DTYPES[self.dtypes[source]], "dst_size": DTYPES[self.dtypes[names[0][1]]]}
+        env |= self.places(item, refs)
         unit = 0
         for operand, name in names:
             if "GM" in operand.scopes and name in self.tensors:
@@ -169,6 +170,18 @@ class Simulator:
                 time = hbm / (self.machine.hbm_bytes_per_s / clock) + (moved - hbm) / (self.machine.l2_bytes_per_s / clock)
                 unit = self.ticks(time * self.stretch)
         return max(self.ticks(evaluate(timing.busy, env)), 0), max(self.ticks(evaluate(timing.latency, env)), 0), unit
+
+    def places(self, item, refs):
+        """Byte addresses of on-chip operands in the first and last slot, in the first iteration of every loop."""
+        out = {}
+        for operand in INSTRUCTIONS[item.op].operands:
+            ref = refs[operand.name]
+            space = next((s for s in self.program.spaces if s.name == ref.buffer), None)
+            if space is not None:
+                start = int(evaluate(space.address, {})) + int(evaluate(ref.offset, defaultdict(int))) * DTYPES[space.dtype]
+                slots = int(evaluate(space.depth, {})) - 1
+                out |= {f"{operand.name}_at": start, f"{operand.name}_last": start + slots * int(evaluate(space.size_bytes, {}))}
+        return out
 
     # ---- events
 

@@ -6,6 +6,7 @@ from importlib import resources
 import pytest
 
 from aoec.base.errors import TargetError
+from aoec.ir.index import variables
 from aoec.ir.parse import parse_program
 from aoec.simulate.time import measure
 from aoec.target.instructions import INSTRUCTIONS
@@ -130,3 +131,12 @@ def cycles(body, pipe=None):
 def test_published_cycles(body, pipe, published, tolerance):
     """vTriton perfbound/calibration on a 910B3, one core (hardware measurements published with that project)."""
     assert cycles(body, pipe) == pytest.approx(published, rel=tolerance)
+
+
+def test_a_term_stands_for_its_formula_and_a_misspelt_one_is_refused():
+    changed = TOY.replace('vadd = {busy = "head + repeat"}', 'vadd = {busy = "both"}') + '\n[terms]\none = "repeat * 2"\nboth = "one + src0_at // 32"\n'
+    assert variables(parse_machine(changed).cost("vadd").busy) == {"repeat", "src0_at"}
+    with pytest.raises(TargetError, match="unknown name bth; did you mean both"):
+        parse_machine(changed.replace('busy = "both"', 'busy = "bth"'))
+    with pytest.raises(TargetError, match="unknown name src_at; did you mean src"):
+        parse_machine(changed.replace("src0_at", "src_at"))
