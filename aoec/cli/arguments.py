@@ -183,10 +183,13 @@ def _set(p: Parser) -> None:
 # ---------------------------------------------------------------- targets, bank, doctor
 
 def _shelf_commands(commands: argparse._SubParsersAction) -> None:
-    p = _add(commands, "targets", "list the machines, or show one with the source of each number", "aoec targets show Ascend910B3")
-    p.add_argument("action", nargs="?", choices=("list", "show"), default="list")
-    p.add_argument("name", nargs="?", metavar="NAME|FILE.toml")
+    p = _add(commands, "targets", "compare the machines, show one with the source of each number, or make one from a file of CANN",
+             "aoec targets show Ascend910B3")
+    p.add_argument("action", nargs="?", choices=("list", "show", "import"), default="list",
+                   help="list: one line a machine; show: each number; import: a machine file from CANN's platform_config/*.ini")
+    p.add_argument("name", nargs="?", metavar="NAME|FILE")
     p.add_argument("--json", action="store_true", help="print as JSON")
+    _output(p)
     p = _add(commands, "bank", "look into a knowledge bank, or exchange records with another", "aoec bank list")
     p.add_argument("action", choices=("list", "best", "export", "import", "merge"),
                    help="list records; best: the schedule of a KEY; export to, import from JSON lines; merge another bank")

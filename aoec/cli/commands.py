@@ -13,6 +13,8 @@ from aoec.base.errors import CheckError
 from aoec.base.files import check_folder, check_writable, read_text, write_text
 from aoec.cli.arguments import DEFAULT_TARGET
 
+TARGETS_EXAMPLES = {"show": f"show {DEFAULT_TARGET}", "import": f"import {DEFAULT_TARGET}.ini -o my.toml"}
+
 
 def note(text: str) -> None:
     """Nothing; a line for people on standard error, where it does not mix with results."""
@@ -173,9 +175,17 @@ def run_targets(options: Namespace) -> int:
     from aoec.jobs import targets
     if options.action == "list" and options.name:
         raise CheckError(f"to see one machine: aoec targets show {options.name}")
-    if options.action == "show" and not options.name:
-        raise CheckError(f"which machine? For example: aoec targets show {DEFAULT_TARGET}")
-    if options.action == "show":
+    if options.action != "list" and not options.name:
+        raise CheckError(f"which one? For example: aoec targets {TARGETS_EXAMPLES[options.action]}")
+    if options.output != "-" and options.action != "import":
+        raise CheckError("-o says where `aoec targets import` writes; list and show print")
+    if options.action == "import":
+        ready_output(options)
+        text, notes = targets.imported(options.name)
+        write_text(options.output, text)
+        for line in notes:
+            note(f"note: {line}")
+    elif options.action == "show":
         machine = targets.machine_facts(options.name)
         write_text("-", as_json(machine) if options.json else targets.show_machine(machine))
     else:

@@ -1,49 +1,78 @@
-"""The machines as facts and as text: what `aoec targets` prints."""
+"""The machines as facts and as text: what `aoec targets` prints and imports."""
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from aoec.ir.show import show
 from aoec.target.machine import Machine, load, targets
+from aoec.target.platform import import_platform
 
 
 def machines() -> list[dict[str, Any]]:
-    """One line of facts for each machine that comes with aoec."""
+    """What can be compared of each machine that comes with aoec."""
     return [_summary(load(name)) for name in targets()]
 
 
 def machine_facts(name: str) -> dict[str, Any]:
-    """Everything that a machine's file says: each number with source and confidence, each timing formula."""
+    """Everything that a machine's files say: each number with unit, source, confidence and file, each timing formula."""
     m = load(name)
-    numbers = {key: {"value": n.value, "source": n.source, "confidence": n.confidence} for key, n in m.sources.items()}
     formulas = {op: {"busy": show(t.busy), "latency": show(t.latency)} for op, t in m.timing.items()}
-    return _summary(m) | {"numbers": numbers, "formulas": formulas}
+    return _summary(m) | {"numbers": {key: asdict(n) for key, n in m.sources.items()}, "formulas": formulas}
+
+
+def imported(path: str) -> tuple[str, list[str]]:
+    """(machine file, notes) from a platform_config file of CANN."""
+    return import_platform(Path(path))
 
 
 def _summary(m: Machine) -> dict[str, Any]:
     return {
         "name": m.name, "cores": {k: c.count for k, c in m.cores.items()}, "clock_mhz": m.clock_mhz,
-        "hbm_bytes_per_s": m.hbm_bytes_per_s, "l2_bytes_per_s": m.l2_bytes_per_s, "l2_size_bytes": m.l2_size_bytes,
+        "peak_ops_per_s": {t: m.peak_ops_per_s(t) for t in ("fp16", "int8")}, "memory_bytes": m.memory_bytes,
+        "hbm_bytes_per_s": m.hbm_bytes_per_s, "hbm_nominal_bytes_per_s": m.hbm_nominal_bytes_per_s, "l2_bytes_per_s": m.l2_bytes_per_s,
+        "l2_size_bytes": m.l2_size_bytes, "l2_usable_bytes": m.l2_usable_bytes,
         "scopes_bytes": {s.name: s.size_bytes for s in m.scopes.values()}, "hash": m.hash,
     }
 
 
+COLUMNS = ("target", "cores", "MHz", "fp16", "int8", "DRAM GB", "GB/s", "L2 MB", "usable", "L1", "L0A", "L0B", "L0C", "UB KB")
+
+LEGEND = ("fp16, int8: peak of the cube, 1e12 operations a second, from cores, clock and products a cycle.  GB/s: what DRAM reaches",
+          "for all cores, and its nominal rate.  Each number with its source: aoec targets show NAME")
+
+
 def show_machines(facts: list[dict[str, Any]]) -> str:
-    """One line a machine."""
-    return "".join(f"{f['name']:14} {_cores(f):22} {f['clock_mhz']:,.0f} MHz, HBM {f['hbm_bytes_per_s'] / 1e9:,.4g} GB/s, "
-                   f"L2 {f['l2_size_bytes'] / 2**20:,.4g} MiB\n" for f in facts)
+    """One line a machine under a line of headings; then what the columns say."""
+    rows = [COLUMNS, *(_row(f) for f in facts)]
+    widths = [max(len(r[i]) for r in rows) for i in range(len(COLUMNS))]
+    lines = ["  ".join(f"{c:<{w}}" if i < 2 else f"{c:>{w}}" for i, (c, w) in enumerate(zip(r, widths))).rstrip() for r in rows]
+    return "\n".join([*lines, "", *LEGEND]) + "\n"
+
+
+def _row(f: dict[str, Any]) -> tuple[str, ...]:
+    peaks = [f["peak_ops_per_s"][t] for t in ("fp16", "int8")]
+    nominal = f["hbm_nominal_bytes_per_s"]
+    rate = f"{f['hbm_bytes_per_s'] / 1e9:,.4g}" + (f" of {nominal / 1e9:,.4g}" if nominal else "")
+    scopes = (f"{f['scopes_bytes'].get(s, 0) / 1024:,.4g}" for s in ("L1", "L0A", "L0B", "L0C", "UB"))
+    return (f["name"], _cores(f), f"{f['clock_mhz']:,.0f}", *(f"{p / 1e12:,.4g}" if p else "-" for p in peaks),
+            f"{f['memory_bytes'] / 2**30:,.3g}" if f["memory_bytes"] else "-", rate, f"{f['l2_size_bytes'] / 2**20:,.3g}",
+            f"{f['l2_usable_bytes'] / 2**20:,.3g}", *scopes)
 
 
 def _cores(facts: dict[str, Any]) -> str:
-    return ", ".join(f"{count} {kind}" for kind, count in facts["cores"].items())
+    return " + ".join(f"{count} {kind}" for kind, count in facts["cores"].items())
 
 
 def show_machine(facts: dict[str, Any]) -> str:
-    """The numbers as a table with sources, then the formulas."""
-    rows = [(key, f"{n['value']:,}", n["confidence"], n["source"]) for key, n in facts["numbers"].items()]
-    widths = [max(len(r[i]) for r in rows) for i in range(3)]
-    lines = [f"{facts['name']}: {_cores(facts)}, {facts['clock_mhz']:,.0f} MHz, hash {facts['hash'][:12]}", "",
-             *(f"{k:{widths[0]}}  {v:>{widths[1]}}  {c:{widths[2]}}  {s}" for k, v, c, s in rows), "",
-             "cycles of instructions: pipe taken | result later"]
+    """The numbers as a table with units, sources and files, then the formulas."""
+    rows = [(key, f"{n['value']:,}", n["unit"], n["confidence"], n["file"], n["source"]) for key, n in facts["numbers"].items()]
+    widths = [max(len(r[i]) for r in rows) for i in range(5)]
+    lines = [f"{facts['name']}: {_cores(facts)}, {facts['clock_mhz']:,.0f} MHz, hash {facts['hash'][:12]}", ""]
+    for key, value, unit, *rest in rows:
+        words = "  ".join(f"{x:{w}}" for x, w in zip(rest, widths[3:]))
+        lines.append(f"{key:{widths[0]}}  {value:>{widths[1]}} {unit:{widths[2]}}  {words}  {rest[-1]}")
+    lines += ["", "cycles of instructions: pipe taken | result later"]
     width = max(len(op) for op in facts["formulas"])
     return "\n".join(lines + [f"{op:{width}}  {t['busy']} | {t['latency']}" for op, t in facts["formulas"].items()]) + "\n"

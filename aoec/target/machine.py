@@ -38,12 +38,13 @@ GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number of a machine file, with where it comes from."""
+    """A number of a machine file, with where it comes from; `unit` as the file says it, or as the key does."""
 
     value: int | float
     source: str
     confidence: str
     file: str = ""  # the machine or family file that says it
+    unit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,15 +213,17 @@ class _Reader:
     def number(self, raw: Mapping[str, Any], key: str, where: str = "", low: float | None = 0) -> int | float:
         at = f"{where}.{key}" if where else key
         entry = self.table(raw, key, where)
-        self.only(entry, ("value", "source", "confidence"), at)
-        value, source, confidence = entry.get("value"), entry.get("source"), entry.get("confidence")
+        self.only(entry, ("value", "source", "confidence", "unit"), at)
+        value, source, confidence, unit = (entry.get(k) for k in ("value", "source", "confidence", "unit"))
         if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 1e18:
             raise self.fail(at, "needs a finite `value`")
         if low is not None and value < low:
             raise self.fail(at, f"is {value} and must be at least {low:g}")
         if not isinstance(source, str) or not source or confidence not in CONFIDENCE:
             raise self.fail(at, f"needs a `source` and a `confidence` of {', '.join(CONFIDENCE)}")
-        self.numbers[at] = Number(value, source, confidence, self.file(at))
+        if not isinstance(unit, str | None):
+            raise self.fail(at, "`unit` must be text in quotes")
+        self.numbers[at] = Number(value, source, confidence, self.file(at), unit or unit_of(at))
         return value
 
     def whole(self, raw: Mapping[str, Any], key: str, where: str, low: int = 1) -> int:
@@ -349,6 +352,15 @@ class _Reader:
         return plain | {k: float(self.number(raw, k, "launch")) for k in ("queue_gap_us", "enqueue_us")}
 
 
+def unit_of(place: str) -> str:
+    """The unit that the name of a number says; "" where it says none."""
+    if place.startswith("tables.kf."):
+        return "products/cycle"
+    units = {"_bytes_per_s": "B/s", "bytes_per_cycle": "B/cycle", "_bytes": "B", "_cycles": "cycles", "_us": "us", "_mhz": "MHz",
+             ".count": "cores"}
+    return next((unit for end, unit in units.items() if place.endswith(end)), "")
+
+
 def content_hash(raw: Mapping[str, Any]) -> str:
     """sha256 hex of what a machine file says, without its sources: a better citation is not another machine."""
     return sha256(json.dumps(_content(raw), sort_keys=True).encode()).hexdigest()
@@ -356,5 +368,5 @@ def content_hash(raw: Mapping[str, Any]) -> str:
 
 def _content(x: Any) -> Any:
     if isinstance(x, dict):
-        return {k: _content(v) for k, v in x.items() if k not in ("source", "confidence")}
+        return {k: _content(v) for k, v in x.items() if k not in ("source", "confidence", "unit")}
     return x
