@@ -13,11 +13,12 @@ from numba import njit
 
 OPS = (
     "copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "mmad", "mmad_bias", "fixpipe_nd", "fixpipe_nz",
-    "copy_gm_ub", "copy_ub_gm", "vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs", "vmins", "vexp", "vln", "vsqrt",
-    "vrsqrt", "vrec", "vabs", "vrelu", "vcopy", "vconv", "vdup", "vcmax", "vcmin", "vcadd", "vbrcb", "vnchwconv")
-(COPY_GM_L1, ND2NZ, LOAD_L0A, LOAD_L0B, LOAD3D, LOAD_BT, MMAD, MMAD_BIAS, FIXPIPE_ND, FIXPIPE_NZ, COPY_GM_UB, COPY_UB_GM, VADD, VSUB, VMUL,
- VDIV, VMAX, VMIN, VADDS, VMULS, VMAXS, VMINS, VEXP, VLN, VSQRT, VRSQRT, VREC, VABS, VRELU, VCOPY, VCONV, VDUP, VCMAX, VCMIN, VCADD, VBRCB,
- VNCHWCONV) = range(len(OPS))
+    "copy_gm_ub", "copy_ub_gm", "copy_l0c_ub", "copy_ub_l1", "vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs",
+    "vmins", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy", "vconv", "vdup", "vcmax", "vcmin", "vcadd", "vbrcb",
+    "vnchwconv")
+(COPY_GM_L1, ND2NZ, LOAD_L0A, LOAD_L0B, LOAD3D, LOAD_BT, MMAD, MMAD_BIAS, FIXPIPE_ND, FIXPIPE_NZ, COPY_GM_UB, COPY_UB_GM, COPY_L0C_UB,
+ COPY_UB_L1, VADD, VSUB, VMUL, VDIV, VMAX, VMIN, VADDS, VMULS, VMAXS, VMINS, VEXP, VLN, VSQRT, VRSQRT, VREC, VABS, VRELU, VCOPY, VCONV,
+ VDUP, VCMAX, VCMIN, VCADD, VBRCB, VNCHWCONV) = range(len(OPS))
 
 DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32")
 FP32, FP16, BF16, INT8, UINT8, INT32 = range(len(DTYPES))
@@ -398,6 +399,24 @@ def fixpipe(gm, mem, d, s, dtype, f, nz, line):
                 store_run(gm, dtype, to, rows * width, line)
 
 
+@_jit
+def drain(mem, d, s, dtype, f, line):
+    """copy_l0c_ub: runs of fractals of L0C to UB with cast and relu; `line`: scratch of L0C's size. int32 stays as it is."""
+    step, size = f[1] * 256, size_of(dtype)
+    for b in range(f[0]):
+        at, to = s + b * (f[1] + f[2]) * 1024, d + b * (step * size + f[3] * BLOCK)
+        if dtype == INT32:
+            for i in range(step):
+                v = mem[3][at // 4 + i]
+                mem[3][to // 4 + i] = max(v, np.int32(0)) if f[4] else v
+            continue
+        copy(line, 0, mem[2], at // 4, step)
+        if f[4]:
+            for i in range(step):
+                line[i] = larger(line[i], np.float32(0))
+        store_run(mem, dtype, to, step, line)
+
+
 # ---------------------------------------------------------------- vector
 
 @_jit
@@ -596,6 +615,10 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8):
             add_bursts(gm, at[0], mem, at[1], dt[0], f[0], f[1], f[1] + f[3], padded + f[2] * BLOCK)
         else:
             copy_bursts(gm[0], at[0], mem[0], at[1], f[0], f[1], f[1] + f[3], padded + f[2] * BLOCK)
+    elif op == COPY_L0C_UB:
+        drain(mem, at[0], at[1], dt[0], f, sc)
+    elif op == COPY_UB_L1:
+        copy_bursts(mem[0], at[0], mem[0], at[1], f[0], f[1] * BLOCK, (f[1] + f[3]) * BLOCK, (f[1] + f[2]) * BLOCK)
     elif op == VCOPY:
         vector_copy(mem, at, size, f, bytes8)
     elif op <= VCADD:
@@ -635,7 +658,7 @@ def reaches(op, f, dt, out):
     """Fills out[operand] with the bytes it touches from its start (0: none). Returns 0, or a number of RELATIONS that is broken."""
     out[:] = 0
     d, s = size_of(dt[0]), size_of(dt[1])
-    if op == COPY_GM_L1:
+    if op == COPY_GM_L1 or op == COPY_UB_L1:
         out[0] = fills(f[0], f[1] * BLOCK, (f[1] + f[3]) * BLOCK)
         out[1] = fills(f[0], f[1] * BLOCK, (f[1] + f[2]) * BLOCK)
     elif op == ND2NZ:
@@ -671,6 +694,9 @@ def reaches(op, f, dt, out):
         else:
             if f[1] % width: return 7
             out[0] = fills(f[1] // width, f[0] * BLOCK, f[3] * d)
+    elif op == COPY_L0C_UB:
+        out[0] = fills(f[0], f[1] * 256 * d, f[1] * 256 * d + f[3] * BLOCK)
+        out[1] = fills(f[0], f[1] * 256 * s, (f[1] + f[2]) * 256 * s)
     elif op == COPY_GM_UB or op == COPY_UB_GM:
         if op == COPY_UB_GM and f[4]:
             if not adds(dt[0]): return 8

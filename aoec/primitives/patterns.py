@@ -6,8 +6,9 @@ out of the record: their variables are 0 in its reads, and a role that has no lo
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affine, normalise, reads, substitute, variables
@@ -44,8 +45,9 @@ class Mmad:
 
 
 @dataclass(frozen=True, slots=True)
-class Fixpipe:
-    """L0C -> GM with relu, in the target's dtype.
+class Result:
+    """A result of the cube on its way out, in the target's dtype: L0C -> GM (fixpipe), L0C -> UB (drain), UB -> UB (epilogue: with a
+    bias added to each column), UB -> GM (store).
 
     c0 is 0 for rows x columns (nd); else the target is [.., column//c0, rows.., column%c0] (nz).
     """
@@ -56,6 +58,7 @@ class Fixpipe:
     column: str
     relu: bool
     c0: int
+    bias: Read | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,7 @@ def _uncast(e: Expr) -> Expr:
     return _uncast(e.value) if isinstance(e, Cast) else e
 
 
-# ---------------------------------------------------------------- copy, mmad, fixpipe
+# ---------------------------------------------------------------- copy, mmad, results
 
 def match_copy(func: Func, block: Block, loops: Path) -> Copy:
     """A copy, perhaps guarded by a select with a constant where there is nothing to read."""
@@ -178,24 +181,36 @@ def _upright(func: Func, read: Read, loops: list[str]) -> list[str]:
     return [*loops[:-2], loops[-1], loops[-2]] if func.buffer(read.buffer).layout in ("NN", "NZ") else loops
 
 
-def match_fixpipe(func: Func, block: Block, loops: Path) -> Fixpipe:
-    """A result on its way from L0C to GM, perhaps with relu and a cast."""
+def match_result(word: str, source: str, target: str, func: Func, block: Block, loops: Path) -> Result:
+    """A result on its way out: `fixpipe` and `drain` do relu and a cast, `epilogue` adds a bias too, `store` nothing."""
     block, names = without_units(block, loops)
-    value, relu = block.value, False
-    while not isinstance(value, Read):
-        if isinstance(value, Cast):
-            value = value.value
-        elif not relu and isinstance(value, Call) and value.fn == "max" and len(value.args) == 2 and Float(0.0) in value.args:
-            value, relu = next(a for a in (*value.args, Float(0.0)) if a != Float(0.0)), True
-        else:
-            raise ScheduleError(f"{block.name} is no fixpipe: the FIXPIPE does only relu and a cast between L0C and GM")
+    value, relu, bias = _steps(block, word)
     if block.op != "=":
-        raise ScheduleError(f"{block.name} is no fixpipe: it accumulates")
-    _scope(func, block, value, "L0C")
-    _scope(func, block, block.target, "GM")
-    source = [_single(i, names, f"an index of {value.buffer}") for i in value.indices]
-    rows, column = tuple(v for v in source[:-1] if v), source[-1]
-    return Fixpipe(block.target, value, rows, column, relu, _fixpipe_c0(func, block, rows, column))
+        raise ScheduleError(f"{block.name} is no {word}: it accumulates")
+    for read, scope in ((value, source), (block.target, target), *(((bias, "UB"),) if bias else ())):
+        _scope(func, block, read, scope)
+    places = [_single(i, names, f"an index of {value.buffer}") for i in value.indices]
+    rows, column = tuple(v for v in places[:-1] if v), places[-1]
+    if bias is not None and [_single(i, names, "an index of the bias") for i in bias.indices] != [column]:
+        raise ScheduleError(f"{block.name} is no {word}: {bias.buffer} is not a vector along its columns")
+    return Result(block.target, value, rows, column, relu, _split_c0(func, block, word, rows, column), bias)
+
+
+def _steps(block: Block, word: str) -> tuple[Read, bool, Read | None]:
+    """(result that is read, relu, bias) of a block that does no more to a result than `word` can."""
+    value, relu = block.value, False
+    bias: Read | None = None
+    while not isinstance(value, Read):
+        if isinstance(value, Cast) and word != "store":
+            value = value.value
+        elif not relu and word != "store" and isinstance(value, Call) and value.fn == "max" and value.args[1:] == (Float(0.0),):
+            value, relu = value.args[0], True
+        elif bias is None and word == "epilogue" and isinstance(value, Binary) and value.op == "+" and isinstance(value.right, Read):
+            bias, value = value.right, value.left
+        else:
+            does = {"store": "nothing", "epilogue": "the addition of a bias, relu and a cast"}.get(word, "relu and a cast, nothing else")
+            raise ScheduleError(f"{block.name} is no {word}: it does {does}")
+    return value, relu, bias
 
 
 def _loops(indices: Sequence[Expr], names: frozenset[str]) -> tuple[str, ...]:
@@ -203,13 +218,13 @@ def _loops(indices: Sequence[Expr], names: frozenset[str]) -> tuple[str, ...]:
     return tuple(v for v in (_single(i, names, "an index of the target") for i in indices) if v)
 
 
-def _fixpipe_c0(func: Func, block: Block, rows: tuple[str, ...], column: str) -> int:
+def _split_c0(func: Func, block: Block, word: str, rows: tuple[str, ...], column: str) -> int:
     """0 where the column is the last index; C0 where it is split into quotient and remainder, the latter last."""
     names, last = frozenset({*rows, column}), normalise(block.target.indices[-1])
     lead = block.target.indices[:-1]
     if not (isinstance(last, Binary) and last.op == "%"):
         if _loops(lead, names) != rows or _single(last, names, "the column") != column:
-            raise ScheduleError(f"{block.name} is no fixpipe: rows and columns of {block.target.buffer} are not those of the source")
+            raise ScheduleError(f"{block.name} is no {word}: rows and columns of {block.target.buffer} are not those of the source")
         return 0
     assert isinstance(last.right, Int)
     c0 = last.right.value
@@ -217,9 +232,9 @@ def _fixpipe_c0(func: Func, block: Block, rows: tuple[str, ...], column: str) ->
     split = [i for i in lead if column in variables(i)]
     quotient = normalise(Var(column) // c0)
     if not same(last, Var(column) % c0) or len(split) != 1 or column in variables(normalise(split[0] - quotient)):
-        raise ScheduleError(f"{block.name} is no fixpipe: its channels are not in whole groups of {c0}; tile them in multiples of {c0}")
+        raise ScheduleError(f"{block.name} is no {word}: its channels are not in whole groups of {c0}; tile them in multiples of {c0}")
     if _loops(plain, names) != rows:
-        raise ScheduleError(f"{block.name} is no fixpipe: the rows of {block.target.buffer} are not those of the source")
+        raise ScheduleError(f"{block.name} is no {word}: the rows of {block.target.buffer} are not those of the source")
     return c0
 
 
@@ -376,4 +391,7 @@ def _number(e: Expr) -> float | None:
     return float(e.value) if isinstance(e, (Float, Int)) else None
 
 
-MATCHERS = {"copy": match_copy, "mmad": match_mmad, "fixpipe": match_fixpipe, "load3d": match_load3d, "vector": match_vector}
+MATCHERS: dict[str, Callable[[Func, Block, Path], object]] = {
+    "copy": match_copy, "mmad": match_mmad, "load3d": match_load3d, "vector": match_vector,
+    "fixpipe": partial(match_result, "fixpipe", "L0C", "GM"), "drain": partial(match_result, "drain", "L0C", "UB"),
+    "epilogue": partial(match_result, "epilogue", "UB", "UB"), "store": partial(match_result, "store", "UB", "GM")}

@@ -11,7 +11,7 @@ from aoec.primitives.nest import alive, find_buffer, map_nodes, map_reads, repla
 from aoec.primitives.primitive import Primitive, near
 
 # what a scope can hold; the second of L0A and L0B is the same bytes seen as the operand's transpose: a[k, m], b[n, k]
-FRACTAL = {"L0A": ("ZZ", "NN"), "L0B": ("ZN", "NZ"), "L0C": ("NZ",)}
+HELD = {"L0A": ("ZZ", "NN"), "L0B": ("ZN", "NZ"), "L0C": ("NZ",), "UB": ("ND", "NZ"), "BT": ("ND",), "FB": ("ND",)}
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,5 @@ def check_scope(scope: str, layout: str) -> None:
         raise ScheduleError(f"no scope {scope}{near(scope, SCOPES)}")
     if layout not in LAYOUTS:
         raise ScheduleError(f"no layout {layout}{near(layout, LAYOUTS)}")
-    if layout not in FRACTAL.get(scope, (layout,)):
-        raise ScheduleError(f"{scope} holds layout {' or '.join(FRACTAL[scope])}, not {layout}")
-    if scope in ("UB", "BT", "FB") and layout != "ND":
-        raise ScheduleError(f"{scope} holds layout ND, not {layout}")
+    if layout not in HELD.get(scope, LAYOUTS):
+        raise ScheduleError(f"{scope} holds layout {' or '.join(HELD[scope])}, not {layout}")

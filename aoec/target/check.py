@@ -186,6 +186,8 @@ def _check_instruction(stream: Stream, item: Instr, machine: Machine, names: dic
         raise CheckError(f"{item.op} has fields ({', '.join(given)}) where it needs ({', '.join(word.fields())})")
     if word.pipe not in machine.core(stream.core).pipes:
         raise CheckError(f"{line(item)}: {stream.core} cores of {machine.name} have no pipe {word.pipe}")
+    if not machine.has(word.name):
+        raise CheckError(f"{line(item)}: {machine.name} has no instruction {word.name}")
     for n in word.numbers:
         value = item[n.name]
         if isinstance(value, Ref) or n.real and not isinstance(value, (Int, Float)):

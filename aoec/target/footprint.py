@@ -103,6 +103,10 @@ _FOOTPRINTS: dict[str, Callable[..., list[list[Box]]]] = {
     "mmad_bias": _foot_mmad,
     "fixpipe_nd": lambda f, d, s: _foot_fixpipe(f, d, s, False),
     "fixpipe_nz": lambda f, d, s: _foot_fixpipe(f, d, s, True),
+    "copy_l0c_ub": lambda f, d, s: [
+        box(f.length * 256 * d, f.length * 256 * d + f.dst_gap * 32, f.bursts),
+        box(f.length * 256 * s, (f.length + f.src_gap) * 256 * s, f.bursts)],
+    "copy_ub_l1": lambda f, d, s: [box(f.length * 32, (f.length + g) * 32, f.bursts) for g in (f.dst_gap, f.src_gap)],
     "copy_gm_ub": lambda f, d, s: [
         box(up(f.length, 32), up(f.length, 32) + f.dst_gap * 32, f.bursts), box(f.length, f.length + f.src_gap, f.bursts)],
     "copy_ub_gm": lambda f, d, s: [

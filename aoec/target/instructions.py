@@ -2,12 +2,13 @@
 
 A definition states the pipe, the operands with their scopes, the number fields with their limits, and the bytes that
 cross GM. Limits are those of the vendor's public Ascend C reference for A2/A3 (DataCopy, LoadData, Mmad, Fixpipe,
-vector calls); a block is 32 bytes, a fractal 512 bytes. What an instruction costs is data of the machine; what it means
-is `meaning.py`.
+vector calls) and, for what leads between L0C, UB and L1, for 310P (DataCopy, in matrix mode from L0C); a block is 32 bytes, a
+fractal 512 bytes. What an instruction costs is data of the machine; what it means is `meaning.py`. Which ones a machine has follows from
+its pipes and scopes, less those that its file says it `lacks`.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from aoec.base.errors import CheckError
@@ -53,6 +54,10 @@ class Instruction:
     def takes(self, given: tuple[str, ...]) -> bool:
         """Whether these are its fields, in order; optional ones may be left out."""
         return given == tuple(f for f in self.fields() if f in given or f not in OPTIONAL)
+
+    def runs_on(self, pipes: Collection[str], scopes: Collection[str]) -> bool:
+        """True for a core that has the pipe and, of every operand, a scope."""
+        return self.pipe in pipes and all("GM" in o.scopes or not set(o.scopes).isdisjoint(scopes) for o in self.operands)
 
 
 def _out(*scopes: str) -> Operand: return Operand("dst", scopes, writes=True)
@@ -129,6 +134,12 @@ _ALL = (
     Instruction("copy_ub_gm", "MTE3", (_out("GM"), _in("src", "UB")),
                 (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap"), Number("dst_gap", 0, 2**31 - 1), _ATOMIC),
                 Var("bursts") * Var("length")),
+    # coupled cores: L0C (fractals of 16 x 16) -> UB with cast and relu, `bursts` runs of `length` fractals; src_gap in fractals, dst_gap
+    # in blocks. UB -> L1: lengths and gaps in blocks
+    Instruction("copy_l0c_ub", "V", (_out("UB"), _in("src", "L0C")),
+                (Number("bursts", 0, 4095), Number("length"), Number("src_gap"), Number("dst_gap"), Number("relu", 0, 1))),
+    Instruction("copy_ub_l1", "MTE3", (_out("L1"), _in("src", "UB")),
+                (Number("bursts", 0, 4095), Number("length"), Number("src_gap"), Number("dst_gap"))),
     *[_binary(n) for n in ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin")],
     *[_unary(n, _SCALAR) for n in ("vadds", "vmuls", "vmaxs", "vmins")],
     *[_unary(n) for n in ("vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy")],
@@ -166,7 +177,8 @@ _MMAD_DTYPES = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp32", "int8": "int32"}
 _FIXPIPE_DTYPES = {"fp32": ("fp32", "fp16", "bf16"), "int32": ("int32",)}
 _CASTS = {
     frozenset(p) for p in (("fp32", "fp16"), ("fp32", "bf16"), ("fp32", "int32"), ("fp16", "int8"), ("fp16", "uint8"), ("fp16", "int32"))}
-_MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "copy_gm_ub", "copy_ub_gm", "vcopy", "vdup")
+_MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "copy_gm_ub", "copy_ub_gm", "copy_ub_l1", "vcopy",
+          "vdup")
 
 
 def operand_align(word: Instruction, operand: Operand, scope: str, dtype: str) -> int:
@@ -185,7 +197,7 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
     elif name in ("mmad", "mmad_bias"):
         good = rest[0] == rest[1] and _MMAD_DTYPES.get(rest[0]) == dst and all(d == dst for d in rest[2:])
         need = "fp16, bf16 or fp32 into fp32, or int8 into int32, and a bias of the dtype of dst"
-    elif name.startswith("fixpipe"):
+    elif name.startswith("fixpipe") or name == "copy_l0c_ub":
         good, need = dst in _FIXPIPE_DTYPES.get(rest[0], ()), "fp32 to fp32, fp16 or bf16, or int32 to int32"
     elif name == "vconv":
         good, need = frozenset((dst, *rest)) in _CASTS, "one of the casts " + ", ".join(sorted("-".join(sorted(c)) for c in _CASTS))

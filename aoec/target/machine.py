@@ -94,7 +94,7 @@ class Machine:
     paths: dict[str, Path]
     tables: dict[str, dict[str, float]]  # table -> dtype -> value
     constants: dict[str, float]  # what formulas name, path rates included
-    timing: dict[str, Timing]
+    timing: dict[str, Timing]  # of the instructions that it has
     flag_ids: int
     flag_hop_cycles: float
     cross_ids: int
@@ -139,9 +139,13 @@ class Machine:
         """The on-chip scope of that name; TargetError where this machine has none."""
         return _lookup(self.scopes, name, f"{self.name}: scope")
 
+    def has(self, op: str) -> bool:
+        """True where a core of this machine has the instruction."""
+        return op in self.timing
+
     def cost(self, op: str) -> Timing:
         """The timing of an instruction; TargetError where this machine has none."""
-        return _lookup(self.timing, op, f"{self.name}: timing of instruction")
+        return _lookup(self.timing, op, f"{self.name}: instruction")
 
     def launch_us(self, cores: Any, streams: int = 1) -> Any:
         """Microseconds from a ready task to its first instruction plus from its last to its end, nothing hidden; works on columns."""
@@ -246,7 +250,7 @@ class _Reader:
 
     def machine(self) -> Machine:
         raw = self.merged.raw
-        self.only(raw, ("name", "clock_mhz", "cores", "scopes", "paths", "tables", "numbers", "terms", "timing", *REQUIRED), "machine")
+        self.only(raw, ("name", "clock_mhz", "cores", "scopes", "paths", "tables", "numbers", "terms", "timing", "lacks", *REQUIRED), "machine")
         if not isinstance(raw.get("name"), str) or not raw["name"].isidentifier():
             raise self.fail("name", "must be a name of letters, digits and underscores")
         for group, keys in REQUIRED.items():
@@ -255,9 +259,10 @@ class _Reader:
         paths = {k: self.path(k, raw) for k in self.table(raw, "paths")}
         tables = {k: self.dtype_table(k, raw) for k in self.table(raw, "tables")}
         constants = self.constants(raw, paths)
+        scopes = {k: self.scope(k, raw, cores) for k in self.table(raw, "scopes")}
         return Machine(
             name=raw["name"], clock_mhz=self.rate(raw, "clock_mhz"), cores=cores, paths=paths, tables=tables, constants=constants,
-            scopes={k: self.scope(k, raw, cores) for k in self.table(raw, "scopes")}, timing=self.timing(raw, cores, tables, constants),
+            scopes=scopes, timing=self.timing(raw, cores, scopes, tables, constants),
             **self.flags(raw["flags"]), issue_cycles=self.number(raw["scalar"], "issue_cycles", "scalar"), **self.shared(raw["shared"]),
             **self.launch(raw["launch"]), hash=content_hash(raw), sources=dict(self.numbers))
 
@@ -300,14 +305,19 @@ class _Reader:
             named |= {f"{p.name}_rate": p.bytes_per_cycle, f"{p.name}_l2_rate": p.l2_bytes_per_cycle, f"{p.name}_latency": p.latency_cycles}
         return named
 
-    def timing(self, raw: dict[str, Any], cores: Mapping[str, CoreKind], *named: Iterable[str]) -> dict[str, Timing]:
-        """The timing of every instruction that a pipe of this machine can run; formulas may use what is `named`."""
-        pipes = {p for c in cores.values() for p in c.pipes}
-        entries = self.table(raw, "timing")
+    def timing(self, raw: dict[str, Any], cores: Mapping[str, CoreKind], scopes: Mapping[str, Scope],
+               *named: Iterable[str]) -> dict[str, Timing]:
+        """The timing of every instruction that a core of this machine can run; formulas may use what is `named`."""
+        entries, lacks = self.table(raw, "timing"), raw.get("lacks", [])
         self.only(entries, INSTRUCTIONS, "timing")
+        if not isinstance(lacks, list):
+            raise self.fail("lacks", "must be a list of instructions that this machine does not have")
+        self.only(dict.fromkeys(lacks), INSTRUCTIONS, "lacks")
         words = set(GIVEN).union(*named)
         self.terms = {k: self.formula(v, f"terms.{k}", None) for k, v in raw.get("terms", {}).items()}
-        return {name: self.formulas(i, self.table(entries, name, "timing"), words) for name, i in INSTRUCTIONS.items() if i.pipe in pipes}
+        reach = [(c.pipes, [s.name for s in scopes.values() if s.core == c.name]) for c in cores.values()]
+        had = [i for i in INSTRUCTIONS.values() if i.name not in lacks and any(i.runs_on(*r) for r in reach)]
+        return {i.name: self.formulas(i, self.table(entries, i.name, "timing"), words) for i in had}
 
     def formulas(self, instruction: Instruction, entry: dict[str, Any], words: set[str]) -> Timing:
         at = f"timing.{instruction.name}"

@@ -136,6 +136,12 @@ def _fixpipe(f: F, dst: Array, src: Array, nz: bool) -> None:
             add(dst, at[one], value[one])
 
 
+def _copy_l0c_ub(f: F, dst: Array, src: Array) -> None:
+    b, i = np.indices((f.bursts, f.length * 256))
+    value = src[b * (f.length + f.src_gap) * 256 + i]
+    dst[b * (f.length * 256 + f.dst_gap * c0(dst)) + i] = cast(np.maximum(value, 0) if f.relu else value, dst.dtype)
+
+
 # ---------------------------------------------------------------- vector
 
 def _lanes(f: F, r: int, x: Array, widest: int, blk: int, rep: int) -> Array:
@@ -199,7 +205,7 @@ MEANINGS: dict[str, Callable[..., None]] = {
     "copy_gm_l1": _copy_gm_l1, "copy_gm_l1_nd2nz": _nd2nz, "load_l0a": _load2d, "load_l0b": _load2d, "load3d": _load3d, "load_bt": _load_bt,
     "mmad": _mmad, "mmad_bias": _mmad,
     "fixpipe_nd": lambda f, dst, src: _fixpipe(f, dst, src, False), "fixpipe_nz": lambda f, dst, src: _fixpipe(f, dst, src, True),
-    "copy_gm_ub": _copy_gm_ub, "copy_ub_gm": _copy_ub_gm,
+    "copy_gm_ub": _copy_gm_ub, "copy_ub_gm": _copy_ub_gm, "copy_l0c_ub": _copy_l0c_ub, "copy_ub_l1": _copy_gm_l1,
     "vadd": _elementwise(np.add), "vsub": _elementwise(np.subtract), "vmul": _elementwise(np.multiply), "vdiv": _elementwise(np.divide),
     "vmax": _elementwise(np.maximum), "vmin": _elementwise(np.minimum), "vadds": _elementwise(np.add), "vmuls": _elementwise(np.multiply),
     "vmaxs": _elementwise(np.maximum), "vmins": _elementwise(np.minimum), "vexp": _elementwise(_double(np.exp)),

@@ -93,6 +93,8 @@ def step_for(draw: st.DrawFn, func: Func, number: int, values: dict[str, int]) -
         "cache_read": [("block", (block.name,)), ("buffer", buffer), ("at", loop), ("scope", "UB"), ("name", f"r{number}")],
         "cache_write": [("block", block.name), ("buffer", block.target.buffer), ("at", loop), ("scope", "UB"), ("name", f"w{number}")],
         "set_scope": [("buffer", local), ("scope", "UB")],
+        "stage": [("block", block.name), ("scope", "UB")],
+        "postpone_init": [("block", block.name)],
         "double_buffer": [("buffer", local), ("depth", Int(2))],
         "bind": [("loop", loop)],
         "tensorize": [("loop", loop), ("instr", draw(st.sampled_from(["vector", "copy"])))],

@@ -51,7 +51,7 @@ def test_load3d_counts_rows_from_the_start_of_l1() -> None:
 def test_mmad_and_fixpipe_of_the_convolution() -> None:
     func = scheduled("conv2d")
     mmad, out = match(func, "mm"), match(func, "out")
-    assert isinstance(mmad, patterns.Mmad) and isinstance(out, patterns.Fixpipe)
+    assert isinstance(mmad, patterns.Mmad) and isinstance(out, patterns.Result)
     assert (mmad.rows, mmad.column, mmad.depth) == (("hi", "wi"), "ni", "ki")
     assert (out.rows, out.column, out.relu, out.c0) == (("oh", "ow"), "oc", True, 16)
 
@@ -59,7 +59,7 @@ def test_mmad_and_fixpipe_of_the_convolution() -> None:
 def test_mmad_and_fixpipe_of_the_matmul() -> None:
     func = scheduled("matmul")
     mmad, out = match(func, "mm"), match(func, "out")
-    assert isinstance(mmad, patterns.Mmad) and isinstance(out, patterns.Fixpipe)
+    assert isinstance(mmad, patterns.Mmad) and isinstance(out, patterns.Result)
     assert (mmad.c.buffer, mmad.a.buffer, mmad.b.buffer) == ("C", "A_L0A", "B_L0B")
     assert (mmad.rows, mmad.column, mmad.depth, mmad.init is not None) == (("mi",), "ni", "ki", True)
     assert (out.rows, out.column, out.relu, out.c0) == (("om",), "on", True, 0)
@@ -109,7 +109,7 @@ def vector_of(value: str) -> object:
 
 CHANGES = [
     ("mm", "col[n, ho, wo, k]*W[k, co]", "col[n, ho, wo, k]*W[k, co]*2.0", "mm is no mmad: a factor is not a plain read"),
-    ("out", "max(C[on, oh, ow, oc], 0.0)", "exp(C[on, oh, ow, oc])", "the FIXPIPE does only relu and a cast"),
+    ("out", "max(C[on, oh, ow, oc], 0.0)", "exp(C[on, oh, ow, oc])", "relu and a cast, nothing else"),
     ("im2col", "X[im, ik//96, ih*2 + ik//32%3 - 1", "X[im, ik//96, ih*2 + ik//32%3 - 2", "a condition that is not one of its bounds"),
     ("im2col", "iw*2 + ik//16%2 - 1, ik%16], 0.0)", "iw*2 + ik//16%2 - 1, ik%16], 1.0)", "it pads with something else than 0.0"),
     ("im2col", "ik//96, ih*2", "ik//64, ih*2", "k does not run over|not k //"),
