@@ -155,6 +155,7 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     _set(p)
     _target(p)
     p.add_argument("--json", action="store_true", help="print the measure as JSON")
+    _timeline_options(p)
     _output(p)
     p = _add(commands, "search", "search the design space of a func for a fast schedule", "aoec search g.tir --budget 2000 -o g.sched")
     _input(p, "G.tir")
@@ -162,6 +163,15 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     _search_options(p)
     p.add_argument("--json", action="store_true", help="print the result as JSON instead of the schedule")
     _output(p)
+
+
+def _timeline_options(p: Parser) -> None:
+    p.add_argument("--trace", metavar="FILE.json", help="write the timeline as a Chrome trace, for Perfetto and chrome://tracing")
+    p.add_argument("--svg", metavar="FILE.svg", help="draw the timeline")
+    p.add_argument("--core", action="append", default=[], metavar="STREAM.N", help="a core to show (default: the last of each stream)")
+    p.add_argument("--from", dest="start", type=_cycles, metavar="CYCLE", help="show from here (default: beginning, middle and end)")
+    p.add_argument("--to", dest="stop", type=_cycles, metavar="CYCLE", help="show up to here")
+    p.add_argument("--events", type=_events, default=100_000, metavar="N", help="of a core at most, the first (default: 100000)")
 
 
 def _input(p: Parser, what: str) -> None:
@@ -209,6 +219,18 @@ def _positive(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)
+
+
+def _cycles(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of cycles")
+    return float(text)
+
+
+def _events(text: str) -> int:
+    if not 1 <= (number := _positive(text)) <= 2_000_000:
+        raise argparse.ArgumentTypeError(f"{text} events are more than 2000000")
+    return number
 
 
 def _seed(text: str) -> int:

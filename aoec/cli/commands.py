@@ -50,8 +50,9 @@ def write_noun(path: str, text: str) -> None:
 
 def ready_output(options: Namespace) -> None:
     """Nothing, or BackendError: what will be written is asked for before any work."""
-    if options.output and options.output != "-":
-        check_writable(options.output)
+    for path in (options.output, getattr(options, "trace", None), getattr(options, "svg", None)):
+        if path and path != "-":
+            check_writable(path)
     if getattr(options, "dump", None):
         check_folder(options.dump)
 
@@ -148,13 +149,17 @@ def run_emit(options: Namespace) -> int:
 
 
 def run_simulate(options: Namespace) -> int:
-    from aoec.jobs.stages import simulate_text
+    from aoec.jobs.stages import program_text
     from aoec.report.reasons import lines
+    from aoec.simulate.time import measure
     ready_output(options)
     note_first_use()
-    measure = simulate_text(read_text(options.input), options.input, options.target, dict(options.holes))
-    text = as_json(measure_facts(measure)) if options.json else lines(measure_facts(measure))
-    write_text(options.output, text)
+    program, machine = program_text(read_text(options.input), options.input, options.target, dict(options.holes))
+    facts = measure_facts(measure(program, machine))
+    if options.trace or options.svg:
+        from aoec.jobs.timeline import View, export
+        export(program, machine, View(options.core, options.start, options.stop, options.events), options.trace, options.svg)
+    write_text(options.output, as_json(facts) if options.json else lines(facts))
     return 0
 
 

@@ -131,6 +131,11 @@ def emit_text(text: str, source: str, target: str, values: Holes) -> Program:
 def simulate_text(text: str, source: str, target: str | None, values: Holes) -> Measure:
     """The measure of a program on its own machine (or `target`), from cold caches; programs with open holes are refused."""
     from aoec.simulate.time import measure
+    return measure(*program_text(text, source, target, values))
+
+
+def program_text(text: str, source: str, target: str | None, values: Holes) -> tuple[Program, Machine]:
+    """A filled program, checked, and its own machine (or `target`); programs with open holes are refused."""
     program = fill_some(parse.parse_program(text, source), values, source)
     open_holes = holes_of(program)
     if open_holes:
@@ -140,7 +145,7 @@ def simulate_text(text: str, source: str, target: str | None, values: Holes) -> 
     except TargetError as e:
         raise CheckError(str(e), source=source) from e
     check_shown(program, machine, text, source)
-    return measure(program, machine)
+    return program, machine
 
 
 def check_shown(program: Program, machine: Machine, text: str, source: str) -> None:

@@ -112,6 +112,17 @@ class Events:
         hbm, l2 = self.walked.filled.moved[0, self.log[index, 1]]
         return float(hbm), float(l2)
 
+    def setters(self) -> Array:
+        """Of each wait for a flag of this core, the index of the event that set it; -1 for everything else."""
+        out, held = np.full(len(self.log), -1), dict[int, int]()
+        flags = self.walked.encoded.code[self.column("place"), 2] + self.column("which")
+        for i in np.flatnonzero((self.kinds == 1) | (self.kinds == 2)):
+            if self.kinds[i] == 1:
+                held[int(flags[i])] = int(i)
+            else:
+                out[i] = held.get(int(flags[i]), -1)
+        return out
+
     def loops(self, index: int) -> tuple[tuple[str, int], ...]:
         """Iteration numbers of the loops around an event, outermost first."""
         place = self.walked.encoded.places[self.log[index, 0]]
