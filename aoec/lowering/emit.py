@@ -45,7 +45,7 @@ def emit(func: Func, machine: Machine) -> Program:
     items = pieces.emit(body, tuple(lp.var for lp in grid))
     spaces, capacity = place(em, share(em, homes, pieces.order, flags.counted), machine)
     core = "aic" if any(b.scope.startswith("L") for b in func.locals) else "aiv"
-    core = core if core in machine.cores else "core"
+    core = "core" if "core" in machine.cores else core
     stream = Stream(core, core, tuple((lp.var, lp.extent) for lp in grid), tuple((counters[n], em.buffers[n].depth) for n in flags.counted),
                     tuple(unique_loops([*flags.before(), *items, *flags.after()], {lp.var for lp in grid})))
     stream = drop_counters(stream, [c for n, c in counters.items() if n not in flags.counted])

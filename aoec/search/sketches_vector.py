@@ -42,7 +42,7 @@ def ruling_axes(out: Nest) -> set[str]:
 
 
 def cores_of(machine: Machine) -> int:
-    return machine.core("aiv" if "aiv" in machine.cores else "core").count
+    return machine.core("core" if "core" in machine.cores else "aiv").count
 
 
 def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> Trace:

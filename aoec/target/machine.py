@@ -57,7 +57,7 @@ class CoreKind:
 @dataclass(frozen=True, slots=True)
 class Scope:
     name: str
-    core: str
+    cores: tuple[str, ...]  # the core kinds of which each core has one
     size_bytes: int
     align_bytes: int
 
@@ -283,7 +283,9 @@ class _Reader:
         if name not in SCOPES or name == "GM":
             raise self.fail("scopes", f"unknown scope {name}; {near(name, SCOPES[1:])}")
         self.only(entry, ("core", "size_bytes", "align_bytes"), at)
-        return Scope(name, self.word(entry, "core", at, cores), self.whole(entry, "size_bytes", at), self.whole(entry, "align_bytes", at))
+        named = entry.get("core") if isinstance(entry.get("core"), list) else [entry.get("core")]
+        kinds = tuple(self.word({"core": kind}, "core", at, cores) for kind in named or [None])
+        return Scope(name, kinds, self.whole(entry, "size_bytes", at), self.whole(entry, "align_bytes", at))
 
     def path(self, name: str, raw: dict[str, Any]) -> Path:
         at = f"paths.{name}"
@@ -315,7 +317,7 @@ class _Reader:
         self.only(dict.fromkeys(lacks), INSTRUCTIONS, "lacks")
         words = set(GIVEN).union(*named)
         self.terms = {k: self.formula(v, f"terms.{k}", None) for k, v in raw.get("terms", {}).items()}
-        reach = [(c.pipes, [s.name for s in scopes.values() if s.core == c.name]) for c in cores.values()]
+        reach = [(c.pipes, [s.name for s in scopes.values() if c.name in s.cores]) for c in cores.values()]
         had = [i for i in INSTRUCTIONS.values() if i.name not in lacks and any(i.runs_on(*r) for r in reach)]
         return {i.name: self.formulas(i, self.table(entries, i.name, "timing"), words) for i in had}
 
