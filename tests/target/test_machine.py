@@ -138,9 +138,27 @@ def test_published_cycles(body, pipe, published, tolerance):
 
 
 def test_a_term_stands_for_its_formula_and_a_misspelt_one_is_refused():
-    changed = TOY.replace('vadd = {busy = "head + repeat"}', 'vadd = {busy = "both"}') + '\n[terms]\none = "repeat * 2"\nboth = "one + src0_at // 32"\n'
+    changed = TOY.replace('vadd = {busy = "head + repeat"}', 'vadd = {busy = "both"}')
+    changed += '\n[terms]\none = "repeat * 2"\nboth = "one + src0_at // 32"\n'
     assert variables(parse_machine(changed).cost("vadd").busy) == {"repeat", "src0_at"}
     with pytest.raises(TargetError, match="unknown name bth; did you mean both"):
         parse_machine(changed.replace('busy = "both"', 'busy = "bth"'))
     with pytest.raises(TargetError, match="unknown name src_at; did you mean src"):
         parse_machine(changed.replace("src0_at", "src_at"))
+
+
+@pytest.mark.parametrize("terms, sentence", [
+    ("".join(f't{i} = "t{i + 1} + t{i + 1}"\n' for i in range(60)) + 't60 = "repeat"\n', "words long with its terms in place"),
+    ('t0 = "t1 + 1"\nt1 = "t0 + 1"\n', "nested too deeply, or a term stands for itself"),
+    (f't0 = "{"1 + " * 4000}1"\n', "a formula has at most 8,192"),
+    (f't0 = "{"max(0," * 1100}1{")" * 1100}"\n', "nested too deeply"),
+])
+def test_terms_that_grow_beyond_measure_are_refused(terms, sentence):
+    text = TOY.replace('vadd = {busy = "head + repeat"}', 'vadd = {busy = "t0"}') + f"\n[terms]\n{terms}"
+    with pytest.raises(TargetError, match=sentence):
+        parse_machine(text)
+
+
+def test_terms_are_a_table():
+    with pytest.raises(TargetError, match="terms: must be a table"):
+        parse_machine("terms = 3\n" + TOY)
