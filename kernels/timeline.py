@@ -67,6 +67,7 @@ Tables = namedtuple("Tables", (
     "cost",  # int64[row, entry, 3]: busy, latency, unit
     "trips",  # int64[row, entry]
     "form_constant", "form_coefficient", "depth", "extent",  # int64[row, ...]
+    "head",  # int64[row, axis]: how many coordinates are of the first class, 1 but where work is dealt out
     "merge",  # int8[row, axis, class]: the class that stands for it
 ))
 
@@ -287,11 +288,11 @@ def walk(t, s, r, m, members, sizes):
 
 
 @inner
-def axis_class(index, extent):
-    """The class of a grid coordinate."""
+def axis_class(index, extent, head):
+    """The class of a grid coordinate; the first `head` are FIRST."""
     if index == extent - 1:
         return LAST
-    return FIRST if index == 0 else BODY
+    return FIRST if index < head else BODY
 
 
 @inner
@@ -301,7 +302,7 @@ def signature(t, r, stream, core):
     rest = core
     for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
         n = t.extent[r, axis]
-        value = value * 3 + t.merge[r, axis, axis_class(rest % n, n)]
+        value = value * 3 + t.merge[r, axis, axis_class(rest % n, n, t.head[r, axis])]
         rest //= n
     return value
 
@@ -334,7 +335,7 @@ def begin(t, s, r, m, stream, local, core):
     rest = core
     for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
         n = t.extent[r, axis]
-        move(t, s, m, np.int64(loops + axis), np.int64(-1), np.int64(t.merge[r, axis, axis_class(rest % n, n)]))
+        move(t, s, m, np.int64(loops + axis), np.int64(-1), np.int64(t.merge[r, axis, axis_class(rest % n, n, t.head[r, axis])]))
         rest //= n
 
 

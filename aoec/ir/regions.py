@@ -224,16 +224,34 @@ def _covered(count: Expr, f: Expr, rest: Expr) -> Expr:
     """min(count * f, rest) without the arguments that can never be the least."""
     if _covers(normalise(count * f), normalise(rest)):
         return rest
-    args = [normalise(a * f) for a in _min_args(count)] + [normalise(a) for a in _min_args(rest)]
+    args = [x for a in (*_min_args(count * f), *_min_args(rest)) for x in _min_args(normalise(a))]
     kept: list[Expr] = []
     for i, a in enumerate(args):
         if not any(_covers(a, b) and (j > i or not _covers(b, a)) for j, b in enumerate(args) if j != i):
             kept.append(a)
+    kept = [a for i, a in enumerate(kept) if not _above_minimum(a, kept[:i] + kept[i + 1:])]
     return kept[0] if len(kept) == 1 else minimum(*kept)
 
 
+def _above_minimum(a: Expr, others: list[Expr]) -> bool:
+    """True where `a` is a rounded-up minimum, ceildiv(min(x, y), d) * d, and each of x and y is some other or more."""
+    for low in _lower(a):
+        parts = _min_args(low)
+        if len(parts) > 1 and all(any(_covers(normalise(x), b) for b in others) for x in parts):
+            return True
+    return False
+
+
 def _min_args(e: Expr) -> tuple[Expr, ...]:
-    return e.args if isinstance(e, Call) and e.fn == "min" else (e,)
+    """Expressions whose minimum is `e`: a minimum taken apart, also where it is multiplied by what is positive."""
+    if isinstance(e, Call) and e.fn == "min":
+        return tuple(x for a in e.args for x in _min_args(a))
+    factors = _factors(e)
+    inner = next((f for f in factors if isinstance(f, Call) and f.fn == "min"), None)
+    rest = [f for f in factors if f is not inner]
+    if inner is None or not rest or not all(_positive(f) for f in rest):
+        return (e,)
+    return tuple(_product([*rest, x]) for x in _min_args(inner))
 
 
 def _covers(a: Expr, b: Expr) -> bool:

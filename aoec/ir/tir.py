@@ -17,12 +17,13 @@ LOOP_KINDS = ("serial", "core", "tensor")
 class Buffer:
     """A tensor of a func. `shape` holds the largest extents; what is alive of it lies within one iteration of the
     loop that encloses every block that touches it. `depth` counts its rotating slots (double_buffer).
-    On chip its first slot starts `skew` bytes after a multiple of `align` bytes (place).
 
     Layout ND: element order is row-major over `shape` (an NC1HWC0 tensor has five plain dimensions and layout ND).
     NZ, ZZ, ZN: a matrix in 16 x C0 fractals (C0 = 32 bytes of dtype; 16 x 16 in L0C): the last dimension is the columns, the
     others, flattened, the rows. NZ: [column fractal][row][16 or C0]. ZZ (L0A): [row fractal][column fractal][16][C0].
     ZN (L0B, packed weights; rows are k, columns n): [row fractal of C0 rows][column fractal of 16][16 columns][C0 rows].
+    NN (L0A of an operand held as [k, m], 16 bits): [column fractal][row fractal][16 columns][16 rows], the bytes of ZZ of [m, k];
+    NZ in L0B holds [n, k] in the bytes of ZN of [k, n].
     Indices are logical in every layout.
     """
 
@@ -32,8 +33,6 @@ class Buffer:
     scope: str = "GM"
     layout: str = "ND"
     depth: Expr = Int(1)
-    align: Expr = Int(1)
-    skew: Expr = Int(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,10 +90,10 @@ class Problem:
         return normalise(fill(self.sketches[candidate[0]].program, self.values(candidate)))
 
 
-def problem(func: Func, machine: Machine, state: State = ()) -> Problem:
-    """The tuning problem of an unscheduled func; UnsupportedError where no sketch can be emitted."""
+def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Trace] | None = None) -> Problem:
+    """The tuning problem of an unscheduled func over all its sketches, or over given ones; UnsupportedError where none can be emitted."""
     kept, refused = [], []
-    for trace in sketches(func, machine):
+    for trace in sketches(func, machine) if traces is None else traces:
         try:
             program = emit(primitives.apply(func, trace), machine)
             kept.append(Sketch(trace, program, encode(program, machine)))

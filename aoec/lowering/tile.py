@@ -21,6 +21,7 @@ from aoec.ir.index import (
     variables,
 )
 from aoec.ir.program import Item, Ref
+from aoec.ir.regions import lift
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop
 
 BLOCK_BYTES = 32
@@ -98,13 +99,15 @@ class Emitter:
     def require_aligned(self, offset: Expr, unit: int, op: TileOp, what: str) -> None:
         """Asks that `offset` is a multiple of `unit` for every value of the loops above."""
         extents = {lp.var: largest(lp.extent, op.above) for lp in op.above}
-        parts = affine(offset, frozenset(extents))
+        atoms: dict[str, Expr] = {}  # quotients and remainders of loops, where blocks are numbered: any whole number
+        parts = affine(lift(normalise(offset), frozenset(extents), atoms), frozenset(extents) | atoms.keys())
         if parts is None:
             raise UnsupportedError(f"{what}: its offset is not affine in the loops")
         coefficients, constant = parts
         self.require(eq(constant % unit, 0), f"{what} must start at a multiple of {unit}")
         for var, c in coefficients.items():
-            self.require(either(eq(c % unit, 0), le(extents[var], 1)), f"{what} must step by multiples of {unit}")
+            once = le(extents[var], 1) if var in extents else Int(0)
+            self.require(either(eq(c % unit, 0), once), f"{what} must step by multiples of {unit}")
 
 
 def dtype_size(b: Buffer) -> int:

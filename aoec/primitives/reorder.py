@@ -79,11 +79,13 @@ def _check_values(func: Func, top: str, nest: list[Loop], moved: tuple[str, ...]
     lives = lifetimes(func)
     inside = [b for b, above in blocks(func.body) if top in {loop.var for loop in above}]
     written = {b.target.buffer for b in inside}
+    def private(buffer: str) -> bool:
+        """Whether what is alive of a buffer lies within one iteration of all moved loops."""
+        return set(moved) <= {loop.var for loop in lives.get(buffer, ())}
     for b in inside:
         free = set(moved) - frozenset().union(*[variables(i) for i in b.target.indices])
-        if b.op == "=" and free & variables(b.value):
+        if b.op == "=" and free & variables(b.value) and not private(b.target.buffer):
             raise ScheduleError(f"{b.name} writes the same elements in every iteration of {', '.join(sorted(free))}: the last one counts")
         for r in block_reads(b):
-            alive = {loop.var for loop in lives.get(r.buffer, ())}
-            if r.buffer in written and not set(moved) <= alive:
+            if r.buffer in written and not private(r.buffer):
                 raise ScheduleError(f"{b.name} reads {r.buffer}, which is written in the same loops: the order of iterations counts")

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.index import Expr, Int, Var, ceildiv, eq, minimum, variables
+from aoec.ir.index import Expr, Int, Var, ceildiv, eq, le, minimum, variables
 from aoec.ir.tir import Constraint, Func, Loop, Node
 from aoec.primitives.nest import check_new, find_loop, replace_node, substitute_all
 from aoec.primitives.primitive import Primitive
@@ -14,7 +14,9 @@ from aoec.primitives.primitive import Primitive
 class Split(Primitive):
     """Splits a loop into tiles of `factor` iterations, or into `parts` nearly equal parts.
 
-    The last tile is shorter where the factor does not divide the extent. With `parts`, no part may be empty: a constraint says so.
+    The last tile is shorter where the factor does not divide the extent. With `parts`, no part may be empty: a constraint says
+    so. With deal=cyclic the parts take iterations in turn, as cards are dealt: part o has o, o + parts, ..., and the first parts
+    have one more where they do not come out even.
 
     before:
         func f(X: fp32[10]) -> (Y: fp32[10]) {
@@ -40,11 +42,14 @@ class Split(Primitive):
     parts: Expr | None = None
     outer: str = ""
     inner: str = ""
+    deal: str = ""
 
     def apply(self, func: Func) -> Func:
         loop, _ = find_loop(func, self.loop)
         if (self.factor is None) == (self.parts is None):
             raise ScheduleError("give either factor (iterations in a tile) or parts (number of tiles)")
+        if self.deal not in ("", "cyclic") or self.deal and self.parts is None:
+            raise ScheduleError("deal is cyclic, with parts, or is left out")
         if isinstance(size := self.factor or self.parts, Int) and size.value < 1:
             raise ScheduleError(f"a loop is split into tiles of 1 iteration or more, not by {size.value}")
         if loop.kind != "serial":
@@ -52,13 +57,18 @@ class Split(Primitive):
         outer, inner = self.outer or f"{self.loop}_o", self.inner or f"{self.loop}_i"
         check_new(replace(func, body=replace_node(func.body, self.loop, lambda n: n.body)), outer, inner)  # type: ignore[union-attr]
         factor, count, constraints = self._tiles(loop.extent)
-        variable = Var(outer) * factor + Var(inner)
+        variable, size = self._inner(loop.extent, factor, count, outer, inner)
 
         def parted(n: Node) -> tuple[Node, ...]:
             assert isinstance(n, Loop)
-            body = substitute_all(n.body, {n.var: variable})
-            return (Loop(outer, count, (Loop(inner, minimum(factor, n.extent - Var(outer) * factor), body),)),)
+            return (Loop(outer, count, (Loop(inner, size, substitute_all(n.body, {n.var: variable})),)),)
         return replace(func, body=replace_node(func.body, self.loop, parted), constraints=func.constraints + constraints)
+
+    def _inner(self, extent: Expr, factor: Expr, count: Expr, outer: str, inner: str) -> tuple[Expr, Expr]:
+        """(the old variable, the extent of the inner loop)."""
+        if self.deal:
+            return Var(inner) * count + Var(outer), ceildiv(extent - Var(outer), count)
+        return Var(outer) * factor + Var(inner), minimum(factor, extent - Var(outer) * factor)
 
     def _tiles(self, extent: Expr) -> tuple[Expr, Expr, tuple[Constraint, ...]]:
         """(iterations in a tile, number of tiles, constraints)."""
@@ -68,6 +78,8 @@ class Split(Primitive):
         if variables(extent):
             raise ScheduleError(f"the extent of {self.loop} depends on {', '.join(sorted(variables(extent)))}, so parts could be empty; "
                                 "split it by factor, or split the outer loop of the pair")
+        if self.deal:
+            return self.parts, self.parts, (Constraint(le(self.parts, extent), f"loop {self.loop} has an iteration for every part"),)
         factor = ceildiv(extent, self.parts)
         reason = f"none of the parts of loop {self.loop} is empty; use fewer parts or smaller tiles"
         return factor, self.parts, (Constraint(eq(ceildiv(extent, factor), self.parts), reason),)

@@ -1,12 +1,14 @@
 """Sketches of a matrix product: what about its schedule is structure, and the trace with holes that each structure makes.
 
-Names of holes: sketches_cube.py; further pm pn (L0 tiles in an L1 tile), lm ln (L1 tiles of a core in an L2 block).
+Names of holes: sketches_cube.py; further pm pn (L0 tiles in an L1 tile), lm ln (L2 blocks, each of so many L1 tiles of a core),
+and where shares are said by extents: sm sn (extent of a core's block), cores (that blocks are dealt to), so (rows of blocks, or
+columns, that are walked together).
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aoec.ir.index import Expr, Read, variables
+from aoec.ir.index import Expr, Int, Read, variables
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import (
@@ -21,12 +23,13 @@ from aoec.search.plan import (
     load_operand,
     output_block,
 )
-from aoec.search.sketches import Nest, dtype_bytes, hole, ladder, parts
+from aoec.search.sketches import Nest, dtype_bytes, hole, ladder, parts, step
 from aoec.target.machine import Machine
 
 RATIOS = (1, 2, 4, 8)  # of the larger chunk of k in L1 to the smaller
 STEPS = (1, 2, 3, 4)  # L0 tiles in an L1 tile
 L2_TILES = (1, 2, 4, 8, 16)
+OFFSETS = (1, 2, 3, 4, 6, 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,9 @@ class Form:
     runs faster. `larger`: the operand whose L1 chunk is ?rk chunks of the other's. `steps`: axes of which an L1 tile holds
     several L0 tiles; its operand must be resident. `l2`: axes with an outer loop over L2 blocks, the outermost first: of each
     block every core does its part before any goes on.
+    `spread`: how cores share m x n. parts: a grid, so many parts of tiles of each axis. single: a grid, a block of stated extents
+    to each core. deal m, deal n: equal blocks of stated extents in one numbering, dealt out to the cores in turn; the numbers run
+    through groups of ?so rows (or columns) of blocks, down each column (or along each row) of a group.
     """
 
     resident: str = "none"
@@ -44,10 +50,16 @@ class Form:
     larger: str = "left"
     steps: str = ""
     l2: str = ""
+    spread: str = "parts"
 
     def keeps(self, side: str) -> bool:
         """Whether an operand lies in L1 along all of k."""
         return self.resident in (side, "both")
+
+    @property
+    def dealt(self) -> str:
+        """The axis that a dealt numbering walks in groups; "" on a grid."""
+        return self.spread.removeprefix("deal ") if self.spread.startswith("deal") else ""
 
 
 # the search's: each order with each larger chunk; each operand resident with its own axis outermost
@@ -67,7 +79,7 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form) -> Trace:
     batch = batch_axes(p, mm, lead, cores)
     order = serial_loops(form)
     chunks = ["k_1", "k_0"] if form.resident != "none" else ["k_2", "k_1", "k_0"]
-    grid = [*[f"{v}_c" for v in lead], "m_c", "n_c"]
+    grid = [f"{v}_c" for v in lead] + ([] if form.dealt else ["m_c", "n_c"])
     p.add("reorder", loops=(*grid, *batch, *order, *chunks, "m_i", "n_i", "k_i"))
     p.add("compute_at", block=output_block(func, mm), loop=order[-1])
     p.add("set_scope", buffer=mm.block.target.buffer, scope="L0C", layout="NZ")
@@ -77,6 +89,8 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form) -> Trace:
     load_bias(p, mm, order[-1])
     finish(p, mm, "m_i", a.buffer, b.buffer)
     p.add("double_buffer", buffer=f"{a.buffer}_L0A", depth=hole("d0a", SLOTS))
+    if form.dealt:
+        grid += deal(p, form, {"m": mm.extent(m), "n": mm.extent(n)}, batch, cores)
     bind(p, grid)
     return Trace(tuple(p.steps))
 
@@ -87,15 +101,24 @@ def turned(read: Read, last: str) -> bool:
 
 
 def tile_axis(p: Plan, mm: Nest, loop: str, x: str, form: Form, cores: int) -> None:
-    """loop -> <x>_c (cores), [<x>_2 (L2 blocks)], <x>_s (serial), [<x>_0 (L0 tiles in the L1 tile)], <x>_i (tile)."""
-    extent, stepped = mm.extent(loop), x in form.steps
+    """loop -> <x>_c (cores; <x>_t where blocks are dealt), [<x>_2 (L2 blocks)], <x>_s (serial), [<x>_0 (L0 tiles)], <x>_i (tile)."""
+    extent = mm.extent(loop)
     tile: Expr = hole(f"t{x}", ladder(extent, 16, 512))
-    p.split(loop, tile * hole(f"p{x}", STEPS) if stepped else tile, f"{x}_t", f"{x}_r" if stepped else f"{x}_i")
-    if stepped:
+    stepped = tile * hole(f"p{x}", STEPS) if x in form.steps else tile
+    inner = f"{x}_r" if x in form.steps else f"{x}_i"
+    if form.spread == "parts":
+        p.split(loop, stepped, f"{x}_t", inner)
+        p.share(f"{x}_t", hole(f"g{x}", parts(-(-extent // 16), cores)), f"{x}_c", f"{x}_u" if x in form.l2 else f"{x}_s")
+        if x in form.l2:
+            p.split(f"{x}_u", hole(f"l{x}", L2_TILES), f"{x}_2", f"{x}_s")
+    else:
+        block: Expr = hole(f"s{x}", ladder(extent, 16, 1 << 20))
+        p.split(loop, block * hole(f"l{x}", L2_TILES) if x in form.l2 else block, f"{x}_t" if form.dealt else f"{x}_c", f"{x}_u")
+        if x in form.l2:
+            p.split(f"{x}_u", block, f"{x}_2", f"{x}_v")
+        p.split(f"{x}_v" if x in form.l2 else f"{x}_u", stepped, f"{x}_s", inner)
+    if x in form.steps:
         p.split(f"{x}_r", tile, f"{x}_0", f"{x}_i")
-    p.share(f"{x}_t", hole(f"g{x}", parts(-(-extent // 16), cores)), f"{x}_c", f"{x}_u" if x in form.l2 else f"{x}_s")
-    if x in form.l2:
-        p.split(f"{x}_u", hole(f"l{x}", L2_TILES), f"{x}_2", f"{x}_s")
 
 
 def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
@@ -111,9 +134,25 @@ def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
 
 
 def serial_loops(form: Form) -> list[str]:
-    """The serial loops over m and n, outermost first."""
+    """The serial loops over m and n, outermost first; dealt blocks are serial until they are dealt."""
     axes = ["m", "n"] if form.inside == "n" else ["n", "m"]
-    return [*[f"{x}_2" for x in form.l2], *[f"{x}_s" for x in axes], *[f"{x}_0" for x in axes if x in form.steps]]
+    dealt = ["m_t", "n_t"] if form.dealt else []
+    return [*dealt, *[f"{x}_2" for x in form.l2], *[f"{x}_s" for x in axes], *[f"{x}_0" for x in axes if x in form.steps]]
+
+
+def deal(p: Plan, form: Form, sizes: dict[str, int], batch: list[str], cores: int) -> list[str]:
+    """m_t, n_t -> one numbering t in groups of ?so rows (columns) of blocks -> t_c (core), t_s; the loops to bind."""
+    x, y = ("m", "n") if form.dealt == "m" else ("n", "m")
+    for axis, extent in sizes.items():
+        p.add("even", loop=f"{axis}_t", extent=extent, factor=hole(f"s{axis}", ()))
+    p.split(f"{x}_t", hole("so", OFFSETS), "t_g", "t_o")
+    p.add("even", loop="t_g", extent=Int(sizes[x]) // hole(f"s{x}", ()), factor=hole("so", ()))
+    p.add("reorder", loops=("t_g", f"{y}_t", "t_o"))
+    p.add("fuse", outer="t_g", inner=f"{y}_t", fused="t_1")
+    p.add("fuse", outer="t_1", inner="t_o", fused="t")
+    p.steps.append(step("split", loop="t", parts=hole("cores", tuple(range(1, cores + 1))), outer="t_c", inner="t_s", deal="cyclic"))
+    p.add("reorder", loops=("t_c", *batch, "t_s"))
+    return ["t_c"]
 
 
 def loaded_at(form: Form, side: str, axis: str) -> str:

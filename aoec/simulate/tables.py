@@ -16,6 +16,7 @@ from aoec.ir.index import Expr, evaluate, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import MAX_AXES, Encoded, Site
 from aoec.simulate.state import State, both_ways, hbm_shares
+from aoec.target.deal import dealt, longer
 from aoec.target.instructions import INSTRUCTIONS
 
 TICKS = kernel.TICKS_PER_CYCLE
@@ -56,6 +57,8 @@ class StreamValues:
         self.axis = self.assign_axes(encoded, stream)
         column = (self.rows,) + (1,) * len(self.axis)
         self.env: dict[str, Any] = {name: values.reshape(column) for name, values in holes.items()}
+        self.dealt = {name: np.maximum(longer(trips, name, self.trips[name], holes), 1).reshape(column)
+                      for name, trips in dealt(encoded.program.streams[stream]).items()}
         for name in self.axis:
             self.env[name] = self.samples(name)
         self.sizes: dict[Expr, Sized] = {}
@@ -87,9 +90,17 @@ class StreamValues:
         return value if value.ndim else np.full((self.rows,) + (1,) * len(self.axis), value)
 
     def samples(self, name: str) -> Array:
-        """The first, second, last but one and last value of a variable, on its axis; short loops repeat their last."""
+        """The first, second, last but one and last value of a variable, on its axis; short loops repeat their last.
+
+        Where iterations are dealt out over an axis, the class of the first has `longer` cores: the first and last of these, then
+        the others as above.
+        """
         n = self.raw(self.trips[name])
         last = np.maximum(n - 1, 0)
+        if name in self.dealt:
+            head = self.dealt[name]
+            inner = [np.where(head < n - 1, head, last), np.where(head < n - 1, n - 2, last)]
+            return np.concatenate([0 * last, np.minimum(head - 1, last), *inner, last], axis=self.axis[name])
         inner = [np.where(n >= 3, 1, last), np.where(n >= 3, n - 2, last)]
         return np.concatenate([0 * last, *inner, last], axis=self.axis[name])
 
@@ -101,9 +112,10 @@ class StreamValues:
 
     def by_class(self, values: Array) -> Sized:
         for axis in range(1, values.ndim):
-            if values.shape[axis] == 4:
-                self.status[differs(values, axis, 1, 2) & (self.status == 0)] = VARIES
-                values = np.delete(values, 2, axis)
+            for at, samples in ((0, 5), (1, 4)):  # pairs that must be equal
+                if values.shape[axis] == samples:
+                    self.status[differs(values, axis, at, at + 1) & (self.status == 0)] = VARIES
+                    values = np.delete(values, at + 1, axis)
         axes = [axis for axis in range(1, values.ndim) if values.shape[axis] == 3]
         return Sized(values, {x: differs(values, x, kernel.FIRST, kernel.BODY) for x in axes},
                      {x: differs(values, x, kernel.LAST, kernel.BODY) for x in axes})
@@ -198,7 +210,8 @@ class Tabulator:
             counter_of=np.array([r for r, _ in encoded.counters] or [0], np.int32), joined=np.array([int(encoded.joined)], np.int64),
             costs=self.costs(), cost=cost, trips=trips, form_constant=self.columns([c for c, _ in encoded.forms]),
             form_coefficient=self.columns([c for _, terms in encoded.forms for _, c in terms]), depth=self.depths(),
-            extent=self.columns([e for _, _, e in encoded.axes]), merge=self.merge)
+            extent=self.columns([e for _, _, e in encoded.axes]), head=self.heads(values),
+            merge=self.merge)
         return Filled(tables, self.status, site_of, moved)
 
     def evaluate(self, e: Expr) -> Array:
@@ -217,6 +230,14 @@ class Tabulator:
         if self.encoded.counters:
             self.status[(depths < 1).any(axis=1) & (self.status == 0)] = DEPTH_RANGE
         return np.maximum(depths, 1)
+
+    def heads(self, values: list[StreamValues]) -> Array:
+        """int64[row, axis]: how many coordinates of a grid axis are of its first class."""
+        out = np.ones((self.count, max(1, len(self.encoded.axes))), np.int64)
+        for i, (stream, name, _) in enumerate(self.encoded.axes):
+            if name in values[stream].dealt:
+                out[:, i] = values[stream].dealt[name].reshape(-1)
+        return out
 
     def costs(self) -> Array:
         m = self.machine

@@ -20,6 +20,7 @@ from aoec.base.errors import CheckError
 from aoec.ir.index import Expr, evaluate, variables
 from aoec.ir.program import CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.ir.show import show
+from aoec.target.deal import dealt, longer
 from aoec.target.footprint import Box
 from aoec.target.instructions import INSTRUCTIONS
 from aoec.target.machine import Machine
@@ -31,7 +32,8 @@ Clock = list[int]
 def check_order(program: Program, machine: Machine) -> None:
     """Nothing, where every access of every class of cores is in bounds and ordered; CheckError naming the missing flag otherwise.
 
-    A class of cores is a combination of first, second and last index of the grid axes that sizes depend on. Cores of streams
+    A class of cores is a combination of first, second and last index of the grid axes that sizes depend on, and where iterations
+    are dealt out the first that has one less. Cores of streams
     that meet are walked as groups: the first two and the last.
     """
     spaces = _shared_spaces(program)
@@ -65,10 +67,11 @@ def _shape(item: Item) -> list[Expr]:
 def _classes(stream: Stream) -> list[dict[str, int]]:
     """One index per axis for every class of cores."""
     used = frozenset().union(*[variables(e) for i in _items(stream.body) for e in _shape(i)])
-    choices = []
+    choices, uneven = [], dealt(stream)
     for axis, extent in stream.grid:
         n = int(evaluate(extent, {}))
-        choices.append([(axis, i) for i in sorted({0, min(1, n - 1), n - 1} if axis in used else {0})])
+        fewer = int(longer(uneven[axis], axis, extent, {})[0]) if axis in uneven else 0
+        choices.append([(axis, i) for i in sorted({0, min(1, n - 1), min(fewer, n - 1), n - 1} if axis in used else {0})])
     return [dict(c) for c in product(*choices)]
 
 

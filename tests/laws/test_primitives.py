@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from aoec import primitives
 from aoec.base.errors import ScheduleError
 from aoec.ir.evaluate import block_reads, evaluate_func
-from aoec.ir.index import Hole, Int, evaluate
+from aoec.ir.index import Call, Hole, Int, evaluate
 from aoec.ir.parse import parse_func
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.schedule import Step, Trace, Value, fill_trace
@@ -96,8 +96,8 @@ def step_for(draw: st.DrawFn, func: Func, number: int, values: dict[str, int]) -
         "stage": [("block", block.name), ("scope", "UB")],
         "postpone_init": [("block", block.name)],
         "double_buffer": [("buffer", local), ("depth", Int(2))],
-        "place": [("buffer", local), ("skew", Int(256))],
         "bind": [("loop", loop)],
+        "even": [("loop", loop), *split_of(func, loop)],
         "tensorize": [("loop", loop), ("instr", draw(st.sampled_from(["vector", "copy"])))],
     }
     return Step(word, tuple(fields[word]))
@@ -106,13 +106,21 @@ def step_for(draw: st.DrawFn, func: Func, number: int, values: dict[str, int]) -
 WEIGHT = {"split": 5, "compute_at": 6, "cache_read": 4, "cache_write": 4, "set_scope": 4, "reorder": 3, "fuse": 3, "tensorize": 2}
 
 
+def split_of(func: Func, loop: str) -> list[tuple[str, Value]]:
+    """What the loop was split from, where it is the outer one of a split."""
+    e = next(n.extent for n, _ in walk(func.body) if isinstance(n, Loop) and n.var == loop)
+    total, tile = e.args if isinstance(e, Call) and e.fn == "ceildiv" else (e, Int(1))
+    return [("extent", total), ("factor", tile)]
+
+
 def split_step(draw: st.DrawFn, loop: str, number: int, values: dict[str, int]) -> Step:
     size = draw(st.integers(1, 5))
     if draw(st.booleans()):
         values[f"h{number}"] = size
     what = Hole(f"h{number}", (size, 7)) if f"h{number}" in values else Int(size)
-    how = draw(st.sampled_from(["factor", "factor", "parts"]))
-    return Step("split", (("loop", loop), (how, what), ("outer", f"o{number}"), ("inner", f"i{number}")))
+    how = draw(st.sampled_from(["factor", "factor", "parts", "deal"]))
+    fields = (("loop", loop), ("parts" if how == "deal" else how, what), ("outer", f"o{number}"), ("inner", f"i{number}"))
+    return Step("split", (*fields, ("deal", "cyclic")) if how == "deal" else fields)
 
 
 @st.composite
@@ -124,6 +132,8 @@ def schedules(draw: st.DrawFn) -> Scheduled:
         before = show(done.result)
         try:
             after = primitives.apply(done.result, Trace((step,)))
+            if step.primitive == "even" and not all(evaluate(c.condition, done.values) for c in after.constraints):
+                continue  # its tiles do not come out even: the candidate is illegal
             done.steps.append(step)
         except ScheduleError as e:
             assert str(e).startswith("step 1, ")

@@ -1,0 +1,69 @@
+"""even: the tiles of a loop come out even."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.index import Call, Expr, Int, Var, call, ceildiv, eq, normalise, rebuild, variables
+from aoec.ir.regions import same
+from aoec.ir.show import show
+from aoec.ir.tir import Constraint, Func, Loop, Node
+from aoec.primitives.nest import find_loop, map_nodes, replace_node
+from aoec.primitives.primitive import Primitive
+
+
+@dataclass(frozen=True)
+class Even(Primitive):
+    """Says that the tiles of a split loop divide it: no tile is shorter, so tiles may be fused, dealt out or rotated.
+
+    `loop` is the outer loop of a split of `extent` iterations by `factor`, which a constraint says divides it. Every extent below
+    that was cut to what is left at the end loses the cut.
+
+    before:
+        func f(X: fp32[12]) -> (Y: fp32[12]) {
+          for io in ceildiv(12, ?t) {
+            for ii in min(?t, 12 - io*?t) {
+              b: Y[io*?t + ii] = exp(X[io*?t + ii])
+            }
+          }
+        }
+    call:
+        even(loop=io, extent=12, factor=?t)
+    after:
+        func f(X: fp32[12]) -> (Y: fp32[12]) {
+          require 12 % ?t == 0 "the tiles of loop io divide it evenly; use a tile that divides 12"
+          for io in 12//?t {
+            for ii in ?t {
+              b: Y[io*?t + ii] = exp(X[io*?t + ii])
+            }
+          }
+        }
+    """
+
+    word = "even"
+    loop: str
+    extent: Expr
+    factor: Expr
+
+    def apply(self, func: Func) -> Func:
+        loop, _ = find_loop(func, self.loop)
+        if variables(loop.extent) or not same(loop.extent, ceildiv(self.extent, self.factor)):
+            raise ScheduleError(f"{self.loop} is not the outer loop of a split of {show(self.extent)} by {show(self.factor)}")
+        slack = self.extent - Var(self.loop) * self.factor - self.factor  # never below 0 where the factor divides the extent
+
+        def uncut(n: Node) -> tuple[Node, ...]:
+            assert isinstance(n, Loop)
+            body = map_nodes(n.body, lambda x: without_cuts(x, slack))
+            return (replace(n, extent=normalise(self.extent // self.factor), body=body),)
+        reason = f"the tiles of loop {self.loop} divide it evenly; use a tile that divides {show(self.extent)}"
+        even = Constraint(eq(self.extent % self.factor, 0), reason)
+        return replace(func, body=replace_node(func.body, self.loop, uncut), constraints=(*func.constraints, even))
+
+
+def without_cuts(e: Expr, slack: Expr) -> Expr:
+    """`e` without those arguments of a minimum that are another argument plus `slack`."""
+    e = rebuild(e, lambda c: without_cuts(c, slack))
+    if not (isinstance(e, Call) and e.fn == "min"):
+        return e
+    kept = [q for q in e.args if not any(p is not q and normalise(q - p - slack) == Int(0) for p in e.args)]
+    return call("min", *kept) if len(kept) > 1 else kept[0]
