@@ -1,0 +1,93 @@
+"""Program text of vector and copy kernels as published samples write them: loads, work and stores of tiles, with slots and flags."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aoec.ir.index import DTYPES
+from aoec.target.instructions import REPEAT_BYTES
+
+MOST_REPEATS = 255
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One tile's work: lines of loads (MTE2), of vector work (V) and of stores (MTE3); any may be empty."""
+
+    loads: Sequence[str] = ()
+    work: Sequence[str] = ()
+    stores: Sequence[str] = ()
+
+
+def vector(op: str, dst: str, sources: Sequence[str], elements: int, dtype: str, scalar: float | None = None, at: int = 0) -> list[str]:
+    """Instructions of an elementwise operation on contiguous elements, 255 repeats at most in one."""
+    lanes = REPEAT_BYTES // DTYPES[dtype]
+    whole, rest = divmod(elements, lanes)
+    counts = [MOST_REPEATS] * (whole // MOST_REPEATS) + ([whole % MOST_REPEATS] if whole % MOST_REPEATS else [])
+    names = ["src"] if len(sources) == 1 else [f"src{i}" for i in range(len(sources))]
+    out, done = [], 0
+    for repeat, last in [*[(c, lanes) for c in counts], *([(1, rest)] if rest else [])]:
+        operands = ", ".join(f"{n}={s}[{at + done}]" for n, s in zip(names, sources))
+        value = f" scalar={scalar}," if scalar is not None else ""
+        blocks = ", ".join(f"{n}_blk=1" for n in ("dst", *names)) + ", " + ", ".join(f"{n}_rep=8" for n in ("dst", *names))
+        out.append(f"{op}(dst={dst}[{at + done}], {operands},{value} lanes={last}, repeat={repeat}, {blocks})")
+        done += repeat * lanes
+    return out
+
+
+def reduce_rows(op: str, dst: str, src: str, elements: int, dtype: str) -> list[str]:
+    """Whole-reduce instructions: one result a repeat, until one is left."""
+    lanes = REPEAT_BYTES // DTYPES[dtype]
+    out = []
+    while elements > 1:
+        repeats = -(-elements // lanes)
+        for first in range(0, repeats, MOST_REPEATS):
+            count = min(MOST_REPEATS, repeats - first)
+            out.append(f"{op}(dst={dst}[{first}], src={src}[{first * lanes}], lanes={min(lanes, elements)}, repeat={count}, dst_rep=1, "
+                       "src_blk=1, src_rep=8)")
+        elements, src = repeats, dst
+    return out
+
+
+def pipeline(stage: Stage, loops: Sequence[tuple[str, str]], buffers: int, indent: int = 2) -> list[str]:
+    """The lines of one stage in serial loops (variable, trips), buffers handed on by flags; ends drained."""
+    loaded, stored = bool(stage.work and stage.loads), bool(stage.work and stage.stores)
+    free = ([("V", "MTE2")] if loaded else []) + ([("MTE3", "V")] if stored else [])
+    if not stage.work and stage.loads and stage.stores:
+        free = [("MTE3", "MTE2")]
+    lines = [f"for d in {buffers} {{", *[f"  set({a}, {b}, d)" for a, b in free], "}"] if free else []
+    inner = _inner(stage, loaded, stored)
+    for i, (var, trips) in enumerate(loops):
+        lines.append("  " * i + f"for {var} in {trips} {{")
+    lines += ["  " * len(loops) + x for x in inner]
+    lines += ["  " * i + "}" for i in reversed(range(len(loops)))]
+    lines += [f"for e in {buffers} {{", *[f"  wait({a}, {b}, e)" for a, b in free], "}"] if free else []
+    return ["  " * indent + x for x in lines]
+
+
+def _inner(stage: Stage, loaded: bool, stored: bool) -> list[str]:
+    if not stage.work:
+        if not stage.stores:
+            return list(stage.loads)
+        return ["wait(MTE3, MTE2, a)", *stage.loads, "set(MTE2, MTE3, a)", "wait(MTE2, MTE3, a)", *stage.stores, "set(MTE3, MTE2, a)", "advance(a)"]
+    before = ["wait(V, MTE2, a)", *stage.loads, "set(MTE2, V, a)", "wait(MTE2, V, a)"] if loaded else []
+    work = [*(["wait(MTE3, V, a)"] if stored else []), *stage.work, *(["set(V, MTE2, a)"] if loaded else [])]
+    after = ["set(V, MTE3, a)", "wait(V, MTE3, a)", *stage.stores, "set(MTE3, V, a)"] if stored else []
+    return [*before, *work, *after, "advance(a)"]
+
+
+def program(name: str, target: str, tensors: Sequence[str], spaces: Sequence[str], core: str, cores: int, body: Sequence[str],
+            buffers: int = 1) -> str:
+    """A program of one stream over `cores` cores, whose index is `core`."""
+    return "\n".join((f"program {name} for {target} {{", *[f"  {t}" for t in tensors], *[f"  {s}" for s in spaces],
+                      f"  stream s {core} grid [core in {cores}] counters [a depth {buffers}] {{", *body, "  }", "}", ""))
+
+
+def load_ub(dst: str, src: str, rows: int, row_bytes: int | str, gap_bytes: int) -> str:
+    """One copy of `rows` bursts from GM to UB."""
+    return f"copy_gm_ub(dst={dst}, src={src}, bursts={rows}, length={row_bytes}, src_gap={gap_bytes}, dst_gap=0)"
+
+
+def store_ub(dst: str, src: str, rows: int, row_bytes: int, gap_bytes: int = 0, src_gap: int = 0) -> str:
+    """One copy of `rows` bursts from UB to GM; `src_gap` in blocks."""
+    return f"copy_ub_gm(dst={dst}, src={src}, bursts={rows}, length={row_bytes}, src_gap={src_gap}, dst_gap={gap_bytes})"
