@@ -12,7 +12,7 @@ from aoec.ir.parse import parse_program
 from aoec.ir.program import Program
 from aoec.target.machine import Machine
 from bench.cases.case import Case
-from bench.cases.text import Stage, load_ub, pipeline, program, reduce_rows, store_ub, vector
+from bench.cases.text import Stage, drained, load_ub, looped, pipeline, primed, program, reduce_rows, store_ub, vector
 
 TILE = (64, 512)  # of a copy whose tile is not said: whole rows of the shared matrix of the asc-devkit sample
 UB_SHARE = 4  # a tile whose size is left open takes a quarter of UB
@@ -137,10 +137,12 @@ def reduce_text(case: Case, machine: Machine, kind: str, shape: tuple[int, int],
     kept = bn if across else elements
     work = [v for i in range(loaded_rows if across else 1) for v in vector(add, "acc", ["acc", "x.a"], kept, dtype)]
     results = bn if across else bm
-    inner = pipeline(Stage(lines, work), [("s", str(steps)), ("p", str(part))], 2, 3)
-    finish = ["set(MTE3, V, 0)", "wait(MTE3, V, 0)", *([] if across else reduce_rows(whole, "acc", "acc", kept, dtype)),
-              "set(V, MTE3, 0)", "wait(V, MTE3, 0)", store_ub(f"Y[{block}*{results}]", "acc[0]", 1, results * size)]
-    body = [f"    for t in {turns} {{", *inner, *["      " + x for x in finish], "    }"]
+    stage = Stage(lines, work)
+    inner = looped(stage, [("s", str(steps)), ("p", str(part))], 3)
+    finish = [*([] if across else reduce_rows(whole, "acc", "acc", kept, dtype)), "set(V, MTE3, 0)", "wait(V, MTE3, 0)",
+              store_ub(f"Y[{block}*{results}]", "acc[0]", 1, results * size), "set(MTE3, V, 0)"]
+    body = [*primed(stage, 2, 2), "    set(MTE3, V, 0)", f"    for t in {turns} {{", "      wait(MTE3, V, 0)", *inner,
+            *["      " + x for x in finish], "    }", "    wait(MTE3, V, 0)", *drained(stage, 2, 2)]
     span = cores * turns * max(bm * columns if not across else bn, 1) + steps * bm * columns
     tensors = [f"input X: {dtype}[{span}]", f"output Y: {dtype}[{cores * turns * results}]"]
     spaces = [f"space x: {dtype} in UB at 0 size {elements * size} depth 2",

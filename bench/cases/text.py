@@ -51,21 +51,41 @@ def reduce_rows(op: str, dst: str, src: str, elements: int, dtype: str) -> list[
 
 def pipeline(stage: Stage, loops: Sequence[tuple[str, str]], buffers: int, indent: int = 2) -> list[str]:
     """The lines of one stage in serial loops (variable, trips), buffers handed on by flags; ends drained."""
-    loaded, stored = bool(stage.work and stage.loads), bool(stage.work and stage.stores)
-    free = ([("V", "MTE2")] if loaded else []) + ([("MTE3", "V")] if stored else [])
-    if not stage.work and stage.loads and stage.stores:
-        free = [("MTE3", "MTE2")]
+    return [*primed(stage, buffers, indent), *looped(stage, loops, indent), *drained(stage, buffers, indent)]
+
+
+def _handed(stage: Stage) -> list[tuple[str, str]]:
+    """Who gives a slot back to whom."""
+    if stage.work:
+        return ([("V", "MTE2")] if stage.loads else []) + ([("MTE3", "V")] if stage.stores else [])
+    return [("MTE3", "MTE2")] if stage.loads and stage.stores else []
+
+
+def primed(stage: Stage, buffers: int, indent: int) -> list[str]:
+    """The lines that give all slots out before a loop."""
+    free = _handed(stage)
     lines = [f"for d in {buffers} {{", *[f"  set({a}, {b}, d)" for a, b in free], "}"] if free else []
-    inner = _inner(stage, loaded, stored)
-    for i, (var, trips) in enumerate(loops):
-        lines.append("  " * i + f"for {var} in {trips} {{")
-    lines += ["  " * len(loops) + x for x in inner]
-    lines += ["  " * i + "}" for i in reversed(range(len(loops)))]
-    lines += [f"for e in {buffers} {{", *[f"  wait({a}, {b}, e)" for a, b in free], "}"] if free else []
     return ["  " * indent + x for x in lines]
 
 
-def _inner(stage: Stage, loaded: bool, stored: bool) -> list[str]:
+def drained(stage: Stage, buffers: int, indent: int) -> list[str]:
+    """The lines that take all slots back after a loop."""
+    free = _handed(stage)
+    lines = [f"for e in {buffers} {{", *[f"  wait({a}, {b}, e)" for a, b in free], "}"] if free else []
+    return ["  " * indent + x for x in lines]
+
+
+def looped(stage: Stage, loops: Sequence[tuple[str, str]], indent: int) -> list[str]:
+    """The lines of the stage in its loops."""
+    lines = ["  " * i + f"for {var} in {trips} {{" for i, (var, trips) in enumerate(loops)]
+    lines += ["  " * len(loops) + x for x in _inner(stage)]
+    lines += ["  " * i + "}" for i in reversed(range(len(loops)))]
+    return ["  " * indent + x for x in lines]
+
+
+def _inner(stage: Stage) -> list[str]:
+    """One iteration: loads, work and stores with the flags between them."""
+    loaded, stored = bool(stage.loads), bool(stage.stores)
     if not stage.work:
         if not stage.stores:
             return list(stage.loads)

@@ -1,0 +1,100 @@
+"""Case -> filled program: what the row states is pinned, what it leaves open is what aoec's own search finds best."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil, prod
+from pathlib import Path
+
+from aoec import primitives
+from aoec.base.errors import AoecError, UnsupportedError
+from aoec.base.files import read_text
+from aoec.ir.parse import parse_trace
+from aoec.ir.program import Program
+from aoec.ir.rewrite import fill, normalise
+from aoec.ir.schedule import Trace, trace_holes
+from aoec.ir.tir import Func
+from aoec.jobs.tuning import Problem, Sketch
+from aoec.lowering.emit import emit
+from aoec.lowering.lower import lower
+from aoec.search.default import default
+from aoec.search.grid import Grid, Space
+from aoec.search.sketches import sketches
+from aoec.simulate.encode import encode
+from aoec.simulate.state import State
+from aoec.target.machine import Machine
+from bench.cases.case import Case
+from bench.cases.cube import cube_program
+from bench.cases.graphs import graph_of
+from bench.cases.micro import copy_program, core_kind, instruction_program, nd2nz_program, reduce_program
+
+Builder = Callable[[Case, Machine], Program]
+BUILDERS: tuple[tuple[str, Builder], ...] = (
+    ("copy_gm_to", copy_program), ("nd2nz", nd2nz_program), ("reduce_sum_instr", instruction_program),
+    ("reduce_max_instr", instruction_program), ("reduce", reduce_program))
+
+
+def build(case: Case, machine: Machine, folder: Path = Path()) -> Program:
+    """The program of a case; AoecError with the reason where the case cannot be expressed."""
+    if case.tile.trace:
+        return traced(case, machine, folder)
+    for start, builder in BUILDERS:
+        if case.operator.startswith(start):
+            return builder(case, machine)
+    func = only_func(case)
+    return cube_program(case, func, machine) if case.family == "matmul" else vector_program(case, func, machine)
+
+
+def only_func(case: Case) -> Func:
+    """The func of a case whose operator is one group."""
+    graph = graph_of(case, flat=True)
+    work = [g for g in graph.groups if g.kind in ("cube", "vector")]
+    if len(work) != 1:
+        raise UnsupportedError(f"{case.operator} is {len(work)} groups in aoec; tile words are of one")
+    return lower(graph, work[0])
+
+
+def traced(case: Case, machine: Machine, folder: Path) -> Program:
+    """The program of a trace in our own words, inline or in a file beside the cases."""
+    text = case.tile.trace
+    source = "tile"
+    if text.startswith("@"):
+        source = str(folder / text[1:])
+        text = read_text(source)
+    trace = parse_trace(text, source)
+    if open_holes := sorted(trace_holes(trace)):
+        raise UnsupportedError(f"the trace leaves {', '.join(open_holes)} open")
+    return normalise(emit(primitives.apply(only_func(case), trace), machine))
+
+
+def vector_program(case: Case, func: Func, machine: Machine) -> Program:
+    """An elementwise operator by tiles: the run or the rows in UB, cores, slots; the rest as found best."""
+    pinned: dict[str, int] = {}
+    kind = core_kind(machine, False)
+    limit = machine.core(kind).count
+    programs = case.tile.one("programs", 0)
+    if programs or "cores" in case.tile:
+        pinned["g0"] = min(programs or limit, case.tile.one("cores", limit), limit)
+    if tile := case.tile.numbers("tile") or case.tile.numbers("sub"):
+        pinned["t0"] = prod(tile)
+    pinned |= dict.fromkeys(("di", "do"), case.tile.one("buffers", 1)) if "buffers" in case.tile or tile else {}
+    return pinned_best(func, sketches(func, machine), pinned, machine)
+
+
+def pinned_best(func: Func, traces: Sequence[Trace], pinned: Mapping[str, int], machine: Machine, state: State = ()) -> Program:
+    """The program of the best candidate among sketches with some holes at stated values."""
+    kept, reasons = [], []
+    for trace in traces:
+        own = {n: v for n, v in pinned.items() if n in trace_holes(trace)}
+        try:
+            told = fill(trace, own)
+            program = emit(primitives.apply(func, told), machine)
+            kept.append(Sketch(told, program, encode(program, machine)))
+        except AoecError as e:
+            reasons.append(str(e))
+    if not kept:
+        raise UnsupportedError(reasons[0] if reasons else "no sketch of it")
+    grids = tuple(Grid(tuple(h), tuple(h.values())) for h in (trace_holes(s.trace) for s in kept))
+    problem = Problem(func, machine, state, kept, reasons, Space(grids))
+    best, _ = default(problem.space, problem.cost)
+    return problem.program(best)

@@ -1,0 +1,120 @@
+"""Tile words of a matrix product -> a trace: what each word says of tiles, loads, slots and cores, in our own terms."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+from aoec import primitives
+from aoec.base.errors import UnsupportedError
+from aoec.ir.index import DTYPES
+from aoec.ir.program import Program
+from aoec.ir.rewrite import fill, normalise
+from aoec.ir.tir import Func
+from aoec.lowering.emit import emit
+from aoec.search.sketches import sketches
+from aoec.target.machine import Machine
+from bench.cases.case import Case
+from bench.cases.words import AUTO
+
+STOCK = (128, 256, 64)  # the vendor's block where a row names none, in elements of two bytes
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """A vendor tiling in full: base block, base blocks along k in one load of A and of B, blocks in L1, cores along m and n."""
+
+    base: tuple[int, int, int]
+    step: tuple[int, int]
+    depth: tuple[int, int]
+    grid: tuple[int, int]
+    l2: int
+    unit_flag: bool
+    split_k: int
+
+
+def tiling(case: Case, machine: Machine) -> Tiling:
+    """What the words say, with the vendor's defaults for what they do not: one block a load and no slots to spare for Norm,
+    rows of 512 bytes and two slots for MDL, as many blocks as L1 holds where one operand's depth is published as filling it."""
+    size = DTYPES[case.dtypes[0]]
+    s = case.shape.sizes
+    base = base_block(case, machine, size)
+    step = steps(case, machine, base, size)
+    return Tiling(base, step, depths(case, machine, base, step, size), grid_of(case, machine, base, s["m"], s["n"]),
+                  case.tile.one("l2", 1), "unitflag" in case.tile, case.tile.one("splitk", 1))
+
+
+def base_block(case: Case, machine: Machine, size: int) -> tuple[int, int, int]:
+    """The L0 block, at most the shape rounded up to fractals; an `auto` k fills half of L0A or L0B."""
+    given = case.tile.numbers("base")
+    m, n, *k = given if given else STOCK
+    s = case.shape.sizes
+    m, n = min(m, round_up(s["m"], 16)), min(n, round_up(s["n"], 16))
+    half = machine.scope("L0A").size_bytes // 2
+    depth = k[0] if k else AUTO
+    if depth == AUTO:
+        depth = 1 << (half // (max(m, n) * size)).bit_length() - 1
+    elif not given:
+        depth = depth * 2 // size
+    return m, n, min(depth, round_up(s["k"], 32 // size))
+
+
+def steps(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -> tuple[int, int]:
+    """Base blocks along k that one load of A and of B brings."""
+    if outer := case.tile.numbers("l1"):
+        return (max(1, outer[2] // base[2]),) * 2
+    usual = 1 if "mdl" not in case.tile else max(1, 512 // (base[2] * size))
+    if "basic" in case.tile:
+        usual = max(1, 512 // (base[2] * size))
+    both = case.tile.one("step", usual)
+    a, b = case.tile.one("stepka", both), case.tile.one("stepkb", 0)
+    if not b:
+        b = max(1, full_depth(case, machine, base, size) // 2) if "deptha" in case.tile else both
+    return (1, 1) if "norm" in case.tile else (a, b)
+
+
+def full_depth(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -> int:
+    """Blocks of B that fit L1 beside the stated blocks of A."""
+    m, n, k = base
+    left = machine.scope("L1").size_bytes - case.tile.one("deptha", 1) * m * k * size
+    return max(1, left // (n * k * size))
+
+
+def depths(case: Case, machine: Machine, base: tuple[int, int, int], step: tuple[int, int], size: int) -> tuple[int, int]:
+    """Blocks of A and of B in L1; twice what a load brings where nothing is said, once under Norm."""
+    slots = 1 if "norm" in case.tile else 2
+    both = case.tile.one("depth", 0)
+    a = case.tile.one("deptha", both or slots * step[0])
+    b = case.tile.one("depthb", full_depth(case, machine, base, size) if "deptha" in case.tile else both or slots * step[1])
+    return (min(a, step[0]), min(b, step[1])) if "norm" in case.tile else (max(a, step[0]), max(b, step[1]))
+
+
+def grid_of(case: Case, machine: Machine, base: tuple[int, int, int], m: int, n: int) -> tuple[int, int]:
+    """Cores along m and n: as stated, as the share of one core says, else the even split of blocks over the stated cores."""
+    if given := case.tile.numbers("grid"):
+        return given[0], given[1]
+    limit = min(case.tile.one("cores", 1 << 30), machine.core("aic" if "aic" in machine.cores else "core").count)
+    single = case.tile.numbers("single")
+    if len(single) == 3:
+        return ceil(m / single[0]), ceil(n / single[1])
+    return even_grid(ceil(m / base[0]), ceil(n / base[1]), limit)
+
+
+def even_grid(down: int, across: int, cores: int) -> tuple[int, int]:
+    """The grid whose busiest core has fewest blocks; of equals the one with most cores, then the squarest."""
+    pairs = [(a, min(across, cores // a)) for a in range(1, min(down, cores) + 1)]
+    return min(pairs, key=lambda g: (ceil(down / g[0]) * ceil(across / g[1]), -g[0] * g[1], abs(g[0] - g[1])))
+
+
+def round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
+
+
+def cube_program(case: Case, func: Func, machine: Machine) -> Program:
+    """The program of a product with the row's tiling."""
+    t = tiling(case, machine)
+    if t.split_k > 1:
+        raise UnsupportedError("split-K is no schedule of ours yet")
+    holes = {"tm": t.base[0], "tn": t.base[1], "tk": t.base[2], "sk": min(t.step), "gm": t.grid[0], "gn": t.grid[1],
+             "da": max(1, t.depth[0] // t.step[0]), "db": max(1, t.depth[1] // t.step[1]), "d0": 2, "dc": 1, "gb": 1}
+    trace = sketches(func, machine)[0]
+    return normalise(fill(emit(primitives.apply(func, trace), machine), holes))

@@ -1,0 +1,151 @@
+"""A case's operator as a graph of aoec's own: what is lowered and scheduled for tile words, or tuned where the tile is not published."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.draft import Draft
+from aoec.ir.graph import Attribute, Graph, Group, Tensor
+from aoec.lowering.fuse import fuse
+from aoec.ops import OPS
+from aoec.ops.meanings import shape as result_shape
+from bench.cases.case import Case
+
+REALS = ("fp16", "bf16", "fp32")
+CASTS = ("cast",)
+
+
+class Net:
+    """A draft that grows node by node, in the case's dtype."""
+
+    def __init__(self, name: str, dtype: str) -> None:
+        self.draft, self.dtype = Draft(name, (), ()), dtype
+
+    def input(self, name: str, shape: Sequence[int], dtype: str = "") -> str:
+        self.draft.put(Tensor(name, dtype or self.dtype, tuple(shape)))
+        self.draft.inputs += (name,)
+        return name
+
+    def zeros(self, name: str, shape: Sequence[int], dtype: str = "") -> str:
+        """A constant whose values do not matter to time; its bytes are not held."""
+        return self.draft.constant(name, np.broadcast_to(NUMPY[dtype or self.dtype](0), tuple(shape)), dtype or self.dtype)
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        return self.draft.tensors[name].shape
+
+    def node(self, op: str, inputs: Sequence[str], dtype: str = "", **attributes: Attribute) -> str:
+        """The result of an operator; its shape is the operator's own rule's."""
+        if op not in OPS:
+            raise UnsupportedError(f"aoec has no operator {op}")
+        shape = result_shape(op, [self.shape(i) for i in inputs], attributes)
+        out = self.draft.tensor(op, dtype or self.dtype, shape)
+        self.draft.nodes.append(self.draft.node(op, inputs, out, attributes))
+        return out
+
+    def one(self, output: str) -> Graph:
+        """The graph of one cube operator as it stands: operands lie in GM as the case says, nothing converts them."""
+        self.draft.outputs = (output,)
+        graph, _ = self.draft.finish()
+        return replace(graph, groups=(Group("g0", "cube", tuple(n.name for n in graph.nodes)),))
+
+    def graph(self, *outputs: str) -> Graph:
+        """The fused graph."""
+        self.draft.outputs = outputs
+        graph, weights = self.draft.finish()
+        return fuse(graph, weights)[0]
+
+
+NUMPY: Mapping[str, Callable[[int], np.generic]] = {
+    "fp16": np.float16, "bf16": np.uint16, "fp32": np.float32, "int8": np.int8, "uint8": np.uint8, "int32": np.int32}  # type: ignore[dict-item]
+Recipe = Callable[[Net, list[str]], str]
+
+# operators of published tables -> what they are in ours
+RECIPES: dict[str, Recipe] = {
+    "neg": lambda n, x: n.node("muls", x, scalar=-1.0), "real_div": lambda n, x: n.node("div", x), "sum": lambda n, x: n.node("add", x),
+    "hardsigmoid": lambda n, x: n.node("hard_sigmoid", x, alpha=1 / 6, beta=0.5), "hardtanh": lambda n, x: n.node("clip", x, lo=-1.0, hi=1.0),
+    "relu6": lambda n, x: n.node("clip", x, lo=0.0, hi=6.0), "leakyrelu": lambda n, x: n.node("leaky_relu", x, alpha=0.01),
+    "softplus": lambda n, x: n.node("log", [n.node("adds", [n.node("exp", x)], scalar=1.0)]),
+    "softsign": lambda n, x: n.node("div", [x[0], n.node("adds", [n.node("abs", x)], scalar=1.0)]),
+    "silu": lambda n, x: n.node("mul", [x[0], n.node("sigmoid", x)]), "swish": lambda n, x: n.node("mul", [x[0], n.node("sigmoid", x)]),
+    "square": lambda n, x: n.node("mul", [x[0], x[0]]), "add_broadcast": lambda n, x: n.node("add", x),
+    "softmax": lambda n, x: n.node("softmax", x, axis=len(n.shape(x[0])) - 1),
+    "selu": lambda n, x: n.node("muls", [n.node("add", [n.node("relu", x), _negative_part(n, x)])], scalar=1.0507),
+}
+
+
+def _negative_part(n: Net, x: list[str]) -> str:
+    """min(alpha * (exp(x) - 1), 0)"""
+    grown = n.node("muls", [n.node("adds", [n.node("exp", x)], scalar=-1.0)], scalar=1.6733)
+    return n.node("clip", [grown], lo=-10.0, hi=0.0)
+
+
+def graph_of(case: Case, flat: bool = False) -> Graph:
+    """The fused graph of a case's operator; `flat`: elementwise tensors as one run. UnsupportedError where aoec has no such operator."""
+    sizes = case.shape.sizes
+    if case.family == "matmul":
+        return matmul_graph(case)
+    if case.family == "conv":
+        return conv_graph(case, sizes)
+    if not case.shape.inputs:
+        raise UnsupportedError(f"aoec has no operator {case.operator}")
+    return vector_graph(case, flat)
+
+
+def vector_graph(case: Case, flat: bool) -> Graph:
+    """An operator of one or two tensors by its recipe, or by the name that we share."""
+    if any(d not in REALS for d in case.dtypes) or case.dtypes[0] != case.dtypes[-1]:
+        raise UnsupportedError(f"aoec has no {case.operator} of {' to '.join(dict.fromkeys(case.dtypes))}")
+    net = Net(case.operator, case.dtypes[0])
+    shapes = [s for s in case.shape.inputs if prod(s) > 1] or [case.shape.inputs[0]]
+    if flat and len(set(shapes)) == 1:
+        shapes = [(prod(s),) for s in shapes]
+    inputs = [net.input(f"x{i}", s) for i, s in enumerate(shapes)]
+    recipe = RECIPES.get(case.operator) or (lambda n, x: n.node(case.operator, x))
+    return net.graph(recipe(net, inputs))
+
+
+def matmul_graph(case: Case) -> Graph:
+    """A product, perhaps of a batch; B as it lies in GM."""
+    s = case.shape.sizes
+    if not {"m", "n", "k"} <= set(s):
+        raise UnsupportedError(f"shape {case.shape.text!r} gives no m, n and k")
+    if case.operator not in ("matmul", "batch_matmul"):
+        raise UnsupportedError(f"aoec has no operator {case.operator}")
+    if case.dtypes[0] not in REALS:
+        raise UnsupportedError(f"aoec has no product of {case.dtypes[0]}")
+    net = Net("matmul", case.dtypes[0])
+    lead = (s["b"],) if s.get("b", 1) > 1 else ()
+    turned = case.layout.endswith(":nk")
+    a = net.input("a", (*lead, s["m"], s["k"]))
+    b = net.input("b", (*lead, *((s["n"], s["k"]) if turned else (s["k"], s["n"]))))
+    return net.one(net.node("matmul", [a, b], case.dtypes[1], **({"trans_b": 1} if turned else {})))
+
+
+def conv_graph(case: Case, s: Mapping[str, int]) -> Graph:
+    """A convolution n c h w -> k filters; pads as the size of the result asks for."""
+    if not {"n", "c", "h", "w", "k"} <= set(s) or case.operator not in ("conv2d", "conv2d_bnreduce"):
+        raise UnsupportedError(f"aoec has no operator {case.operator}" if "n" in s else f"shape {case.shape.text!r} names no convolution")
+    if case.dtypes[0] not in REALS:
+        raise UnsupportedError(f"aoec has no convolution of {case.dtypes[0]}")
+    kh, kw = filter_of(s)
+    stride = s.get("stride", 1)
+    net = Net("conv2d", case.dtypes[0])
+    x, w = net.input("x", (s["n"], s["c"], s["h"], s["w"])), net.zeros("w", (s["k"], s["c"], kh, kw))
+    top, bottom = pads(s["h"], s.get("ho", -(-s["h"] // stride)), kh, stride)
+    left, right = pads(s["w"], s.get("wo", -(-s["w"] // stride)), kw, stride)
+    return net.graph(net.node("conv2d", [x, w], stride=(stride, stride), pad=(top, left, bottom, right), dilation=(1, 1), group=1))
+
+
+def filter_of(s: Mapping[str, int]) -> tuple[int, int]:
+    """Rows and columns of a filter; `taps` names a filter of one row."""
+    return (1, s["taps"]) if "taps" in s else (s.get("kh", 1), s.get("kw", 1))
+
+
+def pads(size: int, out: int, kernel: int, stride: int) -> tuple[int, int]:
+    """Padding before and after that gives a result of `out`."""
+    total = max(0, (out - 1) * stride + kernel - size)
+    return total // 2, total - total // 2

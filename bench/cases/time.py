@@ -1,0 +1,75 @@
+"""Case -> result: builds the program, times it in the state that a launch before it leaves, and takes what the metric is about."""
+from __future__ import annotations
+
+from pathlib import Path
+
+from aoec.base.errors import AoecError
+from aoec.ir.index import DTYPES
+from aoec.ir.program import Program
+from aoec.simulate.state import COLD, after
+from aoec.simulate.time import Measure, measure
+from aoec.target.machine import Machine
+from bench.cases.build import build
+from bench.cases.case import TIME_METRICS, Case
+from bench.cases.chips import chip_of, machine_of
+from bench.cases.score import Result
+
+PIPES = {"mac_time": "M", "mte1_time": "MTE1", "mte2_time": "MTE2", "mte3_time": "MTE3", "fixpipe_time": "FIXP", "vec_time": "V",
+         "scalar_time": "S"}
+
+
+def modelled(case: Case, folder: Path = Path()) -> Result:
+    """The result of a case; one that cannot be expressed has the reason."""
+    try:
+        machine = machine_of(case.chip)
+        program = build(case, machine, folder)
+        told = measure(program, machine, after(program, COLD, machine))
+        value = of_metric(case, told, program, machine)
+    except AoecError as e:
+        return Result(case, reason=" ".join(str(e).split()))
+    busy = {k: v / machine.clock_mhz for k, v in told.busy_cycles.items()}
+    return Result(case, value, told.bound_by, reason_of(told, machine), chip_of(case.chip).remark, parts_us=busy, unit=unit_of(case))
+
+
+def unit_of(case: Case) -> str:
+    return "us" if case.metric in TIME_METRICS and case.metric != "cycles" else case.metric
+
+
+def of_metric(case: Case, told: Measure, program: Program, machine: Machine) -> float:
+    """The modelled value of the case's metric."""
+    if case.metric in PIPES:
+        return told.busy_cycles.get(PIPES[case.metric], 0.0) / machine.clock_mhz * mean_share(case, told)
+    if case.metric == "core_time":
+        return told.run_us * mean_share(case, told)
+    if case.metric == "max_core_time":
+        return told.run_us
+    if case.metric == "cycles":
+        return told.cycles
+    if case.metric == "bandwidth":
+        return sum(bytes_of(program)) / told.time_us / 1e3
+    if case.metric == "time":
+        return told.time_us
+    raise AoecError(f"nothing that is modelled can be compared with {case.metric}")
+
+
+def mean_share(case: Case, told: Measure) -> float:
+    """The mean core's share of the busiest core's time."""
+    return 1.0
+
+
+def bytes_of(program: Program) -> list[int]:
+    """Bytes of each tensor."""
+    sizes = []
+    for t in program.tensors:
+        n = DTYPES[t.dtype]
+        for e in t.shape:
+            n *= getattr(e, "value", 1)
+        sizes.append(n)
+    return sizes
+
+
+def reason_of(told: Measure, machine: Machine) -> str:
+    """Where the time goes, in a line: the busiest pipes of the core that ends last, launch, bytes from HBM."""
+    pipes = sorted(told.busy_cycles.items(), key=lambda p: -p[1])[:3]
+    shares = ", ".join(f"{p} {v / machine.clock_mhz / told.time_us:.0%}" for p, v in pipes)
+    return f"{shares}; launch {told.launch_us:.2f} us; HBM {told.hbm_bytes / 1e6:,.1f} MB, L2 {told.l2_bytes / 1e6:,.1f} MB; {told.cores} cores"
