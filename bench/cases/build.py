@@ -2,8 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from math import ceil, prod
+from math import prod
 from pathlib import Path
 
 from aoec import primitives

@@ -86,7 +86,8 @@ class Case:
 
 FAMILIES = {"matmul": ("matmul", "batch_matmul", "grouped_matmul", "quant_matmul", "fully_connected"), "conv": ("conv",),
             "copy": ("copy", "nd2nz", "trans_data", "transpose", "concat", "slice", "gather", "broadcast"),
-            "reduce": ("reduce", "square_sum", "bias_grad"), "norm": ("softmax", "log_softmax", "layernorm", "rmsnorm", "batch_norm", "bn_"),
+            "reduce": ("reduce", "square_sum", "bias_grad"),
+            "norm": ("softmax", "log_softmax", "layernorm", "rmsnorm", "batch_norm", "bn_"),
             "attention": ("flash", "mla", "attention", "sparse_mla"), "model": ("model",)}
 
 
@@ -105,7 +106,7 @@ def read_cases(paths: Sequence[str | Path]) -> list[Case]:
     for path in paths:
         for case in parse_cases(_text(Path(path)), str(path)):
             if case.id in seen:
-                raise CaseError(f"{path}, line {case.line}: id {case.id} stands in {seen[case.id]} already; give every case an id of its own")
+                raise CaseError(f"{path}, line {case.line}: id {case.id} stands in {seen[case.id]} already; every case needs its own")
             seen[case.id] = f"{path}, line {case.line}"
             out.append(case)
     return out
@@ -190,7 +191,8 @@ def _parsed(cell: dict[str, str], line: int) -> Case:
     metric = ALIASES.get(cell["metric"], cell["metric"])
     dtypes, known = parse_dtype(cell["dtype"])
     return Case(
-        cell["id"], cell["chip"], cell["operator"].lower(), parse_shape(cell["shape"]), dtypes, known, cell.get("layout", "").lower() or "nd",
+        cell["id"], cell["chip"], cell["operator"].lower(), parse_shape(cell["shape"]), dtypes, known,
+        cell.get("layout", "").lower() or "nd",
         parse_tile(cell.get("tile", "")), metric, parse_value(cell["value"], metric, cell["unit"]), cell["source"],
         one_of("class", cell.get("class") or "tile", CLASSES), parse_pairs(cell.get("pair", "")),
         one_of("confidence", cell.get("confidence") or "high", CONFIDENCE), cell.get("warning", ""), line)

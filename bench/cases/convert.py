@@ -17,8 +17,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from bench.cases.case import COLUMNS, METRICS
 from bench.cases.case import ALIASES as METRIC_ALIASES
+from bench.cases.case import COLUMNS, METRICS
 from bench.cases.variants import words_of
 from bench.cases.warnings import warning_of
 from bench.cases.words import show_words
@@ -126,7 +126,8 @@ def tensors_of(op: str, text: str) -> str:
 
 
 LAYOUTS = (  # what the table says -> operands of a product, a:b
-    (r"^A row, B col", "nd:nk"), (r"^A row, B zN", "nd:nz"), (r"^A row, B row|^row/row", "nd:kn"), (r"B ND transposed|B n x k|ND\(N,K\)", "nd:nk"),
+    (r"^A row, B col", "nd:nk"), (r"^A row, B zN", "nd:nz"), (r"^A row, B row|^row/row", "nd:kn"),
+    (r"B ND transposed|B n x k|ND\(N,K\)", "nd:nk"),
     (r"B:FRACTAL_NZ|w NZ", "nd:nz"), (r"^FRACTAL_NZ", "nz:nz"), (r"^NC1HWC0", "nc1hwc0"), (r"ND->NZ", "nd:nz"))
 
 

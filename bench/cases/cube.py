@@ -11,7 +11,8 @@ from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.tir import Func
 from aoec.lowering.emit import emit
-from aoec.search.sketches import sketches
+from aoec.search.sketches import find_product
+from aoec.search.sketches_matmul import Form, matmul_sketch
 from aoec.target.machine import Machine
 from bench.cases.case import Case
 from bench.cases.words import AUTO
@@ -90,18 +91,24 @@ def depths(case: Case, machine: Machine, base: tuple[int, int, int], step: tuple
 
 def grid_of(case: Case, machine: Machine, base: tuple[int, int, int], m: int, n: int) -> tuple[int, int]:
     """Cores along m and n: as stated, as the share of one core says, else the even split of blocks over the stated cores."""
+    down, across = ceil(m / base[0]), ceil(n / base[1])
     if given := case.tile.numbers("grid"):
-        return given[0], given[1]
+        return filled(down, given[0]), filled(across, given[1])
     limit = min(case.tile.one("cores", 1 << 30), machine.core("aic" if "aic" in machine.cores else "core").count)
     single = case.tile.numbers("single")
     if len(single) == 3:
-        return ceil(m / single[0]), ceil(n / single[1])
-    return even_grid(ceil(m / base[0]), ceil(n / base[1]), limit)
+        return filled(down, ceil(m / single[0])), filled(across, ceil(n / single[1]))
+    return even_grid(down, across, limit)
+
+
+def filled(blocks: int, parts: int) -> int:
+    """The parts that get any of so many blocks: an even share of them each, the last what is left."""
+    return ceil(blocks / ceil(blocks / parts))
 
 
 def even_grid(down: int, across: int, cores: int) -> tuple[int, int]:
     """The grid whose busiest core has fewest blocks; of equals the one with most cores, then the squarest."""
-    pairs = [(a, min(across, cores // a)) for a in range(1, min(down, cores) + 1)]
+    pairs = [(filled(down, a), filled(across, cores // a)) for a in range(1, min(down, cores) + 1)]
     return min(pairs, key=lambda g: (ceil(down / g[0]) * ceil(across / g[1]), -g[0] * g[1], abs(g[0] - g[1])))
 
 
@@ -114,7 +121,12 @@ def cube_program(case: Case, func: Func, machine: Machine) -> Program:
     t = tiling(case, machine)
     if t.split_k > 1:
         raise UnsupportedError("split-K is no schedule of ours yet")
-    holes = {"tm": t.base[0], "tn": t.base[1], "tk": t.base[2], "sk": min(t.step), "gm": t.grid[0], "gn": t.grid[1],
-             "da": max(1, t.depth[0] // t.step[0]), "db": max(1, t.depth[1] // t.step[1]), "d0": 2, "dc": 1, "gb": 1}
-    trace = sketches(func, machine)[0]
+    product = find_product(func)
+    assert product is not None
+    form = Form("none", "m", "left" if t.step[0] >= t.step[1] else "right", l2="m" if t.l2 > 1 else "")
+    per_core = ceil(ceil(case.shape.sizes["m"] / t.base[0]) / t.grid[0])
+    holes = {"tm": t.base[0], "tn": t.base[1], "tk": t.base[2], "sk": min(t.step), "rk": max(1, max(t.step) // min(t.step)),
+             "gm": t.grid[0], "gn": t.grid[1], "da": max(1, t.depth[0] // t.step[0]), "db": max(1, t.depth[1] // t.step[1]),
+             "d0a": 2, "d0b": 2, "dc": 1, "gb": 1, "lm": ceil(per_core / t.l2)}
+    trace = matmul_sketch(func, product, machine, form)
     return normalise(fill(emit(primitives.apply(func, trace), machine), holes))

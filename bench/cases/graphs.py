@@ -66,7 +66,8 @@ Recipe = Callable[[Net, list[str]], str]
 # operators of published tables -> what they are in ours
 RECIPES: dict[str, Recipe] = {
     "neg": lambda n, x: n.node("muls", x, scalar=-1.0), "real_div": lambda n, x: n.node("div", x), "sum": lambda n, x: n.node("add", x),
-    "hardsigmoid": lambda n, x: n.node("hard_sigmoid", x, alpha=1 / 6, beta=0.5), "hardtanh": lambda n, x: n.node("clip", x, lo=-1.0, hi=1.0),
+    "hardsigmoid": lambda n, x: n.node("hard_sigmoid", x, alpha=1 / 6, beta=0.5),
+    "hardtanh": lambda n, x: n.node("clip", x, lo=-1.0, hi=1.0),
     "relu6": lambda n, x: n.node("clip", x, lo=0.0, hi=6.0), "leakyrelu": lambda n, x: n.node("leaky_relu", x, alpha=0.01),
     "softplus": lambda n, x: n.node("log", [n.node("adds", [n.node("exp", x)], scalar=1.0)]),
     "softsign": lambda n, x: n.node("div", [x[0], n.node("adds", [n.node("abs", x)], scalar=1.0)]),

@@ -28,7 +28,8 @@ def copy_program(case: Case, machine: Machine) -> Program:
     to_l1 = case.operator.endswith("l1")
     kind = core_kind(machine, to_l1)
     rows, columns = matrix(case)
-    tile_rows, tile_columns = case.tile.numbers("tile") if len(case.tile.numbers("tile")) == 2 else (min(TILE[0], rows), min(TILE[1], columns))
+    told = case.tile.numbers("tile")
+    tile_rows, tile_columns = told if len(told) == 2 else (min(TILE[0], rows), min(TILE[1], columns))
     cores = case.tile.one("cores", machine.core(kind).count)
     parts, passes = case.tile.one("parts", 1), case.tile.one("passes", 1)
     share = rows if "shared" in case.tile else ceil(rows / parts / cores)
@@ -73,7 +74,8 @@ def nd2nz_program(case: Case, machine: Machine) -> Program:
     loads = [load_ub("x.a[0]", f"X[{at} // {across}*{r * columns} + {at} % {across}*{c}]", r, c * size, (columns - c) * size)]
     work = [f"vcopy(dst=y.a[{i * unit}], src=x.a[{i * c}], lanes={REPEAT // size}, repeat={min(255, r - i)}, dst_blk={stride}, src_blk=1, "
             f"dst_rep=1, src_rep={blocks})" for i in range(0, r, 255)]
-    stores = [store_ub(f"Y[{at} % {across}*{c * rows} + {at} // {across}*{r * unit}]", "y.a[0]", blocks, r * 32, (rows - r) * 32, stride - r)]
+    place = f"Y[{at} % {across}*{c * rows} + {at} // {across}*{r * unit}]"
+    stores = [store_ub(place, "y.a[0]", blocks, r * 32, (rows - r) * 32, stride - r)]
     body = pipeline(Stage(loads, work, stores), [("t", str(turns))], 2)
     tensors = [f"input X: {dtype}[{(rows + r) * columns}]", f"output Y: {dtype}[{(rows + r) * columns}]"]
     spaces = [f"space x: {dtype} in UB at 0 size {r * c * size} depth 2",

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 
 import numpy as np
@@ -86,7 +87,7 @@ def pairs(results: Iterable[Result]) -> list[tuple[Result, Result]]:
     out = []
     for steps in ladders.values():
         ordered = [r for _, r in sorted(steps, key=lambda s: s[0])]
-        out += [(a, b) for a, b in zip(ordered, ordered[1:]) if a.case.value != b.case.value]
+        out += [(a, b) for a, b in pairwise(ordered) if a.case.value != b.case.value]
     return out
 
 

@@ -89,7 +89,8 @@ def _inner(stage: Stage) -> list[str]:
     if not stage.work:
         if not stage.stores:
             return list(stage.loads)
-        return ["wait(MTE3, MTE2, a)", *stage.loads, "set(MTE2, MTE3, a)", "wait(MTE2, MTE3, a)", *stage.stores, "set(MTE3, MTE2, a)", "advance(a)"]
+        between = ["set(MTE2, MTE3, a)", "wait(MTE2, MTE3, a)"]
+        return ["wait(MTE3, MTE2, a)", *stage.loads, *between, *stage.stores, "set(MTE3, MTE2, a)", "advance(a)"]
     before = ["wait(V, MTE2, a)", *stage.loads, "set(MTE2, V, a)", "wait(MTE2, V, a)"] if loaded else []
     work = [*(["wait(MTE3, V, a)"] if stored else []), *stage.work, *(["set(V, MTE2, a)"] if loaded else [])]
     after = ["set(V, MTE3, a)", "wait(V, MTE3, a)", *stage.stores, "set(MTE3, V, a)"] if stored else []

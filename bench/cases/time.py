@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aoec.base.errors import AoecError
+from aoec.base.errors import AoecError, UnsupportedError
 from aoec.ir.index import DTYPES
 from aoec.ir.program import Program
 from aoec.simulate.state import COLD, after
@@ -27,8 +27,10 @@ def modelled(case: Case, folder: Path = Path()) -> Result:
         value = of_metric(case, told, program, machine)
     except AoecError as e:
         return Result(case, reason=" ".join(str(e).split()))
-    busy = {k: v / machine.clock_mhz for k, v in told.busy_cycles.items()}
-    return Result(case, value, told.bound_by, reason_of(told, machine), chip_of(case.chip).remark, parts_us=busy, unit=unit_of(case))
+    assert told.reasons is not None and told.verdict is not None
+    busy = {k: a.mean_busy / machine.clock_mhz for k, a in told.reasons.accounts.items()}
+    remark = chip_of(case.chip).remark
+    return Result(case, value, told.verdict.resource, reason_of(told, machine), remark, parts_us=busy, unit=unit_of(case))
 
 
 def unit_of(case: Case) -> str:
@@ -36,11 +38,14 @@ def unit_of(case: Case) -> str:
 
 
 def of_metric(case: Case, told: Measure, program: Program, machine: Machine) -> float:
-    """The modelled value of the case's metric."""
+    """The modelled value of the case's metric: of pipes and cores as profilers mean over the cores."""
+    reasons = told.reasons
+    assert reasons is not None
     if case.metric in PIPES:
-        return told.busy_cycles.get(PIPES[case.metric], 0.0) / machine.clock_mhz * mean_share(case, told)
+        held = [a.mean_busy for name, a in reasons.accounts.items() if name.rpartition(".")[2] == PIPES[case.metric]]
+        return sum(held) / machine.clock_mhz
     if case.metric == "core_time":
-        return told.run_us * mean_share(case, told)
+        return told.run_us / reasons.imbalance
     if case.metric == "max_core_time":
         return told.run_us
     if case.metric == "cycles":
@@ -49,12 +54,7 @@ def of_metric(case: Case, told: Measure, program: Program, machine: Machine) -> 
         return sum(bytes_of(program)) / told.time_us / 1e3
     if case.metric == "time":
         return told.time_us
-    raise AoecError(f"nothing that is modelled can be compared with {case.metric}")
-
-
-def mean_share(case: Case, told: Measure) -> float:
-    """The mean core's share of the busiest core's time."""
-    return 1.0
+    raise UnsupportedError(f"nothing that is modelled can be compared with {case.metric}")
 
 
 def bytes_of(program: Program) -> list[int]:
@@ -69,7 +69,9 @@ def bytes_of(program: Program) -> list[int]:
 
 
 def reason_of(told: Measure, machine: Machine) -> str:
-    """Where the time goes, in a line: the busiest pipes of the core that ends last, launch, bytes from HBM."""
-    pipes = sorted(told.busy_cycles.items(), key=lambda p: -p[1])[:3]
-    shares = ", ".join(f"{p} {v / machine.clock_mhz / told.time_us:.0%}" for p, v in pipes)
-    return f"{shares}; launch {told.launch_us:.2f} us; HBM {told.hbm_bytes / 1e6:,.1f} MB, L2 {told.l2_bytes / 1e6:,.1f} MB; {told.cores} cores"
+    """Where the time goes, in a line: what binds, the pipes' mean times, launch, bytes by memory."""
+    assert told.reasons is not None and told.verdict is not None
+    pipes = sorted(((n, a.mean_busy / machine.clock_mhz) for n, a in told.reasons.accounts.items()), key=lambda p: -p[1])[:4]
+    shares = " ".join(f"{p}={us:,.2f}" for p, us in pipes)
+    return (f"{told.verdict.sentence}; mean us: {shares} launch={told.launch_us:.2f}; HBM {told.hbm_bytes / 1e6:,.1f} MB, "
+            f"L2 {told.l2_bytes / 1e6:,.1f} MB; {told.cores} cores, slowest/mean {told.reasons.imbalance:.2f}")

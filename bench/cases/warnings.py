@@ -6,12 +6,13 @@ import re
 # (column, pattern, column, pattern or "", warning)
 RULES = (
     ("notes", r"do not fit|lower bound only", "", "", "the source's own spread forbids a fit"),
-    ("notes", r"FLAG:", "variant", r"L2[- ]bypass|bypass", "rate above the nominal HBM rate, part of it from what the previous launch left"),
+    ("notes", r"FLAG:", "variant", r"L2[- ]bypass|bypass", "above the nominal HBM rate, part of it from what the previous launch left"),
     ("notes", r"FLAG:", "id", r"^m0(665)$", "rate above the nominal HBM rate that L2 does not explain"),
     ("op", r"model_resnet50", "dtype", r"int8", "precision not stated by the source; batches 8 to 32 fall below batch 4"),
     ("op", r"sst", "", "", "rows of lengths 64 and 128 are mixed"),
     ("shape", r"\?", "", "", "the source does not state the shape"),
-    ("chip", r"^910A-class$", "op", r"^(matmul|batch_matmul|matmul_)", "static tilings of the time are erratic: an upper bound on the best schedule"),
+    ("chip", r"^910A-class$", "op", r"^(matmul|batch_matmul|matmul_)",
+     "static tilings of the time are erratic: an upper bound on the best schedule"),
     ("dtype", r"\?", "", "", "dtype not stated: ratios only"),
     ("variant", r"Triton", "", "", "dtype not stated: ratios only"),
     ("op", r"attention", "shape", r"paged|slots|ctx", "context lengths not recorded"),

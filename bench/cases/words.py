@@ -122,7 +122,8 @@ def _count(least: int, most: int) -> str:
 def _number(name: str, text: str) -> int:
     if text == "auto":
         return AUTO
-    if not (text.isascii() and text.isdigit() and len(text) <= 10) or int(text) > MOST or (int(text) == 0 and name not in ("swizzle", "order")):
+    least = 0 if name in ("swizzle", "order") else 1
+    if not (text.isascii() and text.isdigit() and len(text) <= 10) or not least <= int(text) <= MOST:
         raise ValueError(f"tile word {name}: {text[:40]!r} is no number from 1 to {MOST:,}")
     return int(text)
 

@@ -1,0 +1,79 @@
+"""How near the machine model is to published measurements: modelled against measured, case by case and in all.
+
+    python bench/fidelity.py [CASES.csv ...] [--only ID,...] [--class tile,micro] [--json] [--svg plot.svg]
+        [--eligible list.csv] [--bank kept.jsonl]
+
+Reads cases in the format of docs/fidelity.md (default: bench/cases/published.csv), builds each program, times it in the memory state
+that an equal launch before it leaves, and prints what the model says beside what was measured, with the reason. Cases that cannot be
+expressed are listed with why. Exit code 1 where nothing could be modelled.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from aoec.base.errors import AoecError
+from bench.cases.case import CLASSES, Case, read_cases
+from bench.cases.eligible import why_not
+from bench.cases.kept import Kept
+from bench.cases.plot import svg, title_of
+from bench.cases.score import Result
+from bench.cases.show import as_dict, eligible_csv, text
+from bench.cases.time import modelled
+
+PUBLISHED = Path(__file__).parent / "cases/published.csv"
+
+
+def chosen(cases: Sequence[Case], only: str, classes: str) -> list[Case]:
+    """The cases that are asked for: ids, or else classes; AoecError where an id or class is none."""
+    ids, kinds = [i for i in only.split(",") if i], [k for k in classes.split(",") if k]
+    known = {c.id for c in cases}
+    for name in ids:
+        if name not in known:
+            raise AoecError(f"--only {name}: no case of that id")
+    for name in kinds:
+        if name not in CLASSES:
+            raise AoecError(f"--class {name}: none of {', '.join(CLASSES)}")
+    return [c for c in cases if c.id in ids] if ids else [c for c in cases if c.kind in kinds]
+
+
+def results_of(cases: Sequence[Case], folder: Path, kept: Kept) -> list[Result]:
+    """Every case with what the model says and whether it counts."""
+    out = []
+    for c in cases:
+        r = kept.of(c) or kept.put(modelled(c, folder))
+        out.append(replace(r, why_not=why_not(c)))
+    return out
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("cases", nargs="*", type=Path, default=[PUBLISHED], help="CSV files in the format of docs/fidelity.md")
+    parser.add_argument("--only", default="", help="ids, separated by commas")
+    parser.add_argument("--class", dest="kinds", default="tile,micro", help="classes, separated by commas (default tile,micro)")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--svg", type=Path, help="writes the scatter plot")
+    parser.add_argument("--eligible", type=Path, help="writes which cases count and why others do not, as CSV")
+    parser.add_argument("--bank", type=Path, help="keeps results in this file; equal cases on the same model are not timed again")
+    args = parser.parse_args(argv)
+    try:
+        results = results_of(chosen(read_cases(args.cases), args.only, args.kinds), args.cases[0].parent, Kept(args.bank))
+    except AoecError as e:
+        print(e, file=sys.stderr)
+        return 2
+    sys.stdout.write(json.dumps(as_dict(results), indent=1) + "\n" if args.json else text(results))
+    if args.svg:
+        args.svg.write_text(svg(results, title_of(results)), "utf-8")
+    if args.eligible:
+        args.eligible.write_text(eligible_csv(results), "utf-8")
+    return 0 if any(r.modelled is not None for r in results) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,251 @@
+"""The bench that holds the model to published measurements: its reader, its figures, its conversion, and cases end to end."""
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bench.cases.case import Case, CaseError, parse_cases, read_cases
+from bench.cases.convert import convert, shape_of
+from bench.cases.cube import even_grid, filled
+from bench.cases.plot import svg
+from bench.cases.score import Result, leave_one_out, pairs, score, spearman, worst
+from bench.cases.show import summary
+from bench.cases.variants import words_of
+from bench.cases.words import WORDS, parse_tile
+from bench.fidelity import main
+
+ROOT = Path(__file__).parents[2]
+HEADER = "id,chip,operator,shape,dtype,layout,tile,metric,value,unit,source,class,pair,confidence,warning"
+ROW = "a1,910B1,matmul,m=64 n=64 k=64,fp16,nd,base=64x64x64 cores=1,time,5,us,someone@1:file,tile,,high,"
+
+
+def case(**changes: str) -> str:
+    """A file of one row with some cells changed."""
+    cells = dict(zip(HEADER.split(","), ROW.split(","))) | changes
+    return HEADER + "\n" + ",".join(f'"{v}"' for v in cells.values()) + "\n"
+
+
+def results(modelled: list[float], measured: list[float], source: str = "s", pair: str = "p") -> list[Result]:
+    """Results of cases of one ladder."""
+    out = []
+    for i, (x, y) in enumerate(zip(modelled, measured)):
+        (c,) = parse_cases(case(id=f"{source}{i}", value=repr(y), source=source, pair=f"{pair}:{i}"))
+        out.append(Result(c, x))
+    return out
+
+
+# ---------------------------------------------------------------- reader
+
+def test_a_row_is_read() -> None:
+    (c,) = parse_cases(case(shape="m=n=8192 k=64", dtype="fp16->fp32", value="1.5", unit="ms", metric="latency_mean",
+                           pair="ladder:2 other:0"))
+    assert c.shape.sizes == {"m": 8192, "n": 8192, "k": 64} and c.dtypes == ("fp16", "fp32") and c.dtype_known
+    assert (c.metric, c.value, c.pairs) == ("time", 1500.0, (("ladder", 2), ("other", 0)))
+    assert c.tile.numbers("base") == (64, 64, 64) and c.publisher == "someone"
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"value": "nan"}, "finite"), ({"value": "-3"}, "above zero"), ({"value": "fast"}, "no number"), ({"unit": "furlong"}, "unit"),
+    ({"metric": "speed"}, "metric"), ({"shape": "8192*8192"}, "no tensor"), ({"shape": "m=8192 n"}, "no name=size"),
+    ({"shape": "99999999x99999999"}, "more than"), ({"dtype": "fp12"}, "dtype"), ({"tile": "bose=1x2x3"}, "did you mean base"),
+    ({"tile": "base=1"}, "takes 2 to 3 numbers"), ({"tile": "norm=3"}, "no number"), ({"tile": "cores=2 cores=3"}, "twice"),
+    ({"tile": "cores=-2"}, "no number from 1"), ({"class": "best"}, "class"), ({"pair": "ladder"}, "name:step"),
+    ({"confidence": "sure"}, "confidence"), ({"chip": ""}, "column chip is empty"), ({"id": "a\x1b[2J"}, "control character"),
+    ({"source": "x" * 70_000}, "characters"), ({"shape": "x".join("1" * 9)}, "no tensor")])
+def test_bad_cells_are_one_clear_line(changes: dict[str, str], words: str) -> None:
+    with pytest.raises(CaseError) as e:
+        parse_cases(case(**changes), "f.csv")
+    said = str(e.value)
+    assert words in said and "f.csv, line 2" in said and "\n" not in said and len(said) < 700
+
+
+@pytest.mark.parametrize("text, words", [
+    ("", "no column id"), ("id,chip\n", "no column operator"), (HEADER + ",colour\n", "unknown column"), (HEADER + ",id\n", "twice"),
+    (HEADER + "\na,b\n", "cells are needed"), (HEADER + "\n" + ROW + ",x\n", "cells are needed"), (HEADER + '\n"a', "no CSV"),
+    ("\0", "NUL"), (case() + ROW + "\n", "stands in line 2 already")])
+def test_bad_files_are_one_clear_line(text: str, words: str) -> None:
+    with pytest.raises(CaseError) as e:
+        parse_cases(text, "f.csv")
+    assert words in str(e.value) and "\n" not in str(e.value)
+
+
+def test_files_are_bounded(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"\xff\xfe")
+    for bad, words in ((path, "no UTF-8"), (tmp_path / "none.csv", "cannot be read"), (tmp_path, "cannot be read")):
+        with pytest.raises(CaseError, match=words):
+            read_cases([bad])
+    path.write_text(case())
+    with pytest.raises(CaseError, match="already"):
+        read_cases([path, path])
+    with pytest.raises(CaseError, match="more than"):
+        parse_cases(HEADER + "\n" + "".join(ROW.replace("a1", f"a{i}") + "\n" for i in range(20_001)))
+
+
+@given(st.text(max_size=80))
+def test_hostile_words_are_refused_or_read(text: str) -> None:
+    try:
+        tile = parse_tile(text)
+    except ValueError as e:
+        assert "\n" not in str(e)
+        return
+    assert tile.trace or parse_tile(str(tile)) == tile
+
+
+@given(st.dictionaries(st.sampled_from(sorted(WORDS)), st.lists(st.integers(1, 10**6), min_size=3, max_size=3), max_size=6))
+def test_words_are_shown_as_they_are_read(found: dict[str, list[int]]) -> None:
+    tile = parse_tile(" ".join(f"{n}=" + "x".join(map(str, v[:WORDS[n][1]])) if WORDS[n][1] else n for n, v in found.items()))
+    assert parse_tile(str(tile)) == tile
+
+
+# ---------------------------------------------------------------- figures
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=3, max_size=12))
+def test_spearman_is_scipys(points: list[tuple[int, int]]) -> None:
+    x, y = [float(a) for a, _ in points], [float(b) for _, b in points]
+    ours = spearman(x, y)
+    if len(set(x)) < 2 or len(set(y)) < 2:
+        assert ours is None
+    else:
+        assert ours == pytest.approx(scipy.stats.spearmanr(x, y).statistic, abs=1e-9)
+
+
+def test_errors_and_signs_by_hand() -> None:
+    s = score(results([110.0, 90.0, 40.0, 40.0], [100.0, 100.0, 50.0, 40.0]))
+    assert s.mean_error == pytest.approx((0.1 + 0.1 + 0.2 + 0.0) / 4) and s.median_error == pytest.approx(0.1)
+    assert (s.pairs, s.right_pairs) == (2, 1)  # equal measurements are no pair; equal models of unequal ones are wrong
+    assert score([]).mean_error is None and score([]).spearman is None
+
+
+def test_what_is_not_modelled_is_in_no_figure() -> None:
+    some = results([100.0, 100.0], [100.0, 200.0])
+    unknown = Result(some[1].case, None, reason="no such operator")
+    assert score([some[0], unknown]).rows == 1 and not pairs([some[0]])
+
+
+def test_leave_one_out_leaves_one_out() -> None:
+    left = leave_one_out(results([100.0], [100.0], "good") + results([300.0], [100.0], "bad"))
+    assert left["bad"].mean_error == 0 and left["good"].mean_error == pytest.approx(2.0)
+
+
+def test_worst_is_by_factor() -> None:
+    found = worst(results([50.0, 180.0, 100.0], [100.0] * 3), 2)
+    assert [r.modelled for r in found] == [50.0, 180.0]
+
+
+# ---------------------------------------------------------------- conversion
+
+def row(**changes: str) -> dict[str, str]:
+    """A row of a table of measurements."""
+    base = {"id": "m1", "chip": "910B1", "op": "matmul", "shape": "M=N=K=8192", "dtype": "fp16", "layout": "ND", "variant": "",
+            "metric": "latency",
+            "value": "10", "unit": "us", "cann": "", "source": "s", "confidence": "high", "notes": "class=tile"}
+    return base | changes
+
+
+@pytest.mark.parametrize("variant, words", [
+    ("4x6 cores, base 128x256x64, MDL, depthA1=16 stepKa=8 (L1 full)", "base=128x256x64 grid=4x6 stepka=8 deptha=16 mdl"),
+    ("L1 32x320x128 L0 32x320x32 (20 blocks)", "base=32x320x32 l1=32x320x128"), ("1 AIV, tile 2048 elems", "cores=1 tile=2048"),
+    ("ND2NZ tile 64x256, 24 AIC", "cores=24 tile=64x256 nd2nz"), ("split-K over 2 cores (K=512 each)", "splitk=2 cores=2"),
+    ("Triton-Ascend BM50 SUB25 BN512 grid 20", "tile=50x512 sub=25 programs=20"), ("no L2 split", ""), ("L2 cache split", "l2=2"),
+    ("AIV tile 144x128, UB C0 stride 145 (padded)", "tile=144x128 ubstride=145")])
+def test_variants_become_words(variant: str, words: str) -> None:
+    assert words_of("matmul", "", variant, "", None) == parse_tile(words).words
+
+
+def test_a_step_takes_over_what_it_adds_to() -> None:
+    cases = convert([row(variant="API: 4x6 cores, base 128x256x64, MDL"), row(id="m2", variant="API: + UnitFlag", value="9"),
+                     row(id="m3", op="add", shape="80M + 80M", variant="x", notes="class=lib"), row(id="m4", notes="class=comm")])
+    assert [c["id"] for c in cases] == ["m1", "m2", "m3"]
+    assert cases[1]["tile"] == cases[0]["tile"] + " unitflag" and cases[2]["shape"] == "83886080 + 83886080"
+    assert [c["pair"][-2:] for c in cases] == [":0", ":1", ""]
+
+
+def test_shapes_of_tables() -> None:
+    assert shape_of(row(op="conv2d", shape="N=32 C=256 H=56 W=56 K=512 R=S=1 stride~2 out 28x28")) == (
+        "n=32 c=256 h=56 w=56 k=512 kh=kw=1 stride=2 ho=28 wo=28")
+    assert shape_of(row(op="reduce_max", shape="16x32 axis=1")) == "16x32 -> 16"
+    assert shape_of(row(op="model_vit", shape="batch=4 3x224x224")) == "batch=4 image=3x224x224"
+
+
+def test_published_cases_are_whole() -> None:
+    cases = read_cases([ROOT / "bench/cases/published.csv"])
+    counts = {k: sum(c.kind == k for c in cases) for k in ("tile", "micro", "fused", "lib", "e2e")}
+    assert counts == {"tile": 143, "micro": 17, "fused": 28, "lib": 202, "e2e": 165}
+    assert all(c.source for c in cases) and sum(bool(c.pairs) for c in cases) > 100
+    placed = [c for c in cases if c.kind == "tile" and c.operator == "matmul" and c.chip != "950PR" and not c.warning]
+    assert sum(c.tile.published for c in placed) >= len(placed) - 3
+
+
+# ---------------------------------------------------------------- cases end to end
+
+@given(st.integers(1, 60), st.integers(1, 60), st.integers(1, 32))
+def test_an_even_grid_is_no_worse_than_any(down: int, across: int, cores: int) -> None:
+    a, b = even_grid(down, across, cores)
+    busiest = -(-down // a) * -(-across // b)
+    assert a * b <= cores and filled(down, a) == a
+    every = [(x, y) for x in range(1, cores + 1) for y in range(1, cores // x + 1)]
+    assert busiest == min(-(-down // x) * -(-across // y) for x, y in every)
+
+
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], rows: list[str], *words: str) -> dict[str, object]:
+    path = tmp_path / "cases.csv"
+    path.write_text("\n".join([HEADER, *rows]) + "\n")
+    assert main([str(path), "--json", *words]) == 0
+    return {c["id"]: c for c in json.loads(capsys.readouterr().out)["cases"]}  # type: ignore[return-value]
+
+
+def test_cases_go_the_way_they_went(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Small bursts cost, cores help, double slots help, and what cannot be said is listed with the reason."""
+    rows = [
+        "c1,910B1,copy_gm_to_ub,1536x1536,fp16,nd,cores=48 tile=1x64,time,9,us,s,micro,,,",
+        "c2,910B1,copy_gm_to_ub,1536x1536,fp16,nd,cores=48 tile=32x512,time,3,us,s,micro,,,",
+        "v1,910B4,add,1048576 + 1048576,fp16,nd,cores=1 tile=2048,time,9,us,s,tile,,,",
+        "v8,910B4,add,1048576 + 1048576,fp16,nd,cores=8 tile=2048,time,3,us,s,tile,,,",
+        "m1,910B1,matmul,m=n=k=512,fp16,nd:nk,base=128x128x64 cores=16 norm,time,9,us,s,tile,,,",
+        "m2,910B1,matmul,m=n=k=512,fp16,nd:nk,base=128x128x64 cores=16 mdl,time,5,us,s,tile,,,",
+        "r1,910B1,reduce_sum,64x4096 -> 64,fp32,nd,tile=1x512 cores=40,time,9,us,s,tile,,,",
+        "x1,910B1,topk,64x4096,fp32,nd,cores=4,time,9,us,s,tile,,,", "x2,911Z,add,64 + 64,fp32,nd,cores=4,time,9,us,s,tile,,,"]
+    found = run(tmp_path, capsys, rows, "--svg", str(tmp_path / "f.svg"), "--eligible", str(tmp_path / "e.csv"))
+    value = {k: c["modelled"] for k, c in found.items()}  # type: ignore[index]
+    assert value["c1"] > 1.5 * value["c2"] and value["v1"] > 4 * value["v8"] and value["m1"] > value["m2"] and value["r1"] > 0
+    assert value["x1"] is None and "no operator topk" in found["x1"]["reason"] and "911Z" in found["x2"]["reason"]  # type: ignore[index]
+    listed = {r["id"]: r for r in csv.DictReader((tmp_path / "e.csv").open())}
+    assert listed["c1"]["eligible"] == "yes" and listed["x1"]["eligible"] == "no" and len(listed) == len(rows)
+    assert len(re.findall("<circle", (tmp_path / "f.svg").read_text())) == 7 + 4  # cases, and the legend's classes
+
+
+def test_results_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ["c2,910B1,copy_gm_to_ub,1536x1536,fp16,nd,cores=48 tile=32x512,time,3,us,s,micro,,,"]
+    first = run(tmp_path, capsys, rows, "--bank", str(tmp_path / "kept"))
+    kept = (tmp_path / "kept").read_text()
+    assert run(tmp_path, capsys, rows, "--bank", str(tmp_path / "kept")) == first and (tmp_path / "kept").read_text() == kept
+    assert kept.count("\n") == 1
+
+
+def test_a_trace_of_ours_is_a_schedule_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = 'sched { split(loop=i0, factor=64) }'
+    found = run(tmp_path, capsys, [f'a,910B3,relu,4096,fp32,nd,"{words}",time,3,us,s,tile,,,', "b,910B3,relu,4096,fp32,nd,trace=none.sched,time,3,us,s,tile,,,",
+                                   "c,910B3,relu,4096,fp32,nd,tile=512 cores=8,time,3,us,s,tile,,,"])
+    assert "?" not in found["a"]["reason"] and found["a"]["modelled"] is None and "none.sched" in found["b"]["reason"]  # type: ignore[index]
+
+
+def test_refusals_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "cases.csv"
+    path.write_text(case())
+    for words, said in ((["--only", "zz"], "no case"), (["--class", "zz"], "none of")):
+        assert main([str(path), *words]) == 2
+        assert said in capsys.readouterr().err
+
+
+def test_tables_and_plot_of_nothing() -> None:
+    assert "</svg>" in svg([], "nothing") and summary([])["counted"]["all"].rows == 0
+    assert isinstance(parse_cases(case())[0], Case) and np.isfinite(parse_cases(case())[0].value)
