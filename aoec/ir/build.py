@@ -21,7 +21,7 @@ from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop
 
 Parts = list[Any]
 Noun = TypeVar("Noun")
-ONE = Int(1)
+ONE, ZERO = Int(1), Int(0)
 
 
 def _names(parts: Parts) -> tuple[str, ...]:
@@ -198,8 +198,9 @@ class _Tir(_Rules):
     """tir.lark"""
 
     def buffer(self, c: Parts) -> Any:
-        name, dtype, *shape, scope, layout, depth = c
-        noun = Buffer(unquote(name), unquote(dtype), _given(shape), unquote(scope or "GM"), str(layout or "ND"), depth or ONE)
+        name, dtype, *shape, scope, layout, depth, align, skew = c
+        noun = Buffer(unquote(name), unquote(dtype), _given(shape), unquote(scope or "GM"), str(layout or "ND"), depth or ONE,
+                      align or ONE, skew or ZERO)
         return self.put(noun, name)
 
     def buffers(self, c: Parts) -> Any:

@@ -63,7 +63,7 @@ def _(f: Func) -> Func:
     buffers = _number([b.name for b in f.buffers], "b")
     loops = _number([n.var for n, _ in walk(f.body) if isinstance(n, Loop)], "l")
     blocks = _number([n.name for n, _ in walk(f.body) if isinstance(n, Block)], "s")
-    inputs, outputs, local = (tuple([Buffer(buffers[b.name], b.dtype, b.shape, b.scope, b.layout, b.depth) for b in bs])
+    inputs, outputs, local = (tuple([Buffer(buffers[b.name], b.dtype, b.shape, b.scope, b.layout, b.depth, b.align, b.skew) for b in bs])
                               for bs in (f.inputs, f.outputs, f.locals))
     constraints = tuple([Constraint(c.condition, "") for c in f.constraints])
     return Func("f", inputs, outputs, local, _nodes(f.body, loops, buffers, blocks), constraints)

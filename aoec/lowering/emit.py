@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Expr, Int, Read, Var, call, le, normalise, reads, round_up, substitute, variables
+from aoec.ir.index import DTYPES, Expr, Int, Read, Var, both, call, ceildiv, eq, ge, le, normalise, reads, round_up, substitute, variables
 from aoec.ir.program import (
     Advance,
     For,
@@ -26,9 +26,10 @@ from aoec.ir.program import (
 from aoec.ir.rewrite import drop_counters, map_items
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
 from aoec.lowering import emit_copy, emit_cube, emit_transpose, emit_vector
-from aoec.lowering.tile import Access, Emitter, Piece, TileOp, largest, product, size_bytes
+from aoec.lowering.tile import BLOCK_BYTES, Access, Emitter, Piece, TileOp, largest, product, size_bytes
 from aoec.target.machine import Machine
 
+PERIOD_BYTES = 512  # sizes of slots are multiples of it, and so are addresses but where `place` says otherwise
 Home = tuple[str, ...]  # names of the loops around a buffer's life, outermost first
 
 
@@ -45,7 +46,7 @@ def emit(func: Func, machine: Machine) -> Program:
     items = pieces.emit(body, tuple(lp.var for lp in grid))
     spaces, capacity = place(em, share(em, homes, pieces.order, flags.counted), machine)
     core = "aic" if any(b.scope.startswith("L") for b in func.locals) else "aiv"
-    core = core if core in machine.cores else "core"
+    core = "core" if "core" in machine.cores else core
     stream = Stream(core, core, tuple((lp.var, lp.extent) for lp in grid), tuple((counters[n], em.buffers[n].depth) for n in flags.counted),
                     tuple(unique_loops([*flags.before(), *items, *flags.after()], {lp.var for lp in grid})))
     stream = drop_counters(stream, [c for n, c in counters.items() if n not in flags.counted])
@@ -272,14 +273,36 @@ def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple
         here = [g for g in groups if em.buffers[g[0]].scope == scope]
         for members in here:
             sizes = [normalise(size_bytes(em.buffers[n])) for n in members]
+            first = em.buffers[members[0]]
+            start = aligned(address, first.align) + first.skew
             for n, s in zip(members, sizes):
                 b = em.buffers[n]
-                spaces.append(Space(n, b.dtype, scope, normalise(address), s, b.depth))
-            address = address + maximum_of(sizes) * em.buffers[members[0]].depth
+                spaces.append(Space(n, b.dtype, scope, normalise(start), s, b.depth))
+            address = start - first.skew + round_up(first.skew, PERIOD_BYTES) + maximum_of(sizes) * first.depth
+            limits += placeable(first)
         capacity = machine.scope(scope).size_bytes
         limits.append(Constraint(le(address, capacity), f"{scope} holds {capacity} bytes: {', '.join(g[0] for g in here)} need more; "
                                                         "use smaller tiles or fewer slots"))
     return tuple(spaces), limits
+
+
+def stated(b: Buffer) -> tuple[Expr, Expr]:
+    """Where the schedule wants a buffer: only buffers of one place share an address."""
+    return b.align, b.skew
+
+
+def aligned(address: Expr, unit: Expr) -> Expr:
+    """The next multiple of `unit` bytes from an address on."""
+    return address if unit == Int(1) else ceildiv(address, unit) * unit
+
+
+def placeable(b: Buffer) -> list[Constraint]:
+    """What a buffer's stated place must be: whole blocks, and slots that keep it (their sizes are multiples of a period)."""
+    if (b.align, b.skew) == (Int(1), Int(0)):
+        return []
+    blocks = both(eq(b.align % BLOCK_BYTES, 0), eq(b.skew % BLOCK_BYTES, 0))
+    return [Constraint(both(blocks, both(ge(b.align, BLOCK_BYTES), ge(b.skew, 0))),
+                       f"{b.name} must start on a block: align and skew are multiples of {BLOCK_BYTES} bytes")]
 
 
 def maximum_of(sizes: list[Expr]) -> Expr:
@@ -294,7 +317,8 @@ def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flag
     for n in [*homes, *[b.name for b in em.scratch]]:
         lone = n in order and em.buffers[n].scope == "UB" and n not in flagged and em.buffers[n].depth == Int(1)
         fits = [g for g in groups if lone and g[0] in order and g[0] not in flagged and em.buffers[g[0]].scope == "UB"
-                and homes[g[0]] == homes[n] and all(order[m][-1] < order[n][0] for m in g)]
+                and homes[g[0]] == homes[n] and stated(em.buffers[g[0]]) == stated(em.buffers[n])
+                and all(order[m][-1] < order[n][0] for m in g)]
         if fits:
             fits[0].append(n)
         else:

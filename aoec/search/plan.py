@@ -15,7 +15,7 @@ L1_SLOTS = (1, 2, 4)
 
 
 def cores_of(machine: Machine) -> int:
-    return machine.core("aic" if "aic" in machine.cores else "core").count
+    return machine.core("core" if "core" in machine.cores else "aic").count
 
 
 @dataclass

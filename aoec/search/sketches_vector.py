@@ -1,6 +1,6 @@
 """Sketches of vector funcs: the tile in UB, its axes over cores, slots of what goes in and out.
 
-Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do (slots in UB).
+Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do (slots in UB), p0 (what the result's place is a multiple of).
 """
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
 MOST_ELEMENTS = 65536
+SKEW = 256  # bytes: half a period of the 16 bank groups of 32 bytes (2201)
+BANKS = (512, 65536)  # where results start: at the next slot, or in a bank of their own
 
 
 def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
@@ -42,7 +44,7 @@ def ruling_axes(out: Nest) -> set[str]:
 
 
 def cores_of(machine: Machine) -> int:
-    return machine.core("aiv" if "aiv" in machine.cores else "core").count
+    return machine.core("core" if "core" in machine.cores else "aiv").count
 
 
 def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> Trace:
@@ -76,9 +78,30 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
             steps.append(step("double_buffer", buffer=n.block.target.buffer, depth=hole("di", SLOTS)))
         else:
             steps.append(step("tensorize", loop=n.loops[0].var, instr="vector"))
+    steps += placement(func, order + [out])
     for loop in grid:
         steps.append(step("bind", loop=loop))
     return Trace(tuple(steps))
+
+
+def placement(func: Func, order: list[Nest]) -> list[Step]:
+    """Sources that one instruction reads start half a period of the banks apart; where the result lies is a hole."""
+    pairs = [(a, b) for n in order for a, b in [sources(n)] if a != b]
+    skewed: dict[str, bool] = {}
+    for a, b in pairs:
+        skewed.setdefault(a, not skewed[b] if b in skewed else False)
+        skewed.setdefault(b, not skewed[a])
+    inputs, last = {b.name for b in func.inputs}, order[-1]
+    steps = [step("place", buffer=f"{name}_UB" if name in inputs else name, skew=SKEW) for name, yes in skewed.items() if yes]
+    if pairs and last.block.op == "=" and sources(last) in pairs:
+        steps.append(step("place", buffer=f"{last.block.target.buffer}_UB", align=hole("p0", BANKS)))
+    return steps
+
+
+def sources(n: Nest) -> tuple[str, str]:
+    """The two buffers that a block's vector instruction reads; twice the same where it has one source."""
+    found = [r.buffer for r in ([n.block.target] if n.block.op != "=" else []) + reads(n.block.value)]
+    return (found[0], found[1]) if len(found) == 2 else ("", "")
 
 
 def _from_gm(func: Func, n: Nest) -> bool:

@@ -16,7 +16,8 @@ from aoec.ir.index import DTYPES, Binary, Expr, affine, holes, variables, walk
 from aoec.ir.program import PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.kernels import timeline as kernel
 from aoec.target.instructions import INSTRUCTIONS
-from aoec.target.machine import Machine, Timing
+from aoec.target.machine import Machine
+from aoec.target.parts import Timing
 from aoec.target.placement import placement
 
 PIPE = {p: i for i, p in enumerate(PIPES)}

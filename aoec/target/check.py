@@ -210,8 +210,8 @@ def _check_operand(stream: Stream, item: Instr, word: Instruction, o: Operand, m
     scope = buffer.scope if isinstance(buffer, Space) else "GM"
     if scope not in o.scopes:
         raise CheckError(f"{line(item)}: {o.name} of {word.name} lies in {' or '.join(o.scopes)}, {buffer.name} is in {scope}")
-    if scope != "GM" and machine.scope(scope).core != stream.core:
-        raise CheckError(f"{line(item)}: {stream.core} cores of {machine.name} have no {scope}; it belongs to {machine.scope(scope).core}")
+    if scope != "GM" and stream.core not in (kinds := machine.scope(scope).cores):
+        raise CheckError(f"{line(item)}: {stream.core} cores of {machine.name} have no {scope}; it belongs to {' and '.join(kinds)}")
     if isinstance(buffer, Tensor) and o.writes and buffer.role == "input":
         raise CheckError(f"{line(item)}: writes to {buffer.name}, which is an input")
     return buffer.dtype

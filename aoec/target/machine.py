@@ -5,11 +5,9 @@ touching Python. What a formula may name is said at the head of family_2201.toml
 """
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from hashlib import sha256
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -20,11 +18,14 @@ from aoec.ir.program import CORE_KINDS, PIPES
 from aoec.ir.tir import SCOPES
 from aoec.target.inherit import CONFIDENCE, Merged, is_path, near, read_file, read_merged, shipped, shipped_machines
 from aoec.target.instructions import INSTRUCTIONS, Instruction
+from aoec.target.parts import CoreKind, Number, Path, Scope, Timing, content_hash, spelt_out, unit_of
 from aoec.target.placement import placed_names
 
 DEFAULT = "Ascend910B3"
+FORMULA_LIMIT = 8192  # characters, and words when terms stand in their places
 FRACTAL_PLACES = 256  # of a 16 x 16 result, each of which the cube adds kf products to in a cycle
 # the plain numbers that every machine has, by table
+TABLES = ("name", "clock_mhz", "cores", "scopes", "paths", "tables", "numbers", "terms", "timing", "lacks")
 REQUIRED = {
     "flags": ("ids", "hop_cycles", "cross_ids", "cross_count", "cross_cycles"),
     "scalar": ("issue_cycles",),
@@ -34,53 +35,6 @@ REQUIRED = {
 OPTIONAL = {"shared": ("hbm_nominal_bytes_per_s", "memory_bytes")}  # facts that no time rests on
 # what a formula may name besides fields, tables and numbers
 GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes")
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A number of a machine file, with where it comes from; `unit` as the file says it, or as the key does."""
-
-    value: int | float
-    source: str
-    confidence: str
-    file: str = ""  # the machine or family file that says it
-    unit: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CoreKind:
-    name: str
-    count: int
-    pipes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    name: str
-    core: str
-    size_bytes: int
-    align_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """A way for data. `l2_bytes_per_cycle` is the rate of what hits L2, where that differs."""
-
-    name: str
-    source: str
-    target: str
-    pipe: str
-    bytes_per_cycle: float
-    l2_bytes_per_cycle: float
-    latency_cycles: float
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Cycles of an instruction: its pipe is taken for `busy`; its effect can be signalled `latency` later."""
-
-    busy: Expr
-    latency: Expr
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +68,7 @@ class Machine:
     enqueue_us: float
     hash: str
     sources: dict[str, Number] = field(repr=False)
+    merged: Merged = field(repr=False)
 
     @property
     def hbm_bytes_per_cycle(self) -> float:
@@ -173,6 +128,11 @@ def parse_machine(text: str, source: str = "machine", folder: FilePath | None = 
     return _Reader(source, read_merged(text, source, folder)).machine()
 
 
+def with_numbers(machine: Machine, raw: dict[str, Any]) -> Machine:
+    """A machine of the same formulas whose numbers are those of `raw`, merged content in the form of a machine file."""
+    return _Reader(machine.name, Merged(raw, machine.merged.origins), machine.timing).machine()
+
+
 @lru_cache(maxsize=64)
 def _load_shipped(stem: str) -> Machine:
     return parse_machine(shipped()[stem], f"{stem}.toml")
@@ -187,8 +147,9 @@ def _lookup(table: Mapping[str, Any], name: str, what: str) -> Any:
 class _Reader:
     """Reads one machine, its file and what that extends; every refusal names the file and the key."""
 
-    def __init__(self, source: str, merged: Merged) -> None:
-        self.source, self.merged = source, merged
+    def __init__(self, source: str, merged: Merged, known: dict[str, Timing] | None = None) -> None:
+        """`known`: the formulas, where they were read before."""
+        self.source, self.merged, self.known = source, merged, known
         self.numbers: dict[str, Number] = {}
         self.terms: dict[str, Expr] = {}
 
@@ -234,6 +195,7 @@ class _Reader:
         value = self.number(raw, key, where, low)
         if value != int(value):
             raise self.fail(f"{where}.{key}", f"is {value} and must be a whole number")
+        self.numbers[f"{where}.{key}"] = replace(self.numbers[f"{where}.{key}"], whole=True)
         return int(value)
 
     def rate(self, raw: Mapping[str, Any], key: str, where: str = "") -> float:
@@ -250,7 +212,7 @@ class _Reader:
 
     def machine(self) -> Machine:
         raw = self.merged.raw
-        self.only(raw, ("name", "clock_mhz", "cores", "scopes", "paths", "tables", "numbers", "terms", "timing", "lacks", *REQUIRED), "machine")
+        self.only(raw, (*TABLES, *REQUIRED), "machine")
         if not isinstance(raw.get("name"), str) or not raw["name"].isidentifier():
             raise self.fail("name", "must be a name of letters, digits and underscores")
         for group, keys in REQUIRED.items():
@@ -264,7 +226,7 @@ class _Reader:
             name=raw["name"], clock_mhz=self.rate(raw, "clock_mhz"), cores=cores, paths=paths, tables=tables, constants=constants,
             scopes=scopes, timing=self.timing(raw, cores, scopes, tables, constants),
             **self.flags(raw["flags"]), issue_cycles=self.number(raw["scalar"], "issue_cycles", "scalar"), **self.shared(raw["shared"]),
-            **self.launch(raw["launch"]), hash=content_hash(raw), sources=dict(self.numbers))
+            **self.launch(raw["launch"]), hash=content_hash(raw), sources=dict(self.numbers), merged=self.merged)
 
     def core(self, kind: str, raw: dict[str, Any]) -> CoreKind:
         at = f"cores.{kind}"
@@ -283,7 +245,9 @@ class _Reader:
         if name not in SCOPES or name == "GM":
             raise self.fail("scopes", f"unknown scope {name}; {near(name, SCOPES[1:])}")
         self.only(entry, ("core", "size_bytes", "align_bytes"), at)
-        return Scope(name, self.word(entry, "core", at, cores), self.whole(entry, "size_bytes", at), self.whole(entry, "align_bytes", at))
+        named = entry.get("core") if isinstance(entry.get("core"), list) else [entry.get("core")]
+        kinds = tuple(self.word({"core": kind}, "core", at, cores) for kind in named or [None])
+        return Scope(name, kinds, self.whole(entry, "size_bytes", at), self.whole(entry, "align_bytes", at))
 
     def path(self, name: str, raw: dict[str, Any]) -> Path:
         at = f"paths.{name}"
@@ -308,14 +272,17 @@ class _Reader:
     def timing(self, raw: dict[str, Any], cores: Mapping[str, CoreKind], scopes: Mapping[str, Scope],
                *named: Iterable[str]) -> dict[str, Timing]:
         """The timing of every instruction that a core of this machine can run; formulas may use what is `named`."""
+        if self.known is not None:
+            return self.known
         entries, lacks = self.table(raw, "timing"), raw.get("lacks", [])
         self.only(entries, INSTRUCTIONS, "timing")
         if not isinstance(lacks, list):
             raise self.fail("lacks", "must be a list of instructions that this machine does not have")
         self.only(dict.fromkeys(lacks), INSTRUCTIONS, "lacks")
         words = set(GIVEN).union(*named)
-        self.terms = {k: self.formula(v, f"terms.{k}", None) for k, v in raw.get("terms", {}).items()}
-        reach = [(c.pipes, [s.name for s in scopes.values() if s.core == c.name]) for c in cores.values()]
+        terms = self.table(raw, "terms") if "terms" in raw else {}
+        self.terms = {k: self.formula(v, f"terms.{k}", None) for k, v in terms.items()}
+        reach = [(c.pipes, [s.name for s in scopes.values() if c.name in s.cores]) for c in cores.values()]
         had = [i for i in INSTRUCTIONS.values() if i.name not in lacks and any(i.runs_on(*r) for r in reach)]
         return {i.name: self.formulas(i, self.table(entries, i.name, "timing"), words) for i in had}
 
@@ -332,14 +299,20 @@ class _Reader:
         """The formula of a text, terms put in their places; it may name what is `known` (None: a term, whose users check it)."""
         if not isinstance(text, str):
             raise self.fail(at, "must be a formula in quotes")
+        if len(text) > FORMULA_LIMIT:
+            raise self.fail(at, f"is {len(text):,} characters long; a formula has at most {FORMULA_LIMIT:,}")
         try:
             formula = parse_expr(text, f"{self.file(at)}: {at}")
+            if known is None:
+                return formula
+            if (size := spelt_out(formula, self.terms, {})) > FORMULA_LIMIT:
+                raise self.fail(at, f"is {size:,} words long with its terms in place; a formula has at most {FORMULA_LIMIT:,}")
+            for _ in self.terms:  # a term may name others; after as many rounds as there are terms none is left
+                formula = substitute(formula, self.terms)
+        except RecursionError:
+            raise self.fail(at, "is nested too deeply, or a term stands for itself") from None
         except AoecError as e:
             raise TargetError(str(e)) from None
-        if known is None:
-            return formula
-        for _ in self.terms:  # a term may name others; after as many rounds as there are terms none is left
-            formula = substitute(formula, self.terms)
         for name in sorted(variables(formula) - known):
             raise self.fail(at, f"unknown name {name}; {near(name, {*known, *self.terms})}")
         return formula
@@ -360,23 +333,3 @@ class _Reader:
     def launch(self, raw: dict[str, Any]) -> dict[str, Any]:
         plain = {f"launch_{k}": float(self.number(raw, k, "launch")) for k in ("fixed_us", "per_core_us", "stream_us")}
         return plain | {k: float(self.number(raw, k, "launch")) for k in ("queue_gap_us", "enqueue_us")}
-
-
-def unit_of(place: str) -> str:
-    """The unit that the name of a number says; "" where it says none."""
-    if place.startswith("tables.kf."):
-        return "products/cycle"
-    units = {"_bytes_per_s": "B/s", "bytes_per_cycle": "B/cycle", "_bytes": "B", "_cycles": "cycles", "_us": "us", "_mhz": "MHz",
-             ".count": "cores"}
-    return next((unit for end, unit in units.items() if place.endswith(end)), "")
-
-
-def content_hash(raw: Mapping[str, Any]) -> str:
-    """sha256 hex of what a machine file says, without its sources: a better citation is not another machine."""
-    return sha256(json.dumps(_content(raw), sort_keys=True).encode()).hexdigest()
-
-
-def _content(x: Any) -> Any:
-    if isinstance(x, dict):
-        return {k: _content(v) for k, v in x.items() if k not in ("source", "confidence", "unit")}
-    return x

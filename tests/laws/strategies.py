@@ -137,7 +137,8 @@ def meanings(draw: st.DrawFn) -> Meaning:
 def buffers(draw: st.DrawFn, name: str, gm: bool) -> Buffer:
     scope = "GM" if gm else draw(st.sampled_from(SCOPES))
     shape = tuple(draw(st.lists(whole((), 1), max_size=3)))
-    return Buffer(name, draw(dtypes), shape, scope, draw(st.sampled_from(LAYOUTS)), draw(st.one_of(st.just(Int(1)), whole((), 1))))
+    return Buffer(name, draw(dtypes), shape, scope, draw(st.sampled_from(LAYOUTS)), draw(st.one_of(st.just(Int(1)), whole((), 1))),
+                  draw(st.one_of(st.just(Int(1)), whole((), 1))), draw(st.one_of(st.just(Int(0)), whole((), 1))))
 
 
 @st.composite

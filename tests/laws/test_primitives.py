@@ -96,6 +96,7 @@ def step_for(draw: st.DrawFn, func: Func, number: int, values: dict[str, int]) -
         "stage": [("block", block.name), ("scope", "UB")],
         "postpone_init": [("block", block.name)],
         "double_buffer": [("buffer", local), ("depth", Int(2))],
+        "place": [("buffer", local), ("skew", Int(256))],
         "bind": [("loop", loop)],
         "even": [("loop", loop), *split_of(func, loop)],
         "tensorize": [("loop", loop), ("instr", draw(st.sampled_from(["vector", "copy"])))],

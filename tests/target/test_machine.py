@@ -9,6 +9,7 @@ from aoec.base.errors import TargetError
 from aoec.ir.index import variables
 from aoec.ir.parse import parse_program
 from aoec.simulate.time import measure
+from aoec.target.inherit import read_merged, shipped, shipped_machines
 from aoec.target.instructions import INSTRUCTIONS
 from aoec.target.machine import CONFIDENCE, load, parse_machine, targets
 
@@ -18,10 +19,11 @@ TOY = (resources.files("aoec.target") / "toy.toml").read_text(encoding="utf-8")
 def test_every_machine_has_a_timing_for_every_instruction_that_its_cores_reach():
     for name in targets():
         m = load(name)
+        lacks = read_merged(shipped()[shipped_machines()[name]], name).raw.get("lacks", [])
         for i in INSTRUCTIONS.values():
             reached = [c for c in m.cores.values() if i.pipe in c.pipes
-                       and all(s == "GM" or m.scopes[s].core == c.name for o in i.operands for s in o.scopes)]
-            assert m.has(i.name) == bool(reached), i.name
+                       and all(s == "GM" or s in m.scopes and c.name in m.scopes[s].cores for o in i.operands for s in o.scopes)]
+            assert m.has(i.name) == (bool(reached) and i.name not in lacks), i.name
         assert all(n.source and n.confidence in CONFIDENCE for n in m.sources.values())
 
 
@@ -136,9 +138,27 @@ def test_published_cycles(body, pipe, published, tolerance):
 
 
 def test_a_term_stands_for_its_formula_and_a_misspelt_one_is_refused():
-    changed = TOY.replace('vadd = {busy = "head + repeat"}', 'vadd = {busy = "both"}') + '\n[terms]\none = "repeat * 2"\nboth = "one + src0_at // 32"\n'
+    changed = TOY.replace('vadd = {busy = "head + repeat"}', 'vadd = {busy = "both"}')
+    changed += '\n[terms]\none = "repeat * 2"\nboth = "one + src0_at // 32"\n'
     assert variables(parse_machine(changed).cost("vadd").busy) == {"repeat", "src0_at"}
     with pytest.raises(TargetError, match="unknown name bth; did you mean both"):
         parse_machine(changed.replace('busy = "both"', 'busy = "bth"'))
     with pytest.raises(TargetError, match="unknown name src_at; did you mean src"):
         parse_machine(changed.replace("src0_at", "src_at"))
+
+
+@pytest.mark.parametrize("terms, sentence", [
+    ("".join(f't{i} = "t{i + 1} + t{i + 1}"\n' for i in range(60)) + 't60 = "repeat"\n', "words long with its terms in place"),
+    ('t0 = "t1 + 1"\nt1 = "t0 + 1"\n', "nested too deeply, or a term stands for itself"),
+    (f't0 = "{"1 + " * 4000}1"\n', "a formula has at most 8,192"),
+    ("".join(f't{i} = "{"max(0," * 90}t{i + 1}{")" * 90}"\n' for i in range(40)) + 't40 = "repeat"\n', "nested too deeply"),
+])
+def test_terms_that_grow_beyond_measure_are_refused(terms, sentence):
+    text = TOY.replace('vadd = {busy = "head + repeat"}', 'vadd = {busy = "t0"}') + f"\n[terms]\n{terms}"
+    with pytest.raises(TargetError, match=sentence):
+        parse_machine(text)
+
+
+def test_terms_are_a_table():
+    with pytest.raises(TargetError, match="terms: must be a table"):
+        parse_machine("terms = 3\n" + TOY)

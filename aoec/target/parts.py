@@ -1,0 +1,91 @@
+"""What a machine is made of: numbers with their sources, kinds of cores, scopes, paths, timings; and the hash of a machine's content."""
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+
+from aoec.ir.index import Expr, Var, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number of a machine file, with where it comes from; `unit` as the file says it, or as the key does."""
+
+    value: int | float
+    source: str
+    confidence: str
+    file: str = ""  # the machine or family file that says it
+    unit: str = ""
+    whole: bool = False  # a count or size of the machine's structure
+
+
+@dataclass(frozen=True, slots=True)
+class CoreKind:
+    name: str
+    count: int
+    pipes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    name: str
+    cores: tuple[str, ...]  # the core kinds of which each core has one
+    size_bytes: int
+    align_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A way for data. `l2_bytes_per_cycle` is the rate of what hits L2, where that differs."""
+
+    name: str
+    source: str
+    target: str
+    pipe: str
+    bytes_per_cycle: float
+    l2_bytes_per_cycle: float
+    latency_cycles: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """Cycles of an instruction: its pipe is taken for `busy`; its effect can be signalled `latency` later."""
+
+    busy: Expr
+    latency: Expr
+
+
+def spelt_out(formula: Expr, terms: Mapping[str, Expr], known: dict[str, int]) -> int:
+    """The size of a formula with its terms in place, without making it; `known`: sizes of terms. RecursionError for terms that go round."""
+    size = 0
+    for e in walk(formula):
+        if isinstance(e, Var) and e.name in terms:
+            if e.name not in known:
+                known[e.name] = spelt_out(terms[e.name], terms, known)
+            size += known[e.name]
+        else:
+            size += 1
+    return size
+
+
+def unit_of(place: str) -> str:
+    """The unit that the name of a number says; "" where it says none."""
+    if place.startswith("tables.kf."):
+        return "products/cycle"
+    units = {"_bytes_per_s": "B/s", "bytes_per_cycle": "B/cycle", "_bytes": "B", "_cycles": "cycles", "_us": "us", "_mhz": "MHz",
+             ".count": "cores"}
+    return next((unit for end, unit in units.items() if place.endswith(end)), "")
+
+
+def content_hash(raw: Mapping[str, Any]) -> str:
+    """sha256 hex of what a machine file says, without its sources: a better citation is not another machine."""
+    return sha256(json.dumps(_content(raw), sort_keys=True).encode()).hexdigest()
+
+
+def _content(x: Any) -> Any:
+    if isinstance(x, dict):
+        return {k: _content(v) for k, v in x.items() if k not in ("source", "confidence", "unit")}
+    return x
