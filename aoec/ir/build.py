@@ -244,8 +244,8 @@ class _Program(_Rules):
     """program.lark"""
 
     def tensor(self, c: Parts) -> Any:
-        role, name, dtype, *shape, passes = c
-        return self.put(ProgramTensor(unquote(name), unquote(dtype), _given(shape), str(role), passes or ONE), name)
+        role, name, dtype, *shape, uncached = c
+        return self.put(ProgramTensor(unquote(name), unquote(dtype), _given(shape), str(role), uncached is not None), name)
 
     def space(self, c: Parts) -> Any:
         name, dtype, scope, address, size, depth = c

@@ -315,7 +315,7 @@ def _(p: Program, at: Places) -> None:
     for t in p.tensors:
         at.known(t.role, ROLES, "role", f"{where}: {t.name}", t)
         at.known(t.dtype, DTYPES, "dtype", f"{where}: {t.name}", t)
-        _integers(Scope(at, f"{where}: {t.name}", t), (*t.shape, t.passes))
+        _integers(Scope(at, f"{where}: {t.name}", t), t.shape)
     for s in p.spaces:
         at.known(s.dtype, DTYPES, "dtype", f"{where}: {s.name}", s)
         at.known(s.scope, SCOPES[1:], "scope", f"{where}: {s.name}", s)
@@ -396,7 +396,7 @@ _ITEM_CHECKS: dict[type, Callable[..., None]] = {
 
 def _program_exprs(p: Program) -> Iterable[tuple[Expr, object]]:
     for t in p.tensors:
-        yield from ((e, t) for e in (*t.shape, t.passes))
+        yield from ((e, t) for e in t.shape)
     for s in p.spaces:
         yield from ((e, s) for e in (s.address, s.size_bytes, s.depth))
     yield from ((c.condition, c) for c in p.constraints)

@@ -139,7 +139,7 @@ def _(p: Program) -> Program:
     buffers = _number([b.name for b in p.tensors + p.spaces], "b")
     streams = _number([s.name for s in p.streams], "s")
     return Program(
-        "p", p.target, tuple([ProgramTensor(buffers[t.name], t.dtype, t.shape, t.role, t.passes) for t in p.tensors]),
+        "p", p.target, tuple([ProgramTensor(buffers[t.name], t.dtype, t.shape, t.role, t.uncached) for t in p.tensors]),
         tuple([Space(buffers[s.name], s.dtype, s.scope, s.address, s.size_bytes, s.depth) for s in p.spaces]),
         tuple([_stream(s, buffers, streams) for s in p.streams]), tuple([Constraint(c.condition, "") for c in p.constraints]))
 

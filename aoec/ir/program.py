@@ -14,16 +14,16 @@ OPTIONAL = ("unit", "atomic")  # fields of an instruction that are 0 where they 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A GM tensor. `passes`: how often its footprint crosses between GM and the cores (for the L2-hit share).
+    """A GM tensor. `role`: input, output, or temp (written and read by streams of this program).
 
-    `role`: input, output, or temp (written and read by streams of this program).
+    `uncached`: its transfers bypass L2 (Ascend C: the cache mode of a GlobalTensor), so that what streams through once evicts nothing.
     """
 
     name: str
     dtype: str
     shape: tuple[Expr, ...]  # of the stored elements: padded to whole fractals where the layout is fractal
     role: str
-    passes: Expr = Int(1)
+    uncached: bool = False
 
 
 @dataclass(frozen=True, slots=True)

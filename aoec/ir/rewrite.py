@@ -161,7 +161,7 @@ def _(x: Trace, f: Change) -> Trace:
 
 @_map.register
 def _(x: Program, f: Change) -> Program:
-    tensors = tuple([Tensor(t.name, t.dtype, tuple([f(e) for e in t.shape]), t.role, f(t.passes)) for t in x.tensors])
+    tensors = tuple([Tensor(t.name, t.dtype, tuple([f(e) for e in t.shape]), t.role, t.uncached) for t in x.tensors])
     spaces = tuple([Space(s.name, s.dtype, s.scope, f(s.address), f(s.size_bytes), f(s.depth)) for s in x.spaces])
     constraints = _constraints(x.constraints, f)
     return Program(x.name, x.target, tensors, spaces, tuple([_stream(s, f) for s in x.streams]), constraints)

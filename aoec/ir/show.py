@@ -254,8 +254,8 @@ def _(s: Stream) -> Iterable[str]:
 
 
 def _program_tensor(t: ProgramTensor) -> str:
-    passes = "" if t.passes == Int(1) else f" passes {expr(t.passes)}"
-    return f"{t.role} {word(t.name)}: {word(t.dtype)}[{_exprs(t.shape)}]{passes}"
+    uncached = " uncached" if t.uncached else ""
+    return f"{t.role} {word(t.name)}: {word(t.dtype)}[{_exprs(t.shape)}]{uncached}"
 
 
 def _space(s: Space) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Expr, Int, Read, Var, both, call, ceildiv, eq, ge, le, normalise, reads, round_up, substitute, variables
+from aoec.ir.index import DTYPES, Expr, Int, Var, both, call, ceildiv, eq, ge, le, normalise, reads, round_up, substitute, variables
 from aoec.ir.program import (
     Advance,
     For,
@@ -26,7 +26,7 @@ from aoec.ir.program import (
 from aoec.ir.rewrite import drop_counters, map_items
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
 from aoec.lowering import emit_copy, emit_cube, emit_transpose, emit_vector
-from aoec.lowering.tile import BLOCK_BYTES, Access, Emitter, Piece, TileOp, largest, product, size_bytes
+from aoec.lowering.tile import BLOCK_BYTES, Access, Emitter, Piece, TileOp, product, size_bytes
 from aoec.target.machine import Machine
 
 PERIOD_BYTES = 512  # sizes of slots are multiples of it, and so are addresses but where `place` says otherwise
@@ -55,7 +55,7 @@ def emit(func: Func, machine: Machine) -> Program:
     count = machine.core(core).count
     cores = Constraint(le(product([lp.extent for lp in grid]), count), f"the grid takes more than the {count} {core} cores")
     constraints = [Constraint(normalise(c.condition), c.reason) for c in [*func.constraints, cores, *limits, *capacity, *em.constraints]]
-    return Program(func.name, machine.name, tuple(tensors(func, ops)), spaces, (stream,),
+    return Program(func.name, machine.name, tuple(tensors(func)), spaces, (stream,),
                    tuple(c for c in dict.fromkeys(constraints) if c.condition != Int(1)))
 
 
@@ -347,36 +347,10 @@ def rename_loop(body: tuple[Item, ...], old: str, new: str) -> tuple[Item, ...]:
     return map_items(body, lambda e: substitute(e, {old: Var(new)}))
 
 
-def tensors(func: Func, ops: list[TileOp]) -> list[Tensor]:
-    """GM tensors with how often their footprint crosses: the trips of the loops above a copy that do not move it."""
-    out = []
-    for b, role in [*[(b, "input") for b in func.inputs], *[(b, "output") for b in func.outputs]]:
-        counts = [passes(op, r) for op in ops for r in [op.block.target, *reads(op.block.value)] if r.buffer == b.name]
-        out.append(Tensor(b.name, b.dtype, tuple(normalise(s) for s in stored_shape(b)), role, normalise(maximum_of(counts or [Int(1)]))))
-    return out
-
-
-def passes(op: TileOp, read: Read) -> Expr:
-    """How often the footprint crosses: iterations of the loops that do not move it, shorter last ones counted as such."""
-    moving = frozenset().union(*[variables(i) for i in read.indices])
-    movers = tuple(lp for lp in op.above if lp.var in moving)
-    return iterations(tuple(Loop(lp.var, largest(lp.extent, movers), ()) for lp in op.above if lp.var not in moving))
-
-
-def iterations(loops: tuple[Loop, ...]) -> Expr:
-    """Iterations of a nest in all: where an extent hangs on a loop, that loop's last iteration is counted apart from the others.
-
-    Only the last differs, as `split` leaves it; counting all as the largest would spread what must cross once over too many.
-    """
-    if not loops:
-        return Int(1)
-    first, inner = loops[0], loops[1:]
-    if not any(first.var in variables(lp.extent) for lp in inner):
-        return first.extent * iterations(inner)
-
-    def at(value: Expr) -> Expr:
-        return iterations(tuple(Loop(lp.var, normalise(substitute(lp.extent, {first.var: value})), ()) for lp in inner))
-    return (first.extent - 1) * at(Int(0)) + at(first.extent - 1)
+def tensors(func: Func) -> list[Tensor]:
+    """The GM tensors of a func, as stored."""
+    return [Tensor(b.name, b.dtype, tuple(normalise(s) for s in stored_shape(b)), role)
+            for role, buffers in (("input", func.inputs), ("output", func.outputs)) for b in buffers]
 
 
 def stored_shape(b: Buffer) -> tuple[Expr, ...]:

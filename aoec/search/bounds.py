@@ -49,24 +49,21 @@ def bound(func: Func, machine: Machine, resident: Mapping[str, int]) -> Bound:
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Bytes of a func's tensors: of inputs those that it reads (a stride may skip some); `cold` of all must come from HBM or go
-    there, `cold_inputs` come from it. `written`: output bytes as they lengthen reads of the chip's memory, which the model takes in
-    proportion to whole inputs: less where inputs are read in part."""
+    there, `cold_inputs` come from it."""
 
     inputs: Mapping[str, float]
     outputs: int
     cold: float
     cold_inputs: float
-    written: float
 
     @classmethod
     def of(cls, func: Func, machine: Machine, resident: Mapping[str, int]) -> Traffic:
         sizes = {b.name: size_bytes(b) for b in func.inputs}
         outputs = sum(size_bytes(b) for b in func.outputs)
-        keep = min(1.0, machine.l2_usable_bytes / max(sum(sizes.values()) + outputs, 1))
         read = {name: read_share(func, name) for name in sizes}
+        keep = float(machine.l2_keeps(sum(read[name] * size for name, size in sizes.items()) + outputs))
         first = sum(read[name] * max(size - resident.get(name, 0), 0) for name, size in sizes.items())
-        written = outputs * min(read.values(), default=1.0)
-        return cls({name: read[name] * size for name, size in sizes.items()}, outputs, first + written * (1.0 - keep), first, written)
+        return cls({name: read[name] * size for name, size in sizes.items()}, outputs, first + outputs * (1.0 - keep), first)
 
 
 def read_share(func: Func, name: str) -> float:
@@ -235,7 +232,7 @@ def vector_bound(func: Func, machine: Machine, traffic: Traffic) -> Bound:
         "vector": sum(repeats(func, b, above) for b, above in blocks(func.body)) / 2 / cores,
         "MTE2": (cold / load.bytes_per_cycle + (moved - cold) / fast) / cores,
         "MTE3": traffic.outputs / max(store.bytes_per_cycle, store.l2_bytes_per_cycle) / cores,
-        "HBM and L2": chip_cycles(machine, traffic.cold, np.full(len(cores), float(moved + traffic.written))),
+        "HBM and L2": chip_cycles(machine, traffic.cold, np.full(len(cores), float(moved + traffic.outputs))),
     }
     fill = load.latency_cycles + store.latency_cycles + machine.flag_hop_cycles
     return least(machine, launch_cycles(machine, cores), fill, parts, cores)

@@ -6,7 +6,7 @@ shows to be otherwise is refused here; what only values show is a row's error (t
 """
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.index import DTYPES, Binary, Expr, affine, holes, variables, walk
 from aoec.ir.program import PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.kernels import timeline as kernel
+from aoec.simulate.reuse import Access
 from aoec.target.instructions import INSTRUCTIONS
 from aoec.target.machine import Machine
 from aoec.target.parts import Timing
@@ -26,7 +27,7 @@ MAX_AXES = 30  # of a value table; NumPy allows 32 dimensions
 
 @dataclass(frozen=True)
 class Site:
-    """Instructions of one stream with equal cost: formula, the fields that it reads, its plain numbers, its GM tensor."""
+    """Instructions of one stream with equal cost: formula, the fields that it reads, its plain numbers, what it touches in GM."""
 
     stream: int
     op: str
@@ -35,7 +36,7 @@ class Site:
     fields: tuple[tuple[str, Expr], ...]
     numbers: tuple[tuple[str, float], ...]
     gm_size: int  # bytes per element of the GM operand; 0 where there is none
-    tensor: str
+    access: Access | None  # where in GM, and in which loops
     path: str  # such as GM->L1; empty where nothing crosses GM
 
 
@@ -109,6 +110,8 @@ class _Encoder:
         self.streams = {s.name: i for i, s in enumerate(program.streams)}
         self.register: dict[str, int] = {}
         self.stream = 0
+        self.around: tuple[str, ...] = ()  # the loops around what is encoded
+        self.meets = 0  # how many of them lie around a wait for another stream
 
     def encode(self) -> Encoded:
         starts = []
@@ -131,7 +134,8 @@ class _Encoder:
         names = [name for name, _ in stream.counters] + [f.var for f in _loops(stream.body)]
         self.register = {name: i + 1 for i, name in enumerate(names)}
         self.out.register_of.append(self.register)
-        self.grid = frozenset(axis for axis, _ in stream.grid)
+        self.axes = tuple(axis for axis, _ in stream.grid)
+        self.grid = frozenset(self.axes)
         self.out.registers = max(self.out.registers, len(names) + 1)
         self.out.counters += [(self.register[name], depth) for name, depth in stream.counters]
         self.out.axes += [(index, axis, extent) for axis, extent in stream.grid]
@@ -153,7 +157,10 @@ class _Encoder:
         self.out.loops.append(Loop(self.stream, item.var, item.trips, outer))
         start = len(self.code)
         self.put((kernel.LOOP, number, 0, self.register[item.var]), item, outer)
-        self.body(item.body, (*outer, item.var))
+        before, self.around = self.meets, (*outer, item.var)
+        self.meets = len(self.around) if any(isinstance(i, CrossWait) for i in item.body) else before
+        self.body(item.body, self.around)
+        self.around, self.meets = outer, before
         self.code[start] = (kernel.LOOP, number, len(self.code), self.register[item.var])
         self.put((kernel.END, number, start, self.register[item.var]), item, outer)
 
@@ -224,7 +231,7 @@ class _Encoder:
     def describe(self, item: Instr) -> Site:
         instruction, timing = INSTRUCTIONS[item.op], self.machine.cost(item.op)
         refs = [(o, item[o.name]) for o in instruction.operands]
-        gm = [ref.buffer for o, ref in refs if isinstance(ref, Ref) and "GM" in o.scopes and ref.buffer in self.tensors]
+        gm = [(ref, o.writes) for o, ref in refs if isinstance(ref, Ref) and "GM" in o.scopes and ref.buffer in self.tensors]
         wanted = variables(timing.busy) | variables(timing.latency) | (variables(instruction.gm_bytes) if gm else frozenset())
         used = tuple((n.name, item[n.name]) for n in instruction.numbers if n.name in wanted)
         used += tuple(placement(item, self.spaces, wanted).items())
@@ -233,7 +240,11 @@ class _Encoder:
         numbers = {"size": DTYPES[self.dtypes[source[0]]], "dst_size": sizes[0]} | self.tables(item.op, self.dtypes[source[0]], wanted)
         scopes = ["/".join(o.scopes) for o, _ in refs]
         return Site(self.stream, item.op, PIPE[instruction.pipe], timing, used, tuple(sorted(numbers.items())),  # type: ignore[arg-type]
-                    DTYPES[self.dtypes[gm[0]]] if gm else 0, gm[0] if gm else "", f"{scopes[1]}->{scopes[0]}" if gm else "")
+                    DTYPES[self.dtypes[gm[0][0].buffer]] if gm else 0, self.access(*gm[0]) if gm else None,
+                    f"{scopes[1]}->{scopes[0]}" if gm else "")
+
+    def access(self, ref: Ref, writes: bool) -> Access:
+        return Access(self.stream, ref.buffer, writes, ref.offset, self.axes, self.around, self.meets)
 
     def tables(self, op: str, dtype: str, wanted: frozenset[str]) -> dict[str, float]:
         """The named numbers of the machine that a formula reads, dtype tables looked up."""
@@ -256,23 +267,25 @@ def _loops(items: tuple[Item, ...]) -> Iterator[For]:
 def program_holes(program: Program) -> tuple[str, ...]:
     """The names of the holes that the timing of a program depends on or its constraints name, sorted."""
     found: dict[str, tuple[int, ...]] = {}
+    tensors = {t.name for t in program.tensors}
     for stream in program.streams:
-        for e in [x for _, x in stream.grid] + [x for _, x in stream.counters] + list(_expressions(stream.body)):
+        for e in [x for _, x in stream.grid] + [x for _, x in stream.counters] + list(_expressions(stream.body, tensors)):
             found |= holes(e)
     for t in program.tensors:
-        for e in (*t.shape, t.passes):
+        for e in t.shape:
             found |= holes(e)
     for c in program.constraints:
         found |= holes(c.condition)
     return tuple(sorted(found))
 
 
-def _expressions(items: tuple[Item, ...]) -> Iterator[Expr]:
+def _expressions(items: tuple[Item, ...], tensors: Collection[str]) -> Iterator[Expr]:
+    """What times may depend on: trips, sizes, flag ids, and where in GM a transfer lies."""
     for item in items:
         if isinstance(item, For):
             yield item.trips
-            yield from _expressions(item.body)
+            yield from _expressions(item.body, tensors)
         elif isinstance(item, Instr):
-            yield from [v for _, v in item.fields if not isinstance(v, Ref)]
+            yield from [v.offset if isinstance(v, Ref) else v for _, v in item.fields if not isinstance(v, Ref) or v.buffer in tensors]
         elif isinstance(item, (SetFlag, WaitFlag, CrossSet, CrossWait)):
             yield item.id

@@ -15,7 +15,8 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, evaluate, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import MAX_AXES, Encoded, Site
-from aoec.simulate.state import State, both_ways, hbm_shares
+from aoec.simulate.reuse import Flow, Traffic, traffic
+from aoec.simulate.state import State
 from aoec.target.deal import dealt, longer
 from aoec.target.instructions import INSTRUCTIONS
 
@@ -42,6 +43,16 @@ class Filled:
     status: Array
     site_of: Array  # entry -> site
     moved: Array
+    traffic: Traffic
+
+
+@dataclass
+class Sizes:
+    """What a site's costs are made of, by class: its fields, and the bytes that a transfer moves (0 where nothing crosses GM)."""
+
+    fields: dict[str, Sized]
+    layout: Layout
+    gm_bytes: Array
 
 
 class StreamValues:
@@ -62,6 +73,7 @@ class StreamValues:
         for name in self.axis:
             self.env[name] = self.samples(name)
         self.sizes: dict[Expr, Sized] = {}
+        self.iterations: dict[str, Array] = {}
 
     def assign_axes(self, encoded: Encoded, stream: int) -> dict[str, int]:
         """Variable -> axis, for those that some size depends on; outer ones first."""
@@ -119,6 +131,27 @@ class StreamValues:
         axes = [axis for axis in range(1, values.ndim) if values.shape[axis] == 3]
         return Sized(values, {x: differs(values, x, kernel.FIRST, kernel.BODY) for x in axes},
                      {x: differs(values, x, kernel.LAST, kernel.BODY) for x in axes})
+
+    def most(self, name: str) -> Array:
+        """int64[row]: the most iterations that a loop or grid axis has, one where it has none."""
+        return np.asarray(np.maximum(self.size(self.trips[name]).values.reshape(self.rows, -1).max(axis=1), 1))
+
+    def weights(self, name: str) -> Array:
+        """How many iterations of a loop or grid axis are of each class, [row, axis...] with extent 3 on its own axis if it has one."""
+        if name not in self.iterations:
+            n = self.size(self.trips[name]).values
+            first = np.clip(n - 1, 0, self.dealt.get(name, 1))
+            by_class = [first, np.maximum(n - 1 - first, 0), np.clip(n, 0, 1)]
+            self.iterations[name] = np.concatenate(by_class, axis=self.axis[name]) if name in self.axis else np.maximum(n, 0)
+        return self.iterations[name]
+
+    def total(self, values: Array, names: tuple[str, ...]) -> Array:
+        """[row]: the sum of `values` by class over all iterations of the loops and axes `names`, outermost first."""
+        out = np.asarray(values, float)
+        for name in reversed(names):
+            out = out * self.weights(name)
+            out = out.sum(axis=self.axis[name], keepdims=True) if name in self.axis else out
+        return out.reshape(self.rows)
 
 
 def differs(values: Array, axis: int, a: int, b: int) -> Array:
@@ -185,8 +218,7 @@ class Tabulator:
         self.encoded, self.machine, self.count, self.detail = encoded, encoded.machine, count, detail
         self.holes = {name: np.asarray(values, np.int64) for name, values in rows.items()}
         self.status = np.zeros(count, np.int32)
-        self.shares = hbm_shares(encoded.program, self.holes, state, self.machine)
-        self.both_ways = both_ways(encoded.program, self.holes, self.shares, self.machine)
+        self.state = state
         self.loops = max(1, len(encoded.loops))
         self.cursors: list[int] = []
         self.moves: list[list[tuple[int, Array]]] = [[] for _ in range(self.loops + max(1, len(encoded.axes)))]
@@ -212,7 +244,7 @@ class Tabulator:
             form_coefficient=self.columns([c for _, terms in encoded.forms for _, c in terms]), depth=self.depths(),
             extent=self.columns([e for _, _, e in encoded.axes]), head=self.heads(values),
             merge=self.merge)
-        return Filled(tables, self.status, site_of, moved)
+        return Filled(tables, self.status, site_of, moved, self.traffic)
 
     def evaluate(self, e: Expr) -> Array:
         """int64 values of an expression of holes, per row."""
@@ -268,12 +300,12 @@ class Tabulator:
     def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array]:
         """cost[row, entry, 3], moved[row, entry, 2] bytes (no entries where no detail is asked for), site[entry]."""
         blocks, moved, site_of, base = [], [], [], 0
-        for i, site in enumerate(self.encoded.sites):
-            stream = values[site.stream]
-            sizes = {name: stream.size(e) for name, e in site.fields}
-            layout = Layout(list(sizes.values()), stream.axis)
+        sizes = [self.sizes(site, values[site.stream]) for site in self.encoded.sites]
+        self.charge_memory(sizes, values)
+        for i, (site, size) in enumerate(zip(self.encoded.sites, sizes, strict=True)):
+            stream, layout = values[site.stream], size.layout
             self.cursor(site.stream, layout, base)
-            block, bytes_moved = self.price(site, {n: layout.narrow(s.values) for n, s in sizes.items()}, layout, len(stream.axis))
+            block, bytes_moved = self.price(site, size, len(stream.axis))
             blocks.append(block)
             moved.append(bytes_moved)
             site_of += [i] * layout.entries
@@ -282,17 +314,38 @@ class Tabulator:
             return np.zeros((self.count, 1, 3), np.int64), np.zeros((self.count, 1, 2)), np.zeros(1, np.int64)
         return np.concatenate(blocks, axis=1), np.concatenate(moved, axis=1), np.array(site_of)
 
-    def price(self, site: Site, fields: Mapping[str, Array], layout: Layout, rank: int) -> tuple[Array, Array]:
+    def sizes(self, site: Site, stream: StreamValues) -> Sizes:
+        fields = {name: stream.size(e) for name, e in site.fields}
+        moved = np.zeros(1)
+        if site.access:
+            moved = evaluate(INSTRUCTIONS[site.op].gm_bytes, {n: s.values for n, s in fields.items()} | {"size": site.gm_size})
+        return Sizes(fields, Layout(list(fields.values()), stream.axis), moved)
+
+    def charge_memory(self, sizes: list[Sizes], values: list[StreamValues]) -> None:
+        """Finds what of each site's traffic hits L2, from what all of them move."""
+        flows: dict[Any, Flow] = {}
+        for site, size in zip(self.encoded.sites, sizes, strict=True):
+            if site.access:
+                stream, a = values[site.stream], site.access
+                largest, total = size.gm_bytes.reshape(self.count, -1).max(axis=1), stream.total(size.gm_bytes, a.grid + a.loops)
+                before = flows.get(a, Flow(a, 0, 0))
+                flows[a] = Flow(a, np.maximum(before.largest, largest), before.total + total)
+        trips = [{name: stream.most(name) for name in stream.trips} for stream in values]
+        self.traffic = traffic(self.encoded.program, self.machine, self.state, list(flows.values()), trips, self.holes)
+
+    def price(self, site: Site, size: Sizes, rank: int) -> tuple[Array, Array]:
         """(ticks[row, entry, (busy, latency, unit)], bytes[row, entry, (hbm, l2)]) of a site."""
+        layout = size.layout
+        fields = {name: layout.narrow(s.values) for name, s in size.fields.items()}
         env: dict[str, Any] = {**dict(site.numbers), **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
         unit: Any = 0.0
-        if site.tensor:
-            gm = evaluate(INSTRUCTIONS[site.op].gm_bytes, {**env, "size": site.gm_size})
+        if site.access:
+            gm = layout.narrow(size.gm_bytes)
             column = (self.count,) + (1,) * rank
-            share = np.broadcast_to(self.shares[site.tensor], (self.count,)).reshape(column)
+            share = np.broadcast_to(self.traffic.shares[site.access], (self.count,)).reshape(column)
             env |= {"gm_bytes": gm, "hbm_bytes": gm * share, "l2_bytes": gm - gm * share}
             unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle + env["l2_bytes"] / self.machine.l2_bytes_per_cycle
-            unit = unit * np.broadcast_to(self.both_ways, (self.count,)).reshape(column)
+            unit = unit * np.broadcast_to(self.traffic.both_ways, (self.count,)).reshape(column)
         cycles = (evaluate(site.timing.busy, env), evaluate(site.timing.latency, env), unit)
         flat = [layout.flatten(x, self.count, rank) for x in cycles]
         moved = [layout.flatten(env[x], self.count, rank) for x in ("hbm_bytes", "l2_bytes")] if self.detail else []

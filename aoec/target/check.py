@@ -52,7 +52,7 @@ def expressions(item: Item) -> list[Expr]:
 
 def _check_filled(program: Program) -> None:
     """Every size is a number: the proof below needs it."""
-    exprs = [e for t in program.tensors for e in (*t.shape, t.passes)]
+    exprs = [e for t in program.tensors for e in t.shape]
     exprs += [e for s in program.spaces for e in (s.address, s.size_bytes, s.depth)]
     exprs += [e for s in program.streams for _, e in (*s.grid, *s.counters)]
     exprs += [e for s in program.streams for i in walk(s.body) for e in expressions(i)] + [c.condition for c in program.constraints]

@@ -39,7 +39,7 @@ def copy_program(case: Case, machine: Machine) -> Program:
         row = f"(i + core*{max(1, down // cores)}) % {down}"
     source = f"X[({row})*{tile_rows * columns} + j*{tile_columns}]"
     dtype = case.dtypes[0]
-    tensors = [f"input X: {dtype}[{rows * columns}] passes {passes * (cores if 'shared' in case.tile else 1)}"]
+    tensors = [f"input X: {dtype}[{rows * columns}]" + " uncached" * ("shared" in case.tile)]  # the sample turns the cache off there
     scope, bytes_ = ("L1" if to_l1 else "UB"), tile_rows * tile_columns * DTYPES[dtype]
     line = load_l1(case, source, tile_rows, tile_columns, columns) if to_l1 else \
         load_ub("x[0]", source, tile_rows, tile_columns * DTYPES[dtype], (columns - tile_columns) * DTYPES[dtype])

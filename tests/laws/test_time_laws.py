@@ -75,7 +75,7 @@ def test_busy_cycles_and_bytes_are_those_of_the_slow_simulator(case):
         prefix = f"{s.name}." if len(program.streams) > 1 else ""
         told = {p.removeprefix(prefix): round(v * 1024) for p, v in m.busy_cycles.items() if p.startswith(prefix)}
         assert told in [{p: v for p, v in c.busy.items() if v} for c in slow.cores if c.stream.name == s.name and c.end == last[s.name]]
-    assert m.hbm_bytes + m.l2_bytes == sum(m.bytes_by_path.values())
+    assert m.hbm_bytes + m.l2_bytes == pytest.approx(sum(m.bytes_by_path.values()))
 
 
 @settings(max_examples=25, deadline=None)
@@ -85,6 +85,7 @@ def test_cores_that_share_nothing_take_as_long_as_one(case, cores):
     program, rows = case
     machine = replace(load(program.target), hbm_bytes_per_s=1e18, l2_bytes_per_s=1e18)
     program = filled(program, rows[0])
+    program = replace(program, tensors=tuple(replace(t, uncached=True) for t in program.tensors))  # equal addresses would share hits
     alike = [replace(program, streams=(replace(program.streams[0], grid=(("c", Int(1)), ("copy", Int(n)))),)) for n in (1, cores)]
     assert measure(alike[0], machine).ticks == measure(alike[1], machine).ticks
 

@@ -35,8 +35,8 @@ def as_int(x):
     return x if isinstance(x, Expr) else Int(x)
 
 
-def ref(name, slot=None):
-    return Ref(name, Int(0), slot if slot is not None else Int(0))
+def ref(name, slot=None, at=0):
+    return Ref(name, as_int(at), slot if slot is not None else Int(0))
 
 
 def prime(var, depth, op, source, target, base=0):
@@ -55,16 +55,17 @@ def filled(x, values):
     return x
 
 
-def vector_stages(op, size, slot):
-    """The body of a vector pipeline for one tile of `size` fp32 elements: load, work, store; flags by `slot`."""
+def vector_stages(op, size, slot, at):
+    """The body of a vector pipeline for one tile of `size` fp32 elements from `at`: load, work, store; flags by `slot`."""
     repeat = ceildiv(size, 64)
     operands = [ref("Y", slot)] + [ref("X", slot)] * (len(INSTRUCTIONS[op].operands) - 1)
     return (
-        WaitFlag("V", "MTE2", slot), instr("copy_gm_ub", [ref("X", slot), ref("A")], bursts=1, length=size * 4, src_gap=0, dst_gap=0),
+        WaitFlag("V", "MTE2", slot),
+        instr("copy_gm_ub", [ref("X", slot), ref("A", at=at)], bursts=1, length=size * 4, src_gap=0, dst_gap=0),
         SetFlag("MTE2", "V", slot), WaitFlag("MTE2", "V", slot), WaitFlag("MTE3", "V", slot),
         instr(op, operands, repeat=repeat, lanes=64), instr("vadds", [ref("Y", slot), ref("Y", slot)], repeat=repeat, lanes=64),
         SetFlag("V", "MTE2", slot), SetFlag("V", "MTE3", slot), WaitFlag("V", "MTE3", slot),
-        instr("copy_ub_gm", [ref("B"), ref("Y", slot)], bursts=1, length=size * 4, src_gap=0, dst_gap=0), SetFlag("MTE3", "V", slot),
+        instr("copy_ub_gm", [ref("B", at=at), ref("Y", slot)], bursts=1, length=size * 4, src_gap=0, dst_gap=0), SetFlag("MTE3", "V", slot),
         Advance("a"))
 
 
@@ -73,25 +74,30 @@ def vector_program(target, n, *, halo, repeats, op):
     part = minimum(Hole("p"), Int(n) - Var("c") * Hole("p"))
     start, stop = Var("i") * Hole("t"), minimum(Var("i") * Hole("t") + Hole("t"), part)
     size = minimum(stop + 1, part) - maximum(start - 1, 0) if halo else stop - start
+    stages = vector_stages(op, size, Var("a"), Var("c") * Hole("p") + Var("i") * Hole("t"))
     body = (
         prime("d0", Hole("d"), SetFlag, "V", "MTE2"), prime("d1", Hole("d"), SetFlag, "MTE3", "V"),
-        For("o", as_int(repeats), (For("i", ceildiv(part, Hole("t")), vector_stages(op, size, Var("a"))),)),
+        For("o", as_int(repeats), (For("i", ceildiv(part, Hole("t")), stages),)),
         prime("d2", Hole("d"), WaitFlag, "V", "MTE2"), prime("d3", Hole("d"), WaitFlag, "MTE3", "V"))
     stream = Stream("v", "aiv", (("c", ceildiv(n, Hole("p"))),), (("a", Hole("d")),), body)
-    tensors = (Tensor("A", "fp32", (Int(n),), "input", Int(repeats)), Tensor("B", "fp32", (Int(n),), "output", Int(repeats)))
+    tensors = (Tensor("A", "fp32", (Int(n),), "input"), Tensor("B", "fp32", (Int(n),), "output"))
     spaces = tuple(Space(name, "fp32", "UB", Int(0), Hole("t") * 4, Hole("d")) for name in "XY")
     return Program("vector", target, tensors, spaces, (stream,))
 
 
-def cube_body(m, n, k, rows, cols, out):
-    """Loops over tiles of a product: A and B to L1 and L0, products, and `out` (items) once per tile of the result."""
+def cube_body(first, n, k, rows, cols, out):
+    """Loops over tiles of a product: A and B to L1 and L0, products, and `out` (items) once per tile of the result.
+
+    `first`: row and column at which the core's part begins.
+    """
     kk = minimum(Hole("tk"), Int(k) - Var("kt") * Hole("tk"))
     mm, nn = minimum(Hole("tm"), rows - Var("mt") * Hole("tm")), minimum(Hole("tn"), cols - Var("nt") * Hole("tn"))
     a, b, c = Var("a"), Var("b"), Var("c")
+    k_at, row, col = Var("kt") * Hole("tk"), first[0] + Var("mt") * Hole("tm"), first[1] + Var("nt") * Hole("tn")
     inner = (
         WaitFlag("MTE1", "MTE2", a),
-        instr("copy_gm_l1_nd2nz", [ref("A1", a), ref("A")], rows=mm, cols=kk, src_stride=k, dst_rows=Hole("tm")),
-        instr("copy_gm_l1_nd2nz", [ref("B1", a), ref("B")], rows=kk, cols=nn, src_stride=n, dst_rows=Hole("tk")),
+        instr("copy_gm_l1_nd2nz", [ref("A1", a), ref("A", at=row * k + k_at)], rows=mm, cols=kk, src_stride=k, dst_rows=Hole("tm")),
+        instr("copy_gm_l1_nd2nz", [ref("B1", a), ref("B", at=k_at * n + col)], rows=kk, cols=nn, src_stride=n, dst_rows=Hole("tk")),
         SetFlag("MTE2", "MTE1", a),
         WaitFlag("MTE2", "MTE1", a), WaitFlag("M", "MTE1", b),
         instr("load_l0a", [ref("A0", b), ref("A1", a)], repeat=ceildiv(mm, 16) * ceildiv(kk, 16)),
@@ -99,7 +105,7 @@ def cube_body(m, n, k, rows, cols, out):
         SetFlag("MTE1", "MTE2", a), SetFlag("MTE1", "M", b), WaitFlag("MTE1", "M", b),
         instr("mmad", [ref("C", c), ref("A0", b), ref("B0", b)], m=mm, n=nn, k=kk), SetFlag("M", "MTE1", b), Advance("a"), Advance("b"))
     tile = (WaitFlag("FIXP", "M", c), For("kt", ceildiv(k, Hole("tk")), inner), SetFlag("M", "FIXP", c), WaitFlag("M", "FIXP", c),
-            *out(mm, nn, c), SetFlag("FIXP", "M", c), Advance("c"))
+            *out(mm, nn, c, row * n + col), SetFlag("FIXP", "M", c), Advance("c"))
     return (
         prime("p0", Hole("da"), SetFlag, "MTE1", "MTE2"), prime("p1", 2, SetFlag, "M", "MTE1"),
         prime("p2", Hole("dc"), SetFlag, "FIXP", "M"),
@@ -117,13 +123,13 @@ def cube_program(target, m, n, k):
     """A product on a grid of parts ?pm x ?pn."""
     rows, cols = minimum(Hole("pm"), Int(m) - Var("mc") * Hole("pm")), minimum(Hole("pn"), Int(n) - Var("nc") * Hole("pn"))
 
-    def out(mm, nn, c):
-        return (instr("fixpipe_nd", [ref("Y"), ref("C", c)], m=mm, n=nn, dst_stride=n, relu=0),)
+    def out(mm, nn, c, at):
+        return (instr("fixpipe_nd", [ref("Y", at=at), ref("C", c)], m=mm, n=nn, dst_stride=n, relu=0),)
 
     grid = (("mc", ceildiv(m, Hole("pm"))), ("nc", ceildiv(n, Hole("pn"))))
-    stream = Stream("cube", "aic", grid, CUBE_COUNTERS, cube_body(m, n, k, rows, cols, out))
-    tensors = (Tensor("A", "fp16", (Int(m), Int(k)), "input", ceildiv(n, Hole("tn"))),
-               Tensor("B", "fp16", (Int(k), Int(n)), "input", ceildiv(m, Hole("tm"))), Tensor("Y", "fp16", (Int(m), Int(n)), "output"))
+    stream = Stream("cube", "aic", grid, CUBE_COUNTERS, cube_body((Var("mc") * Hole("pm"), Var("nc") * Hole("pn")), n, k, rows, cols, out))
+    tensors = (Tensor("A", "fp16", (Int(m), Int(k)), "input"),
+               Tensor("B", "fp16", (Int(k), Int(n)), "input"), Tensor("Y", "fp16", (Int(m), Int(n)), "output"))
     return Program("cube", target, tensors, CUBE_SPACES, (stream,))
 
 
@@ -134,14 +140,16 @@ def mixed_program(target, m, n, k, cubes, ratio, credit):
     """
     rows = minimum(Hole("pm"), Int(m) - Var("mc") * Hole("pm"))
 
-    def out(mm, nn, c):
+    def out(mm, nn, c, at):
         wait = (CrossWait("FIXP", "vec", Int(1)),) if credit else ()
-        return (*wait, instr("fixpipe_nd", [ref("W"), ref("C", c)], m=mm, n=nn, dst_stride=n, relu=0), CrossSet("FIXP", "vec", Int(0)))
+        drain = instr("fixpipe_nd", [ref("W", at=at), ref("C", c)], m=mm, n=nn, dst_stride=n, relu=0)
+        return (*wait, drain, CrossSet("FIXP", "vec", Int(0)))
 
     drain = (For("e1", as_int(credit), (CrossWait("S", "vec", Int(1)),)),) if credit else ()
-    cube = Stream("cube", "aic", (("mc", Int(cubes)),), CUBE_COUNTERS, cube_body(m, n, k, rows, Int(n), out) + drain)
+    work = cube_body((Var("mc") * Hole("pm"), Int(0)), n, k, rows, Int(n), out)
+    cube = Stream("cube", "aic", (("mc", Int(cubes)),), CUBE_COUNTERS, work + drain)
     tiles, size = ceildiv(Hole("pm"), Hole("tm")) * ceildiv(n, Hole("tn")), ceildiv(Hole("tm") * Hole("tn"), max(ratio, 1))
-    stages = list(vector_stages("vmul", size, Var("a")))
+    stages = list(vector_stages("vmul", size, Var("a"), (Var("vc") * tiles + Var("i")) * size))
     stages.insert(1, CrossWait("MTE2", "cube", Int(0)))
     if credit:
         stages.insert(3, CrossSet("MTE2", "cube", Int(1)))
@@ -152,7 +160,7 @@ def mixed_program(target, m, n, k, cubes, ratio, credit):
     vectors = cubes * ratio if ratio > 0 else cubes // -ratio
     vec = Stream("vec", "aiv", (("vc", Int(vectors)),), (("a", Int(2)),), body)
     tensors = (Tensor("A", "fp16", (Int(m), Int(k)), "input"), Tensor("B", "fp16", (Int(k), Int(n)), "input"),
-               Tensor("W", "fp32", (Int(m), Int(n)), "temp", Int(2)), Tensor("B_out", "fp32", (Int(m), Int(n)), "output"))
+               Tensor("W", "fp32", (Int(m), Int(n)), "temp"), Tensor("B_out", "fp32", (Int(m), Int(n)), "output"))
     rename = {"A": "W", "B": "B_out"}  # the vector stages' own names for what they read and write
     vec = renamed(vec, rename)
     spaces = (*CUBE_SPACES, Space("X", "fp32", "UB", Int(0), Int(512), Int(2)), Space("Y", "fp32", "UB", Int(0), Int(512), Int(2)))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from aoec.ir.index import DTYPES, evaluate
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, SetFlag, WaitFlag
+from aoec.simulate.reuse import Access, Flow, traffic
 from aoec.target.instructions import INSTRUCTIONS
 
 # what happens at one instant, in this order: cores end, work flows on (waits clear their bits), bits are set, transfers start
@@ -78,10 +79,10 @@ class Simulator:
     def __init__(self, program, machine, state):
         self.program, self.machine = program, machine
         self.heap, self.order = [], itertools.count()
-        self.shares = self.hbm_shares(dict(state))
-        self.stretch = self.both_ways()
         self.dtypes = {t.name: t.dtype for t in program.tensors} | {s.name: s.dtype for s in program.spaces}
         self.tensors = {t.name for t in program.tensors}
+        self.accesses = {}
+        self.traffic = self.memory(state)
         self.issue, self.hop = self.ticks(machine.issue_cycles), self.ticks(machine.flag_hop_cycles)
         self.cross = self.ticks(machine.cross_cycles)
         self.cores = {s.name: [self.core(s, i) for i in range(self.count(s))] for s in program.streams}
@@ -90,33 +91,58 @@ class Simulator:
     def ticks(self, cycles):
         return round(float(cycles) * 1024)
 
-    def hbm_shares(self, resident):
-        sizes = {}
-        for t in self.program.tensors:
-            sizes[t.name] = DTYPES[t.dtype]
-            for extent in t.shape:
-                sizes[t.name] *= int(evaluate(extent, {}))
-        keep = min(1.0, self.machine.l2_usable_bytes / max(sum(sizes.values()), 1))
-        out = {}
-        for t in self.program.tensors:
-            size, passes = sizes[t.name], int(evaluate(t.passes, {}))
-            first = size - min(resident.get(t.name, 0), size) if t.role == "input" else size * (1.0 - keep)
-            reach = first + (passes - 1) * size * (1.0 - keep)
-            out[t.name] = min(1.0, max(0.0, reach / max(passes * size, 1)))
-        return out
+    def memory(self, state):
+        """Which bytes hit L2 is the rule of aoec.simulate.reuse, tested against a cache in tests/simulate/test_reuse.py; what it is
+        told, how often each loop runs and what each transfer moves, is counted here by walking every core."""
+        trips, flows = [], {}
+        for i, stream in enumerate(self.program.streams):
+            most, accesses = {axis: int(evaluate(extent, {})) for axis, extent in stream.grid}, {}
+            self.find_accesses(stream.body, i, tuple(most), (), 0, accesses)
+            for core in range(self.count(stream)):
+                self.tally(stream.body, self.place(stream, core), most, accesses, flows)
+            self.accesses |= {key: a for key, a in accesses.items()}
+            trips.append(most)
+        found = [Flow(a, largest, float(total)) for a, (largest, total) in flows.items()]
+        return traffic(self.program, self.machine, state, found, trips, {})
 
-    def both_ways(self):
-        """Reads and writes share the chip's memory: (r + w) / max(r, w)."""
-        clock, times = self.machine.clock_mhz * 1e6, {"input": 0.0, "output": 0.0, "temp": 0.0}
-        for t in self.program.tensors:
-            moved = DTYPES[t.dtype] * int(evaluate(t.passes, {}))
-            for extent in t.shape:
-                moved *= int(evaluate(extent, {}))
-            share = self.shares[t.name]
-            rates = self.machine.hbm_bytes_per_s / clock, self.machine.l2_bytes_per_s / clock
-            times[t.role] += moved * (share / rates[0] + (1.0 - share) / rates[1])
-        r, w = times["input"] + times["temp"] / 2, times["output"] + times["temp"] / 2
-        return (r + w) / max(r, w) if max(r, w) > 0 else 1.0
+    def find_accesses(self, items, stream, axes, loops, meets, out):
+        if any(isinstance(i, CrossWait) for i in items):
+            meets = len(loops)
+        for item in items:
+            if isinstance(item, For):
+                self.find_accesses(item.body, stream, axes, (*loops, item.var), meets, out)
+            elif isinstance(item, Instr):
+                for o in INSTRUCTIONS[item.op].operands:
+                    ref = item[o.name]
+                    if "GM" in o.scopes and ref.buffer in self.tensors:
+                        out[id(item)] = Access(stream, ref.buffer, o.writes, ref.offset, axes, loops, meets)
+
+    def tally(self, items, env, most, accesses, flows):
+        """Runs over the sizes of one core alone: the most trips of each loop, the largest transfer and the sum of all."""
+        for item in items:
+            if isinstance(item, For):
+                trips = int(evaluate(item.trips, env))
+                most[item.var] = max(most.get(item.var, 1), trips)
+                for i in range(trips):
+                    self.tally(item.body, {**env, item.var: i}, most, accesses, flows)
+                if not trips:
+                    self.tally_none(item.body, most, accesses, flows)
+            elif id(item) in accesses:
+                access, instruction = accesses[id(item)], INSTRUCTIONS[item.op]
+                numbers = {n.name for n in instruction.numbers if not n.real}
+                fields = {name: int(evaluate(e, env)) for name, e in item.fields if name in numbers}
+                moved = int(evaluate(instruction.gm_bytes, {**fields, "size": DTYPES[self.dtypes[access.tensor]]}))
+                largest, total = flows.get(access, (0, 0))
+                flows[access] = max(largest, moved), total + moved
+
+    def tally_none(self, items, most, accesses, flows):
+        """A loop that some core does not enter: its accesses and inner loops are known all the same."""
+        for item in items:
+            if isinstance(item, For):
+                most.setdefault(item.var, 1)
+                self.tally_none(item.body, most, accesses, flows)
+            elif id(item) in accesses:
+                flows.setdefault(accesses[id(item)], (0, 0))
 
     def count(self, stream):
         n = 1
@@ -124,11 +150,16 @@ class Simulator:
             n *= int(evaluate(extent, {}))
         return n
 
-    def core(self, stream, index):
+    def place(self, stream, index):
+        """Grid coordinates of a core."""
         env, rest = {}, index
         for axis, extent in reversed(stream.grid):
             n = int(evaluate(extent, {}))
             env[axis], rest = rest % n, rest // n
+        return env
+
+    def core(self, stream, index):
+        env = self.place(stream, index)
         env |= {name: 0 for name, _ in stream.counters}
         depths = {name: int(evaluate(depth, {})) for name, depth in stream.counters}
         pipes = {p: Pipe(p) for p in self.machine.cores[stream.core].pipes if p != "S"}
@@ -164,11 +195,11 @@ class Simulator:
         for operand, name in names:
             if "GM" in operand.scopes and name in self.tensors:
                 moved = int(evaluate(instruction.gm_bytes, {**fields, "size": DTYPES[self.dtypes[name]]}))
-                hbm = moved * self.shares[name]
+                hbm = moved * float(self.traffic.shares[self.accesses[id(item)]])
                 env |= {"gm_bytes": moved, "hbm_bytes": hbm, "l2_bytes": moved - hbm}
                 clock = self.machine.clock_mhz * 1e6
                 time = hbm / (self.machine.hbm_bytes_per_s / clock) + (moved - hbm) / (self.machine.l2_bytes_per_s / clock)
-                unit = self.ticks(time * self.stretch)
+                unit = self.ticks(time * float(self.traffic.both_ways))
         return max(self.ticks(evaluate(timing.busy, env)), 0), max(self.ticks(evaluate(timing.latency, env)), 0), unit
 
     def places(self, item, refs):

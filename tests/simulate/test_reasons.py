@@ -66,14 +66,14 @@ def test_flags_with_constant_ids_guard_what_comes_next():
     assert [(g.buffers, g.why) for g in guards(program, program.streams[0]).values()] == [(("X",), "data")]
 
 
-COPIES = "for i in 40 {\n" + LOAD.format(512) + "\n}"
+COPIES = "for i in 40 {\n" + LOAD.format(512).replace("c*256", "c*16384 + i*256") + "\n}"
 
 
 @pytest.mark.parametrize(("text", "machine", "state", "bound", "resource"), [
     (vector(LOAD.format(320)), TOY, (), "launch bound", "launch"),
     (vector(COPIES), QUICK, (), "insufficient parallelism", "cores"),
     (vector(COPIES, grid="c in 2"), QUICK, (), "memory bound (HBM)", "HBM"),
-    (vector(COPIES, grid="c in 2"), replace(QUICK, l2_bytes_per_s=64e6), (("A", 512),), "memory bound (L2)", "L2"),
+    (vector(COPIES, grid="c in 2"), replace(QUICK, l2_bytes_per_s=64e6), (("A", 65536),), "memory bound (L2)", "L2"),
     (vector(COPIES, grid="c in 2"), replace(QUICK, hbm_bytes_per_s=1e9), (), "MTE2 bound", "MTE2"),
     (vector("for i in 40 {\nset(S, MTE2, 0)\nwait(S, MTE2, 0)\n}", grid="c in 2"), QUICK, (), "scalar bound", "S"),
     (buffered(1, 30).replace("c in 1", "c in 2"), replace(QUICK, hbm_bytes_per_s=1e9), (), "latency bound: pipeline", "V"),
@@ -90,13 +90,13 @@ def test_the_share_that_other_cores_cost_and_bytes_by_path():
     a = m.reasons.accounts["MTE2"]
     assert (a.busy, a.memory, a.issue, a.idle, a.mean_busy) == (10, 10, 1, 10, 20)
     assert m.reasons.bytes_by_path == {"GM->UB": {"hbm": 640.0, "l2": 0.0}} and m.reasons.l2_hit_rate == 0
-    half = told(vector(LOAD.format(512), grid="c in 2"), state=(("A", 256),))
+    half = told(vector(LOAD.format(512), grid="c in 2"), state=(("A", 32768),))
     assert half.reasons.bytes_by_path == {"GM->UB": {"hbm": 512.0, "l2": 512.0}} and half.reasons.l2_hit_rate == 0.5
 
 
 def test_an_uneven_split_shows():
     # ends at 31 and 61, see test_epochs there
-    m = told(vector("for i in 3 - 2*c {\n" + LOAD.format(320) + "\n}", grid="c in 2"))
+    m = told(vector("for i in 3 - 2*c {\n" + LOAD.format(320).replace("c*256", "c*512 + i*160") + "\n}", grid="c in 2"))
     assert m.reasons.imbalance == pytest.approx(61 / 46) and any("1.33 times the mean" in a for a in m.verdict.advice)
     assert m.reasons.last_core == {"v": 0} and m.reasons.cores == {"v": (2, 2)}
 
@@ -104,7 +104,7 @@ def test_an_uneven_split_shows():
 def test_short_rows_are_named():
     machine = load("Ascend910B3")
     copy = "copy_gm_l1_nd2nz(dst=A1[0], src=A[0], rows=256, cols=64, src_stride=64, dst_rows=256)"
-    head = "program p for Ascend910B3 { input A: fp16[16384] passes 400\n space A1: fp16 in L1 at 0 size 32768\n"
+    head = "program p for Ascend910B3 { input A: fp16[16384]\n space A1: fp16 in L1 at 0 size 32768\n"
     m = told(f"{head} stream c aic grid [c in 20] {{ for i in 400 {{ {copy} }} }} }}", machine, (("A", 1 << 20),))
     assert any("256 rows of 128 bytes" in a for a in m.verdict.advice)
 

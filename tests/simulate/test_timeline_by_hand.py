@@ -16,7 +16,7 @@ from tests.oracle.slow_timeline import simulate
 
 TOY = load("toy")
 HEAD = """program p for toy {{
-  input A: fp16[256]
+  input A: fp16[32768]
 {more}
   space X: fp16 in UB at 0 size 1024 depth 2
   space Y: fp16 in UB at 4096 size 1024
@@ -25,7 +25,7 @@ HEAD = """program p for toy {{
   space B0: fp16 in L0B at 0 size 2048
   space C: fp32 in L0C at 0 size 4096
 """
-LOAD = "copy_gm_ub(dst=X[0], src=A[0], bursts=1, length={}, src_gap=0, dst_gap=0)"
+LOAD = "copy_gm_ub(dst=X[0], src=A[c*256], bursts=1, length={}, src_gap=0, dst_gap=0)"
 STORE = "copy_ub_gm(dst=B[0], src=Y[0], bursts=1, length={}, src_gap=0, dst_gap=0)"
 ADD = ("vadd(dst=Y[0], src0=X[0], src1=X[0], lanes=128, repeat={}, dst_blk=1, src0_blk=1, src1_blk=1, dst_rep=8, src0_rep=8, src1_rep=8)")
 
@@ -53,7 +53,7 @@ def test_two_copies_overlap_their_latency():
 
 
 def test_load_add_store():
-    # A's 512 bytes take HBM 16 cycles and B's 512 take L2 4, so both ways stretch by 20/16: load max(10, 12.5): 1..13.5, done
+    # A's 320 bytes take HBM 10 cycles and B's 320 take L2 2.5, so both ways stretch by 12.5/10: load max(10, 12.5): 1..13.5, done
     # 23.5; V free at 25.5; add of 5 repeats 25.5..35.5; MTE3 free at 37.5; store max(10, 2.5 * 1.25): 37.5..47.5, done 57.5
     body = [LOAD.format(320), "set(MTE2, V, 0)", "wait(MTE2, V, 0)", ADD.format(5), "set(V, MTE3, 0)", "wait(V, MTE3, 0)"]
     body.append(STORE.format(320))
@@ -67,18 +67,28 @@ def test_two_cores_share_hbm():
 
 def test_two_cores_share_l2():
     # the same from L2: max(10 cycles of the path, 2 * 320/128 = 5): 1..11, done 21
-    assert both(vector(LOAD.format(320), grid="c in 2"), (("A", 512),)) == 21
+    assert both(vector(LOAD.format(320), grid="c in 2"), (("A", 65536),)) == 21
 
 
 def test_half_resident():
-    # 256 of A's 512 bytes are in L2: of 512 bytes 8 cycles at HBM's rate and 2 at L2's; two cores: max(16, 2 * 10) = 20: 1..21, done 31
-    assert both(vector(LOAD.format(512), grid="c in 2"), (("A", 256),)) == 31
+    # half of A is in L2: of 512 bytes 8 cycles at HBM's rate and 2 at L2's; two cores: max(16, 2 * 10) = 20: 1..21, done 31
+    assert both(vector(LOAD.format(512), grid="c in 2"), (("A", 32768),)) == 31
 
 
 def test_epochs():
     # core 1 makes one copy: 1..21 while two run, ends at 31. Core 0 makes three: 1..21, 21..41, and the third, which starts
     # at 41 when core 1 has ended, at the full rate: 41..51, done 61
-    assert both(vector("for i in 3 - 2*c {\n" + LOAD.format(320) + "\n}", grid="c in 2")) == 61
+    assert both(vector("for i in 3 - 2*c {\n" + LOAD.format(320).replace("c*256", "c*512 + i*160") + "\n}", grid="c in 2")) == 61
+
+
+def test_one_address_crosses_hbm_once():
+    # two cores read the same 320 bytes: half from HBM, 160/32 + 160/128 = 6.25 cycles of the chip, 12.5 while two run: 1..13.5, done
+    # 23.5. Three times over, a sixth of 1920 bytes: (320/6)/32 + (320*5/6)/128 = 3.75, no more than the path's 10: 1..31, done 41
+    same = LOAD.format(320).replace("c*256", "0")
+    assert both(vector(same, grid="c in 2")) == 23.5
+    assert both(vector("for i in 3 {\n" + same + "\n}", grid="c in 2")) == 41
+    bypassing = vector(same, grid="c in 2").replace("A: fp16[32768]", "A: fp16[32768] uncached")
+    assert both(bypassing) == 31  # each core's own 320 bytes come from HBM
 
 
 BUFFERED = """for d in {depth} {{
@@ -121,7 +131,7 @@ def test_no_trips():
 
 def test_tail():
     # 320, 320 and 160 bytes: 1..11, 11..21, 21..26, done 36
-    body = "for i in 3 {\n" + LOAD.format("min(320, 800 - i*320)") + "\n}"
+    body = "for i in 3 {\n" + LOAD.format("min(320, 800 - i*320)").replace("c*256", "i*160") + "\n}"
     assert both(vector(body)) == 36
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from aoec.base.errors import CheckError
 from aoec.ir.parse import parse_program
-from aoec.simulate.state import COLD, after, both_ways, cap, compulsory_hbm_bytes, hbm_share, hbm_shares
+from aoec.simulate.encode import encode
+from aoec.simulate.state import COLD, after, cap, previous_launch
+from aoec.simulate.tables import Tabulator
 from aoec.simulate.time import Measure, chain, measure, measure_chain
 from aoec.target.machine import load
 
@@ -51,51 +53,62 @@ def test_cap():
     assert cap((), 10) == ()
 
 
-@pytest.mark.parametrize("role, footprint, passes, resident, working, share", [
-    ("input", 100, 1, 0, 100, 1.0),  # first touch comes from HBM
-    ("input", 100, 1, 100, 100, 0.0),  # resident
-    ("input", 100, 4, 0, 100, 0.25),  # three of four crossings hit
-    ("input", 100, 4, 40, 100, 0.15),  # and 40 of the first 100 bytes
-    ("input", 100, 2, 0, 2000, 0.75),  # half of the second crossing is gone from a cache half as large
-    ("output", 100, 1, 0, 100, 0.0),  # absorbed
-    ("output", 100, 1, 0, 4000, 0.75),  # three quarters do not fit
-    ("temp", 100, 2, 0, 4000, 0.75),
-    ("input", 0, 1, 0, 0, 0.0),
+@pytest.mark.parametrize("window_kb, share", [(0, 1.0), (32, 1.0), (40, 0.75), (64, 0.0), (1000, 0.0)])
+def test_what_stays_falls_from_usable_to_whole_l2(window_kb, share):
+    assert TOY.l2_keeps(window_kb * 1024) == share
+
+
+def test_previous_launch_of_the_same_program():
+    assert previous_launch(copier("A", "B", 1000), TOY) == (("A", 2000),)  # all of it fits
+    state = previous_launch(copier("A", "B", 12256), TOY)  # 49152 bytes and a temp of 128: a little less than half stays
+    assert state == (("A", int(24512 * (65536 - 49152) / 32768)),)
+    assert previous_launch(copier("A", "B", 32768), TOY) == COLD
+    small = replace(copier("A", "B", 32768), tensors=tuple(
+        replace(t, uncached=t.name == "B") for t in copier("A", "B", 12256).tensors))
+    assert previous_launch(small, TOY) == (("A", 24512),)  # what bypasses L2 evicts nothing
+
+
+def moved(text, body, state=COLD):
+    """(HBM bytes, all bytes) of a program of one vector stream on the toy."""
+    m = measure(parse_program(f"program p for toy {{\n  {text}\n  space X: fp16 in UB at 0 size 8192\n{body}\n}}\n"), TOY, state)
+    return m.hbm_bytes, m.hbm_bytes + m.l2_bytes
+
+
+STORE = "copy_ub_gm(dst={}[{}], src=X[0], bursts=1, length={}, src_gap=0, dst_gap=0)"
+LOAD = "copy_gm_ub(dst=X[0], src={}[{}], bursts=1, length={}, src_gap=0, dst_gap=0)"
+
+
+@pytest.mark.parametrize("elements, share", [(16384, 0.0), (24576, 0.5), (32768, 1.0)])
+def test_what_is_written_reaches_hbm_as_far_as_it_does_not_stay(elements, share):
+    body = "for i in {} {{\n" + STORE.format("B", f"c*{elements // 2} + i*2048", 4096) + "\n}}"
+    once = body.format(elements // 4096)
+    for store, times in ((once, 1), (f"for again in 2 {{\n{once}\n}}", 2)):
+        found = moved(f"output B: fp16[{elements}]", f"  stream v aiv grid [c in 2] {{\n{store}\n  }}")
+        assert found == (2 * times * elements * share, 2 * times * elements)
+
+
+@pytest.mark.parametrize("text, body, factor", [
+    ("input A: fp16[2048]", LOAD.format("A", 0, 3200), 1.0), ("output B: fp16[2048]", STORE.format("B", 0, 320), 1.0),
+    ("input A: fp16[100]\n  output B: fp16[400]", LOAD.format("A", 0, 192) + STORE.format("B", 0, 768), 2.0),  # 6 cycles each way
+    ("input A: fp16[100]\n  output B: fp16[100]", LOAD.format("A", 0, 192) + STORE.format("B", 0, 192), 1.25),
 ])
-def test_hbm_share(role, footprint, passes, resident, working, share):
-    assert hbm_share(role, footprint, passes, resident, working, 1000) == pytest.approx(share)
-
-
-@pytest.mark.parametrize("text, factor", [
-    ("input A: fp16[100]", 1.0), ("output B: fp16[100]", 1.0), ("temp T: fp16[100]", 2.0), ("", 1.0),
-    ("input A: fp16[100]\n  output B: fp16[400]", 2.0),  # 200 bytes at 32 a cycle, 800 at 128
-    ("input A: fp16[100]\n  output B: fp16[100]", 1.25),
-    ("input A: fp16[100] passes 5\n  output B: fp16[400]", (6.25 + 6.25 + 6.25) / 12.5),
-])
-def test_reads_and_writes_share_the_memory(text, factor):
-    p = parse_program(f"program p for toy {{\n  {text}\n  stream v aiv grid [c in 1] {{\n    set(V, MTE2, 0)\n  }}\n}}\n")
-    assert both_ways(p, {}, hbm_shares(p, {}, COLD, TOY), TOY) == pytest.approx(factor)
-
-
-def test_compulsory_bytes():
-    p = copier("A", "B", 1000)
-    assert compulsory_hbm_bytes(p, COLD, TOY) == 2000
-    assert compulsory_hbm_bytes(p, (("A", 500),), TOY) == 1500
-    large = copier("A", "B", 16384)  # 65536 bytes and a temp of 128: half fits
-    assert compulsory_hbm_bytes(large, COLD, TOY) == 32768 + int(32768 * (1 - 32768 / 65664))
+def test_reads_and_writes_share_the_memory(text, body, factor):
+    body = f"  stream v aiv grid [c in 1] {{\n{body}\n  }}"
+    p = parse_program(f"program p for toy {{\n  {text}\n  space X: fp16 in UB at 0 size 8192\n{body}\n}}\n")
+    assert Tabulator(encode(p, TOY), {}, 1, COLD, False).fill().traffic.both_ways == pytest.approx(factor)
 
 
 def test_launch_is_outside_the_walk():
     m = measure(copier("A", "B", 160), TOY)
-    # 320 bytes from HBM take the chip 10 cycles, 320 to L2 2.5, and the unused temp of 128 bytes 1, half each way: stretched by
-    # (10.5 + 3) / 10.5; load 1..1 + 10 * that, done 10 later; MTE3 2 later; store 10, done 10 later
-    load = round(10 * 13.5 / 10.5 * 1024) / 1024
+    # 320 bytes from HBM take the chip 10 cycles and 320 to L2 2.5: stretched by 12.5 / 10; load 1..13.5, done 10 later; MTE3 2 later;
+    # store 10, done 10 later
+    load = 12.5
     assert (m.cycles, m.launch_us, m.time_us, m.bound_by) == (1 + load + 10 + 2 + 10 + 10, 110, m.cycles + 110, "launch")
     assert m.run_us == m.cycles
     assert m.bytes_by_path == {"GM->UB": 320, "UB->GM": 320} and (m.hbm_bytes, m.l2_bytes) == (320, 320)
     longer = measure(copier("A", "B", 2048, 4096), TOY)
     assert longer.bound_by == "MTE2" and longer.busy_cycles["MTE3"] == 128
-    assert longer.busy_cycles["MTE2"] == pytest.approx(128 * (128 + 32 + 1) / 128.5, abs=0.001)
+    assert longer.busy_cycles["MTE2"] == pytest.approx(128 * (128 + 32) / 128, abs=0.001)
 
 
 def fake(run, launch):

@@ -1,0 +1,268 @@
+"""What share of each GM transfer reaches HBM and what hits L2, from the program's own loops, for all rows at once.
+
+A transfer site touches, within one iteration of a loop around it, the bytes of one transfer times the number of different
+addresses that its offset takes over the loops inside and over the grid (cores that share an address read it at one time, which
+costs HBM once). Walking its loops from the innermost out, HBM sends what is new, and again what a loop comes back to, as far as
+it has been evicted since: what all tensors of the program touch within one iteration of that loop, over all cores, lies between
+two uses of a byte. It stays while that is within usable L2, and is gone at the size of L2; linear in between (`Machine.l2_keeps`).
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from aoec.ir.index import Binary, Expr, Int, affine, evaluate, normalise, substitute, variables
+from aoec.ir.program import Program, Tensor
+from aoec.simulate.state import State, footprint_bytes, resident_bytes
+from aoec.target.machine import Machine
+
+Rows = Any  # a number, or a column of them
+
+
+@dataclass(frozen=True)
+class Access:
+    """A GM operand in its loops. `loops`: around it, outermost first; `meets`: how many of them lie around a wait for another stream."""
+
+    stream: int
+    tensor: str
+    writes: bool
+    offset: Expr
+    grid: tuple[str, ...]
+    loops: tuple[str, ...]
+    meets: int = 0
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What an access moves: the bytes of its largest transfer, and of all its transfers on all cores."""
+
+    access: Access
+    largest: Rows
+    total: Rows
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """HBM share of each access, how many cores read an address at once, and how reads and writes stretch each other."""
+
+    shares: dict[Access, Rows]
+    sharers: dict[Access, Rows]
+    both_ways: Rows
+
+
+def traffic(program: Program, machine: Machine, state: State, flows: Sequence[Flow], trips: Sequence[Mapping[str, Rows]],
+            holes: Mapping[str, Rows]) -> Traffic:
+    """The traffic of a program whose loops and grid axes have `trips` (by stream), for rows of hole values."""
+    reuse = Reuse(program, machine, state, flows, trips, holes)
+    shares = {f.access: reuse.share(f) for f in flows}
+    sharers = {f.access: reuse.sharers(f.access) for f in flows}
+    return Traffic(shares, sharers, both_ways(flows, shares, machine))
+
+
+def both_ways(flows: Sequence[Flow], shares: Mapping[Access, Rows], machine: Machine) -> Rows:
+    """How much longer a transfer holds the chip's memory because reads and writes share it: (r + w) / max(r, w).
+
+    r and w are the times of all reads and writes of the program at the chip's full rates. Loads and stores run on different
+    pipes, each at the rate that its core is given; so stretched, they take r + w together when they overlap, and the chip
+    never moves more than its rate. Between 1 (one way only) and 2.
+    """
+    times: list[Rows] = [0.0, 0.0]
+    for f in flows:
+        share = shares[f.access]
+        times[f.access.writes] = times[f.access.writes] + f.total * (share / machine.hbm_bytes_per_cycle
+                                                                      + (1.0 - share) / machine.l2_bytes_per_cycle)
+    longer = np.maximum(*times)
+    return np.where(longer > 0, (times[0] + times[1]) / np.where(longer > 0, longer, 1.0), 1.0)
+
+
+class Reuse:
+    """Footprints and windows of a program, each computed once for all rows."""
+
+    def __init__(self, program: Program, machine: Machine, state: State, flows: Sequence[Flow], trips: Sequence[Mapping[str, Rows]],
+                 holes: Mapping[str, Rows]) -> None:
+        self.machine, self.state, self.flows, self.trips, self.holes = machine, state, flows, trips, holes
+        self.tensors: dict[str, Tensor] = {t.name: t for t in program.tensors}
+        self.sizes = {t.name: np.asarray(footprint_bytes(t, holes), float) for t in program.tensors}
+        self.within = {f.access: self.footprints(f) for f in flows}
+        self.windows: dict[tuple[int, tuple[str, ...]], Rows] = {}
+
+    def footprints(self, f: Flow) -> list[Rows]:
+        """Bytes touched over all cores within one iteration of the first i loops, for i = 0 (the launch) .. all (one transfer)."""
+        a, inside = f.access, set(f.access.grid)
+        out = [np.minimum(f.largest * self.addresses(a, inside), self.sizes[a.tensor])]
+        moving = variables(a.offset)
+        for loop in reversed(a.loops):
+            inside.add(loop)
+            out.append(np.minimum(f.largest * self.addresses(a, inside), self.sizes[a.tensor]) if loop in moving else out[-1])
+        return out[::-1]
+
+    def addresses(self, a: Access, inside: set[str]) -> Rows:
+        """How many different values the offset takes while the variables inside run, at most."""
+        count: Rows = 1.0
+        for names, atoms in parts(a.offset, a.grid + a.loops):
+            trips = {v: self.trips[a.stream][v] for v in names if v in inside}
+            if trips:
+                steps = product(list(trips.values()))
+                count = count * (steps if atoms is None else np.minimum(steps, product([self.values(x, trips) for x in atoms])))
+        return count
+
+    def values(self, atom: Atom, trips: Mapping[str, Rows]) -> Rows:
+        """How many different values a quotient or remainder takes, at most, where it starts aligned."""
+        steps = {v: c for v, c in atom.steps if v in trips}
+        if not steps:
+            return 1.0
+        unit: Rows = np.int64(0)
+        span: Rows = 0.0
+        for v, coefficient in steps.items():
+            c = np.abs(np.asarray(evaluate(coefficient, self.holes), np.int64))
+            unit = np.gcd(unit, np.where(trips[v] > 1, c, 0))
+            span = span + c * (trips[v] - 1)
+        size = np.asarray(evaluate(atom.size, self.holes), np.int64)
+        if atom.op == "//":
+            return span // size + 1
+        return np.minimum(span // np.maximum(unit, 1) + 1, size // np.gcd(unit, size))
+
+    def window(self, stream: int, loops: tuple[str, ...]) -> Rows:
+        """Bytes that all tensors touch in L2 within one iteration of the innermost of `loops` of a stream; of no loops: in the launch.
+
+        Other streams run beside it: they take their part of the launch.
+        """
+        key = (stream, loops) if loops else (0, ())
+        if key not in self.windows:
+            by_tensor: dict[str, Rows] = {}
+            for f in self.flows:
+                if not self.tensors[f.access.tensor].uncached:
+                    by_tensor[f.access.tensor] = by_tensor.get(f.access.tensor, 0.0) + self.part(f, stream, loops)
+            self.windows[key] = sum((np.minimum(size, self.sizes[name]) for name, size in by_tensor.items()), np.float64(0))
+        return self.windows[key]
+
+    def part(self, f: Flow, stream: int, loops: tuple[str, ...]) -> Rows:
+        """Bytes of one access within one iteration of the innermost of `loops` of a stream."""
+        a = f.access
+        if not loops or a.stream == stream:
+            return self.within[a][len(loops)] if a.loops[:len(loops)] == loops else 0.0
+        return np.minimum(self.within[a][0], f.total / np.maximum(product([self.trips[stream][v] for v in loops]), 1))
+
+    def stays(self, stream: int, loops: tuple[str, ...]) -> Rows:
+        return self.machine.l2_keeps(self.window(stream, loops))
+
+    def share(self, f: Flow) -> Rows:
+        """The share of an access's bytes that crosses HBM."""
+        a, within = f.access, self.within[f.access]
+        if self.tensors[a.tensor].uncached:
+            return np.ones_like(f.total, float)
+        bytes_hbm, most = within[-1], within[-1] * 0 + f.largest * product([self.trips[a.stream][v] for v in a.grid + a.loops])
+        for i in reversed(range(len(a.loops))):
+            inner, outer = np.maximum(within[i + 1], 1.0), np.maximum(within[i], 1.0)
+            comes_back = np.maximum(self.trips[a.stream][a.loops[i]] * inner / outer - 1.0, 0.0)
+            bytes_hbm = bytes_hbm * (outer / inner) * (1.0 + comes_back * (1.0 - self.stays(a.stream, a.loops[:i + 1])))
+        # first or last iterations may move less than the others: their part of the whole, but what is touched at all comes once
+        first = np.minimum(within[0], f.total)
+        bytes_hbm = np.clip(bytes_hbm * f.total / np.maximum(most, 1.0), first, f.total)
+        bytes_hbm = self.after_siblings(a) * (bytes_hbm - first * self.found(a))
+        return np.clip(bytes_hbm / np.maximum(f.total, 1.0), 0.0, 1.0)
+
+    def found(self, a: Access) -> Rows:
+        """The share of its first touch that an access finds in L2, or leaves there to be written again by the next launch."""
+        if a.writes:
+            return self.stays(a.stream, ())
+        if self.tensors[a.tensor].role == "input":
+            return np.minimum(resident_bytes(self.state, a.tensor) / np.maximum(self.sizes[a.tensor], 1.0), 1.0)
+        makers = [b for b in self.within if b.writes and b.tensor == a.tensor]
+        if not makers:
+            return 0.0
+        ahead = max(a.meets if b.stream != a.stream else common_loops(a, b) for b in makers)
+        return self.stays(a.stream, a.loops[:ahead])  # written an iteration of the loop ago in which the two meet
+
+    def after_siblings(self, a: Access) -> Rows:
+        """What is left of an access's HBM bytes where an earlier one has just touched the same bytes in the loops that both are in."""
+        left: Rows = 1.0
+        for b in self.within:
+            if b == a:
+                break
+            common = None if a.writes and not b.writes else same_region(b, a)
+            if common is not None:
+                covered = np.minimum(self.within[b][common] / np.maximum(self.within[a][common], 1.0), 1.0)
+                left = np.minimum(left, 1.0 - covered * self.stays(a.stream, a.loops[:common]))
+        return left
+
+    def sharers(self, a: Access) -> Rows:
+        """How many cores read the same address at once."""
+        cores = product([self.trips[a.stream][v] for v in a.grid])
+        return cores / np.maximum(self.addresses(a, set(a.grid)), 1.0)
+
+
+def product(factors: Sequence[Rows]) -> Rows:
+    out: Rows = np.float64(1)
+    for x in factors:
+        out = out * x
+    return out
+
+
+# ---------------------------------------------------------------- offsets
+
+@dataclass(frozen=True)
+class Atom:
+    """A quotient (`//`) or remainder (`%`) by `size` of a sum of steps; or (op empty) something opaque in its variables."""
+
+    op: str
+    names: tuple[str, ...]
+    steps: tuple[tuple[str, Expr], ...] = ()
+    size: Expr = Int(1)
+
+
+Part = tuple[tuple[str, ...], "tuple[Atom, ...] | None"]
+
+
+@lru_cache(maxsize=1 << 14)
+def parts(offset: Expr, names: tuple[str, ...]) -> tuple[Part, ...]:
+    """The independent parts of an offset: variables that occur together, with their quotients and remainders (None: plain steps)."""
+    groups: list[tuple[set[str], list[Atom]]] = []
+    for term in dict.fromkeys(x for e in terms(normalise(offset)) if (x := atom(e, frozenset(names))) is not None):
+        joined = [g for g in groups if g[0] & set(term.names)]
+        groups = [g for g in groups if g not in joined]
+        groups.append((set(term.names).union(*[g[0] for g in joined]), [x for g in joined for x in g[1]] + [term]))
+    return tuple((tuple(sorted(seen)), tuple(atoms) if all(x.op for x in atoms) else None) for seen, atoms in groups)
+
+
+def terms(e: Expr) -> list[Expr]:
+    """The terms of a sum."""
+    return [*terms(e.left), *terms(e.right)] if isinstance(e, Binary) and e.op in "+-" else [e]
+
+
+def factors(e: Expr) -> list[Expr]:
+    """The factors of a product."""
+    return [*factors(e.left), *factors(e.right)] if isinstance(e, Binary) and e.op == "*" else [e]
+
+
+def atom(term: Expr, names: frozenset[str]) -> Atom | None:
+    """What varies in a term of an offset; None where nothing does."""
+    varying = [f for f in factors(term) if variables(f) & names]
+    if not varying:
+        return None
+    seen = tuple(sorted(variables(term) & names))
+    e = varying[0]
+    if len(varying) == 1 and isinstance(e, Binary) and e.op in ("//", "%") and not variables(e.right):
+        linear = affine(e.left, names)
+        if linear is not None and not any(variables(c) for c in linear[0].values()):
+            return Atom(e.op, seen, tuple(sorted(linear[0].items())), e.right)
+    return Atom("", seen)
+
+
+@lru_cache(maxsize=1 << 12)
+def same_region(a: Access, b: Access) -> int | None:
+    """How many loops lie around two accesses that touch the same bytes of a tensor within one iteration of them; None where they do not."""
+    if (a.stream, a.tensor) != (b.stream, b.tensor):
+        return None
+    common = common_loops(a, b)
+    starts = [normalise(substitute(x.offset, {v: Int(0) for v in x.loops[common:]})) for x in (a, b)]
+    return common if starts[0] == starts[1] else None
+
+
+def common_loops(a: Access, b: Access) -> int:
+    """How many loops of a stream lie around both accesses."""
+    return next((i for i, (x, y) in enumerate(zip(a.loops, b.loops)) if x != y), min(len(a.loops), len(b.loops)))
