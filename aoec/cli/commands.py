@@ -163,6 +163,24 @@ def run_simulate(options: Namespace) -> int:
     return 0
 
 
+def run_explain(options: Namespace) -> int:
+    from aoec.jobs.explain import candidate, facts
+    from aoec.report import explain
+    ready_output(options)
+    if options.input == options.other == "-":
+        raise CheckError("the two candidates cannot both come from standard input")
+    made = [(*candidate(path, options.func, options.target, dict(options.holes)), path) for path in (options.input, options.other) if path]
+    note_first_use()
+    said = [facts(*m) for m in made]
+    if len(said) == 1:
+        text = as_json(said[0]) if options.json else explain.one(said[0])
+    else:
+        both = explain.compare(*said)
+        text = as_json(both) if options.json else explain.two(both)
+    write_text(options.output, text)
+    return 0
+
+
 def run_search(options: Namespace) -> int:
     from aoec.jobs.search import search_func
     ready_output(options)

@@ -28,7 +28,7 @@ def value(v: Any) -> str:
 
 def percent(share: float) -> str:
     """A share as a percentage: to one decimal below ten."""
-    return f"{100 * share:.1f} %" if 0 < abs(share) < 0.0995 else f"{100 * share:.0f} %"
+    return f"{100 * share:.1f} %" if 0.0005 <= abs(share) < 0.0995 else f"{100 * share:.0f} %"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aoec.ir.index import DTYPES, evaluate
-from aoec.ir.program import PIPES, CrossWait, Instr, Program, Ref, WaitFlag
+from aoec.ir.program import PIPES, CrossWait, Instr, Program, Ref, SetFlag, WaitFlag
 from aoec.kernels import timeline as kernel
 from aoec.simulate.detail import Walked
 from aoec.simulate.guards import Guard, guards
@@ -56,7 +56,8 @@ class Wait:
 class Work:
     """An instruction of the program as the core that ends last runs it: `times`, `cycles` in all; sizes are those of the first time.
 
-    `gm_bytes`: between GM and the core each time; `path` such as L1->L0A; `buffer`: what it writes on chip, else what it reads.
+    `gm_bytes`: between GM and the core each time; `path` such as L1->L0A; `buffer`: what it writes on chip, else what it reads;
+    `shape`: in words, such as "128 rows of 512 bytes".
     """
 
     op: str
@@ -67,7 +68,7 @@ class Work:
     cycles: float
     gm_bytes: int
     fields: dict[str, int]
-    size: int  # bytes of an element of its source
+    shape: str
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,8 @@ class Reasons:
     """All of it; `accounts` by pipe (`stream.pipe` where there are several streams), as busy_cycles of a Measure.
 
     `last_core`: by stream; `imbalance`: end of the slowest core over the mean end, of the stream that ends last; `cores`: used and there
-    by stream; `hbm_held`, `l2_held`: shares of the run in which the chip's memory moves bytes at its full rate.
+    by stream; `hbm_held`, `l2_held`: shares of the run in which the chip's memory moves bytes at its full rate; `flags`: (set, waited
+    for) by the last core, by stream.
     """
 
     accounts: dict[str, Account]
@@ -88,6 +90,7 @@ class Reasons:
     last_core: dict[str, int]
     imbalance: float
     cores: dict[str, tuple[int, int]]
+    flags: dict[str, tuple[int, int]]
 
 
 def reasons(walked: Walked) -> Reasons:
@@ -102,7 +105,14 @@ def reasons(walked: Walked) -> Reasons:
         _accounts(walked), _waits(walked), _work(walked), _paths(walked, moved), l2 / (hbm + l2) if hbm + l2 else 0.0,
         hbm / machine.hbm_bytes_per_cycle / run, l2 / machine.l2_bytes_per_cycle / run,
         {s.name: int(told.ends[i, 1]) for i, s in enumerate(program.streams)}, float(told.ends[latest, 0] / mean) if mean else 1.0,
-        {s.name: (int(walked.cores[i]), machine.core(s.core).count) for i, s in enumerate(program.streams)})
+        {s.name: (int(walked.cores[i]), machine.core(s.core).count) for i, s in enumerate(program.streams)},
+        {s.name: (_operations(walked, i, SetFlag), _operations(walked, i, WaitFlag)) for i, s in enumerate(program.streams)})
+
+
+def _operations(walked: Walked, stream: int, kind: type) -> int:
+    """How often the last core of a stream does something of a kind."""
+    places = [i for i, place in enumerate(walked.encoded.places) if place.stream == stream and isinstance(place.item, kind)]
+    return int(walked.told.at[stream, places, 1].sum())
 
 
 def named(program: Program, stream: int, pipe: str) -> str:
@@ -169,7 +179,21 @@ def _instruction(walked: Walked, index: int, dtypes: dict[str, str], tensors: se
     path = f"{scopes[1]}->{scopes[0]}" if len(scopes) == 2 and scopes[0] != scopes[1] else ""
     on_chip = next((n for n in names if n not in tensors), "")
     ticks, times = (int(x) for x in walked.told.at[place.stream, index])
-    return Work(item.op, named(program, place.stream, word.pipe), path, on_chip, times, ticks / TICKS, moved, fields, size)
+    words = shape(item.op, fields, size, moved)
+    return Work(item.op, named(program, place.stream, word.pipe), path, on_chip, times, ticks / TICKS, moved, fields, words)
+
+
+def shape(op: str, fields: dict[str, int], size: int, gm_bytes: int) -> str:
+    """What an instruction does once, in words: rows, bursts, sizes; of elements of `size` bytes."""
+    if "rows" in fields and "cols" in fields:
+        return f"{fields['rows']} rows of {fields['cols'] * size:,} bytes"
+    if op in ("mmad", "mmad_bias"):
+        return " x ".join(str(fields[n]) for n in "mnk")
+    if fields.get("bursts", 1) > 1 and gm_bytes:
+        return f"{fields['bursts']} bursts of {gm_bytes // fields['bursts']:,} bytes"
+    if "m" in fields and "n" in fields:
+        return f"{fields['m']} x {fields['n']}"
+    return f"{gm_bytes:,} bytes" if gm_bytes else f"{fields['repeat']} repeats" if "repeat" in fields else "one piece"
 
 
 def _paths(walked: Walked, moved: Array) -> dict[str, dict[str, float]]:

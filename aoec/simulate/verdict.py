@@ -81,7 +81,8 @@ def _advice(r: Reasons, resource: str, machine: Machine) -> Iterator[str]:
     if resource in ("HBM", "L2"):
         yield "move fewer bytes: larger tiles, an order of tiles that finds them in L2, or fusion with a neighbour"
     yield from _waiting(r, resource)
-    yield from _small_transfers(r, machine)
+    if resource not in ("HBM", "L2"):
+        yield from _small_transfers(r, machine)
     yield from _scalar(r, resource)
     if r.imbalance >= UNEVEN:
         yield (f"the slowest core takes {r.imbalance:.2f} times the mean of all cores: choose tiles that divide the work more evenly")
@@ -108,35 +109,26 @@ def waiting(w: Wait) -> str:
 
 
 def _small_transfers(r: Reasons, machine: Machine) -> Iterator[str]:
-    """On transfers that reach much less than their path's rate though nobody else takes it."""
+    """On transfers that, without what sharing costs, reach much less than their path's rate."""
     for w in r.work:
-        account, peak = r.accounts[w.pipe], path_rate(w, machine)
-        if not (peak and w.gm_bytes and w.cycles > NOTABLE * account.total and account.held > 0.3 and account.memory < account.busy):
+        account, peak = r.accounts[w.pipe], path_rate(w, r, machine)
+        alone = w.cycles * account.busy / max(account.busy + account.memory, 1e-9)
+        if not (peak and w.gm_bytes and w.cycles > NOTABLE * account.total and account.held > 0.3):
             continue
-        rate = w.gm_bytes * w.times / w.cycles
+        rate = w.gm_bytes * w.times / max(alone, 1e-9)
         if rate < SLOW_PATH * peak:
-            yield (f"{w.op} to or from {w.buffer} moves {shape(w)} at {rate:,.0f} bytes a cycle of the {peak:,.0f} that its path gives: "
+            yield (f"{w.op} for {w.buffer} moves {w.shape} at {rate:,.0f} bytes a cycle of the {peak:,.0f} that its path gives: "
                    "larger or better aligned pieces would help")
 
 
-def path_rate(w: Work, machine: Machine) -> float:
-    """The highest rate of an instruction's path, bytes a cycle; 0 where it has none."""
+def path_rate(w: Work, r: Reasons, machine: Machine) -> float:
+    """Bytes a cycle that an instruction's path gives, at the program's share of L2 hits on it; 0 where it has none."""
     source, _, target = w.path.partition("->")
-    found = [p for p in machine.paths.values() if p.source == source and p.target == target]
-    return max((max(p.bytes_per_cycle, p.l2_bytes_per_cycle) for p in found), default=0.0)
-
-
-def shape(w: Work) -> str:
-    """What one transfer is, in words: its rows, or its bytes."""
-    if "rows" in w.fields and "cols" in w.fields:
-        return f"{w.fields['rows']} rows of {w.fields['cols'] * w.size:,} bytes"
-    if w.op in ("mmad", "mmad_bias"):
-        return " x ".join(str(w.fields[n]) for n in "mnk")
-    if w.fields.get("bursts", 1) > 1 and w.gm_bytes:
-        return f"{w.fields['bursts']} bursts of {w.gm_bytes // w.fields['bursts']:,} bytes"
-    if "m" in w.fields and "n" in w.fields:
-        return f"{w.fields['m']} x {w.fields['n']}"
-    return f"{w.gm_bytes:,} bytes" if w.gm_bytes else f"{w.fields['repeat']} repeats" if "repeat" in w.fields else "one piece"
+    found = next((p for p in machine.paths.values() if p.source == source and p.target == target), None)
+    moved = r.bytes_by_path.get(w.path)
+    if found is None or not moved or not sum(moved.values()):
+        return 0.0
+    return sum(moved.values()) / (moved["hbm"] / found.bytes_per_cycle + moved["l2"] / found.l2_bytes_per_cycle)
 
 
 def _scalar(r: Reasons, resource: str) -> Iterator[str]:

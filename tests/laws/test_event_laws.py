@@ -8,6 +8,7 @@ from hypothesis import assume, given, settings
 from aoec.ir.program import PIPES, Instr
 from aoec.simulate.encode import encode
 from aoec.simulate.events import events
+from aoec.simulate.path import critical_path
 from aoec.simulate.time import time_rows
 from aoec.target.machine import load
 from tests.oracle.pipelines import cases, filled
@@ -77,3 +78,17 @@ def test_code_that_a_search_walks_has_no_probes():
     encoded = encode(cube_program("toy", 32, 32, 32), load("toy"))
     assert not (encoded.code[:, 0] == kernel.PROBE).any() and (encoded.probed()[0][:, 0] == kernel.PROBE).sum() > 10
     assert time_rows(encoded, {n: np.array([32]) if n[0] != "d" else np.array([2]) for n in encoded.holes}).status[0] == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases)
+def test_the_critical_path_takes_the_time_of_its_core(case):
+    program, machine, slow = first_legal(case)
+    every = [(c.stream.name, c.index) for c in slow.cores]
+    for told, core in zip(events(program, machine, cores=every), slow.cores, strict=True):
+        parts = critical_path(told)
+        assert sum(p.cycles for p in parts) * 1024 == max([0, *[max(n.end, n.done) for n in core.notes]])
+        for name, busy in core.busy.items():
+            assert sum(p.cycles for p in parts if p.pipe == name and p.what in ("work", "memory")) * 1024 <= busy
+        assert sum(p.cycles for p in parts if p.what == "issue") <= len(core.notes) * machine.issue_cycles
+        assert not [p for p in parts if p.what in ("start", "stall")]
