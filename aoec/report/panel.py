@@ -167,9 +167,10 @@ class Panel:
         tick = -(-self.start // step) * step
         while tick <= self.stop:
             x = self.x(tick)
+            anchor = "middle" if x < WIDTH - RIGHT - 30 else "end"
             yield f'<line class="g" x1="{x:.1f}" x2="{x:.1f}" y1="{self.first - 4:.1f}" y2="{self.first + lanes:.1f}"/>'
-            yield text(x, self.first - 6, f"{tick:,.0f}" if step >= 1 else f"{tick:,.2f}", "s", "middle")
-            yield text(x, self.first + lanes + 10, f"{self.timeline.us(tick):,.{digits(self.timeline.us(step))}f} µs", "s", "middle")
+            yield text(x, self.first - 6, f"{tick:,.0f}" if step >= 1 else f"{tick:,.2f}", "s", anchor)
+            yield text(x, self.first + lanes + 10, f"{self.timeline.us(tick):,.{digits(self.timeline.us(step))}f} µs", "s", anchor)
             tick += step
         yield text(LEFT - 34, self.first - 6, "cycles", "s", "end")
 
