@@ -25,7 +25,7 @@ from aoec.ir.program import (
 )
 from aoec.ir.rewrite import drop_counters, map_items
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
-from aoec.lowering import emit_copy, emit_cube, emit_transpose, emit_vector
+from aoec.lowering import emit_copy, emit_coupled, emit_cube, emit_transpose, emit_vector
 from aoec.lowering.tile import BLOCK_BYTES, Access, Emitter, Piece, TileOp, product, size_bytes
 from aoec.target.machine import Machine
 
@@ -39,7 +39,7 @@ def emit(func: Func, machine: Machine) -> Program:
     ops = [tile_op(b, above) for b, above in blocks(func.body)]
     homes = find_homes(func, ops)
     counters = {name: f"{name}_slot" for name in homes}
-    em = Emitter(func, counters)
+    em = Emitter(func, machine, counters)
     em.halves = {op.block.name: emit_transpose.whole_transposes(em, op) for op in ops if emit_transpose.is_transpose(em, op)}
     flags = Flags()
     pieces = Body(em, ops, homes, flags)
@@ -141,6 +141,7 @@ class Body:
         self.ops = {op.block.name: op for op in ops}
         self.order: dict[str, list[int]] = {}  # buffer -> positions of the pieces that touch it in its home
         self.emitted: dict[str, list[Piece]] = {}  # block -> its pieces
+        self.biases = frozenset(r.buffer for op in ops if op.block.instr == "epilogue" for r in reads(op.block.value)[1:])
         self._position = 0
 
     def emit(self, body: tuple[Node, ...], path: Home) -> list[Item]:
@@ -174,6 +175,8 @@ class Body:
         sources = [r for r in reads(block.value) if r.buffer in em.buffers]
         to = em.buffers[block.target.buffer].scope
         scopes = {em.buffers[r.buffer].scope for r in sources}
+        if (own := emit_coupled.pieces(em, op, scopes, to, self.biases)) is not None:
+            return own
         if block.instr == "mmad":
             return [emit_cube.mmad(em, op, frozenset(self.homes[block.target.buffer]))]
         if scopes == {"L0C"} and to == "GM":
@@ -354,8 +357,9 @@ def tensors(func: Func) -> list[Tensor]:
 
 
 def stored_shape(b: Buffer) -> tuple[Expr, ...]:
-    """The shape of what is stored: whole fractals for ZN."""
-    if b.layout != "ZN":
+    """The shape of what is stored: whole fractals for ZN and NZ."""
+    if b.layout not in ("ZN", "NZ"):
         return b.shape
     unit = 32 // DTYPES[b.dtype]
-    return (round_up(b.shape[0], unit) // unit, round_up(b.shape[1], 16) // 16, Int(16), Int(unit))
+    deep, wide = b.shape[-2:] if b.layout == "ZN" else (b.shape[-1], b.shape[-2])
+    return (*b.shape[:-2], round_up(deep, unit) // unit, round_up(wide, 16) // 16, Int(16), Int(unit))

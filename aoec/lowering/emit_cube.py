@@ -70,6 +70,8 @@ def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
     source = em.buffers[src.buffer]
     if dst.layout == "NZ" and source.layout == "ND":
         items: list[Item] = [_nd2nz(em, op, src)]
+    elif dst.layout == "NZ" and source.layout == "NZ":
+        items = [_fractal_columns(em, op, src)]
     elif dst.layout == "ZN" and source.layout == "ZN":
         items = [_fractal_rows(em, op, src)]
     elif dst.layout == "ND" and source.layout == "ND":
@@ -103,6 +105,17 @@ def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> Instr:
     return instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, offset), bursts=ceildiv(k, c0(source)),
                  length=tile_columns * FRACTAL_ROWS, src_gap=(columns - tile_columns) * FRACTAL_ROWS,
                  dst_gap=(local_columns - tile_columns) * FRACTAL_ROWS)
+
+
+def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> Instr:
+    """A box of an NZ matrix: one burst a column of fractals, a block a row."""
+    dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
+    row, rows, column, columns = matrix_index(op, src)
+    unit, pitch = c0(source), round_up(source.shape[-2], FRACTAL_ROWS)
+    em.require_aligned(column, unit, op, f"a tile of {source.name} along its columns")
+    lead = nz_lead(source, src.indices, {v: Int(0) for v in op.names})
+    return instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, lead + column // unit * pitch * unit + row * unit),
+                 bursts=ceildiv(columns, unit), length=rows, src_gap=pitch - rows, dst_gap=row_pitch(dst) - rows)
 
 
 def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
@@ -348,24 +361,55 @@ def fixpipe(em: Emitter, op: TileOp) -> Piece:
     row_loops = [v for i in src.indices[:-1] for v in split_index(i, op.names)[1]]
     (n_var,) = split_index(src.indices[-1], op.names)[1]
     n, m = op.extent(n_var), product([op.extent(v) for v in row_loops])
-    start = em.ref(out.name, base_offset(out, target.indices, op.names))
     rows = round_up(m, FRACTAL_ROWS)
-    if not _splits_channel(target, n_var):
-        item: Item = instr("fixpipe_nd", dst=start, src=em.ref(src.buffer, Int(0)), m=m, n=n, src_rows=rows,
-                           dst_stride=pitches(out)[-2], relu=relu)
+    if out.layout != "NZ" and not _splits_channel(target, n_var):
+        item: Item = instr("fixpipe_nd", dst=em.ref(out.name, base_offset(out, target.indices, op.names)), src=em.ref(src.buffer, Int(0)),
+                           m=m, n=n, src_rows=rows, dst_stride=pitches(out)[-2], relu=relu)
         return piece(em, "FIXP", [item], out.name, src.buffer)
-    return piece(em, "FIXP", [_fixpipe_nz(em, op, src, row_loops, n, rows, relu)], out.name, src.buffer)
+    runs = channel_runs(em, op, row_loops)
+    item = instr("fixpipe_nz", dst=em.ref(out.name, runs.start), src=em.ref(src.buffer, runs.first * FRACTAL_ROWS), m=runs.rows, n=n,
+                 src_rows=rows, dst_stride=runs.plane, relu=relu)
+    return piece(em, "FIXP", runs.around(item), out.name, src.buffer)
 
 
 def _splits_channel(target: Read, n_var: str) -> bool:
     return any(isinstance(e, Binary) and e.op == "%" and uses(e, frozenset((n_var,))) for e in walk(target.indices[-1]))
 
 
-def _fixpipe_nz(em: Emitter, op: TileOp, src: Read, row_loops: list[str], n: Expr, rows: Expr, relu: int) -> Item:
-    """To NC1HWC0: a run of pixels an instruction; whole rows of the image are one run."""
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Where the rows of a tile lie in planes of C0 channels in GM: `count` runs of `rows` rows, `step` elements from run to run and
+    `plane` from plane to plane, the first at element `base`. Loop `var` counts the runs; "" where there is one."""
+
+    base: Expr
+    rows: Expr
+    count: Expr
+    step: Expr
+    plane: Expr
+    var: str
+
+    @property
+    def start(self) -> Expr:
+        """The element in GM where a run begins, in the first plane."""
+        return self.base + Var(self.var) * self.step if self.var else self.base
+
+    @property
+    def first(self) -> Expr:
+        """The row of the tile where a run begins."""
+        return Var(self.var) * self.rows if self.var else Int(0)
+
+    def around(self, *items: Item) -> list[Item]:
+        """The items, once a run."""
+        return [For(self.var, normalise(self.count), items)] if self.var else list(items)
+
+
+def channel_runs(em: Emitter, op: TileOp, row_loops: list[str]) -> Runs:
+    """The runs of a tile in NC1HWC0, one where it has whole rows of the image, or in an NZ matrix."""
     target = op.block.target
     out, p = em.buffers[target.buffer], pitches(em.buffers[target.buffer])
     zero = {v: Int(0) for v in op.names}
+    if out.layout == "NZ":
+        return _matrix_run(em, op, zero)
     n_off = substitute(_channel(target.indices[1]), zero)
     em.require_aligned(n_off, FRACTAL_ROWS, op, "a tile of output channels")
     pixel = substitute(target.indices[2], zero) * p[2] + substitute(target.indices[3], zero) * p[3]
@@ -373,12 +417,28 @@ def _fixpipe_nz(em: Emitter, op: TileOp, src: Read, row_loops: list[str], n: Exp
     width_index, width_loops = split_index(target.indices[3], op.names)
     width = product([op.extent(v) for v in width_loops])
     height = product([op.extent(v) for v in row_loops if v not in width_loops])
-    common = dict(n=n, src_rows=rows, dst_stride=p[1], relu=relu)
     if width_index == Int(0) and width == out.shape[3]:
-        return instr("fixpipe_nz", dst=em.ref(out.name, start), src=em.ref(src.buffer, Int(0)), m=height * width, **common)
-    r = em.fresh("row")
-    return For(r, normalise(height), (instr("fixpipe_nz", dst=em.ref(out.name, start + Var(r) * p[2]),
-                                            src=em.ref(src.buffer, Var(r) * width * FRACTAL_ROWS), m=width, **common),))
+        return Runs(start, height * width, Int(1), Int(0), p[1], "")
+    return Runs(start, width, height, p[2], p[1], em.fresh("row"))
+
+
+def _matrix_run(em: Emitter, op: TileOp, zero: dict[str, Int]) -> Runs:
+    """The one run of a tile of an NZ matrix [.., m, n] in GM."""
+    target, out = op.block.target, em.buffers[op.block.target.buffer]
+    row, rows, column, _ = matrix_index(op, target)
+    em.require_aligned(column, FRACTAL_ROWS, op, f"a tile of {out.name} along its columns")
+    plane = round_up(out.shape[-2], FRACTAL_ROWS) * c0(out)
+    start = nz_lead(out, target.indices, zero) + column // c0(out) * plane + row * c0(out)
+    return Runs(start, rows, Int(1), Int(0), plane, "")
+
+
+def nz_lead(b: Buffer, indices: tuple[Expr, ...], zero: dict[str, Int]) -> Expr:
+    """Element offset of the matrix that the leading indices of an NZ tensor in GM name."""
+    step: Expr = round_up(b.shape[-2], FRACTAL_ROWS) * round_up(b.shape[-1], c0(b))
+    out: Expr = Int(0)
+    for i, extent in zip(reversed(indices[:-2]), reversed(b.shape[:-2])):
+        out, step = out + substitute(i, zero) * step, step * extent
+    return out
 
 
 def _channel(e: Expr) -> Expr:

@@ -35,14 +35,15 @@ def epilogue(read: Expr, dtype: str, relu: bool) -> Expr:
 def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool) -> Func:
     """C[..., m, n] += A[..., m, k] * B[k, n]; leading dimensions of A fold into m where B has none of its own.
 
-    With trans_a the left operand is A[..., k, m], with trans_b the right one B[..., n, k], as they lie in GM.
+    Leading dimensions fold where rows follow rows, which those of NZ matrices do not. With trans_a the left operand is A[..., k, m],
+    with trans_b the right one B[..., n, k], as they lie in GM.
     """
     ts = [tensors[i] for i in node.inputs if i]
     a, b = ts[0], ts[1]
     turn_a, turn_b = (bool(node.attribute(f"trans_{x}", 0)) for x in "ab")
     *lead, m, k = (*a.shape[:-2], a.shape[-1], a.shape[-2]) if turn_a else a.shape
     n = b.shape[-2] if turn_b else b.shape[-1]
-    batch = tuple(lead) if len(b.shape) > 2 or turn_a else ()
+    batch = tuple(lead) if len(b.shape) > 2 or turn_a or "NZ" in (a.layout, out.layout) else ()
     rows = m
     for d in lead if not batch else ():
         rows *= d

@@ -25,9 +25,10 @@ ZERO = Float(0.0)
 
 
 def buffer_of(t: Tensor, name: str, shape: tuple[int, ...] | None = None) -> Buffer:
-    """The GM buffer of a graph tensor: logical dimensions for ND and ZN, five for NC1HWC0."""
-    own = t.shape if t.layout == "ZN" else stored_shape(t)
-    return Buffer(name, t.dtype, tuple(Int(d) for d in (shape or own)), "GM", "ZN" if t.layout == "ZN" else "ND")
+    """The GM buffer of a graph tensor: logical dimensions for ND, ZN and NZ, five for NC1HWC0."""
+    fractals = t.layout in ("ZN", "NZ")
+    own = t.shape if fractals else stored_shape(t)
+    return Buffer(name, t.dtype, tuple(Int(d) for d in (shape or own)), "GM", t.layout if fractals else "ND")
 
 
 def extents(said: Meaning) -> dict[str, int]:

@@ -23,6 +23,7 @@ from aoec.ir.index import (
 from aoec.ir.program import Item, Ref
 from aoec.ir.regions import lift
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop
+from aoec.target.machine import Machine
 
 BLOCK_BYTES = 32
 FRACTAL_ROWS = 16
@@ -62,10 +63,11 @@ class TileOp:
 
 
 class Emitter:
-    """What the emission of tile operations shares: the func's buffers, slot counters, and the constraints it asks for."""
+    """What the emission of tile operations shares: the machine, the func's buffers, slot counters, and the constraints it asks for."""
 
-    def __init__(self, func: Func, counters: Mapping[str, str]) -> None:
+    def __init__(self, func: Func, machine: Machine, counters: Mapping[str, str]) -> None:
         self.func = func
+        self.machine = machine
         self.buffers = {b.name: b for b in func.buffers}
         self.counters = counters
         self.constraints: list[Constraint] = []
@@ -115,8 +117,8 @@ def dtype_size(b: Buffer) -> int:
 
 
 def c0(b: Buffer) -> int:
-    """Columns of a fractal of the buffer's dtype: 16 in L0C, one block elsewhere."""
-    return 16 if b.scope == "L0C" else BLOCK_BYTES // dtype_size(b)
+    """Columns of a fractal of the buffer's dtype: 16 in L0C and for what UB has from there, one block elsewhere."""
+    return 16 if b.scope == "L0C" or b.scope == "UB" and b.layout == "NZ" else BLOCK_BYTES // dtype_size(b)
 
 
 def largest(extent: Expr, loops: tuple[Loop, ...]) -> Expr:

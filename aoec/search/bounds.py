@@ -181,12 +181,24 @@ def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, 
         "cube": m * n * k / (256 * machine.tables["kf"][dtype]) / cores,
         "MTE1": (mc * a_cost * a_unit + nc * b_cost * b_unit) / FRACTAL_BYTES,
         "MTE2": cold / max(path.bytes_per_cycle, 1e-9) + (per_core - cold) / fast,
-        "FIXP": mc * nc * marginal(machine, "fixpipe_nz", "fp32", {"m": 16, "n": 16, "src_rows": 16, "dst_stride": 512, "relu": 0},
-                                   {"m": 32, "n": 16, "src_rows": 16, "dst_stride": 512, "relu": 0}) / 256,
+        **way_out(func, machine, mc * nc),
         "HBM and L2": chip_cycles(machine, traffic.cold, cores * per_core),
     }
-    latency = (path.latency_cycles, machine.paths["l1_l0b"].latency_cycles, machine.paths["l0c_gm"].latency_cycles)
-    return least(machine, launch_cycles(machine, cores), sum(latency) + 3 * machine.flag_hop_cycles, parts, cores)
+    steps = ("gm_l1", "l1_l0b", *(("l0c_gm",) if machine.has("fixpipe_nz") else ("l0c_ub", "ub_gm")))
+    fill = sum(machine.paths[p].latency_cycles for p in steps) + len(steps) * machine.flag_hop_cycles
+    return least(machine, launch_cycles(machine, cores), fill, parts, cores)
+
+
+def way_out(func: Func, machine: Machine, elements: np.ndarray) -> dict[str, np.ndarray]:
+    """Cycles of the pipes that take `elements` results of a core to GM: FIXPIPE, or the vector unit and then MTE3."""
+    if machine.has("fixpipe_nz"):
+        one = {"m": 16, "n": 16, "src_rows": 16, "dst_stride": 512, "relu": 0}
+        return {"FIXP": elements * marginal(machine, "fixpipe_nz", "fp32", one, {**one, "m": 32}) / 256}
+    one = {"bursts": 1, "length": 1, "src_gap": 0, "dst_gap": 0, "relu": 0}
+    store = machine.paths["ub_gm"]
+    size = DTYPES[func.outputs[0].dtype]
+    return {"vector": elements * marginal(machine, "copy_l0c_ub", "fp32", one, {**one, "bursts": 2}) / 256,
+            "MTE3": elements * size / max(store.bytes_per_cycle, store.l2_bytes_per_cycle)}
 
 
 def _loops_of(b: Block) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from aoec.ir.index import Binary, Expr, Read, walk
+from aoec.ir.index import DTYPES, Binary, Expr, Int, Read, Var, walk
 from aoec.ir.schedule import Step
 from aoec.ir.tir import Func
 from aoec.search.sketches import Nest, hole, nests, parts, step
@@ -20,11 +20,12 @@ def cores_of(machine: Machine) -> int:
 
 @dataclass
 class Plan:
-    """A sketch in the making: steps, loops over cores, serial loops and tensor loops in order."""
+    """A sketch in the making: steps, loops over cores, serial loops and tensor loops in order. `through`: operands that go through UB."""
 
     func: Func
     machine: Machine
     steps: list[Step] = field(default_factory=list)
+    through: tuple[str, ...] = ()
 
     def split(self, loop: str, factor: Expr, outer: str, inner: str) -> None:
         self.steps.append(step("split", loop=loop, factor=factor, outer=outer, inner=inner))
@@ -57,28 +58,79 @@ def output_block(func: Func, mm: Nest) -> str:
         isinstance(e, Read) and e.buffer == mm.block.target.buffer for e in walk(n.block.value)))
 
 
+def begin(func: Func, mm: Nest, machine: Machine) -> Plan:
+    """An empty sketch; where the cube has no bias table the bias is left to the way out."""
+    p = Plan(func, machine)
+    if isinstance(mm.block.init, Read) and not machine.has("mmad_bias"):
+        p.add("postpone_init", block=mm.block.name)
+    return p
+
+
 def load_operand(p: Plan, mm: Nest, read: Read, at: str, layout: str, scope: str, inner: str, at0: str) -> None:
-    p.add("cache_read", block=mm.block.name, buffer=read.buffer, scope="L1", at=at, layout=layout)
+    source = read.buffer
+    if source in p.through:
+        load_rows(p, mm, read, at)
+        source = f"{source}_UB"
+    p.add("cache_read", block=mm.block.name, buffer=source, scope="L1", at=at, layout=layout)
     p.add("cache_read", block=mm.block.name, buffer=f"{read.buffer}_L1", scope=scope, at=at0, layout=inner)
 
 
 def load_bias(p: Plan, mm: Nest, at: str) -> None:
     """Bias through L1 into the bias table, once an output tile."""
-    if isinstance(mm.block.init, Read):
+    if isinstance(mm.block.init, Read) and p.machine.has("mmad_bias"):
         name = mm.block.init.buffer
         p.add("cache_read", block=mm.block.name, buffer=name, scope="L1", at=at)
         p.add("cache_read", block=mm.block.name, buffer=f"{name}_L1", scope="BT", at=at)
 
 
-def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str) -> None:
-    """Instructions and slots."""
-    out = output_block(p.func, mm)
+def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str) -> None:
+    """Instructions and slots; `tile`: the loop over output tiles."""
     p.add("tensorize", loop=tile_loop, instr="mmad")
-    p.add("tensorize", loop=first_loop(p.func, out), instr="fixpipe")
+    if p.machine.has("fixpipe_nd"):
+        p.add("tensorize", loop=first_loop(p.func, output_block(p.func, mm)), instr="fixpipe")
+    else:
+        take_out(p, mm, tile)
     p.add("double_buffer", buffer=f"{a}_L1", depth=hole("da", L1_SLOTS))
     p.add("double_buffer", buffer=f"{b}_L1", depth=hole("db", L1_SLOTS))
     p.add("double_buffer", buffer=f"{b}_L0B", depth=hole("d0b", SLOTS))
     p.add("double_buffer", buffer=mm.block.target.buffer, depth=hole("dc", SLOTS))
+
+
+# ---------------------------------------------------------------- cores that hold cube and vector both
+
+def take_out(p: Plan, mm: Nest, tile: str) -> None:
+    """The result through UB, once an output tile: moved out of L0C as it should be where it stays in fractals, else worked on in UB."""
+    out, sums = output_block(p.func, mm), mm.block.target.buffer
+    target = next(n.block.target for n in nests(p.func) if n.block.name == out)
+    to = target.buffer
+    bias = mm.block.init if isinstance(mm.block.init, Read) and not p.machine.has("mmad_bias") else None
+    planes = p.func.buffer(to).layout == "NZ" or not isinstance(target.indices[-1], Var)
+    made = f"{to}_UB"
+    p.add("stage", block=out, scope="UB", layout="NZ" if planes else "ND")
+    if not planes or bias:
+        p.add("cache_read", block=made, buffer=sums, scope="UB", at=tile, layout="NZ")
+    if bias:
+        p.add("cache_read", block=made, buffer=bias.buffer, scope="UB", at=tile)
+        p.add("double_buffer", buffer=f"{bias.buffer}_UB", depth=hole("do", SLOTS))
+    p.add("tensorize", loop=f"{made}_0", instr="epilogue" if bias or not planes else "drain")
+    p.add("tensorize", loop=first_loop(p.func, out), instr="store")
+    p.add("double_buffer", buffer=made, depth=hole("do", SLOTS))
+
+
+def load_rows(p: Plan, mm: Nest, read: Read, at: str) -> None:
+    """Rows of a matrix into UB, on their way to L1."""
+    p.add("cache_read", block=mm.block.name, buffer=read.buffer, scope="UB", at=at)
+    p.add("double_buffer", buffer=f"{read.buffer}_UB", depth=hole("du", SLOTS))
+
+
+def ways(func: Func, mm: Nest, machine: Machine) -> list[tuple[str, ...]]:
+    """The choices of operands that go through UB: those in rows, where MTE2 does not reorder them. Rows that are no whole blocks must."""
+    if machine.has("copy_gm_l1_nd2nz"):
+        return [()]
+    rows = [b for b in (func.buffer(r.buffer) for r in factors(mm)) if b.scope == "GM" and b.layout == "ND"]
+    ragged = [b.name for b in rows if not isinstance(n := b.shape[-1], Int) or n.value * DTYPES[b.dtype] % 32]
+    every = tuple(b.name for b in rows)
+    return list(dict.fromkeys([tuple(ragged), every])) if machine.has("copy_ub_l1") else [()]
 
 
 def first_loop(func: Func, block: str) -> str:

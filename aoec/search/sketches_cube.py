@@ -2,14 +2,15 @@
 
 Names of holes: tm tn tk (L0 tile; n1: its column fractals), sk (L0 tiles of k in the smaller L1 chunk, or C1 planes of an image),
 rk (smaller chunks in the larger one), gm gn gb (parts over cores), da db (slots of A and B in L1), d0a d0b (slots of L0A and L0B),
-dc (slots of L0C); for convolutions th tw (L1 tile of output rows and columns), h0 w0 (L0 tile of them), gh gw.
+dc (slots of L0C), do du (slots of results and of operands in UB, where they go through it); for convolutions th tw (L1 tile of
+output rows and columns), h0 w0 (L0 tile of them), gh gw.
 """
 from __future__ import annotations
 
 from aoec.ir.index import Binary, Int, Read, walk
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
-from aoec.search.plan import SLOTS, Plan, batch_axes, bind, cores_of, factors, finish, load_bias, load_operand, output_block
+from aoec.search.plan import SLOTS, batch_axes, begin, bind, cores_of, factors, finish, load_bias, load_operand, output_block, ways
 from aoec.search.sketches import Nest, dtype_bytes, hole, ladder, parts, writer
 from aoec.search.sketches_matmul import FORMS, matmul_sketch
 from aoec.target.machine import Machine
@@ -20,7 +21,7 @@ def cube_sketches(func: Func, mm: Nest, machine: Machine) -> list[Trace]:
     left, _ = factors(mm)
     gather = writer(func, left.buffer)
     if gather is None:
-        return [matmul_sketch(func, mm, machine, form) for form in FORMS]
+        return [matmul_sketch(func, mm, machine, form, through) for through in ways(func, mm, machine) for form in FORMS]
     point = mm.extent(mm.loops[-4].var) == 1
     widths = (True,) if point else (False, True)
     kept = ("none", "image", "weight", "both")
@@ -35,7 +36,7 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     `resident`: the image tile, the weight tile, both or none stay in L1 for all of k. `wide`: the width is tiled too; otherwise a
     tile is whole rows. With a resident image an L1 tile holds several L0 tiles: of rows, or of pixels where the image is one row.
     """
-    p = Plan(func, machine)
+    p = begin(func, mm, machine)
     n, *group, ho, wo, co, k = [lp.var for lp in mm.loops]
     cols, weight = factors(mm)
     image = next(iter({r.buffer for r in walk(gather.block.value) if isinstance(r, Read)}))
@@ -84,7 +85,7 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     load_operand(p, mm, weight, weight_at, "ZN", "L0B", "ZN", "k_0")
     load_bias(p, mm, tile)
     p.add("tensorize", loop=gather.loops[-3].var, instr="load3d")
-    finish(p, mm, "h_i", image, weight.buffer)
+    finish(p, mm, "h_i", image, weight.buffer, tile)
     p.add("double_buffer", buffer=cols.buffer, depth=hole("d0a", SLOTS))
     bind(p, grid)
     return Trace(tuple(p.steps))

@@ -15,6 +15,7 @@ from aoec.search.plan import (
     SLOTS,
     Plan,
     batch_axes,
+    begin,
     bind,
     cores_of,
     factors,
@@ -67,9 +68,10 @@ FORMS = (Form("none", "n", "left"), Form("none", "n", "right"), Form("none", "m"
          Form("left", "n"), Form("right", "m"))
 
 
-def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form) -> Trace:
-    """One sketch: A [.., m, k] x B [.., k, n], either perhaps transposed in GM."""
-    p = Plan(func, machine)
+def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: tuple[str, ...] = ()) -> Trace:
+    """One sketch: A [.., m, k] x B [.., k, n], either perhaps transposed in GM; `through`: operands that go through UB."""
+    p = begin(func, mm, machine)
+    p.through = through
     *lead, m, n, k = [lp.var for lp in mm.loops]
     a, b = factors(mm)
     cores = cores_of(machine)
@@ -87,7 +89,7 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form) -> Trace:
     layout = func.buffer(b.buffer).layout
     load_operand(p, mm, b, loaded_at(form, "right", "n"), layout if layout == "ZN" else "NZ", "L0B", "NZ" if turned(b, k) else "ZN", "k_0")
     load_bias(p, mm, order[-1])
-    finish(p, mm, "m_i", a.buffer, b.buffer)
+    finish(p, mm, "m_i", a.buffer, b.buffer, order[-1])
     p.add("double_buffer", buffer=f"{a.buffer}_L0A", depth=hole("d0a", SLOTS))
     if form.dealt:
         grid += deal(p, form, {"m": mm.extent(m), "n": mm.extent(n)}, batch, cores)

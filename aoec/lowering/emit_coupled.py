@@ -1,0 +1,223 @@
+"""Emission for cores that hold cube and vector both: results leave L0C by way of UB, and what lies in rows comes in block by block.
+
+There is no FIXPIPE: pipe V moves whole fractals from L0C to UB with cast and relu, adds a bias there where the core has no bias table,
+and MTE3 takes the tile to GM. MTE2 does not reorder: a matrix in rows is brought into L1 a 32-byte block at a time (a burst for
+each row and column fractal), or row by row into UB and from there by MTE3.
+
+A result tile in UB is ND, or NZ in fractals of 16 x 16 for every dtype, with as many rows in a column as the tile has (whole fractals).
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, ceildiv, eq, le, normalise, reads, round_up
+from aoec.ir.program import Item
+from aoec.ir.tir import Buffer
+from aoec.lowering.emit_copy import copy
+from aoec.lowering.emit_cube import Runs, channel_runs, instr, matrix_index, piece, row_pitch
+from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT, MAX_STRIDE, VectorOp, nest, run
+from aoec.lowering.tile import (
+    FRACTAL_ROWS,
+    Emitter,
+    Piece,
+    TileOp,
+    base_offset,
+    c0,
+    dtype_size,
+    largest,
+    pitches,
+    product,
+    split_index,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A tile of a result on its way out: what is read, the bias of its columns, relu, and its rows and columns."""
+
+    source: Read
+    bias: Read | None
+    relu: int
+    rows: Expr
+    columns: Expr
+
+    @property
+    def plane(self) -> Expr:
+        """Elements of a column of fractals."""
+        return round_up(self.rows, FRACTAL_ROWS) * FRACTAL_ROWS
+
+    @property
+    def fractals(self) -> Expr:
+        """Columns of fractals."""
+        return ceildiv(self.columns, FRACTAL_ROWS)
+
+
+def result(op: TileOp) -> Result:
+    """The tile that a block moves: `cast(max(C[..] + bias[..], 0.0))`, each step optional."""
+    relu, bias = 0, None
+    e = op.block.value.value if isinstance(op.block.value, Cast) else op.block.value
+    if isinstance(e, Call) and e.fn == "max" and e.args[1] in (Float(0.0), Int(0)):
+        e, relu = e.args[0], 1
+    if isinstance(e, Binary) and e.op == "+" and isinstance(e.right, Read):
+        bias, e = e.right, e.left
+    if not isinstance(e, Read):
+        raise UnsupportedError(f"block {op.block.name}: results get a bias, relu and a cast on their way out, nothing else")
+    rows = [v for i in e.indices[:-1] for v in split_index(i, op.names)[1]]
+    columns = split_index(e.indices[-1], op.names)[1]
+    return Result(e, bias, relu, *(product([op.extent(v) for v in vs]) for vs in (rows, columns)))
+
+
+# ---------------------------------------------------------------- L0C -> UB
+
+def drain(em: Emitter, op: TileOp) -> Piece:
+    """The copy of a tile's fractals from L0C, with cast and relu."""
+    r, dst = result(op), em.buffers[op.block.target.buffer]
+    if dst.layout != "NZ" or r.bias is not None:
+        raise UnsupportedError(f"block {op.block.name}: what leaves L0C is fractals, so {dst.name} needs layout NZ; a bias is added in UB")
+    item = instr("copy_l0c_ub", dst=em.ref(dst.name, Int(0)), src=em.ref(r.source.buffer, Int(0)), bursts=r.fractals,
+                 length=ceildiv(r.rows, FRACTAL_ROWS), src_gap=0, dst_gap=0, relu=r.relu)
+    return piece(em, "V", [item], dst.name, r.source.buffer)
+
+
+# ---------------------------------------------------------------- in UB
+
+def epilogue(em: Emitter, op: TileOp) -> Piece:
+    """Bias, cast and relu of a tile in fractals, into fractals or rows. The bias is added in place, relu done on what is smaller."""
+    r, dst = result(op), em.buffers[op.block.target.buffer]
+    source = em.buffers[r.source.buffer]
+    if source.layout != "NZ":
+        raise UnsupportedError(f"block {op.block.name}: {source.name} has come from L0C and lies in fractals, layout NZ")
+    limit = MAX_REPEAT * 4
+    em.require(le(largest(r.rows, op.above), limit), f"block {op.block.name}: a tile has at most {limit:,} rows, 255 repeats of four")
+    items = _add_bias(em, r) if r.bias else []
+    if dst.layout == "NZ":
+        moved = VectorOp("vcopy" if source.dtype == dst.dtype else "vconv", (r.source,))
+        items.append(run(em, moved, (dst.name, Int(0)), [(source.name, Int(0))], r.fractals * r.plane))
+        touched = r.fractals * r.plane
+    else:
+        items += _to_rows(em, op, r, dst)
+        touched = r.rows * pitches(dst)[-2]
+    if r.relu:
+        items.append(run(em, VectorOp("vrelu", (r.source,)), (dst.name, Int(0)), [(dst.name, Int(0))], touched))
+    return piece(em, "V", items, dst.name, *[x.buffer for x in reads(op.block.value)])
+
+
+def _add_bias(em: Emitter, r: Result) -> list[Item]:
+    """The bias added to every row, eight rows a repeat and half a fractal's columns an instruction."""
+    assert r.bias is not None
+    j, half, unit = em.fresh("n1"), em.fresh("half"), block_elements(em.buffers[r.source.buffer])
+    here = em.ref(r.source.buffer, Var(j) * r.plane + Var(half) * unit)
+    at = em.ref(r.bias.buffer, Var(j) * FRACTAL_ROWS + Var(half) * unit)
+    step = FRACTAL_ROWS // unit
+    add = instr("vadd", dst=here, src0=here, src1=at, lanes=BLOCKS * unit, repeat=ceildiv(r.rows, BLOCKS), dst_blk=step, src0_blk=step,
+                src1_blk=0, dst_rep=step * BLOCKS, src0_rep=step * BLOCKS, src1_rep=0)
+    return nest([(j, r.fractals), (half, Int(step))], [add])
+
+
+def block_elements(b: Buffer) -> int:
+    """Elements of a block."""
+    return 32 // dtype_size(b)
+
+
+def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
+    """Columns of fractals into rows: a repeat takes blocks of as many rows as it covers; fp32 in two halves of a fractal's columns."""
+    source, pitch = em.buffers[r.source.buffer], pitches(dst)[-2]
+    unit, halves = block_elements(dst), FRACTAL_ROWS // block_elements(dst)
+    each = 4 if halves == 1 else BLOCKS  # rows a repeat: 64 elements that are cast, or eight blocks that are copied
+    rep = each * pitch // unit
+    em.require(le(rep, MAX_STRIDE), f"block {op.block.name}: rows of {dst.name} are at most {MAX_STRIDE * unit // each} elements")
+    j, half = em.fresh("n1"), em.fresh("half")
+    repeat = ceildiv(r.rows, each)
+    width = unit if halves > 1 else FRACTAL_ROWS  # elements of a row that a repeat takes
+    item = instr("vcopy" if source.dtype == dst.dtype else "vconv", dst=em.ref(dst.name, Var(j) * FRACTAL_ROWS + Var(half) * unit),
+                 src=em.ref(source.name, Var(j) * r.plane + Var(half) * unit), lanes=(r.rows - (repeat - 1) * each) * width, repeat=repeat,
+                 dst_blk=pitch // unit, src_blk=halves, dst_rep=rep, src_rep=each * FRACTAL_ROWS // block_elements(source))
+    return nest([(j, r.fractals), (half, Int(halves))], [item])
+
+
+def load_bias(em: Emitter, op: TileOp, src: Read) -> Piece:
+    """A part of the bias into UB, as far as whole fractals reach: in GM it is padded to them."""
+    source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
+    offset, loops = split_index(src.indices[-1], op.names)
+    em.require_aligned(offset, FRACTAL_ROWS, op, f"a tile of {source.name}")
+    wide = round_up(product([op.extent(v) for v in loops]), FRACTAL_ROWS)
+    item = instr("copy_gm_ub", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, base_offset(source, src.indices, op.names)), bursts=1,
+                 length=wide * dtype_size(source), src_gap=0, dst_gap=0)
+    return piece(em, "MTE2", [item], dst.name)
+
+
+# ---------------------------------------------------------------- UB -> GM
+
+def store(em: Emitter, op: TileOp) -> list[Piece]:
+    """A tile in UB to its place in GM: rows as a box, fractals into planes of channels (NC1HWC0 or NZ)."""
+    r = result(op)
+    source, out = em.buffers[r.source.buffer], em.buffers[op.block.target.buffer]
+    if source.layout == "ND":
+        return copy(em, op, r.source)
+    runs = channel_runs(em, op, [v for i in r.source.indices[:-1] for v in split_index(i, op.names)[1]])
+    return [piece(em, "MTE3", runs.around(*_planes(em, r, out, runs)), out.name, source.name)]
+
+
+def _planes(em: Emitter, r: Result, out: Buffer, runs: Runs) -> list[Item]:
+    """A run of rows into all its planes. With C0 of 16 a row of a fractal is one block; with 8 it is two, for two planes."""
+    unit = c0(out)
+    if unit == FRACTAL_ROWS:
+        gap = (runs.plane - runs.rows * unit) * dtype_size(out)
+        return [instr("copy_ub_gm", dst=em.ref(out.name, runs.start), src=em.ref(r.source.buffer, runs.first * unit), bursts=r.fractals,
+                      length=runs.rows * 32, src_gap=r.plane // unit - runs.rows, dst_gap=gap)]
+    j = em.fresh("plane")
+    at = Var(j) // 2 * r.plane + runs.first * FRACTAL_ROWS + Var(j) % 2 * unit
+    item = instr("copy_ub_gm", dst=em.ref(out.name, runs.start + Var(j) * runs.plane), src=em.ref(r.source.buffer, at), bursts=runs.rows,
+                 length=32, src_gap=1, dst_gap=0)
+    return nest([(j, ceildiv(r.columns, unit))], [item])
+
+
+# ---------------------------------------------------------------- rows -> fractals in L1
+
+def load_blocks(em: Emitter, op: TileOp, src: Read) -> Piece:
+    """Rows in GM to fractals in L1, a burst of one block for each row of a column; rows must be whole blocks long."""
+    source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
+    _, rows, column, columns = matrix_index(op, src)
+    unit, pitch = block_elements(source), pitches(source)[-2]
+    em.require(eq(pitch % unit, 0), f"block {op.block.name}: rows of {source.name} are no whole blocks of {unit} elements; go through UB")
+    em.require_aligned(column, unit, op, f"a tile of {source.name} along its rows")
+    j = em.fresh("block")
+    start = base_offset(source, src.indices, op.names) + Var(j) * unit
+    item = instr("copy_gm_l1", dst=em.ref(dst.name, Var(j) * row_pitch(dst) * unit), src=em.ref(source.name, start), bursts=rows, length=1,
+                 src_gap=pitch // unit - 1, dst_gap=0)
+    return piece(em, "MTE2", nest([(j, ceildiv(columns, unit))], [item]), dst.name)
+
+
+def fractals_from_rows(em: Emitter, op: TileOp, src: Read) -> Piece:
+    """Rows in UB to fractals in L1: a burst of one block for each row of a column."""
+    source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
+    row, rows, column, columns = matrix_index(op, src)
+    unit, pitch = block_elements(source), pitches(source)[-2]
+    if normalise(row) != Int(0) or normalise(column) != Int(0) or dst.layout != "NZ":
+        raise UnsupportedError(f"block {op.block.name}: a tile goes whole from UB to L1, into layout NZ")
+    j = em.fresh("block")
+    item = instr("copy_ub_l1", dst=em.ref(dst.name, Var(j) * row_pitch(dst) * unit), src=em.ref(source.name, Var(j) * unit), bursts=rows,
+                 length=1, src_gap=pitch // unit - 1, dst_gap=0)
+    return piece(em, "MTE3", nest([(j, ceildiv(columns, unit))], [item]), dst.name, source.name)
+
+
+def pieces(em: Emitter, op: TileOp, scopes: set[str], to: str, biases: frozenset[str]) -> list[Piece] | None:
+    """The pieces of a tile operation that only these cores have; None for any other. `biases`: buffers that epilogues add."""
+    source = next(iter(reads(op.block.value)), None)
+    if scopes == {"L0C"} and to == "UB":
+        return [drain(em, op)]
+    if op.block.instr == "epilogue":
+        return [epilogue(em, op)]
+    if op.block.instr == "store":
+        return store(em, op)
+    if source is None:
+        return None
+    if scopes == {"UB"} and to == "L1":
+        return [fractals_from_rows(em, op, source)]
+    dst, rows = em.buffers[op.block.target.buffer], em.buffers[source.buffer].layout == "ND"
+    if scopes == {"GM"} and to == "L1" and dst.layout == "NZ" and rows and not em.machine.has("copy_gm_l1_nd2nz"):
+        return [load_blocks(em, op, source)]
+    if scopes == {"GM"} and op.block.target.buffer in biases:
+        return [load_bias(em, op, source)]
+    return None
