@@ -39,7 +39,8 @@ def columns(choices, count):
 
 def operations(program, machine) -> int:
     """Instructions and flag operations of all cores of a filled program, counted by the slow simulator's own unrolling."""
-    return sum(sum(1 for _ in core.items) for cores in Simulator(program, machine, ()).cores.values() for core in cores)
+    return sum(sum(item is not None for item, *_ in core.items)
+               for cores in Simulator(program, machine, ()).cores.values() for core in cores)
 
 
 def seconds(work, times: int = 3) -> float:

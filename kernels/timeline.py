@@ -4,10 +4,12 @@ The rules, complete, so that another simulator can be written from them (tests/o
 
 1. Time is int64 in ticks of 1/1024 cycle. A duration is computed in doubles, in cycles, and rounded once (half to even).
 2. Each core of a stream has a scalar unit, which is pipe S, and in-order pipes. The scalar unit walks the stream in program
-   order. Every instruction and every flag operation costs it `issue` ticks; loops and `advance` are free. An instruction enters
-   the queue of its pipe when its issue ends; queues do not fill up.
+   order. Every instruction and every flag operation costs it `issue` ticks, every iteration of a loop `loop` ticks before it;
+   `advance` is free. An instruction enters the queue of its pipe when its issue ends, and leaves it when it starts. A queue holds
+   `queue` instructions (flag operations take no place): the scalar unit stalls until the one that many before it on its pipe has started.
 3. An instruction starts when it is issued and its pipe is free. It keeps the pipe for `busy` ticks; it is *done* `latency` ticks
-   after that. The next one on the pipe may start as soon as the first is no longer busy.
+   after that. The next one on the pipe may start as soon as the first is no longer busy. Nothing happens on a pipe before its `head`
+   (of a pipe for which the stream has an instruction; else 0): what a launch takes until that pipe first runs.
 4. set(P, Q, id) happens when it is issued and everything before it on P is done. It does not hold up what follows on P.
 5. wait(P, Q, id) holds up Q until the bit's time plus `hop`, then clears the bit. The bit's set stands earlier in the stream. P and
    Q may be S. If a bit is set while set (its last wait cleared it later than the new set, or not at all) the row is an error.
@@ -15,6 +17,11 @@ The rules, complete, so that another simulator can be written from them (tests/o
    id), for every core of `stream` that belongs to this one. cross_wait(P, stream, id) holds up P until one token of each core of
    `stream` that belongs to this one has come, plus `cross`, and takes them in order. If stream A has n cores and B has r*n, cores r*i ..
    r*i + r - 1 of B belong to core i of A. A row that cannot be walked with at most `cross_count` tokens on the way is a deadlock.
+   Where any instruction of the program has a `unit` field other than 0, M and FIXP hand L0C over in granules: a set (M, FIXP, id) or
+   (FIXP, M, id) happens when the first granule of the last instruction before it is there, and the instruction that follows the wait
+   may not end before the last granule is. So an instruction on M or FIXP with unit = 1 hands over from its start + `granule` to its end +
+   `granule`, any other at once when it is done; a wait on M or FIXP hands over when it ends. A wait for such a flag brings a `floor`, the
+   end of that span: the next instruction on its pipe ends no earlier (unit = 1), or starts no earlier (any other).
 7. A transfer to or from GM is busy for the larger of its own cycles and active * unit: `unit` is the time of its bytes at the full
    rate of the chip (those of HBM at HBM's rate plus those of L2 at L2's), times (r + w) / max(r, w) of the program's times r of all
    reads and w of all writes at those rates, because both ways share the memory, and `active` the number of cores of its stream that have
@@ -29,8 +36,8 @@ ran for ever; the earliest end closes the first epoch for good, because a transf
 classes with a transfer that was held back at or after that end are walked again, and so on. The state of a walk is in arrays (State),
 so that a walk can stop at a cross flag, and so that two states at iteration boundaries could be compared to skip a steady loop.
 
-Where the time went is told by a second walk over code with a PROBE after every instruction and flag operation; the code that a
-search walks has none, so that it pays nothing.
+Where the time went is told by a second walk over code with a PROBE after every instruction, flag operation and start of a loop (where
+each iteration begins); the code that a search walks has none, so that it pays nothing.
 """
 from __future__ import annotations
 
@@ -41,8 +48,8 @@ from numba import njit
 
 TICKS_PER_CYCLE = 1024
 PIPE_COUNT = 7
-LOOP, END, INSTR, SET, WAIT, CROSS_SET, CROSS_WAIT, ADVANCE, STOP, PROBE = range(10)
-BUSY, MEMORY, ISSUE, QUEUE, FLAG, CROSS = range(6)  # what the time of a pipe goes to, see `probe`
+LOOP, END, INSTR, SET, WAIT, CROSS_SET, CROSS_WAIT, ADVANCE, STOP, PROBE, EARLY_SET, EARLY_WAIT = range(12)
+BUSY, MEMORY, ISSUE, QUEUE, FLAG, CROSS, HEAD = range(7)  # what the time of a pipe goes to, see `probe`
 EVENT_COLUMNS = 7  # of a log, before the registers, see `probe`
 FIRST, BODY, LAST = range(3)
 ENDED, BLOCKED = 0, 1
@@ -53,7 +60,7 @@ NEVER = 2**63 - 1
 # functions that only others here call: without the way in from Python, which would take longer to compile than most of them
 inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
-# what does not change in a walk; `costs` holds (issue, hop, cross ticks, flag ids, cross ids, cross count)
+# what does not change in a walk; `costs` holds (issue, hop, cross ticks, flag ids, cross ids, cross count, loop ticks)
 Tables = namedtuple("Tables", (
     "code",  # int32[n, 4]: opcode and operands, see `walk`
     "starts",  # int32[stream]: first instruction of each
@@ -64,7 +71,9 @@ Tables = namedtuple("Tables", (
     "counter_of",  # int32[counter]: its register
     "joined",  # int64[1]: whether streams meet by cross flags
     "costs",
-    "cost",  # int64[row, entry, 3]: busy, latency, unit
+    "queue",  # int64[stream]: instructions that a pipe's queue holds
+    "pipe_head",  # int64[row, stream, pipe]: ticks
+    "cost",  # int64[row, entry, 4]: busy, latency, unit, granule (below zero where L0C is not handed over in granules)
     "trips",  # int64[row, entry]
     "form_constant", "form_coefficient", "depth", "extent",  # int64[row, ...]
     "head",  # int64[row, axis]: how many coordinates are of the first class, 1 but where work is dealt out
@@ -75,6 +84,8 @@ Tables = namedtuple("Tables", (
 State = namedtuple("State", (
     "pc", "free", "done", "bit", "cleared", "register", "count", "kind", "cursor", "last_held",
     "stream", "local", "ended", "progress", "ring", "put", "got", "latest",
+    "starts", "turn",  # of the last instructions on each pipe, and the place of the oldest among them
+    "early", "late", "floor", "until",  # hand-over of L0C: first and last granule by pipe, floor by pipe, last granule by bit
     "before", "spent", "at", "uses", "log", "logged",  # what probes see
     "epoch_time", "epoch_active", "epochs",
 ))
@@ -153,10 +164,16 @@ def probe(t, s, r, m, pc, place):
     """Accounts for the operation that stands before the probe at `pc`, and logs it where core m is watched.
 
     A pipe's time from where it was free to where it is free again goes to ISSUE (the scalar unit had not come so far), FLAG or CROSS
-    (a wait), BUSY (its own work) and MEMORY (longer, because the chip's memory is shared). The scalar unit is BUSY issuing, and
-    stalls on a full QUEUE. Log: place, entry or flag, then ticks: where the pipe was free, issue, start, end, done; registers.
+    (a wait), BUSY (its own work, held up by the other side's granules of L0C or not: so profilers show it) and
+    MEMORY (longer, because the chip's memory is shared); what comes before is its HEAD.
+    The scalar unit is BUSY issuing and looping, and stalls on a full QUEUE. Of a loop's start only the account is kept.
+    Log: place, entry or flag, then ticks: where the pipe was free, issue, start, end, done; registers.
     """
     op, a, c = t.code[pc - 1, 0], t.code[pc - 1, 1], t.code[pc - 1, 3]
+    if op == LOOP:
+        s.spent[m, 0, BUSY] += s.free[m, 0] - s.before[m, 0]
+        s.before[m, 0] = s.free[m, 0]
+        return
     pipe = np.int64(t.code[pc - 1, 2] if op == INSTR else c)
     was, end = s.before[m, pipe], s.free[m, pipe]
     issue = s.before[m, 0] + t.costs[0] if pipe == 0 else s.free[m, 0]
@@ -166,17 +183,17 @@ def probe(t, s, r, m, pc, place):
     if op == INSTR:
         which = s.cursor[m, a]
         done = end + t.cost[r, which, 1]
-        own = min(t.cost[r, which, 0], end - start)
+        own = end - start if c == 1 and end == s.floor[m, pipe] else min(t.cost[r, which, 0], end - start)
         s.spent[m, pipe, BUSY] += own
         s.spent[m, pipe, MEMORY] += end - start - own
         s.uses[m, which] += 1
     else:
         which = flag_id(t, s, r, m, a)
-        if op in (WAIT, CROSS_WAIT):
-            s.spent[m, pipe, FLAG if op == WAIT else CROSS] += end - start
+        if op in (WAIT, EARLY_WAIT, CROSS_WAIT):
+            s.spent[m, pipe, CROSS if op == CROSS_WAIT else FLAG] += end - start
         else:
             start, was = issue, issue
-            end = s.bit[m, t.code[pc - 1, 2] + which] if op == SET else max(issue, max(end, s.done[m, pipe]))
+            end = s.bit[m, t.code[pc - 1, 2] + which] if op != CROSS_SET else max(issue, max(end, s.done[m, pipe]))
             done = end
     if pipe != 0:
         s.spent[m, pipe, ISSUE] += start - was
@@ -195,22 +212,49 @@ def probe(t, s, r, m, pc, place):
 
 
 @inner
+def hand_over(s, m, pipe, start, latency, granule):
+    """Keeps when an instruction on M or FIXP, which has just taken its pipe from `start`, hands L0C over."""
+    if granule >= 0:
+        s.free[m, pipe] = max(s.free[m, pipe], s.floor[m, pipe])
+        s.early[m, pipe] = max(s.early[m, pipe], start + granule)
+        s.late[m, pipe] = max(s.late[m, pipe], s.free[m, pipe] + granule)
+    else:
+        s.early[m, pipe] = max(s.early[m, pipe], s.free[m, pipe] + latency)
+        s.late[m, pipe] = max(s.late[m, pipe], s.free[m, pipe] + latency)
+
+
+@inner
+def reach(s, m, pipe):
+    """A wait hands over when it ends."""
+    s.early[m, pipe] = max(s.early[m, pipe], s.free[m, pipe])
+    s.late[m, pipe] = max(s.late[m, pipe], s.free[m, pipe])
+
+
+@inner
 def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag (call again later), or an error: core m of the group from where it stands."""
     code = t.code
     free = s.free[m]
     done = s.done[m]
     cursor = s.cursor[m]
-    issue, hop, cross, ids = t.costs[0], t.costs[1], t.costs[2], t.costs[3]
+    starts = s.starts[m]
+    turn = s.turn[m]
+    issue, hop, cross, ids, loop = t.costs[0], t.costs[1], t.costs[2], t.costs[3], t.costs[6]
+    queue = t.queue[s.stream[m]]
     pc = s.pc[m]
     while True:
         op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
-        if op == INSTR:  # a site, b pipe
-            free[0] += issue
+        if op == INSTR:  # a site, b pipe, c 1 where L0C is handed over in granules
+            oldest = turn[b]
+            free[0] = max(free[0] + issue, starts[b, oldest])
             entry = cursor[a]
             busy = t.cost[r, entry, 0]
             unit = t.cost[r, entry, 2]
             start = max(free[b], free[0])
+            if c == 1 and t.cost[r, entry, 3] < 0:
+                start = max(start, s.floor[m, b])
+            starts[b, oldest] = start
+            turn[b] = oldest + 1 if oldest + 1 < queue else 0
             if unit > 0:
                 e = s.epochs[0] - 1
                 while s.epoch_time[e] > start:
@@ -220,6 +264,8 @@ def walk(t, s, r, m, members, sizes):
                     busy = held
                     s.last_held[m] = max(s.last_held[m], start)
             free[b] = start + busy
+            if c == 1:
+                hand_over(s, m, np.int64(b), start, t.cost[r, entry, 1], t.cost[r, entry, 3])
             done[b] = max(done[b], free[b] + t.cost[r, entry, 1])
         elif op == SET:  # a form, b first bit of the pair, c source pipe
             free[0] += issue
@@ -240,6 +286,28 @@ def walk(t, s, r, m, members, sizes):
             free[c] = max(max(free[c], free[0]), s.bit[m, b + flag] + hop)
             s.bit[m, b + flag] = -1
             s.cleared[m, b + flag] = free[c]
+        elif op == EARLY_SET:  # as SET, between M and FIXP
+            free[0] += issue
+            flag = flag_id(t, s, r, m, a)
+            if flag < 0 or flag >= ids:
+                return FLAG_RANGE
+            time = max(free[0], s.early[m, c])
+            if s.bit[m, b + flag] >= 0 or time < s.cleared[m, b + flag]:
+                return SET_ON_SET
+            s.bit[m, b + flag] = time
+            s.until[m, b + flag] = max(free[0], s.late[m, c])
+        elif op == EARLY_WAIT:  # as WAIT, on M or FIXP
+            free[0] += issue
+            flag = flag_id(t, s, r, m, a)
+            if flag < 0 or flag >= ids:
+                return FLAG_RANGE
+            if s.bit[m, b + flag] < 0:
+                return WAIT_WITHOUT_SET
+            free[c] = max(max(free[c], free[0]), s.bit[m, b + flag] + hop)
+            s.floor[m, c] = max(s.floor[m, c], s.until[m, b + flag])
+            s.bit[m, b + flag] = -1
+            s.cleared[m, b + flag] = free[c]
+            reach(s, m, np.int64(c))
         elif op == LOOP:  # a loop, b its end, c register
             n = t.trips[r, cursor[t.cursor_base.shape[0] - s.count.shape[1] + a]]
             if n <= 0:
@@ -248,11 +316,13 @@ def walk(t, s, r, m, members, sizes):
                 s.count[m, a] = n
                 s.register[m, c] = 0
                 s.kind[m, a] = LAST if n == 1 else FIRST
+                free[0] += loop
                 move(t, s, m, np.int64(a), np.int64(-1), s.kind[m, a])
         elif op == END:  # a loop, b its start, c register
             i = s.register[m, c] + 1
             if i < s.count[m, a]:
                 s.register[m, c] = i
+                free[0] += loop
                 kind = np.int64(LAST if i == s.count[m, a] - 1 else BODY)
                 if kind != s.kind[m, a]:
                     move(t, s, m, np.int64(a), s.kind[m, a], kind)
@@ -283,6 +353,7 @@ def walk(t, s, r, m, members, sizes):
                     return BLOCKED
                 free[0] += issue
                 free[c] = max(max(free[c], free[0]), time + cross)
+                reach(s, m, np.int64(c))
             s.progress[0] += 1
         pc += 1
 
@@ -322,7 +393,15 @@ def begin(t, s, r, m, stream, local, core):
     s.pc[m] = t.starts[stream]
     s.ended[m] = 0
     s.last_held[m] = -1
-    set_all(s.free[m], 0)
+    for p in range(PIPE_COUNT):
+        s.free[m, p] = t.pipe_head[r, stream, p]
+        s.spent[m, p, HEAD] = t.pipe_head[r, stream, p]
+        s.early[m, p] = t.pipe_head[r, stream, p]
+        s.late[m, p] = t.pipe_head[r, stream, p]
+        set_all(s.starts[m, p], 0)
+    set_all(s.turn[m], 0)
+    set_all(s.floor[m], 0)
+    set_all(s.until[m], 0)
     set_all(s.done[m], 0)
     set_all(s.bit[m], -1)
     set_all(s.cleared[m], 0)
@@ -584,12 +663,12 @@ def log_core(probed, s, r, stream_of, core_of, members, sizes, watched):
 
 def make_told(streams: int, places: int, entries: int) -> Told:
     """Zeros for `tell` to fill."""
-    spent = (streams, PIPE_COUNT, CROSS + 1)
+    spent = (streams, PIPE_COUNT, HEAD + 1)
     return Told(np.zeros(spent, np.int64), np.zeros(spent, np.int64), np.zeros((streams, places, 2), np.int64),
                 np.zeros((streams, 3), np.int64), np.zeros(entries, np.int64))
 
 
-def make_state(members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, cross_ids: int,
+def make_state(members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, queue: int, cross_ids: int,
                cross_count: int, places: int = 0, events: int = 0) -> State:
     """Fresh arrays for one thread; `members` is the largest number of cores that meet. Of the code's length `places` where probes tell."""
     def zeros(*shape: int) -> np.ndarray:
@@ -603,6 +682,8 @@ def make_state(members: int, bits: int, registers: int, loops: int, cursors: int
         local=zeros(members), ended=zeros(members), progress=zeros(1),
         ring=zeros(members, members, cross_ids, cross_count), put=zeros(members, members, cross_ids),
         got=zeros(members, members, cross_ids), latest=zeros(members, members, cross_ids),
-        before=zeros(members, PIPE_COUNT), spent=zeros(members, PIPE_COUNT, CROSS + 1), at=zeros(members, places, 2),
+        starts=zeros(members, PIPE_COUNT, queue), turn=zeros(members, PIPE_COUNT), early=zeros(members, PIPE_COUNT),
+        late=zeros(members, PIPE_COUNT), floor=zeros(members, PIPE_COUNT), until=zeros(members, bits),
+        before=zeros(members, PIPE_COUNT), spent=zeros(members, PIPE_COUNT, HEAD + 1), at=zeros(members, places, 2),
         uses=zeros(members, entries if places else 1), log=zeros(events, EVENT_COLUMNS + registers), logged=np.array([-1, 0]),
         epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1))

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Facts = Mapping[str, Any]
-KINDS = ("busy", "memory", "issue", "queue", "flags", "cross", "idle")
-HEADS = {"memory": "shared memory", "issue": "not issued", "queue": "queue full", "flags": "wait flag", "cross": "wait cores"}
+KINDS = ("busy", "memory", "issue", "queue", "flags", "cross", "head", "idle")
+HEADS = {"memory": "shared memory", "issue": "not issued", "queue": "queue full", "flags": "wait flag", "cross": "wait cores",
+         "head": "start"}
 
 
 def lines(facts: Facts) -> str:

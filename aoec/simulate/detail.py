@@ -73,7 +73,7 @@ def fresh_state(encoded: Encoded, t: kernel.Tables, members: int, places: int = 
     """Arrays for one thread that walks the tables; with probes where `places` is the length of the code."""
     return kernel.make_state(
         members, encoded.bits, encoded.registers, max(1, len(encoded.loops)), len(t.cursor_base), t.cost.shape[1], len(encoded.starts),
-        encoded.machine.cross_ids if encoded.joined else 1, encoded.machine.cross_count, places)
+        int(t.queue.max()), encoded.machine.cross_ids if encoded.joined else 1, encoded.machine.cross_count, places)
 
 
 def core_counts(encoded: Encoded, t: kernel.Tables) -> Array:

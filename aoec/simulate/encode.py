@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Binary, Expr, affine, holes, variables, walk
+from aoec.ir.index import DTYPES, Binary, Expr, Int, affine, holes, variables, walk
 from aoec.ir.program import PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.kernels import timeline as kernel
 from aoec.simulate.reuse import Access
@@ -21,6 +21,7 @@ from aoec.target.machine import Machine
 from aoec.target.parts import Timing
 from aoec.target.placement import placement
 
+HANDED = ("M", "FIXP")  # pipes between which L0C may be handed over in granules
 PIPE = {p: i for i, p in enumerate(PIPES)}
 MAX_AXES = 30  # of a value table; NumPy allows 32 dimensions
 
@@ -78,8 +79,8 @@ class Encoded:
     register_of: list[dict[str, int]] = field(default_factory=list)  # by stream: of counters and loop variables
 
     def probed(self) -> tuple[np.ndarray, np.ndarray]:
-        """(code, starts) with a probe after each instruction and flag operation."""
-        silent = np.isin(self.code[:, 0], (kernel.LOOP, kernel.END, kernel.ADVANCE, kernel.STOP))
+        """(code, starts) with a probe after each instruction, flag operation and start of a loop."""
+        silent = np.isin(self.code[:, 0], (kernel.END, kernel.ADVANCE, kernel.STOP))
         moved = np.arange(len(self.code)) + np.concatenate([[0], np.cumsum(~silent)[:-1]])
         code = np.zeros((len(self.code) + int((~silent).sum()), 4), np.int32)
         code[moved] = self.code
@@ -112,6 +113,7 @@ class _Encoder:
         self.stream = 0
         self.around: tuple[str, ...] = ()  # the loops around what is encoded
         self.meets = 0  # how many of them lie around a wait for another stream
+        self.granular = any(isinstance(i, Instr) and i["unit"] != Int(0) for s in program.streams for i in _items(s.body))
 
     def encode(self) -> Encoded:
         starts = []
@@ -167,17 +169,24 @@ class _Encoder:
     def one(self, item: Item) -> tuple[int, int, int, int]:
         """The code of anything but a loop."""
         if isinstance(item, Instr):
-            return (kernel.INSTR, self.site(item), self.pipe(INSTRUCTIONS[item.op].pipe), 0)
+            pipe = INSTRUCTIONS[item.op].pipe
+            return (kernel.INSTR, self.site(item), self.pipe(pipe), int(self.early(pipe)))
         if isinstance(item, SetFlag):
-            return (kernel.SET, self.form(item.id), self.pair(item), self.pipe(item.source))
+            op = kernel.EARLY_SET if self.early(item.source, item.target) else kernel.SET
+            return (op, self.form(item.id), self.pair(item), self.pipe(item.source))
         if isinstance(item, WaitFlag):
-            return (kernel.WAIT, self.form(item.id), self.pair(item), self.pipe(item.target))
+            op = kernel.EARLY_WAIT if self.early(item.target) else kernel.WAIT
+            return (op, self.form(item.id), self.pair(item), self.pipe(item.target))
         if isinstance(item, CrossSet):
             return (kernel.CROSS_SET, self.form(item.id), self.other(item.to), self.pipe(item.pipe))
         if isinstance(item, CrossWait):
             return (kernel.CROSS_WAIT, self.form(item.id), self.other(item.source), self.pipe(item.pipe))
         assert isinstance(item, Advance)
         return (kernel.ADVANCE, self.counter[item.counter], 0, 0)
+
+    def early(self, *pipes: str) -> bool:
+        """Whether pipes pass L0C on in granules, in this program."""
+        return self.granular and all(p in HANDED for p in pipes)
 
     def pipe(self, name: str) -> int:
         if name not in self.kind.pipes:
@@ -232,7 +241,9 @@ class _Encoder:
         instruction, timing = INSTRUCTIONS[item.op], self.machine.cost(item.op)
         refs = [(o, item[o.name]) for o in instruction.operands]
         gm = [(ref, o.writes) for o, ref in refs if isinstance(ref, Ref) and "GM" in o.scopes and ref.buffer in self.tensors]
-        wanted = variables(timing.busy) | variables(timing.latency) | (variables(instruction.gm_bytes) if gm else frozenset())
+        wanted = variables(timing.busy) | variables(timing.latency) | variables(timing.granule)
+        wanted |= variables(instruction.gm_bytes) if gm else frozenset()
+        wanted |= {name for name, needed in (("unit", self.early(instruction.pipe)), ("atomic", bool(gm))) if needed}
         used = tuple((n.name, item[n.name]) for n in instruction.numbers if n.name in wanted)
         used += tuple(placement(item, self.spaces, wanted).items())
         sizes = [DTYPES[self.dtypes[ref.buffer]] for _, ref in refs if isinstance(ref, Ref)]
@@ -262,6 +273,13 @@ def _loops(items: tuple[Item, ...]) -> Iterator[For]:
         if isinstance(item, For):
             yield item
             yield from _loops(item.body)
+
+
+def _items(items: tuple[Item, ...]) -> Iterator[Item]:
+    for item in items:
+        yield item
+        if isinstance(item, For):
+            yield from _items(item.body)
 
 
 def program_holes(program: Program) -> tuple[str, ...]:

@@ -29,7 +29,8 @@ class Event:
 
     `was`: its pipe has no earlier work from here on; `issue`: the scalar unit hands it over; `start`: an instruction starts, a wait
     begins to hold up its pipe; `end`: the pipe is free again, or the flag is set; `done`: the result is there. `own_cycles` of the
-    time from start to end is the instruction's own, the rest is due to the chip's memory being shared. `held_by`: "issue" (the
+    time from start to end is the instruction's own, the rest is due to the chip's memory being shared, or, with unit, to the other side's
+    granules. `held_by`: "issue" (the
     scalar unit came late), "pipe" (the pipe's earlier work), "flag" or "" (nothing). `loops`: iteration numbers around it.
     """
 
@@ -86,7 +87,8 @@ class Events:
     @cached_property
     def kinds(self) -> Array:
         """The index into KINDS of each event."""
-        codes = {kernel.INSTR: 0, kernel.SET: 1, kernel.WAIT: 2, kernel.CROSS_SET: 3, kernel.CROSS_WAIT: 4}
+        codes = {kernel.INSTR: 0, kernel.SET: 1, kernel.WAIT: 2, kernel.CROSS_SET: 3, kernel.CROSS_WAIT: 4,
+                 kernel.EARLY_SET: 1, kernel.EARLY_WAIT: 2}
         table = np.array([codes.get(int(op), -1) for op in self.walked.encoded.code[:, 0]])
         return np.asarray(table[self.column("place")])
 

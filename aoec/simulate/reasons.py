@@ -20,7 +20,8 @@ class Account:
 
     `busy`: its own work (of the scalar unit: issuing); `memory`: longer, because the chip's memory is shared; `issue`: the scalar
     unit had not come so far; `queue`: the scalar unit stalled on a full queue; `flags`, `cross`: waits for flags of the core and of
-    other cores; `idle`: no more work. `mean_busy` is busy and memory as the mean over the stream's cores.
+    other cores; `head`: what the launch takes before the pipe first runs; `idle`: no more work.
+    `mean_busy` is busy and memory as the mean over the stream's cores.
     """
 
     busy: float
@@ -29,6 +30,7 @@ class Account:
     queue: float
     flags: float
     cross: float
+    head: float
     idle: float
     total: float
     mean_busy: float

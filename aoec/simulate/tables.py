@@ -14,7 +14,8 @@ import numpy as np
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, evaluate, variables
 from aoec.kernels import timeline as kernel
-from aoec.simulate.encode import MAX_AXES, Encoded, Site
+from aoec.simulate.bus import bus_stretch
+from aoec.simulate.encode import MAX_AXES, PIPE, Encoded, Site
 from aoec.simulate.reuse import Flow, Traffic, traffic
 from aoec.simulate.state import State
 from aoec.target.deal import dealt, longer
@@ -240,7 +241,8 @@ class Tabulator:
             form_register=np.array([r for _, terms in encoded.forms for r, _ in terms] or [0], np.int32),
             depend_start=start, depend_cursor=cursor, depend_step=step, cursor_base=np.array(self.cursors, np.int64),
             counter_of=np.array([r for r, _ in encoded.counters] or [0], np.int32), joined=np.array([int(encoded.joined)], np.int64),
-            costs=self.costs(), cost=cost, trips=trips, form_constant=self.columns([c for c, _ in encoded.forms]),
+            costs=self.costs(), queue=self.queues(), pipe_head=self.pipe_heads(), cost=cost, trips=trips,
+            form_constant=self.columns([c for c, _ in encoded.forms]),
             form_coefficient=self.columns([c for _, terms in encoded.forms for _, c in terms]), depth=self.depths(),
             extent=self.columns([e for _, _, e in encoded.axes]), head=self.heads(values),
             merge=self.merge)
@@ -273,8 +275,24 @@ class Tabulator:
 
     def costs(self) -> Array:
         m = self.machine
-        cycles = (m.issue_cycles, m.flag_hop_cycles, m.cross_cycles)
-        return np.array([*[round(c * TICKS) for c in cycles], m.flag_ids, m.cross_ids, m.cross_count], np.int64)
+        cycles = [round(c * TICKS) for c in (m.issue_cycles, m.flag_hop_cycles, m.cross_cycles, m.loop_cycles)]
+        return np.array([*cycles[:3], m.flag_ids, m.cross_ids, m.cross_count, cycles[3]], np.int64)
+
+    def queues(self) -> Array:
+        """Instructions that a queue holds [stream]."""
+        return np.array([self.machine.core(s.core).queue_depth for s in self.encoded.program.streams], np.int64)
+
+    def pipe_heads(self) -> Array:
+        """Ticks before a pipe that the stream uses first runs [row, stream, pipe]."""
+        streams = self.encoded.program.streams
+        out = np.zeros((self.count, len(streams), kernel.PIPE_COUNT), np.int64)
+        used = {(site.stream, site.pipe) for site in self.encoded.sites}
+        for i, stream in enumerate(streams):
+            cores = np.prod([self.evaluate(e) * np.ones(self.count) for _, e in stream.grid], axis=0)
+            for pipe, cycles, per_core in self.machine.core(stream.core).heads:
+                if (i, PIPE[pipe]) in used:
+                    out[:, i, PIPE[pipe]] = ticks(cycles + per_core * cores)
+        return out
 
     def cursor(self, stream: int, layout: Layout, base: int) -> None:
         """Adds a cursor that starts at `base` and moves with the variables of its layout."""
@@ -298,7 +316,7 @@ class Tabulator:
         return start, np.array([c for c, _ in flat], np.int32), steps
 
     def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array]:
-        """cost[row, entry, 3], moved[row, entry, 2] bytes (no entries where no detail is asked for), site[entry]."""
+        """cost[row, entry, 4], moved[row, entry, 2] bytes (no entries where no detail is asked for), site[entry]."""
         blocks, moved, site_of, base = [], [], [], 0
         sizes = [self.sizes(site, values[site.stream]) for site in self.encoded.sites]
         self.charge_memory(sizes, values)
@@ -311,7 +329,7 @@ class Tabulator:
             site_of += [i] * layout.entries
             base += layout.entries
         if not blocks:
-            return np.zeros((self.count, 1, 3), np.int64), np.zeros((self.count, 1, 2)), np.zeros(1, np.int64)
+            return np.zeros((self.count, 1, 4), np.int64), np.zeros((self.count, 1, 2)), np.zeros(1, np.int64)
         return np.concatenate(blocks, axis=1), np.concatenate(moved, axis=1), np.array(site_of)
 
     def sizes(self, site: Site, stream: StreamValues) -> Sizes:
@@ -332,24 +350,30 @@ class Tabulator:
                 flows[a] = Flow(a, np.maximum(before.largest, largest), before.total + total)
         trips = [{name: stream.most(name) for name in stream.trips} for stream in values]
         self.traffic = traffic(self.encoded.program, self.machine, self.state, list(flows.values()), trips, self.holes)
+        self.bus = bus_stretch(self.encoded.program, self.machine, list(flows.values()), self.traffic.shares)
 
     def price(self, site: Site, size: Sizes, rank: int) -> tuple[Array, Array]:
-        """(ticks[row, entry, (busy, latency, unit)], bytes[row, entry, (hbm, l2)]) of a site."""
+        """(ticks[row, entry, (busy, latency, unit, granule)], bytes[row, entry, (hbm, l2)]) of a site."""
         layout = size.layout
         fields = {name: layout.narrow(s.values) for name, s in size.fields.items()}
         env: dict[str, Any] = {**dict(site.numbers), **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
         unit: Any = 0.0
+        stretch: Any = 1.0
         if site.access:
             gm = layout.narrow(size.gm_bytes)
             column = (self.count,) + (1,) * rank
             share = np.broadcast_to(self.traffic.shares[site.access], (self.count,)).reshape(column)
             env |= {"gm_bytes": gm, "hbm_bytes": gm * share, "l2_bytes": gm - gm * share}
-            unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle + env["l2_bytes"] / self.machine.l2_bytes_per_cycle
+            through_l2 = env["l2_bytes"] + gm * env.get("atomic", 0)  # L2 reads what it adds to
+            unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle + through_l2 / self.machine.l2_bytes_per_cycle
             unit = unit * np.broadcast_to(self.traffic.both_ways, (self.count,)).reshape(column)
-        cycles = (evaluate(site.timing.busy, env), evaluate(site.timing.latency, env), unit)
-        flat = [layout.flatten(x, self.count, rank) for x in cycles]
+            stretch = np.broadcast_to(self.bus[site.stream], (self.count,)).reshape(column)
+        cycles = (evaluate(site.timing.busy, env) * stretch, evaluate(site.timing.latency, env), unit)
+        flat = [ticks(layout.flatten(x, self.count, rank)) for x in cycles]
+        granule = np.where(np.asarray(env.get("unit", 0)) != 0, ticks(evaluate(site.timing.granule, env)), -1)
+        flat.append(layout.flatten(granule, self.count, rank))
         moved = [layout.flatten(env[x], self.count, rank) for x in ("hbm_bytes", "l2_bytes")] if self.detail else []
-        return np.stack([ticks(x) for x in flat], axis=2), np.stack(moved, axis=2) if moved else np.zeros((self.count, 0, 2))
+        return np.stack(flat, axis=2), np.stack(moved, axis=2) if moved else np.zeros((self.count, 0, 2))
 
     def trips(self, values: list[StreamValues]) -> Array:
         """Trip counts [row, entry], with a cursor per loop."""

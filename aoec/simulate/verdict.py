@@ -67,7 +67,7 @@ def _few_cores(r: Reasons) -> tuple[str, int, int] | None:
 
 def _busiest(r: Reasons) -> tuple[str, Account]:
     pipe = max(r.accounts, key=lambda p: r.accounts[p].held, default="")
-    return pipe, r.accounts.get(pipe, Account(*[0.0] * 9))
+    return pipe, r.accounts.get(pipe, Account(*[0.0] * 10))
 
 
 # ---------------------------------------------------------------- what would help

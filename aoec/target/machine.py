@@ -20,7 +20,7 @@ from aoec.ir.program import CORE_KINDS, PIPES
 from aoec.ir.tir import SCOPES
 from aoec.target.inherit import CONFIDENCE, Merged, is_path, near, read_file, read_merged, shipped, shipped_machines
 from aoec.target.instructions import INSTRUCTIONS, Instruction
-from aoec.target.parts import CoreKind, Number, Path, Scope, Timing, content_hash, spelt_out, unit_of
+from aoec.target.parts import MAX_QUEUE_DEPTH, QUEUE_DEPTH, CoreKind, Number, Path, Scope, Timing, content_hash, spelt_out, unit_of
 from aoec.target.placement import placed_names
 
 DEFAULT = "Ascend910B3"
@@ -34,7 +34,7 @@ REQUIRED = {
     "shared": ("hbm_bytes_per_s", "l2_bytes_per_s", "l2_size_bytes", "l2_usable_bytes"),
     "launch": ("fixed_us", "per_core_us", "stream_us", "queue_gap_us", "enqueue_us"),
 }
-OPTIONAL = {"shared": ("hbm_nominal_bytes_per_s", "memory_bytes")}  # facts that no time rests on
+OPTIONAL = {"scalar": ("loop_cycles",), "shared": ("hbm_nominal_bytes_per_s", "memory_bytes")}  # facts that no time rests on
 # what a formula may name besides fields, tables and numbers
 GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes")
 
@@ -57,6 +57,7 @@ class Machine:
     cross_count: int
     cross_cycles: float
     issue_cycles: float
+    loop_cycles: float
     hbm_bytes_per_s: float
     l2_bytes_per_s: float
     hbm_nominal_bytes_per_s: float | None
@@ -235,7 +236,7 @@ class _Reader:
         return Machine(
             name=raw["name"], clock_mhz=self.rate(raw, "clock_mhz"), cores=cores, paths=paths, tables=tables, constants=constants,
             scopes=scopes, timing=self.timing(raw, cores, scopes, tables, constants),
-            **self.flags(raw["flags"]), issue_cycles=self.number(raw["scalar"], "issue_cycles", "scalar"), **self.shared(raw["shared"]),
+            **self.flags(raw["flags"]), **self.scalar(raw["scalar"]), **self.shared(raw["shared"]),
             **self.launch(raw["launch"]), hash=content_hash(raw), sources=dict(self.numbers), merged=self.merged)
 
     def core(self, kind: str, raw: dict[str, Any]) -> CoreKind:
@@ -243,11 +244,29 @@ class _Reader:
         entry = self.table(raw["cores"], kind, "cores")
         if kind not in CORE_KINDS:
             raise self.fail("cores", f"unknown core kind {kind}; {near(kind, CORE_KINDS)}")
-        self.only(entry, ("count", "pipes"), at)
+        self.only(entry, ("count", "pipes", "queue_depth", "bus_bytes_per_cycle", "heads"), at)
         pipes = entry.get("pipes")
         if not isinstance(pipes, list) or "S" not in pipes or [p for p in pipes if p not in PIPES]:
             raise self.fail(at, f"pipes must be a list of {', '.join(PIPES)} with S in it")
-        return CoreKind(kind, self.whole(entry, "count", at), tuple(pipes))
+        depth = self.whole(entry, "queue_depth", at) if "queue_depth" in entry else QUEUE_DEPTH
+        if depth > MAX_QUEUE_DEPTH:
+            raise self.fail(f"{at}.queue_depth", f"is {depth:,} and may be {MAX_QUEUE_DEPTH:,} at most")
+        bus = self.rate(entry, "bus_bytes_per_cycle", at) if "bus_bytes_per_cycle" in entry else None
+        return CoreKind(kind, self.whole(entry, "count", at), tuple(pipes), depth, bus, self.heads(entry, at))
+
+    def heads(self, core: dict[str, Any], at: str) -> tuple[tuple[str, float, float], ...]:
+        """(pipe, cycles, cycles a core) of the pipes of a core that do not run from the start of a launch."""
+        entries = self.table(core, "heads", at) if "heads" in core else {}
+        self.only(entries, core["pipes"], f"{at}.heads")
+        keys = ("fixed_cycles", "core_cycles")
+        for pipe in entries:
+            self.only(self.table(entries, pipe, f"{at}.heads"), keys, f"{at}.heads.{pipe}")
+        return tuple((p, *(float(self.number(e, k, f"{at}.heads.{p}")) if k in e else 0.0 for k in keys))  # type: ignore[misc]
+                     for p, e in entries.items())
+
+    def scalar(self, raw: dict[str, Any]) -> dict[str, Any]:
+        loop = self.number(raw, "loop_cycles", "scalar") if "loop_cycles" in raw else 0
+        return {"issue_cycles": self.number(raw, "issue_cycles", "scalar"), "loop_cycles": float(loop)}
 
     def scope(self, name: str, raw: dict[str, Any], cores: Mapping[str, CoreKind]) -> Scope:
         at = f"scopes.{name}"
@@ -298,12 +317,13 @@ class _Reader:
 
     def formulas(self, instruction: Instruction, entry: dict[str, Any], words: set[str]) -> Timing:
         at = f"timing.{instruction.name}"
-        self.only(entry, ("busy", "latency", "source", "confidence"), at)
+        optional = ("granule",) if "unit" in instruction.fields() else ()
+        self.only(entry, ("busy", "latency", *optional, "source", "confidence"), at)
         if "busy" not in entry:
             raise self.fail(at, "needs a formula `busy`")
         known = words | {n.name for n in instruction.numbers if not n.real} | set(placed_names(instruction))
-        return Timing(self.formula(entry["busy"], f"{at}.busy", known),
-                      self.formula(entry["latency"], f"{at}.latency", known) if "latency" in entry else Int(0))
+        return Timing(self.formula(entry["busy"], f"{at}.busy", known), *(
+            self.formula(entry[k], f"{at}.{k}", known) if k in entry else Int(0) for k in ("latency", "granule")))
 
     def formula(self, text: Any, at: str, known: set[str] | None) -> Expr:
         """The formula of a text, terms put in their places; it may name what is `known` (None: a term, whose users check it)."""

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
-from aoec.ir.index import Expr, Var, walk
+from aoec.ir.index import Expr, Int, Var, walk
+
+QUEUE_DEPTH, MAX_QUEUE_DEPTH = 32, 1024  # instructions; asc-devkit hardware-constraint page for MTE1 and M of 2201, elsewhere as there
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +26,15 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class CoreKind:
+    """Cores of one kind. `heads`: (pipe, cycles, cycles for each core of the launch) before anything happens on that pipe;
+    `bus_bytes_per_cycle`: what MTE2 and MTE3 of a core move together, where they share a bus."""
+
     name: str
     count: int
     pipes: tuple[str, ...]
+    queue_depth: int = QUEUE_DEPTH
+    bus_bytes_per_cycle: float | None = None
+    heads: tuple[tuple[str, float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +60,14 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Cycles of an instruction: its pipe is taken for `busy`; its effect can be signalled `latency` later."""
+    """Cycles of an instruction: its pipe is taken for `busy`; its effect can be signalled `latency` later.
+
+    `granule`: with unit = 1, from its start until the first granule of L0C can be handed over.
+    """
 
     busy: Expr
     latency: Expr
+    granule: Expr = Int(0)
 
 
 def spelt_out(formula: Expr, terms: Mapping[str, Expr], known: dict[str, int]) -> int:

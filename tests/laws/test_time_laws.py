@@ -16,7 +16,7 @@ from aoec.simulate.encode import encode
 from aoec.simulate.events import events
 from aoec.simulate.time import ERRORS, measure, time_rows
 from aoec.target.machine import load
-from tests.oracle.pipelines import cases, cube_cases, filled, vector_cases
+from tests.oracle.pipelines import cases, cube_cases, filled, twisted, twists, vector_cases
 from tests.oracle.slow_timeline import Illegal, simulate
 
 # the named numbers that are rates and costs; the rest are sizes and factors
@@ -29,10 +29,10 @@ def columns(rows):
 
 
 @settings(max_examples=60, deadline=None)
-@given(cases)
-def test_kernel_and_oracle_agree_to_the_tick(case):
+@given(cases, st.data())
+def test_kernel_and_oracle_agree_to_the_tick(case, data):
     program, rows = case
-    machine = load(program.target)
+    machine = twisted(load(program.target), data.draw(twists))
     times = time_rows(encode(program, machine), columns(rows))
     for i, row in enumerate(rows):
         try:
@@ -57,9 +57,10 @@ def on_one_core(program):
 
 
 @settings(max_examples=25, deadline=None)
-@given(cases)
-def test_time_lies_between_the_busiest_pipe_and_the_serial_sum(case):
-    program, machine = one(case)
+@given(cases, st.data())
+def test_time_lies_between_the_busiest_pipe_and_the_serial_sum(case, data):
+    program, _ = one(case)
+    machine = twisted(load(program.target), data.draw(twists))
     ticks, slow = measure(program, machine).ticks, simulate(program, machine)
     together = sum if len(program.streams) > 1 else max  # cores that meet may at worst take turns
     assert max(max(c.busy.values(), default=0) for c in slow.cores) <= ticks <= together(c.serial for c in slow.cores)
@@ -151,7 +152,8 @@ def everything(encoded, program, rows):
 @given(cases, st.data())
 def test_a_dropped_flag_or_advance_is_an_error_or_told_alike(case, data):
     """Whatever goes wrong, the two simulators agree on whether the row can be walked."""
-    program, machine = one(case)
+    program, _ = one(case)
+    machine = twisted(load(program.target), data.draw(twists))
     places = [(s, i) for s, stream in enumerate(program.streams) for i in range(flags_in(stream.body))]
     at = data.draw(st.sampled_from(places))
     broken = replace(program, streams=tuple(replace(x, body=without(x.body, at[1])[0]) if s == at[0] else x

@@ -85,7 +85,7 @@ def vector_program(target, n, *, halo, repeats, op):
     return Program("vector", target, tensors, spaces, (stream,))
 
 
-def cube_body(first, n, k, rows, cols, out):
+def cube_body(first, n, k, rows, cols, out, unit=0):
     """Loops over tiles of a product: A and B to L1 and L0, products, and `out` (items) once per tile of the result.
 
     `first`: row and column at which the core's part begins.
@@ -103,7 +103,8 @@ def cube_body(first, n, k, rows, cols, out):
         instr("load_l0a", [ref("A0", b), ref("A1", a)], repeat=ceildiv(mm, 16) * ceildiv(kk, 16)),
         instr("load_l0b", [ref("B0", b), ref("B1", a)], repeat=ceildiv(kk, 16) * ceildiv(nn, 16)),
         SetFlag("MTE1", "MTE2", a), SetFlag("MTE1", "M", b), WaitFlag("MTE1", "M", b),
-        instr("mmad", [ref("C", c), ref("A0", b), ref("B0", b)], m=mm, n=nn, k=kk), SetFlag("M", "MTE1", b), Advance("a"), Advance("b"))
+        instr("mmad", [ref("C", c), ref("A0", b), ref("B0", b)], m=mm, n=nn, k=kk, unit=unit), SetFlag("M", "MTE1", b),
+        Advance("a"), Advance("b"))
     tile = (WaitFlag("FIXP", "M", c), For("kt", ceildiv(k, Hole("tk")), inner), SetFlag("M", "FIXP", c), WaitFlag("M", "FIXP", c),
             *out(mm, nn, c, row * n + col), SetFlag("FIXP", "M", c), Advance("c"))
     return (
@@ -119,21 +120,22 @@ CUBE_SPACES = tuple(Space(n, d, s, Int(0), Int(512), Int(2)) for n, d, s in (
     ("A1", "fp16", "L1"), ("B1", "fp16", "L1"), ("A0", "fp16", "L0A"), ("B0", "fp16", "L0B"), ("C", "fp32", "L0C")))
 
 
-def cube_program(target, m, n, k):
+def cube_program(target, m, n, k, unit=0, atomic=0):
     """A product on a grid of parts ?pm x ?pn."""
     rows, cols = minimum(Hole("pm"), Int(m) - Var("mc") * Hole("pm")), minimum(Hole("pn"), Int(n) - Var("nc") * Hole("pn"))
 
     def out(mm, nn, c, at):
-        return (instr("fixpipe_nd", [ref("Y", at=at), ref("C", c)], m=mm, n=nn, dst_stride=n, relu=0),)
+        return (instr("fixpipe_nd", [ref("Y", at=at), ref("C", c)], m=mm, n=nn, dst_stride=n, relu=0, unit=unit, atomic=atomic),)
 
     grid = (("mc", ceildiv(m, Hole("pm"))), ("nc", ceildiv(n, Hole("pn"))))
-    stream = Stream("cube", "aic", grid, CUBE_COUNTERS, cube_body((Var("mc") * Hole("pm"), Var("nc") * Hole("pn")), n, k, rows, cols, out))
+    body = cube_body((Var("mc") * Hole("pm"), Var("nc") * Hole("pn")), n, k, rows, cols, out, unit)
+    stream = Stream("cube", "aic", grid, CUBE_COUNTERS, body)
     tensors = (Tensor("A", "fp16", (Int(m), Int(k)), "input"),
                Tensor("B", "fp16", (Int(k), Int(n)), "input"), Tensor("Y", "fp16", (Int(m), Int(n)), "output"))
     return Program("cube", target, tensors, CUBE_SPACES, (stream,))
 
 
-def mixed_program(target, m, n, k, cubes, ratio, credit):
+def mixed_program(target, m, n, k, cubes, ratio, credit, unit=0):
     """A product whose tiles go through GM to vector cores, `ratio` of them a cube core (or, below 0, cube cores a vector core).
 
     With credit, the vector cores give tokens back, so that at most that many tiles are on the way.
@@ -142,11 +144,11 @@ def mixed_program(target, m, n, k, cubes, ratio, credit):
 
     def out(mm, nn, c, at):
         wait = (CrossWait("FIXP", "vec", Int(1)),) if credit else ()
-        drain = instr("fixpipe_nd", [ref("W", at=at), ref("C", c)], m=mm, n=nn, dst_stride=n, relu=0)
+        drain = instr("fixpipe_nd", [ref("W", at=at), ref("C", c)], m=mm, n=nn, dst_stride=n, relu=0, unit=unit)
         return (*wait, drain, CrossSet("FIXP", "vec", Int(0)))
 
     drain = (For("e1", as_int(credit), (CrossWait("S", "vec", Int(1)),)),) if credit else ()
-    work = cube_body((Var("mc") * Hole("pm"), Int(0)), n, k, rows, Int(n), out)
+    work = cube_body((Var("mc") * Hole("pm"), Int(0)), n, k, rows, Int(n), out, unit)
     cube = Stream("cube", "aic", (("mc", Int(cubes)),), CUBE_COUNTERS, work + drain)
     tiles, size = ceildiv(Hole("pm"), Hole("tm")) * ceildiv(n, Hole("tn")), ceildiv(Hole("tm") * Hole("tn"), max(ratio, 1))
     stages = list(vector_stages("vmul", size, Var("a"), (Var("vc") * tiles + Var("i")) * size))
@@ -199,9 +201,12 @@ def cube_cases(draw):
     def row():
         parts = {"pm": draw(st.integers(-(-m // 3), m + 5)), "pn": draw(st.integers(-(-n // 2), n + 5))}
         sizes = {f"t{v}": draw(st.integers(max(1, x // 3), x + 5)) for v, x in (("m", m), ("n", n), ("k", k))}
-        return parts | sizes | {"da": draw(st.integers(1, 3)), "dc": draw(st.integers(1, 2))}
+        depths = {"da": draw(st.integers(1, 3)), "dc": draw(st.integers(1, 2))}
+        return parts | sizes | depths | ({"u": draw(bits)} if unit == Hole("u") else {})
 
-    return cube_program(draw(TARGETS), m, n, k), [row() for _ in range(draw(st.integers(1, 3)))]
+    bits = st.integers(0, 1)
+    unit = draw(st.sampled_from([Int(0), Int(1), Hole("u")]))
+    return cube_program(draw(TARGETS), m, n, k, unit, draw(bits)), [row() for _ in range(draw(st.integers(1, 3)))]
 
 
 @st.composite
@@ -211,10 +216,26 @@ def mixed_cases(draw):
     ratio = draw(st.sampled_from([1, 2] + ([-cubes] if cubes > 1 else [])))
     n, k = draw(st.integers(1, 40)), draw(st.integers(1, 40))
     m = cubes * parts * tm - draw(st.integers(0, tm - 1))
-    program = mixed_program(draw(TARGETS), m, n, k, cubes, ratio, draw(st.integers(0, 3)))
+    program = mixed_program(draw(TARGETS), m, n, k, cubes, ratio, draw(st.integers(0, 3)), draw(st.integers(0, 1)))
     rows = [{"pm": parts * tm, "tm": tm, "tn": draw(st.integers(max(1, n // 3), n)), "tk": draw(st.integers(max(1, k // 2), k)),
              "da": draw(st.integers(1, 3)), "dc": draw(st.integers(1, 2))} for _ in range(draw(st.integers(1, 2)))]
     return program, rows
+
+
+# (queue depth, cycles of heads, of heads a core, bus, cycles a loop)
+twists = st.tuples(st.integers(1, 5), st.integers(0, 300), st.sampled_from([0.0, 1.5]),
+                   st.sampled_from([None, 8.0, 40.0]), st.integers(0, 3))
+
+
+def twisted(machine, twist):
+    """The machine with queues, heads, a bus and loops of the size that `twists` draws."""
+    depth, head, per_core, bus, loop = twist
+    cores = {}
+    for kind in machine.cores.values():
+        heads = tuple((p, float(head // i), per_core) for i, p in enumerate(("MTE2", "V", "M"), 1) if p in kind.pipes)
+        shared = bus if "MTE3" in kind.pipes else None
+        cores[kind.name] = dataclasses.replace(kind, queue_depth=depth, heads=heads, bus_bytes_per_cycle=shared)
+    return dataclasses.replace(machine, cores=cores, loop_cycles=float(loop))
 
 
 cases = st.one_of(vector_cases(), cube_cases(), mixed_cases())

@@ -10,7 +10,7 @@ import itertools
 from collections import defaultdict, deque
 from dataclasses import dataclass, field
 
-from aoec.ir.index import DTYPES, evaluate
+from aoec.ir.index import DTYPES, Int, evaluate
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, SetFlag, WaitFlag
 from aoec.simulate.reuse import Access, Flow, traffic
 from aoec.target.instructions import INSTRUCTIONS
@@ -30,6 +30,10 @@ class Pipe:
     free_at: int = 0
     done_at: int = 0
     blocked: bool = False
+    inside: int = 0  # instructions issued and not started
+    early_at: int = 0  # when the first granule of L0C is handed over, and the last
+    late_at: int = 0
+    floor: int = 0
 
 
 @dataclass
@@ -41,9 +45,11 @@ class Core:
     scalar_at: int = 0
     exhausted: bool = False
     scalar_blocked: bool = False
+    stalled: object = None  # what the scalar unit could not put into a full queue
     ended: bool = False
     end: int | None = None
     bits: dict = field(default_factory=dict)  # flag -> time it was set
+    until: dict = field(default_factory=dict)  # flag -> when the last granule of what it signals is handed over, in program order
     waiting: dict = field(default_factory=dict)  # flag -> what goes on when it is set
     ahead: dict = field(default_factory=dict)  # flag -> sets less waits, in program order
     busy: dict = field(default_factory=dict)
@@ -62,6 +68,15 @@ class Note:
     start: int = 0
     end: int = 0
     done: int = 0
+
+
+def instructions(items):
+    """All instructions of a body."""
+    for item in items:
+        if isinstance(item, For):
+            yield from instructions(item.body)
+        elif isinstance(item, Instr):
+            yield item
 
 
 def simulate(program, machine, state=()):
@@ -84,7 +99,9 @@ class Simulator:
         self.accesses = {}
         self.traffic = self.memory(state)
         self.issue, self.hop = self.ticks(machine.issue_cycles), self.ticks(machine.flag_hop_cycles)
-        self.cross = self.ticks(machine.cross_cycles)
+        self.cross, self.loop = self.ticks(machine.cross_cycles), self.ticks(machine.loop_cycles)
+        self.granular = any(i["unit"] != Int(0) for s in program.streams for i in instructions(s.body))
+        self.stretches = {s.name: self.bus_stretch(s) for s in program.streams}
         self.cores = {s.name: [self.core(s, i) for i in range(self.count(s))] for s in program.streams}
         self.tokens, self.taken, self.fired, self.sent, self.awaiting = {}, {}, {}, {}, []
 
@@ -102,6 +119,7 @@ class Simulator:
                 self.tally(stream.body, self.place(stream, core), most, accesses, flows)
             self.accesses |= {key: a for key, a in accesses.items()}
             trips.append(most)
+        self.totals = {a: total for a, (_, total) in flows.items()}
         found = [Flow(a, largest, float(total)) for a, (largest, total) in flows.items()]
         return traffic(self.program, self.machine, state, found, trips, {})
 
@@ -129,8 +147,7 @@ class Simulator:
                     self.tally_none(item.body, most, accesses, flows)
             elif id(item) in accesses:
                 access, instruction = accesses[id(item)], INSTRUCTIONS[item.op]
-                numbers = {n.name for n in instruction.numbers if not n.real}
-                fields = {name: int(evaluate(e, env)) for name, e in item.fields if name in numbers}
+                fields = {n.name: int(evaluate(item[n.name], env)) for n in instruction.numbers if not n.real}
                 moved = int(evaluate(instruction.gm_bytes, {**fields, "size": DTYPES[self.dtypes[access.tensor]]}))
                 largest, total = flows.get(access, (0, 0))
                 flows[access] = max(largest, moved), total + moved
@@ -143,6 +160,21 @@ class Simulator:
                 self.tally_none(item.body, most, accesses, flows)
             elif id(item) in accesses:
                 flows.setdefault(accesses[id(item)], (0, 0))
+
+    def bus_stretch(self, stream):
+        """How much longer transfers take because MTE2 and MTE3 of a core share a bus."""
+        bus = self.machine.cores[stream.core].bus_bytes_per_cycle
+        if bus is None:
+            return 1.0
+        moved, cycles = 0.0, {False: 0.0, True: 0.0}
+        for access, total in self.totals.items():
+            if self.program.streams[access.stream] is stream:
+                ends = ("UB", "GM") if access.writes else ("GM", "UB")
+                path = next(p for p in self.machine.paths.values() if (p.source, p.target) == ends)
+                share = float(self.traffic.shares[access])
+                cycles[access.writes] += total * (share / path.bytes_per_cycle + (1.0 - share) / path.l2_bytes_per_cycle)
+                moved += total
+        return max(1.0, moved / bus / max(cycles.values())) if max(cycles.values()) else 1.0
 
     def count(self, stream):
         n = 1
@@ -163,7 +195,12 @@ class Simulator:
         env |= {name: 0 for name, _ in stream.counters}
         depths = {name: int(evaluate(depth, {})) for name, depth in stream.counters}
         pipes = {p: Pipe(p) for p in self.machine.cores[stream.core].pipes if p != "S"}
-        return Core(stream, index, self.walk(stream.body, env, depths), pipes)
+        used = {INSTRUCTIONS[i.op].pipe for i in instructions(stream.body)}
+        for p, cycles, per_core in self.machine.cores[stream.core].heads:
+            if p in used:
+                head = self.ticks(cycles + per_core * self.count(stream))
+                pipes[p].free_at = pipes[p].done_at = pipes[p].early_at = pipes[p].late_at = head
+        return Core(stream, index, self.walk(stream.body, env, depths), pipes, serial=sum(p.free_at for p in pipes.values()))
 
     def walk(self, items, env, depths):
         """Every instruction and flag operation in program order, sizes as plain numbers."""
@@ -171,6 +208,7 @@ class Simulator:
             if isinstance(item, For):
                 for i in range(int(evaluate(item.trips, env))):
                     env[item.var] = i
+                    yield None, 0, {}  # the scalar unit begins an iteration
                     yield from self.walk(item.body, env, depths)
             elif isinstance(item, Advance):
                 env[item.counter] = (env[item.counter] + 1) % depths[item.counter]
@@ -181,8 +219,8 @@ class Simulator:
 
     # ---- costs
 
-    def cost(self, item, fields):
-        """(busy, latency, unit) in ticks."""
+    def cost(self, stream, item, fields):
+        """(busy, latency, unit, granule) in ticks."""
         instruction, timing = INSTRUCTIONS[item.op], self.machine.timing[item.op]
         refs = dict(item.fields)
         names = [(o, refs[o.name].buffer) for o in instruction.operands]
@@ -191,16 +229,19 @@ class Simulator:
         env |= {t: table[self.dtypes[source]] for t, table in self.machine.tables.items() if self.dtypes[source] in table}
         env |= {"size": DTYPES[self.dtypes[source]], "dst_size": DTYPES[self.dtypes[names[0][1]]]}
         env |= self.places(item, refs)
-        unit = 0
+        unit, stretch = 0, 1.0
         for operand, name in names:
             if "GM" in operand.scopes and name in self.tensors:
                 moved = int(evaluate(instruction.gm_bytes, {**fields, "size": DTYPES[self.dtypes[name]]}))
                 hbm = moved * float(self.traffic.shares[self.accesses[id(item)]])
                 env |= {"gm_bytes": moved, "hbm_bytes": hbm, "l2_bytes": moved - hbm}
                 clock = self.machine.clock_mhz * 1e6
-                time = hbm / (self.machine.hbm_bytes_per_s / clock) + (moved - hbm) / (self.machine.l2_bytes_per_s / clock)
-                unit = self.ticks(time * float(self.traffic.both_ways))
-        return max(self.ticks(evaluate(timing.busy, env)), 0), max(self.ticks(evaluate(timing.latency, env)), 0), unit
+                through = moved - hbm + (moved if fields.get("atomic") else 0)
+                time = hbm / (self.machine.hbm_bytes_per_s / clock) + through / (self.machine.l2_bytes_per_s / clock)
+                unit, stretch = self.ticks(time * float(self.traffic.both_ways)), self.stretches[stream.name]
+        busy, latency, granule = (max(self.ticks(x), 0) for x in (
+            evaluate(timing.busy, env) * stretch, evaluate(timing.latency, env), evaluate(timing.granule, env)))
+        return busy, latency, unit, granule if fields.get("unit") else None
 
     def places(self, item, refs):
         """Byte addresses of on-chip operands in the first and last slot, in the first iteration of every loop."""
@@ -223,6 +264,8 @@ class Simulator:
         everyone = [c for cores in self.cores.values() for c in cores]
         for core in everyone:
             self.at(0, FLOW, self.fetch, core)
+            for pipe in core.pipes.values():
+                self.at(pipe.free_at, FLOW, self.flow, core, pipe.name)  # where a head is over
         while self.heap:
             time, _, _, action, args = heapq.heappop(self.heap)
             action(time, *args)
@@ -236,6 +279,12 @@ class Simulator:
         """The scalar unit takes up the next item."""
         core.scalar_at = now
         found = next(core.items, None)
+        while found is not None and found[0] is None:
+            core.serial += self.loop
+            if self.loop:
+                self.at(now + self.loop, FLOW, self.fetch, core)
+                return
+            found = next(core.items, None)
         if found is None:
             core.exhausted = True
             self.maybe_end(now, core)
@@ -245,6 +294,10 @@ class Simulator:
 
     def issued(self, now, core, item, number, variables):
         core.scalar_at = now
+        name = INSTRUCTIONS[item.op].pipe if isinstance(item, Instr) else None
+        if name in core.pipes and core.pipes[name].inside >= self.machine.cores[core.stream.core].queue_depth:
+            core.stalled = (name, item, number, variables)
+            return
         work, pipe = self.plan(core, item, number)
         core.notes.append(note := Note(item, pipe, variables, issue=now))
         if pipe == "S":
@@ -253,6 +306,7 @@ class Simulator:
         if pipe not in core.pipes:
             raise Illegal(f"no pipe {pipe}")
         core.pipes[pipe].queue.append((*work, note))
+        core.pipes[pipe].inside += work[0] == "run"
         self.flow(now, core, pipe)
         self.fetch(now, core)
 
@@ -315,47 +369,70 @@ class Simulator:
     def flow(self, now, core, name):
         """Does what the head of a pipe's queue allows at this instant."""
         pipe = core.pipes[name]
-        while pipe.queue and not pipe.blocked and pipe.free_at <= now:
+        while pipe.queue and not pipe.blocked and (pipe.free_at <= now or pipe.queue[0][0] in ("set", "token")):
             work = pipe.queue.popleft()
             note = work[-1]
             note.start = now
             if work[0] == "run":
                 self.begin(now, core, pipe, work[1], work[2], note)
             elif work[0] in ("set", "token"):
-                note.start, note.end = note.issue, (time := max(now, pipe.done_at))
+                granular = work[0] == "set" and self.granular and set(work[1][:2]) == {"M", "FIXP"}
+                note.start, note.end = note.issue, (time := max(note.issue, pipe.early_at if granular else max(pipe.free_at, pipe.done_at)))
+                if granular:
+                    core.until.setdefault(work[1], deque()).append(max(note.issue, pipe.late_at))
                 if work[0] == "set":
                     self.at(time, SET, self.set_bit, core, work[1])
                 else:
                     self.at(time, SET, self.send, work[1])
             else:
                 pipe.blocked = True
-                (self.wait_bit if work[0] == "wait" else self.wait_tokens)(now, core, work[1], self.unblock(core, name, note))
+                (self.wait_bit if work[0] == "wait" else self.wait_tokens)(
+                    now, core, work[1], self.unblock(core, name, note, work[1] if work[0] == "wait" else None))
         self.maybe_end(now, core)
 
-    def unblock(self, core, name, note):
+    def unblock(self, core, name, note, flag):
         def go(time):
             note.end = time
             pipe = core.pipes[name]
             pipe.blocked, pipe.free_at = False, max(pipe.free_at, time)
+            pipe.early_at, pipe.late_at = max(pipe.early_at, time), max(pipe.late_at, time)
+            if core.until.get(flag):
+                pipe.floor = max(pipe.floor, core.until[flag].popleft())
             self.flow(time, core, name)
         return go
 
     def begin(self, now, core, pipe, item, fields, note):
-        busy, latency, unit = self.cost(item, fields)
-        if unit:
-            pipe.blocked = True
-            self.at(now, TRANSFER, self.transfer, core, pipe, busy, latency, unit, note)
-        else:
-            self.occupy(now, core, pipe, busy, latency, note)
+        busy, latency, unit, granule = self.cost(core.stream, item, fields)
+        pipe.blocked = True
+        start = max(now, pipe.floor) if granule is None else now
+        self.at(start, FLOW, self.started, core, pipe, busy, latency, unit, granule, note)
 
-    def transfer(self, now, core, pipe, busy, latency, unit, note):
+    def started(self, now, core, pipe, busy, latency, unit, granule, note):
+        """An instruction starts: its place in the queue is free."""
+        note.start = now
+        pipe.inside -= 1
+        if core.stalled and core.stalled[0] == pipe.name:
+            again, core.stalled = core.stalled[1:], None
+            self.at(now, FLOW, self.issued, core, *again)
+        if unit:
+            self.at(now, TRANSFER, self.transfer, core, pipe, busy, latency, unit, granule, note)
+        else:
+            pipe.blocked = False
+            self.occupy(now, core, pipe, busy, latency, granule, note)
+            self.flow(now, core, pipe.name)
+
+    def transfer(self, now, core, pipe, busy, latency, unit, granule, note):
         """A transfer starts: who still runs at this instant is settled, so its rate is."""
         active = sum(not c.ended for c in self.cores[core.stream.name])
         pipe.blocked = False
-        self.occupy(now, core, pipe, max(busy, active * unit), latency, note)
+        self.occupy(now, core, pipe, max(busy, active * unit), latency, granule, note)
         self.flow(now, core, pipe.name)
 
-    def occupy(self, now, core, pipe, busy, latency, note):
+    def occupy(self, now, core, pipe, busy, latency, granule, note):
+        if granule is not None:
+            busy = max(busy, pipe.floor - now)
+        first, last = (now + granule, now + busy + granule) if granule is not None else (now + busy + latency,) * 2
+        pipe.early_at, pipe.late_at = max(pipe.early_at, first), max(pipe.late_at, last)
         note.end, note.done = now + busy, now + busy + latency
         pipe.free_at = now + busy
         pipe.done_at = max(pipe.done_at, pipe.free_at + latency)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aoec.ir.parse import parse_program
 from aoec.report.reasons import lines
@@ -24,13 +25,13 @@ def told(text, machine=QUICK, state=()):
 
 
 @settings(max_examples=30, deadline=None)
-@given(cases)
-def test_what_a_pipe_does_adds_up_to_the_time_of_its_core(case):
-    program, machine, slow = first_legal(case)
+@given(cases, st.data())
+def test_what_a_pipe_does_adds_up_to_the_time_of_its_core(case, data):
+    program, machine, slow = first_legal(case, data)
     m = measure(program, machine)
     for pipe, a in m.reasons.accounts.items():
         stream = pipe.rpartition(".")[0] or program.streams[0].name
-        assert a.busy + a.memory + a.issue + a.queue + a.flags + a.cross + a.idle == pytest.approx(a.total)
+        assert a.busy + a.memory + a.issue + a.queue + a.flags + a.cross + a.head + a.idle == pytest.approx(a.total)
         assert min(asdict(a).values()) >= 0 and round(a.total * 1024) == max(c.end for c in slow.cores if c.stream.name == stream)
         waits = [w for w in m.reasons.waits if w.pipe == pipe]
         assert sum(w.cycles for w in waits if w.why != "cross") == pytest.approx(a.flags)

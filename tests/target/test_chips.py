@@ -55,7 +55,7 @@ def test_a_chip_is_what_its_vendor_says(name):
 
 def test_every_number_is_read_by_a_formula_or_by_code():
     machines = [load(name) for name in CHIPS]
-    named = {v for m in machines for t in m.timing.values() for e in (t.busy, t.latency) for v in variables(e)}
+    named = {v for m in machines for t in m.timing.values() for e in (t.busy, t.latency, t.granule) for v in variables(e)}
     code = "".join(f.read_text(encoding="utf-8") for f in ROOT.rglob("*.py"))
     numbers = {k.removeprefix("numbers.") for m in machines for k in m.sources if k.startswith("numbers.")}
     assert not [n for n in sorted(numbers - named) if f'"{n}"' not in code], "nothing reads these"
