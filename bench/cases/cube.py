@@ -2,17 +2,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 from aoec import primitives
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import DTYPES
 from aoec.ir.program import Program
-from aoec.ir.rewrite import fill, normalise
+from aoec.ir.rewrite import normalise
 from aoec.ir.tir import Func
 from aoec.lowering.emit import emit
-from aoec.search.sketches import find_product
-from aoec.search.sketches_matmul import Form, matmul_sketch
+from aoec.search.vendor import MatmulTiling, matmul_trace
 from aoec.target.machine import Machine
 from bench.cases.case import Case
 from bench.cases.words import AUTO
@@ -116,17 +115,31 @@ def round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
+def vendor_tiling(case: Case, machine: Machine) -> MatmulTiling:
+    """The row's tiling in the vendor's own fields.
+
+    A share of one core is whole base blocks, in as many L2 blocks as are said; without a grid, a share or a core count, and
+    with an L1 tile, base blocks are dealt out to the cores in turn.
+    """
+    t = tiling(case, machine)
+    (m, n, k), s = t.base, case.shape.sizes
+    own = case.tile.numbers("single")
+    share = (ceil(ceil(s["m"] / m) / t.grid[0] / t.l2) * m, ceil(ceil(s["n"] / n) / t.grid[1]) * n)
+    if len(own) == 3:
+        share = ceil(own[0] / t.l2), own[1]
+    cores = case.tile.one("cores", prod(case.tile.numbers("grid")) if "grid" in case.tile else 0)
+    dealt = "l1" in case.tile and not own and "grid" not in case.tile
+    if dealt:
+        share = m, n
+    return MatmulTiling(
+        usedCoreNum=cores, singleCoreM=share[0],
+        singleCoreN=share[1], baseM=m, baseN=n, baseK=k, depthA1=t.depth[0], depthB1=t.depth[1], stepKa=t.step[0], stepKb=t.step[1],
+        l2MTileCnt=1 if dealt else t.l2, l2MTileBlock=max(1, case.tile.one("swizzle", 1)) if dealt else 0, iterateOrder=case.tile.one("order", 0))
+
+
 def cube_program(case: Case, func: Func, machine: Machine) -> Program:
     """The program of a product with the row's tiling."""
-    t = tiling(case, machine)
-    if t.split_k > 1:
+    if case.tile.one("splitk", 1) > 1:
         raise UnsupportedError("split-K is no schedule of ours yet")
-    product = find_product(func)
-    assert product is not None
-    form = Form("none", "m", "left" if t.step[0] >= t.step[1] else "right", l2="m" if t.l2 > 1 else "")
-    per_core = ceil(ceil(case.shape.sizes["m"] / t.base[0]) / t.grid[0])
-    holes = {"tm": t.base[0], "tn": t.base[1], "tk": t.base[2], "sk": min(t.step), "rk": max(1, max(t.step) // min(t.step)),
-             "gm": t.grid[0], "gn": t.grid[1], "da": max(1, t.depth[0] // t.step[0]), "db": max(1, t.depth[1] // t.step[1]),
-             "d0a": 2, "d0b": 2, "dc": 1, "gb": 1, "lm": ceil(per_core / t.l2)}
-    trace = matmul_sketch(func, product, machine, form)
-    return normalise(fill(emit(primitives.apply(func, trace), machine), holes))
+    trace = matmul_trace(func, machine, vendor_tiling(case, machine))
+    return normalise(emit(primitives.apply(func, trace), machine))
