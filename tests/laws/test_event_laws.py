@@ -85,9 +85,9 @@ def test_code_that_a_search_walks_has_no_probes():
 
 
 @settings(max_examples=60, deadline=None)
-@given(cases)
-def test_the_critical_path_takes_the_time_of_its_core(case):
-    program, machine, slow = first_legal(case)
+@given(cases, st.data())
+def test_the_critical_path_takes_the_time_of_its_core(case, data):
+    program, machine, slow = first_legal(case, data)
     every = [(c.stream.name, c.index) for c in slow.cores]
     for told, core in zip(events(program, machine, cores=every), slow.cores, strict=True):
         parts = critical_path(told)
@@ -95,4 +95,5 @@ def test_the_critical_path_takes_the_time_of_its_core(case):
         for name, busy in core.busy.items():
             assert sum(p.cycles for p in parts if p.pipe == name and p.what in ("work", "memory")) * 1024 <= busy
         assert sum(p.cycles for p in parts if p.what == "issue") <= len(core.notes) * machine.issue_cycles
-        assert not [p for p in parts if p.what in ("start", "stall")]
+        heads = any(machine.core(s.core).heads for s in program.streams)
+        assert heads or machine.loop_cycles or not [p for p in parts if p.what in ("start", "stall")]

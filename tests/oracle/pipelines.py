@@ -232,7 +232,8 @@ def twisted(machine, twist):
     depth, head, per_core, bus, loop = twist
     cores = {}
     for kind in machine.cores.values():
-        heads = tuple((p, float(head // i), per_core) for i, p in enumerate(("MTE2", "V", "M"), 1) if p in kind.pipes)
+        heads = tuple((p, float(head // i), per_core) for i, p in enumerate(("MTE2", "V", "M"), 1)
+                      if p in kind.pipes and (head or per_core))
         shared = bus if "MTE3" in kind.pipes else None
         cores[kind.name] = dataclasses.replace(kind, queue_depth=depth, heads=heads, bus_bytes_per_cycle=shared)
     return dataclasses.replace(machine, cores=cores, loop_cycles=float(loop))
