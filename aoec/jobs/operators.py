@@ -18,7 +18,7 @@ WORD = re.compile(r"\s*(?:([A-Za-z_]\w*)(?:\s*=\s*(\d+))?|([(),]))")
 IMAGE = ("n", "c", "h", "w")
 # operator -> sizes that must be given, sizes with a default, flags besides the dtype
 KNOWN: dict[str, tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]] = {
-    "matmul": (("m", "k", "n"), {}, ("relu", "bias", "trans_a", "trans_b", "nd")),
+    "matmul": (("m", "k", "n"), {}, ("relu", "bias", "trans_a", "trans_b", "nd", "nz")),
     "conv2d": ((*IMAGE, "co", "kh", "kw"), {"stride": 1, "pad": 0, "dilation": 1}, ("relu", "bias")),
     "max_pool": ((*IMAGE, "kh", "kw"), {"stride": 1, "pad": 0, "dilation": 1}, ()),
     "global_avg_pool": (IMAGE, {}, ()), "softmax": (("m", "n"), {}, ()), "add": (("m", "n"), {}, ("relu",)), "relu": (("m", "n"), {}, ()),
@@ -112,14 +112,16 @@ Parts = tuple[list[Tensor], tuple[tuple[str, Attribute], ...]]  # inputs and the
 
 
 def _matmul(call: Call) -> Parts:
-    """Of `a` and a constant weight `b`; with nd, or stored as [n, k] (trans_b), `b` is an input that stays as it is."""
-    s = call.sizes
+    """Of `a` and a constant weight `b`; with nd, or stored as [n, k] (trans_b), `b` is an input that stays as it is. With nz what is read
+    and written at run time lies in fractals, as between matrix products on chips whose MTE2 does not reorder."""
+    s, layout = call.sizes, "NZ" if "nz" in call.flags else "ND"
     turned = [(f"trans_{x}", 1) for x in "ab" if f"trans_{x}" in call.flags]
     left = (s["k"], s["m"]) if "trans_a" in call.flags else (s["m"], s["k"])
-    right = Tensor("b", call.dtype, (s["n"], s["k"]) if "trans_b" in call.flags else (s["k"], s["n"]))
+    right = Tensor("b", call.dtype, (s["n"], s["k"]) if "trans_b" in call.flags else (s["k"], s["n"]), layout)
     if not call.flags & {"nd", "trans_b"}:
         right = _zeros("b", call.dtype, right.shape)
-    return [Tensor("a", call.dtype, left), right, *_bias(call, s["n"]), Tensor("y", call.dtype, (s["m"], s["n"]))], tuple(turned)
+    a, y = Tensor("a", call.dtype, left, layout), Tensor("y", call.dtype, (s["m"], s["n"]), layout)
+    return [a, right, *_bias(call, s["n"]), y], tuple(turned)
 
 
 def _window(call: Call) -> Parts:
@@ -153,7 +155,7 @@ def _assemble(call: Call, tensors: list[Tensor], attributes: tuple[tuple[str, At
     out = tensors[-1]
     nodes = [OpNode(call.name, call.name, tuple(t.name for t in tensors[:-1]), (out.name,), attributes)]
     if "relu" in call.flags:
-        tensors = [*tensors, Tensor("z", out.dtype, out.shape)]
+        tensors = [*tensors, Tensor("z", out.dtype, out.shape, out.layout)]
         nodes.append(OpNode("activation", "relu", (out.name,), ("z",)))
     weights = {t.name: np.zeros(t.shape, np.float32 if t.dtype == "fp32" else np.float16) for t in tensors if t.data}
     inputs = tuple(i for i in nodes[0].inputs if i not in weights)

@@ -367,8 +367,8 @@ def fixpipe(em: Emitter, op: TileOp) -> Piece:
                            m=m, n=n, src_rows=rows, dst_stride=pitches(out)[-2], relu=relu)
         return piece(em, "FIXP", [item], out.name, src.buffer)
     runs = channel_runs(em, op, row_loops)
-    item = instr("fixpipe_nz", dst=em.ref(out.name, runs.start), src=em.ref(src.buffer, runs.first * FRACTAL_ROWS), m=runs.rows, n=n,
-                 src_rows=rows, dst_stride=runs.plane, relu=relu)
+    item = instr("fixpipe_nz", dst=em.ref(out.name, runs.start), src=em.ref(src.buffer, runs.first * FRACTAL_ROWS), m=runs.rows,
+                 n=round_up(n, c0(out)) if out.layout == "NZ" else n, src_rows=rows, dst_stride=runs.plane, relu=relu)
     return piece(em, "FIXP", runs.around(item), out.name, src.buffer)
 
 

@@ -1,6 +1,7 @@
 """Which layout each tensor has: convolutions, pooling and what lies between them work in NC1HWC0, all else in ND.
 
-Conversions become nodes, constants are converted at compile time. Inputs and results of the graph stay ND. An elementwise
+Conversions become nodes, constants are converted at compile time. Inputs and results of the graph stay as they are: ND, or where the
+graph says so NZ, in which products on chips without ND to NZ on the way are at their best. An elementwise
 operator stays in NC1HWC0 only where it keeps the zeros in the padding channels (or there are none).
 """
 from __future__ import annotations
@@ -109,8 +110,8 @@ def _fetch(draft: Draft, node: OpNode, name: str, layout: str, converted: dict[t
 
 
 def _stays(draft: Draft, node: OpNode, name: str) -> bool:
-    """Weights are packed by the step after this one."""
-    return draft.is_constant(name) and family(node.op) == "cube"
+    """Weights are packed by the step after this one; matrices that lie in NZ are read so by products, and by the relu behind one."""
+    return draft.is_constant(name) and family(node.op) == "cube" or draft.tensors[name].layout == "NZ" and node.op in ("matmul", "relu")
 
 
 def _convert(draft: Draft, name: str, layout: str) -> str:

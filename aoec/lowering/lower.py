@@ -23,6 +23,8 @@ def lower(graph: Graph, group: Group | str) -> Func:
         return lower_conversion(group.name, nodes[0], tensors)
     if group.kind == "cube":
         return lower_cube(group.name, nodes, tensors)
+    if any(tensors[t].layout == "NZ" for n in nodes for t in (*n.inputs, *n.outputs) if t):
+        raise UnsupportedError(f"group {group.name}: only matrix products, with bias and relu, read and write NZ; give it ND tensors")
     return lower_vector(group.name, nodes, tensors, kept)
 
 

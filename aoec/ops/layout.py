@@ -4,7 +4,7 @@ With C0 = 32 bytes of the dtype (16 elements of fp16, 8 of fp32), the stored arr
 
 - ND: the logical shape;
 - NC1HWC0 of [n, c, h, w]: [n, ceil(c / C0), h, w, C0], zeros in the channels beyond c;
-- NZ of [..., m, n]: [..., ceil(n / C0), ceil(m / 16), 16, C0], zero padded;
+- NZ of [..., m, n]: [..., ceil(n / C0), ceil(m / 16), 16, C0]; what lies in the padding of a result is not said, and no product uses it;
 - ZN of [..., k, n]: [..., ceil(k / C0), ceil(n / 16), 16, C0], element (k, n) at [k // C0, n // 16, n % 16, k % C0], zero padded:
   what the cube unit loads as its right operand without reordering.
 
