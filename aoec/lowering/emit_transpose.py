@@ -4,11 +4,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Expr, Int, Read, Var, affine, ceildiv, minimum, normalise, round_up
-from aoec.ir.program import For, Item
+from aoec.ir.index import Expr, Int, Read, Var, affine, ceildiv, minimum, round_up
+from aoec.ir.program import Item
 from aoec.lowering.emit_cube import instr, piece
-from aoec.lowering.emit_lanes import MAX_REPEAT
-from aoec.lowering.tile import Emitter, Piece, TileOp, c0, pitches, uses
+from aoec.lowering.emit_lanes import MAX_REPEAT, nest, product_sum
+from aoec.lowering.tile import Emitter, Piece, TileOp, c0, loop_strides, pitches, uses
 
 
 def is_transpose(em: Emitter, op: TileOp) -> bool:
@@ -69,16 +69,21 @@ def transpose(em: Emitter, op: TileOp, present: int) -> Piece:
     total = ceildiv(x, step)
     count = minimum(chunk, total - Var(rep) * chunk)
     first = Var(rep) * (chunk * step)
+    outer = [lp for lp in op.loops if any(lp.var in _names_in(i, op) for i in op.block.target.indices[:-3])]  # groups of channels
+    to, at = (product_sum(loop_strides(em.buffers[r.buffer], r.indices, op), [lp.var for lp in outer]) for r in (op.block.target, value))
     body: list[Item] = []
     if pixels_out:
-        body.append(instr("vnchwconv", dst=em.ref(dst.name, first * unit), src=em.ref(src.name, first), repeat=count, dst_stride=1,
-                          dst_half=plane // unit if halves > 1 else Int(0), src_stride=pitch // unit, dst_rep=step, src_rep=1))
+        half = plane // unit if halves > 1 else Int(0)
+        body.append(instr("vnchwconv", dst=em.ref(dst.name, to + first * unit), src=em.ref(src.name, at + first), repeat=count,
+                          dst_stride=1, dst_half=half, src_stride=pitch // unit, dst_rep=step, src_rep=1))
     else:
         for h in range(present):
-            body.append(instr("vnchwconv", dst=em.ref(dst.name, first + pitch * (h * unit)), src=em.ref(src.name, first * unit + plane * h),
+            body.append(instr("vnchwconv", dst=em.ref(dst.name, to + first + pitch * (h * unit)),
+                              src=em.ref(src.name, at + first * unit + plane * h),
                               repeat=count, dst_stride=pitch // unit, dst_half=1 if halves > 1 else 0, src_stride=1,
                               dst_rep=16 // unit, src_rep=16))
-    return piece(em, "V", [For(rep, normalise(ceildiv(total, chunk)), tuple(body))], dst.name, src.name)
+    items = nest([*[(lp.var, lp.extent) for lp in outer], (rep, ceildiv(total, chunk))], body)
+    return piece(em, "V", items, dst.name, src.name)
 
 
 def _names_in(e: Expr, op: TileOp) -> list[str]:

@@ -25,6 +25,12 @@ def _nest(loops: list[tuple[str, Expr | int]], body: Node) -> Node:
     return body
 
 
+def planes_of(group: Expr, planes: int, c1: int) -> Expr:
+    """C1 planes of a group of sixteen channels; a plain number where the last group is as full as the others, so that cores may share
+    the groups (an extent that hangs on a loop keeps that loop on one core)."""
+    return Int(planes) if c1 % planes == 0 else minimum(planes, c1 - group * planes)
+
+
 def to_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     n, c, h, w = x.shape
     _, c1, _, _, c0 = stored_shape(y)
@@ -40,7 +46,7 @@ def to_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     load = Block("load", Read("rows", (a[0], a[1], a[2], a[4], a[3])), "=", read)
     turn = Block("turn", Read("pixels", tuple(b)), "=", Read("rows", (b[0], b[1], b[2], b[4], b[3])))
     store = Block("store", Read("Y", (p[0], p[1] * planes + p[2], p[3], p[4])), "=", Read("pixels", tuple(p)))
-    present = minimum(planes, c1 - p[1] * planes)
+    present = planes_of(p[1], planes, c1)
     return Func(name, (X,), (Y,), (rows, pixels), (
         _nest([("load_n", n), ("load_c", groups), ("load_i", planes), ("load_c0", c0), ("load_x", size)], load),
         _nest([("turn_n", n), ("turn_c", groups), ("turn_i", planes), ("turn_x", size), ("turn_c0", c0)], turn),
@@ -62,7 +68,7 @@ def from_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     p[4] = Var("store_c0_i")
     lanes = Int(c0) if c % c0 == 0 else minimum(c0, c - p[1] * rows_each)
     store = Block("store", Read("Y", (p[0], p[1] * rows_each + p[2] * c0 + p[4], p[3])), "=", Read("rows", (p[0], p[1], p[2], p[4], p[3])))
-    present, filled = minimum(planes, c1 - a[1] * planes), minimum(planes, c1 - p[1] * planes)
+    present, filled = planes_of(a[1], planes, c1), planes_of(p[1], planes, c1)
     return Func(name, (X,), (Y,), (rows, pixels), (
         _nest([("load_n", n), ("load_c", groups), ("load_i", present), ("load_x", size), ("load_c0", c0)], load),
         _nest([("turn_n", n), ("turn_c", groups), ("turn_i", planes), ("turn_c0", c0), ("turn_x", size)], turn),

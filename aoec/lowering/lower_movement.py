@@ -1,14 +1,18 @@
 """Funcs of operators that only move elements: concat and transpose."""
 from __future__ import annotations
 
+from math import prod
+
 from aoec.ir.graph import OpNode, Tensor
-from aoec.ir.index import Expr, Int, Read, Var, reads, substitute, variables
+from aoec.ir.index import DTYPES, Expr, Int, Read, Var, reads, substitute, variables
 from aoec.ir.tir import Block, Func, Loop, Node
 from aoec.lowering.physical import buffer_of, extents, nest, split_channel
 from aoec.ops.layout import stored_shape
 from aoec.ops.meanings import meaning
 
 Access = tuple[tuple[Expr, ...], dict[str, int]]  # indices, extents of their axes
+Move = tuple[int, Access, Access]  # number of the input, what is read, what is written
+MOST_BYTES, TILE_BYTES, BURST_BYTES = 49152, 8192, 512  # moved in one iteration: at most, and wanted at least; a burst's
 
 
 def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
@@ -23,7 +27,10 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
         (read,) = reads(s.value)
         at = [a.name for a in said.inputs].index(read.buffer)
         moves.append((at, _moved(read, ins[at], ranges), _moved(s.target, out, ranges)))
+    moves, shapes = _merged(moves, [stored_shape(t) for t in (*ins, out)])
     shared = _shared_axes(moves)
+    moves, cut = _cut(moves, shared, DTYPES[out.dtype])
+    shared |= cut
     body = []
     for i, (at, (source, sizes), (target, _)) in enumerate(moves):
         own: dict[str, Expr] = {v: Var(v if v in shared else f"c{i}_{v}") for v in sizes}
@@ -33,10 +40,50 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
     whole: tuple[Node, ...] = tuple(body)
     for v in reversed(shared):
         whole = (Loop(v, Int(shared[v]), whole),)
-    return Func(name, tuple(buffer_of(t, f"X{i}") for i, t in enumerate(ins)), (buffer_of(out, "Y"),), (), whole)
+    return Func(name, tuple(buffer_of(t, f"X{i}", shapes[i]) for i, t in enumerate(ins)), (buffer_of(out, "Y", shapes[-1]),), (), whole)
 
 
-def _shared_axes(moves: list[tuple[int, Access, Access]]) -> dict[str, int]:
+def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Move], dict[str, int]]:
+    """The moves with their last common axis in equal parts, and the loop over the parts: small enough for slots in UB, large
+    enough that bursts are worth their issue. Neither cut nor loop where the moves have no such axis in common."""
+    inner = [[(v, n) for v, n in sizes.items() if v not in shared] for _, (_, sizes), _ in moves]
+    common = [(v, n) for v, n in inner[0] if n > 1 and all((v, n) in own and Var(v) in m[2][0] for own, m in zip(inner, moves))]
+    if len(moves) < 2 or not common:
+        return moves, {}
+    v, whole = common[-1]
+    rows = size * sum(prod(n for w, n in own if w != v) for own in inner)
+    parts = [p for p in range(1, whole + 1) if whole % p == 0 and (p == 1 or p * rows <= MOST_BYTES)]
+    part = next((p for p in parts if p * size >= BURST_BYTES and p * rows >= TILE_BYTES), parts[-1])
+    moved: dict[str, Expr] = {v: Var(f"{v}_part") * part + Var(v)}
+
+    def cut(a: Access) -> Access:
+        return tuple(substitute(i, moved) for i in a[0]), {f"{v}_part": whole // part} | a[1] | {v: part}
+    return [(at, cut(source), cut(target)) for at, source, target in moves], {f"{v}_part": whole // part}
+
+
+def _merged(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[list[Move], list[tuple[int, ...]]]:
+    """The moves of a concat with neighbouring axes that all of them walk whole made one, and the shapes of inputs and output then."""
+    pairs = range(len(shapes[0]) - 2, -1, -1) if len(moves) > 1 else ()
+    p = next((p for p in pairs if all(_whole(m, p) and _whole(m, p + 1) for m in moves)), None)
+    if p is None:
+        return moves, shapes
+    joined = [(at, _joined(source, p), _joined(target, p)) for at, source, target in moves]
+    return _merged(joined, [(*s[:p], s[p] * s[p + 1], *s[p + 2:]) for s in shapes])
+
+
+def _whole(m: Move, p: int) -> bool:
+    """True where a move walks dimension p of both sides with one plain axis."""
+    (source, _), (target, _) = m[1], m[2]
+    return isinstance(source[p], Var) and source[p] == target[p]
+
+
+def _joined(a: Access, p: int) -> Access:
+    indices, sizes = a
+    v, w = (i.name for i in indices[p:p + 2])  # type: ignore[attr-defined]
+    return (*indices[:p + 1], *indices[p + 2:]), {x: n * sizes[w] if x == v else n for x, n in sizes.items() if x != w}
+
+
+def _shared_axes(moves: list[Move]) -> dict[str, int]:
     """Axes that every move walks over the same extent at the same place, but the last two (they make the bursts)."""
     if len(moves) < 2:
         return {}

@@ -69,14 +69,14 @@ def output_nest(func: Func) -> Nest:
 
 # ---------------------------------------------------------------- choices
 
-def ladder(limit: int, unit: int, most: int) -> tuple[int, ...]:
-    """Multiples of `unit` up to `limit` (rounded up) and `most`: dense at first, then by eighths of a power of two."""
+def ladder(limit: int, unit: int, most: int, least: int = 0) -> tuple[int, ...]:
+    """Multiples of `unit` from `least` up to `limit` (rounded up) and `most`: dense at first, then by eighths of a power of two."""
     top = min(-(-limit // unit) * unit, most)
     out, v = [], unit
     while v < top:
         out.append(v)
         v += max(unit, (1 << max((v // unit).bit_length() - 3, 0)) * unit)
-    return tuple(sorted({*out, top, *even_shares(limit, unit, top)}))
+    return tuple(sorted(s for s in {*out, top, *even_shares(limit, unit, top)} if s >= min(least, top)))
 
 
 def even_shares(limit: int, unit: int, top: int) -> set[int]:

@@ -1,6 +1,7 @@
 """Sketches of vector funcs: the tile in UB, its axes over cores, slots of what goes in and out.
 
-Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do (slots in UB), p0 (what the result's place is a multiple of).
+Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do (slots in UB), p0 (what the result's place
+is a multiple of).
 """
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
 MOST_ELEMENTS = 65536
+LEAST_ELEMENTS = 2048  # smaller tiles are no choice
+MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
 SKEW = 256  # bytes: half a period of the 16 bank groups of 32 bytes (2201)
 BANKS = (512, 65536)  # where results start: at the next slot, or in a bank of their own
 
@@ -54,7 +57,8 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     for i, v in enumerate(tiled):
         unit = 32 // size if v == out.loops[-1].var else 1
         extent = out.extent(v)
-        steps.append(step("split", loop=v, factor=hole(f"t{i}", ladder(extent, unit, MOST_ELEMENTS)), outer=f"{v}_t", inner=f"{v}_i"))
+        tile = hole(f"t{i}", ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS)))
+        steps.append(step("split", loop=v, factor=tile, outer=f"{v}_t", inner=f"{v}_i"))
         steps.append(step("split", loop=f"{v}_t", parts=hole(f"g{i}", parts(-(-extent // unit), cores)), outer=f"{v}_c", inner=f"{v}_s"))
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
     names = [lp.var for lp in out.loops]

@@ -55,6 +55,8 @@ MODELS = {
     "softmax32": ("fp32", "float[4,19] x", "float[4,19] y", "y = Softmax<axis=1>(x)"),
     "concat": ("fp16", "float[2,16,3,5] x, float[2,32,3,5] z, float[16,16,1,1] w", "float[2,48,3,5] y",
                "t = Conv(x, w) y = Concat<axis=1>(t, z)"),
+    "concat_flat": ("fp16", "float[2,20,3,5] x, float[2,7,3,5] z", "float[2,27,3,5] y", "y = Concat<axis=1>(x, z)"),
+    "concat_rows": ("fp32", "float[3,40,7] x, float[3,40,9] z", "float[3,40,16] y", "y = Concat<axis=2>(x, z)"),
 }
 ROUNDED = ("sigmoid", "avg_pool", "global_pool", "softmax")  # models whose results are rounded on the way
 
