@@ -113,6 +113,8 @@ def _search_options(p: Parser, per: str = "") -> None:
                    help=f"trials, or seconds as in 30s, {per}(default: 2000)")
     p.add_argument("--search", choices=("exhaustive", "random", "genetic", "bayes"), default="genetic", help="(default: genetic)")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="same seed, same result (default: 0)")
+    p.add_argument("--robust", action="store_true",
+                   help="of the best ten pick the one that holds best on 32 machines whose numbers vary within their confidence")
 
 
 def _target(p: Parser) -> None:

@@ -17,9 +17,10 @@ from aoec.jobs import dump
 from aoec.jobs.plan import Task, on_host, tasks, without_lowering
 from aoec.jobs.say import Voice
 from aoec.jobs.solve import Order, Schedule, Solved, keys, realise, solve, total_ticks
+from aoec.jobs.trust import Trust, of_programs, together
 from aoec.jobs.version import model_version
 from aoec.lowering.fuse import fuse
-from aoec.report.table import Report, Row, Times, as_dict
+from aoec.report.table import Held, Report, Row, Times, as_dict
 from aoec.simulate.time import Chain, chain
 from aoec.target.check import check
 from aoec.target.machine import Machine
@@ -48,6 +49,7 @@ class Choice:
     solved: Solved
     default: Schedule
     best: Schedule
+    trust: Trust | None = None  # None where they are the same
 
 
 def ports(graph: Graph, names: tuple[str, ...], precision: str) -> tuple[Port, ...]:
@@ -64,14 +66,15 @@ def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice
     plan = tasks(model.graph, machine, options.metric == "throughput", stage.funcs)
     bank = Bank.open(options.bank)
     voice.bank(bank)
-    order = Order(options.tune, options.search, options.budget, options.seed, options.jobs)
+    order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune)
     if stage.traces:
         solved = stage.solved(plan, machine)
     else:
         with voice.progress(plan, machine, options.tune) as told:
             found, reasons = solve(plan, machine, options.target or machine.name, bank, order, told)
-        solved = {t.group.name: found[keys(t, machine)[1]] for t in plan if keys(t, machine)[1] not in reasons}
-        why = {t.group.name: reasons[keys(t, machine)[1]] for t in plan if t.group.name not in solved}
+        key = {t.group.name: keys(t, machine, order.robust)[1] for t in plan}
+        solved = {name: found[k] for name, k in key.items() if k not in reasons}
+        why = {name: reasons[k] for name, k in key.items() if name not in solved}
         plan, model = scheduled(plan, solved, model, why, voice)
     choices = chosen(plan, solved, machine, stage)
     for program in {id(c.best.program): c.best.program for c in choices if not c.solved.best.verified}.values():
@@ -112,6 +115,7 @@ def scheduled(plan: list[Task], solved: dict[str, Solved], model: Model, reasons
 def chosen(plan: list[Task], solved: dict[str, Solved], machine: Machine, stage: dump.Stage) -> list[Choice]:
     """Each task with its schedules made real, equal tasks sharing them; programs of a dump stand in for emitted ones."""
     made: dict[tuple[str, str, str], Schedule] = {}
+    trusts: dict[tuple[str, str, int], Trust | None] = {}
     out = []
     for task in plan:
         records = solved[task.group.name]
@@ -124,8 +128,20 @@ def chosen(plan: list[Task], solved: dict[str, Solved], machine: Machine, stage:
         best = stage.replaced(task, pair[1], machine)
         if total_ticks(best.measure, machine) != records.best.ticks:  # edited: what was proved was proved of another
             records = replace(records, best=replace(records.best, proof=""))
-        out.append(Choice(task, records, pair[0], best))
+        same = (task.func_key, task.state_text, id(best.program))
+        if same not in trusts:
+            trusts[same] = trust_in(task, records, pair[0], best, machine)
+        out.append(Choice(task, records, pair[0], best, trusts[same]))
     return out
+
+
+def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, machine: Machine) -> Trust | None:
+    """How far a choice holds: as its search found it, else timed now; None where nothing is gained."""
+    if best.program == default.program:
+        return None
+    if records.trust is not None and total_ticks(best.measure, machine) == records.best.ticks:
+        return records.trust
+    return of_programs(default.program, best.program, machine, task.state)
 
 
 def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int) -> list[str]:
@@ -225,7 +241,7 @@ def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, o
         times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
         bound_us += times.bound_us or 0.0
         trials[at] = c.solved.trials
-        new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof)
+        new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof, held(c.trust))
         row = rows.get(at, new)
         rows[at] = replace(row, count=row.count + 1)
     for g in model.graph.groups:
@@ -239,4 +255,15 @@ def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, o
         Times(lines.default.latency_us, lines.tuned.latency_us, max(0.0, bound_us - hidden)),
         Times(lines.default.sum_us, lines.tuned.sum_us, bound_us), (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us),
         "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
-        sum(trials.values()), seconds, found, options.tune)
+        sum(trials.values()), seconds, found, options.tune, held=whole_trust(choices, machine))
+
+
+def held(trust: Trust | None) -> Held | None:
+    """What a table says of a trust."""
+    return Held(len(trust.default), trust.faster, trust.worst, trust.confirmed) if trust else None
+
+
+def whole_trust(choices: list[Choice], machine: Machine) -> Held | None:
+    """The groups' sum on the seeded machines; groups that keep their default take the same on both sides."""
+    trusts = [c.trust for c in choices if c.trust]
+    return held(together(trusts)) if trusts else None

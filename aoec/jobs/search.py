@@ -8,6 +8,7 @@ from argparse import Namespace
 from aoec.base.files import read_text, write_text
 from aoec.ir.parse import parse_func
 from aoec.ir.show import show
+from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Outcome, problem, search, start
 from aoec.target.machine import Machine, load
 
@@ -18,7 +19,7 @@ def search_func(options: Namespace) -> int:
     func = parse_func(read_text(options.input), options.input)
     p = problem(func, machine)
     first = start(p)
-    found = search(p, first, options.search, options.budget, options.seed)
+    found = weighed(p, search(p, first, options.search, options.budget, options.seed), options.robust)
     trace = show(p.trace(found.best))
     facts = describe(found, machine, p.space.size, len(p.sketches))
     write_text(options.output, json.dumps({**facts, "schedule": trace}, indent=2) + "\n" if options.json else trace)
@@ -34,4 +35,13 @@ def describe(found: Outcome, machine: Machine, size: int, sketches: int) -> dict
             "tuned_us": round(found.ticks * us, 3),
             "bound_us": round(found.bound_ticks * us, 3), "gap_percent": round(100 * (found.ticks / found.bound_ticks - 1), 2),
             "space": size, "sketches": sketches, "trials": found.trials, "illegal": found.illegal,
+            "holds": held_on(found.trust),
             "proof": {"space": "optimal in this model and space", "bound": "meets the bound"}.get(found.proof, "none")}
+
+
+def held_on(trust: Trust | None) -> str:
+    """On how many seeded machines the schedule beats the default, and its worst case, in words."""
+    if trust is None:
+        return "the default"
+    close = "" if trust.confirmed else ", ≈ default"
+    return f"{trust.faster} of {len(trust.default)} machines, at worst {100 * trust.worst:.1f}% of the default's time{close}"

@@ -23,6 +23,7 @@ from aoec.ir.show import show
 from aoec.ir.tir import Func
 from aoec.jobs import interrupt
 from aoec.jobs.plan import Task
+from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Budget, problem, search, start
 from aoec.jobs.version import model_version
 from aoec.lowering.emit import emit
@@ -31,6 +32,7 @@ from aoec.simulate.time import Measure, measure
 from aoec.target.machine import Machine, load
 
 DEFAULT = "; default"  # ends the state of a record that keeps a default schedule
+ROBUST = "; robust"  # and of one that keeps what --robust picked
 POLL_S = 0.5  # how soon Ctrl-C is seen while others work
 
 
@@ -43,6 +45,7 @@ class Order:
     budget: Budget = ("trials", 2000)
     seed: int = 0
     jobs: int | None = None
+    robust: bool = False  # of the best candidates the one that holds best on seeded machines
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Solved:
     best: Record
     found: bool
     trials: int = 0
+    trust: Trust | None = None  # of the best against the default, where this run timed them on seeded machines
 
 
 @dataclass(frozen=True)
@@ -64,10 +68,10 @@ class Schedule:
     measure: Measure
 
 
-def keys(task: Task, machine: Machine) -> tuple[Key, Key]:
-    """The bank's keys of a task: of its default, and of its best."""
+def keys(task: Task, machine: Machine, robust: bool = False) -> tuple[Key, Key]:
+    """The bank's keys of a task: of its default, and of its best (or of the one that holds best)."""
     best = Key(task.func_key, machine.name, machine.hash, model_version(), task.state_text)
-    return replace(best, state=best.state + DEFAULT), best
+    return replace(best, state=best.state + DEFAULT), replace(best, state=best.state + ROBUST * robust)
 
 
 @lru_cache(maxsize=1024)
@@ -88,18 +92,18 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
     missing: dict[Key, Task] = {}
     held: dict[Key, Record] = {}
     for task in tasks:
-        best = keys(task, machine)[1]
+        best = keys(task, machine, order.robust)[1]
         if best in out or best in missing:
             continue
-        held |= held_records(bank, task, machine)
-        known = enough(held, keys(task, machine), order)
+        held |= held_records(bank, task, machine, order.robust)
+        known = enough(held, keys(task, machine, order.robust), order)
         if known is None:
             missing[best] = task
         else:
             out[best] = known
             done(task, known)
     for task, solved in work(missing, machine, target, order):
-        key = keys(task, machine)[1]
+        key = keys(task, machine, order.robust)[1]
         if isinstance(solved, str):
             reasons[key] = solved
             continue
@@ -111,10 +115,10 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
     return out, reasons
 
 
-def held_records(bank: Bank, task: Task, machine: Machine) -> dict[Key, Record]:
+def held_records(bank: Bank, task: Task, machine: Machine, robust: bool = False) -> dict[Key, Record]:
     """What the bank holds of a task: timed again before it is believed, and dropped where it does not hold, to make room for what does."""
     out = {}
-    for record in filter(None, map(bank.best, keys(task, machine))):
+    for record in filter(None, map(bank.best, keys(task, machine, robust))):
         if holds(record, task, machine):
             out[record.key] = record
         elif bank.writable:
@@ -135,7 +139,7 @@ def enough(held: Mapping[Key, Record], wanted: tuple[Key, Key], order: Order) ->
 def with_held(solved: Solved, held: Mapping[Key, Record]) -> Solved:
     """What was found, joined with what was known: a second search with another strategy or seed never makes a model slower."""
     default, best = (join(r, held[r.key]) if r.key in held else r for r in (solved.default, solved.best))
-    return replace(solved, default=default, best=best)
+    return replace(solved, default=default, best=best, trust=solved.trust if best.trace == solved.best.trace else None)
 
 
 def holds(record: Record, task: Task, machine: Machine) -> bool:
@@ -209,10 +213,12 @@ def attempt(task: Task, machine: Machine, order: Order) -> Solved | str:
     except (UnsupportedError, ScheduleError) as e:
         return str(e)
     found = search(p, first, order.strategy, order.budget, order.seed, lambda r: interrupt.asked()) if order.tune else first
-    default_key, best_key = keys(task, machine)
+    if order.tune:
+        found = weighed(p, found, order.robust)
+    default_key, best_key = keys(task, machine, order.robust)
     common = dict(label=task.label, default_ticks=first.default_ticks, bound_ticks=first.bound_ticks, tool="aoec " + version("aoec"),
                   created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
     default = Record(key=default_key, trace=show(p.trace(first.default)), ticks=first.default_ticks, search="default", **common)  # type: ignore[arg-type]
     best = Record(key=best_key, trace=show(p.trace(found.best)), ticks=found.ticks, trials=found.trials, searched=found.trials,
                   seed=order.seed, search=order.strategy if order.tune else "default", proof=found.proof, **common)  # type: ignore[arg-type]
-    return Solved(default, best, False, found.trials)
+    return Solved(default, best, False, found.trials, found.trust)

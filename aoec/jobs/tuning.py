@@ -16,6 +16,7 @@ from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.schedule import Trace, trace_holes
 from aoec.ir.tir import Func
+from aoec.jobs.trust import Trust
 from aoec.lowering.emit import emit
 from aoec.search.bounds import Bound, bound
 from aoec.search.default import default, settle
@@ -117,6 +118,7 @@ class Outcome:
     trials: int = 0
     illegal: int = 0
     proof: str = ""
+    trust: Trust | None = None  # of best against default, where they differ and were timed again
 
 
 Budget = tuple[str, float]  # ("trials" | "seconds", amount)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, TextIO
 
 from rich import box
@@ -18,7 +18,7 @@ PLAIN_WIDTH = 120  # columns where no terminal tells
 WIDTHS = (100, 120)  # narrower cuts the names, wider is hard to follow
 PLACES = {"cube": "AI Core", "vector": "AI Core", "host": "host", "view": "view"}
 # for outputs that cannot show them
-ASCII = {"µs": "us", "×": "x", "→": "->", "–": "-", "…": "~", "─": "-", "²": "2"}
+ASCII = {"µs": "us", "×": "x", "→": "->", "–": "-", "…": "~", "─": "-", "²": "2", "≈": "~"}
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,17 @@ class Times:
 
 
 @dataclass(frozen=True)
+class Held:
+    """How a gain fares on `machines` whose numbers vary within their confidence: on how many it is one, and the largest share of the
+    default's time that remains on any (1.02: 2 % slower). `confirmed`: enough of them for a gain to be called one."""
+
+    machines: int
+    faster: int
+    worst: float
+    confirmed: bool
+
+
+@dataclass(frozen=True)
 class Row:
     """Equal groups: `name` of the first, `what` it is (operators and shape), how many there are; times are of one of them.
 
@@ -55,6 +66,7 @@ class Row:
     bound_by: str = ""
     kind: str = "cube"
     proof: str = ""
+    held: Held | None = None  # None where default and tuned are one schedule
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,7 @@ class Report:
     found: int = 0  # distinct groups whose schedule was in the bank
     tuned: bool = True
     notes: tuple[str, ...] = ()
+    held: Held | None = None  # of all groups whose schedule is another than the default, one after the other
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -85,9 +98,10 @@ def as_dict(report: Report) -> dict[str, Any]:
     return {
         "times": "modelled", "model": report.model, "target": report.target, "precision": report.precision, "state": report.state,
         "groups": [{"name": r.name, "what": r.what, "count": r.count, **_times(r.times), "bound_by": r.bound_by, "kind": r.kind,
-                    "runs_on": PLACES[r.kind], "proof": r.proof} for r in report.rows],
+                    "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held(r.held)} for r in report.rows],
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "trials": report.trials,
         "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned, "notes": list(report.notes),
+        "held": _held(report.held),
     }
 
 
@@ -132,15 +146,18 @@ def _print(report: Report, console: Console) -> None:
 def _table(report: Report) -> Table:
     """One table, so that the whole model's numbers stand under the groups'; numbers are never cut, words may be."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", expand=True)
-    for name in ("group", "what", "×", "default", "tuned", "bound", "gain", "gap", "bound by", "runs on"):
+    held = any(r.held for r in report.rows)
+    for name in ("group", "what", "×", "default", "tuned", "bound", "gain", "gap", "bound by", "runs on", *["holds"] * held):
         justify: Literal["left", "right"] = "left" if name in ("group", "what", "bound by", "runs on") else "right"
         cut = name == "what"
         table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", ratio=1 if cut else None, min_width=16 if cut else None)
     for r in report.rows:
-        table.add_row(_text(r.name), _text(r.what), str(r.count), *_cells(r.times, r.proof), _text(r.bound_by or "–"), PLACES[r.kind])
+        words = [f"{100 * r.held.faster // r.held.machines}%" if r.held else "–"] * held
+        cells = _cells(r.times, r.proof, r.held)
+        table.add_row(_text(r.name), _text(r.what), str(r.count), *cells, _text(r.bound_by or "–"), PLACES[r.kind], *words)
     table.add_section()
-    table.add_row("latency", "one inference, one timeline", "", *_cells(report.latency), "", "")
-    table.add_row("isolated", "sum of groups timed alone", "", *_cells(report.isolated), "", "")
+    table.add_row("latency", "one inference, one timeline", "", *_cells(report.latency, held=report.held), "", "")
+    table.add_row("isolated", "sum of groups timed alone", "", *_cells(report.isolated, held=report.held), "", "")
     if report.throughput_per_s:
         default, tuned = report.throughput_per_s
         gain = Text(_percent(1 - default / tuned if tuned else None), style="green")
@@ -148,11 +165,14 @@ def _table(report: Report) -> Table:
     return table
 
 
-def _cells(times: Times, proof: str = "") -> tuple[str | Text, ...]:
+def _cells(times: Times, proof: str = "", held: Held | None = None) -> tuple[str | Text, ...]:
     """default, tuned, bound, gain, gap as cells; a gap that is proved closed, or that nothing in the space can close, has a mark."""
+    gain = Text(_percent(times.gain), style="green" if (times.gain or 0) >= 0.005 else "dim")
+    if held and not held.confirmed and (times.gain or 0) > 0:
+        gain = Text("≈ default", style="dim")
     gap = _percent(times.gap) + {"space": "*", "bound": "=", "": " "}[proof]
     return (_number(times.default_us), Text(_number(times.tuned_us), style="bold"), _number(times.bound_us),
-            Text(_percent(times.gain), style="green" if (times.gain or 0) >= 0.005 else "dim"), Text(gap, style=_gap_style(times.gap)))
+            gain, Text(gap, style=_gap_style(times.gap)))
 
 
 def _gap_style(gap: float | None) -> str:
@@ -185,9 +205,27 @@ def _summary(report: Report) -> list[str]:
     work += [f"{report.seconds:,.1f} s"] if report.seconds is not None else []
     lines = [f"latency from {report.state}; throughput in steady state"] if report.state else []
     lines += [", ".join(work) + ".", "gain: share of the default's time that is saved.  gap: above the bound that no schedule can beat."]
-    marks = {"space": "* optimal in its space", "bound": "= meets the bound"}
+    if report.held:
+        lines += _holding(report, report.held)
+    marks = {"space": "* optimal in this model and space", "bound": "= meets the bound"}
     legend = [words for proof, words in marks.items() if any(r.proof == proof for r in report.rows)]
     return lines + (["   ".join(legend)] if legend else []) + _places(report.rows)
+
+
+def _holding(report: Report, held: Held) -> list[str]:
+    """Lines on how far the gains hold."""
+    worst = max((r for r in report.rows if r.held), key=lambda r: r.held.worst if r.held else 0.0)
+    assert worst.held is not None
+    unsure = sum(r.held is not None and not r.held.confirmed for r in report.rows)
+    lines = [f"holds: the share of {held.machines} machines, numbers varied within their confidence, on which tuned beats default; all "
+             f"groups together: {held.faster}.",
+             f"worst: {worst.name} takes {100 * worst.held.worst:,.1f}% of its default's time on one of them."]
+    close = f"≈ default: fewer than nine machines in ten confirm a gain ({unsure:,} groups); --robust picks by that."
+    return [*lines, close] if unsure else lines
+
+
+def _held(held: Held | None) -> dict[str, Any] | None:
+    return None if held is None else asdict(held)
 
 
 def _places(rows: Sequence[Row]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from aoec.report.table import Report, Row, Times, as_dict, print_table, show_table
+from aoec.report.table import Held, Report, Row, Times, as_dict, print_table, show_table
 
 ROWS = (
     Row("g0", "conv2d 1x3x224x224 * 64x3x7x7 /2 + bias + relu", Times(31.2, 24.5, 21.0), 1, "cube"),
@@ -52,7 +52,7 @@ def test_gain_is_time_saved_and_gap_is_above_the_bound():
 def test_everything_says_what_it_is():
     text = show_table(REPORT)
     for words in ("all times are modelled", "5 groups on the AI Core, 3 distinct, 4 found in the bank, 38,000 trials, 41.3 s.",
-                  "* optimal in its space", "= meets the bound", "2 groups run on the host", "from inputs in HBM"):
+                  "* optimal in this model and space", "= meets the bound", "2 groups run on the host", "from inputs in HBM"):
         assert words in text
     untuned = show_table(replace(REPORT, tuned=False, rows=ROWS[:1], notes=("written to resnet50.aoec",)))
     assert "--tune" in untuned and "host" not in untuned and untuned.endswith("written to resnet50.aoec\n")
@@ -68,6 +68,22 @@ def test_json_carries_the_same_figures():
     assert data["times"] == "modelled" and [g["runs_on"] for g in data["groups"]] == ["AI Core", "AI Core", "AI Core", "view", "host"]
     assert data["groups"][1]["gap"] == pytest.approx(14.0 / 9.91 - 1) and data["groups"][4]["tuned_us"] is None
     assert data["latency"]["gain"] == pytest.approx(0.25) and data["throughput_per_s"] == {"default": 1000.0, "tuned": 1250.0}
+
+
+def test_a_gain_that_few_machines_confirm_is_called_the_default():
+    rows = (replace(ROWS[0], held=Held(32, 32, 0.9, True)), replace(ROWS[1], held=Held(32, 28, 1.034, False)), *ROWS[2:])
+    report = replace(REPORT, rows=rows, held=Held(32, 31, 0.97, True))
+    lines = show_table(report).splitlines()
+    assert lines[2].split()[-1] == "holds" and max(map(len, lines)) <= 120
+    first, second = (next(x for x in lines if x.strip().startswith(g)).split() for g in ("g0", "g1"))
+    assert first[-1] == "100%" and "21.5%" in first and second[-1] == "87%" and second[-7:-5] == ["≈", "default"]
+    text = " ".join(" ".join(lines).split())
+    assert "all groups together: 31." in text and "g1 takes 103.4% of its default's time" in text and "(1 groups)" in text
+    data = as_dict(report)
+    assert data["groups"][1]["held"] == {"machines": 32, "faster": 28, "worst": 1.034, "confirmed": False}
+    assert data["groups"][2]["held"] is None and data["held"]["faster"] == 31
+    unsure = show_table(replace(report, held=Held(32, 3, 1.2, False)))
+    assert next(x for x in unsure.splitlines() if " latency " in x).split()[-3:] == ["≈", "default", "20.0%"]
 
 
 class Terminal(io.StringIO):

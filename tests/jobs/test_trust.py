@@ -1,0 +1,79 @@
+"""How far a choice holds: seeded machines, what is picked by them, and what the results say."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.trust import BEST, MACHINES, NEVER, Trust, again, leaders, most_robust, of_programs, seeded, together, weighed
+from aoec.jobs.tuning import Outcome, Problem, problem, search, start
+from aoec.simulate.time import measure
+from aoec.target.machine import load
+
+MACHINE = load("Ascend910B3")
+
+
+@pytest.fixture(scope="module")
+def tuned() -> tuple[Problem, Outcome]:
+    p = problem(lower_operator("matmul(m=64, k=256, n=320, fp16)"), MACHINE)
+    return p, search(p, start(p), "random", ("trials", 150), 0)
+
+
+def test_the_best_ten_are_timed_again_on_every_machine(tuned):
+    p, found = tuned
+    ten = leaders(p, found)
+    ticks = again(p, ten)
+    assert ten[0] == found.best and found.default in ten and len(set(ten)) == len(ten) in (BEST, BEST + 1)
+    assert ticks.shape == (MACHINES, len(ten)) and MACHINES >= 32 and (ticks < NEVER).all()
+    others = sorted(t for c, t in p.costs.items() if t is not None and c not in ten)
+    assert max(t for t in p.cost(ten[:BEST]) if t is not None) <= others[0]
+    for row in (0, 7):  # as the same programs are timed one by one
+        m = seeded(MACHINE)[row]
+        one = measure(p.program(ten[0]), m)
+        assert int(ticks[row, 0]) == one.ticks + round(one.launch_us * m.clock_mhz * 1024)
+
+
+def test_trust_is_the_same_from_candidates_and_from_programs(tuned):
+    p, found = tuned
+    weigh = weighed(p, found, False)
+    assert (weigh.best, weigh.ticks, weigh.proof) == (found.best, found.ticks, found.proof)  # nothing but the trust is new
+    assert weigh.trust == of_programs(p.program(found.default), p.program(found.best), MACHINE, p.state)
+    assert weighed(p, found, False) == weigh
+
+
+def test_robust_picks_the_best_worst_case(tuned):
+    p, found = tuned
+    ten = leaders(p, found)
+    ratios = again(p, ten) / again(p, [found.default])
+    worst = {c: max(column) for c, column in zip(ten, ratios.T.tolist()) if sum(r < 1 for r in column) >= 0.9 * MACHINES}
+    picked = weighed(p, found, True)
+    assert picked.best == min(worst, key=lambda c: (worst[c], p.costs[c]), default=found.default)
+    assert picked.ticks == p.costs[picked.best] and (picked.best == found.best or picked.proof == "")
+    if picked.trust is not None:
+        assert picked.trust.confirmed and picked.trust.worst == pytest.approx(worst[picked.best])
+
+
+def test_what_no_machine_confirms_is_not_picked():
+    default = np.full(MACHINES, 100)
+    sure, often, seldom = np.full(MACHINES, 99), np.where(np.arange(MACHINES) < 29, 50, 101), np.where(np.arange(MACHINES) < 28, 50, 101)
+    assert most_robust(np.stack([often, sure], 1), default, [1, 2]) == 1  # its worst case is a gain
+    assert most_robust(np.stack([seldom, often], 1), default, [1, 2]) == 1  # 29 of 32 are nine in ten, 28 are not
+    assert most_robust(np.stack([seldom], 1), default, [1]) is None
+    assert most_robust(np.stack([sure, sure], 1), default, [2, 1]) == 1
+
+
+def test_where_nothing_is_confirmed_the_default_stays(tuned, monkeypatch):
+    p, found = tuned
+    monkeypatch.setattr("aoec.jobs.trust.most_robust", lambda *_: None)
+    kept = weighed(p, found, True)
+    assert (kept.best, kept.ticks, kept.trust) == (found.default, found.default_ticks, None)
+    same = replace(found, best=found.default, ticks=found.default_ticks)
+    assert weighed(p, same, True) == same
+
+
+def test_trusts_add_up():
+    a, b = Trust((10, 10), (5, 12)), Trust((30, 30), (31, 20))
+    assert together([a, b]) == Trust((40, 40), (36, 32)) and together([a, b]).faster == 2
+    assert (a.faster, a.worst, a.confirmed) == (1, 1.2, False)
