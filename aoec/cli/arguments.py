@@ -182,7 +182,7 @@ def _timeline_options(p: Parser) -> None:
     p.add_argument("--core", action="append", default=[], metavar="STREAM.N", help="a core to show (default: the last of each stream)")
     p.add_argument("--from", dest="start", type=_cycles, metavar="CYCLE", help="show from here (default: beginning, middle and end)")
     p.add_argument("--to", dest="stop", type=_cycles, metavar="CYCLE", help="show up to here")
-    p.add_argument("--events", type=_events, default=100_000, metavar="N", help="of a core at most, the first (default: 100000)")
+    p.add_argument("--events", type=_events, default=100_000, metavar="N", help="of a core in the trace at most (default: 100000)")
 
 
 def _input(p: Parser, what: str) -> None:

@@ -1,8 +1,9 @@
 """Program -> timeline of chosen cores, and its exports: a Chrome trace (Perfetto) and a picture."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from aoec.base.files import write_text
 from aoec.ir.index import evaluate
 from aoec.ir.program import PIPES, Instr, Program, Ref
 from aoec.ir.show import show
-from aoec.report.timeline import LANES, Arrow, Core, Slice, Timeline
+from aoec.report.timeline import LANES, Arrow, Core, Slice, Timeline, Window, windows
 from aoec.target.instructions import INSTRUCTIONS
 
 if TYPE_CHECKING:
@@ -20,51 +21,83 @@ if TYPE_CHECKING:
     from aoec.target.machine import Machine
 
 TICKS = 1024
+KEPT = 1_000_000  # events of a core
+PIXELS = 1400  # of a strip
 
 
 @dataclass(frozen=True)
 class View:
-    """What of a timeline is shown: `cores` such as "aic.3" or "3" (none: the last of each stream), cycles, events of a core at most."""
+    """What is shown: `cores` such as "aic.3" or "3" (none: the last of each stream), cycles; `events` of a core in a trace."""
 
     cores: Sequence[str] = ()
     start: float | None = None
     stop: float | None = None
     events: int = 100_000
 
-    def window(self, timeline: Timeline) -> tuple[float, float] | None:
-        """The cycles asked for, where they are; CheckError where nothing of the timeline lies there."""
+    def window(self, end: float, kept: float) -> tuple[float, float] | None:
+        """The cycles asked for; CheckError where nothing of a timeline up to `end`, of which there is all up to `kept`, lies there."""
         if self.start is None and self.stop is None:
             return None
-        end = max(c.end for c in timeline.cores)
         start, stop = self.start or 0.0, end if self.stop is None else self.stop
-        kept = max((s[-1].end for c in timeline.cores for s in c.lanes.values() if s), default=0.0)
         if start >= stop:
             raise CheckError(f"cycles {start:,.0f} to {stop:,.0f} are none; the program ends at {end:,.0f}")
         if start >= kept:
-            more = "; --events N keeps more" if kept < end else ""
-            raise CheckError(f"nothing is left from cycle {start:,.0f}: the events kept end at {kept:,.0f}{more}")
+            raise CheckError(f"nothing is left from cycle {start:,.0f}: the first {KEPT:,} events end at {kept:,.0f}")
         return start, stop
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A program with the events of the cores that are shown."""
+
+    program: Program
+    machine: Machine
+    view: View
+    told: Sequence[Events]
+    facts: dict[str, Any]
+
+    def ends(self, told: Events) -> float:
+        """When a core ends, in cycles."""
+        last = told.walked.told.ends[told.stream]
+        return float(last[0]) / TICKS if last[1] == told.core else told.end_cycles
+
+    def window(self) -> tuple[float, float] | None:
+        """The cycles asked for, of any core."""
+        return self.view.window(max(self.ends(t) for t in self.told), max(t.end_cycles for t in self.told))
+
+    def picture(self) -> Timeline:
+        """What a picture shows: windows, and a strip of all."""
+        wanted = self.window()
+        return self._timeline(lambda told, drawn: drawn.core(windows(self.ends(told), drawn.count(), wanted), None))
+
+    def trace(self) -> Timeline:
+        """What a trace holds: the first events of all, or of the window."""
+        start, stop = self.window() or (0.0, float("inf"))
+        return self._timeline(lambda told, drawn: drawn.core((Window(start, stop, ""),), self.view.events))
+
+    def _timeline(self, draw: Callable[[Events, _Drawn], Core]) -> Timeline:
+        cores = tuple(draw(t, _Drawn(t, self.machine, self.ends(t))) for t in self.told)
+        return Timeline(self.program.name, self.machine.name, self.machine.clock_mhz, cores, self.facts)
+
+
+def observe(program: Program, machine: Machine, view: View = View()) -> Observed:
+    """The events of a filled program from cold caches."""
+    from aoec.simulate.events import events
+    from aoec.simulate.time import measure
+    told = events(program, machine, cores=[chosen(program, c) for c in view.cores] or None, limit=KEPT)
+    return Observed(program, machine, view, told, {"kind": "modelled", **asdict(measure(program, machine))})
 
 
 def export(program: Program, machine: Machine, view: View, trace: str | None, svg: str | None) -> None:
     """Nothing; the Chrome trace and the picture go to the files named."""
-    shown = timeline(program, machine, view)
-    window = view.window(shown)
+    seen = observe(program, machine, view)
+    seen.window()  # refused before anything is written
     if trace:
         from aoec.report import chrome
-        write_text(trace, chrome.trace(shown, window))
+        write_text(trace, chrome.trace(seen.trace()))
     if svg:
         from aoec.report.svg import picture
-        write_text(svg, picture(shown, window))
-
-
-def timeline(program: Program, machine: Machine, view: View = View()) -> Timeline:
-    """The timeline of a filled program from cold caches."""
-    from aoec.simulate.events import events
-    from aoec.simulate.time import measure
-    told = events(program, machine, cores=[chosen(program, c) for c in view.cores] or None, limit=view.events)
-    facts = {"kind": "modelled", **asdict(measure(program, machine))}
-    return Timeline(program.name, machine.name, machine.clock_mhz, tuple(_Drawn(e, machine).core() for e in told), facts)
+        write_text(svg, picture(seen.picture()))
 
 
 def chosen(program: Program, text: str) -> tuple[str, int]:
@@ -88,9 +121,9 @@ def process_name(machine: Machine, core: str, index: int) -> str:
 class _Drawn:
     """The slices of one core's events; words that repeat are made once."""
 
-    def __init__(self, told: Events, machine: Machine) -> None:
+    def __init__(self, told: Events, machine: Machine, end: float) -> None:
         from aoec.simulate.guards import guards
-        self.told, self.machine, self.stream = told, machine, told.program.streams[told.stream]
+        self.told, self.machine, self.stream, self.end = told, machine, told.program.streams[told.stream], end
         self.guards = guards(told.program, self.stream)
         self.known: dict[tuple[int, int], tuple[str, dict[str, Any]]] = {}
         self.texts: dict[int, str] = {}
@@ -98,27 +131,72 @@ class _Drawn:
         self.arrows: list[Arrow] = []
         self.sets: list[tuple[float, str]] = []
 
-    def core(self) -> Core:
-        """All of it."""
+    def count(self) -> int:
+        """Instructions and waits that hold their pipe up."""
+        return int(((self.told.kinds == 0) | self.waits()).sum())
+
+    def waits(self) -> np.ndarray[Any, Any]:
+        """Whether each event is a wait that holds its pipe up."""
+        return np.isin(self.told.kinds, (2, 4)) & (self.told.column("end") > self.told.column("start"))
+
+    def core(self, shown: tuple[Window, ...], most: int | None) -> Core:
+        """The core in some windows, the first `most` events of them; without a limit with a strip of all of it."""
+        inside = self.inside(shown)
         setters = self.told.setters()
-        for i in range(len(self.told)):
+        for i in inside[:most]:
             kind = self.told.kinds[i]
             if kind == 0:
                 self.run(i)
             elif kind in (2, 4):
                 self.wait(i, int(setters[i]))
-            elif kind in (1, 3):
+            else:
                 self.sets.append((self.cycles(i, 5), self.flag(i)))
-        if len(self.told):
-            self.scalar()
-        walked = self.told.walked
-        end = walked.told.ends[self.told.stream]
-        return Core(self.told.name, process_name(self.machine, self.stream.core, self.told.core),
-                    float(end[0]) / TICKS if end[1] == self.told.core else self.told.end_cycles,
-                    {n: tuple(s) for n, s in self.lanes.items()}, tuple(self.arrows), tuple(self.sets), self.told.note)
+        stop = float("inf") if most is None or most >= len(inside) else self.cycles(inside[most], 3)
+        self.lanes["SCALAR"] = sorted([*self.lanes["SCALAR"], *self.scalar(shown, stop)], key=lambda s: s.start)
+        left_out = f"the first {most:,} of {len(inside):,} events of core {self.told.name}" if stop < float("inf") else self.told.note
+        return Core(self.told.name, process_name(self.machine, self.stream.core, self.told.core), self.end,
+                    {n: tuple(s) for n, s in self.lanes.items()}, tuple(self.arrows), tuple(self.sets), shown,
+                    self.strip() if most is None else {}, left_out)
+
+    def inside(self, shown: tuple[Window, ...]) -> list[int]:
+        """Indices of the instructions, holding waits and sets that touch a window."""
+        start, done = self.told.column("start"), np.maximum(self.told.column("end"), self.told.column("done"))
+        touched = np.zeros(len(start), bool)
+        for w in shown:
+            touched |= (done >= w.start * TICKS) & (start <= w.stop * TICKS)
+        found: list[int] = np.flatnonzero(touched & (np.isin(self.told.kinds, (0, 1, 3)) | self.waits())).tolist()
+        return found
+
+    def strip(self) -> dict[str, tuple[Slice, ...]]:
+        """All of each lane: for each pixel what holds it longest, equal neighbours taken together."""
+        edges = np.linspace(0.0, max(self.end, 1.0) * TICKS, PIXELS + 1)
+        out = {}
+        for p, pipe in enumerate(PIPES):
+            if LANES[pipe] in self.lanes:
+                here = (self.told.pipes == p) & ((self.told.kinds == 0) | self.waits())
+                if pipe == "S" or here.any():
+                    out[LANES[pipe]] = self.coarse(LANES[pipe], here, edges)
+        return out
+
+    def coarse(self, lane: str, here: np.ndarray[Any, Any], edges: np.ndarray[Any, Any]) -> tuple[Slice, ...]:
+        """A lane by pixels: every kind of slice covers a share of each; the one that covers most stands for it."""
+        samples = list(self.scalar((Window(0.0, float("inf"), ""),), float("inf"))) if lane == "SCALAR" else []
+        groups: dict[tuple[str, str, str], tuple[list[float], list[float]]] = {}
+        for s in samples:
+            _into(groups, (s.kind, s.op, s.label), [s.start * TICKS], [s.end * TICKS])
+        for place in np.unique(self.told.column("place")[here]).tolist():
+            mine = np.flatnonzero(here & (self.told.column("place") == place))
+            run = self.told.kinds[mine[0]] == 0
+            key = ("run", self.item(int(mine[0])).op, self.words(int(mine[0]))[0]) if run else ("wait", "wait_flag", "wait")
+            _into(groups, key, self.told.column("start")[mine].tolist(), self.told.column("end")[mine].tolist())
+        return _pixels(groups, edges)
 
     def cycles(self, i: int, column: int) -> float:
         return float(self.told.log[i, column]) / TICKS
+
+    def item(self, i: int) -> Any:
+        """The operation of the program."""
+        return self.told.walked.encoded.places[self.told.log[i, 0]].item
 
     def lane(self, i: int) -> str:
         return LANES[PIPES[self.told.pipes[i]]]
@@ -163,7 +241,7 @@ class _Drawn:
 
     def flag(self, i: int) -> str:
         """Such as "MTE1>MTE2 1": pipes and id of a flag, or the other stream and id."""
-        item, which = self.told.event(i).item, int(self.told.log[i, 1])
+        item, which = self.item(i), int(self.told.log[i, 1])
         source = getattr(item, "source", getattr(item, "pipe", ""))
         target = getattr(item, "target", getattr(item, "to", getattr(item, "pipe", "")))
         return f"{source}>{target} {which}"
@@ -172,8 +250,8 @@ class _Drawn:
         """A wait that holds its pipe up, and an arrow from where the flag is set."""
         if self.told.log[i, 5] <= self.told.log[i, 4]:
             return
-        item, start, end, lane = self.told.event(i).item, self.cycles(i, 4), self.cycles(i, 5), self.lane(i)
-        guard = self.guards.get((item.source, item.target, item.id)) if hasattr(item, "target") else None  # type: ignore[union-attr]
+        item, start, end, lane = self.item(i), self.cycles(i, 4), self.cycles(i, 5), self.lane(i)
+        guard = self.guards.get((item.source, item.target, item.id)) if hasattr(item, "target") else None
         what = {"data": f"data in {' '.join(guard.buffers)}", "slot": f"a free slot of {' '.join(guard.buffers)}"} if guard else {}
         label = what.get(guard.why if guard else "", "another stream" if guard is None else "a flag")
         self.lanes[lane].append(Slice(start, end, end, "wait", "wait_flag", f"wait for {label}", self.text(int(self.told.log[i, 0])),
@@ -181,19 +259,51 @@ class _Drawn:
         if setter >= 0:
             self.arrows.append(Arrow(self.lane(setter), self.cycles(setter, 5), lane, end, self.flag(i)))
 
-    def scalar(self) -> None:
-        """The scalar unit: issues that follow each other are one slice; gaps between them that no wait fills are stalls."""
+    def scalar(self, shown: tuple[Window, ...], stop: float) -> Iterator[Slice]:
+        """The scalar unit in some windows: issues that follow each other are one slice; gaps that no wait fills are stalls."""
         cost, issue = self.told.walked.filled.tables.costs[0], self.told.column("issue")
-        starts, lane = issue - cost, self.lanes["SCALAR"]
+        starts = issue - cost
         first = np.flatnonzero(np.concatenate([[True], starts[1:] > issue[:-1]]))[:len(issue)]
         last = np.concatenate([first[1:], [len(issue)]])
-        waits = {w.start: w.end for w in lane}
-        free = 0.0
-        for a, b in zip(first, last, strict=True):
-            start, end = float(starts[a]) / TICKS, float(issue[b - 1]) / TICKS
-            free = waits.get(free, free)
-            if start > free:
-                lane.append(Slice(free, start, start, "stall", "stall", "stall", "a queue is full, or a loop turns"))
-            lane.append(Slice(start, end, end, "issue", "issue", "issue", f"{b - a} operations"))
+        mine = (self.told.pipes == 0) & self.waits()
+        waits = dict(zip(self.told.column("start")[mine].tolist(), self.told.column("end")[mine].tolist(), strict=True))
+        free = 0
+        for a, b in zip(first.tolist(), last.tolist(), strict=True):
+            free, start, end = waits.get(free, free), int(starts[a]), int(issue[b - 1])
+            if any(end >= w.start * TICKS and free <= w.stop * TICKS for w in shown) and free < stop * TICKS:
+                if start > free:
+                    yield _plain("stall", free, start, "a queue is full, or a loop turns")
+                yield _plain("issue", start, end, f"{b - a:,} operations")
             free = end
-        lane.sort(key=lambda s: s.start)
+
+
+def _plain(kind: str, start: float, end: float, what: str) -> Slice:
+    """A slice that is no instruction; times in ticks."""
+    return Slice(start / TICKS, end / TICKS, end / TICKS, kind, kind, kind, what)
+
+
+def _into(groups: dict[tuple[str, str, str], tuple[list[float], list[float]]], key: tuple[str, str, str], starts: list[float],
+          ends: list[float]) -> None:
+    """Nothing; the spans are added to the group."""
+    group = groups.setdefault(key, ([], []))
+    group[0].extend(starts)
+    group[1].extend(ends)
+
+
+def _pixels(groups: dict[tuple[str, str, str], tuple[list[float], list[float]]], edges: np.ndarray[Any, Any]) -> tuple[Slice, ...]:
+    """Runs of pixels (between `edges`) that the same group covers most; spans of a group do not overlap."""
+    width = edges[1] - edges[0]
+    shares = [np.full(len(edges) - 1, width / 4)]  # nothing, unless a quarter of a pixel is covered
+    for starts, ends in groups.values():
+        a, b = np.sort(starts), np.sort(ends)
+        covered = np.concatenate([[0.0], np.repeat(np.cumsum(b - a), 2)])[:-1]
+        shares.append(np.diff(np.interp(edges, np.stack([a, b], 1).ravel(), covered)))
+    most = np.argmax(shares, axis=0)
+    cuts = np.concatenate([[0], np.flatnonzero(np.diff(most)) + 1, [len(most)]]).tolist()
+    keys = [("", "", ""), *groups]
+    return tuple(_coarse(edges[a], edges[b], keys[most[a]]) for a, b in pairwise(cuts) if most[a])
+
+
+def _coarse(start: float, end: float, key: tuple[str, str, str]) -> Slice:
+    kind, op, label = key
+    return Slice(start / TICKS, end / TICKS, end / TICKS, kind, op, label, "mostly", (end - start) / TICKS)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from aoec.report.timeline import FLOW_LANE, ORDER, Arrow, Core, Slice, Timeline
@@ -16,19 +15,11 @@ Event = dict[str, Any]
 COLOURS = {"wait": "terrible", "stall": "bad", "issue": "grey"}  # names that the format knows
 
 
-def trace(timeline: Timeline, window: tuple[float, float] | None = None) -> str:
-    """The text of the trace; of what touches `window` (cycles) where one is given."""
-    timeline = replace(timeline, cores=tuple(_within(c, *window) for c in timeline.cores)) if window else timeline
+def trace(timeline: Timeline) -> str:
+    """The text of the trace."""
     events = [e for pid, core in enumerate(timeline.cores) for e in _core(timeline, pid, core)]
     head = {"displayTimeUnit": "ns", "otherData": _about(timeline)}
     return json.dumps({**head, "traceEvents": events}, separators=(",", ":")) + "\n"
-
-
-def _within(core: Core, start: float, stop: float) -> Core:
-    """What of a core touches some cycles."""
-    return replace(core, lanes={n: tuple(s for s in lane if s.end >= start and s.start <= stop) for n, lane in core.lanes.items()},
-                   arrows=tuple(a for a in core.arrows if a.set_at >= start and a.go_at <= stop),
-                   sets=tuple(x for x in core.sets if start <= x[0] <= stop))
 
 
 def _about(timeline: Timeline) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """One window of a core's timeline as SVG: lanes of rectangles on a scale, waits hatched, flags as arrows, axes of cycles and µs."""
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import floor, log10
@@ -24,7 +25,7 @@ class Colours:
         self.known: dict[tuple[str, str, str], str] = {}
         for core in cores:
             for lane, slices in core.lanes.items():
-                for s in slices:
+                for s in (*core.strip.get(lane, ()), *slices):
                     if s.kind == "run" and self.key(lane, s) not in self.known:
                         mine = PALETTES[lane]
                         self.known[self.key(lane, s)] = mine[sum(k[0] == lane for k in self.known) % len(mine)]
@@ -112,7 +113,7 @@ class Panel:
     def merged(self, lane: str, slices: Sequence[Slice]) -> str:
         """Thin slices as one rectangle, in the colour of the one that comes most."""
         runs = [s for s in slices if s.kind == "run"] or list(slices)
-        colour = max((c := [self.colours.of(lane, s) for s in runs]), key=c.count) if runs[0].kind != "wait" else "#efd6d6"
+        colour = Counter(self.colours.of(lane, s) for s in runs).most_common(1)[0][0] if runs[0].kind != "wait" else "#efd6d6"
         span = f"{len(slices)} slices, cycles {slices[0].start:,.1f} to {slices[-1].end:,.1f}"
         return self.rectangle(lane, slices[0].start, slices[-1].end, f'fill="{colour}" opacity=".85"', span)
 

@@ -6,7 +6,7 @@ other are drawn as one, ever more coarsely until the text is below SIZE_LIMIT.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from xml.sax.saxutils import escape
 
 from aoec.report.panel import AXIS, LANE, LEFT, WIDTH, Colours, Panel, text
@@ -14,8 +14,6 @@ from aoec.report.reasons import HEADS, KINDS, percent
 from aoec.report.timeline import LANES, Core, Timeline
 
 SIZE_LIMIT = 1_900_000  # characters; viewers and mail stay quick below two megabytes
-WHOLE = 400  # slices up to which one window shows all
-SHOWN = 240  # slices in each window otherwise
 BAR = {"busy": "#4c78a8", "memory": "#e0a030", "issue": "#9d9da1", "queue": "#6b4c9a", "flags": "#e8c4c4", "cross": "#c98bb9",
        "idle": "#f4f4f4"}
 STYLE = """text{font-family:sans-serif;font-size:11px;fill:#222}.t{font-size:16px;font-weight:bold}.v{font-size:13px}.s{fill:#666}
@@ -29,43 +27,22 @@ DEFINITIONS = """<defs><pattern id="hatch" width="6" height="6" patternUnits="us
 <path d="M0,0 L6,3 L0,6 z" fill="#444"/></marker></defs>"""
 
 
-@dataclass(frozen=True)
-class Window:
-    """Cycles from `start` to `stop` of a core, with its caption."""
-
-    start: float
-    stop: float
-    caption: str
-
-
-def picture(timeline: Timeline, window: tuple[float, float] | None = None) -> str:
-    """The text of the SVG; `window` (cycles) is drawn instead of the beginning, the middle and the end."""
+def picture(timeline: Timeline) -> str:
+    """The text of the SVG: of the windows of each core."""
     for pixels in (1.0, 2.0, 4.0, 8.0, 16.0, 64.0):
-        drawn = _draw(timeline, window, pixels)
+        drawn = _draw(timeline, pixels)
         if len(drawn) < SIZE_LIMIT:
             break
     return drawn
 
 
-def windows(core: Core, wanted: tuple[float, float] | None) -> list[Window]:
-    """What of a core is shown in detail: all of it where that is little, else its beginning, middle and end, or the part wanted."""
-    if wanted:
-        return [Window(wanted[0], wanted[1], f"cycles {wanted[0]:,.0f} to {wanted[1]:,.0f}")]
-    count, end = sum(len(s) for s in core.lanes.values()), max(core.end, 1.0)
-    if count <= WHOLE:
-        return [Window(0.0, end, "all of it")]
-    width = end * SHOWN / count
-    middle = (end - width) / 2
-    return [Window(0.0, width, "beginning"), Window(middle, middle + width, "middle"), Window(end - width, end, "end")]
-
-
-def _draw(timeline: Timeline, window: tuple[float, float] | None, pixels: float) -> str:
+def _draw(timeline: Timeline, pixels: float) -> str:
     colours, parts = Colours(timeline.cores), []
     y, head = _head(timeline)
     y, bars = _summary(timeline, y)
     y, legend = _legend(colours, y)
     for core in timeline.cores:
-        y, drawn = _core(timeline, core, colours, window, pixels, y)
+        y, drawn = _core(timeline, core, colours, pixels, y)
         parts += drawn
     size = f'width="{WIDTH}" height="{y + 10:.0f}" viewBox="0 0 {WIDTH} {y + 10:.0f}"'
     first = [f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', f"<style>{STYLE}</style>", DEFINITIONS,
@@ -130,14 +107,13 @@ def _legend(colours: Colours, y: float) -> tuple[float, list[str]]:
     return y + 26, out
 
 
-def _core(timeline: Timeline, core: Core, colours: Colours, window: tuple[float, float] | None, pixels: float, y: float) \
-        -> tuple[float, list[str]]:
+def _core(timeline: Timeline, core: Core, colours: Colours, pixels: float, y: float) -> tuple[float, list[str]]:
     """A core: the strip of all of it, then its windows."""
-    shown = windows(core, window)
+    shown = core.windows
     out = [text(14, y + 12, f"core {core.name} ({core.process})" + (f"; {core.note}" if core.note else ""), "v")]
     y += 20
     if shown[0].start > 0 or shown[0].stop < core.end:
-        strip = Panel(timeline, core, colours, 0.0, max(core.end, 1.0), y, pixels, height=10)
+        strip = Panel(timeline, replace(core, lanes=core.strip), colours, 0.0, max(core.end, 1.0), y, pixels, height=10)
         out += strip.draw(arrows=False, labels=False)
         out += [strip.mark(w.start, w.stop) for w in shown]
         y = strip.bottom + 8

@@ -9,6 +9,8 @@ from typing import Any
 LANES = {"S": "SCALAR", "V": "VECTOR", "M": "CUBE", "MTE1": "MTE1", "MTE2": "MTE2", "MTE3": "MTE3", "FIXP": "FIXP"}
 FLOW_LANE = "FLOWCTRL"
 ORDER = (*LANES.values(), FLOW_LANE)
+WHOLE = 400  # slices up to which one window shows all
+SHOWN = 160  # slices in each window otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +43,31 @@ class Arrow:
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """Cycles from `start` to `stop`, with a caption."""
+
+    start: float
+    stop: float
+    caption: str
+
+
+def windows(end: float, count: int, wanted: tuple[float, float] | None) -> tuple[Window, ...]:
+    """What of a core's `count` slices is shown: all of it where that is little, else its beginning, middle and end, or what is wanted."""
+    if wanted:
+        return (Window(wanted[0], wanted[1], f"cycles {wanted[0]:,.0f} to {wanted[1]:,.0f}"),)
+    if count <= WHOLE:
+        return (Window(0.0, max(end, 1.0), "all of it"),)
+    width = end * SHOWN / count
+    middle = (end - width) / 2
+    return Window(0.0, width, "beginning"), Window(middle, middle + width, "middle"), Window(end - width, end, "end")
+
+
+@dataclass(frozen=True, slots=True)
 class Core:
-    """`name` as in the program, such as aic.3; `process` as the vendor's simulator names it."""
+    """`name` as in the program, such as aic.3; `process` as the vendor's simulator names it.
+
+    `lanes`, `arrows` and `sets` hold what the windows show; `strip` all of it, coarsely.
+    """
 
     name: str
     process: str
@@ -50,6 +75,8 @@ class Core:
     lanes: Mapping[str, tuple[Slice, ...]]
     arrows: tuple[Arrow, ...]
     sets: tuple[tuple[float, str], ...]  # (cycle, flag) of every set
+    windows: tuple[Window, ...] = ()
+    strip: Mapping[str, tuple[Slice, ...]] = field(default_factory=dict)
     note: str = ""
 
 

@@ -38,11 +38,17 @@ class Walked:
 
     def log(self, stream: int, core: int, limit: int) -> tuple[Array, int]:
         """The first `limit` events of a core (kernel.EVENT_COLUMNS, then registers) and how many it has; cores as in the program."""
+        count = self._log(stream, core, 0)
+        self._log(stream, core, min(count, limit))
+        return self.state.log, count
+
+    def _log(self, stream: int, core: int, rows: int) -> int:
+        """How many events a core has; the first of them are in the log."""
         streams, members, sizes, watched = self.group(stream, core)
-        self.state = self.state._replace(log=np.zeros((limit, self.state.log.shape[1]), np.int64))
+        self.state = self.state._replace(log=np.zeros((rows, self.state.log.shape[1]), np.int64))
         count = int(kernel.log_core(self.probed, self.state, 0, streams, members, len(members), sizes, watched))
         assert count >= 0, "a program that was walked can be walked again"
-        return self.state.log[:count], count
+        return count
 
     def group(self, stream: int, core: int) -> tuple[Array, Array, Array, int]:
         """(streams and cores of those that a core meets, how many of each stream, the core's place among them)."""

@@ -12,10 +12,11 @@ import pytest
 from aoec.base.errors import CheckError
 from aoec.cli import main
 from aoec.ir.parse import parse_program
-from aoec.jobs.timeline import View, timeline
+from aoec.jobs import timeline as job
+from aoec.jobs.timeline import View, observe
 from aoec.report.chrome import trace
 from aoec.report.panel import LEFT, RIGHT, WIDTH
-from aoec.report.svg import SIZE_LIMIT, picture, windows
+from aoec.report.svg import SIZE_LIMIT, picture
 from aoec.report.timeline import LANES, ORDER
 from aoec.target.machine import load
 from tests.oracle.slow_timeline import simulate
@@ -29,8 +30,13 @@ DEFAULT = View()
 
 
 def shown(text, view=DEFAULT):
+    """All of a timeline, as a trace has it."""
+    return seen(text, view).trace()
+
+
+def seen(text, view=DEFAULT):
     program = parse_program(text)
-    return timeline(program, load(program.target), view)
+    return observe(program, load(program.target), view)
 
 
 @pytest.fixture(params=PROGRAMS, ids=lambda p: p.stem)
@@ -103,11 +109,10 @@ def test_arrows_start_and_end_inside_slices():
 
 
 def test_a_window_of_a_trace():
-    drawn = shown(buffered(2, 60))
-    some = json.loads(trace(drawn, (300.0, 500.0)))["traceEvents"]
-    cycles = [(e["args"]["start_cycle"], e["args"]["cycles"]) for e in some if e["ph"] == "X"]
-    assert cycles and all(start <= 500 and start + took >= 300 for start, took in cycles)
-    assert len(some) < len(json.loads(trace(drawn))["traceEvents"])
+    some = json.loads(trace(shown(buffered(2, 60), View((), 300.0, 500.0))))["traceEvents"]
+    slices = [e["args"] for e in some if e["ph"] == "X"]
+    assert slices and all(s["start_cycle"] <= 500 and s.get("done_cycle", s["start_cycle"] + s["cycles"]) >= 300 for s in slices)
+    assert len(some) < len(json.loads(trace(shown(buffered(2, 60))))["traceEvents"])
 
 
 # ---------------------------------------------------------------- picture
@@ -125,7 +130,7 @@ def rectangles(svg, words):
 
 def test_rectangles_stand_where_the_events_are():
     drawn = shown(buffered(2, 6))
-    svg, core = picture(drawn), drawn.cores[0]
+    svg, core = picture(seen(buffered(2, 6)).picture()), drawn.cores[0]
     scale = (WIDTH - LEFT - RIGHT) / core.end
     loads = [s for s in core.lanes["MTE2"] if s.kind == "run"]
     found = [r for r in rectangles(svg, "copy_gm_ub") if "cycles" in r[2]]
@@ -136,21 +141,35 @@ def test_rectangles_stand_where_the_events_are():
 
 
 def test_a_picture_stands_alone(text):
-    svg = picture(shown(text))
+    svg = picture(seen(text).picture())
     root = ElementTree.fromstring(svg)
     assert not re.search(r"<script|href=|@import|url\((?!#)", svg) and "modelled" in svg
     assert root.get("width") == str(WIDTH)
 
 
 def test_long_timelines_are_windows_of_bounded_size():
-    copies = ADDS.replace("TIMES", "12000")
-    drawn = shown(vector(copies), View(events=120_000))
+    long = vector(ADDS.replace("TIMES", "12000"))
+    drawn = seen(long).picture()
     core = drawn.cores[0]
-    assert [w.caption for w in windows(core, None)] == ["beginning", "middle", "end"]
+    assert [w.caption for w in core.windows] == ["beginning", "middle", "end"]
+    for w in core.windows:
+        assert [s for s in core.lanes["MTE2"] if w.start <= s.start and s.end <= w.stop], w.caption
+    assert sum(len(s) for s in core.lanes.values()) < 2000
     svg = picture(drawn)
     assert 20_000 < len(svg) < SIZE_LIMIT and len(ElementTree.fromstring(svg)) > 100
-    whole = picture(drawn, (0.0, core.end))
+    whole = picture(seen(long, View((), 0.0, core.end)).picture())
     assert len(whole) < SIZE_LIMIT and "slices, cycles" in whole
+
+
+def test_the_strip_of_a_long_timeline_covers_what_is_busy():
+    drawn = seen(vector(ADDS.replace("TIMES", "3000"))).picture()
+    core = drawn.cores[0]
+    busy = drawn.measure["busy_cycles"]["MTE2"]
+    strip = core.strip["MTE2"]
+    assert all(a.end <= b.start for a, b in pairwise(strip)) and strip[-1].end <= core.end + 1e-6
+    assert busy <= sum(s.end - s.start for s in strip if s.kind == "run") <= core.end
+    waits = [s for s in core.strip["VECTOR"] if s.kind == "wait"]
+    assert sum(s.end - s.start for s in waits) == pytest.approx(drawn.measure["reasons"]["accounts"]["V"]["flags"], rel=0.01)
 
 
 ADDS = """for i in TIMES {
@@ -160,22 +179,25 @@ ADDS = """for i in TIMES {
 }"""
 
 
-def test_what_is_left_out_is_said():
+def test_what_is_left_out_is_said(monkeypatch):
     drawn = shown(buffered(2, 60), View(events=50))
-    assert "the first 50 of" in picture(drawn) and "the first 50 of" in trace(drawn)
+    assert "the first 50 of" in trace(drawn) and sum(len(s) for s in drawn.cores[0].lanes.values()) <= 52
+    monkeypatch.setattr(job, "KEPT", 40)
+    assert "the first 40 of" in picture(seen(buffered(2, 60)).picture())
+    with pytest.raises(CheckError, match="the first 40 events end at"):
+        seen(buffered(2, 60), View((), 1000.0)).picture()
 
 
 def test_names_from_a_program_do_not_break_the_picture():
     text = vector(LOAD.format(320)).replace("program p", 'program "<&>\\"x"')
-    ElementTree.fromstring(picture(shown(text)))
+    ElementTree.fromstring(picture(seen(text).picture()))
 
 
 # ---------------------------------------------------------------- the command
 
 @pytest.mark.parametrize(("options", "words"), [
     (["--core", "9"], "stream cube has no core 9"), (["--core", "x.0"], "no stream x"), (["--core", "x"], "not of the form cube.0"),
-    (["--from", "900000"], "the program ends at"), (["--from", "90", "--to", "80"], "are none"),
-    (["--from", "500", "--events", "10"], "--events N keeps more")])
+    (["--from", "900000"], "the program ends at"), (["--from", "90", "--to", "80"], "are none")])
 def test_what_cannot_be_shown_is_refused(options, words, tmp_path, capsys):
     path = tmp_path / "x.svg"
     assert main(["simulate", str(PROGRAMS[0]), "--svg", str(path), *options]) == 2
@@ -196,4 +218,4 @@ def test_files_are_written_whole_or_not_at_all(tmp_path, capsys):
 def test_a_core_needs_its_stream_where_there_are_two():
     program = parse_program(PROGRAMS[1].read_text())
     with pytest.raises(CheckError, match="of which stream"):
-        timeline(program, load(program.target), View(["0"]))
+        observe(program, load(program.target), View(["0"]))
