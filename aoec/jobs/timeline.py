@@ -189,7 +189,7 @@ class _Drawn:
             run = self.told.kinds[mine[0]] == 0
             key = ("run", self.item(int(mine[0])).op, self.words(int(mine[0]))[0]) if run else ("wait", "wait_flag", "wait")
             _into(groups, key, self.told.column("start")[mine].tolist(), self.told.column("end")[mine].tolist())
-        return _pixels(groups, edges)
+        return _pixels(groups, edges) if groups else ()
 
     def cycles(self, i: int, column: int) -> float:
         return float(self.told.log[i, column]) / TICKS
@@ -270,11 +270,16 @@ class _Drawn:
         free = 0
         for a, b in zip(first.tolist(), last.tolist(), strict=True):
             free, start, end = waits.get(free, free), int(starts[a]), int(issue[b - 1])
-            if any(end >= w.start * TICKS and free <= w.stop * TICKS for w in shown) and free < stop * TICKS:
-                if start > free:
-                    yield _plain("stall", free, start, "a queue is full, or a loop turns")
+            if start > free and _touches(shown, free, start, stop):
+                yield _plain("stall", free, start, "a queue is full, or a loop turns")
+            if _touches(shown, start, end, stop):
                 yield _plain("issue", start, end, f"{b - a:,} operations")
             free = end
+
+
+def _touches(shown: tuple[Window, ...], start: float, end: float, stop: float) -> bool:
+    """Whether ticks lie in a window, and before cycle `stop`."""
+    return start < stop * TICKS and any(end >= w.start * TICKS and start <= w.stop * TICKS for w in shown)
 
 
 def _plain(kind: str, start: float, end: float, what: str) -> Slice:
@@ -291,19 +296,29 @@ def _into(groups: dict[tuple[str, str, str], tuple[list[float], list[float]]], k
 
 
 def _pixels(groups: dict[tuple[str, str, str], tuple[list[float], list[float]]], edges: np.ndarray[Any, Any]) -> tuple[Slice, ...]:
-    """Runs of pixels (between `edges`) that the same group covers most; spans of a group do not overlap."""
-    width = edges[1] - edges[0]
-    shares = [np.full(len(edges) - 1, width / 4)]  # nothing, unless a quarter of a pixel is covered
-    for starts, ends in groups.values():
-        a, b = np.sort(starts), np.sort(ends)
-        covered = np.concatenate([[0.0], np.repeat(np.cumsum(b - a), 2)])[:-1]
-        shares.append(np.diff(np.interp(edges, np.stack([a, b], 1).ravel(), covered)))
-    most = np.argmax(shares, axis=0)
-    cuts = np.concatenate([[0], np.flatnonzero(np.diff(most)) + 1, [len(most)]]).tolist()
-    keys = [("", "", ""), *groups]
-    return tuple(_coarse(edges[a], edges[b], keys[most[a]]) for a, b in pairwise(cuts) if most[a])
+    """Runs of pixels (between `edges`) alike: work where there is some, by what covers most; its share is `own` of the slice.
+
+    Spans of a group do not overlap; shares are told in tenths, and less than a twentieth is nothing.
+    """
+    keys, shares = list(groups), [_share(starts, ends, edges) for starts, ends in groups.values()]
+    work = np.array([s if k[0] == "run" else 0 * s for k, s in zip(keys, shares, strict=True)])
+    rest = np.array(shares) - work
+    busy = work.sum(axis=0) >= 0.05
+    most = np.where(busy, np.argmax(work, axis=0), np.argmax(rest, axis=0))
+    tenths = np.ceil(10 * np.where(busy, work.sum(axis=0), rest.max(axis=0)) - 0.5).astype(int)
+    cuts = np.flatnonzero((np.diff(most) != 0) | (np.diff(tenths) != 0)) + 1
+    runs = pairwise([0, *cuts.tolist(), len(most)])
+    return tuple(_coarse(edges[a], edges[b], keys[most[a]], int(tenths[a])) for a, b in runs if tenths[a] > 0)
 
 
-def _coarse(start: float, end: float, key: tuple[str, str, str]) -> Slice:
+def _share(starts: list[float], ends: list[float], edges: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The share of each pixel that spans cover."""
+    a, b = np.sort(starts), np.sort(ends)
+    covered = np.concatenate([[0.0], np.repeat(np.cumsum(b - a), 2)])[:-1]
+    return np.asarray(np.diff(np.interp(edges, np.stack([a, b], 1).ravel(), covered)) / (edges[1] - edges[0]))
+
+
+def _coarse(start: float, end: float, key: tuple[str, str, str], tenths: int) -> Slice:
     kind, op, label = key
-    return Slice(start / TICKS, end / TICKS, end / TICKS, kind, op, label, "mostly", (end - start) / TICKS)
+    return Slice(start / TICKS, end / TICKS, end / TICKS, kind, op, label, f"{10 * min(tenths, 10)} % of it", (end - start) / TICKS,
+                 {"share": min(tenths, 10) / 10})

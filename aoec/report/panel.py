@@ -35,7 +35,7 @@ class Colours:
         return lane, s.op, "" if lane == "CUBE" else s.label
 
     def of(self, lane: str, s: Slice) -> str:
-        return self.known.get(self.key(lane, s), "#bbb" if s.kind == "issue" else "#8d6cab")
+        return self.known.get(self.key(lane, s), "#bbb" if s.kind == "issue" else "#d6cbe3")
 
     def legend(self) -> list[tuple[str, str]]:
         """(words, colour) of the first sixteen."""
@@ -114,7 +114,7 @@ class Panel:
         """Thin slices as one rectangle, in the colour of the one that comes most."""
         runs = [s for s in slices if s.kind == "run"] or list(slices)
         colour = Counter(self.colours.of(lane, s) for s in runs).most_common(1)[0][0] if runs[0].kind != "wait" else "#efd6d6"
-        span = f"{len(slices)} slices, cycles {slices[0].start:,.1f} to {slices[-1].end:,.1f}"
+        span = f"{len(slices):,} slices, cycles {slices[0].start:,.1f} to {slices[-1].end:,.1f}"
         return self.rectangle(lane, slices[0].start, slices[-1].end, f'fill="{colour}" opacity=".85"', span)
 
     def rectangle(self, lane: str, start: float, end: float, how: str, words: str, least: float = 0.7) -> str:
@@ -126,6 +126,8 @@ class Panel:
     def slice(self, lane: str, s: Slice, labels: bool) -> Iterator[str]:
         """A rectangle with its words; the part due to shared memory striped; a thin bar until the result is there."""
         how, words = 'class="w"' if s.kind == "wait" else f'fill="{self.colours.of(lane, s)}"', describe(self.timeline, s)
+        if s.facts.get("share", 1.0) < 1.0:  # of a strip: paler where less of it is work
+            how += f' opacity="{0.2 + 0.8 * s.facts["share"]:.2f}"'
         yield self.rectangle(lane, s.start, s.end, how, words)
         if s.kind == "run" and s.end - s.start > s.own and labels:
             yield self.rectangle(lane, s.start + s.own, s.end, 'class="m"', words)
@@ -141,7 +143,7 @@ class Panel:
         words = s.label.removeprefix("wait for ") if s.kind == "wait" else s.label
         left, right = self.x(s.start), self.x(s.end)
         if right - left > LETTER * len(words) + 4:
-            yield text((left + right) / 2, self.y(lane) + self.height / 2 + 3.5, words, "f" if s.kind == "wait" else "b", "middle")
+            yield text((left + right) / 2, self.y(lane) + self.height / 2 + 3.5, words, "b" if s.kind == "run" else "f", "middle")
 
     # ---- arrows and axes
 
@@ -190,7 +192,7 @@ def describe(timeline: Timeline, s: Slice) -> str:
 
 
 def _figure(v: object) -> str:
-    return f"{v:,.0f}" if isinstance(v, (int, float)) else str(v)
+    return f"{v:,.0f}" if isinstance(v, (int, float)) and (v >= 1 or v == 0) else f"{v:g}" if isinstance(v, float) else str(v)
 
 
 def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start") -> str:

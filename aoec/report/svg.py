@@ -14,8 +14,8 @@ from aoec.report.reasons import HEADS, KINDS, percent
 from aoec.report.timeline import LANES, Core, Timeline
 
 SIZE_LIMIT = 1_900_000  # characters; viewers and mail stay quick below two megabytes
-BAR = {"busy": "#4c78a8", "memory": "#e0a030", "issue": "#9d9da1", "queue": "#6b4c9a", "flags": "#e8c4c4", "cross": "#c98bb9",
-       "idle": "#f4f4f4"}
+BAR = {"busy": "#4c78a8", "memory": "#e0a030", "issue": "#9d9da1", "queue": "#c9bcdc", "flags": "#e8c4c4", "cross": "#c98bb9",
+       "head": "#c5d5c5", "idle": "#f4f4f4"}
 STYLE = """text{font-family:sans-serif;font-size:11px;fill:#222}.t{font-size:16px;font-weight:bold}.v{font-size:13px}.s{fill:#666}
 .l{font-size:12px;font-weight:bold}.w{fill:url(#hatch);stroke:#d9b3b3;stroke-width:.5}.m{fill:url(#shared)}.d{opacity:.45}
 .b{font-size:10px;fill:#fff;pointer-events:none}.f{font-size:10px;fill:#8a4b4b;font-style:italic;pointer-events:none}
@@ -95,7 +95,8 @@ def _bar(pipe: str, account: Mapping[str, float], kinds: Sequence[str], y: float
 def _legend(colours: Colours, y: float) -> tuple[float, list[str]]:
     """The colours of instructions, and what the hatches mean."""
     entries = [(f'fill="{c}"', words) for words, c in colours.legend()]
-    entries += [('class="w"', "waits for a flag"), ('fill="#4c78a8"', "until its result is there"), ('fill="#bbb"', "scalar unit issues")]
+    entries += [('class="w"', "waits for a flag"), ('fill="#4c78a8"', "until its result is there"), ('fill="#bbb"', "scalar unit issues"),
+                ('fill="#d6cbe3"', "stalls")]
     out, x = [], float(LEFT)
     for how, words in entries:
         if x + 30 + 6.2 * len(words) > WIDTH:

@@ -132,13 +132,15 @@ def path_rate(w: Work, r: Reasons, machine: Machine) -> float:
 
 
 def _scalar(r: Reasons, resource: str) -> Iterator[str]:
-    """On a scalar unit that holds up the pipes."""
-    for pipe, a in r.accounts.items():
-        if pipe == resource and a.issue > NOTABLE * a.total:
-            yield (f"{pipe} is idle {_percent(a.issue / a.total)} of the time because the scalar unit has not issued its next instruction: "
-                   "fewer, larger instructions would help")
-        if a.queue > NOTABLE * a.total:
-            yield f"the scalar unit stalls {_percent(a.queue / a.total)} of the time because a pipe's queue is full"
+    """On a scalar unit that holds up the busiest pipe."""
+    a = r.accounts.get(resource)
+    if a is None or a.issue <= NOTABLE * a.total:
+        return
+    stream, dot, _ = resource.rpartition(".")
+    full = r.accounts[f"{stream}{dot}S"].queue > a.issue
+    why = "stands before the full queue of another pipe: fewer, larger instructions there" if full else \
+        "has not issued its next instruction: fewer, larger instructions"
+    yield f"{resource} is idle {_percent(a.issue / a.total)} of the time because the scalar unit {why} would help"
 
 
 def _percent(share: float) -> str:
