@@ -11,7 +11,7 @@ from aoec.ir.keys import key
 from aoec.ir.tir import Func
 from aoec.lowering.lower import lower, operands
 from aoec.ops.layout import stored_shape
-from aoec.simulate.state import State, cap
+from aoec.simulate.state import PREVIOUS_LAUNCH, State, cap
 from aoec.target.machine import Machine
 
 
@@ -32,7 +32,9 @@ class Task:
 
 
 def state_text(state: State) -> str:
-    """A memory state as a record's key names it; the named default where nothing is resident."""
+    """A memory state as a record's key names it; a name where it has one."""
+    if state == PREVIOUS_LAUNCH:
+        return "previous launch"
     return ",".join(f"{name}={size}" for name, size in state) or "cold inputs"
 
 

@@ -18,14 +18,14 @@ from aoec.ir.schedule import Trace, trace_holes
 from aoec.ir.tir import Func
 from aoec.jobs.trust import Trust
 from aoec.lowering.emit import emit
-from aoec.search.bounds import Bound, bound
+from aoec.search.bounds import Bound, bound, size_bytes
 from aoec.search.default import default, settle
 from aoec.search.grid import Candidate, Grid, Space
 from aoec.search.run import Result, steps
 from aoec.search.sketches import sketches
 from aoec.search.strategies import make
 from aoec.simulate.encode import Encoded, encode
-from aoec.simulate.state import State
+from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.simulate.time import time_rows
 from aoec.target.machine import Machine
 
@@ -76,7 +76,8 @@ class Problem:
         return out
 
     def bound(self) -> Bound:
-        return bound(self.func, self.machine, dict(self.state))
+        found = {b.name: size_bytes(b) for b in self.func.inputs} if self.state == PREVIOUS_LAUNCH else dict(self.state)
+        return bound(self.func, self.machine, found)
 
     def values(self, candidate: Candidate) -> dict[str, int]:
         grid, values = candidate

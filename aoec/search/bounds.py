@@ -136,7 +136,7 @@ def launch_cycles(machine: Machine, cores: np.ndarray) -> np.ndarray:
 
 
 def chip_cycles(machine: Machine, cold: float, moved: np.ndarray) -> np.ndarray:
-    """Cycles that the chip's HBM and L2 need for `moved` bytes, `cold` of them from HBM; the two follow each other."""
+    """Cycles that the chip's HBM and L2 need for `moved` bytes that are read, `cold` of them from HBM; the two follow each other."""
     return cold / machine.hbm_bytes_per_cycle + np.maximum(moved - cold, 0) / machine.l2_bytes_per_cycle
 
 
@@ -182,7 +182,8 @@ def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, 
         "MTE1": (mc * a_cost * a_unit + nc * b_cost * b_unit) / FRACTAL_BYTES,
         "MTE2": cold / max(path.bytes_per_cycle, 1e-9) + (per_core - cold) / fast,
         **way_out(func, machine, mc * nc),
-        "HBM and L2": chip_cycles(machine, traffic.cold, cores * per_core),
+        "HBM": np.full(len(cores), traffic.cold / machine.hbm_bytes_per_cycle),
+        "HBM and L2": chip_cycles(machine, traffic.cold_inputs, cores * per_core),
     }
     steps = ("gm_l1", "l1_l0b", *(("l0c_gm",) if machine.has("fixpipe_nz") else ("l0c_ub", "ub_gm")))
     fill = sum(machine.paths[p].latency_cycles for p in steps) + len(steps) * machine.flag_hop_cycles
@@ -244,7 +245,8 @@ def vector_bound(func: Func, machine: Machine, traffic: Traffic) -> Bound:
         "vector": sum(repeats(func, b, above) for b, above in blocks(func.body)) / 2 / cores,
         "MTE2": (cold / load.bytes_per_cycle + (moved - cold) / fast) / cores,
         "MTE3": traffic.outputs / max(store.bytes_per_cycle, store.l2_bytes_per_cycle) / cores,
-        "HBM and L2": chip_cycles(machine, traffic.cold, np.full(len(cores), float(moved + traffic.outputs))),
+        "HBM": np.full(len(cores), traffic.cold / machine.hbm_bytes_per_cycle),
+        "HBM and L2": chip_cycles(machine, traffic.cold_inputs, np.full(len(cores), float(moved))),
     }
     fill = load.latency_cycles + store.latency_cycles + machine.flag_hop_cycles
     return least(machine, launch_cycles(machine, cores), fill, parts, cores)

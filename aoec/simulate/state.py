@@ -1,7 +1,7 @@
 """Memory states: what is in L2 before and after a program.
 
 A memory state is an ordered tuple of (tensor name, bytes), most recently used last, within the machine's usable L2. Two have a
-name: *cold inputs*, where another model has run, and *previous launch*, where the same program has just run (`previous_launch`).
+name: *cold inputs*, where another model has run, and *previous launch*, where the same program has just run, over and over.
 """
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from aoec.target.machine import Machine
 
 State = tuple[tuple[str, int], ...]
 COLD: State = ()  # "cold inputs": nothing of the program is in L2
+PREVIOUS_LAUNCH: State = (("*", 0),)  # of each input what the program leaves itself: it follows from the loops of each row (reuse.py)
 
 
 def footprint_bytes(tensor: Tensor, env: Mapping[str, Any]) -> Any:
@@ -28,22 +29,6 @@ def footprint_bytes(tensor: Tensor, env: Mapping[str, Any]) -> Any:
 def resident_bytes(state: State, name: str) -> int:
     """Bytes of a tensor that the state holds in L2."""
     return sum(size for n, size in state if n == name)
-
-
-def previous_launch(program: Program, machine: Machine) -> State:
-    """The state that launching the same program over and over leaves: of each input what stays while all its tensors come by.
-
-    Programs of holes are alike as long as their tensors' shapes hold none: what they touch decides, not in which order.
-    """
-    cached = [t for t in program.tensors if not t.uncached]
-    sizes = fixed_sizes(program, cached)
-    return repeated([(t.name, sizes[t.name]) for t in cached if t.role == "input"], sum(sizes.values()), machine)
-
-
-def repeated(inputs: Iterable[tuple[str, int]], working_set_bytes: int, machine: Machine) -> State:
-    """The state in which `inputs` are found by work that is done over and over and touches `working_set_bytes` each time."""
-    kept = float(machine.l2_keeps(working_set_bytes))
-    return tuple((name, int(size * kept)) for name, size in inputs if int(size * kept))
 
 
 def fixed_sizes(program: Program, tensors: Iterable[Tensor]) -> dict[str, int]:
@@ -66,6 +51,7 @@ def after(program: Program, state: State, machine: Machine, names: Mapping[str, 
     order = [t for role in ("input", "output") for t in program.tensors if t.role == role and not t.uncached]
     fixed_sizes(program, program.tensors)
     fresh = {names.get(name, name): size for name, size in fixed_sizes(program, order).items()}
+    state = COLD if state == PREVIOUS_LAUNCH else state
     return cap(tuple(e for e in state if e[0] not in fresh) + tuple(fresh.items()), machine.l2_usable_bytes)
 
 

@@ -137,21 +137,23 @@ class StreamValues:
         """int64[row]: the most iterations that a loop or grid axis has, one where it has none."""
         return np.asarray(np.maximum(self.size(self.trips[name]).values.reshape(self.rows, -1).max(axis=1), 1))
 
-    def weights(self, name: str) -> Array:
-        """How many iterations of a loop or grid axis are of each class, [row, axis...] with extent 3 on its own axis if it has one."""
+    def by_class_of(self, name: str) -> Array:
+        """How many iterations of a loop or grid axis with classes are of each, [row, axis...] with extent 3 on its own axis."""
         if name not in self.iterations:
             n = self.size(self.trips[name]).values
             first = np.clip(n - 1, 0, self.dealt.get(name, 1))
-            by_class = [first, np.maximum(n - 1 - first, 0), np.clip(n, 0, 1)]
-            self.iterations[name] = np.concatenate(by_class, axis=self.axis[name]) if name in self.axis else np.maximum(n, 0)
+            self.iterations[name] = np.concatenate([first, np.maximum(n - 1 - first, 0), np.clip(n, 0, 1)], axis=self.axis[name])
         return self.iterations[name]
 
     def total(self, values: Array, names: tuple[str, ...]) -> Array:
         """[row]: the sum of `values` by class over all iterations of the loops and axes `names`, outermost first."""
         out = np.asarray(values, float)
         for name in reversed(names):
-            out = out * self.weights(name)
-            out = out.sum(axis=self.axis[name], keepdims=True) if name in self.axis else out
+            x = self.axis.get(name, 0)
+            if x and out.shape[x] > 1:
+                out = (out * self.by_class_of(name)).sum(axis=x, keepdims=True)
+            else:  # all iterations are alike
+                out = out * np.maximum(self.size(self.trips[name]).values, 0)
         return out.reshape(self.rows)
 
 
@@ -365,8 +367,10 @@ class Tabulator:
             share = np.broadcast_to(self.traffic.shares[site.access], (self.count,)).reshape(column)
             env |= {"gm_bytes": gm, "hbm_bytes": gm * share, "l2_bytes": gm - gm * share}
             through_l2 = env["l2_bytes"] + gm * env.get("atomic", 0)  # L2 reads what it adds to
-            unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle + through_l2 / self.machine.l2_bytes_per_cycle
-            unit = unit * np.broadcast_to(self.traffic.both_ways, (self.count,)).reshape(column)
+            hbm, l2, both = (np.broadcast_to(x, (self.count,)).reshape(column)
+                             for x in (*self.traffic.crowding[site.access], self.traffic.both_ways))
+            unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle * hbm + through_l2 / self.machine.l2_bytes_per_cycle * l2
+            unit = unit * both
             stretch = np.broadcast_to(self.bus[site.stream], (self.count,)).reshape(column)
         cycles = (evaluate(site.timing.busy, env) * stretch, evaluate(site.timing.latency, env), unit)
         flat = [ticks(layout.flatten(x, self.count, rank)) for x in cycles]

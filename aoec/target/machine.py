@@ -34,7 +34,8 @@ REQUIRED = {
     "shared": ("hbm_bytes_per_s", "l2_bytes_per_s", "l2_size_bytes", "l2_usable_bytes"),
     "launch": ("fixed_us", "per_core_us", "stream_us", "queue_gap_us", "enqueue_us"),
 }
-OPTIONAL = {"scalar": ("loop_cycles",), "shared": ("hbm_nominal_bytes_per_s", "memory_bytes")}  # facts that no time rests on
+# not known of every part
+OPTIONAL = {"scalar": ("loop_cycles",), "shared": ("hbm_nominal_bytes_per_s", "memory_bytes", "same_address_bytes_per_cycle")}
 # what a formula may name besides fields, tables and numbers
 GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes")
 
@@ -62,6 +63,7 @@ class Machine:
     l2_bytes_per_s: float
     hbm_nominal_bytes_per_s: float | None
     memory_bytes: float | None
+    same_address_bytes_per_cycle: float | None  # of all cores that read one address
     l2_size_bytes: int
     l2_usable_bytes: int
     launch_fixed_us: float

@@ -6,7 +6,7 @@ from pathlib import Path
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.ir.index import DTYPES
 from aoec.ir.program import Program
-from aoec.simulate.state import previous_launch
+from aoec.simulate.state import PREVIOUS_LAUNCH
 from aoec.simulate.time import Measure, measure
 from aoec.target.machine import Machine
 from bench.cases.build import build
@@ -23,7 +23,7 @@ def modelled(case: Case, folder: Path = Path()) -> Result:
     try:
         machine = machine_of(case.chip)
         program = build(case, machine, folder)
-        told = measure(program, machine, previous_launch(program, machine))
+        told = measure(program, machine, PREVIOUS_LAUNCH)
         value = of_metric(case, told, program, machine)
     except AoecError as e:
         return Result(case, reason=" ".join(str(e).split()))

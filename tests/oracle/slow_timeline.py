@@ -237,7 +237,9 @@ class Simulator:
                 env |= {"gm_bytes": moved, "hbm_bytes": hbm, "l2_bytes": moved - hbm}
                 clock = self.machine.clock_mhz * 1e6
                 through = moved - hbm + (moved if fields.get("atomic") else 0)
-                time = hbm / (self.machine.hbm_bytes_per_s / clock) + through / (self.machine.l2_bytes_per_s / clock)
+                crowd = [float(x) for x in self.traffic.crowding[self.accesses[id(item)]]]
+                time = hbm / (self.machine.hbm_bytes_per_s / clock) * crowd[0]
+                time += through / (self.machine.l2_bytes_per_s / clock) * crowd[1]
                 unit, stretch = self.ticks(time * float(self.traffic.both_ways)), self.stretches[stream.name]
         busy, latency, granule = (max(self.ticks(x), 0) for x in (
             evaluate(timing.busy, env) * stretch, evaluate(timing.latency, env), evaluate(timing.granule, env)))
