@@ -1,0 +1,198 @@
+"""Laws of cores that hold cube and vector both: what leaves L0C goes through UB, what comes in rows goes by blocks or through UB.
+
+On a small machine with every capacity tight, and on the chips: values are the reference's, programs are accepted and can spare no flag,
+filling holes first or last makes one program, and the timeline is the slow oracle's.
+"""
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aoec import primitives
+from aoec.artifact.artifact import load as load_artifact
+from aoec.base.errors import CheckError, TargetError
+from aoec.cli import main
+from aoec.ir.index import DTYPES
+from aoec.ir.program import Program
+from aoec.ir.rewrite import normalise
+from aoec.jobs.execute import run_model
+from aoec.jobs.operators import graph_of
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import Problem, problem, start
+from aoec.lowering.emit import emit
+from aoec.lowering.fuse import fuse
+from aoec.ops.layout import to_logical, to_physical
+from aoec.ops.run import evaluate
+from aoec.simulate.time import measure
+from aoec.target.check import check
+from aoec.target.machine import load, parse_machine
+from tests.laws.test_emit_laws import without_one_flag
+from tests.laws.test_values_laws import QUICK, instr, program, ref, same, space, tensor, whole_numbers
+from tests.lowering.coupled import TEXT
+from tests.lowering.groups import Case, case, cases, legal
+from tests.models.compiled import TOLERANCE, distance, operators_on_host
+from tests.oracle.slow_timeline import simulate
+
+SMALL = parse_machine(TEXT, "coupled")
+CUBE = ("matmul", "matmul_batch", "matmul_nd", "conv", "conv_dilated", "point", "point_strided", "grouped", "depthwise")
+VECTOR = ("residual", "max_pool", "avg_pool", "global_pool", "softmax", "concat", "chain")
+CHIPS = ("Ascend910A", "Ascend310P3", "Ascend310", "Ascend310B1")
+
+
+def holds(c: Case, p: Problem, sketch: int, seed: int) -> Program:
+    """The program of a legal candidate, which is accepted, computes what the operators mean, and is the same if holes are filled first."""
+    (candidate,) = legal(p, sketch, 1, seed)
+    made = p.program(candidate)
+    check(made, p.machine)
+    assert c.agrees(c.run(made)), (c.name, p.values(candidate))
+    assert made == normalise(emit(primitives.apply(p.func, p.trace(candidate)), p.machine))
+    assert p.bound().ticks <= p.cost([candidate])[0]
+    return made
+
+
+@pytest.mark.parametrize("model", CUBE)
+def test_sketches_of_the_cube_hold_on_a_small_coupled_machine(model: str) -> None:
+    """All are emitted; every third is run."""
+    for c in cases(model):
+        p = problem(c.func, SMALL)
+        assert not p.refused
+        for sketch in range(0, len(p.sketches), 3):
+            last = holds(c, p, sketch, sketch)
+        assert simulate(last, SMALL).ticks == measure(last, SMALL).ticks
+
+
+@pytest.mark.parametrize("model", VECTOR)
+def test_vector_groups_run_on_coupled_cores(model: str) -> None:
+    for c in cases(model):
+        made = holds(c, problem(c.func, SMALL), 0, 0)
+        assert {s.core for s in made.streams} == {"core"}
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_chips_with_coupled_cores(chip: str) -> None:
+    for c in (cases("matmul")[0], cases("conv")[1]):
+        p = problem(c.func, load(chip))
+        assert not p.refused
+        holds(c, p, len(p.sketches) - 1, 1)
+
+
+def test_no_flag_can_be_spared() -> None:
+    p = problem(cases("matmul")[0].func, SMALL)
+    candidates = [c for s in range(2) for c in legal(p, s, 4, 5)]
+    least = min(candidates, key=lambda c: (p.cost([c])[0], c))
+    for cut in without_one_flag(p.program(least)):
+        with pytest.raises(CheckError):
+            check(cut, SMALL)
+
+
+# ---------------------------------------------------------------- matrices in fractals, matrices in rows
+
+@pytest.mark.parametrize("machine", [SMALL, load("Ascend910B3")], ids=lambda m: m.name)
+@pytest.mark.parametrize("text", ["matmul(m=37, k=50, n=21, bias, relu, nz)", "matmul(m=20, k=40, n=35, nz, nd)"])
+def test_products_read_and_write_fractals(text: str, machine) -> None:
+    graph, weights = graph_of(text)
+    random = np.random.default_rng(0)
+    shapes = {t.name: t.shape for t in graph.tensors}
+    fused, packed = fuse(graph, {n: random.integers(-2, 3, w.shape).astype(w.dtype) for n, w in weights.items()})
+    feeds = {i: random.integers(-2, 3, shapes[i]).astype(np.float32) for i in graph.inputs}
+    c = case("nz", fused, fused.groups[-1].name, evaluate(fused, feeds, packed, every=True))
+    p = problem(c.func, machine)
+    assert not p.refused and c.result.layout == "NZ"
+    for sketch in (0, len(p.sketches) - 1):
+        made = p.program(legal(p, sketch, 1, 3)[0])
+        check(made, machine)
+        got = to_logical(c.run(made).reshape(-1)[:to_physical(c.wanted, c.result).size], c.result)
+        assert np.array_equal(got, c.wanted)
+
+
+def test_rows_of_whole_blocks_may_come_directly_and_others_go_through_ub() -> None:
+    def ways(text: str) -> set[str]:
+        sketches = problem(lower_operator(text), SMALL).sketches
+        return {", ".join(s.name for s in k.program.spaces if s.name == "A_UB") for k in sketches}
+    assert ways("matmul(m=20, k=48, n=20)") == {"", "A_UB"}
+    assert ways("matmul(m=20, k=50, n=20)") == {"A_UB"}
+
+
+def test_fractals_are_what_products_of_910a_are_fastest_with() -> None:
+    rows, fractals = (start(problem(lower_operator(f"matmul(m=512, k=256, n=256{flag})"), load("Ascend910A"))) for flag in ("", ", nz"))
+    assert fractals.default_ticks < rows.default_ticks
+
+
+# ---------------------------------------------------------------- instructions
+
+@QUICK
+@given(st.data())
+def test_results_leave_l0c_as_the_meaning_says(data) -> None:
+    draw = data.draw
+    to, (bursts, length) = draw(st.sampled_from(("fp32", "fp16"))), (draw(st.integers(0, 3)), draw(st.integers(0, 3)))
+    gaps = {"src_gap": draw(st.integers(0, 2)), "dst_gap": draw(st.integers(0, 5)), "relu": draw(st.integers(0, 1))}
+    tensors = [tensor("X", "fp16", 256, "input"), tensor("Y", to, 1 << 13, "output")]
+    spaces = [space("x", "fp16", "L1", 512), space("a", "fp16", "L0A", 8192), space("b", "fp16", "L0B", 8192),
+              space("c", "fp32", "L0C", 65536), space("u", to, "UB", 32768)]
+    body = [instr("copy_gm_l1", dst=ref("x"), src=ref("X"), bursts=1, length=16, src_gap=0, dst_gap=0)]
+    body += [instr(f"load_l0{s}", dst=ref(s), src=ref("x"), repeat=4, src_stride=0, dst_gap=0, transpose=0) for s in "ab"]
+    body += [instr("mmad", dst=ref("c"), a=ref("a"), b=ref("b"), m=64, n=64, k=16, init=1),
+             instr("copy_l0c_ub", dst=ref("u"), src=ref("c"), bursts=bursts, length=length, **gaps),
+             instr("copy_ub_gm", dst=ref("Y"), src=ref("u"), bursts=1, length=(1 << 13) * DTYPES[to], src_gap=0, dst_gap=0)]
+    same(program("core", tensors, spaces, body), {"X": whole_numbers("fp16", 256, draw(st.integers(0, 99)))})
+
+
+@QUICK
+@given(st.integers(0, 3), st.integers(0, 4), st.integers(0, 3), st.integers(0, 3), st.integers(0, 99))
+def test_blocks_go_from_ub_to_l1_as_the_meaning_says(bursts: int, length: int, src_gap: int, dst_gap: int, seed: int) -> None:
+    tensors = [tensor("X", "fp16", 512, "input"), tensor("Y", "fp32", 256, "output")]
+    spaces = [space("u", "fp16", "UB", 1024), space("x", "fp16", "L1", 1024), space("a", "fp16", "L0A", 512),
+              space("b", "fp16", "L0B", 512), space("c", "fp32", "L0C", 1024), space("o", "fp32", "UB", 1024, 1024)]
+    body = [instr("copy_gm_ub", dst=ref("u"), src=ref("X"), bursts=1, length=1024, src_gap=0, dst_gap=0),
+            instr("copy_ub_l1", dst=ref("x"), src=ref("u"), bursts=1, length=32, src_gap=0, dst_gap=0),
+            instr("copy_ub_l1", dst=ref("x"), src=ref("u"), bursts=bursts, length=length, src_gap=src_gap, dst_gap=dst_gap),
+            *[instr(f"load_l0{s}", dst=ref(s), src=ref("x"), repeat=1, src_stride=1, dst_gap=0, transpose=0) for s in "ab"],
+            instr("mmad", dst=ref("c"), a=ref("a"), b=ref("b"), m=16, n=16, k=16, init=1),
+            instr("copy_l0c_ub", dst=ref("o"), src=ref("c"), bursts=1, length=1, src_gap=0, dst_gap=0, relu=0),
+            instr("copy_ub_gm", dst=ref("Y"), src=ref("o"), bursts=1, length=1024, src_gap=0, dst_gap=0)]
+    same(program("core", tensors, spaces, body), {"X": whole_numbers("fp16", 512, seed)})
+
+
+def test_a_machine_lacks_what_its_file_says() -> None:
+    assert SMALL.has("copy_l0c_ub") and not SMALL.has("copy_gm_l1_nd2nz") and not SMALL.has("mmad_bias") and not SMALL.has("fixpipe_nd")
+    assert not load("toy").has("copy_l0c_ub")
+    with pytest.raises(TargetError, match="lacks: unknown key copy_gm_l1_nz2nd; did you mean copy_gm_l1_nd2nz"):
+        parse_machine(TEXT.replace('lacks = ["copy_gm_l1_nd2nz"]', 'lacks = ["copy_gm_l1_nz2nd"]'), "coupled")
+    with pytest.raises(TargetError, match="lacks: must be a list"):
+        parse_machine(TEXT.replace('lacks = ["copy_gm_l1_nd2nz"]', 'lacks = "copy_gm_l1_nd2nz"'), "coupled")
+
+
+# ---------------------------------------------------------------- end to end
+
+def net() -> onnx.ModelProto:
+    """Convolutions with bias and relu, one strided, a residual, pooling and a product with bias."""
+    random = np.random.default_rng(7)
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+        net (float[1,3,12,12] x, float[24,3,3,3] w1, float[24] b1, float[24,24,1,1] w2, float[24,10] w3, float[10] b3) => (float[1,10] y) {
+          a = Conv<pads=[1,1,1,1], strides=[2,2]>(x, w1, b1) r = Relu(a) c = Conv(r, w2) s = Add(c, r) t = Relu(s)
+          g = GlobalAveragePool(t) f = Flatten(g) y = Gemm(f, w3, b3) }""")
+    for i in [i for i in model.graph.input if i.name != "x"]:
+        shape = [d.dim_value for d in i.type.tensor_type.shape.dim]
+        data = random.standard_normal(shape) / np.sqrt(np.prod(shape[1:]) or 1)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(data.astype(np.float32), i.name))
+        model.graph.input.remove(i)
+    return model
+
+
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3"])
+def test_a_small_net_compiles_for_the_chip_and_matches_onnxruntime(chip: str, tmp_path: Path) -> None:
+    onnx.save(net(), tmp_path / "net.onnx")
+    words = ["compile", str(tmp_path / "net.onnx"), "--target", chip, "--bank", str(tmp_path / "bank"), "-o", str(tmp_path / "net.aoec"),
+             "--jobs", "1", "--json"]
+    assert main(words) == 0
+    artifact = load_artifact(tmp_path / "net.aoec")
+    assert operators_on_host(artifact) == []
+    x = np.random.default_rng(1).standard_normal((1, 3, 12, 12), np.float32)
+    (got,), (want,) = run_model(artifact, {"x": x}).values(), onnxruntime.InferenceSession(net().SerializeToString()).run(None, {"x": x})
+    assert distance(got, want) <= TOLERANCE["fp16"]
