@@ -24,7 +24,8 @@ from aoec.base.errors import BackendError, CheckError
 from aoec.base.files import reason
 
 FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the zip format's first day
-NAMES = re.compile(r"manifest\.json|graph\.graph|traces/\w{1,200}\.sched|programs/\w{1,200}\.prog|weights/[0-9a-f]{64}\.npy", re.ASCII)
+NAMES = re.compile(r"manifest\.json|machine\.toml|graph\.graph|traces/\w{1,200}\.sched|programs/\w{1,200}\.prog|"
+                   r"weights/[0-9a-f]{64}\.npy", re.ASCII)
 ENTRY_LIMIT = 1 << 17
 TEXT_LIMIT_BYTES = 64 << 20
 HEADER_LIMIT_BYTES = 4096

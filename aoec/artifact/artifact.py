@@ -1,6 +1,7 @@
 """Artifact: a compiled model in one file, `model.aoec`: a zip of plain text and plain arrays.
 
     manifest.json       what it is: target, precision, inputs and outputs, groups in order with their times
+    machine.toml        the machine that it was compiled for, each number with its source
     graph.graph         the graph with layouts and groups
     traces/g3.sched     how each group was scheduled (equal ones once, under the first group's name)
     programs/g3.prog    what runs

@@ -43,7 +43,8 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A compiled model. `figures` are whole-model numbers by name with their unit in it, all modelled."""
+    """A compiled model. `figures` are whole-model numbers by name with their unit in it, all modelled; `machine` is the text of the
+    machine that it was compiled for, so that one of the user's own is never lost."""
 
     name: str
     target: str
@@ -56,6 +57,7 @@ class Artifact:
     groups: tuple[Compiled, ...]
     weights: Mapping[str, np.ndarray] = field(default_factory=dict)
     figures: tuple[tuple[str, int], ...] = ()
+    machine: str = ""
 
 
 def check(artifact: Artifact, source: str = "") -> None:

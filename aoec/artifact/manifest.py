@@ -17,6 +17,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.show import show
 
 FORMAT = 1
+MACHINE = "machine.toml"
 TIMES = "modelled"  # every time in an artifact comes from the model machine
 NUMPY = {name: np.dtype(name) for name in ("float32", "float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool")}
 NUMPY["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
@@ -35,7 +36,10 @@ def entries(a: Artifact) -> dict[str, bytes]:
         "format": FORMAT, "times": TIMES, "name": a.name, "target": a.target, "machine_hash": a.machine_hash,
         "model_version": a.model_version, "precision": a.precision, "figures": dict(a.figures), "inputs": [_port(p) for p in a.inputs],
         "outputs": [_port(p) for p in a.outputs], "groups": groups, "weights": weights,
+        "machine": MACHINE if a.machine else "",
     }
+    if a.machine:
+        files.entries[MACHINE] = a.machine.encode()
     files.entries["manifest.json"] = (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
     return files.entries
 
@@ -139,10 +143,19 @@ def artifact(files: archive.Entries) -> Artifact:
         top.text("name"), top.text("target"), top.text("machine_hash"), top.text("model_version"), top.text("precision"),
         source.noun(parse_graph, "graph.graph"), tuple(_read_port(f) for f in top.each("inputs")),
         tuple(_read_port(f) for f in top.each("outputs")), tuple(_read_group(f, source) for f in top.each("groups")),
-        _read_weights(top.named("weights"), files), _read_figures(Fields(top.named("figures"), "figures", files.source)))
+        _read_weights(top.named("weights"), files), _read_figures(Fields(top.named("figures"), "figures", files.source)),
+        _machine(top, files))
     top.end()
     files.check_all_used()
     return out
+
+
+def _machine(top: Fields, files: archive.Entries) -> str:
+    """The machine file in an archive; "" where there is none."""
+    name = top.text("machine")
+    if name not in ("", MACHINE):
+        raise top.wrong(f"machine cannot be {name[:40]!r}")
+    return files.text(MACHINE) if name else ""
 
 
 class _Sources:

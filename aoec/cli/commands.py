@@ -13,7 +13,8 @@ from aoec.base.errors import CheckError
 from aoec.base.files import check_folder, check_writable, read_text, write_text
 from aoec.cli.arguments import DEFAULT_TARGET
 
-TARGETS_EXAMPLES = {"show": f"show {DEFAULT_TARGET}", "import": f"import {DEFAULT_TARGET}.ini -o my.toml"}
+NO_NAME = {"show": f"which machine? For example: aoec targets show {DEFAULT_TARGET}",
+           "import": f"which file? For example: aoec targets import {DEFAULT_TARGET}.ini -o my.toml"}
 
 
 def note(text: str) -> None:
@@ -199,7 +200,7 @@ def run_targets(options: Namespace) -> int:
     if options.action == "list" and options.name:
         raise CheckError(f"to see one machine: aoec targets show {options.name}")
     if options.action != "list" and not options.name:
-        raise CheckError(f"which one? For example: aoec targets {TARGETS_EXAMPLES[options.action]}")
+        raise CheckError(NO_NAME[options.action])
     if options.output != "-" and options.action != "import":
         raise CheckError("-o says where `aoec targets import` writes; list and show print")
     if options.action == "import":

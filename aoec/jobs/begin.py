@@ -12,7 +12,7 @@ from aoec.base.errors import CheckError
 from aoec.frontend import onnx as frontend
 from aoec.jobs import manifest
 from aoec.jobs.say import Voice
-from aoec.target.machine import Machine, load
+from aoec.target.machine import Machine, load, targets
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -33,7 +33,7 @@ def _enter(folder: Path, options: Namespace) -> int:
     """The job from a stage of a dump on, for the dump's own machine unless --target names another."""
     said = manifest.read(folder)
     how = "--target" if options.target else "of the dump; --target"
-    options.target = options.target or said["target"]
+    options.target = options.target or _own_target(folder, said["target"])
     machine, voice = load(options.target), Voice(options.json)
     voice.reading(folder, machine, how)
     voice.bank_at(options.bank)
@@ -42,6 +42,12 @@ def _enter(folder: Path, options: Namespace) -> int:
     stage = dump.load(folder, options.start, said, machine)
     voice.read(stage.graph, stage.precision, [])
     return finish(stage, machine, options, voice)
+
+
+def _own_target(folder: Path, name: str) -> str:
+    """The dump's machine: by name where one that comes with aoec says the same, else the file in the dump."""
+    own = folder / "machine.toml"
+    return name if not own.is_file() or name in targets() and load(name).hash == load(own).hash else str(own)
 
 
 def compile_demo(options: Namespace) -> int:

@@ -226,7 +226,7 @@ def assemble(model: Model, choices: list[Choice], machine: Machine, lines: Lines
     figures = (("latency_ns", round(lines.tuned.latency_us * 1000)), ("latency_default_ns", round(lines.default.latency_us * 1000)),
                ("throughput_period_ns", round(lines.tuned.throughput_us * 1000)), ("isolated_ns", round(lines.tuned.sum_us * 1000)))
     return Artifact(model.name, machine.name, machine.hash, model_version(), model.precision, model.graph, model.inputs, model.outputs,
-                    tuple(groups), model.weights, figures)
+                    tuple(groups), model.weights, figures, machine.text)
 
 
 def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, options: Namespace, seconds: float) -> Report:

@@ -1,5 +1,6 @@
 """A folder with the text of every stage, and entering the job again from any of them.
 
+DIR/machine.toml           the machine, each number with its source
 DIR/manifest.json          names, ports and what the search found, by group
 DIR/import.graph, .npz     stage import: the graph after the frontend, its constants by hash beside it
 DIR/fused.graph, .npz      stage fuse: layouts, groups, packed constants
@@ -113,6 +114,7 @@ def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choi
             _text(folder / "schedules" / f"{name}.sched", c.best.trace)
             _text(folder / "scheduled" / f"{name}.tir", normalise(primitives.apply(c.task.func, c.best.trace)))
             _text(folder / "programs" / f"{name}.prog", c.best.program)
+        (folder / "machine.toml").write_text(artifact.machine, encoding="utf-8")
         (folder / "manifest.json").write_text(json.dumps(_manifest(artifact, choices), indent=1) + "\n")
     except OSError as e:
         raise BackendError(f"{folder}: cannot write the dump: {e.strerror}") from None

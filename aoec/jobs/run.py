@@ -13,13 +13,16 @@ import numpy as np
 from aoec.artifact.artifact import load
 from aoec.artifact.compiled import Artifact, Port
 from aoec.base import arrays
-from aoec.base.errors import CapacityError, CheckError, TargetError
+from aoec.base.errors import CapacityError, CheckError
 from aoec.base.files import write_text
 from aoec.jobs.execute import run_model
 from aoec.ops.run import NUMPY, REALS
 from aoec.target import machine as machines
 from aoec.target.check import check
+from aoec.target.machine import Machine
 
+OWN = "{} is no machine that comes with aoec; the artifact holds it (machine.toml), and its modelled times are that machine's"
+STALE = "{} has other numbers now than when this model was compiled: its modelled times are stale; compile it again"
 INTEGERS = (0, 2)  # random values of inputs that are not reals: small, as indices and masks are
 
 
@@ -43,19 +46,35 @@ def run_artifact(options: Namespace) -> int:
 
 
 def check_programs(artifact: Artifact, source: str) -> str:
-    """A note where the machine is not the one that the model was compiled for, else ""; CheckError where a program is not legal on it."""
-    try:
-        machine = machines.load(artifact.target)
-    except TargetError:
-        return f"machine {artifact.target} is not known here, so that only what the programs touch is checked, as they run"
+    """A note on the machine where it is none that comes with aoec or has other numbers now, else ""; CheckError where a program is not
+    legal on it."""
+    machine, note = machine_of(artifact, source)
+    if machine is None:
+        return note
     for program in {id(c.program): c.program for c in artifact.groups if c.program is not None}.values():
         try:
             check(program, machine)
         except (CheckError, CapacityError) as e:
             raise CheckError(f"program {program.name} is not legal on {machine.name}: {e}; compile the model again", source=source) from e
-    if machine.hash == artifact.machine_hash:
-        return ""
-    return f"{artifact.target} has other numbers now than when this model was compiled: its modelled times are stale; compile it again"
+    return note
+
+
+def machine_of(artifact: Artifact, source: str) -> tuple[Machine | None, str]:
+    """(the machine that an artifact was compiled for, what is to be said of it): from the artifact itself, else by name."""
+    known = machines.load(artifact.target) if artifact.target in machines.targets() else None
+    stale = known is not None and known.hash != artifact.machine_hash
+    if artifact.machine:
+        own = machines.parse_machine(artifact.machine, f"{source}: machine.toml")
+        if (own.name, own.hash) != (artifact.target, artifact.machine_hash):
+            raise CheckError("this artifact contradicts itself: its machine.toml is not the machine that its manifest names; compile the "
+                             "model again", source=source)
+        if known is None:
+            return own, OWN.format(artifact.target)
+    elif known is None:
+        return None, f"machine {artifact.target} is not known here, so that only what the programs touch is checked, as they run"
+    else:
+        own = known
+    return own, STALE.format(artifact.target) if stale else ""
 
 
 def random_feeds(artifact: Artifact, seed: int) -> dict[str, np.ndarray]:

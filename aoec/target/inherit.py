@@ -8,6 +8,7 @@ a family whose numbers were found on another generation). Everything else of a m
 from __future__ import annotations
 
 import difflib
+import json
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -192,3 +193,32 @@ def _carry(raw: dict[str, Any], own: Mapping[str, Any], source: str) -> None:
             value["source"] = f"carried over from another generation: {value.get('source')}"
         elif isinstance(value, dict):
             _carry(value, {"carries_as": limit}, source)
+
+
+def show_machine_file(raw: Mapping[str, Any]) -> str:
+    """Merged content as one machine file that extends nothing; reading it gives equal content."""
+    plain = [f"{_key(k)} = {_value(v)}" for k, v in raw.items() if not isinstance(v, dict) or is_number(v)]
+    return "\n".join([*plain, *_tables(raw, "")]) + "\n"
+
+
+def _tables(raw: Mapping[str, Any], where: str) -> list[str]:
+    lines: list[str] = []
+    for key, value in raw.items():
+        if isinstance(value, dict) and not is_number(value):
+            at = f"{where}.{_key(key)}" if where else _key(key)
+            lines += ["", f"[{at}]", *(f"{_key(k)} = {_value(v)}" for k, v in value.items() if not isinstance(v, dict) or is_number(v))]
+            lines += _tables(value, at)
+    return lines
+
+
+def _key(key: str) -> str:
+    return key if key.isascii() and key.replace("_", "").replace("-", "").isalnum() else _value(key)
+
+
+def _value(value: Any) -> str:
+    """A value as TOML writes it: text with the escapes of JSON, which TOML shares but for one control character."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return repr(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -18,7 +18,7 @@ from aoec.ir.index import DTYPES, Expr, Int, substitute, variables
 from aoec.ir.parse import parse_expr
 from aoec.ir.program import CORE_KINDS, PIPES
 from aoec.ir.tir import SCOPES
-from aoec.target.inherit import CONFIDENCE, Merged, is_path, near, read_file, read_merged, shipped, shipped_machines
+from aoec.target.inherit import CONFIDENCE, Merged, is_path, near, read_file, read_merged, shipped, shipped_machines, show_machine_file
 from aoec.target.instructions import INSTRUCTIONS, Instruction
 from aoec.target.parts import MAX_QUEUE_DEPTH, QUEUE_DEPTH, CoreKind, Number, Path, Scope, Timing, content_hash, spelt_out, unit_of
 from aoec.target.placement import placed_names
@@ -98,6 +98,11 @@ class Machine:
         DataCopy sample: 302 MB read four times, no hits); linear between the two, which no public measurement shows in detail.
         """
         return np.clip((self.l2_size_bytes - window_bytes) / max(self.l2_size_bytes - self.l2_usable_bytes, 1), 0.0, 1.0)
+
+    @property
+    def text(self) -> str:
+        """All that the machine's files say, as one machine file."""
+        return show_machine_file(self.merged.raw)
 
     def core(self, kind: str) -> CoreKind:
         """The core kind of that name; TargetError where this machine has none."""

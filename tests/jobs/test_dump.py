@@ -109,12 +109,13 @@ def test_a_dump_is_entered_for_its_own_machine(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "mine.toml").write_text('name = "Mine"\nextends = "Ascend910B3"\n')
     compiled(mlp_softmax(), tmp_path, "--target", str(tmp_path / "mine.toml"))
     dump = Dump(tmp_path, capsys)
-    assert "Mine" in dump.refused("schedule")[0]  # no machine of that name is known: the file has to be given again
-    for start in STAGES:
-        assert dump.enter(start, "--target", str(tmp_path / "mine.toml")) == 0
+    for start, words in ((s, w) for s in STAGES for w in ((), ("--target", str(tmp_path / "mine.toml")))):
+        assert dump.enter(start, *words) == 0
         assert dump.output.read_bytes() == (tmp_path / "model.aoec").read_bytes()
         dump.output.unlink()
     capsys.readouterr()
+    assert cli.main(["run", str(tmp_path / "model.aoec"), "--random"]) == 0
+    assert "Mine is no machine that comes with aoec; the artifact holds it" in capsys.readouterr().err
     assert dump.enter("schedule", "--target", "Ascend910B3") == 0  # another machine: the default is made again
     assert dump.enter("emit", "--target", "Ascend910B3") == 2
     assert "this program is for Mine, and Ascend910B3 is the target; enter at --from schedule" in capsys.readouterr().err

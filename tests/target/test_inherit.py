@@ -6,8 +6,8 @@ import tomllib
 import pytest
 
 from aoec.base.errors import TargetError
-from aoec.target.inherit import LIMIT_BYTES, read_merged, shipped
-from aoec.target.machine import load, parse_machine
+from aoec.target.inherit import LIMIT_BYTES, read_merged, shipped, show_machine_file
+from aoec.target.machine import load, parse_machine, targets
 
 SIX = '{value = 6, source = "a bench of ours", confidence = "measured"}'
 
@@ -108,3 +108,19 @@ def test_a_huge_file_is_refused(tmp_path):
     (tmp_path / "big.toml").write_text("#" * (LIMIT_BYTES + 1))
     with pytest.raises(TargetError, match="longer than 1,048,576 bytes"):
         load(tmp_path / "big.toml")
+
+
+@pytest.mark.parametrize("name", targets())
+def test_a_machine_is_one_text(name):
+    m = load(name)
+    again = parse_machine(m.text)
+    assert again.hash == m.hash and again.text == m.text and again.timing == m.timing
+    assert {k: (n.value, n.source, n.confidence) for k, n in again.sources.items()} == {
+        k: (n.value, n.source, n.confidence) for k, n in m.sources.items()}
+
+
+def test_any_source_survives_the_text():
+    words = 'a "quote", \\ and \x7f\t\x01 é 😀'
+    raw = read_merged('extends = "toy"\n', "mine").raw
+    raw["numbers"]["head"]["source"] = words
+    assert tomllib.loads(show_machine_file(raw)) == raw
