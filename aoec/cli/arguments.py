@@ -156,6 +156,7 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     _input(p, "G.prog")
     _set(p)
     _target(p)
+    _state(p)
     p.add_argument("--json", action="store_true", help="print the measure as JSON")
     _timeline_options(p)
     _output(p)
@@ -166,6 +167,7 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--func", metavar="G.tir", help="the func of candidates that are schedules")
     _set(p)
     _target(p)
+    _state(p)
     p.add_argument("--json", action="store_true", help="print the facts as JSON")
     _output(p)
     p = _add(commands, "search", "search the design space of a func for a fast schedule", "aoec search g.tir --budget 2000 -o g.sched")
@@ -174,6 +176,11 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     _search_options(p)
     p.add_argument("--json", action="store_true", help="print the result as JSON instead of the schedule")
     _output(p)
+
+
+def _state(p: Parser) -> None:
+    p.add_argument("--state", choices=("cold", "previous"), default="cold",
+                   help="what is in L2 at the start: nothing (default), or what a previous launch of the same program leaves")
 
 
 def _timeline_options(p: Parser) -> None:

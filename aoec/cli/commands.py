@@ -152,14 +152,16 @@ def run_emit(options: Namespace) -> int:
 def run_simulate(options: Namespace) -> int:
     from aoec.jobs.stages import program_text
     from aoec.report.reasons import lines
+    from aoec.simulate.state import NAMED
     from aoec.simulate.time import measure
     ready_output(options)
     note_first_use()
     program, machine = program_text(read_text(options.input), options.input, options.target, dict(options.holes))
-    facts = measure_facts(measure(program, machine))
+    state = NAMED[options.state]
+    facts = measure_facts(measure(program, machine, state))
     if options.trace or options.svg:
         from aoec.jobs.timeline import View, export
-        export(program, machine, View(options.core, options.start, options.stop, options.events), options.trace, options.svg)
+        export(program, machine, View(options.core, options.start, options.stop, options.events, state), options.trace, options.svg)
     write_text(options.output, as_json(facts) if options.json else lines(facts))
     return 0
 
@@ -167,12 +169,13 @@ def run_simulate(options: Namespace) -> int:
 def run_explain(options: Namespace) -> int:
     from aoec.jobs.explain import candidate, facts
     from aoec.report import explain
+    from aoec.simulate.state import NAMED
     ready_output(options)
     if options.input == options.other == "-":
         raise CheckError("the two candidates cannot both come from standard input")
     made = [(*candidate(path, options.func, options.target, dict(options.holes)), path) for path in (options.input, options.other) if path]
     note_first_use()
-    said = [facts(*m) for m in made]
+    said = [facts(*m, NAMED[options.state]) for m in made]
     if len(said) == 1:
         text = as_json(said[0]) if options.json else explain.one(said[0])
     else:

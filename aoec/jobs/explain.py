@@ -15,6 +15,7 @@ from aoec.ir.show import show
 from aoec.jobs.stages import emit_text, program_text, schedule_text
 
 if TYPE_CHECKING:
+    from aoec.simulate.state import State
     from aoec.target.machine import Machine
 
 EVENTS = 1_000_000  # of a core: what the critical path is looked for in
@@ -37,13 +38,13 @@ def candidate(path: str, func: str | None, target: str | None, values: Mapping[s
     return program_text(text, path, target, values)
 
 
-def facts(program: Program, machine: Machine, source: str) -> dict[str, Any]:
+def facts(program: Program, machine: Machine, source: str, state: State = ()) -> dict[str, Any]:
     """What there is to say of one candidate, as plain values; cycles are of the core that ends last of each stream."""
     from aoec.simulate.events import events
     from aoec.simulate.path import critical_path
     from aoec.simulate.time import measure
-    made = measure(program, machine)
-    told = max(events(program, machine, limit=EVENTS), key=lambda e: int(e.walked.told.ends[e.stream, 0]))
+    made = measure(program, machine, state)
+    told = max(events(program, machine, state, limit=EVENTS), key=lambda e: int(e.walked.told.ends[e.stream, 0]))
     whole = told.total == len(told)
     return {
         "source": source, "program": program.name, "target": machine.name, "clock_mhz": machine.clock_mhz, "kind": "modelled",

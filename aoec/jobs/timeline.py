@@ -18,6 +18,7 @@ from aoec.target.instructions import INSTRUCTIONS
 
 if TYPE_CHECKING:
     from aoec.simulate.events import Events
+    from aoec.simulate.state import State
     from aoec.target.machine import Machine
 
 TICKS = 1024
@@ -27,12 +28,14 @@ PIXELS = 1400  # of a strip
 
 @dataclass(frozen=True)
 class View:
-    """What is shown: `cores` such as "aic.3" or "3" (none: the last of each stream), cycles; `events` of a core in a trace."""
+    """What is shown: `cores` such as "aic.3" or "3" (none: the last of each stream), cycles; `events` of a core in a trace.
+    `state`: what is in L2 at the start."""
 
     cores: Sequence[str] = ()
     start: float | None = None
     stop: float | None = None
     events: int = 100_000
+    state: State = ()
 
     def window(self, end: float, kept: float) -> tuple[float, float] | None:
         """The cycles asked for; CheckError where nothing of a timeline up to `end`, of which there is all up to `kept`, lies there."""
@@ -81,11 +84,11 @@ class Observed:
 
 
 def observe(program: Program, machine: Machine, view: View = View()) -> Observed:
-    """The events of a filled program from cold caches."""
+    """The events of a filled program in the view's memory state."""
     from aoec.simulate.events import events
     from aoec.simulate.time import measure
-    told = events(program, machine, cores=[chosen(program, c) for c in view.cores] or None, limit=KEPT)
-    return Observed(program, machine, view, told, {"kind": "modelled", **asdict(measure(program, machine))})
+    told = events(program, machine, view.state, cores=[chosen(program, c) for c in view.cores] or None, limit=KEPT)
+    return Observed(program, machine, view, told, {"kind": "modelled", **asdict(measure(program, machine, view.state))})
 
 
 def export(program: Program, machine: Machine, view: View, trace: str | None, svg: str | None) -> None:

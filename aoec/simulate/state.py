@@ -15,7 +15,9 @@ from aoec.target.machine import Machine
 
 State = tuple[tuple[str, int], ...]
 COLD: State = ()  # "cold inputs": nothing of the program is in L2
-PREVIOUS_LAUNCH: State = (("*", 0),)  # of each input what the program leaves itself: it follows from the loops of each row (reuse.py)
+# of each input what the program leaves itself, which follows from the loops of each row (reuse.py)
+PREVIOUS_LAUNCH: State = (("*", 0),)
+NAMED = {"cold": COLD, "previous": PREVIOUS_LAUNCH}
 
 
 def footprint_bytes(tensor: Tensor, env: Mapping[str, Any]) -> Any:

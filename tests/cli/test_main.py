@@ -1,10 +1,12 @@
 """The frame of the command line: exit codes, one line for every failure, quiet pipes."""
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 
@@ -107,3 +109,13 @@ def test_values_of_options() -> None:
         ["compile", "m.onnx", "--input-shape", "a:b:1,3", "--budget", "30s", "--no-verify"])
     assert options.input_shape == [("a:b", (1, 3))] and options.budget == ("seconds", 30.0) and options.verify is False
     assert arguments.parser().parse_args(["emit", "-", "--set", "?tm=64"]).holes == [("tm", 64)]
+
+
+def test_a_program_is_timed_from_cold_inputs_or_after_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(Path(__file__).parents[1] / "programs" / "matmul.prog")
+    found = []
+    for words in ([], ["--state", "previous"]):
+        assert cli.main(["simulate", path, "--json", *words]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    cold, warm = found
+    assert warm["hbm_bytes"] == 0 < cold["hbm_bytes"] and warm["cycles"] < cold["cycles"]
