@@ -22,7 +22,7 @@ RUN, SET, WAIT, CROSS_SET, CROSS_WAIT = range(5)  # as events.KINDS
 @dataclass(frozen=True)
 class Part:
     """Cycles of the path due to `what` of a pipe: "work", "memory" (work longer because memory is shared), "latency" (until a result
-    is there), "flag" (its way from `pipe`), "issue" and "stall" (of the scalar unit) or "cross" (other cores).
+    is there), "flag" (its way from `pipe`), "issue" (by the scalar unit, with loops), "cross" (other cores), "start" (of the launch).
 
     `name`: instruction and buffer of work, memory and latency; `times`: how often it is on the path.
     """
@@ -46,12 +46,14 @@ class _Back:
 
     def __init__(self, events: Events) -> None:
         self.events = events
-        columns = ("place", "issue", "start", "end", "done")
-        self.place, self.issue, self.start, self.end, self.done = (events.column(c).tolist() for c in columns)
+        columns = ("place", "was", "issue", "start", "end", "done")
+        self.place, self.was, self.issue, self.start, self.end, self.done = (events.column(c).tolist() for c in columns)
         self.kind, self.pipe, self.own = events.kinds.tolist(), events.pipes.tolist(), events.own_ticks.tolist()
         self.setter = events.setters().tolist()
         self.cost = int(events.walked.filled.tables.costs[0])
         self.on = [np.flatnonzero((events.pipes == p) & np.isin(events.kinds, (RUN, WAIT, CROSS_WAIT))).tolist() for p in range(len(PIPES))]
+        self.runs = [np.flatnonzero((events.pipes == p) & (events.kinds == RUN)).tolist() for p in range(len(PIPES))]
+        self.queue = int(events.walked.filled.tables.queue[events.stream])
         self.names: dict[int, str] = {}
         self.parts: dict[tuple[int, str, str], list[int]] = {}
         self.at = 0
@@ -99,10 +101,16 @@ class _Back:
 
     def cause(self, i: int) -> int | None:
         """Why an operation of a pipe starts when it does: its pipe's earlier work, or the scalar unit."""
-        if self.issue[i] >= self.at or self.pipe[i] == 0:
+        if self.pipe[i] == 0:
             return self.scalar(i)
         earlier = bisect_left(self.on[self.pipe[i]], i) - 1
-        return self.on[self.pipe[i]][earlier] if earlier >= 0 else None
+        if self.was[i] < self.at <= self.issue[i]:
+            return self.scalar(i)
+        if earlier >= 0:
+            return self.on[self.pipe[i]][earlier]
+        if self.was[i] >= self.at > self.issue[i]:  # the head of the pipe
+            return None
+        return self.scalar(i)
 
     def source(self, i: int) -> int | None:
         """What a set waited for: the last work before it whose result was there just then, else the scalar unit."""
@@ -114,27 +122,32 @@ class _Back:
         return next(exact, next((j for j in earlier if self.start[j] < self.at), None))
 
     def scalar(self, i: int) -> int | None:
-        """The operation before which the scalar unit stood still, after the issues up to operation i without a pause."""
+        """What the scalar unit waited for before it issued operation i, after all that it issued without a pause."""
         while True:
-            self.take(0, "issue", "", min(self.at, self.issue[i] - self.cost))
+            free = self.free(i - 1)
+            room = self.room(i)
+            if room is not None and self.start[room] == self.issue[i] > free + self.cost:
+                return self.cause(room)  # it starts, and leaves its place in the queue, at this very instant
+            self.take(0, "issue", "", min(self.at, free))
             if i == 0:
                 return None
             i -= 1
-            free = self.end[i] if self.pipe[i] == 0 and self.kind[i] in (WAIT, CROSS_WAIT) else self.issue[i]
-            if free < self.at:
-                full = self.room(i + 1)
-                if full is not None:
-                    return full
-                self.take(0, "stall", "", free)
             if free > self.issue[i]:
                 return i
 
+    def free(self, i: int) -> int:
+        """When the scalar unit is done with operation i; 0 where there is none."""
+        if i < 0:
+            return 0
+        return self.end[i] if self.pipe[i] == 0 and self.kind[i] in (RUN, WAIT, CROSS_WAIT) else self.issue[i]
+
     def room(self, i: int) -> int | None:
-        """The operation whose start made room in the queue of operation i's pipe at this instant, as one to go on from."""
-        mine = self.on[self.pipe[i]] if self.pipe[i] else []
-        earlier = (mine[k] for k in range(bisect_left(mine, i) - 1, -1, -1)[:64])
-        found = next((j for j in earlier if self.start[j] == self.at), None)
-        return None if found is None else self.cause(found)
+        """The instruction whose start made room in its queue for operation i; None where that is no matter."""
+        if self.kind[i] != RUN or self.pipe[i] == 0:
+            return None
+        mine = self.runs[self.pipe[i]]
+        place = bisect_left(mine, i) - self.queue
+        return mine[place] if place >= 0 else None
 
     def name(self, i: int) -> str:
         """Instruction and the buffer that it is about."""

@@ -94,6 +94,7 @@ def test_the_critical_path_takes_the_time_of_its_core(case, data):
         assert sum(p.cycles for p in parts) * 1024 == max([0, *[max(n.end, n.done) for n in core.notes]])
         for name, busy in core.busy.items():
             assert sum(p.cycles for p in parts if p.pipe == name and p.what in ("work", "memory")) * 1024 <= busy
-        assert sum(p.cycles for p in parts if p.what == "issue") <= len(core.notes) * machine.issue_cycles
+        issued = len(core.notes) * machine.issue_cycles
+        assert machine.loop_cycles or sum(p.cycles for p in parts if p.what == "issue") <= issued
         heads = any(machine.core(s.core).heads for s in program.streams)
-        assert heads or machine.loop_cycles or not [p for p in parts if p.what in ("start", "stall")]
+        assert heads or not [p for p in parts if p.what == "start"]
