@@ -137,11 +137,20 @@ class Reuse:
         key = (stream, loops) if loops else (0, ())
         if key not in self.windows:
             by_tensor: dict[str, Rows] = {}
-            for f in self.flows:
-                if not self.tensors[f.access.tensor].uncached:
-                    by_tensor[f.access.tensor] = by_tensor.get(f.access.tensor, 0.0) + self.part(f, stream, loops)
+            for region, size in self.regions(stream, loops).items():
+                by_tensor[region.tensor] = by_tensor.get(region.tensor, 0.0) + size
             self.windows[key] = sum((np.minimum(size, self.sizes[name]) for name, size in by_tensor.items()), np.float64(0))
         return self.windows[key]
+
+    def regions(self, stream: int, loops: tuple[str, ...]) -> dict[Access, Rows]:
+        """What a window touches, those accesses taken as one that touch the same bytes in it."""
+        found: dict[Access, Rows] = {}
+        for f in self.flows:
+            if not self.tensors[f.access.tensor].uncached:
+                same = ((b, same_region(b, f.access)) for b in found)
+                first = next((b for b, common in same if common is not None and common >= len(loops)), f.access)
+                found[first] = np.maximum(found.get(first, 0.0), self.part(f, stream, loops))
+        return found
 
     def part(self, f: Flow, stream: int, loops: tuple[str, ...]) -> Rows:
         """Bytes of one access within one iteration of the innermost of `loops` of a stream."""

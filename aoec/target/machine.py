@@ -97,7 +97,8 @@ class Machine:
         All of it within usable L2 (ops-nn matmul_v3_base_tiling: 100 of 192 MB), nothing once as much as L2 holds has come by (asc-devkit
         DataCopy sample: 302 MB read four times, no hits); linear between the two, which no public measurement shows in detail.
         """
-        return np.clip((self.l2_size_bytes - window_bytes) / max(self.l2_size_bytes - self.l2_usable_bytes, 1), 0.0, 1.0)
+        falling = (self.l2_size_bytes - window_bytes) / max(self.l2_size_bytes - self.l2_usable_bytes, 1)
+        return np.where(window_bytes <= self.l2_usable_bytes, 1.0, np.clip(falling, 0.0, 1.0))
 
     @property
     def text(self) -> str:
