@@ -19,9 +19,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.base.errors import AoecError
+from aoec.simulate.time import Measure
 from bench.cases.case import CLASSES, Case, read_cases
 from bench.cases.eligible import why_not
+from bench.cases.facts import facts_toml
 from bench.cases.kept import Kept
+from bench.cases.library import text as library_text
+from bench.cases.library import tuned
+from bench.cases.models import run
+from bench.cases.models import text as models_text
 from bench.cases.plot import svg, title_of
 from bench.cases.score import Result
 from bench.cases.show import as_dict, eligible_csv, text
@@ -43,13 +49,26 @@ def chosen(cases: Sequence[Case], only: str, classes: str) -> list[Case]:
     return [c for c in cases if c.id in ids] if ids else [c for c in cases if c.kind in kinds]
 
 
-def results_of(cases: Sequence[Case], folder: Path, kept: Kept) -> list[Result]:
-    """Every case with what the model says and whether it counts."""
+def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int) -> list[Result]:
+    """Every case with what the model says and whether it counts: of its schedule, or of our best where none is published."""
     out = []
+    done: dict[tuple[str, str], tuple[Measure, float]] = {}
     for c in cases:
-        r = kept.of(c) or kept.put(modelled(c, folder))
+        how = f"tuned {trials}" if c.kind in ("lib", "e2e") else ""
+        r = kept.of(c, how)
+        if r is None:
+            r = kept.put(tuned(c, trials) if c.kind == "lib" else run(c, trials, done) if c.kind == "e2e" else modelled(c, folder), how)
         out.append(replace(r, why_not=why_not(c)))
     return out
+
+
+def whole_text(results: Sequence[Result]) -> str:
+    """The tables of all classes that are there."""
+    library, models = ([r for r in results if r.case.kind == k] for k in ("lib", "e2e"))
+    rest = [r for r in results if r.case.kind not in ("lib", "e2e")]
+    parts = [text(rest)] if rest else []
+    parts += [library_text(library)] if library else []
+    return "\n".join([*parts, *([models_text(models)] if models else [])])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,18 +79,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--svg", type=Path, help="writes the scatter plot")
     parser.add_argument("--eligible", type=Path, help="writes which cases count and why others do not, as CSV")
+    parser.add_argument("--trials", type=int, default=0, help="search trials a group for lib and e2e rows (default: default schedules)")
+    parser.add_argument("--facts", type=Path, help="writes the figures by target and operator class that results carry (a TOML file)")
     parser.add_argument("--bank", type=Path, help="keeps results in this file; equal cases on the same model are not timed again")
     args = parser.parse_args(argv)
     try:
-        results = results_of(chosen(read_cases(args.cases), args.only, args.kinds), args.cases[0].parent, Kept(args.bank))
+        results = results_of(chosen(read_cases(args.cases), args.only, args.kinds), args.cases[0].parent, Kept(args.bank), args.trials)
     except AoecError as e:
         print(e, file=sys.stderr)
         return 2
-    sys.stdout.write(json.dumps(as_dict(results), indent=1) + "\n" if args.json else text(results))
+    sys.stdout.write(json.dumps(as_dict(results), indent=1) + "\n" if args.json else whole_text(results))
     if args.svg:
         args.svg.write_text(svg(results, title_of(results)), "utf-8")
     if args.eligible:
         args.eligible.write_text(eligible_csv(results), "utf-8")
+    if args.facts:
+        args.facts.write_text(facts_toml(results), "utf-8")
     return 0 if any(r.modelled is not None for r in results) else 1
 
 

@@ -20,6 +20,8 @@ from aoec.jobs.solve import Order, Schedule, Solved, keys, realise, solve, total
 from aoec.jobs.trust import Trust, of_programs, together
 from aoec.jobs.version import model_version
 from aoec.lowering.fuse import fuse
+from aoec.report.fidelity import as_dict as fidelity_of
+from aoec.report.fidelity import operator_class, sentence
 from aoec.report.table import Held, Report, Row, Times, as_dict
 from aoec.simulate.time import Chain, chain
 from aoec.target.check import check
@@ -93,6 +95,7 @@ def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice
     if options.dump:
         dump.write(Path(options.dump), stage, artifact, choices)
     report = replace(table(model, choices, machine, lines, options, time.monotonic() - started), notes=tuple(notes))
+    report = believed(report, model, machine)
     voice.close(report, as_dict(report), options.output)
     return 0
 
@@ -177,6 +180,14 @@ def verify_whole(artifact: Artifact, stage: dump.Stage, options: Namespace) -> t
     faults = [f"{lines[name]}; the limit is {limit:g}. If the model needs more range or precision than that, use --precision fp32"
               for name, a in found.items() if not a.relative_error <= limit]
     return list(lines.values()), faults
+
+
+def believed(report: Report, model: Model, machine: Machine) -> Report:
+    """The report with how near modelled times are to published ones, for every class of operators that the model has."""
+    nodes = {n.name: n for n in model.graph.nodes}
+    classes = sorted({operator_class(nodes[g.nodes[0]].op) for g in model.graph.groups if g.kind in ("cube", "vector")})
+    told = [sentence(machine.name, c, model_version()) for c in classes]
+    return replace(report, notes=(*report.notes, *told), fidelity=fidelity_of(machine.name, classes, model_version()))
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,15 @@ import sys
 from argparse import Namespace
 
 from aoec.base.files import read_text, write_text
+from aoec.ir.index import reads
 from aoec.ir.parse import parse_func
 from aoec.ir.show import show
+from aoec.ir.tir import Func
 from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Outcome, problem, search, start
+from aoec.jobs.version import model_version
+from aoec.report.fidelity import sentence
+from aoec.search.sketches import find_product, writer
 from aoec.target.machine import Machine, load
 
 
@@ -21,11 +26,19 @@ def search_func(options: Namespace) -> int:
     first = start(p)
     found = weighed(p, search(p, first, options.search, options.budget, options.seed), options.robust)
     trace = show(p.trace(found.best))
-    facts = describe(found, machine, p.space.size, len(p.sketches))
+    facts = describe(found, machine, p.space.size, len(p.sketches)) | {"fidelity": sentence(machine.name, class_of(func), model_version())}
     write_text(options.output, json.dumps({**facts, "schedule": trace}, indent=2) + "\n" if options.json else trace)
     if not options.json:
         print("  ".join(f"{k} {v}" for k, v in facts.items()), file=sys.stderr)
     return 0
+
+
+def class_of(func: Func) -> str:
+    """The operator class that a func's figures of fidelity are of: by whether it sums products, of an image or of matrices."""
+    product = find_product(func)
+    if product is None:
+        return "elementwise"
+    return "conv" if writer(func, reads(product.block.value)[0].buffer) else "matmul"
 
 
 def describe(found: Outcome, machine: Machine, size: int, sketches: int) -> dict[str, object]:

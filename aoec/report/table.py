@@ -5,7 +5,7 @@ The job fills the dataclasses; this module only words and aligns them. Every tim
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, TextIO
 
@@ -89,6 +89,7 @@ class Report:
     found: int = 0  # distinct groups whose schedule was in the bank
     tuned: bool = True
     notes: tuple[str, ...] = ()
+    fidelity: Mapping[str, Any] | None = None  # to published measurements, by operator class (report/fidelity.py)
     held: Held | None = None  # of all groups whose schedule is another than the default, one after the other
 
 
@@ -101,7 +102,7 @@ def as_dict(report: Report) -> dict[str, Any]:
                     "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held(r.held)} for r in report.rows],
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "trials": report.trials,
         "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned, "notes": list(report.notes),
-        "held": _held(report.held),
+        "held": _held(report.held), "fidelity": report.fidelity,
     }
 
 

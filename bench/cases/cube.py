@@ -134,7 +134,8 @@ def vendor_tiling(case: Case, machine: Machine) -> MatmulTiling:
     return MatmulTiling(
         usedCoreNum=cores, singleCoreM=share[0],
         singleCoreN=share[1], baseM=m, baseN=n, baseK=k, depthA1=t.depth[0], depthB1=t.depth[1], stepKa=t.step[0], stepKb=t.step[1],
-        l2MTileCnt=1 if dealt else t.l2, l2MTileBlock=max(1, case.tile.one("swizzle", 1)) if dealt else 0, iterateOrder=case.tile.one("order", 0))
+        l2MTileCnt=1 if dealt else t.l2, l2MTileBlock=max(1, case.tile.one("swizzle", 1)) if dealt else 0,
+        iterateOrder=case.tile.one("order", 0))
 
 
 def cube_program(case: Case, func: Func, machine: Machine) -> Program:

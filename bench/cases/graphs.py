@@ -25,8 +25,8 @@ class Net:
     def __init__(self, name: str, dtype: str) -> None:
         self.draft, self.dtype = Draft(name, (), ()), dtype
 
-    def input(self, name: str, shape: Sequence[int], dtype: str = "") -> str:
-        self.draft.put(Tensor(name, dtype or self.dtype, tuple(shape)))
+    def input(self, name: str, shape: Sequence[int], layout: str = "ND") -> str:
+        self.draft.put(Tensor(name, self.dtype, tuple(shape), layout))
         self.draft.inputs += (name,)
         return name
 
@@ -37,12 +37,12 @@ class Net:
     def shape(self, name: str) -> tuple[int, ...]:
         return self.draft.tensors[name].shape
 
-    def node(self, op: str, inputs: Sequence[str], dtype: str = "", **attributes: Attribute) -> str:
+    def node(self, op: str, inputs: Sequence[str], dtype: str = "", layout: str = "ND", **attributes: Attribute) -> str:
         """The result of an operator; its shape is the operator's own rule's."""
         if op not in OPS:
             raise UnsupportedError(f"aoec has no operator {op}")
         shape = result_shape(op, [self.shape(i) for i in inputs], attributes)
-        out = self.draft.tensor(op, dtype or self.dtype, shape)
+        out = self.draft.tensor(op, dtype or self.dtype, shape, layout)
         self.draft.nodes.append(self.draft.node(op, inputs, out, attributes))
         return out
 
@@ -121,9 +121,10 @@ def matmul_graph(case: Case) -> Graph:
     net = Net("matmul", case.dtypes[0])
     lead = (s["b"],) if s.get("b", 1) > 1 else ()
     turned = case.layout.endswith(":nk")
-    a = net.input("a", (*lead, s["m"], s["k"]))
-    b = net.input("b", (*lead, *((s["n"], s["k"]) if turned else (s["k"], s["n"]))))
-    return net.one(net.node("matmul", [a, b], case.dtypes[1], **({"trans_b": 1} if turned else {})))
+    left, _, right = case.layout.partition(":")
+    a = net.input("a", (*lead, s["m"], s["k"]), left.upper())
+    b = net.input("b", (*lead, *((s["n"], s["k"]) if turned else (s["k"], s["n"]))), "NZ" if right == "nz" else "ND")
+    return net.one(net.node("matmul", [a, b], case.dtypes[1], left.upper(), **({"trans_b": 1} if turned else {})))
 
 
 def conv_graph(case: Case, s: Mapping[str, int]) -> Graph:

@@ -4,7 +4,10 @@ from __future__ import annotations
 import csv
 import json
 import re
+import tomllib
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -12,9 +15,19 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+import aoec.report.fidelity as fidelity_module
+from aoec.jobs.version import model_version
+from aoec.ops.meanings import macs
+from aoec.report.fidelity import Fidelity, figures, known_version, sentence
+from aoec.report.fidelity import as_dict as fidelity_dict
 from bench.cases.case import Case, CaseError, parse_cases, read_cases
 from bench.cases.convert import convert, shape_of
 from bench.cases.cube import even_grid, filled
+from bench.cases.facts import facts_toml
+from bench.cases.graphs import Net
+from bench.cases.library import text as library_text
+from bench.cases.library import tuned
+from bench.cases.models import MODELS, Model
 from bench.cases.plot import svg
 from bench.cases.score import Result, leave_one_out, pairs, score, spearman, worst
 from bench.cases.show import summary
@@ -233,7 +246,8 @@ def test_results_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_trace_of_ours_is_a_schedule_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = 'sched { split(loop=i0, factor=64) }'
-    found = run(tmp_path, capsys, [f'a,910B3,relu,4096,fp32,nd,"{words}",time,3,us,s,tile,,,', "b,910B3,relu,4096,fp32,nd,trace=none.sched,time,3,us,s,tile,,,",
+    found = run(tmp_path, capsys, [f'a,910B3,relu,4096,fp32,nd,"{words}",time,3,us,s,tile,,,',
+                                   "b,910B3,relu,4096,fp32,nd,trace=none.sched,time,3,us,s,tile,,,",
                                    "c,910B3,relu,4096,fp32,nd,tile=512 cores=8,time,3,us,s,tile,,,"])
     assert "?" not in found["a"]["reason"] and found["a"]["modelled"] is None and "none.sched" in found["b"]["reason"]  # type: ignore[index]
 
@@ -244,6 +258,55 @@ def test_refusals_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[s
     for words, said in ((["--only", "zz"], "no case"), (["--class", "zz"], "none of")):
         assert main([str(path), *words]) == 2
         assert said in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- vendor kernels, models, and the figures that results carry
+
+def test_vendor_kernels_are_held_to_our_best() -> None:
+    """Our best is no faster than the bound, and a row that aoec has no operator for says so."""
+    add, = parse_cases(case(operator="add", shape="65536 + 65536", tile="", **{"class": "lib"}))
+    r = tuned(add, 0)
+    assert r.modelled is not None and r.bound is not None and r.modelled >= r.bound
+    quick, slow = (Result(c, r.modelled, bound=r.bound) for c in (replace(add, value=r.modelled / 2), replace(add, value=r.modelled * 3)))
+    said = library_text([quick, slow, replace(slow, modelled=None, reason="no operator")])
+    assert "<= 1.1 for 1 = 50.0%" in said and "2 of 3 rows" in said and "not expressed: no operator" in said
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_models_have_their_papers_work(name: str) -> None:
+    """Multiply-accumulates of one 224 x 224 image in billions, as the papers and their libraries state them, within 5 %."""
+    stated = {"resnet18": 1.82, "resnet34": 3.67, "resnet50": 4.1, "resnet101": 7.8, "resnet152": 11.5, "resnext50": 4.25, "vgg16": 15.5,
+              "mobilenet_v1": 0.57, "mobilenet_v2": 0.30, "googlenet": 1.5}
+    net = Model(name, "fp16")
+    with patch.object(Net, "zeros", lambda self, label, shape, dtype="": self.input(self.draft.fresh(label), shape)), \
+            patch.object(Net, "graph", lambda self, out: None):
+        MODELS[name](net, net.input("data", (1, 3, 224, 224)))
+    work = sum(macs(n.op, [net.shape(i) for i in n.inputs], n.attributes) for n in net.draft.nodes if n.op in ("conv2d", "matmul"))
+    assert work / 1e9 == pytest.approx(stated[name], rel=0.05)
+
+
+def test_figures_are_carried(capsys: pytest.CaptureFixture[str]) -> None:
+    made = results([110.0, 90.0], [100.0, 200.0])
+    told = tomllib.loads(facts_toml(made))
+    assert told["model_version"] == model_version()
+    assert told["row"] == [{"target": "Ascend910B1", "operator_class": "matmul", "rows": 2, "median_error": 0.325, "mean_error": 0.325,
+                            "pairs": 1, "right_pairs": 0}]
+
+
+def test_what_is_said_of_a_target() -> None:
+    some = [Fidelity("Ascend910B1", "matmul", 3, 0.05, 0.06, 2, 2)]
+    with patch.object(fidelity_module, "figures", lambda: tuple(some)), patch.object(fidelity_module, "known_version", lambda: "v1"):
+        assert sentence("Ascend910B1", "matmul", "v1") == "fidelity, matmul: 3 published rows, median error 5%, 2 of 2 pairs told rightly"
+        assert "no row for Ascend910B4; nearest Ascend910B1: 3 published" in sentence("Ascend910B4", "matmul", "v1")
+        assert sentence("my_own", "matmul", "v1") == "fidelity, matmul: no row for my_own"
+        assert "this is v2" in sentence("Ascend910B1", "matmul", "v2")
+        assert fidelity_dict("Ascend910B4", ["matmul", "conv"], "v2") == {
+            "classes": {"matmul": {"target": "Ascend910B1", "own": False, "rows": 3, "median_error": 0.05, "mean_error": 0.06,
+                                   "sign_accuracy": 1.0}, "conv": None}, "figures_of": "v1", "stale": True}
+
+
+def test_shipped_figures_are_whole() -> None:
+    assert figures() and known_version() and all(f.rows > 0 and 0 <= f.right_pairs <= f.pairs and f.mean_error >= 0 for f in figures())
 
 
 def test_tables_and_plot_of_nothing() -> None:

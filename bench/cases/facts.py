@@ -1,0 +1,25 @@
+"""The figures that results of aoec carry: how near the model is to published rows, by target and operator class, as TOML."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aoec.jobs.version import model_version
+from bench.cases.chips import chip_of
+from bench.cases.score import Result, by
+
+HEAD = """# How near modelled times are to published measurements, by target and operator class. Written by
+#     python bench/fidelity.py --facts aoec/report/fidelity.toml
+# rows: eligible published rows (docs/fidelity.md); errors as shares of the measured value; pairs told the right way round.
+"""
+
+
+def facts_toml(results: Sequence[Result]) -> str:
+    """The text of the file: one table a target and class with any eligible row that is modelled."""
+    told = [r for r in results if r.modelled is not None and not r.why_not]
+    lines = [HEAD, f'model_version = "{model_version()}"']
+    for name, s in by(told, lambda r: f"{chip_of(r.case.chip).target}.{r.case.family}").items():
+        target, family = name.split(".")
+        lines += ["", "[[row]]", f'target = "{target}"', f'operator_class = "{family}"', f"rows = {s.rows}",
+                  f"median_error = {s.median_error:.4f}", f"mean_error = {s.mean_error:.4f}", f"pairs = {s.pairs}",
+                  f"right_pairs = {s.right_pairs}"]
+    return "\n".join(lines) + "\n"
