@@ -191,12 +191,20 @@ def _global_max(n: Node) -> bool:
     return len(shape) == 4 and n.emit("max_pool", [n.input(0)], window)
 
 
-def _reduce_mean(n: Node) -> bool:
-    """The mean over both dimensions of an image."""
-    axes = n.integers("axes", n.constant_integers(1))
-    if len(n.shape_of(0)) != 4 or sorted(a % 4 for a in axes) != [2, 3]:
-        return False
-    return n.emit("reshape", [n.step("global_avg_pool", [n.input(0)])], {"shape": n.shape()})
+def _reduce(word: str) -> Rule:
+    """Over stated axes, or all; the mean over both dimensions of an image is pooling, which takes channels in blocks."""
+    def rule(n: Node) -> bool:
+        rank = len(n.shape_of(0))
+        if n.has(1) and not n.is_constant(1) or rank == 0:
+            return False
+        given = n.integers("axes", n.constant_integers(1) if n.has(1) else ())
+        if not given and n.integer("noop_with_empty_axes", 0):
+            return False
+        axes = tuple(sorted(a % rank for a in given)) or tuple(range(rank))
+        if word == "reduce_mean" and (rank, axes) == (4, (2, 3)):
+            return n.emit("reshape", [n.step("global_avg_pool", [n.input(0)])], {"shape": n.shape()})
+        return n.emit("reshape", [n.step(word, [n.input(0)], {"axes": axes})], {"shape": n.shape()})
+    return rule
 
 
 def _batch_norm(n: Node) -> bool:
@@ -233,7 +241,9 @@ RULES: dict[str, Rule] = {
     "HardSigmoid": _alpha("hard_sigmoid", alpha=0.2, beta=0.5), "HardSwish": _hard_swish, "Identity": _view, "LRN": _lrn,
     "LeakyRelu": _alpha("leaky_relu", alpha=0.01), "Log": _unary("log"), "MatMul": _matmul, "Max": _chain("maximum"), "MaxPool": _max_pool,
     "Mean": _mean, "Min": _chain("minimum"), "Mul": _chain("mul"), "Neg": _unary("muls", scalar=-1.0), "Pow": _pow,
-    "Reciprocal": _unary("reciprocal"), "ReduceMean": _reduce_mean, "Relu": _unary("relu"), "Reshape": _view, "Sigmoid": _unary("sigmoid"),
+    "Reciprocal": _unary("reciprocal"), "ReduceMax": _reduce("reduce_max"), "ReduceMean": _reduce("reduce_mean"),
+    "ReduceMin": _reduce("reduce_min"),
+    "ReduceSum": _reduce("reduce_sum"), "Relu": _unary("relu"), "Reshape": _view, "Sigmoid": _unary("sigmoid"),
     "Softmax": _softmax, "Sqrt": _unary("sqrt"), "Squeeze": _view, "Sub": _chain("sub"), "Sum": _chain("add"), "Tanh": _unary("tanh"),
     "Transpose": _transpose, "Unsqueeze": _view,
 }

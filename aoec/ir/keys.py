@@ -6,6 +6,7 @@ something outside (operators, primitives, instructions, dtypes, scopes, layouts,
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import singledispatch
 
 from aoec.base.errors import CheckError
@@ -17,7 +18,7 @@ from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Prog
 from aoec.ir.program import Tensor as ProgramTensor
 from aoec.ir.schedule import Step, Trace, Value
 from aoec.ir.show import show
-from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, walk
+from aoec.ir.tir import Block, Constraint, Func, Loop, Node, walk
 
 Names = Mapping[str, str]
 
@@ -63,7 +64,7 @@ def _(f: Func) -> Func:
     buffers = _number([b.name for b in f.buffers], "b")
     loops = _number([n.var for n, _ in walk(f.body) if isinstance(n, Loop)], "l")
     blocks = _number([n.name for n, _ in walk(f.body) if isinstance(n, Block)], "s")
-    inputs, outputs, local = (tuple([Buffer(buffers[b.name], b.dtype, b.shape, b.scope, b.layout, b.depth, b.align, b.skew) for b in bs])
+    inputs, outputs, local = (tuple([replace(b, name=buffers[b.name]) for b in bs])
                               for bs in (f.inputs, f.outputs, f.locals))
     constraints = tuple([Constraint(c.condition, "") for c in f.constraints])
     return Func("f", inputs, outputs, local, _nodes(f.body, loops, buffers, blocks), constraints)

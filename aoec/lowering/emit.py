@@ -191,7 +191,7 @@ class Body:
         if scopes == {"GM"} and to == "UB" or scopes == {"UB"} and to == "GM":
             return emit_copy.copy(em, op, sources[0])
         if to == "UB" and scopes <= {"UB"}:
-            return [emit_vector.vector(em, op)]
+            return [emit_vector.vector(em, op, frozenset(self.homes[block.target.buffer]))]
         raise UnsupportedError(f"block {block.name}: no instruction from {', '.join(sorted(scopes))} to {to}")
 
     def image(self, buffer: str) -> tuple[Expr, Expr, Expr]:

@@ -1,7 +1,7 @@
 """Emission of copies between GM and UB: boxes as bursts, either way, with padding around what lies inside the tensor."""
 from __future__ import annotations
 
-from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, call, ceildiv, maximum, minimum, normalise, substitute, walk
+from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, call, ceildiv, maximum, minimum, normalise, substitute, variables, walk
 from aoec.ir.program import Item
 from aoec.ir.tir import Loop
 from aoec.lowering.emit_cube import instr, piece
@@ -80,7 +80,7 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
     bursts: Expr = Int(1)
     gap_gm: Expr = Int(0)
     gap_ub: Expr = Int(0)
-    if rest and _bursts(s_ub.get(rest[-1][0], Int(0)), size):
+    if rest and _bursts(s_ub.get(rest[-1][0], Int(0)), size) and rest[-1][0] not in variables(length):  # all bursts are of one length
         v_burst, _, count = rest.pop()
         bursts = count
         gap_gm = (s_gm.get(v_burst, Int(0)) - length) * size

@@ -344,13 +344,14 @@ def mmad(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     first = product([eq(Var(lp.var), 0) for lp in op.above if lp.var not in home and lp.var not in moving])
     m, n, k = (product([op.extent(v) for v in vs]) for vs in (m_loops, n_loops, k_loops))
     operands = dict(dst=em.ref(target.buffer, Int(0)), a=em.ref(a.buffer, Int(0)), b=em.ref(b.buffer, Int(0)))
+    sizes = dict(m=m, n=n, k=k, init=first, unit=em.buffers[target.buffer].unit)
     bias = op.block.init
     if bias is None or bias == Float(0.0):
-        return piece(em, "M", [instr("mmad", **operands, m=m, n=n, k=k, init=first)], target.buffer, a.buffer, b.buffer)
+        return piece(em, "M", [instr("mmad", **operands, **sizes)], target.buffer, a.buffer, b.buffer)
     if not isinstance(bias, Read) or em.buffers[bias.buffer].scope != "BT":
         raise UnsupportedError(f"block {op.block.name}: mmad starts from zero or from a bias in BT")
     start = split_index(bias.indices[-1], op.names)[0]
-    return piece(em, "M", [instr("mmad_bias", **operands, bias=em.ref(bias.buffer, start), m=m, n=n, k=k, init=first)],
+    return piece(em, "M", [instr("mmad_bias", **operands, bias=em.ref(bias.buffer, start), **sizes)],
                  target.buffer, a.buffer, b.buffer, bias.buffer)
 
 
@@ -364,12 +365,18 @@ def fixpipe(em: Emitter, op: TileOp) -> Piece:
     rows = round_up(m, FRACTAL_ROWS)
     if out.layout != "NZ" and not _splits_channel(target, n_var):
         item: Item = instr("fixpipe_nd", dst=em.ref(out.name, base_offset(out, target.indices, op.names)), src=em.ref(src.buffer, Int(0)),
-                           m=m, n=n, src_rows=rows, dst_stride=pitches(out)[-2], relu=relu)
+                           m=m, n=n, src_rows=rows, dst_stride=pitches(out)[-2], relu=relu, **_ways(em, op, src))
         return piece(em, "FIXP", [item], out.name, src.buffer)
     runs = channel_runs(em, op, row_loops)
     item = instr("fixpipe_nz", dst=em.ref(out.name, runs.start), src=em.ref(src.buffer, runs.first * FRACTAL_ROWS), m=runs.rows,
-                 n=round_up(n, c0(out)) if out.layout == "NZ" else n, src_rows=rows, dst_stride=runs.plane, relu=relu)
+                 n=round_up(n, c0(out)) if out.layout == "NZ" else n, src_rows=rows, dst_stride=runs.plane, relu=relu,
+                 **_ways(em, op, src))
     return piece(em, "FIXP", runs.around(item), out.name, src.buffer)
+
+
+def _ways(em: Emitter, op: TileOp, src: Read) -> dict[str, Expr]:
+    """How a result leaves: in granules behind its products (unit), added to what GM holds (atomic)."""
+    return {"unit": em.buffers[src.buffer].unit, "atomic": Int(int(op.block.op == "+="))}
 
 
 def _splits_channel(target: Read, n_var: str) -> bool:

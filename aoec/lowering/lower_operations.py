@@ -158,6 +158,7 @@ def row_results(work: Work, gm: set[str]) -> Work:
             all(variables_of(r) == variables_of(s.target) for r in reads(s.value))
         if s.target.buffer not in gm and (across or derived):
             single.add(s.target.buffer)
+    work = stored_rows(work, gm, single)
 
     def widen(e: Expr) -> Expr:
         if isinstance(e, Read):
@@ -166,3 +167,18 @@ def row_results(work: Work, gm: set[str]) -> Work:
 
     statements = [Statement(widen(s.target), s.op, widen(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
     return Work(statements, work.extents, {n: (*d, 1) if n in single else d for n, d in work.shapes.items()}, work.dtypes)
+
+
+def stored_rows(work: Work, gm: set[str], single: set[str]) -> Work:
+    """The work where what is stored of one element a row is computed in a local of its own first, which joins `single`."""
+    out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
+    for s in work.statements:
+        found = reads(s.value)
+        if s.op == "=" and s.target.buffer in gm and found and all(r.buffer in single for r in found) and not isinstance(s.value, Read):
+            row = Read(f"{s.target.buffer}.row", s.target.indices)
+            out.shapes[row.buffer], out.dtypes[row.buffer] = work.shapes[s.target.buffer], work.dtypes[s.target.buffer]
+            single.add(row.buffer)
+            out.statements.append(Statement(row, "=", s.value, None))
+            s = Statement(s.target, "=", row, None)
+        out.statements.append(s)
+    return out

@@ -13,7 +13,8 @@ from aoec.primitives.primitive import Primitive
 
 @dataclass(frozen=True)
 class Bind(Primitive):
-    """Spreads an outermost loop over cores. No iteration may need what another makes: no sum over the loop, no buffer that outlives it.
+    """Spreads an outermost loop over cores. No iteration may need what another makes: no buffer that outlives it, no sum over the loop
+    but one whose parts are added to the output (add_parts).
 
     before:
         func f(X: fp32[10]) -> (Y: fp32[10]) {
@@ -61,5 +62,7 @@ class Bind(Primitive):
                 self._check_output(block)
 
     def _check_output(self, block: Block) -> None:
+        if block.op == "+=" and block.instr == "fixpipe":
+            return  # parts that are added in GM: in any order, by any core
         if self.loop not in frozenset().union(*[variables(i) for i in block.target.indices]):
             raise ScheduleError(f"{block.name} writes the same elements of {block.target.buffer} in every iteration of {self.loop}")

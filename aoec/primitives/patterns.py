@@ -185,7 +185,7 @@ def match_result(word: str, source: str, target: str, func: Func, block: Block, 
     """A result on its way out: `fixpipe` and `drain` do relu and a cast, `epilogue` adds a bias too, `store` nothing."""
     block, names = without_units(block, loops)
     value, relu, bias = _steps(block, word)
-    if block.op != "=":
+    if block.op not in ("=", "+=") or block.op == "+=" and (word != "fixpipe" or relu):
         raise ScheduleError(f"{block.name} is no {word}: it accumulates")
     for read, scope in ((value, source), (block.target, target), *(((bias, "UB"),) if bias else ())):
         _scope(func, block, read, scope)

@@ -50,7 +50,7 @@ class Reorder(Primitive):
                 raise ScheduleError(f"{name} is not nested perfectly with {top}: other nodes stand between them or beside them")
         order = self._order(nest)
         _check(nest, order)
-        _check_values(func, top, nest, self.loops)
+        check_values(func, top, nest, self.loops)
         last: tuple = body
         for loop in reversed(order):
             last = (replace(loop, body=last),)
@@ -74,7 +74,7 @@ def _check(nest: list[Loop], order: list[Loop]) -> None:
         raise ScheduleError(f"{', '.join(tensor)} would leave the place of core or tensor loops; reorder before binding or tensorizing")
 
 
-def _check_values(func: Func, top: str, nest: list[Loop], moved: tuple[str, ...]) -> None:
+def check_values(func: Func, top: str, nest: list[Loop], moved: tuple[str, ...]) -> None:
     """ScheduleError where the order of the iterations is part of the meaning."""
     lives = lifetimes(func)
     inside = [b for b, above in blocks(func.body) if top in {loop.var for loop in above}]

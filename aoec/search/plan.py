@@ -88,6 +88,7 @@ def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str) -> None
     p.add("tensorize", loop=tile_loop, instr="mmad")
     if p.machine.has("fixpipe_nd"):
         p.add("tensorize", loop=first_loop(p.func, output_block(p.func, mm)), instr="fixpipe")
+        p.add("unit_flag", buffer=mm.block.target.buffer, on=hole("uf", (0, 1)))
     else:
         take_out(p, mm, tile)
     p.add("double_buffer", buffer=f"{a}_L1", depth=hole("da", L1_SLOTS))

@@ -44,6 +44,8 @@ class Form:
     `spread`: how cores share m x n. parts: a grid, so many parts of tiles of each axis. single: a grid, a block of stated extents
     to each core. deal m, deal n: equal blocks of stated extents in one numbering, dealt out to the cores in turn; the numbers run
     through groups of ?so rows (or columns) of blocks, down each column (or along each row) of a group.
+    `rotated`: each core starts its loop over chunks of k elsewhere; chunks must be equal and no operand resident. `parts_of_k`:
+    cores share k too, ?sc of it to each, and add their parts in GM.
     """
 
     resident: str = "none"
@@ -52,6 +54,8 @@ class Form:
     steps: str = ""
     l2: str = ""
     spread: str = "parts"
+    rotated: bool = False
+    parts_of_k: bool = False
 
     def keeps(self, side: str) -> bool:
         """Whether an operand lies in L1 along all of k."""
@@ -81,8 +85,10 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: t
     batch = batch_axes(p, mm, lead, cores)
     order = serial_loops(form)
     chunks = ["k_1", "k_0"] if form.resident != "none" else ["k_2", "k_1", "k_0"]
-    grid = [f"{v}_c" for v in lead] + ([] if form.dealt else ["m_c", "n_c"])
+    grid = ["k_c"] * form.parts_of_k + [f"{v}_c" for v in lead] + ([] if form.dealt else ["m_c", "n_c"])
     p.add("reorder", loops=(*grid, *batch, *order, *chunks, "m_i", "n_i", "k_i"))
+    if form.parts_of_k:
+        p.add("add_parts", block=output_block(func, mm), loop="k_c")
     p.add("compute_at", block=output_block(func, mm), loop=order[-1])
     p.add("set_scope", buffer=mm.block.target.buffer, scope="L0C", layout="NZ")
     load_operand(p, mm, a, loaded_at(form, "left", "m"), "NZ", "L0A", "NN" if turned(a, m) else "ZZ", "k_0")
@@ -94,6 +100,8 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: t
     if form.dealt:
         grid += deal(p, form, {"m": mm.extent(m), "n": mm.extent(n)}, batch, cores)
     bind(p, grid)
+    if form.rotated:
+        rotate(p, form, mm.extent(k), grid)
     return Trace(tuple(p.steps))
 
 
@@ -126,6 +134,9 @@ def tile_axis(p: Plan, mm: Nest, loop: str, x: str, form: Form, cores: int) -> N
 def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
     """k -> [k_2 (larger L1 chunks)], k_1 (smaller ones), k_0 (L0 tiles), k_i."""
     extent = mm.extent(loop)
+    if form.parts_of_k:
+        p.split(loop, hole("sc", ladder(extent, max(unit, 16), 1 << 20)), "k_c", "k_v")
+        loop = "k_v"
     tile = hole("tk", ladder(extent, unit, 1024))
     chunk = tile * hole("sk", ladder(-(-extent // unit), 1, 64))
     if form.resident == "none":
@@ -155,6 +166,16 @@ def deal(p: Plan, form: Form, sizes: dict[str, int], batch: list[str], cores: in
     p.steps.append(step("split", loop="t", parts=hole("cores", tuple(range(1, cores + 1))), outer="t_c", inner="t_s", deal="cyclic"))
     p.add("reorder", loops=("t_c", *batch, "t_s"))
     return ["t_c"]
+
+
+def rotate(p: Plan, form: Form, extent: int, grid: list[str]) -> None:
+    """The loop over the larger chunks of k starts where the core's number says."""
+    chunk = hole("tk", ()) * hole("sk", ()) * hole("rk", ())
+    share: Expr = hole("sc", ()) if form.parts_of_k else Int(extent)
+    if form.parts_of_k:
+        p.add("even", loop="k_c", extent=Int(extent), factor=share)
+    p.add("even", loop="k_2", extent=share, factor=chunk)
+    p.add("rotate", loop="k_2", by=tuple(v for v in grid if v != "k_c"))
 
 
 def loaded_at(form: Form, side: str, axis: str) -> str:

@@ -28,6 +28,8 @@ class MatmulTiling:
     depthA1, depthB1 (in L1 altogether: steps times slots). Slots: dbL0A, dbL0B, dbL0C. l2MTileCnt, l2NTileCnt: L2 blocks; all
     cores work on one before they go on to the next, along m first where l2IterateOrder is ORDER_M. l2MTileBlock, l2NTileBlock:
     single-core blocks in an L2 block, where blocks are numbered and dealt out in turn; 0: one block a core, on a grid.
+    Not in a bank record, but choices of the vendor's kernels: unitFlag (L0C is drained in granules), kRotate (cores start along k at
+    different chunks). A singleCoreK below k is split-K: cores add their parts in GM.
     """
 
     usedCoreNum: int = 0
@@ -52,6 +54,8 @@ class MatmulTiling:
     l2MTileBlock: int = 0
     l2NTileBlock: int = 0
     l2IterateOrder: int = ORDER_M
+    unitFlag: int = 0
+    kRotate: int = 0
 
 
 def matmul_trace(func: Func, machine: Machine, tiling: MatmulTiling) -> Trace:
@@ -74,7 +78,8 @@ def matmul_choice(func: Func, machine: Machine, tiling: MatmulTiling) -> tuple[F
     sizes = {x: mm.extent(loop.var) for x, loop in zip("mnk", mm.loops[-3:])}
     t = legal_matmul(tiling, sizes, DTYPES[func.inputs[0].dtype], machine)
     form = form_of(t, sizes)
-    values = {"tm": t.baseM, "tn": t.baseN, "tk": t.baseK, "pm": t.stepM, "pn": t.stepN, "sm": t.singleCoreM, "sn": t.singleCoreN,
+    values = {"uf": t.unitFlag, "sc": t.singleCoreK,
+              "tm": t.baseM, "tn": t.baseN, "tk": t.baseK, "pm": t.stepM, "pn": t.stepN, "sm": t.singleCoreM, "sn": t.singleCoreN,
               "da": t.depthA1 // (t.stepM * t.stepKa), "db": t.depthB1 // (t.stepN * t.stepKb), "d0a": t.dbL0A, "d0b": t.dbL0B,
               "dc": t.dbL0C, "lm": t.l2MTileCnt, "ln": t.l2NTileCnt, "cores": t.usedCoreNum, "sk": min(t.stepKa, t.stepKb),
               "rk": max(t.stepKa, t.stepKb) // min(t.stepKa, t.stepKb), "so": t.l2MTileBlock if form.dealt == "m" else t.l2NTileBlock}
@@ -85,7 +90,7 @@ def matmul_choice(func: Func, machine: Machine, tiling: MatmulTiling) -> tuple[F
 
 def form_of(t: MatmulTiling, sizes: dict[str, int]) -> Form:
     """The structure that a legalised tiling asks for."""
-    whole_a, whole_b = (t.baseK * step >= sizes["k"] for step in (t.stepKa, t.stepKb))
+    whole_a, whole_b = (t.baseK * step >= t.singleCoreK for step in (t.stepKa, t.stepKb))
     resident = "both" if whole_a and whole_b else "left" if whole_a else "right" if whole_b else "none"
     inside = "m" if t.iterateOrder == ORDER_M else "n"
     if whole_a and t.baseM * t.stepM >= t.singleCoreM:
@@ -96,7 +101,8 @@ def form_of(t: MatmulTiling, sizes: dict[str, int]) -> Form:
     spread = "deal " + ("m" if t.l2IterateOrder == ORDER_M else "n") if t.l2MTileBlock else "single"
     l2 = "" if t.l2MTileBlock else "".join(reversed(cut) if t.l2IterateOrder == ORDER_M else cut)
     steps = ("m" if t.stepM > 1 else "") + ("n" if t.stepN > 1 else "")
-    return Form(resident, inside, "left" if t.stepKa >= t.stepKb else "right", steps, l2, spread)
+    larger = "left" if t.stepKa >= t.stepKb else "right"
+    return Form(resident, inside, larger, steps, l2, spread, bool(t.kRotate) and resident == "none", t.singleCoreK < sizes["k"])
 
 
 # ---------------------------------------------------------------- legalising
@@ -105,14 +111,18 @@ def legal_matmul(t: MatmulTiling, sizes: dict[str, int], size_bytes: int, machin
     """The tiling as this shape takes it: nothing beyond the shape, steps of k in whole ratios, slots that are there, blocks for cores."""
     unit = 32 // size_bytes
     base = {"m": up(min(t.baseM, sizes["m"]), 16), "n": up(min(t.baseN, sizes["n"]), 16), "k": up(min(t.baseK, sizes["k"]), unit)}
-    chunks = -(-sizes["k"] // base["k"])
+    single_k = up(min(t.singleCoreK or sizes["k"], sizes["k"]), max(unit, 16)) if t.singleCoreK else sizes["k"]
+    chunks = -(-single_k // base["k"])
     step_a, step_b = ratio(max(1, min(t.stepKa, chunks)), max(1, min(t.stepKb, chunks)))
     step_m = t.stepM if step_a >= chunks else 1  # several blocks of m in L1 stay there only with all of their k
     step_n = t.stepN if step_b >= chunks else 1
     slots_a, slots_b = slots(t.depthA1, t.stepM * t.stepKa), slots(t.depthB1, t.stepN * t.stepKb)
     if slots_a + slots_b > FLAGS:
         slots_a, slots_b = min(slots_a, 2), min(slots_b, 2)
-    t = replace(t, baseM=base["m"], baseN=base["n"], baseK=base["k"], stepKa=step_a, stepKb=step_b, stepM=step_m, stepN=step_n,
+    if sizes["k"] % single_k or single_k % (base["k"] * max(step_a, step_b)):
+        t = replace(t, kRotate=0)  # chunks of k that are not alike cannot change places
+    t = replace(t, singleCoreK=min(single_k, sizes["k"]),
+                baseM=base["m"], baseN=base["n"], baseK=base["k"], stepKa=step_a, stepKb=step_b, stepM=step_m, stepN=step_n,
                 depthA1=slots_a * step_m * step_a, depthB1=slots_b * step_n * step_b)
     return dealt_out(t, sizes, machine)
 
@@ -139,7 +149,9 @@ def dealt_out(t: MatmulTiling, sizes: dict[str, int], machine: Machine) -> Matmu
     share becomes a rectangle of them, as even as the core count allows.
     """
     cores = machine.core("aic" if "aic" in machine.cores else "core").count
-    used = min(t.usedCoreNum or cores, cores)
+    used = min(t.usedCoreNum or cores, cores) // -(-sizes["k"] // t.singleCoreK)
+    if used < 1:
+        raise UnsupportedError(f"k = {sizes['k']} in parts of {t.singleCoreK} takes more than {cores} cores; use a larger singleCoreK")
     single = {"m": up(min(t.singleCoreM or sizes["m"], sizes["m"]), 16), "n": up(min(t.singleCoreN or sizes["n"], sizes["n"]), 16)}
     cut = {"m": t.l2MTileCnt, "n": t.l2NTileCnt}
     blocks = {x: -(-sizes[x] // single[x]) for x in "mn"}

@@ -109,8 +109,10 @@ class Reuse:
         for names, atoms in parts(a.offset, a.grid + a.loops):
             trips = {v: self.trips[a.stream][v] for v in names if v in inside}
             if trips:
-                steps = product(list(trips.values()))
-                count = count * (steps if atoms is None else np.minimum(steps, product([self.values(x, trips) for x in atoms])))
+                plain = frozenset().union(*[x.names for x in atoms if not x.op])  # each in any step of its own
+                steps = product([trips[v] for v in trips if v in plain])
+                steps = steps * product([self.values(x, trips) for x in atoms if x.op])
+                count = count * np.minimum(product(list(trips.values())), steps)
         return count
 
     def values(self, atom: Atom, trips: Mapping[str, Rows]) -> Rows:
@@ -127,7 +129,8 @@ class Reuse:
         size = np.asarray(evaluate(atom.size, self.holes), np.int64)
         if atom.op == "//":
             return span // size + 1
-        return np.minimum(span // np.maximum(unit, 1) + 1, size // np.gcd(unit, size))
+        per = np.asarray(evaluate(atom.per, self.holes), np.int64)
+        return np.minimum(span // np.maximum(unit, per) + 1, size // np.maximum(np.gcd(unit, size), per))
 
     def window(self, stream: int, loops: tuple[str, ...]) -> Rows:
         """Bytes that all tensors touch in L2 within one iteration of the innermost of `loops` of a stream; of no loops: in the launch.
@@ -254,26 +257,28 @@ def product(factors: Sequence[Rows]) -> Rows:
 
 @dataclass(frozen=True)
 class Atom:
-    """A quotient (`//`) or remainder (`%`) by `size` of a sum of steps; or (op empty) something opaque in its variables."""
+    """A quotient (`//`) or remainder (`%`) by `size` of a sum of steps, the remainder counted in units of `per`; or (op empty)
+    something opaque in its variables."""
 
     op: str
     names: tuple[str, ...]
     steps: tuple[tuple[str, Expr], ...] = ()
     size: Expr = Int(1)
+    per: Expr = Int(1)
 
 
-Part = tuple[tuple[str, ...], "tuple[Atom, ...] | None"]
+Part = tuple[tuple[str, ...], "tuple[Atom, ...]"]
 
 
 @lru_cache(maxsize=1 << 14)
 def parts(offset: Expr, names: tuple[str, ...]) -> tuple[Part, ...]:
-    """The independent parts of an offset: variables that occur together, with their quotients and remainders (None: plain steps)."""
+    """The independent parts of an offset: variables that occur together, with their quotients, remainders and plain steps."""
     groups: list[tuple[set[str], list[Atom]]] = []
     for term in dict.fromkeys(x for e in terms(normalise(offset)) if (x := atom(e, frozenset(names))) is not None):
         joined = [g for g in groups if g[0] & set(term.names)]
         groups = [g for g in groups if g not in joined]
         groups.append((set(term.names).union(*[g[0] for g in joined]), [x for g in joined for x in g[1]] + [term]))
-    return tuple((tuple(sorted(seen)), tuple(atoms) if all(x.op for x in atoms) else None) for seen, atoms in groups)
+    return tuple((tuple(sorted(seen)), tuple(atoms)) for seen, atoms in groups)
 
 
 def terms(e: Expr) -> list[Expr]:
@@ -294,10 +299,22 @@ def atom(term: Expr, names: frozenset[str]) -> Atom | None:
     seen = tuple(sorted(variables(term) & names))
     e = varying[0]
     if len(varying) == 1 and isinstance(e, Binary) and e.op in ("//", "%") and not variables(e.right):
-        linear = affine(e.left, names)
+        inside, per = unnested(e.left)
+        linear = affine(inside, names)
         if linear is not None and not any(variables(c) for c in linear[0].values()):
-            return Atom(e.op, seen, tuple(sorted(linear[0].items())), e.right)
+            return Atom(e.op, seen, tuple(sorted(linear[0].items())), normalise(e.right * per), per if e.op == "%" else Int(1))
     return Atom("", seen)
+
+
+def unnested(e: Expr) -> tuple[Expr, Expr]:
+    """(x, d) with e = x // d and no quotient left in x where one is added to whole steps: a + b // d is (a*d + b) // d."""
+    quotients = [x for x in terms(e) if isinstance(x, Binary) and x.op == "//" and not variables(x.right)]
+    if len(quotients) != 1:
+        return e, Int(1)
+    (q,) = quotients
+    assert isinstance(q, Binary)
+    x, d = unnested(normalise((e - q) * q.right + q.left))
+    return x, normalise(q.right * d)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -28,7 +28,7 @@ def agree(op: str, arrays: list[np.ndarray], attributes: dict[str, object]) -> N
     expected = np.asarray(ops.get(op).reference(*arrays, **attributes))
     got = interpret(m, arrays)[0]
     assert got.shape == expected.shape == ops.shape(op, [a.shape for a in arrays], attributes)  # type: ignore[arg-type]
-    sums = ops.get(op).family in ("cube", "pool", "normalise", "host")
+    sums = ops.get(op).family in ("cube", "pool", "normalise", "reduce", "host")
     scale = float(np.abs(ops.get(op).reference(*[np.abs(a) for a in arrays], **attributes)).max()) if sums else 1.0
     with np.errstate(over="ignore"):
         np.testing.assert_allclose(expected, got.astype(np.float32), rtol=2e-5, atol=2e-6 * max(scale, 1.0))
@@ -57,6 +57,14 @@ def test_unary_with_numbers(shape: list[int], seed: int, a: float, b: float) -> 
     agree("leaky_relu", [x], {"alpha": b / 50})
     agree("hard_sigmoid", [x], {"alpha": b / 50, "beta": 0.5})
     agree("exp", [np.clip(x, -50, 50)], {})
+
+
+@pytest.mark.parametrize("op", ["reduce_sum", "reduce_mean", "reduce_max", "reduce_min"])
+@given(st.data(), st.lists(SIZE, min_size=1, max_size=4), RANDOM)
+@settings(max_examples=15)
+def test_reductions(op: str, data: st.DataObject, shape: list[int], seed: int) -> None:
+    axes = data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, max_size=len(shape), unique=True))
+    agree(op, [array(seed, tuple(shape))], {"axes": tuple(sorted(axes))})
 
 
 @pytest.mark.parametrize("op", BINARY)

@@ -99,6 +99,9 @@ def step_for(draw: st.DrawFn, func: Func, number: int, values: dict[str, int]) -
         "place": [("buffer", local), ("skew", Int(256))],
         "bind": [("loop", loop)],
         "even": [("loop", loop), *split_of(func, loop)],
+        "rotate": [("loop", loop), ("by", tuple(own[:1]))],
+        "add_parts": [("block", block.name), ("loop", loop)],
+        "unit_flag": [("buffer", local)],
         "tensorize": [("loop", loop), ("instr", draw(st.sampled_from(["vector", "copy"])))],
     }
     return Step(word, tuple(fields[word]))

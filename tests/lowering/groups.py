@@ -57,8 +57,12 @@ MODELS = {
                "t = Conv(x, w) y = Concat<axis=1>(t, z)"),
     "concat_flat": ("fp16", "float[2,20,3,5] x, float[2,7,3,5] z", "float[2,27,3,5] y", "y = Concat<axis=1>(x, z)"),
     "concat_rows": ("fp32", "float[3,40,7] x, float[3,40,9] z", "float[3,40,16] y", "y = Concat<axis=2>(x, z)"),
+    "reduce_mean": ("fp16", "float[21,700] x", "float[21] y", "y = ReduceMean<keepdims=0, axes=[1]>(x)"),
+    "reduce_max": ("fp32", "float[37,20] x", "float[1,20] y", "y = ReduceMax<axes=[0]>(x)"),
+    "reduce_long": ("fp32", "float[3,9000] x", "float[3] y", "y = ReduceMax<keepdims=0, axes=[1]>(x)"),
+    "reduce_min": ("fp32", "float[6,17,24] x", "float[6,24] y", "y = ReduceMin<keepdims=0, axes=[1]>(x)"),
 }
-ROUNDED = ("sigmoid", "avg_pool", "global_pool", "softmax")  # models whose results are rounded on the way
+ROUNDED = ("sigmoid", "avg_pool", "global_pool", "softmax", "reduce_mean")  # models whose results are rounded on the way
 
 
 @dataclass(frozen=True)

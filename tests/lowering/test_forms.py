@@ -23,8 +23,15 @@ STRUCTURES = [
     if resident == "none" or larger == "left"]
 
 
+ROTATED = [Form("none", inside, "left", "", "", spread, True, parts) for inside, spread, parts in product(
+    ("m", "n"), ("parts", "deal m"), (False, True))]
+PARTS = [Form("none", "n", "right", "", "m", "single", False, True), Form("both", "m", "left", "mn", "", "parts", False, True)]
+
+
 def forms(spread: str) -> list[Form]:
     """Each structure with one of the ways to share it, all of them in turn."""
+    if spread == "along k":
+        return ROTATED + PARTS
     ways = SPREADS[spread]
     return [Form(f.resident, f.inside, f.larger, f.steps, "" if spread == "dealt" else f.l2, ways[i % len(ways)])
             for i, f in enumerate(STRUCTURES)]
@@ -43,10 +50,10 @@ def posed(model: str, spread: str) -> tuple[Case, Problem]:
 def some(model: str, spread: str) -> list[int]:
     """Numbers of sketches, a third of them for each model, so that together they show all."""
     count = len(posed(model, spread)[1].sketches)
-    return list(range(MODELS.index(model) % 3, count, 3))
+    return list(range(MODELS.index(model) % 3, count, 3)) if spread != "along k" else list(range(count))
 
 
-GRIDS = [(m, "grid") for m in MODELS] + [("matmul_even", "dealt")]
+GRIDS = [(m, "grid") for m in MODELS] + [("matmul_even", "dealt"), ("matmul_even", "along k")]
 
 
 @pytest.mark.parametrize("model, spread", GRIDS)
@@ -65,7 +72,7 @@ def test_every_structure_means_the_operator_and_orders_its_accesses(model: str, 
             assert case.agrees(case.run(program)), (p.sketches[sketch].trace, p.values(c))
 
 
-@pytest.mark.parametrize("model, spread", [("matmul_nd", "grid"), ("matmul_even", "dealt")])
+@pytest.mark.parametrize("model, spread", [("matmul_nd", "grid"), ("matmul_even", "dealt"), ("matmul_even", "along k")])
 def test_every_core_takes_as_long_as_its_class(model: str, spread: str) -> None:
     """Blocks that are dealt out leave some cores with one more; the slow oracle times every core on its own."""
     _, p = posed(model, spread)

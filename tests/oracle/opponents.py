@@ -46,7 +46,7 @@ def blocked(grid: Grid, block: tuple[int, int, int], width: int, k: int, cores: 
     limits = {"tm": m, "tn": n, "n1": n // 16, "tk": kb}
     fixed = {name: (largest(choices[name], limit),) for name, limit in limits.items() if name in choices}
     fixed |= {name: (2,) for name in ("da", "db", "d0a", "d0b", "dc") if name in choices}
-    fixed |= {name: (1,) for name in ("rk", "pm", "pn") if name in choices}
+    fixed |= {name: (1,) for name in ("rk", "pm", "pn", "uf") if name in choices}
     unit = fixed["tk"][0] if "tm" in choices else max(k // max(choices["sk"]), 1)
     fixed["sk"] = tuple(dict.fromkeys(largest(choices["sk"], chunk // unit) for chunk in CHUNKS))
     for tile in pixels(choices, m, width):

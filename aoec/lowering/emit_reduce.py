@@ -1,0 +1,136 @@
+"""Emission of reductions: lane by lane over outer axes, or whole rows to one element each, in one go or a part at a time.
+
+Where a serial loop walks the reduced axis too, its first iteration sets the result to the identity and each adds its part.
+A long row is first folded, eight or thirty-two repeats at a time, into as many: a whole reduce costs seven times an addition.
+"""
+from __future__ import annotations
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise, select
+from aoec.ir.program import For, Item
+from aoec.lowering.emit_cube import instr
+from aoec.lowering.emit_lanes import BLOCKS, REDUCERS, VectorOp, elementwise, lanes_of, make, nest, product_sum, require_rows
+from aoec.lowering.tile import Emitter, TileOp, base_offset, dtype_size, loop_strides, uses
+
+FEW, MANY = 8, 32  # repeats that a row is folded into
+LONG = 64  # repeats from which on it is folded into MANY first
+
+
+def reduce(em: Emitter, op: TileOp, home: frozenset[str]) -> list[Item]:
+    """A reduction over tensor loops: across lanes when the innermost loop is reduced, else lane by lane; on top of what serial loops
+    inside the target's home have left."""
+    target = op.block.target
+    used = frozenset(v for i in target.indices for v in op.names if uses(i, frozenset((v,))))
+    reduced = [lp for lp in op.loops if lp.var not in used]
+    serial = [lp for lp in op.above if lp.var not in home and not any(uses(i, frozenset((lp.var,))) for i in target.indices)]
+    read = op.block.value.value if isinstance(op.block.value, Cast) else op.block.value
+    if not reduced or not isinstance(read, Read) or op.block.init is not None or any(lp.kind == "core" for lp in serial):
+        raise UnsupportedError(f"block {op.block.name}: a vector reduction reduces one buffer over tensor loops, on one core")
+    if em.buffers[read.buffer].dtype != em.buffers[target.buffer].dtype:
+        raise UnsupportedError(f"block {op.block.name}: cast to the accumulator's dtype in a block of its own")
+    name, across, identity = REDUCERS[op.block.op]
+    rows = reduced[-1].var == op.loops[-1].var
+    start = elementwise(em, op, VectorOp("vdup", (), identity), skip=frozenset(lp.var for lp in reduced)) if serial or not rows else []
+    if serial:
+        start = when(em, first_of([lp.var for lp in serial]), start)
+    if rows:
+        return [*start, *reduce_rows(em, op, read, across, name, bool(serial))]
+    step = elementwise(em, op, VectorOp(name, (read,)), accumulate=True, skip=frozenset(lp.var for lp in reduced))
+    return [*start, *nest([(lp.var, lp.extent) for lp in reduced], step)]
+
+
+def first_of(loops: list[str]) -> Expr:
+    """1 in the first iteration of all these loops, else 0."""
+    condition: Expr = eq(Var(loops[0]), 0)
+    for v in loops[1:]:
+        condition = both(condition, eq(Var(v), 0))
+    return condition
+
+
+def when(em: Emitter, condition: Expr, items: list[Item]) -> list[Item]:
+    """The items where the condition holds: a loop of one iteration or none; nothing or no loop where that is known."""
+    trips = normalise(select(condition, 1, 0))
+    if isinstance(trips, Int):
+        return items if trips == Int(1) else []
+    return [For(em.fresh("when"), trips, tuple(items))]
+
+
+def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, adds: bool) -> list[Item]:
+    """Each row to one element, with `adds` on top of what is there."""
+    dst, src = em.buffers[op.block.target.buffer], em.buffers[read.buffer]
+    v_in, inner = op.loops[-1].var, op.loops[-1].extent
+    outer = [(lp.var, lp.extent) for lp in op.loops[:-1]]
+    s_dst, s_src = loop_strides(dst, op.block.target.indices, op), loop_strides(src, read.indices, op)
+    if s_src.get(v_in) != Int(1) or any(v not in s_dst for v, _ in outer):
+        raise UnsupportedError(f"block {op.block.name}: a row reduction reads contiguous rows")
+    to = base_offset(dst, op.block.target.indices, op.names) + product_sum(s_dst, [v for v, _ in outer])
+    at = base_offset(src, read.indices, op.names) + product_sum(s_src, [v for v, _ in outer])
+    require_rows(em, op, src.name, s_src, outer)
+    if adds:
+        require_rows(em, op, dst.name, s_dst, outer)
+    lanes = lanes_of(dtype_size(src))
+    row = Row(em, src.name, at, inner, lanes, across, fold)
+    result = (em.add_scratch(src.dtype, lanes), Int(0)) if adds else (dst.name, to)
+    body = row.reduced(*result)
+    if adds:
+        operands = {"dst": em.ref(dst.name, to), "src0": em.ref(dst.name, to), "src1": em.ref(*result)}
+        strides = {f"{n}_{kind}": 1 if kind == "blk" else BLOCKS for kind in ("blk", "rep") for n in operands}
+        body.append(make(VectorOp(fold, ()), operands, Int(1), Int(1), strides))  # type: ignore[arg-type]
+    return nest(outer, body)
+
+
+class Row:
+    """A contiguous row of `inner` elements at an offset of a buffer, to be reduced with `across` (whole) and `fold` (lane by lane)."""
+
+    def __init__(self, em: Emitter, buffer: str, at: Expr, inner: Expr, lanes: int, across: str, fold: str) -> None:
+        self.em, self.buffer, self.at, self.inner, self.lanes = em, buffer, at, inner, lanes
+        self.across, self.fold = across, fold
+        self.repeats = ceildiv(inner, lanes)
+        self.partial = em.add_scratch(em.buffers[buffer].dtype, lanes)
+
+    def reduced(self, buffer: str, to: Expr) -> list[Item]:
+        """The items that leave the row's one element at `to`: at once where the row is short, else folded first."""
+        n, whole = self.repeats, Int(self.lanes)
+        short = self.whole(self.buffer, self.at, self.inner - (n - 1) * self.lanes, n, buffer, to)
+        few = [*self.folded(FEW), *self.whole(self.sums, Int(0), whole, Int(FEW), buffer, to)]
+        many = [*self.folded(MANY), *self.halved(MANY), *self.whole(self.sums, Int(0), whole, Int(FEW), buffer, to)]
+        between = both(le(FEW + 1, n), le(n, LONG))
+        return [*when(self.em, le(n, FEW), short), *when(self.em, between, few), *when(self.em, le(LONG + 1, n), many)]
+
+    @property
+    def sums(self) -> str:
+        """The buffer that rows are folded into."""
+        if not hasattr(self, "_sums"):
+            self._sums = self.em.add_scratch(self.em.buffers[self.buffer].dtype, MANY * self.lanes)
+        return self._sums
+
+    def whole(self, source: str, at: Expr, tail: Expr, repeat: Expr, buffer: str, to: Expr) -> list[Item]:
+        """One result a repeat, then one over those."""
+        one = {"dst_rep": 1, "src_blk": 1, "src_rep": BLOCKS}
+        return [instr(self.across, dst=self.em.ref(self.partial, Int(0)), src=self.em.ref(source, at), lanes=tail, repeat=repeat, **one),
+                instr(self.across, dst=self.em.ref(buffer, to), src=self.em.ref(self.partial, Int(0)), lanes=repeat, repeat=1, **one)]
+
+    def folded(self, width: int) -> list[Item]:
+        """The first `width` repeats copied, then all others added to them, `width` at a time."""
+        v = self.em.fresh("fold")
+        start = (Var(v) + 1) * width
+        repeat = minimum(width, self.repeats - start)
+        tail = minimum(self.lanes, self.inner - (start + repeat - 1) * self.lanes)
+        copy = self.lanewise("vcopy", (self.buffer, self.at), Int(width), Int(self.lanes))
+        add = self.lanewise(self.fold, (self.buffer, self.at + start * self.lanes), repeat, tail)
+        return [copy, For(v, normalise(ceildiv(self.repeats, width) - 1), (add,))]
+
+    def halved(self, width: int) -> list[Item]:
+        """The sums folded in halves until FEW are left."""
+        out = []
+        while width > FEW:
+            width //= 2
+            out.append(self.lanewise(self.fold, (self.sums, Int(width * self.lanes)), Int(width), Int(self.lanes)))
+        return out
+
+    def lanewise(self, name: str, source: tuple[str, Expr], repeat: Expr, tail: Expr) -> Item:
+        """sums = source, or sums = sums op source, over `repeat` repeats."""
+        operands = {"dst": self.em.ref(self.sums, Int(0))}
+        operands |= {"src": self.em.ref(*source)} if name == "vcopy" else {"src0": operands["dst"], "src1": self.em.ref(*source)}
+        strides = {f"{n}_{kind}": 1 if kind == "blk" else BLOCKS for kind in ("blk", "rep") for n in operands}
+        return make(VectorOp(name, ()), operands, tail, repeat, strides)  # type: ignore[arg-type]

@@ -1,0 +1,34 @@
+"""Reductions over stated axes, which stay as extents of 1: sum, mean, greatest and least element."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from aoec.ops.declare import Attributes, Op, Shape, Template, names, tensor
+
+
+def _text(name: str, op: str, mean: bool = False) -> Template:
+    def text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+        rank = len(shapes[0])
+        axes = {int(a) % rank for a in attributes["axes"]}  # type: ignore[union-attr, arg-type]
+        loops = names("i", rank)
+        kept = tensor("S", [loops[a] for a in range(rank) if a not in axes])
+        dims = [f"o{a}: 1" if a in axes else loops[a] for a in range(rank)]
+        y = tensor("Y", [f"o{a}" if a in axes else loops[a] for a in range(rank)])
+        factor = f" * {1.0 / prod(shapes[0][a] for a in axes)!r}" if mean else ""
+        return f"{name}({tensor('X', loops)}) -> {tensor('Y', dims)} {{\n  {kept} {op} {tensor('X', loops)}\n  {y} = {kept}{factor}\n}}"
+    return text
+
+
+def _reference(f: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+    return lambda x, *, axes: f(x, axis=tuple(axes), keepdims=True)
+
+
+OPS = (
+    Op("reduce_sum", _text("reduce_sum", "+="), _reference(np.sum), "reduce"),
+    Op("reduce_mean", _text("reduce_mean", "+=", mean=True), _reference(np.mean), "reduce"),
+    Op("reduce_max", _text("reduce_max", "max="), _reference(np.max), "reduce"),
+    Op("reduce_min", _text("reduce_min", "min="), _reference(np.min), "reduce"),
+)

@@ -1,0 +1,70 @@
+"""rotate: a loop starts elsewhere on every core."""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.index import Expr, Var, substitute, variables
+from aoec.ir.tir import Func, Loop, Node, walk
+from aoec.primitives.nest import find_loop, map_block, replace_node, tidy
+from aoec.primitives.primitive import Primitive
+from aoec.primitives.reorder import check_values
+
+
+@dataclass(frozen=True)
+class Rotate(Primitive):
+    """Starts a loop at another iteration on every core, and goes round: its index becomes (loop + the sum of `by`) % extent.
+
+    So cores that read the same tiles do not read them at the same time. `by` names loops around it. Nothing below may be cut short
+    at the end of the loop (use even).
+
+    before:
+        func f(X: fp32[4, 12]) -> (Y: fp32[4]) {
+          for c in 4 core {
+            for io in 12//?t {
+              for ii in ?t {
+                b: Y[c] += X[c, io*?t + ii]
+              }
+            }
+          }
+        }
+    call:
+        rotate(loop=io, by=c)
+    after:
+        func f(X: fp32[4, 12]) -> (Y: fp32[4]) {
+          for c in 4 core {
+            for io in 12//?t {
+              for ii in ?t {
+                b: Y[c] += X[c, ?t*((c + io)%(12//?t)) + ii]
+              }
+            }
+          }
+        }
+    """
+
+    word = "rotate"
+    loop: str
+    by: tuple[str, ...]
+
+    def apply(self, func: Func) -> Func:
+        loop, above = find_loop(func, self.loop)
+        outside = [x.var for x in above]
+        unknown = [v for v in self.by if v not in outside]
+        if unknown or not self.by:
+            known = ", ".join(outside) or "none"
+            raise ScheduleError(f"{', '.join(unknown) or 'nothing'} is no loop around {self.loop}; around it: {known}")
+        ragged = [n.var for n, _ in walk(loop.body) if isinstance(n, Loop) and self.loop in variables(n.extent)]
+        if ragged or variables(loop.extent):
+            name = ragged[0] if ragged else self.loop
+            raise ScheduleError(f"the extent of {name} varies, so iterations of {self.loop} are not alike; use even")
+        check_values(func, self.loop, [loop], (self.loop,))
+        turned: Expr = Var(self.loop)
+        for v in self.by:
+            turned = turned + Var(v)
+        index = {self.loop: turned % loop.extent}
+
+        def moved(n: Node) -> Node:
+            if isinstance(n, Loop):
+                return replace(n, body=tuple(moved(c) for c in n.body))
+            return map_block(n, lambda e: tidy(substitute(e, index)) if self.loop in variables(e) else e)
+        return replace(func, body=replace_node(func.body, self.loop, lambda n: (moved(loop),)))
