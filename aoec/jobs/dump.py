@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +103,7 @@ def _ends(program: Program) -> str:
 def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choice]) -> None:
     """The text of every stage, a file a group."""
     try:
-        for name in ("funcs", "schedules", "scheduled", "programs"):
+        for name in ("funcs", "schedules", "scheduled", "programs", "reasons"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         if not stage.graph.groups:
             _graph(folder / "import.graph", stage.graph, stage.weights)
@@ -114,6 +114,7 @@ def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choi
             _text(folder / "schedules" / f"{name}.sched", c.best.trace)
             _text(folder / "scheduled" / f"{name}.tir", normalise(primitives.apply(c.task.func, c.best.trace)))
             _text(folder / "programs" / f"{name}.prog", c.best.program)
+            (folder / "reasons" / f"{name}.json").write_text(json.dumps(_reasons(c), indent=1) + "\n", encoding="utf-8")
         (folder / "machine.toml").write_text(artifact.machine, encoding="utf-8")
         (folder / "manifest.json").write_text(json.dumps(_manifest(artifact, choices), indent=1) + "\n")
     except OSError as e:
@@ -127,6 +128,11 @@ def _graph(path: Path, graph: Graph, weights: dict[str, np.ndarray]) -> None:
 
 def _text(path: Path, noun: Graph | Func | Trace | Program) -> None:
     path.write_text(show(noun) + "\n", encoding="utf-8")
+
+
+def _reasons(choice: Choice) -> dict[str, Any]:
+    """Where the time of the best and of the default candidate goes, for reading (docs/explain.md); nothing is taken from it again."""
+    return {"times": "modelled", "best": asdict(choice.best.measure), "default": asdict(choice.default.measure)}
 
 
 def _manifest(artifact: Artifact, choices: Sequence[Choice]) -> dict[str, Any]:

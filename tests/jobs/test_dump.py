@@ -292,3 +292,12 @@ def test_an_illegal_program_is_refused(kind: str, dump: Dump) -> None:
     assert path.read_text() != before
     lines = dump.refused("emit")
     assert "g0" in lines[0] and words in lines[0] and len(lines[0]) > 60
+
+
+def test_the_reasons_of_best_and_default_lie_beside_their_programs(tuned: Path) -> None:
+    programs = sorted((tuned / "dump/programs").glob("*.prog"))
+    assert programs
+    for path in programs:
+        said = json.loads((tuned / "dump/reasons" / f"{path.stem}.json").read_text())
+        assert said["times"] == "modelled" and said["best"]["time_us"] <= said["default"]["time_us"]
+        assert said["best"]["reasons"]["accounts"] and said["best"]["verdict"]["sentence"]
