@@ -12,7 +12,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import SLOTS, batch_axes, begin, bind, cores_of, factors, finish, load_bias, load_operand, output_block, ways
 from aoec.search.sketches import Nest, dtype_bytes, hole, ladder, parts, writer
-from aoec.search.sketches_matmul import FORMS, matmul_sketch
+from aoec.search.sketches_matmul import FORMS, RATIOS, matmul_sketch
 from aoec.target.machine import Machine
 
 
@@ -30,11 +30,14 @@ def cube_sketches(func: Func, mm: Nest, machine: Machine) -> list[Trace]:
 
 # ---------------------------------------------------------------- convolution
 
-def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: str, wide: bool, point: bool) -> Trace:
+def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: str, wide: bool, point: bool, larger: str = "",
+                pixels_inside: bool = False) -> Trace:
     """One sketch over rectangles th x tw of output pixels.
 
     `resident`: the image tile, the weight tile, both or none stay in L1 for all of k. `wide`: the width is tiled too; otherwise a
     tile is whole rows. With a resident image an L1 tile holds several L0 tiles: of rows, or of pixels where the image is one row.
+    `larger`: where nothing is resident, the operand (image, weight) whose chunk of k in L1 is ?rk chunks of the other's.
+    `pixels_inside`: where nothing is resident, output pixels run faster than output channels.
     """
     p = begin(func, mm, machine)
     n, *group, ho, wo, co, k = [lp.var for lp in mm.loops]
@@ -61,27 +64,30 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
             p.split("w_r", hole("w0", ladder(width, 16, 512)), "w_0", "w_i")
         col_loops = ["w_c", "w_s", *(["w_0"] if w0 else []), "w_i"]
     chunk = kernel_columns(gather, unit)
-    p.split(k, hole("sk", ladder(mm.extent(k) // chunk, 1, 128)) * chunk, "k_1", "k_r")
+    part = hole("sk", ladder(mm.extent(k) // chunk, 1, 128)) * chunk
+    if larger:
+        p.split(k, part * hole("rk", RATIOS), "k_2", "k_u")
+    p.split("k_u" if larger else k, part, "k_1", "k_r")
     p.split("k_r", hole("tk", ladder(mm.extent(k), unit, 1024)), "k_0", "k_i")
     batch = batch_axes(p, mm, [n, *group], cores)
     spatial = [*batch, "h_s", *(["w_s"] if wide else [])]
     small = [v for v in ("h_0", "w_0") if v in row_loops + col_loops]
-    order = [*spatial, "o_s"] if resident in ("none", "image") else ["o_s", *spatial]
+    order = [*spatial, "o_s"] if resident in ("none", "image") and not pixels_inside else ["o_s", *spatial]
     if resident == "both":
         order = [*batch[1:], "o_s", batch[0], *spatial[len(batch):]]
     if resident == "weight":
         order = [*batch[1:], "o_s", batch[0], *spatial[len(batch):]]
     grid = [*[f"{v}_c" for v in [n, *group]], "h_c", *(["w_c"] if wide else []), "o_c"]
     w_i = "w_i" if wide else wo
-    p.add("reorder", loops=(*grid, *order, *small, "k_1", "k_0", "h_i", w_i, "o_i", "k_i"))
+    p.add("reorder", loops=(*grid, *order, *small, *["k_2"] * bool(larger), "k_1", "k_0", "h_i", w_i, "o_i", "k_i"))
     tile = small[-1] if small else order[-1]
     p.add("compute_at", block=output_block(func, mm), loop=tile)
     p.add("set_scope", buffer=mm.block.target.buffer, scope="L0C", layout="NZ")
     p.add("compute_at", block=gather.block.name, loop="k_0")
     p.add("set_scope", buffer=cols.buffer, scope="L0A", layout="ZZ")
-    image_at = spatial[-1] if inner_tile and resident == "image" else order[-1] if inner_tile else "k_1"
+    image_at = spatial[-1] if inner_tile and resident == "image" else order[-1] if inner_tile else "k_2" if larger == "image" else "k_1"
     p.add("cache_read", block=gather.block.name, buffer=image, scope="L1", at=image_at)
-    weight_at = "o_s" if resident in ("weight", "both") else "k_1"
+    weight_at = "o_s" if resident in ("weight", "both") else "k_2" if larger == "weight" else "k_1"
     load_operand(p, mm, weight, weight_at, "ZN", "L0B", "ZN", "k_0")
     load_bias(p, mm, tile)
     p.add("tensorize", loop=gather.loops[-3].var, instr="load3d")

@@ -11,10 +11,14 @@ from aoec.ir.rewrite import holes, normalise
 from aoec.ir.tir import Func
 from aoec.jobs.stages import lower_operator
 from aoec.lowering.emit import emit
+from aoec.search.sketches import find_product
 from aoec.search.vendor import ORDER_M, ORDER_N, MatmulTiling, matmul_choice, matmul_trace
+from aoec.search.vendor_conv import ConvTiling, conv_trace
 from aoec.simulate.time import measure
 from aoec.target.check import check
 from aoec.target.machine import load
+from tests.lowering.groups import cases
+from tests.oracle.slow_timeline import simulate
 
 MACHINE = load("Ascend910B1")
 SHAPES = ("matmul(m=512, k=768, n=1024, trans_b)", "matmul(m=1000, k=333, n=520, nd)", "matmul(m=2048, k=512, n=768, nd, trans_a)",
@@ -91,3 +95,95 @@ def test_random_tilings_can_be_said() -> None:
 @pytest.mark.slow
 def test_a_thousand_random_tilings_can_be_said() -> None:
     expressed(1000, 2)
+
+
+# ---------------------------------------------------------------- the ladder
+
+ROWS = {"singleCoreM": 1024, "singleCoreN": 1536, "usedCoreNum": 24, "stepKa": 8, "stepKb": 4, "depthA1": 16, "depthB1": 8, "l2MTileCnt": 2}
+LADDER = {  # 8192^3 fp16 on 24 cubes, B stored as [n, k], as the asc-devkit's best practices take it apart
+    "norm": MatmulTiling(singleCoreM=2048, singleCoreN=1536, depthA1=1, depthB1=1),
+    "large loads": MatmulTiling(singleCoreM=2048, singleCoreN=1536, stepKa=4, stepKb=4),
+    "L1 full": MatmulTiling(singleCoreM=2048, singleCoreN=1536, stepKa=8, stepKb=4, depthA1=16, depthB1=8),
+    "L2 blocks": MatmulTiling(**ROWS),
+    "granules": MatmulTiling(**ROWS, unitFlag=1), "staggered": MatmulTiling(**ROWS, unitFlag=1, kRotate=1),
+}
+
+
+def test_the_published_ladder_is_said_step_by_step() -> None:
+    func = lower_operator("matmul(m=8192, k=8192, n=8192, trans_b)")
+    made = {name: normalise(emit(primitives.apply(func, matmul_trace(func, MACHINE, t)), MACHINE)) for name, t in LADDER.items()}
+    assert all(p.constraints == () for p in made.values())
+    times = {name: measure(p, MACHINE).time_us for name, p in made.items()}
+    assert times["norm"] > 2 * times["large loads"]
+    assert times["granules"] <= times["L2 blocks"]
+    assert measure(made["norm"], MACHINE).cores == 24
+
+
+def test_split_k_adds_in_gm_and_uses_cores_that_blocks_leave_idle() -> None:
+    func = lower_operator("matmul(m=128, k=8192, n=256, nd)")
+    alone, split = (normalise(emit(primitives.apply(func, matmul_trace(func, MACHINE, t)), MACHINE))
+                    for t in (MatmulTiling(stepKa=4, stepKb=4), MatmulTiling(stepKa=4, stepKb=4, singleCoreK=1024)))
+    check(split, MACHINE)
+    assert (measure(alone, MACHINE).cores, measure(split, MACHINE).cores) == (1, 8)
+    assert measure(split, MACHINE).time_us < measure(alone, MACHINE).time_us
+
+
+# ---------------------------------------------------------------- convolutions
+
+CONVS = ("conv2d(n=2, c=64, h=28, w=28, co=96, kh=3, kw=3, pad=1, bias, relu)", "conv2d(n=1, c=256, h=14, w=14, co=512, kh=1, kw=1)",
+         "conv2d(n=1, c=32, h=30, w=17, co=48, kh=3, kw=3, stride=2, pad=1)")
+
+
+def conv_drawn(random: Random) -> ConvTiling:
+    pick = random.choice
+    rows, columns = pick((1, 2, 4, 7)), pick((0, 4, 8, 16))
+    return ConvTiling(hoL1=rows * pick((1, 2)), woL1=columns, hoL0=rows, woL0=columns, kL0=pick((16, 32, 64)), nL0=pick((16, 32, 48, 64)),
+                      kAL1=pick((0, 144, 288, 64)), kBL1=pick((0, 144, 576, 128)),
+                      batchDim=pick((1, 2)), hoDim=pick((1, 3)), woDim=pick((1, 2)),
+                      nDim=pick((1, 2)), pbAL1=pick((1, 2)), pbBL1=pick((1, 2)), pbAL0=pick((1, 2)), pbBL0=pick((1, 2)), pbCL0=pick((1, 2)),
+                      iterateMNOrder=pick((0, 1)), al1FullLoad=pick((0, 0, 1)), bl1FullLoad=pick((0, 0, 1)))
+
+
+def convs_expressed(count: int, seed: int) -> None:
+    random, funcs = Random(seed), [lower_operator(s) for s in CONVS]
+    for i in range(count):
+        func, t = funcs[i % len(funcs)], conv_drawn(random)
+        trace = conv_trace(func, MACHINE, t)
+        assert holes(trace) == {}
+        program = normalise(emit(primitives.apply(func, trace), MACHINE))
+        assert program.constraints == (), (t, program.constraints)
+        check(program, MACHINE)
+
+
+def test_random_convolution_tilings_can_be_said() -> None:
+    convs_expressed(9, 1)
+
+
+@pytest.mark.slow
+def test_a_thousand_random_convolution_tilings_can_be_said() -> None:
+    convs_expressed(1000, 2)
+
+
+@pytest.mark.parametrize("tiling", [
+    ConvTiling(hoL0=2, kL0=16, nL0=16, kAL1=144, kBL1=288), ConvTiling(hoL0=3, kL0=32, nL0=32, kAL1=432, kBL1=144, iterateMNOrder=0),
+    ConvTiling(hoL0=1, woL0=3, hoDim=2, kL0=48, nL0=16, kAL1=144, kBL1=144, iterateMNOrder=0),
+    ConvTiling(hoL0=2, nL0=16, al1FullLoad=1, nDim=2)])
+def test_a_convolution_tiling_means_the_operator(tiling: ConvTiling) -> None:
+    case = next(c for c in cases("conv_dilated") if find_product(c.func))
+    program = normalise(emit(primitives.apply(case.func, conv_trace(case.func, MACHINE, tiling)), MACHINE))
+    assert program.constraints == ()
+    assert case.agrees(case.run(program))
+
+
+@pytest.mark.parametrize("tiling", [
+    MatmulTiling(baseM=16, baseN=32, baseK=16, singleCoreM=32, singleCoreN=32, l2MTileBlock=2, l2NTileBlock=1, usedCoreNum=4, stepKa=3),
+    MatmulTiling(baseM=32, baseN=16, baseK=16, singleCoreK=16, singleCoreM=32),
+    MatmulTiling(baseM=16, baseN=16, baseK=16, kRotate=1, singleCoreM=16, unitFlag=1),
+    MatmulTiling(baseM=16, baseN=16, baseK=16, stepKa=3, stepM=2, stepKb=3, stepN=3, l2MTileCnt=2)])
+def test_a_matmul_tiling_means_the_operator(tiling: MatmulTiling) -> None:
+    case = cases("matmul_even")[-1]
+    program = normalise(emit(primitives.apply(case.func, matmul_trace(case.func, MACHINE, tiling)), MACHINE))
+    assert program.constraints == ()
+    check(program, MACHINE)
+    assert case.agrees(case.run(program))
+    assert measure(program, MACHINE).ticks == simulate(program, MACHINE).ticks
