@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from aoec import primitives
-from aoec.base.errors import UnsupportedError
 from aoec.ir.index import DTYPES
 from aoec.ir.program import Program
 from aoec.ir.rewrite import normalise
@@ -135,12 +134,11 @@ def vendor_tiling(case: Case, machine: Machine) -> MatmulTiling:
         usedCoreNum=cores, singleCoreM=share[0],
         singleCoreN=share[1], baseM=m, baseN=n, baseK=k, depthA1=t.depth[0], depthB1=t.depth[1], stepKa=t.step[0], stepKb=t.step[1],
         l2MTileCnt=1 if dealt else t.l2, l2MTileBlock=max(1, case.tile.one("swizzle", 1)) if dealt else 0,
-        iterateOrder=case.tile.one("order", 0))
+        iterateOrder=case.tile.one("order", 0), unitFlag=int(t.unit_flag), kRotate=int("stagger" in case.tile),
+        singleCoreK=ceil(s["k"] / t.split_k) if t.split_k > 1 else 0)
 
 
 def cube_program(case: Case, func: Func, machine: Machine) -> Program:
     """The program of a product with the row's tiling."""
-    if case.tile.one("splitk", 1) > 1:
-        raise UnsupportedError("split-K is no schedule of ours yet")
     trace = matmul_trace(func, machine, vendor_tiling(case, machine))
     return normalise(emit(primitives.apply(func, trace), machine))
