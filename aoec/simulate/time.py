@@ -18,9 +18,10 @@ from aoec.kernels import timeline as kernel
 from aoec.simulate.detail import Walked, core_counts, fresh_state, members, walk
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.reasons import Reasons, reasons
-from aoec.simulate.state import COLD, State, after
+from aoec.simulate.state import COLD, State, after, footprint_bytes
 from aoec.simulate.tables import DEPTH_RANGE, TICKS, VARIES, Array, Tabulator, first_false
 from aoec.simulate.verdict import Verdict, verdict
+from aoec.target.instructions import added_to
 from aoec.target.machine import Machine
 
 BATCH_BYTES = 100e6  # of the value tables of one batch; temporaries take about twice that again
@@ -65,7 +66,8 @@ class Times:
 class Measure:
     """The modelled time of a filled program from a stated memory state.
 
-    `cycles` is from the first instruction to the end of the last core; `time_us` has the launch in it. `busy_cycles` is
+    `cycles` is from the first instruction to the end of the last core; `time_us` has the launch in it, and the zeros of outputs
+    that are added to. `busy_cycles` is
     by pipe, of the core that ends last (of each stream: `stream.pipe` where there are several). `bytes_by_path` counts what
     crosses GM, over all cores; `bound_by` is the busiest pipe, or launch. `reasons` and `verdict` say where the time went.
     """
@@ -86,7 +88,7 @@ class Measure:
 
     @property
     def run_us(self) -> float:
-        """Microseconds without the launch."""
+        """Microseconds without the launch: the zeros of what is added to, and the run."""
         return self.time_us - self.launch_us
 
 
@@ -133,11 +135,21 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State
         kernel.time_rows(t, t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), False, ticks, status, told)
 
     _share(run, count)
-    return Times(ticks, _launch_ticks(encoded, cores), status, cores), entries * 24.0
+    return Times(ticks, _launch_ticks(encoded, cores, rows), status, cores), entries * 24.0
 
 
-def _launch_ticks(encoded: Encoded, cores: Array) -> Array:
+def zeroing_us(program: Program, machine: Machine, rows: Mapping[str, Array]) -> Any:
+    """µs that go by before a program that adds to its outputs: a task of its own fills them with zeros, bytes at the chip's rate to HBM
+    and the gap of the queue between two tasks. 0 for a program that adds nothing."""
+    added = [t for t in program.tensors if t.name in added_to(program)]
+    size = sum((footprint_bytes(t, rows) for t in added), 0)
+    return size / machine.hbm_bytes_per_cycle / machine.clock_mhz + machine.queue_gap_us if added else 0.0
+
+
+def _launch_ticks(encoded: Encoded, cores: Array, rows: Mapping[str, Array]) -> Array:
+    """Ticks before a row's first instruction: launch, and where it adds to its outputs their zeros."""
     launch_us = encoded.machine.launch_us(cores.sum(axis=1), len(encoded.program.streams))
+    launch_us = launch_us + zeroing_us(encoded.program, encoded.machine, rows)
     ticks: Array = np.rint(launch_us * encoded.machine.clock_mhz * TICKS).astype(np.int64)
     return ticks
 
@@ -176,11 +188,11 @@ def measure(program: Program, machine: Machine, state: State = COLD) -> Measure:
     walked = checked_walk(program, machine, state)
     cores, why = int(walked.cores.sum()), reasons(walked)
     cycles, launch_us = walked.ticks / TICKS, machine.launch_us(cores, len(program.streams))
-    run_us = cycles / machine.clock_mhz
+    run_us, zeros_us = cycles / machine.clock_mhz, zeroing_us(program, machine, {})
     busy = {p: a.busy + a.memory for p, a in why.accounts.items() if p.rpartition(".")[2] != "S" and a.busy + a.memory}
     paths = why.bytes_by_path
     return Measure(
-        cycles, walked.ticks, run_us + launch_us, launch_us, cores, busy, _bound_by(busy, launch_us * machine.clock_mhz),
+        cycles, walked.ticks, run_us + launch_us + zeros_us, launch_us, cores, busy, _bound_by(busy, launch_us * machine.clock_mhz),
         {p: b["hbm"] + b["l2"] for p, b in paths.items()}, sum(b["hbm"] for b in paths.values()), sum(b["l2"] for b in paths.values()),
         len(program.streams), why, verdict(why, launch_us, run_us, machine))
 

@@ -14,7 +14,8 @@ from aoec.lowering.emit import emit
 from aoec.search.sketches import find_product
 from aoec.search.vendor import ORDER_M, ORDER_N, MatmulTiling, matmul_choice, matmul_trace
 from aoec.search.vendor_conv import ConvTiling, conv_trace
-from aoec.simulate.time import measure
+from aoec.simulate.encode import encode
+from aoec.simulate.time import measure, time_rows
 from aoec.target.check import check
 from aoec.target.machine import load
 from tests.lowering.groups import cases
@@ -125,7 +126,12 @@ def test_split_k_adds_in_gm_and_uses_cores_that_blocks_leave_idle() -> None:
                     for t in (MatmulTiling(stepKa=4, stepKb=4), MatmulTiling(stepKa=4, stepKb=4, singleCoreK=1024)))
     check(split, MACHINE)
     assert (measure(alone, MACHINE).cores, measure(split, MACHINE).cores) == (1, 8)
-    assert measure(split, MACHINE).time_us < measure(alone, MACHINE).time_us
+    m = measure(split, MACHINE)
+    assert m.time_us < measure(alone, MACHINE).time_us
+    zeros_us = 128 * 256 * 2 / MACHINE.hbm_bytes_per_cycle / MACHINE.clock_mhz + MACHINE.queue_gap_us
+    assert m.time_us == pytest.approx(m.launch_us + m.cycles / MACHINE.clock_mhz + zeros_us)
+    times = time_rows(encode(split, MACHINE), {})
+    assert times.total_ticks[0] == pytest.approx(m.time_us * MACHINE.clock_mhz * 1024, abs=1)
 
 
 # ---------------------------------------------------------------- convolutions
