@@ -2,12 +2,29 @@
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, call, normalise, reads, rebuild, variables, walk
+from aoec.ir.index import (
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    Float,
+    Int,
+    Read,
+    Var,
+    call,
+    normalise,
+    reads,
+    rebuild,
+    rename_reads,
+    variables,
+    walk,
+)
 from aoec.ir.meaning import Statement
 from aoec.lowering.physical import guarded, interval
 from aoec.lowering.work import Work, axes_of, variables_of
 
 ACCUMULATE = {"+=": "fp32"}  # sums of 16-bit values are kept in fp32
+LONG_ROW = 6144  # elements: seven rows of fp32 fill UB (192 KB on 2201): two slots in and out, and what lies between
 
 
 def stage_windows(work: Work, inputs: list[str]) -> Work:
@@ -182,3 +199,48 @@ def stored_rows(work: Work, gm: set[str], single: set[str]) -> Work:
             s = Statement(s.target, "=", row, None)
         out.statements.append(s)
     return out
+
+
+def recomputed(work: Work) -> Work:
+    """The work where what feeds a reduction of long rows is made for it alone: UB does not hold such a row, so nothing waits there
+    for a second reader. Rows that fit are left as they are."""
+    heads = [s for s in work.statements if s.op != "=" and long_rows(work, s)]
+    out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
+    for s in work.statements:
+        if s in heads:
+            names: dict[str, str] = {}
+            for f in feeders(work, s):
+                names[f.target.buffer] = copy = f"{f.target.buffer}.{s.target.buffer}"
+                out.shapes[copy], out.dtypes[copy] = work.shapes[f.target.buffer], work.dtypes[f.target.buffer]
+                out.statements.append(Statement(Read(copy, f.target.indices), f.op, rename_reads(f.value, names), f.init))
+            s = Statement(s.target, s.op, rename_reads(s.value, names), s.init)
+        out.statements.append(s)
+    return unread_dropped(out) if heads else work
+
+
+def long_rows(work: Work, s: Statement) -> bool:
+    """True for a reduction over lanes of which too few rows fit UB beside what is made of them."""
+    axes = axes_of(s)
+    return bool(axes) and axes[-1] not in variables_of(s.target) and work.extents[axes[-1]] > LONG_ROW
+
+
+def feeders(work: Work, s: Statement) -> list[Statement]:
+    """The elementwise statements that make what a reduction reads, row by row, in order."""
+    wanted = {r.buffer for r in reads(s.value)}
+    found: list[Statement] = []
+    for f in reversed(work.statements[:work.statements.index(s)]):
+        if f.target.buffer in wanted and f.op == "=" and variables_of(f.target) == frozenset(axes_of(s)):
+            found.insert(0, f)
+            wanted |= {r.buffer for r in reads(f.value)}
+    return found
+
+
+def unread_dropped(work: Work) -> Work:
+    """The work without statements whose target nobody reads; the last one's is the result."""
+    last = work.statements[-1].target.buffer
+    read = {last} | {r.buffer for s in work.statements for r in reads(s.value)}
+    kept = [s for s in work.statements if s.target.buffer in read]
+    if len(kept) < len(work.statements):
+        return unread_dropped(Work(kept, work.extents, work.shapes, work.dtypes))
+    used = read | {s.target.buffer for s in kept}
+    return Work(kept, work.extents, {n: d for n, d in work.shapes.items() if n in used}, work.dtypes)

@@ -12,10 +12,10 @@ from aoec.ir.index import Int, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
-from aoec.search.sketches_vector import MOST_ELEMENTS, SLOTS, cores_of, ruling_axes
+from aoec.search.sketches_vector import MOST_ELEMENTS, SLOTS, cores_of, rows_read, ruling_axes
 from aoec.target.machine import Machine
 
-LEAST_PART = 256  # elements of a row, or rows
+LEAST_PART = 1024  # elements of a long row, or rows: smaller parts are no choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +77,11 @@ def part_axis(head: Nest, out: Nest, reductions: list[Nest]) -> str:
     return head.loops[-1].var if across and len(head.loops) > 1 and not rows_read(head) else ""
 
 
-def rows_read(head: Nest) -> bool:
-    """True where an output reads one element a row and nothing else: it has no row of its own to part."""
-    return all(r.indices and r.indices[-1] == Int(0) for r in reads(head.block.value))
-
-
 def chunked(func: Func, machine: Machine, out: Nest, found: list[Phase], tiled: str) -> list[Step]:
     """The steps: rows over cores, each phase in them with its parts."""
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
     lanes = tiled == out.loops[-1].var
-    unit = 32 // size if lanes else 1
+    unit = 32 // size if lanes and not rows_read(out) else 1
     extent = out.extent(tiled)
     many = bool(found[-1].axis) or lanes  # else one matrix at a time: with more, the pitch of its rows would hang on a hole
     tile = hole("t0", ladder(extent, unit, MOST_ELEMENTS))
@@ -117,7 +112,7 @@ def part(axis: str, n: Nest, reorder: bool = False) -> list[Step]:
     """An axis in parts; with `reorder` the loop over them comes out of the block's other loops."""
     extent = n.extent(axis)
     unit = 32 if axis == n.loops[-1].var else 1
-    choices = ladder(extent, unit, MOST_ELEMENTS, min(extent // 8, LEAST_PART))
+    choices = ladder(extent, unit, MOST_ELEMENTS, min(extent // 32, LEAST_PART))
     steps = [step("split", loop=axis, factor=hole("k0", choices), outer=f"{axis}_t", inner=f"{axis}_i")]
     if reorder:
         others = [f"{lp.var}_i" if lp.var == axis else lp.var for lp in n.loops]

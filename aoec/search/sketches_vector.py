@@ -46,6 +46,11 @@ def ruling_axes(out: Nest) -> set[str]:
     return {v for lp in out.loops for v in variables(lp.extent)}
 
 
+def rows_read(out: Nest) -> bool:
+    """True where an output is a copy of one element a row, each in a block of its own: no row of the output lies in UB."""
+    return isinstance(out.block.value, Read) and bool(out.block.value.indices) and out.block.value.indices[-1] == Int(0)
+
+
 def cores_of(machine: Machine) -> int:
     return machine.core("core" if "core" in machine.cores else "aiv").count
 
@@ -55,7 +60,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
     for i, v in enumerate(tiled):
-        unit = 32 // size if v == out.loops[-1].var else 1
+        unit = 32 // size if v == out.loops[-1].var and not rows_read(out) else 1
         extent = out.extent(v)
         tile = hole(f"t{i}", ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS)))
         steps.append(step("split", loop=v, factor=tile, outer=f"{v}_t", inner=f"{v}_i"))

@@ -53,6 +53,7 @@ MODELS = {
     "global_pool": ("fp16", "float[2,20,5,3] x", "float[2,20,1,1] y", "y = GlobalAveragePool(x)"),
     "softmax": ("fp16", "float[5,37] x", "float[5,37] y", "y = Softmax<axis=1>(x)"),
     "softmax32": ("fp32", "float[4,19] x", "float[4,19] y", "y = Softmax<axis=1>(x)"),
+    "softmax_long": ("fp16", "float[3,6200] x", "float[3,6200] y", "y = Softmax<axis=1>(x)"),
     "concat": ("fp16", "float[2,16,3,5] x, float[2,32,3,5] z, float[16,16,1,1] w", "float[2,48,3,5] y",
                "t = Conv(x, w) y = Concat<axis=1>(t, z)"),
     "concat_flat": ("fp16", "float[2,20,3,5] x, float[2,7,3,5] z", "float[2,27,3,5] y", "y = Concat<axis=1>(x, z)"),
