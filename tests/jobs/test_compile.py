@@ -261,9 +261,9 @@ def waited(condition: Callable[[], bool], seconds: float = 60) -> bool:
 def two_matmuls() -> onnx.ModelProto:
     """A group whose space is searched whole in a second, then one whose search goes on for hours."""
     r = np.random.default_rng(0)
-    weights = [numpy_helper.from_array(r.standard_normal(s).astype(np.float32) / 16, n) for n, s in (("a", (72, 10)), ("b", (512, 2000)))]
+    weights = [numpy_helper.from_array(r.standard_normal(s).astype(np.float32) / 16, n) for n, s in (("a", (16, 10)), ("b", (512, 2000)))]
     nodes = [helper.make_node("MatMul", ["x", "a"], ["p"]), helper.make_node("MatMul", ["y", "b"], ["q"])]
-    shapes = {"x": (4, 72), "y": (256, 512), "p": (4, 10), "q": (256, 2000)}
+    shapes = {"x": (4, 16), "y": (256, 512), "p": (4, 10), "q": (256, 2000)}
     ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
     graph = helper.make_graph(nodes, "two", ports[:2], ports[2:], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
