@@ -1,11 +1,17 @@
 """How far a choice holds: seeded machines, what is picked by them, and what the results say."""
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
+from aoec import cli
+from aoec.bank.bank import Bank
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.trust import BEST, MACHINES, NEVER, Trust, again, leaders, most_robust, of_programs, seeded, together, weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
@@ -77,3 +83,26 @@ def test_trusts_add_up():
     a, b = Trust((10, 10), (5, 12)), Trust((30, 30), (31, 20))
     assert together([a, b]) == Trust((40, 40), (36, 32)) and together([a, b]).faster == 2
     assert (a.faster, a.worst, a.confirmed) == (1, 1.2, False)
+
+
+def test_robust_is_kept_apart_in_the_bank_and_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [40, 96]) for n in "xy")
+    onnx.save(helper.make_model(helper.make_graph([helper.make_node("Softmax", ["x"], ["y"], axis=1)], "g", [x], [y]),
+                                opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "m.onnx")
+
+    def run(*words: str) -> dict[str, Any]:
+        assert cli.main(["compile", "m.onnx", "--tune", "--budget", "30", "--jobs", "1", "--bank", "b.db", "--json", *words]) == 0
+        said: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return said
+
+    plain, robust, again = run(), run("--robust"), run("--robust")
+    states = [r.key.state for r in Bank.open("b.db").list()]
+    assert sorted(s.rpartition("; ")[2] for s in states if s.endswith(("robust", "default"))) == ["default", "robust"] and len(states) == 3
+    assert robust["found_in_bank"] == 0 and again["found_in_bank"] == 1 and again["groups"] == robust["groups"]
+    for facts in (plain, robust):
+        group = facts["groups"][0]
+        held = group["held"]
+        assert group["tuned_us"] == group["default_us"] if held is None else held["machines"] == MACHINES
+        assert facts["held"] == held
+    assert robust["groups"][0]["held"] is None or robust["groups"][0]["held"]["confirmed"]
