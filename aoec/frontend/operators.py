@@ -243,7 +243,9 @@ RULES: dict[str, Rule] = {
     "Mean": _mean, "Min": _chain("minimum"), "Mul": _chain("mul"), "Neg": _unary("muls", scalar=-1.0), "Pow": _pow,
     "Reciprocal": _unary("reciprocal"), "ReduceMax": _reduce("reduce_max"), "ReduceMean": _reduce("reduce_mean"),
     "ReduceMin": _reduce("reduce_min"),
-    "ReduceSum": _reduce("reduce_sum"), "Relu": _unary("relu"), "Reshape": _view, "Sigmoid": _unary("sigmoid"),
+    "ReduceSum": _reduce("reduce_sum"), "Relu": _unary("relu"), "Reshape": _view,
+    "Selu": _alpha("selu", alpha=1.6732632423543772, gamma=1.0507009873554805),
+    "Sigmoid": _unary("sigmoid"), "Softplus": _unary("softplus"), "Softsign": _unary("softsign"),
     "Softmax": _softmax, "Sqrt": _unary("sqrt"), "Squeeze": _view, "Sub": _chain("sub"), "Sum": _chain("add"), "Tanh": _unary("tanh"),
     "Transpose": _transpose, "Unsqueeze": _view,
 }

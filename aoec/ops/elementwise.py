@@ -30,6 +30,14 @@ def _leaky_relu(a: np.ndarray, alpha: float) -> np.ndarray:
     return np.where(a < 0, a * a.dtype.type(alpha), a)
 
 
+def _softplus(a: np.ndarray) -> np.ndarray:
+    return np.logaddexp(a, a.dtype.type(0))
+
+
+def _selu(a: np.ndarray, alpha: float, gamma: float) -> np.ndarray:
+    return (gamma * np.where(a > 0, a, alpha * np.expm1(np.minimum(a, 0)))).astype(a.dtype)
+
+
 def _hard_sigmoid(a: np.ndarray, alpha: float, beta: float) -> np.ndarray:
     return np.clip(a * a.dtype.type(alpha) + a.dtype.type(beta), 0, 1)
 
@@ -44,7 +52,7 @@ OPS = (
     elementwise("adds", "$A + scalar", lambda a, scalar: a + a.dtype.type(scalar), "scalar"),
     elementwise("muls", "$A * scalar", lambda a, scalar: a * a.dtype.type(scalar), "scalar"),
     elementwise("relu", "max($A, 0.0)", lambda a: np.maximum(a, 0)),
-    elementwise("leaky_relu", "select($A < 0.0, $A * alpha, $A)", _leaky_relu, "alpha"),
+    elementwise("leaky_relu", "max($A, 0.0) + min($A, 0.0) * alpha", _leaky_relu, "alpha"),
     elementwise("clip", "min(max($A, lo), hi)", _clip, "lo, hi"),
     elementwise("abs", "abs($A)", np.abs),
     elementwise("exp", "exp($A)", np.exp),
@@ -56,5 +64,9 @@ OPS = (
     elementwise("erf", "erf($A)", _erf_array),
     elementwise("gelu", "$A * 0.5 * (1.0 + erf($A * 0.7071067811865476))", _gelu),
     elementwise("sigmoid", "sigmoid($A)", _sigmoid),
+    # without overflow: exp takes nothing above zero
+    elementwise("softplus", "max($A, 0.0) + log(exp(abs($A) * -1.0) + 1.0)", _softplus),
+    elementwise("softsign", "$A / (abs($A) + 1.0)", lambda a: a / (1 + np.abs(a))),
+    elementwise("selu", "(max($A, 0.0) + (exp(min($A, 0.0)) - 1.0) * alpha) * gamma", _selu, "alpha, gamma"),
     elementwise("hard_sigmoid", "min(max($A * alpha + beta, 0.0), 1.0)", _hard_sigmoid, "alpha, beta"),
 )

@@ -34,7 +34,7 @@ def agree(op: str, arrays: list[np.ndarray], attributes: dict[str, object]) -> N
         np.testing.assert_allclose(expected, got.astype(np.float32), rtol=2e-5, atol=2e-6 * max(scale, 1.0))
 
 
-UNARY = ["relu", "abs", "tanh", "erf", "gelu", "sigmoid"]
+UNARY = ["relu", "abs", "tanh", "erf", "gelu", "sigmoid", "softplus", "softsign"]
 POSITIVE = ["log", "sqrt", "rsqrt", "reciprocal"]
 BINARY = ["add", "sub", "mul", "div", "maximum", "minimum"]
 
@@ -55,6 +55,7 @@ def test_unary_with_numbers(shape: list[int], seed: int, a: float, b: float) -> 
     agree("clip", [x], {"lo": a, "hi": a + b})
     agree("clip", [x], {"lo": -np.inf, "hi": a})
     agree("leaky_relu", [x], {"alpha": b / 50})
+    agree("selu", [x], {"alpha": b / 50, "gamma": 1.05})
     agree("hard_sigmoid", [x], {"alpha": b / 50, "beta": 0.5})
     agree("exp", [np.clip(x, -50, 50)], {})
 

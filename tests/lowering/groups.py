@@ -47,6 +47,8 @@ MODELS = {
     "residual": ("fp16", "float[2,20,4,3] x, float[20,20,1,1] w", "float[2,20,4,3] y", "t = Conv(x, w) u = Add(t, x) y = Relu(u)"),
     "chain": ("fp32", "float[9,37] x, float[9,37] z", "float[9,37] y", "t = Mul(x, z) u = Add(t, z) v = Abs(u) y = Relu(v)"),
     "sigmoid": ("fp16", "float[3,5,21] x", "float[3,5,21] y", "y = Sigmoid(x)"),
+    "leaky": ("fp16", "float[3,5,21] x", "float[3,5,21] y", "y = LeakyRelu<alpha=0.5>(x)"),
+    "softsign": ("fp32", "float[3,70] x", "float[3,70] y", "u = Softplus(x) v = Selu(u) y = Softsign(v)"),
     "max_pool": ("fp16", "float[2,20,9,7] x", "float[2,20,5,4] y", "y = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(x)"),
     "max_pool32": ("fp32", "float[1,9,6,5] x", "float[1,9,5,4] y", "y = MaxPool<kernel_shape=[2,2]>(x)"),
     "avg_pool": ("fp16", "float[1,20,6,8] x", "float[1,20,3,4] y", "y = AveragePool<kernel_shape=[2,2], strides=[2,2]>(x)"),
@@ -63,7 +65,7 @@ MODELS = {
     "reduce_long": ("fp32", "float[3,9000] x", "float[3] y", "y = ReduceMax<keepdims=0, axes=[1]>(x)"),
     "reduce_min": ("fp32", "float[6,17,24] x", "float[6,24] y", "y = ReduceMin<keepdims=0, axes=[1]>(x)"),
 }
-ROUNDED = ("sigmoid", "avg_pool", "global_pool", "softmax", "reduce_mean")  # models whose results are rounded on the way
+ROUNDED = ("sigmoid", "avg_pool", "global_pool", "softmax", "reduce_mean", "softsign")  # models whose results are rounded on the way
 
 
 @dataclass(frozen=True)
