@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 
 from aoec import primitives
-from aoec.base.errors import AoecError, UnsupportedError
+from aoec.base.errors import AoecError, ScheduleError, UnsupportedError
 from aoec.base.files import read_text
 from aoec.ir.parse import parse_trace
 from aoec.ir.program import Program
@@ -35,6 +36,15 @@ BUILDERS: tuple[tuple[str, Builder], ...] = (
 
 def build(case: Case, machine: Machine, folder: Path = Path()) -> Program:
     """The program of a case; AoecError with the reason where the case cannot be expressed."""
+    program = built(case, machine, folder)
+    if "bypass" in case.tile:
+        tensors = tuple(replace(t, uncached=t.role == "input") for t in program.tensors)
+        return replace(program, tensors=tensors)
+    return program
+
+
+def built(case: Case, machine: Machine, folder: Path) -> Program:
+    """The program, whatever its inputs do to L2."""
     if case.tile.trace:
         return traced(case, machine, folder)
     for start, builder in BUILDERS:
@@ -77,7 +87,11 @@ def vector_program(case: Case, func: Func, machine: Machine) -> Program:
     if tile := case.tile.numbers("tile") or case.tile.numbers("sub"):
         pinned["t0"] = prod(tile)
     pinned |= dict.fromkeys(("di", "do"), case.tile.one("buffers", 1)) if "buffers" in case.tile or tile else {}
-    return pinned_best(func, sketches(func, machine), pinned, machine)
+    traces = sketches(func, machine)
+    try:
+        return pinned_best(func, traces, pinned, machine)
+    except ScheduleError:  # slots that fill UB leave no room to move them apart
+        return pinned_best(func, [Trace(tuple(s for s in t.steps if s.primitive != "place")) for t in traces], pinned, machine)
 
 
 def pinned_best(func: Func, traces: Sequence[Trace], pinned: Mapping[str, int], machine: Machine, state: State = ()) -> Program:

@@ -74,6 +74,7 @@ RECIPES: dict[str, Recipe] = {
     "silu": lambda n, x: n.node("mul", [x[0], n.node("sigmoid", x)]), "swish": lambda n, x: n.node("mul", [x[0], n.node("sigmoid", x)]),
     "square": lambda n, x: n.node("mul", [x[0], x[0]]), "add_broadcast": lambda n, x: n.node("add", x),
     "softmax": lambda n, x: n.node("softmax", x, axis=len(n.shape(x[0])) - 1),
+    "gelu": lambda n, x: n.node("div", [x[0], n.node("adds", [n.node("exp", [_gelu_exponent(n, x)])], scalar=1.0)]),
     "selu": lambda n, x: n.node("muls", [n.node("add", [n.node("relu", x), _negative_part(n, x)])], scalar=1.0507),
 }
 
@@ -82,6 +83,12 @@ def _negative_part(n: Net, x: list[str]) -> str:
     """min(alpha * (exp(x) - 1), 0)"""
     grown = n.node("muls", [n.node("adds", [n.node("exp", x)], scalar=-1.0)], scalar=1.6733)
     return n.node("clip", [grown], lo=-10.0, hi=0.0)
+
+
+def _gelu_exponent(n: Net, x: list[str]) -> str:
+    """-1.5957691 * (x + 0.044715 * x^3): GELU by its tanh form, as the vendor's vector library computes it."""
+    cube = n.node("mul", [n.node("mul", [x[0], x[0]]), x[0]])
+    return n.node("muls", [n.node("add", [x[0], n.node("muls", [cube], scalar=0.044715)])], scalar=-1.5957691)
 
 
 def graph_of(case: Case, flat: bool = False) -> Graph:

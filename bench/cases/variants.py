@@ -58,7 +58,7 @@ def settled(op: str, words: Words, text: str) -> Words:
         words.pop("norm", None)
     if "double buffer" in text:
         words["buffers"] = (2,)
-    if size := re.search(r"(?:tile|with|,) (\d+) KB (?:tile|cop)", text):
+    if size := re.search(r"\b(\d+) KB(?= tile| cop|,|;|\))", text):
         words.setdefault("tile", (int(size.group(1)) * 512,))  # halves
     if times := re.search(r"read (\d)x (whole|by (quarters|halves))", text):
         words["passes"] = (int(times.group(1)),)
