@@ -17,6 +17,7 @@ from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, Read, Var, evaluate, 
 from aoec.ir.tir import Block, Buffer, Func, Loop, blocks
 from aoec.target.instructions import FRACTAL_BYTES, INSTRUCTIONS, REPEAT_BYTES
 from aoec.target.machine import Machine
+from aoec.target.placement import placed_names
 
 TICKS_PER_CYCLE = 1024
 ROWS = 16
@@ -148,7 +149,8 @@ def marginal(machine: Machine, op: str, dtype: str, fields: Mapping[str, int], m
 
 
 def busy_cycles(machine: Machine, op: str, env: Mapping[str, float]) -> float:
-    """Busy cycles of an instruction whose bytes of GM, if any, all hit L2."""
+    """Busy cycles of an instruction whose bytes of GM, if any, all hit L2, and whose operands lie in one slot each: the least it takes."""
+    env = {**dict.fromkeys(placed_names(INSTRUCTIONS[op]), 0.0), **env}
     moved = evaluate(INSTRUCTIONS[op].gm_bytes, env)
     return float(evaluate(machine.cost(op).busy, {**env, "gm_bytes": moved, "hbm_bytes": 0, "l2_bytes": moved}))
 

@@ -124,12 +124,12 @@ def cycles(body, pipe=None):
 
 
 @pytest.mark.parametrize("body, pipe, published, tolerance", [
-    (MMAD, None, 575 + 4, 0.001),  # alone, and its issue
+    (MMAD, None, 575 + 5, 0.001),  # alone, and its issue
     (MMAD * 10, "M", 10 * 521, 0.001),  # back to back: 512 and a head of 9
     (ND2NZ * 2, "MTE2", 871, 0.01),  # 256 rows of 256 bytes from L2
     (FIXPIPE, "FIXP", 817.4, 0.01),
-    (FIXPIPE, None, 855.9 + 4, 0.01),
-    (LOADS, "MTE1", 421, 0.15),  # the model charges contention on L1, which this micro-benchmark does not have
+    (FIXPIPE, None, 855.9 + 5, 0.01),
+    (LOADS, "MTE1", 421, 0.01),  # one slot of L1: MTE2 does not fill another meanwhile
     (COPY, "MTE2", 3346, 0.01),  # 256 KB from HBM
 ])
 def test_published_cycles(body, pipe, published, tolerance):
