@@ -27,7 +27,7 @@ DEFAULT = "Ascend910B3"
 FORMULA_LIMIT = 8192  # characters, and words when terms stand in their places
 FRACTAL_PLACES = 256  # of a 16 x 16 result, each of which the cube adds kf products to in a cycle
 # the plain numbers that every machine has, by table
-TABLES = ("name", "clock_mhz", "cores", "scopes", "paths", "tables", "numbers", "terms", "timing", "lacks")
+TABLES = ("name", "clock_mhz", "cores", "scopes", "paths", "tables", "numbers", "units", "terms", "timing", "lacks")
 REQUIRED = {
     "flags": ("ids", "hop_cycles", "cross_ids", "cross_count", "cross_cycles"),
     "scalar": ("issue_cycles",),
@@ -171,6 +171,7 @@ class _Reader:
         self.source, self.merged, self.known = source, merged, known
         self.numbers: dict[str, Number] = {}
         self.terms: dict[str, Expr] = {}
+        self.units = {f"numbers.{k}": str(v) for k, v in self.table(merged.raw, "units").items()} if "units" in merged.raw else {}
 
     def file(self, where: str) -> str:
         """The file that says what stands at a place."""
@@ -207,7 +208,7 @@ class _Reader:
             raise self.fail(at, f"needs a `source` and a `confidence` of {', '.join(CONFIDENCE)}")
         if not isinstance(unit, str | None):
             raise self.fail(at, "`unit` must be text in quotes")
-        self.numbers[at] = Number(value, source, confidence, self.file(at), unit or unit_of(at))
+        self.numbers[at] = Number(value, source, confidence, self.file(at), unit or self.units.get(at) or unit_of(at))
         return value
 
     def whole(self, raw: Mapping[str, Any], key: str, where: str, low: int = 1) -> int:

@@ -87,8 +87,11 @@ def unit_of(place: str) -> str:
     """The unit that the name of a number says; "" where it says none."""
     if place.startswith("tables.kf."):
         return "products/cycle"
+    if place.startswith("tables."):
+        return "cycles"
     units = {"_bytes_per_s": "B/s", "bytes_per_cycle": "B/cycle", "_bytes": "B", "_cycles": "cycles", "_us": "us", "_mhz": "MHz",
-             ".count": "cores"}
+             ".count": "cores", "ids": "ids", "cross_count": "signals",
+             "queue_depth": "instructions"}
     return next((unit for end, unit in units.items() if place.endswith(end)), "")
 
 
@@ -99,5 +102,5 @@ def content_hash(raw: Mapping[str, Any]) -> str:
 
 def _content(x: Any) -> Any:
     if isinstance(x, dict):
-        return {k: _content(v) for k, v in x.items() if k not in ("source", "confidence", "unit")}
+        return {k: _content(v) for k, v in x.items() if k not in ("source", "confidence", "unit", "units")}
     return x

@@ -61,6 +61,16 @@ def test_every_number_is_read_by_a_formula_or_by_code():
     assert not [n for n in sorted(numbers - named) if f'"{n}"' not in code], "nothing reads these"
 
 
+def test_numbers_have_units():
+    """By their keys, and those that formulas name under [units]; a factor's is x."""
+    for name in CHIPS:
+        numbers = {p: n.unit for p, n in load(name).sources.items()}
+        assert not [p for p, unit in numbers.items() if not (unit or p.startswith("numbers."))]
+        assert {numbers[f"numbers.{k}"] for k in ("bus_bytes", "mmad_head", "unaligned", "load_gap")} == {"B", "cycles", "x", "cycles/B"}
+    named = load("Ascend910B3").merged.raw["units"]
+    assert not named.keys() - load("Ascend910B3").merged.raw["numbers"].keys()
+
+
 def posed(name: str, operator: str) -> Problem:
     return problem(lower_operator(operator), load(name))
 
