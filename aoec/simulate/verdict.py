@@ -14,6 +14,7 @@ from aoec.target.machine import Machine
 BINDS = 0.8  # of a roof
 NOTABLE = 0.05  # share of the time below which a wait is not worth a word
 SLOW_PATH = 0.6  # of a path's rate: below it, instructions are too small or too ragged
+MUCH = 0.3  # share of the time that a pipe holds work, from which on its troubles are worth a word
 UNEVEN = 1.1  # slowest core over mean
 FEW_CORES = 0.5  # share of the cores in use
 WORDS = {"M": "compute bound", "V": "vector bound", "FIXP": "fixpipe bound", "S": "scalar bound"}
@@ -113,7 +114,7 @@ def _small_transfers(r: Reasons, machine: Machine) -> Iterator[str]:
     for w in r.work:
         account, peak = r.accounts[w.pipe], path_rate(w, r, machine)
         alone = w.cycles * account.busy / max(account.busy + account.memory, 1e-9)
-        if not (peak and w.gm_bytes and w.cycles > NOTABLE * account.total and account.held > 0.3):
+        if not (peak and w.gm_bytes and w.cycles > NOTABLE * account.total and account.held > MUCH):
             continue
         rate = w.gm_bytes * w.times / max(alone, 1e-9)
         if rate < SLOW_PATH * peak:
@@ -132,15 +133,15 @@ def path_rate(w: Work, r: Reasons, machine: Machine) -> float:
 
 
 def _scalar(r: Reasons, resource: str) -> Iterator[str]:
-    """On a scalar unit that holds up the busiest pipe."""
-    a = r.accounts.get(resource)
-    if a is None or a.issue <= NOTABLE * a.total:
-        return
-    stream, dot, _ = resource.rpartition(".")
-    full = r.accounts[f"{stream}{dot}S"].queue > a.issue
-    why = "stands before the full queue of another pipe: fewer, larger instructions there" if full else \
-        "has not issued its next instruction: fewer, larger instructions"
-    yield f"{resource} is idle {_percent(a.issue / a.total)} of the time because the scalar unit {why} would help"
+    """On a scalar unit that holds up the busiest pipe, or another that has much to do."""
+    for pipe, a in r.accounts.items():
+        stream, dot, name = pipe.rpartition(".")
+        if name == "S" or a.issue <= NOTABLE * a.total or (pipe != resource and a.held < MUCH):
+            continue
+        full = r.accounts[f"{stream}{dot}S"].queue > a.issue
+        why = "stands before the full queue of another pipe: fewer, larger instructions there, or this one issued earlier," if full else \
+            "has not issued its next instruction: fewer, larger instructions"
+        yield f"{pipe} is idle {_percent(a.issue / a.total)} of the time because the scalar unit {why} would help"
 
 
 def _percent(share: float) -> str:

@@ -15,7 +15,7 @@ from aoec.simulate.time import measure
 from aoec.target.machine import load
 from tests.laws.test_event_laws import first_legal
 from tests.oracle.pipelines import cases
-from tests.simulate.test_timeline_by_hand import LOAD, TOY, buffered, vector
+from tests.simulate.test_timeline_by_hand import ADD, LOAD, TOY, buffered, vector
 
 QUICK = replace(TOY, launch_fixed_us=0.0, launch_per_core_us=0.0, launch_stream_us=0.0)
 
@@ -114,3 +114,14 @@ def test_lines_for_people():
     text = lines({"kind": "modelled", **asdict(told(buffered(1, 3).replace("size 1024 depth 2", "size 1024")))})
     assert "hint: MTE2 waits" in text and "wait flag" in text and "V for data in X (1 slot) from MTE2" in text
     assert "insufficient parallelism" in text and text.count("\n\n") == 3
+
+
+def test_a_full_queue_that_keeps_another_pipe_from_its_work_is_named():
+    """Eight adds a load: the scalar unit stands before V's full queue while MTE2, which has much to do, waits for its next copy."""
+    cores = {k: replace(c, queue_depth=2) for k, c in QUICK.cores.items()}
+    body = "for i in 30 {\n" + LOAD.format(512) + "\n" + "\n".join([ADD.format(1)] * 8) + "\n}"
+    m = told(vector(body, grid="c in 2"), replace(QUICK, cores=cores, hbm_bytes_per_s=1e9))
+    assert any("MTE2 is idle" in a and "full queue of another pipe" in a for a in m.verdict.advice), m.verdict.advice
+    ample = {k: replace(c, queue_depth=600) for k, c in QUICK.cores.items()}
+    free = told(vector(body, grid="c in 2"), replace(QUICK, cores=ample, hbm_bytes_per_s=1e9))
+    assert not any("full queue" in a for a in free.verdict.advice)
