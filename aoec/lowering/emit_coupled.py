@@ -90,7 +90,7 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
         raise UnsupportedError(f"block {op.block.name}: {source.name} has come from L0C and lies in fractals, layout NZ")
     limit = MAX_REPEAT * 4
     em.require(le(largest(r.rows, op.above), limit), f"block {op.block.name}: a tile has at most {limit:,} rows, 255 repeats of four")
-    items = _add_bias(em, r) if r.bias else []
+    items = _add_bias(em, op, r) if r.bias else []
     if dst.layout == "NZ":
         moved = VectorOp("vcopy" if source.dtype == dst.dtype else "vconv", (r.source,))
         items.append(run(em, moved, (dst.name, Int(0)), [(source.name, Int(0))], r.fractals * r.plane))
@@ -103,12 +103,14 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
     return piece(em, "V", items, dst.name, *[x.buffer for x in reads(op.block.value)])
 
 
-def _add_bias(em: Emitter, r: Result) -> list[Item]:
+def _add_bias(em: Emitter, op: TileOp, r: Result) -> list[Item]:
     """The bias added to every row, eight rows a repeat and half a fractal's columns an instruction."""
     assert r.bias is not None
     j, half, unit = em.fresh("n1"), em.fresh("half"), block_elements(em.buffers[r.source.buffer])
+    first = split_index(r.bias.indices[-1], op.names)[0]
+    em.require_aligned(first, FRACTAL_ROWS, op, f"a tile of {r.bias.buffer}")
     here = em.ref(r.source.buffer, Var(j) * r.plane + Var(half) * unit)
-    at = em.ref(r.bias.buffer, Var(j) * FRACTAL_ROWS + Var(half) * unit)
+    at = em.ref(r.bias.buffer, first + Var(j) * FRACTAL_ROWS + Var(half) * unit)
     step = FRACTAL_ROWS // unit
     add = instr("vadd", dst=here, src0=here, src1=at, lanes=BLOCKS * unit, repeat=ceildiv(r.rows, BLOCKS), dst_blk=step, src0_blk=step,
                 src1_blk=0, dst_rep=step * BLOCKS, src0_rep=step * BLOCKS, src1_rep=0)

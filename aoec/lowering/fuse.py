@@ -2,7 +2,8 @@
 
 One table says what may follow in a group. On the 910B nothing leads from L0C to UB, so of all that follows a cube operator only
 relu (and the bias before it) happens on the way out, in FIXPIPE; residual additions, clip and sigmoid are vector groups of
-their own, and what they read went through GM (or stayed in L2), which the machine charges for.
+their own, and what they read went through GM (or stayed in L2), which the machine charges for. Where a core holds cube and vector both
+more could follow in UB; groups are kept the same for all machines.
 """
 from __future__ import annotations
 

@@ -83,14 +83,14 @@ def load_bias(p: Plan, mm: Nest, at: str) -> None:
         p.add("cache_read", block=mm.block.name, buffer=f"{name}_L1", scope="BT", at=at)
 
 
-def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str) -> None:
-    """Instructions and slots; `tile`: the loop over output tiles."""
+def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str, core: str) -> None:
+    """Instructions and slots; `tile`: the loop over output tiles, `core`: the innermost one over cores, where it is known."""
     p.add("tensorize", loop=tile_loop, instr="mmad")
     if p.machine.has("fixpipe_nd"):
         p.add("tensorize", loop=first_loop(p.func, output_block(p.func, mm)), instr="fixpipe")
         p.add("unit_flag", buffer=mm.block.target.buffer, on=hole("uf", (0, 1)))
     else:
-        take_out(p, mm, tile)
+        take_out(p, mm, tile, core)
     p.add("double_buffer", buffer=f"{a}_L1", depth=hole("da", L1_SLOTS))
     p.add("double_buffer", buffer=f"{b}_L1", depth=hole("db", L1_SLOTS))
     p.add("double_buffer", buffer=f"{b}_L0B", depth=hole("d0b", SLOTS))
@@ -99,8 +99,11 @@ def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str) -> None
 
 # ---------------------------------------------------------------- cores that hold cube and vector both
 
-def take_out(p: Plan, mm: Nest, tile: str) -> None:
-    """The result through UB, once an output tile: moved out of L0C as it should be where it stays in fractals, else worked on in UB."""
+def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
+    """The result through UB, once an output tile: moved out of L0C as it should be where it stays in fractals, else worked on in UB.
+
+    A core's part of the bias is loaded once: a load for each tile would hold MTE2 back until pipe V is done with an earlier one.
+    """
     out, sums = output_block(p.func, mm), mm.block.target.buffer
     target = next(n.block.target for n in nests(p.func) if n.block.name == out)
     to = target.buffer
@@ -111,8 +114,7 @@ def take_out(p: Plan, mm: Nest, tile: str) -> None:
     if not planes or bias:
         p.add("cache_read", block=made, buffer=sums, scope="UB", at=tile, layout="NZ")
     if bias:
-        p.add("cache_read", block=made, buffer=bias.buffer, scope="UB", at=tile)
-        p.add("double_buffer", buffer=f"{bias.buffer}_UB", depth=hole("do", SLOTS))
+        p.add("cache_read", block=made, buffer=bias.buffer, scope="UB", at=core)
     p.add("tensorize", loop=f"{made}_0", instr="epilogue" if bias or not planes else "drain")
     p.add("tensorize", loop=first_loop(p.func, out), instr="store")
     p.add("double_buffer", buffer=made, depth=hole("do", SLOTS))

@@ -91,7 +91,7 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     load_operand(p, mm, weight, weight_at, "ZN", "L0B", "ZN", "k_0")
     load_bias(p, mm, tile)
     p.add("tensorize", loop=gather.loops[-3].var, instr="load3d")
-    finish(p, mm, "h_i", image, weight.buffer, tile)
+    finish(p, mm, "h_i", image, weight.buffer, tile, grid[-1])
     p.add("double_buffer", buffer=cols.buffer, depth=hole("d0a", SLOTS))
     bind(p, grid)
     return Trace(tuple(p.steps))

@@ -95,7 +95,7 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: t
     layout = func.buffer(b.buffer).layout
     load_operand(p, mm, b, loaded_at(form, "right", "n"), layout if layout == "ZN" else "NZ", "L0B", "NZ" if turned(b, k) else "ZN", "k_0")
     load_bias(p, mm, order[-1])
-    finish(p, mm, "m_i", a.buffer, b.buffer, order[-1])
+    finish(p, mm, "m_i", a.buffer, b.buffer, order[-1], order[-1] if form.dealt else grid[-1])
     p.add("double_buffer", buffer=f"{a.buffer}_L0A", depth=hole("d0a", SLOTS))
     if form.dealt:
         grid += deal(p, form, {"m": mm.extent(m), "n": mm.extent(n)}, batch, cores)
