@@ -15,7 +15,7 @@ TEXT = "\n".join([
     'lacks = ["copy_gm_l1_nd2nz"]',
     '[cores.core]', 'pipes = ["S", "V", "M", "MTE1", "MTE2", "MTE3"]', f"count = {{value = 3, {MADE_UP}}}",
     *[f'[scopes.{name}]\ncore = "core"' for name in ("L1", "L0A", "L0B", "L0C")],
-    f'[scopes.UB]\ncore = "core"\nsize_bytes = {{value = 16384, {MADE_UP}}}',
+    f'[scopes.UB]\ncore = "core"\nsize_bytes = {{value = 32768, {MADE_UP}}}',
     _path("l0c_ub", "L0C", "UB", "V"), _path("ub_l1", "UB", "L1", "MTE3"),
     '[timing.copy_l0c_ub]\nbusy = "head + bursts * length * 256 * size / l0c_ub_rate"\nlatency = "l0c_ub_latency"',
     '[timing.copy_ub_l1]\nbusy = "bursts * length * 32 / ub_l1_rate"\nlatency = "ub_l1_latency"'])
