@@ -112,8 +112,24 @@ def vector_graph(case: Case, flat: bool) -> Graph:
     if flat and len(set(shapes)) == 1:
         shapes = [(prod(s),) for s in shapes]
     inputs = [net.input(f"x{i}", s) for i, s in enumerate(shapes)]
+    if case.operator in REDUCERS:
+        return net.graph(net.node(case.operator, inputs, axes=reduced(shapes[0], case.shape.output)))
     recipe = RECIPES.get(case.operator) or (lambda n, x: n.node(case.operator, x))
     return net.graph(recipe(net, inputs))
+
+
+REDUCERS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")
+
+
+def reduced(shape: tuple[int, ...], result: tuple[int, ...]) -> tuple[int, ...]:
+    """The axes that a reduction to `result` takes away: those that are not matched from the front; of no result, all."""
+    axes, rest = [], list(result)
+    for axis, size in enumerate(shape):
+        if rest and rest[0] == size:
+            rest.pop(0)
+        else:
+            axes.append(axis)
+    return tuple(axes)
 
 
 def matmul_graph(case: Case) -> Graph:

@@ -85,6 +85,8 @@ def guess(r: Result) -> str:
         return "also sums its output for the batch norm" if "bn" in r.case.operator else "a static tiling with small tiles of pixels"
     if r.case.family in ("norm", "reduce"):
         return "several passes over UB by row, with scalar work for each row"
+    if r.case.family == "matmul" and r.case.shape.sizes.get("m", 0) <= 256:
+        return "runs inside a model, where its weights come from HBM each time; the rule for all rows finds them in L2"
     if r.case.family == "matmul":
         return "a static tiling that reads operands again from HBM"
     return "small tiles, loads and stores one after another"

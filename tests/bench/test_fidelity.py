@@ -24,7 +24,7 @@ from bench.cases.case import Case, CaseError, parse_cases, read_cases
 from bench.cases.convert import convert, shape_of
 from bench.cases.cube import even_grid, filled
 from bench.cases.facts import facts_toml
-from bench.cases.graphs import Net
+from bench.cases.graphs import Net, reduced
 from bench.cases.library import text as library_text
 from bench.cases.library import tuned
 from bench.cases.models import MODELS, Model
@@ -270,6 +270,12 @@ def test_vendor_kernels_are_held_to_our_best() -> None:
     quick, slow = (Result(c, r.modelled, bound=r.bound) for c in (replace(add, value=r.modelled / 2), replace(add, value=r.modelled * 3)))
     said = library_text([quick, slow, replace(slow, modelled=None, reason="no operator")])
     assert "<= 1.1 for 1 = 50.0%" in said and "2 of 3 rows" in said and "not expressed: no operator" in said
+
+
+@pytest.mark.parametrize("shape, result, axes", [
+    ((16, 39, 80), (16, 80), (1,)), ((16, 39), (39,), (0,)), ((16, 39), (1,), (0, 1)), ((7,), (), (0,))])
+def test_axes_of_a_reduction(shape: tuple[int, ...], result: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    assert reduced(shape, result) == axes
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
