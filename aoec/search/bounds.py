@@ -15,6 +15,8 @@ import numpy as np
 
 from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, Read, Var, evaluate, reads, variables
 from aoec.ir.tir import Block, Buffer, Func, Loop, blocks
+from aoec.search.sketches import Nest
+from aoec.search.sketches_matmul import parts_of_k_pay
 from aoec.target.instructions import FRACTAL_BYTES, INSTRUCTIONS, REPEAT_BYTES
 from aoec.target.machine import Machine
 from aoec.target.placement import placed_names
@@ -158,7 +160,7 @@ def busy_cycles(machine: Machine, op: str, env: Mapping[str, float]) -> float:
 # ---------------------------------------------------------------- cube
 
 def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, traffic: Traffic) -> Bound:
-    """Over grids gm x gn: each core makes ceil(M / gm) x ceil(N / gn) of the result."""
+    """Over grids gm x gn: each core makes ceil(M / gm) x ceil(N / gn) of the result; over parts of k too, where cores may share it."""
     kind = machine.core("core" if "core" in machine.cores else "aic")
     left, right = reads(b.value)
     n = above_extent(above, b, -1)
@@ -166,13 +168,15 @@ def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, 
     m = points(above) // (n * k)
     dtype = func.buffer(right.buffer).dtype
     size = DTYPES[dtype]
-    gm, gn = np.meshgrid(np.arange(1, kind.count + 1), np.arange(1, kind.count + 1), indexing="ij")
-    keep = gm * gn <= kind.count
-    gm, gn = gm[keep], gn[keep]
-    cores = gm * gn
+    nest = Nest(b, above)
+    shared = kind.count if gm_source(func, left.buffer) == left.buffer and parts_of_k_pay(func, nest, machine) else 1
+    gm, gn, gk = np.meshgrid(*[np.arange(1, count + 1) for count in (kind.count, kind.count, shared)], indexing="ij")
+    keep = gm * gn * gk <= kind.count
+    gm, gn, gk = gm[keep], gn[keep], gk[keep]
+    cores = gm * gn * gk
     mc, nc = -(-m // gm), -(-n // gn)
     a_cost, b_cost = fractal_cycles(func, left, right, machine)
-    a_unit, b_unit = k * size, k * size  # bytes of a row of A, of a column of B
+    a_unit = b_unit = k * size / gk  # bytes of a row of A, of a column of B, in a core's part of k
     source = gm_source(func, left.buffer)
     loads_a = mc * a_unit if source == left.buffer else np.minimum(mc * a_unit, traffic.inputs[source] / gm)
     per_core = loads_a + nc * b_unit

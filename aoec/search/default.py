@@ -23,7 +23,8 @@ SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "di", "do")
 # holes that are settled together: a tile with its parts over cores
 TILES = (("tm", "gm"), ("tn", "gn"), ("n1", "gn"), ("tw", "gw"), ("th", "gh"), ("t0", "g0"), ("t1", "g1"))
 # a search settles these too, and then each hole alone
-MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("sk", "rk"), ("h0", "tk"),
+MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("sk", "rk"), ("sc", "gm"),
+        ("sc", "gn"), ("h0", "tk"),
         ("w0", "tk"))
 LIST = 600  # of a sketch
 STARTS = 8  # the cheapest of the list, each settled further: the first is not always the one that ends best
@@ -77,6 +78,7 @@ def around(grid: Grid, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
 def busy(grid: Grid, values: tuple[int, ...]) -> bool:
     """True where the grid takes at least half of the cores that its holes could."""
     parts = [(v, max(c)) for n, v, c in zip(grid.names, values, grid.choices) if n.startswith("g")]
+    parts += [(-(-max(c) // v), 1) for n, v, c in zip(grid.names, values, grid.choices) if n == "sc"]  # an extent of k for each core
     used, most = 1, max((m for _, m in parts), default=1)
     for v, _ in parts:
         used *= v

@@ -12,7 +12,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import SLOTS, batch_axes, begin, bind, cores_of, factors, finish, load_bias, load_operand, output_block, ways
 from aoec.search.sketches import Nest, dtype_bytes, hole, ladder, parts, writer
-from aoec.search.sketches_matmul import FORMS, RATIOS, matmul_sketch
+from aoec.search.sketches_matmul import RATIOS, forms, matmul_sketch
 from aoec.target.machine import Machine
 
 
@@ -21,7 +21,7 @@ def cube_sketches(func: Func, mm: Nest, machine: Machine) -> list[Trace]:
     left, _ = factors(mm)
     gather = writer(func, left.buffer)
     if gather is None:
-        return [matmul_sketch(func, mm, machine, form, through) for through in ways(func, mm, machine) for form in FORMS]
+        return [matmul_sketch(func, mm, machine, form, through) for through in ways(func, mm, machine) for form in forms(func, mm, machine)]
     point = mm.extent(mm.loops[-4].var) == 1
     widths = (True,) if point else (False, True)
     kept = ("none", "image", "weight", "both")

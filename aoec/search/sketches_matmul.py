@@ -7,10 +7,11 @@ columns, that are walked together).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
-from aoec.ir.index import Expr, Int, Read, variables
+from aoec.ir.index import DTYPES, Cast, Expr, Int, Read, variables
 from aoec.ir.schedule import Trace
-from aoec.ir.tir import Func
+from aoec.ir.tir import Func, blocks
 from aoec.search.plan import (
     SLOTS,
     Plan,
@@ -70,6 +71,28 @@ class Form:
 # the search's: each order with each larger chunk; each operand resident with its own axis outermost
 FORMS = (Form("none", "n", "left"), Form("none", "n", "right"), Form("none", "m", "left"), Form("none", "m", "right"),
          Form("left", "n"), Form("right", "m"))
+# where the operands and the result do not stay in L2 together: L2 blocks, and chunks of k that cores do not all ask for at once
+LARGE = (Form("none", "n", "left", l2="m"), Form("none", "m", "right", l2="n"), Form("none", "n", "left", rotated=True))
+PARTS_OF_K = Form("none", "n", "left", parts_of_k=True)
+LEAST_K = 2048  # along which a sum is worth parting
+
+
+def forms(func: Func, mm: Nest, machine: Machine) -> list[Form]:
+    """The structures that the search lays out for a product."""
+    tensors = (*func.inputs, *func.outputs)
+    size = sum(DTYPES[b.dtype] * prod(e.value for e in b.shape if isinstance(e, Int)) for b in tensors)
+    large = LARGE if size > machine.l2_usable_bytes else ()
+    return [*FORMS, *large, *[PARTS_OF_K] * parts_of_k_pay(func, mm, machine)]
+
+
+def parts_of_k_pay(func: Func, mm: Nest, machine: Machine) -> bool:
+    """Whether parts of k are worth a sketch: a long sum, results that leave half of the cores idle, and nothing done to a whole sum."""
+    block, *extents = mm.block, *[mm.extent(lp.var) for lp in mm.loops]
+    *lead, m, n, k = extents
+    out = next(b for b, _ in blocks(func.body) if b.target.buffer in {x.name for x in func.outputs})
+    plain = isinstance(out.value.value if isinstance(out.value, Cast) else out.value, Read) and block.init is None
+    tiles = prod(lead) * -(-m // 128) * -(-n // 256)
+    return plain and machine.has("fixpipe_nd") and k >= LEAST_K and tiles <= cores_of(machine) // 2
 
 
 def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: tuple[str, ...] = ()) -> Trace:
@@ -135,7 +158,7 @@ def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
     """k -> [k_2 (larger L1 chunks)], k_1 (smaller ones), k_0 (L0 tiles), k_i."""
     extent = mm.extent(loop)
     if form.parts_of_k:
-        p.split(loop, hole("sc", ladder(extent, max(unit, 16), 1 << 20)), "k_c", "k_v")
+        p.split(loop, hole("sc", shares_of_k(extent, cores_of(p.machine))), "k_c", "k_v")
         loop = "k_v"
     tile = hole("tk", ladder(extent, unit, 1024))
     chunk = tile * hole("sk", ladder(-(-extent // unit), 1, 64))
@@ -144,6 +167,11 @@ def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
         loop = "k_u"
     p.split(loop, chunk, "k_1", "k_r")
     p.split("k_r", tile, "k_0", "k_i")
+
+
+def shares_of_k(extent: int, cores: int) -> tuple[int, ...]:
+    """Extents of k for a core, in whole fractals, where 1, 2, .. cores share it."""
+    return tuple(sorted({-(-extent // (parts * 16)) * 16 for parts in range(1, cores + 1)}))
 
 
 def serial_loops(form: Form) -> list[str]:

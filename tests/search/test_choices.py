@@ -1,0 +1,35 @@
+"""The search chooses what the machine rewards: parts of k where blocks leave cores idle; more structures where L2 is exceeded."""
+from __future__ import annotations
+
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import problem, start
+from aoec.search.sketches import find_product
+from aoec.search.sketches_matmul import FORMS, LARGE, PARTS_OF_K, forms
+from aoec.target.machine import load
+from tests.lowering.groups import legal
+
+MACHINE = load("Ascend910B3")
+
+
+def laid_out(text: str) -> list[object]:
+    func = lower_operator(text)
+    mm = find_product(func)
+    assert mm is not None
+    return list(forms(func, mm, MACHINE))
+
+
+def test_a_long_sum_of_few_blocks_is_shared_over_cores() -> None:
+    p = problem(lower_operator("matmul(m=64, k=4096, n=128)"), MACHINE)
+    first = start(p)
+    assert "sc" in p.values(first.default) and p.values(first.default)["sc"] < 4096
+    split = p.sketches.index(p.sketches[first.default[0]])
+    others = [c for s in range(len(p.sketches)) if s != split for c in legal(p, s, 30)]
+    assert first.ticks < min(t for t in p.cost(others) if t is not None)
+    assert p.bound().ticks <= min(t for t in p.cost(legal(p, split, 60)) if t is not None)
+
+
+def test_structures_are_laid_out_only_where_they_can_pay() -> None:
+    assert laid_out("matmul(m=1024, k=1024, n=1024)") == list(FORMS)
+    assert laid_out("matmul(m=64, k=4096, n=128)") == [*FORMS, PARTS_OF_K]
+    assert laid_out("matmul(m=64, k=4096, n=128, relu)") == list(FORMS)  # relu is of the whole sum
+    assert laid_out("matmul(m=16384, k=4096, n=8192)") == [*FORMS, *LARGE]
