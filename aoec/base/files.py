@@ -37,15 +37,22 @@ def read_text(path: str | Path) -> str:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Nothing; the file holds `data` whole or is as it was (written beside it, then renamed)."""
-    path = Path(path)
+    """Nothing; the file holds `data` whole or is as it was (written beside it, then renamed).
+
+    A link stays a link: what it points to is written. A device or a pipe is no file that could be renamed over: it gets the bytes.
+    """
+    place = Path(os.path.realpath(path))
     aside = ""
     try:
-        handle, aside = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        if place.exists() and not place.is_file():
+            with open(place, "wb") as f:
+                f.write(data)
+            return
+        handle, aside = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
         with os.fdopen(handle, "wb") as f:
             f.write(data)
         os.chmod(aside, 0o666 & ~_umask())  # mkstemp makes it private; the result is an ordinary file
-        os.replace(aside, path)
+        os.replace(aside, place)
     except OSError as e:
         raise BackendError(f"cannot write {path}: {reason(e)}") from e
     finally:

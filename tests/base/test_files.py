@@ -20,6 +20,18 @@ def test_written_whole_and_nothing_beside_it(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~files._umask()
 
 
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "a.tir")
+    files.write_text(link, "text")
+    assert link.is_symlink() and (tmp_path / "a.tir").read_text() == "text"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.write_text(pipe, "text")
+    assert os.read(reader, 8) == b"text" and stat.S_ISFIFO(pipe.stat().st_mode)
+    os.close(reader)
+
+
 def test_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "a.tir"
     path.write_text("old")

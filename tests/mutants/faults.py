@@ -24,7 +24,7 @@ MEMORY = LAWS + "test_the_bound_holds_where_memory_decides_and_charges_what_must
 
 FAULTS = (
     Fault("aside-file-not-renamed", "aoec/base/files.py",
-          "os.replace(aside, path)",
+          "os.replace(aside, place)",
           "pass",
           ("tests/base/test_files.py",)),
     Fault("short-array-accepted", "aoec/base/arrays.py",
