@@ -161,7 +161,11 @@ def load_l0(em: Emitter, op: TileOp, src: Read) -> Piece:
 
 
 def _load_l0a(em: Emitter, op: TileOp, src: Read) -> Item:
-    """NZ in L1 to ZZ in L0A: a row of fractals an instruction; a matrix held as [k, m] is turned on the way (NN)."""
+    """NZ in L1 to ZZ in L0A; a matrix held as [k, m] is turned on the way (NN).
+
+    NZ is an image of one row, its pixels the matrix's rows, so one img2col with a 1x1 filter loads the tile: of load_l0a it would take
+    one for every 16 rows, and they would soon fill the queue of MTE1 and hold up the scalar unit before the next load from GM.
+    """
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     if source.layout != "NZ":
         raise UnsupportedError(f"block {op.block.name}: L0A loads from NZ in L1, not {source.layout}")
@@ -170,12 +174,11 @@ def _load_l0a(em: Emitter, op: TileOp, src: Read) -> Item:
     m_off, m, k_off, k = matrix_index(op, src)
     em.require_aligned(m_off, FRACTAL_ROWS, op, f"a tile of {source.name} along m")
     em.require_aligned(k_off, c0(source), op, f"a tile of {source.name} along k")
-    columns, pitch, i = ceildiv(k, c0(dst)), row_pitch(source), em.fresh("m1")
-    fractal = FRACTAL_ROWS * c0(dst)
-    return For(i, normalise(ceildiv(m, FRACTAL_ROWS)), (instr(
-        "load_l0a", dst=em.ref(dst.name, Var(i) * (columns * fractal)),
-        src=em.ref(source.name, k_off // c0(dst) * pitch * c0(dst) + (m_off // FRACTAL_ROWS + Var(i)) * fractal),
-        repeat=columns, src_stride=pitch // FRACTAL_ROWS, dst_gap=0, transpose=0),))
+    return instr(
+        "load3d", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, Int(0)), h=Int(1), w=row_pitch(source),
+        channels=round_up(source.shape[-1], c0(source)), k_start=k_off, k_size=k, m_start=m_off, m_size=m,
+        **dict.fromkeys(("stride_h", "stride_w", "filter_h", "filter_w", "dilation_h", "dilation_w"), Int(1)),
+        **dict.fromkeys(("pad_top", "pad_bottom", "pad_left", "pad_right"), Int(0)))
 
 
 def _turned(em: Emitter, op: TileOp, src: Read) -> Item:
