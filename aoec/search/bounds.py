@@ -154,7 +154,7 @@ def busy_cycles(machine: Machine, op: str, env: Mapping[str, float]) -> float:
     """Busy cycles of an instruction whose bytes of GM, if any, all hit L2, and whose operands lie in one slot each: the least it takes."""
     env = {**dict.fromkeys(placed_names(INSTRUCTIONS[op]), 0.0), **env}
     moved = evaluate(INSTRUCTIONS[op].gm_bytes, env)
-    return float(evaluate(machine.cost(op).busy, {**env, "gm_bytes": moved, "hbm_bytes": 0, "l2_bytes": moved}))
+    return float(evaluate(machine.cost(op).busy, {**env, "cores": 1, "gm_bytes": moved, "hbm_bytes": 0, "l2_bytes": moved}))
 
 
 # ---------------------------------------------------------------- cube

@@ -228,6 +228,7 @@ class Tabulator:
         self.merge = np.broadcast_to(np.array([kernel.BODY] * 3, np.int8), (count, max(1, len(encoded.axes)), 3)).copy()
         self.variable = {(loop.stream, loop.var): i for i, loop in enumerate(encoded.loops)}
         self.variable |= {(s, name): self.loops + i for i, (s, name, _) in enumerate(encoded.axes)}
+        self.cores = [self.grid_cores(s) for s in range(len(encoded.program.streams))]
 
     def fill(self) -> Filled:
         encoded = self.encoded
@@ -266,6 +267,11 @@ class Tabulator:
         if self.encoded.counters:
             self.status[(depths < 1).any(axis=1) & (self.status == 0)] = DEPTH_RANGE
         return np.maximum(depths, 1)
+
+    def grid_cores(self, stream: int) -> Array:
+        """int64[row]: cores that the grid of a stream takes."""
+        extents = [self.evaluate(e) for s, _, e in self.encoded.axes if s == stream]
+        return np.broadcast_to(np.prod(np.broadcast_arrays(np.int64(1), *extents), axis=0), (self.count,))
 
     def heads(self, values: list[StreamValues]) -> Array:
         """int64[row, axis]: how many coordinates of a grid axis are of its first class."""
@@ -359,6 +365,7 @@ class Tabulator:
         layout = size.layout
         fields = {name: layout.narrow(s.values) for name, s in size.fields.items()}
         env: dict[str, Any] = {**dict(site.numbers), **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
+        env["cores"] = self.cores[site.stream].reshape((self.count,) + (1,) * rank)
         unit: Any = 0.0
         stretch: Any = 1.0
         if site.access:

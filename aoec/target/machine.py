@@ -37,7 +37,7 @@ REQUIRED = {
 # not known of every part
 OPTIONAL = {"scalar": ("loop_cycles",), "shared": ("hbm_nominal_bytes_per_s", "memory_bytes", "same_address_bytes_per_cycle")}
 # what a formula may name besides fields, tables and numbers
-GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes")
+GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes", "cores")
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,6 +303,7 @@ class _Reader:
 
     def constants(self, raw: dict[str, Any], paths: Mapping[str, Path]) -> dict[str, float]:
         named = {k: self.number(self.table(raw, "numbers"), k, "numbers", low=None) for k in self.table(raw, "numbers")}
+        named["clock_mhz"] = self.rate(raw, "clock_mhz")
         for p in paths.values():
             named |= {f"{p.name}_rate": p.bytes_per_cycle, f"{p.name}_l2_rate": p.l2_bytes_per_cycle, f"{p.name}_latency": p.latency_cycles}
         return named

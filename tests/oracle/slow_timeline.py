@@ -225,7 +225,7 @@ class Simulator:
         refs = dict(item.fields)
         names = [(o, refs[o.name].buffer) for o in instruction.operands]
         source = next((n for o, n in names if not o.writes), names[0][1])
-        env = {**self.machine.constants, **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
+        env = {**self.machine.constants, **fields, "cores": self.count(stream), "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
         env |= {t: table[self.dtypes[source]] for t, table in self.machine.tables.items() if self.dtypes[source] in table}
         env |= {"size": DTYPES[self.dtypes[source]], "dst_size": DTYPES[self.dtypes[names[0][1]]]}
         env |= self.places(item, refs)
