@@ -145,8 +145,8 @@ def slots(depth: int, blocks: int) -> int:
 def dealt_out(t: MatmulTiling, sizes: dict[str, int], machine: Machine) -> MatmulTiling:
     """The tiling with its blocks on cores.
 
-    A grid where one block of each L2 block comes to a core. More blocks are dealt out in turn where they are equal; else a core's
-    share becomes a rectangle of them, as even as the core count allows.
+    A grid where one block of each L2 block comes to a core. More blocks are dealt out in turn where they are equal (an axis may also
+    be one block, of whatever extent); else a core's share becomes a rectangle of them, as even as the core count allows.
     """
     cores = machine.core("aic" if "aic" in machine.cores else "core").count
     used = min(t.usedCoreNum or cores, cores) // -(-sizes["k"] // t.singleCoreK)
@@ -156,7 +156,9 @@ def dealt_out(t: MatmulTiling, sizes: dict[str, int], machine: Machine) -> Matmu
     cut = {"m": t.l2MTileCnt, "n": t.l2NTileCnt}
     blocks = {x: -(-sizes[x] // single[x]) for x in "mn"}
     grid = {x: -(-blocks[x] // cut[x]) for x in "mn"}
-    if t.l2MTileBlock and all(sizes[x] % single[x] == 0 for x in "mn"):
+    whole = {x: sizes[x] if blocks[x] == 1 else single[x] for x in "mn"}  # an axis of one block has no shorter last one
+    if t.l2MTileBlock and all(sizes[x] % whole[x] == 0 for x in "mn"):
+        single = whole
         group = {"m": divisor(blocks["m"], t.l2MTileBlock), "n": divisor(blocks["n"], t.l2NTileBlock or 1)}
         return replace(t, usedCoreNum=min(used, blocks["m"] * blocks["n"]), singleCoreM=single["m"], singleCoreN=single["n"],
                        l2MTileBlock=group["m"], l2NTileBlock=group["n"])

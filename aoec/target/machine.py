@@ -35,7 +35,8 @@ REQUIRED = {
     "launch": ("fixed_us", "per_core_us", "stream_us", "queue_gap_us", "enqueue_us"),
 }
 # not known of every part
-OPTIONAL = {"scalar": ("loop_cycles",), "shared": ("hbm_nominal_bytes_per_s", "memory_bytes", "same_address_bytes_per_cycle")}
+OPTIONAL = {"scalar": ("loop_cycles",), "launch": ("tiling_runtime_us", "tiling_constant_us"),
+            "shared": ("hbm_nominal_bytes_per_s", "memory_bytes", "same_address_bytes_per_cycle")}
 # what a formula may name besides fields, tables and numbers
 GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes", "cores")
 
@@ -71,6 +72,9 @@ class Machine:
     launch_stream_us: float
     queue_gap_us: float
     enqueue_us: float
+    # what the vendor's high-level Matmul API takes before its first MTE2: tiling read at run time, tiling known when compiled
+    tiling_runtime_us: float | None
+    tiling_constant_us: float | None
     hash: str
     sources: dict[str, Number] = field(repr=False)
     merged: Merged = field(repr=False)
@@ -372,4 +376,5 @@ class _Reader:
 
     def launch(self, raw: dict[str, Any]) -> dict[str, Any]:
         plain = {f"launch_{k}": float(self.number(raw, k, "launch")) for k in ("fixed_us", "per_core_us", "stream_us")}
-        return plain | {k: float(self.number(raw, k, "launch")) for k in ("queue_gap_us", "enqueue_us")}
+        tiling = {k: float(self.number(raw, k, "launch")) if k in raw else None for k in OPTIONAL["launch"]}
+        return plain | tiling | {k: float(self.number(raw, k, "launch")) for k in ("queue_gap_us", "enqueue_us")}

@@ -21,7 +21,7 @@ from aoec.search.default import default
 from aoec.search.grid import Grid, Space
 from aoec.search.sketches import sketches
 from aoec.simulate.encode import encode
-from aoec.simulate.state import State
+from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.target.machine import Machine
 from bench.cases.case import Case
 from bench.cases.cube import cube_program
@@ -29,13 +29,30 @@ from bench.cases.graphs import graph_of
 from bench.cases.micro import copy_program, core_kind, instruction_program, nd2nz_program, reduce_program
 
 Builder = Callable[[Case, Machine], Program]
+CUBE_TILES = ("base", "single", "l1", "cores", "grid", "splitk")  # any of them says how a product is cut
 BUILDERS: tuple[tuple[str, Builder], ...] = (
     ("copy_gm_to", copy_program), ("nd2nz", nd2nz_program), ("reduce_sum_instr", instruction_program),
     ("reduce_max_instr", instruction_program), ("reduce", reduce_program))
 
 
+# words of what is no schedule of ours
+UNSAID = {
+    "mix": "the cube core is driven by messages of vector cores: its time is scalar work of the vendor's framework, which is no schedule",
+    "ibshare": "L1 is shared between the calls of two vector cores that drive the cube core, whose time is the framework's",
+    "prepack": "vector cores bring ND into NZ in a pass before, a program of two kinds of core that emission does not make"}
+# words that leave our program as it is -> why
+UNCHANGED = {"preload": "two slots load ahead as it is", "tail": "the last block is not cut smaller"}
+
+
+def unchanged(case: Case) -> str:
+    """The words of a case that do not change its program, with the reason."""
+    return "; ".join(f"{word} changes nothing here: {why}" for word, why in UNCHANGED.items() if word in case.tile)
+
+
 def build(case: Case, machine: Machine, folder: Path = Path()) -> Program:
     """The program of a case; AoecError with the reason where the case cannot be expressed."""
+    if unsaid := [why for word, why in UNSAID.items() if word in case.tile]:
+        raise UnsupportedError(unsaid[0])
     program = built(case, machine, folder)
     if "bypass" in case.tile:
         tensors = tuple(replace(t, uncached=t.role == "input") for t in program.tensors)
@@ -51,7 +68,9 @@ def built(case: Case, machine: Machine, folder: Path) -> Program:
         if case.operator.startswith(start):
             return builder(case, machine)
     func = only_func(case)
-    return cube_program(case, func, machine) if case.family == "matmul" else vector_program(case, func, machine)
+    if case.family != "matmul":
+        return vector_program(case, func, machine)
+    return cube_program(case, func, machine) if any(w in case.tile for w in CUBE_TILES) else open_product(case, func, machine)
 
 
 def only_func(case: Case) -> Func:
@@ -61,6 +80,13 @@ def only_func(case: Case) -> Func:
     if len(work) != 1:
         raise UnsupportedError(f"{case.operator} is {len(work)} groups in aoec; tile words are of one")
     return lower(graph, work[0])
+
+
+def open_product(case: Case, func: Func, machine: Machine) -> Program:
+    """A product whose tile is left open: the best that our default finds, with the L2 blocks that are said, or without any."""
+    count = case.tile.one("l2", 1)
+    traces = [t for t in sketches(func, machine) if ("lm" in trace_holes(t) or "ln" in trace_holes(t)) == (count > 1)]
+    return pinned_best(func, traces, {"lm": count, "ln": count}, machine, PREVIOUS_LAUNCH)
 
 
 def traced(case: Case, machine: Machine, folder: Path) -> Program:

@@ -40,12 +40,30 @@ def convert(rows: Sequence[Row]) -> list[Row]:
         at = (row["chip"], row["op"], base_shape(row["shape"]), row["source"])
         last = before.get(at)
         own = words_of(row["op"], row["shape"], row["variant"], row["notes"], words.get(last["id"]) if last else None)
+        if high_level(row, own):
+            own["runtime"] = ()
         words[case["id"]] = own
         case["tile"] = show_words(own) if kind in ("tile", "micro") else show_words({k: v for k, v in own.items() if k == "cores"})
         before[at] = case
         out.append(case)
     number_pairs(out)
+    mixed(out)
     return out
+
+
+def high_level(row: Row, words: dict[str, tuple[int, ...]]) -> bool:
+    """Whether a row is of the vendor's high-level Matmul API and says nothing else of its tiling: so are the products of the Ascend C
+    guide and of the asc-devkit sample of that API, and their tiling is read at run time unless they say constant."""
+    of_it = re.search(r"best-practice guide|/matmul_high_performance/", row["source"]) and row["op"].lower() == "matmul"
+    return bool(of_it) and class_of(row) == "tile" and not words.keys() & {"basic", "constant", "mix"}
+
+
+def mixed(cases: Sequence[Row]) -> None:
+    """A ladder with an IBShare step is of one kernel, which vector cores drive: the API has IBShare for these alone."""
+    ladders = {c["pair"].partition(":")[0] for c in cases if c["pair"] and "ibshare" in c["tile"].split()}
+    for c in cases:
+        if c["pair"].partition(":")[0] in ladders and "mix" not in c["tile"].split():
+            c["tile"] = c["tile"].replace(" runtime", "") + " mix"
 
 
 def class_of(row: Row) -> str:

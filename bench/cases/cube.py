@@ -34,7 +34,8 @@ class Tiling:
 def tiling(case: Case, machine: Machine) -> Tiling:
     """What the words say, with the vendor's defaults for what they do not: one block a load and no slots to spare for Norm,
     two blocks a load and two slots for MDL (the Ascend C guide's 4096 x 5120 x 4096 on 20 cores and asc-devkit's 8192^3 on 24
-    leave it open; the MTE2 times of both are those of rows of 256 bytes), as many blocks as L1 holds where one operand's depth is published as filling it."""
+    leave it open; the MTE2 times of both are those of rows of 256 bytes), as many blocks as L1 holds where one operand's depth is
+    published as filling it."""
     size = DTYPES[case.dtypes[0]]
     s = case.shape.sizes
     base = base_block(case, machine, size)
@@ -134,9 +135,14 @@ def vendor_tiling(case: Case, machine: Machine) -> MatmulTiling:
     return MatmulTiling(
         usedCoreNum=cores, singleCoreM=share[0],
         singleCoreN=share[1], baseM=m, baseN=n, baseK=k, depthA1=t.depth[0], depthB1=t.depth[1], stepKa=t.step[0], stepKb=t.step[1],
-        l2MTileCnt=1 if dealt else t.l2, l2MTileBlock=max(1, case.tile.one("swizzle", 1)) if dealt else 0,
+        l2MTileCnt=1 if dealt else t.l2, l2MTileBlock=walked(case, ceil(s["m"] / m)) if dealt else 0,
         iterateOrder=case.tile.one("order", 0), unitFlag=int(t.unit_flag), kRotate=int("stagger" in case.tile),
         singleCoreK=ceil(s["k"] / t.split_k) if t.split_k > 1 else 0)
+
+
+def walked(case: Case, blocks: int) -> int:
+    """Rows of dealt blocks that are walked together: as the swizzle says, all rows of an L2 block, or one row after another."""
+    return max(1, case.tile.one("swizzle", 0)) if "swizzle" in case.tile else ceil(blocks / case.tile.one("l2", blocks))
 
 
 def cube_program(case: Case, func: Func, machine: Machine) -> Program:

@@ -79,7 +79,10 @@ def ranks(values: Sequence[float]) -> np.ndarray:
 
 
 def pairs(results: Iterable[Result]) -> list[tuple[Result, Result]]:
-    """Each result with that of the next step of its ladder, where their measured values differ."""
+    """Each result with that of the next step of its ladder, where their measured values differ.
+
+    Steps whose words are equal are one schedule measured twice: what they differ by is the spread of the measurement, no choice.
+    """
     ladders: dict[tuple[str, str], list[tuple[int, Result]]] = {}
     for r in results:
         for name, step in r.case.pairs:
@@ -87,7 +90,7 @@ def pairs(results: Iterable[Result]) -> list[tuple[Result, Result]]:
     out = []
     for steps in ladders.values():
         ordered = [r for _, r in sorted(steps, key=lambda s: s[0])]
-        out += [(a, b) for a, b in pairwise(ordered) if a.case.value != b.case.value]
+        out += [(a, b) for a, b in pairwise(ordered) if a.case.value != b.case.value and str(a.case.tile) != str(b.case.tile)]
     return out
 
 

@@ -6,30 +6,31 @@ from pathlib import Path
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.ir.index import DTYPES
 from aoec.ir.program import Program
-from aoec.simulate.state import PREVIOUS_LAUNCH
+from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.simulate.time import Measure, measure
 from aoec.target.machine import Machine
-from bench.cases.build import build
+from bench.cases.build import build, unchanged
 from bench.cases.case import TIME_METRICS, Case
 from bench.cases.chips import chip_of, machine_of
+from bench.cases.heads import machine_with_head
 from bench.cases.score import Result
 
 PIPES = {"mac_time": "M", "mte1_time": "MTE1", "mte2_time": "MTE2", "mte3_time": "MTE3", "fixpipe_time": "FIXP", "vec_time": "V",
          "scalar_time": "S"}
 
 
-def modelled(case: Case, folder: Path = Path()) -> Result:
+def modelled(case: Case, folder: Path = Path(), state: State = PREVIOUS_LAUNCH) -> Result:
     """The result of a case; one that cannot be expressed has the reason."""
     try:
-        machine = machine_of(case.chip)
+        machine = machine_with_head(machine_of(case.chip), case)
         program = build(case, machine, folder)
-        told = measure(program, machine, PREVIOUS_LAUNCH)
+        told = measure(program, machine, state)
         value = of_metric(case, told, program, machine)
     except AoecError as e:
         return Result(case, reason=" ".join(str(e).split()))
     assert told.reasons is not None and told.verdict is not None
     busy = {k: a.mean_busy / machine.clock_mhz for k, a in told.reasons.accounts.items()}
-    remark = chip_of(case.chip).remark
+    remark = "; ".join(r for r in (chip_of(case.chip).remark, unchanged(case)) if r)
     return Result(case, value, told.verdict.resource, reason_of(told, machine), remark, parts_us=busy, unit=unit_of(case))
 
 

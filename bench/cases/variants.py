@@ -45,8 +45,10 @@ def words_of(op: str, shape: str, variant: str, notes: str, before: Words | None
 
 def settled(op: str, words: Words, text: str) -> Words:
     """What several words of the text say together."""
-    if re.search(r"(?<!no )L2 (cache )?split|L2-aware", text):
+    if re.search(r"(?<!no )L2 (cache )?split", text):
         words["l2"] = (2,)
+    if "L2-aware" in text:  # PyPTO's guide: each turn of 24 cores takes 6 x 4 blocks of 128 x 256, the square that shares most
+        words["swizzle"] = (6, 0)
     if auto := re.search(r"base (\d+)x(\d+)xauto", text):
         words["base"] = (int(auto.group(1)), int(auto.group(2)), 0)
     if "constant" in words:

@@ -50,7 +50,7 @@ def results(modelled: list[float], measured: list[float], source: str = "s", pai
     """Results of cases of one ladder."""
     out = []
     for i, (x, y) in enumerate(zip(modelled, measured)):
-        (c,) = parse_cases(case(id=f"{source}{i}", value=repr(y), source=source, pair=f"{pair}:{i}"))
+        (c,) = parse_cases(case(id=f"{source}{i}", value=repr(y), source=source, pair=f"{pair}:{i}", tile=f"cores={i + 1}"))
         out.append(Result(c, x))
     return out
 
@@ -136,6 +136,11 @@ def test_errors_and_signs_by_hand() -> None:
     assert s.mean_error == pytest.approx((0.1 + 0.1 + 0.2 + 0.0) / 4) and s.median_error == pytest.approx(0.1)
     assert (s.pairs, s.right_pairs) == (2, 1)  # equal measurements are no pair; equal models of unequal ones are wrong
     assert score([]).mean_error is None and score([]).spearman is None
+
+
+def test_one_schedule_measured_twice_is_no_pair() -> None:
+    first, second = results([100.0, 100.0], [100.0, 90.0])
+    assert not pairs([first, replace(second, case=replace(second.case, tile=first.case.tile))]) and len(pairs([first, second])) == 1
 
 
 def test_what_is_not_modelled_is_in_no_figure() -> None:
