@@ -6,9 +6,10 @@ A long row is first folded, eight or thirty-two repeats at a time, into as many:
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise, select
+from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise
 from aoec.ir.program import For, Item
 from aoec.lowering.emit_cube import instr
+from aoec.lowering.emit_fold import fold_rows, rows_of, when
 from aoec.lowering.emit_lanes import BLOCKS, REDUCERS, VectorOp, elementwise, lanes_of, make, nest, product_sum, require_rows
 from aoec.lowering.tile import Emitter, TileOp, base_offset, dtype_size, loop_strides, uses
 
@@ -36,7 +37,9 @@ def reduce(em: Emitter, op: TileOp, home: frozenset[str]) -> list[Item]:
     if rows:
         return [*start, *reduce_rows(em, op, read, across, name, bool(serial))]
     step = elementwise(em, op, VectorOp(name, (read,)), accumulate=True, skip=frozenset(lp.var for lp in reduced))
-    return [*start, *nest([(lp.var, lp.extent) for lp in reduced], step)]
+    one_by_one = nest([(lp.var, lp.extent) for lp in reduced], step)
+    found = rows_of(em, op, read, reduced)
+    return [*start, *(one_by_one if found is None else fold_rows(em, op, found, name, one_by_one, bool(serial)))]
 
 
 def first_of(loops: list[str]) -> Expr:
@@ -45,14 +48,6 @@ def first_of(loops: list[str]) -> Expr:
     for v in loops[1:]:
         condition = both(condition, eq(Var(v), 0))
     return condition
-
-
-def when(em: Emitter, condition: Expr, items: list[Item]) -> list[Item]:
-    """The items where the condition holds: a loop of one iteration or none; nothing or no loop where that is known."""
-    trips = normalise(select(condition, 1, 0))
-    if isinstance(trips, Int):
-        return items if trips == Int(1) else []
-    return [For(em.fresh("when"), trips, tuple(items))]
 
 
 def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, adds: bool) -> list[Item]:

@@ -27,6 +27,7 @@ from aoec.target.machine import Machine
 
 BLOCK_BYTES = 32
 FRACTAL_ROWS = 16
+SLOT_BYTES = 512  # what the sizes of slots in UB are multiples of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +86,11 @@ class Emitter:
         slot = Var(self.counters[buffer]) if buffer in self.counters else Int(0)
         return Ref(buffer, normalise(offset), slot)
 
-    def add_scratch(self, dtype: str, elements: int) -> str:
-        """The name of a new UB buffer for one instruction sequence."""
+    def add_scratch(self, dtype: str, elements: int | Expr, skew_bytes: int = 0) -> str:
+        """The name of a new UB buffer for one instruction sequence, `skew_bytes` after the start of a slot."""
         name = f"scratch_{len(self.scratch)}"
-        b = Buffer(name, dtype, (Int(elements),), "UB")
+        size = Int(elements) if isinstance(elements, int) else elements
+        b = Buffer(name, dtype, (size,), "UB", align=Int(SLOT_BYTES if skew_bytes else 1), skew=Int(skew_bytes))
         self.scratch.append(b)
         self.buffers[name] = b
         return name

@@ -63,6 +63,7 @@ MODELS = {
     "reduce_mean": ("fp16", "float[21,700] x", "float[21] y", "y = ReduceMean<keepdims=0, axes=[1]>(x)"),
     "reduce_max": ("fp32", "float[37,20] x", "float[1,20] y", "y = ReduceMax<axes=[0]>(x)"),
     "reduce_long": ("fp32", "float[3,9000] x", "float[3] y", "y = ReduceMax<keepdims=0, axes=[1]>(x)"),
+    "reduce_tall": ("fp32", "float[333,2,5] x", "float[2,5] y", "y = ReduceMax<keepdims=0, axes=[0]>(x)"),
     "reduce_min": ("fp32", "float[6,17,24] x", "float[6,24] y", "y = ReduceMin<keepdims=0, axes=[1]>(x)"),
 }
 ROUNDED = ("sigmoid", "avg_pool", "global_pool", "softmax", "reduce_mean", "softsign")  # models whose results are rounded on the way
