@@ -42,6 +42,8 @@ def convert(rows: Sequence[Row]) -> list[Row]:
         own = words_of(row["op"], row["shape"], row["variant"], row["notes"], words.get(last["id"]) if last else None)
         if high_level(row, own):
             own["runtime"] = ()
+            if "/matmul_high_performance/" in row["source"] and "mdl" not in own:
+                own["norm"] = ()  # the steps of the asc-devkit sample before the one that goes over to MDL
         words[case["id"]] = own
         case["tile"] = show_words(own) if kind in ("tile", "micro") else show_words({k: v for k, v in own.items() if k == "cores"})
         before[at] = case
@@ -59,7 +61,7 @@ def high_level(row: Row, words: dict[str, tuple[int, ...]]) -> bool:
 
 
 def mixed(cases: Sequence[Row]) -> None:
-    """A ladder with an IBShare step is of one kernel, which vector cores drive: the API has IBShare for these alone."""
+    """A ladder with an IBShare step is of one kernel, which vector cores drive: MatmulConfig has IBShare for the MIX scenario alone."""
     ladders = {c["pair"].partition(":")[0] for c in cases if c["pair"] and "ibshare" in c["tile"].split()}
     for c in cases:
         if c["pair"].partition(":")[0] in ladders and "mix" not in c["tile"].split():
