@@ -187,6 +187,17 @@ def test_a_step_takes_over_what_it_adds_to() -> None:
     assert [c["pair"][-2:] for c in cases] == [":0", ":1", ""]
 
 
+def test_rows_of_the_high_level_api_read_their_tiling() -> None:
+    guide = "Ascend C best-practice guide (x@1)"
+    rows = [row(source=guide, variant="base 128x256x64"), row(id="m2", source=guide, variant="base 128x256x64, constant tiling"),
+            row(id="m3", source="x@1:a/matmul_high_performance/README.md", variant="base 64x64x64"), row(id="m4", variant="base 64x64x64"),
+            row(id="m5", source=guide, shape="M=1 N=2 K=3", variant="1 core, Norm"),
+            row(id="m6", source=guide, shape="M=1 N=2 K=3", variant="1 core, IBShare A and B", value="9")]
+    words = {c["id"]: c["tile"].split()[1:] for c in convert(rows)}
+    assert words == {"m1": ["runtime"], "m2": ["constant"], "m3": ["runtime", "norm"], "m4": [],
+                     "m5": ["norm", "mix"], "m6": ["ibshare", "mix"]}
+
+
 def test_shapes_of_tables() -> None:
     assert shape_of(row(op="conv2d", shape="N=32 C=256 H=56 W=56 K=512 R=S=1 stride~2 out 28x28")) == (
         "n=32 c=256 h=56 w=56 k=512 kh=kw=1 stride=2 ho=28 wo=28")
@@ -247,6 +258,33 @@ def test_results_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     kept = (tmp_path / "kept").read_text()
     assert run(tmp_path, capsys, rows, "--bank", str(tmp_path / "kept")) == first and (tmp_path / "kept").read_text() == kept
     assert kept.count("\n") == 1
+
+
+def test_what_is_no_schedule_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Messages, shared calls and passes in front are not modelled as something else; words without effect say so; tiling costs a head."""
+    rows = [f"{words or 'own'},910B1,matmul,m=n=k=256,fp16,nd,base=128x128x64 cores=4 {words},max_core_time,9,us,s,tile,,,"
+            for words in ("", "runtime", "constant", "preload", "mix", "ibshare", "prepack")]
+    found = run(tmp_path, capsys, rows)
+    value = {k: c["modelled"] for k, c in found.items()}  # type: ignore[index]
+    assert value["runtime"] - value["constant"] == pytest.approx(3.54 - 2.19, abs=0.01)  # the guide's times before the first load
+    own_head = (882 + 15.9 * 4) / 1850
+    assert value["constant"] - value["own"] == pytest.approx(2.19 - own_head, abs=0.01) and value["preload"] == value["own"]
+    assert "preload changes nothing" in found["preload"]["note"]  # type: ignore[index]
+    for name, why in (("mix", "messages"), ("ibshare", "shared between"), ("prepack", "a pass before")):
+        assert value[name] is None and why in found[name]["reason"]  # type: ignore[index]
+
+
+def test_cold_inputs_come_from_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = ["p,910B1,matmul,m=128 n=4096 k=1024,fp16,nd:nk,base=128x256x64 cores=16 mdl,time,9,us,s,tile,,,"]
+    warm, cold = (run(tmp_path, capsys, rows, "--state", s)["p"]["modelled"] for s in ("previous", "cold"))  # type: ignore[index]
+    assert cold > 1.2 * warm and cold > 8.65e6 / 1.6e6  # 8.65 MB of A and B, at HBM's 1.6 TB/s and not at L2's 5
+
+
+def test_a_tile_that_is_open_is_searched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [f"{name},910B1,matmul,m=n=k=1024,fp16,nd:nk,{words},time,9,us,s,tile,,,"
+            for name, words in (("o", "runtime"), ("b", "base=64x64x64 cores=1"))]
+    found = run(tmp_path, capsys, rows)
+    assert found["o"]["modelled"] < 0.1 * found["b"]["modelled"]  # type: ignore[index]
 
 
 def test_a_trace_of_ours_is_a_schedule_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -134,6 +134,18 @@ def test_split_k_adds_in_gm_and_uses_cores_that_blocks_leave_idle() -> None:
     assert times.total_ticks[0] == pytest.approx(m.time_us * MACHINE.clock_mhz * 1024, abs=1)
 
 
+def test_an_axis_of_one_block_is_dealt_out_too() -> None:
+    """Six blocks of 20 rows on four cores: two of them do a second, alone; the slow simulator agrees to the tick."""
+    func = lower_operator("matmul(m=20, k=64, n=192)")
+    tiling = MatmulTiling(usedCoreNum=4, baseM=32, baseN=32, baseK=32, singleCoreM=32, singleCoreN=32, l2MTileBlock=1, l2NTileBlock=1)
+    program = normalise(emit(primitives.apply(func, matmul_trace(func, MACHINE, tiling)), MACHINE))
+    assert program.constraints == ()
+    check(program, MACHINE)
+    m = measure(program, MACHINE)
+    assert m.cores == 4 and m.ticks == simulate(program, MACHINE).ticks
+    assert m.reasons is not None and m.reasons.imbalance > 1.1
+
+
 # ---------------------------------------------------------------- convolutions
 
 CONVS = ("conv2d(n=2, c=64, h=28, w=28, co=96, kh=3, kw=3, pad=1, bias, relu)", "conv2d(n=1, c=256, h=14, w=14, co=512, kh=1, kw=1)",
