@@ -81,7 +81,8 @@ def forms(func: Func, mm: Nest, machine: Machine) -> list[Form]:
     """The structures that the search lays out for a product."""
     tensors = (*func.inputs, *func.outputs)
     size = sum(DTYPES[b.dtype] * prod(e.value for e in b.shape if isinstance(e, Int)) for b in tensors)
-    large = LARGE if size > machine.l2_usable_bytes else ()
+    k, unit = mm.extent(mm.loops[-1].var), 32 // dtype_bytes(func, factors(mm)[0].buffer)
+    large = [f for f in LARGE if size > machine.l2_usable_bytes and not (f.rotated and k % unit)]  # chunks are equal or none is legal
     return [*FORMS, *large, *[PARTS_OF_K] * parts_of_k_pay(func, mm, machine)]
 
 

@@ -23,7 +23,7 @@ MACHINE = load("Ascend910B3")
 
 @pytest.fixture(scope="module")
 def tuned() -> tuple[Problem, Outcome]:
-    p = problem(lower_operator("matmul(m=64, k=256, n=320, fp16)"), MACHINE)
+    p = problem(lower_operator("matmul(m=500, k=256, n=640, fp16)"), MACHINE)
     return p, search(p, start(p), "random", ("trials", 150), 0)
 
 

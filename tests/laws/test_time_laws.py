@@ -85,7 +85,8 @@ def test_cores_that_share_nothing_take_as_long_as_one(case, cores):
     """Rates of the chip are put out of reach; every core does the work of the first."""
     program, rows = case
     machine = replace(load(program.target), hbm_bytes_per_s=1e18, l2_bytes_per_s=1e18)
-    machine = replace(machine, cores={k: replace(c, heads=()) for k, c in machine.cores.items()})  # which grow with the cores
+    machine = replace(machine, cores={k: replace(c, heads=()) for k, c in machine.cores.items()},  # which grow with the cores
+                      constants={**machine.constants, "gm_ub_crowd": machine.constants["gm_ub_rate"]})  # which falls with them
     program = filled(program, rows[0])
     program = replace(program, tensors=tuple(replace(t, uncached=True) for t in program.tensors))  # equal addresses would share hits
     alike = [replace(program, streams=(replace(program.streams[0], grid=(("c", Int(1)), ("copy", Int(n)))),)) for n in (1, cores)]
