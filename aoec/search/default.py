@@ -21,7 +21,7 @@ STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64
          "h0": (1 << 20, 4, 1), "rk": (1, 2), "pm": (1, 2), "pn": (1, 2)}
 SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "di", "do")
 # holes that are settled together: a tile with its parts over cores
-TILES = (("tm", "gm"), ("tn", "gn"), ("n1", "gn"), ("tw", "gw"), ("th", "gh"), ("t0", "g0"), ("t1", "g1"))
+TILES = (("tn", "dc"), ("n1", "dc"), ("tm", "gm"), ("tn", "gn"), ("n1", "gn"), ("tw", "gw"), ("th", "gh"), ("t0", "g0"), ("t1", "g1"))
 # a search settles these too, and then each hole alone
 MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("sk", "rk"), ("sc", "gm"),
         ("sc", "gn"), ("h0", "tk"),

@@ -41,12 +41,12 @@ def deepest(number: int, grid: Grid, columns: int, cost: Cost) -> list[Candidate
 
 
 def blocked(grid: Grid, columns: int, depth: int) -> Iterator[tuple[int, ...]]:
-    """Hole values with this L0 block, on every grid that is at least half full."""
+    """Hole values with this L0 block, on every grid that is at least half full; the wide block takes all of a 2201's L0C: one slot."""
     choices = dict(zip(grid.names, grid.choices))
     limits = {"tm": PIXELS, "tn": columns, "n1": columns // 16, "tk": depth}
     fixed: dict[str, tuple[int, ...]] = {name: (up_to(choices[name], limit),) for name, limit in limits.items() if name in choices}
     fixed |= {name: (up_to(choices[name], 2),) for name in SLOTS if name in choices}
-    fixed |= {name: choices[name][:1] for name in ONE if name in choices}
+    fixed |= {name: choices[name][:1] for name in (*ONE, *(["dc"] if columns == COLUMNS[0] else [])) if name in choices}
     fixed["sk"] = tuple(dict.fromkeys(up_to(choices["sk"], c) for c in CHUNKS))
     parts = [name for name in grid.names if name.startswith("g")]
     most = max((max(choices[name]) for name in parts), default=1)
