@@ -11,20 +11,12 @@ from dataclasses import dataclass
 from aoec.ir.index import Expr, Int, Read, Var, affine, ceildiv, le, minimum, normalise, select, substitute
 from aoec.ir.program import For, Item
 from aoec.ir.tir import Loop
-from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT, MAX_STRIDE, VectorOp, lanes_of, make, nest, product_sum, require_rows, run
+from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT, MAX_STRIDE, VectorOp, lanes_of, make, nest, product_sum, require_rows, run, when
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, largest, loop_strides
 
 FEW, MANY = 16, 64  # rows an instruction takes: multiples of sixteen, since sixteen blocks are a period of the banks
 PITCH = 9  # blocks from one plane's sums to the next's
 HALF_PERIOD = 256  # bytes: two sources of one instruction that start so far apart come together (2201)
-
-
-def when(em: Emitter, condition: Expr, items: list[Item]) -> list[Item]:
-    """The items where the condition holds: a loop of one iteration or none; nothing or no loop where that is known."""
-    trips = normalise(select(condition, 1, 0))
-    if isinstance(trips, Int):
-        return items if trips == Int(1) else []
-    return [For(em.fresh("when"), trips, tuple(items))]
 
 
 @dataclass(frozen=True, slots=True)

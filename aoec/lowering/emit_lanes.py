@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, ceildiv, either, eq, le, minimum, normalise
+from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, both, ceildiv, either, eq, le, minimum, normalise, select
 from aoec.ir.program import For, Instr, Item, Ref
 from aoec.lowering.emit_cube import instr
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, largest, loop_strides, product
@@ -109,6 +109,14 @@ def nest(loops: list[tuple[str, Expr]], inner: list[Item]) -> list[Item]:
     return inner
 
 
+def when(em: Emitter, condition: Expr, items: list[Item]) -> list[Item]:
+    """The items where the condition holds: a loop of one iteration or none; nothing or no loop where that is known."""
+    trips = normalise(select(condition, 1, 0))
+    if isinstance(trips, Int):
+        return items if trips == Int(1) else []
+    return [For(em.fresh("when"), trips, tuple(items))]
+
+
 # ---------------------------------------------------------------- elementwise
 
 def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = False, skip: frozenset[str] = frozenset()) -> list[Item]:
@@ -129,12 +137,16 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     if flat_from(em, operands, strides, extents):
         total = product([e for _, e in extents])
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), total)]
+    if (whole := padded(em, operands, strides, extents)) is not None:
+        if all(r.buffer in em.spread for r in operands[1:]):
+            em.spread.add(target.buffer)
+        return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), whole)]
     blocks = strided(em, work, operands, strides, offsets, extents)
     if blocks is not None:
         return blocks
     for r, s in zip(operands, strides):
         require_rows(em, op, r.buffer, s, extents[:-1])
-    return rows(em, work, operands, strides, offsets, extents)
+    return by_rows(em, work, operands, strides, offsets, extents)
 
 
 def require_rows(em: Emitter, op: TileOp, buffer: str, strides: dict[str, Expr], outer: list[tuple[str, Expr]]) -> None:
@@ -197,6 +209,80 @@ def strided(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dic
         fixed[f"{name}_blk"], fixed[f"{name}_rep"] = b, b * BLOCKS if per_repeat > 1 else 0
     body: list[Item] = [make(work, fields, lanes, repeat, fixed)]
     return nest([*outer, (sub, Int(inner.value // unit)), (rep, ceildiv(total, per_repeat))], body)
+
+
+def padded(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> Expr | None:
+    """The elements of one run over whole rows with what pads their last blocks, where all operands lie alike; else None."""
+    if len(extents) < 2 or not isinstance(extents[-1][1], Int) or len({dtype_size(em.buffers[r.buffer]) for r in operands}) > 1:
+        return None
+    inner, dst = extents[-1][1].value, em.buffers[operands[0].buffer]
+    pitch = -(-inner // c0(dst)) * c0(dst)
+    last = ("", Int(pitch))
+    whole = [{**s, "": Int(1)} for s in strides]
+    alike = all(s.get(extents[-1][0], Int(0)) == Int(1) for s in strides) and flat_from(em, operands, whole, [*extents[:-1], last])
+    own = all(normalise(em.buffers[r.buffer].shape[-1]) == Int(inner) and len(em.buffers[r.buffer].shape) > 1 for r in operands)
+    return product([e for _, e in extents[:-1]]) * pitch if alike and own else None
+
+
+def by_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+            extents: list[tuple[str, Expr]]) -> list[Item]:
+    """Rows of a known length a part of all of them at a time, where they are as many as parts; else one after the other."""
+    one_by_one = rows(em, work, operands, strides, offsets, extents)
+    steps = row_steps(em, operands, strides, extents)
+    if steps is None:
+        return one_by_one
+    inner = extents[-1][1].value  # type: ignore[attr-defined]
+    parts = -(-inner // lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands)))
+    together = row_parts(em, work, operands, strides, offsets, extents, steps)
+    fits = both(le(parts, extents[-2][1]), le(extents[-2][1], MAX_REPEAT))
+    return [*when(em, fits, together), *when(em, normalise(select(fits, 0, 1)), one_by_one)]
+
+
+def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[int] | None:
+    """Blocks from row to row of each operand, where repeats can step over rows; else None. Every repeat but the last takes all lanes:
+    what it writes behind a row must lie in the next."""
+    if len(extents) < 2 or not isinstance(extents[-1][1], Int) or operands[0].buffer in {r.buffer for r in operands[1:]}:
+        return None
+    (row, _), lane, inner = extents[-2], extents[-1][0], extents[-1][1]
+    assert isinstance(inner, Int)
+    lanes = lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands))
+    whole = -(-inner.value // lanes) * lanes
+    out = []
+    for r, s in zip(operands, strides):
+        step, size, run_of = s.get(row, Int(0)), dtype_size(em.buffers[r.buffer]), s.get(lane, Int(0))
+        spread = run_of == Int(0) and r.buffer in em.spread
+        if not isinstance(step, Int) or step.value * size % 32 or step.value * size // 32 > MAX_STRIDE:
+            return None
+        if not spread and (run_of != Int(1) or 2 * step.value < whole):
+            return None
+        out.append(step.value * size // 32)
+    return out
+
+
+def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+              extents: list[tuple[str, Expr]], steps: list[int]) -> list[Item]:
+    """A repeat for each of at most MAX_REPEAT rows, the last part first: what it writes behind a row the others overwrite."""
+    (_, count), (lane, inner) = extents[-2], extents[-1]
+    assert isinstance(inner, Int)
+    outer = [v for v, _ in extents[:-2]]
+    lanes = lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands))
+    part = em.fresh("part")
+
+    def at(number: Expr, width: int) -> Instr:
+        fields: dict[str, Expr | Ref] = {}
+        fixed: dict[str, int] = {}
+        for name, r, o, s, step in zip(operand_names(len(operands) - 1), operands, offsets, strides, steps):
+            along = s.get(lane, Int(0)) == Int(1)
+            place = o + product_sum(s, [v for v in outer if v in s])
+            fields[name] = em.ref(r.buffer, place + number * lanes if along else place)
+            fixed[f"{name}_blk"], fixed[f"{name}_rep"] = int(along), step
+        return make(work, fields, Int(width), count, fixed)
+
+    more = -(-inner.value // lanes) - 1
+    body: list[Item] = [at(Int(more), inner.value - more * lanes)]
+    if more:
+        body.append(For(part, Int(more), (at(Var(part), lanes),)))
+    return nest(extents[:-2], body)
 
 
 def rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],

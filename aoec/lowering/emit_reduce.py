@@ -6,12 +6,25 @@ A long row is first folded, eight or thirty-two repeats at a time, into as many:
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise
+from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise, round_up, select
 from aoec.ir.program import For, Item
 from aoec.lowering.emit_cube import instr
-from aoec.lowering.emit_fold import fold_rows, rows_of, when
-from aoec.lowering.emit_lanes import BLOCKS, REDUCERS, VectorOp, elementwise, lanes_of, make, nest, product_sum, require_rows
-from aoec.lowering.tile import Emitter, TileOp, base_offset, dtype_size, loop_strides, uses
+from aoec.lowering.emit_fold import fold_rows, rows_of
+from aoec.lowering.emit_lanes import (
+    BLOCKS,
+    MAX_REPEAT,
+    REDUCERS,
+    VectorOp,
+    elementwise,
+    lanes_of,
+    make,
+    nest,
+    product_sum,
+    require_rows,
+    when,
+)
+from aoec.lowering.emit_rows import SIXTEEN, ShortRows, short_rows
+from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, largest, loop_strides, uses
 
 FEW, MANY = 8, 32  # repeats that a row is folded into
 LONG = 64  # repeats from which on it is folded into MANY first
@@ -65,6 +78,10 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
         require_rows(em, op, dst.name, s_dst, outer)
     lanes = lanes_of(dtype_size(src))
     row = Row(em, src.name, at, inner, lanes, across, fold)
+    if not adds and len(outer) == 1 and s_dst[outer[0][0]] == Int(c0(dst)):
+        v, count = outer[0]
+        short = short_rows(em, src.name, base_offset(src, read.indices, op.names), s_src[v], count, largest(count, op.above), inner, fold)
+        return spread_rows(em, op, row, short, dst.name)
     result = (em.add_scratch(src.dtype, lanes), Int(0)) if adds else (dst.name, to)
     body = row.reduced(*result)
     if adds:
@@ -72,6 +89,23 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
         strides = {f"{n}_{kind}": 1 if kind == "blk" else BLOCKS for kind in ("blk", "rep") for n in operands}
         body.append(make(VectorOp(fold, ()), operands, Int(1), Int(1), strides))  # type: ignore[arg-type]
     return nest(outer, body)
+
+
+def spread_rows(em: Emitter, op: TileOp, row: Row, short: ShortRows | None, target: str) -> list[Item]:
+    """Each row's element in a run of them, then each to a whole block of the target, as lanes read it later."""
+    (v, count), unit, batch = (op.loops[0].var, op.loops[0].extent), c0(em.buffers[target]), em.fresh("rows")
+    found = em.add_scratch(em.buffers[target].dtype, normalise(round_up(largest(count, op.above), SIXTEEN)))
+    repeat = minimum(MAX_REPEAT, ceildiv(count, BLOCKS) - Var(batch) * MAX_REPEAT)
+    step = MAX_REPEAT * BLOCKS
+    to = base_offset(em.buffers[target], op.block.target.indices, op.names) + Var(batch) * (step * unit)
+    source = em.ref(found, Var(batch) * step)
+    fill = instr("vbrcb", dst=em.ref(target, to), src=source, repeat=repeat, dst_blk=1, dst_rep=BLOCKS)
+    em.spread.add(target)
+    items = nest([(v, count)], row.reduced(found, Var(v)))
+    if short is not None:
+        fits = both(le(short.least, count), le(count, MAX_REPEAT))
+        items = [*when(em, normalise(select(fits, 0, 1)), items), *when(em, fits, short.reduced(found))]
+    return [*items, For(batch, normalise(ceildiv(ceildiv(count, BLOCKS), MAX_REPEAT)), (fill,))]
 
 
 class Row:

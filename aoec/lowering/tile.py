@@ -73,6 +73,7 @@ class Emitter:
         self.counters = counters
         self.constraints: list[Constraint] = []
         self.scratch: list[Buffer] = []
+        self.spread: set[str] = set()  # buffers of one element a row that fill its block with it, so that lanes read it as it is
         self.halves: dict[str, int] = {}  # block that transposes -> halves of its sixteen channels that exist
         self._fresh = 0
 

@@ -55,6 +55,8 @@ MODELS = {
     "global_pool": ("fp16", "float[2,20,5,3] x", "float[2,20,1,1] y", "y = GlobalAveragePool(x)"),
     "softmax": ("fp16", "float[5,37] x", "float[5,37] y", "y = Softmax<axis=1>(x)"),
     "softmax32": ("fp32", "float[4,19] x", "float[4,19] y", "y = Softmax<axis=1>(x)"),
+    "softmax_rows": ("fp16", "float[2,27,77] x", "float[2,27,77] y", "y = Softmax<axis=2>(x)"),
+    "softmax_far": ("fp32", "float[43,300] x", "float[43,300] y", "y = Softmax<axis=1>(x)"),
     "softmax_long": ("fp16", "float[3,6200] x", "float[3,6200] y", "y = Softmax<axis=1>(x)"),
     "concat": ("fp16", "float[2,16,3,5] x, float[2,32,3,5] z, float[16,16,1,1] w", "float[2,48,3,5] y",
                "t = Conv(x, w) y = Concat<axis=1>(t, z)"),
@@ -63,6 +65,7 @@ MODELS = {
     "reduce_mean": ("fp16", "float[21,700] x", "float[21] y", "y = ReduceMean<keepdims=0, axes=[1]>(x)"),
     "reduce_max": ("fp32", "float[37,20] x", "float[1,20] y", "y = ReduceMax<axes=[0]>(x)"),
     "reduce_long": ("fp32", "float[3,9000] x", "float[3] y", "y = ReduceMax<keepdims=0, axes=[1]>(x)"),
+    "reduce_rows": ("fp32", "float[70,27] x", "float[70] y", "y = ReduceMin<keepdims=0, axes=[1]>(x)"),
     "reduce_tall": ("fp32", "float[333,2,5] x", "float[2,5] y", "y = ReduceMax<keepdims=0, axes=[0]>(x)"),
     "reduce_min": ("fp32", "float[6,17,24] x", "float[6,24] y", "y = ReduceMin<keepdims=0, axes=[1]>(x)"),
 }

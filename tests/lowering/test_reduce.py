@@ -9,7 +9,9 @@ from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem, start
 from aoec.lowering.lower import lower
 from aoec.simulate.time import measure
+from aoec.target.check import check
 from aoec.target.machine import load
+from tests.lowering.groups import cases, tuning
 
 MACHINE = load("Ascend910B3")
 
@@ -32,13 +34,15 @@ def default(op: str, shape: tuple[int, ...], dtype: str = "fp32", **attributes):
     ("reduce_mean", (1024, 4096), {"axes": (0,)}, 1.25),  # columns: many rows an instruction
     ("reduce_sum", (64, 1024, 64), {"axes": (1,)}, 1.25),
     ("softmax", (2048, 2048), {"axis": 1}, 2.2),
+    ("softmax", (4608, 384), {"axis": 1}, 3.2),           # short rows: many an instruction
 ])
 def test_the_default_is_near_the_bound(op: str, shape: tuple[int, ...], attributes: dict[str, object], most: float) -> None:
     _, first = default(op, shape, **attributes)
     assert first.bound_ticks <= first.ticks <= most * first.bound_ticks
 
 
-@pytest.mark.parametrize("text, most_us", [("global_avg_pool(n=1, c=2048, h=7, w=7)", 3.0), ("global_avg_pool(n=32, c=1280, h=7, w=7)", 7.0)])
+@pytest.mark.parametrize("text, most_us", [("global_avg_pool(n=1, c=2048, h=7, w=7)", 3.0),
+                                           ("global_avg_pool(n=32, c=1280, h=7, w=7)", 7.0)])
 def test_the_pixels_of_a_plane_are_added_some_at_a_time(text: str, most_us: float) -> None:
     """One pixel an instruction took 3.84 and 16.05 us."""
     first = start(problem(lower_operator(text), MACHINE))
@@ -59,3 +63,17 @@ def test_longer_rows_cost_less_an_element_than_a_whole_reduce_would() -> None:
     whole_row = tuple(chosen.get(name, choices[0]) for name, choices in zip(grid.names, grid.choices))
     busy = measure(p.program((0, whole_row)), MACHINE, ()).busy_cycles["V"]
     assert busy < 172 / 242 * 7 * np.ceil(16384 / 64)
+
+
+@pytest.mark.parametrize("model", ["softmax_rows", "softmax_far", "reduce_rows", "reduce_tall"])
+def test_many_rows_at_once_give_what_rows_one_by_one_give(model: str) -> None:
+    """Of the widest tiles that fit, with whole rows in UB: turned, folded and spread rows mean the operator."""
+    (case,), p = cases(model), tuning(model, 0)
+    grid = p.space.grids[0]
+    wide = [tuple(row if n == "t0" else choices[0] for n, choices in zip(grid.names, grid.choices)) for row in grid.choices[0]]
+    legal = [c for c in ((0, values) for values in wide) if p.cost([c])[0] is not None]
+    assert grid.names[0] == "t0" and len(legal) > 0
+    for c in {legal[-1], legal[len(legal) // 2]}:
+        program = p.program(c)
+        check(program, p.machine)
+        assert case.agrees(case.run(program)), p.values(c)

@@ -1,0 +1,143 @@
+"""Emission of reductions of many short rows at once: blocks of all rows folded lane by lane, then turned so that lanes become rows.
+
+Rows of a known length are folded to one block each, block by block, eight rows a repeat (or eight blocks a repeat, where rows are
+too far apart for that). Sixteen rows of a block are turned into lanes of sixteen elements, one a row, and these are folded by halves;
+what a row has in its last block is turned apart from the rest, so that lanes behind the row take no part.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aoec.ir.index import Expr, Int, Var, ceildiv, minimum, normalise
+from aoec.ir.program import For, Item, Ref
+from aoec.lowering.emit_cube import instr
+from aoec.lowering.emit_lanes import BLOCKS, MAX_STRIDE, VectorOp, make, operand_names
+from aoec.lowering.tile import Emitter, c0, dtype_size
+
+SIXTEEN = 16  # rows that are turned at once
+PITCH = 9  # blocks from row to row of eight blocks of sums: odd, so that one block of eight rows is in eight bank groups
+TURNED = 17  # blocks from one sixteen of rows to the next, turned: odd for the same reason
+
+Place = tuple[str, Expr, int]  # buffer, element, blocks from row to row
+
+
+@dataclass(frozen=True, slots=True)
+class ShortRows:
+    """`count` rows (at most `most`) of `inner` elements, `step` blocks apart, from `at` of a buffer, to be folded with `fold`."""
+
+    em: Emitter
+    buffer: str
+    at: Expr
+    step: int
+    count: Expr
+    most: Expr
+    inner: int
+    fold: str
+
+    @property
+    def unit(self) -> int:
+        return c0(self.em.buffers[self.buffer])
+
+    @property
+    def halves(self) -> int:
+        """Blocks that sixteen elements take."""
+        return SIXTEEN // self.unit
+
+    @property
+    def near(self) -> bool:
+        """True where a repeat can step over eight rows."""
+        return self.step * BLOCKS <= MAX_STRIDE
+
+    @property
+    def least(self) -> int:
+        """Rows from which on this pays: its instructions against two for each row, each with a whole reduce's seven cycles a repeat."""
+        full, tail = divmod(self.inner, self.unit)
+        folds = full if self.near else full // BLOCKS + full % BLOCKS + 3
+        return max(2, (folds + tail * self.halves + 8) // 3)
+
+    def reduced(self, result: str) -> list[Item]:
+        """The items for at most MAX_REPEAT rows that leave their elements in a run in `result`, which holds a multiple of sixteen."""
+        groups, full = normalise(ceildiv(self.count, SIXTEEN)), self.inner // self.unit
+        pitch = 1 if self.near or full < BLOCKS else PITCH
+        sums, turned = self.scratch(pitch), self.scratch(0)
+        out = [*self.folded(sums, pitch, full), self.turn(sums, pitch, turned, groups)]
+        if self.inner % self.unit:
+            out += self.tails(turned, groups, full)
+        half = BLOCKS
+        while half >= self.halves:
+            out.append(self.whole(self.fold, (turned, Int(0), TURNED), (turned, Int(half * self.unit), TURNED), groups))
+            half //= 2
+        for h in range(self.halves):
+            to, source = (result, Int(h * self.unit), self.halves), (turned, Int(h * self.unit), TURNED)
+            out.append(self.blockwise("vcopy", to, [source], groups))
+        return out
+
+    def scratch(self, pitch: int) -> str:
+        """A buffer with `pitch` blocks a row, or for turned sixteens of rows where it is 0; eight blocks behind are read and not used."""
+        groups = ceildiv(self.most, SIXTEEN)
+        blocks = groups * (SIXTEEN * pitch if pitch else TURNED) + BLOCKS
+        return self.em.add_scratch(self.em.buffers[self.buffer].dtype, normalise(blocks * self.unit))
+
+    def source(self, block: Expr) -> Place:
+        return self.buffer, self.at + block * self.unit, self.step
+
+    def folded(self, sums: str, pitch: int, full: int) -> list[Item]:
+        """The rows' whole blocks folded to one each, `pitch` blocks apart."""
+        groups, own = full // BLOCKS if pitch == PITCH else 0, (sums, Int(0), pitch)
+        if not groups:
+            b = self.em.fresh("fold")
+            rest = self.blockwise(self.fold, own, [own, self.source(Var(b) + 1)], self.count)
+            return [self.blockwise("vcopy", own, [self.source(Int(0))], self.count), For(b, Int(full - 1), (rest,))]
+        g, b = self.em.fresh("fold"), self.em.fresh("fold")
+        out: list[Item] = [self.whole("vcopy", own, self.source(Int(0)), self.count),
+                           For(g, Int(groups - 1), (self.whole(self.fold, own, self.source((Var(g) + 1) * BLOCKS), self.count),))]
+        one = (sums, Var(b) * self.unit, pitch)
+        out.append(For(b, Int(full % BLOCKS), (self.blockwise(self.fold, one, [one, self.source(Var(b) + groups * BLOCKS)], self.count),)))
+        return out + [self.whole(self.fold, own, (sums, Int(half * self.unit), pitch), self.count) for half in (4, 2, 1)]
+
+    def turn(self, source: str, pitch: int, turned: str, groups: Expr) -> Item:
+        """Sixteen rows of one block to lanes of sixteen elements, group after group."""
+        return instr("vnchwconv", dst=self.em.ref(turned, Int(0)), src=self.em.ref(source, Int(0)), repeat=groups, dst_stride=self.halves,
+                     dst_half=1, src_stride=pitch, dst_rep=TURNED, src_rep=SIXTEEN * pitch)
+
+    def tails(self, turned: str, groups: Expr, full: int) -> list[Item]:
+        """What the rows have in their last blocks, turned, lane by lane onto the first lane."""
+        last, lanes = self.scratch(1), self.scratch(0)
+        out = [self.blockwise("vcopy", (last, Int(0), 1), [self.source(Int(full))], self.count), self.turn(last, 1, lanes, groups)]
+        lane, body = self.em.fresh("lane"), []
+        for h in range(self.halves):
+            own, other = (turned, Int(h * self.unit), TURNED), (lanes, (Var(lane) * self.halves + h) * self.unit, TURNED)
+            body.append(self.blockwise(self.fold, own, [own, other], groups))
+        return [*out, For(lane, Int(self.inner % self.unit), tuple(body))]
+
+    def whole(self, name: str, dst: Place, source: Place, count: Expr) -> Item:
+        """Eight blocks a row from the source onto dst, a repeat for each row; what lies behind what is meant is never used."""
+        places = [dst, source] if name == "vcopy" else [dst, dst, source]
+        strides = {n: (1, p[2]) for n, p in zip(operand_names(len(places) - 1), places)}
+        return self.make(name, places, Int(0), Int(BLOCKS * self.unit), count, strides)
+
+    def blockwise(self, name: str, dst: Place, sources: list[Place], count: Expr) -> Item:
+        """One block a row, eight rows a repeat."""
+        places, total = [dst, *sources], ceildiv(count, BLOCKS)
+        names = operand_names(len(sources))
+        if max(p[2] for p in places) * BLOCKS <= MAX_STRIDE:
+            lanes = (count - (total - 1) * BLOCKS) * self.unit
+            return self.make(name, places, Int(0), lanes, total, {n: (p[2], p[2] * BLOCKS) for n, p in zip(names, places)})
+        v = self.em.fresh("rows")
+        lanes = minimum(BLOCKS, count - Var(v) * BLOCKS) * self.unit
+        strides = {n: (p[2], 0) for n, p in zip(names, places)}
+        return For(v, normalise(total), (self.make(name, places, Var(v) * BLOCKS, lanes, Int(1), strides),))
+
+    def make(self, name: str, places: list[Place], row: Expr, lanes: Expr, repeat: Expr, strides: dict[str, tuple[int, int]]) -> Item:
+        operands: dict[str, Expr | Ref] = {n: self.em.ref(b, at + row * (step * self.unit)) for n, (b, at, step) in zip(strides, places)}
+        fields = {f"{n}_blk": blk for n, (blk, _) in strides.items()} | {f"{n}_rep": rep for n, (_, rep) in strides.items()}
+        return make(VectorOp(name, ()), operands, lanes, repeat, fields)
+
+
+def short_rows(em: Emitter, buffer: str, at: Expr, step: Expr, count: Expr, most: Expr, inner: Expr, fold: str) -> ShortRows | None:
+    """The rows, where their length and distance are known and fit an instruction's strides; else None."""
+    if not isinstance(step, Int) or not isinstance(inner, Int) or dtype_size(em.buffers[buffer]) not in (2, 4):
+        return None
+    unit = c0(em.buffers[buffer])
+    fits = step.value % unit == 0 and step.value // unit <= MAX_STRIDE and inner.value >= unit
+    return ShortRows(em, buffer, at, step.value // unit, count, most, inner.value, fold) if fits else None
