@@ -49,16 +49,22 @@ class ShortRows:
         return self.step * BLOCKS <= MAX_STRIDE
 
     @property
+    def wide(self) -> bool:
+        """True where eight blocks of each row are folded at a time: fewer heads than blocks, but three halves afterwards."""
+        full = self.inner // self.unit
+        return full >= (2 * BLOCKS if self.near else BLOCKS)
+
+    @property
     def least(self) -> int:
         """Rows from which on this pays: its instructions against two for each row, each with a whole reduce's seven cycles a repeat."""
         full, tail = divmod(self.inner, self.unit)
-        folds = full if self.near else full // BLOCKS + full % BLOCKS + 3
+        folds = full // BLOCKS + full % BLOCKS + 3 if self.wide else full
         return max(2, (folds + tail * self.halves + 8) // 3)
 
     def reduced(self, result: str) -> list[Item]:
         """The items for at most MAX_REPEAT rows that leave their elements in a run in `result`, which holds a multiple of sixteen."""
         groups, full = normalise(ceildiv(self.count, SIXTEEN)), self.inner // self.unit
-        pitch = 1 if self.near or full < BLOCKS else PITCH
+        pitch = PITCH if self.wide else 1
         sums, turned = self.scratch(pitch), self.scratch(0)
         out = [*self.folded(sums, pitch, full), self.turn(sums, pitch, turned, groups)]
         if self.inner % self.unit:
