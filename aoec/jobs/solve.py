@@ -189,15 +189,14 @@ def in_processes(jobs: int, missing: dict[Key, Task], target: str, order: Order)
                 if solved is not None:
                     yield task, solved
             if interrupt.asked():
-                pool.shutdown(wait=False, cancel_futures=True)
+                running = {f: t for f, t in running.items() if not f.cancel()}
                 interrupt.pass_on()
-                running = {f: t for f, t in running.items() if not f.cancelled()}
     except BrokenProcessPool:
         raise BackendError("a worker process died, as happens without enough memory; fewer --jobs would help") from None
     finally:
         if running:
             interrupt.end_workers()
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.shutdown(wait=True, cancel_futures=True)  # its thread is gone before Python ends, which else may wake it on a closed pipe
 
 
 def attempt_on(task: Task, target: str, order: Order) -> Solved | str | None:
