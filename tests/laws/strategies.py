@@ -240,7 +240,8 @@ def programs(draw: st.DrawFn) -> Program:
     """Well-formed, but arbitrary: flags need not match and instructions need not exist."""
     used = draw(distinct(3, 4))
     size, count, role = whole((), 1), st.one_of(st.just(Int(1)), whole((), 1)), st.sampled_from(["input", "output", "temp"])
-    tensors = tuple(ProgramTensor(n, draw(dtypes), tuple(draw(st.lists(size, max_size=2))), draw(role), draw(st.booleans())) for n in used[:2])
+    tensors = tuple(ProgramTensor(n, draw(dtypes), tuple(draw(st.lists(size, max_size=2))), draw(role), draw(st.booleans()))
+                    for n in used[:2])
     spaces = tuple(Space(n, draw(dtypes), draw(st.sampled_from(SCOPES[1:])), draw(size), draw(size), draw(count)) for n in used[2:])
     streams = draw(distinct(1, 2))
     bodies = tuple(draw(_streams(s, streams, used[:2], used[2:])) for s in streams)

@@ -157,7 +157,8 @@ def test_unaligned_rows_take_twice_as_long_into_nz():
     """asc-devkit DataCopy sample: 302 MB by 24 cube cores, rows of 12287 halves 422.5 us against 214.5 of HBM's own time; N = 4095 in
     the Ascend C guide: 39 cycles a row of 512 bytes, from L2."""
     b1 = load("Ascend910B1")
-    ragged, whole = (cube(nd2nz(64, 256, stride).replace("A[0]", "A[c * 262144]"), b1, cores=24, state=()).reasons.accounts["MTE2"] for stride in (12287, 4096))
+    ragged, whole = (cube(nd2nz(64, 256, stride).replace("A[0]", "A[c * 262144]"), b1, cores=24, state=()).reasons.accounts["MTE2"]
+                     for stride in (12287, 4096))
     ratio = (ragged.busy + ragged.memory) / (whole.busy + whole.memory)
     assert ratio == pytest.approx(422.5 / 214.5, rel=0.2)
     assert cube(nd2nz(64, 256, 4095)).busy_cycles["MTE2"] / 64 == pytest.approx(39, rel=0.15)
