@@ -25,7 +25,6 @@ from aoec.jobs.places import shown, step_places
 if TYPE_CHECKING:
     import numpy as np
 
-    from aoec.simulate.time import Measure
     from aoec.target.machine import Machine
 
 Weights = dict[str, "np.ndarray"]
@@ -126,12 +125,6 @@ def emit_text(text: str, source: str, target: str, values: Holes) -> Program:
     if not holes_of(program):
         check_program(program, machine)
     return program
-
-
-def simulate_text(text: str, source: str, target: str | None, values: Holes) -> Measure:
-    """The measure of a program on its own machine (or `target`), from cold caches; programs with open holes are refused."""
-    from aoec.simulate.time import measure
-    return measure(*program_text(text, source, target, values))
 
 
 def program_text(text: str, source: str, target: str | None, values: Holes) -> tuple[Program, Machine]:
