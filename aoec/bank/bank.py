@@ -19,7 +19,7 @@ from aoec.bank.record import KEY_FIELDS, Key, Record, flat, join, parse_record, 
 from aoec.base.errors import AoecError, BackendError, BankError
 from aoec.base.files import reason, write_text
 from aoec.ir.parse import parse_trace
-from aoec.ir.schedule import trace_holes
+from aoec.ir.rewrite import holes as holes_of
 
 IMPORT_LIMIT_BYTES = 1 << 30
 LINE_LIMIT_BYTES = 1 << 20
@@ -158,7 +158,7 @@ def _records(f: IO[bytes], path: str) -> Iterator[Record]:
 def _imported(raw: bytes) -> Record:
     """The record of a line; its trace must be a schedule without holes, since the next compile applies it."""
     record = parse_record(raw.decode("utf-8"))
-    if open_holes := trace_holes(parse_trace(record.trace, "trace")):
+    if open_holes := holes_of(parse_trace(record.trace, "trace")):
         raise BankError(f"its trace leaves ?{', ?'.join(open_holes)} open")
     return record
 

@@ -26,8 +26,9 @@ from aoec.base.files import read_text
 from aoec.ir.graph import Graph
 from aoec.ir.parse import parse_func, parse_program, parse_trace
 from aoec.ir.program import Program
+from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.rewrite import normalise
-from aoec.ir.schedule import Trace, trace_holes
+from aoec.ir.schedule import Trace
 from aoec.ir.show import show
 from aoec.ir.tir import Func
 from aoec.jobs import manifest
@@ -196,7 +197,7 @@ class Schedules:
         text = read_text(path)
         trace, places = parse_trace(text, str(path)), list(step_places(text))
         for number, step in enumerate(trace.steps):
-            if open_holes := trace_holes(Trace((step,))):
+            if open_holes := holes_of(Trace((step,))):
                 raise CheckError(f"hole ?{next(iter(open_holes))} is open; give it a number", text, *places[number], str(path))
         if (func, trace) not in self.tried:
             apply_shown(func, trace, text, str(path))

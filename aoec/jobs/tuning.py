@@ -14,7 +14,8 @@ from aoec.base.errors import AoecError, UnsupportedError
 from aoec.ir.index import evaluate
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
-from aoec.ir.schedule import Trace, trace_holes
+from aoec.ir.rewrite import holes as holes_of
+from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.jobs.trust import Trust
 from aoec.lowering.emit import emit
@@ -103,7 +104,7 @@ def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Tr
             refused.append(str(e))
     if not kept:
         raise UnsupportedError(f"func {func.name} has no schedule on {machine.name}: {refused[0] if refused else 'no sketch rule fits it'}")
-    grids = tuple(Grid(tuple(h), tuple(h.values())) for h in (trace_holes(s.trace) for s in kept))
+    grids = tuple(Grid(tuple(h), tuple(h.values())) for h in (holes_of(s.trace) for s in kept))
     return Problem(func, machine, state, kept, refused, Space(grids))
 
 

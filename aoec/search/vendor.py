@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import DTYPES
-from aoec.ir.schedule import Trace, fill_trace
+from aoec.ir.rewrite import fill
+from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import factors
 from aoec.search.sketches import Nest, find_product
@@ -61,7 +62,7 @@ class MatmulTiling:
 def matmul_trace(func: Func, machine: Machine, tiling: MatmulTiling) -> Trace:
     """The trace of a tiling, legalised to the func; it has no holes. UnsupportedError where no form of ours says it."""
     form, values = matmul_choice(func, machine, tiling)
-    return fill_trace(matmul_sketch(func, product(func), machine, form), values)
+    return fill(matmul_sketch(func, product(func), machine, form), values)
 
 
 def product(func: Func) -> Nest:

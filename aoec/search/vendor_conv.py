@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import DTYPES, Read, walk
-from aoec.ir.schedule import Trace, fill_trace
+from aoec.ir.rewrite import fill
+from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import factors
 from aoec.search.sketches import Nest, find_product, writer
@@ -89,7 +90,7 @@ def conv_trace(func: Func, machine: Machine, tiling: ConvTiling) -> Trace:
     values = rectangle | _channels(tiling, axes) | _parts_of_batch(mm, tiling, axes) | {
         "sk": min(chunks), "rk": max(chunks) // min(chunks), "tk": min(up(tiling.kL0, axes.unit), axes.chunk * axes.planes),
         "da": tiling.pbAL1, "db": tiling.pbBL1, "d0a": tiling.pbAL0, "d0b": tiling.pbBL0, "dc": tiling.pbCL0, "uf": 0}
-    return fill_trace(conv_sketch(func, mm, gather, machine, resident, wide, axes.point, larger, inside), values)
+    return fill(conv_sketch(func, mm, gather, machine, resident, wide, axes.point, larger, inside), values)
 
 
 def _axes(func: Func, mm: Nest, gather: Nest) -> _Axes:

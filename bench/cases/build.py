@@ -12,7 +12,8 @@ from aoec.base.files import read_text
 from aoec.ir.parse import parse_trace
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
-from aoec.ir.schedule import Trace, trace_holes
+from aoec.ir.rewrite import holes as holes_of
+from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.jobs.tuning import Problem, Sketch
 from aoec.lowering.emit import emit
@@ -85,7 +86,7 @@ def only_func(case: Case) -> Func:
 def open_product(case: Case, func: Func, machine: Machine) -> Program:
     """A product whose tile is left open: the best that our default finds, with the L2 blocks that are said, or without any."""
     count = case.tile.one("l2", 1)
-    traces = [t for t in sketches(func, machine) if ("lm" in trace_holes(t) or "ln" in trace_holes(t)) == (count > 1)]
+    traces = [t for t in sketches(func, machine) if ("lm" in holes_of(t) or "ln" in holes_of(t)) == (count > 1)]
     return pinned_best(func, traces, {"lm": count, "ln": count}, machine, PREVIOUS_LAUNCH)
 
 
@@ -97,7 +98,7 @@ def traced(case: Case, machine: Machine, folder: Path) -> Program:
         source = str(folder / text[1:])
         text = read_text(source)
     trace = parse_trace(text, source)
-    if open_holes := sorted(trace_holes(trace)):
+    if open_holes := sorted(holes_of(trace)):
         raise UnsupportedError(f"the trace leaves {', '.join(open_holes)} open")
     return normalise(emit(primitives.apply(only_func(case), trace), machine))
 
@@ -124,7 +125,7 @@ def pinned_best(func: Func, traces: Sequence[Trace], pinned: Mapping[str, int], 
     """The program of the best candidate among sketches with some holes at stated values."""
     kept, reasons = [], []
     for trace in traces:
-        own = {n: v for n, v in pinned.items() if n in trace_holes(trace)}
+        own = {n: v for n, v in pinned.items() if n in holes_of(trace)}
         try:
             told = fill(trace, own)
             program = emit(primitives.apply(func, told), machine)
@@ -133,7 +134,7 @@ def pinned_best(func: Func, traces: Sequence[Trace], pinned: Mapping[str, int], 
             reasons.append(str(e))
     if not kept:
         raise UnsupportedError(reasons[0] if reasons else "no sketch of it")
-    grids = tuple(Grid(tuple(h), tuple(h.values())) for h in (trace_holes(s.trace) for s in kept))
+    grids = tuple(Grid(tuple(h), tuple(h.values())) for h in (holes_of(s.trace) for s in kept))
     problem = Problem(func, machine, state, kept, reasons, Space(grids))
     best, _ = default(problem.space, problem.cost)
     return problem.program(best)

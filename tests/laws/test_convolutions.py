@@ -12,7 +12,7 @@ from aoec.ir import index
 from aoec.ir.evaluate import evaluate_func
 from aoec.ir.parse import parse_func, parse_trace
 from aoec.ir.rewrite import fill, normalise
-from aoec.ir.schedule import Trace, fill_trace
+from aoec.ir.schedule import Trace
 from aoec.ir.show import show
 from aoec.ir.tir import Func, blocks
 from aoec.primitives.patterns import Load3d, match_load3d
@@ -109,7 +109,7 @@ def test_attributes_are_found_again_and_filling_commutes(conv: Conv, values: dic
     func, trace = conv.func(), conv.trace()
     scheduled = primitives.apply(func, trace)
     filled = normalise(fill(scheduled, values))
-    assert show(filled) == show(normalise(primitives.apply(func, fill_trace(trace, values))))
+    assert show(filled) == show(normalise(primitives.apply(func, fill(trace, values))))
     for f in (scheduled, filled):
         found = load3d(f)
         assert found.filter == (conv.kh, conv.kw) and found.c0 == 16

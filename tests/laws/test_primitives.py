@@ -17,7 +17,7 @@ from aoec.ir.evaluate import block_reads, evaluate_func
 from aoec.ir.index import Call, Hole, Int, evaluate
 from aoec.ir.parse import parse_func
 from aoec.ir.rewrite import fill, normalise
-from aoec.ir.schedule import Step, Trace, Value, fill_trace
+from aoec.ir.schedule import Step, Trace, Value
 from aoec.ir.show import show
 from aoec.ir.tir import Func, Loop, blocks, walk
 from aoec.primitives.primitive import from_step
@@ -177,7 +177,7 @@ def test_holes_are_filled_before_or_after(s: Scheduled) -> None:
     the hole is filled. Sketches split such loops in whole units (test_convolutions)."""
     assume("//" not in show(s.func) and all(step.primitive != "fuse" for step in s.steps))
     trace = Trace(tuple(s.steps))
-    early = primitives.apply(s.func, fill_trace(trace, s.values))
+    early = primitives.apply(s.func, fill(trace, s.values))
     assert show(normalise(early)) == show(normalise(fill(s.result, s.values)))
 
 

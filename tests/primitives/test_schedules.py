@@ -12,7 +12,7 @@ from aoec.ir import index
 from aoec.ir.evaluate import evaluate_func
 from aoec.ir.parse import parse_func, parse_trace
 from aoec.ir.rewrite import fill, normalise
-from aoec.ir.schedule import fill_trace, trace_holes
+from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.show import show
 from aoec.ir.tir import Loop, blocks
 from tests.primitives.funcs import FUNCS, REFERENCE, SCHEDULES, load, random_inputs
@@ -20,7 +20,7 @@ from tests.primitives.funcs import FUNCS, REFERENCE, SCHEDULES, load, random_inp
 
 def candidates(schedule: str, count: int) -> list[dict[str, int]]:
     """Values for the holes: first and last choices of all, then random ones."""
-    rng, holes = random.Random(7), trace_holes(load(schedule)[1])
+    rng, holes = random.Random(7), holes_of(load(schedule)[1])
     ends = [{k: c[0] for k, c in holes.items()}, {k: c[-1] for k, c in holes.items()}]
     return (ends + [{k: rng.choice(c) for k, c in holes.items()} for _ in range(count)])[:count]
 
@@ -51,7 +51,7 @@ def test_filling_before_is_filling_after(schedule: str) -> None:
     func, trace = load(schedule)
     scheduled = primitives.apply(func, trace)
     for values in candidates(schedule, 12):
-        before = normalise(primitives.apply(func, fill_trace(trace, values)))
+        before = normalise(primitives.apply(func, fill(trace, values)))
         assert show(before) == show(normalise(fill(scheduled, values))), values
 
 
