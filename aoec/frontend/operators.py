@@ -60,20 +60,51 @@ def _clip(n: Node) -> bool:
 
 def _pow(n: Node) -> bool:
     exponent = n.scalar(1, None)
-    if exponent == 2:
-        return n.emit("mul", [n.input(0), n.input(0)])
+    if exponent in (2, 3):
+        x = n.input(0)
+        return n.emit("mul", [x if exponent == 2 else n.step("mul", [x, x]), x])
     words = {0.5: "sqrt", -1.0: "reciprocal", -0.5: "rsqrt"}
     return exponent in words and n.emit(words[exponent], [n.input(0)])
 
 
-def _softmax(n: Node) -> bool:
+def _softmax(word: str) -> Rule:
     """Before version 13 all dimensions from `axis` on are one row."""
-    shape, old = n.shape(), n.opset < 13
-    axis = n.integer("axis", 1 if old else -1) % len(shape)
-    if not old or prod(shape[axis + 1:]) == 1:
-        return n.emit("softmax", [n.input(0)], {"axis": axis})
-    rows = n.step("reshape", [n.input(0)], {"shape": (prod(shape[:axis]), prod(shape[axis:]))})
-    return n.emit("reshape", [n.step("softmax", [rows], {"axis": 1})], {"shape": shape})
+    def rule(n: Node) -> bool:
+        shape, old = n.shape(), n.opset < 13
+        axis = n.integer("axis", 1 if old else -1) % len(shape)
+        if not old or prod(shape[axis + 1:]) == 1:
+            return n.emit(word, [n.input(0)], {"axis": axis})
+        rows = n.step("reshape", [n.input(0)], {"shape": (prod(shape[:axis]), prod(shape[axis:]))})
+        return n.emit("reshape", [n.step(word, [rows], {"axis": 1})], {"shape": shape})
+    return rule
+
+
+def _row_norm(word: str) -> Rule:
+    """All dimensions from `axis` on are one row, with a scale, and perhaps a bias, for each element."""
+    def rule(n: Node) -> bool:
+        if n.has_second_result():
+            return False
+        shape = n.shape()
+        axis = n.integer("axis", -1) % len(shape)
+        width = prod(shape[axis:])
+        factors = [_row_factor(n, at, shape[axis:]) for at in range(1, len(n.inputs()))]
+        rows = n.input(0) if axis == len(shape) - 1 else n.step("reshape", [n.input(0)], {"shape": (*shape[:axis], width)})
+        given = {"epsilon": n.real("epsilon", 1e-5)}
+        if None in factors:
+            return False
+        if rows == n.input(0):
+            return n.emit(word, [rows, *factors], given)  # type: ignore[list-item]
+        return n.emit("reshape", [n.step(word, [rows, *factors], given)], {"shape": shape})  # type: ignore[list-item]
+    return rule
+
+
+def _row_factor(n: Node, at: int, row: tuple[int, ...]) -> str | None:
+    """An argument as one number for each element of a row; None where it is broadcast from some."""
+    shape = n.shape_of(at)
+    if shape == row[-1:] == row:
+        return n.input(at)
+    kept = tuple(d for i, d in enumerate(shape) if d != 1 or i >= len(shape) - len(row))
+    return n.step("reshape", [n.input(at)], {"shape": (prod(row),)}) if kept == row else None
 
 
 # ---------------------------------------------------------------- matrices
@@ -224,7 +255,17 @@ def _hard_swish(n: Node) -> bool:
 
 
 def _gelu(n: Node) -> bool:
-    return n.text("approximate", "none") == "none" and n.emit("gelu", [n.input(0)])
+    words = {"none": "gelu", "tanh": "gelu_tanh"}
+    form = n.text("approximate", "none")
+    return form in words and n.emit(words[form], [n.input(0)])
+
+
+def _swish(n: Node) -> bool:
+    """x * sigmoid(alpha * x)."""
+    alpha = n.real("alpha", 1.0)
+    if alpha == 1.0:
+        return n.emit("silu", [n.input(0)])
+    return n.emit("mul", [n.input(0), n.step("sigmoid", [n.step("muls", [n.input(0)], {"scalar": alpha})])])
 
 
 def _mean(n: Node) -> bool:
@@ -239,13 +280,15 @@ RULES: dict[str, Rule] = {
     "Concat": _concat, "Conv": _conv, "Div": _chain("div"), "Dropout": _view, "Erf": _unary("erf"), "Exp": _unary("exp"), "Flatten": _view,
     "Gelu": _gelu, "Gemm": _gemm, "GlobalAveragePool": _global_avg, "GlobalMaxPool": _global_max,
     "HardSigmoid": _alpha("hard_sigmoid", alpha=0.2, beta=0.5), "HardSwish": _hard_swish, "Identity": _view, "LRN": _lrn,
-    "LeakyRelu": _alpha("leaky_relu", alpha=0.01), "Log": _unary("log"), "MatMul": _matmul, "Max": _chain("maximum"), "MaxPool": _max_pool,
+    "LayerNormalization": _row_norm("layer_norm"), "LeakyRelu": _alpha("leaky_relu", alpha=0.01), "Log": _unary("log"),
+    "LogSoftmax": _softmax("log_softmax"), "MatMul": _matmul, "Max": _chain("maximum"), "MaxPool": _max_pool,
     "Mean": _mean, "Min": _chain("minimum"), "Mul": _chain("mul"), "Neg": _unary("muls", scalar=-1.0), "Pow": _pow,
     "Reciprocal": _unary("reciprocal"), "ReduceMax": _reduce("reduce_max"), "ReduceMean": _reduce("reduce_mean"),
-    "ReduceMin": _reduce("reduce_min"),
+    "RMSNormalization": _row_norm("rms_norm"), "ReduceMin": _reduce("reduce_min"),
     "ReduceSum": _reduce("reduce_sum"), "Relu": _unary("relu"), "Reshape": _view,
     "Selu": _alpha("selu", alpha=1.6732632423543772, gamma=1.0507009873554805),
     "Sigmoid": _unary("sigmoid"), "Softplus": _unary("softplus"), "Softsign": _unary("softsign"),
-    "Softmax": _softmax, "Sqrt": _unary("sqrt"), "Squeeze": _view, "Sub": _chain("sub"), "Sum": _chain("add"), "Tanh": _unary("tanh"),
+    "Softmax": _softmax("softmax"), "Sqrt": _unary("sqrt"), "Squeeze": _view, "Sub": _chain("sub"), "Sum": _chain("add"), "Swish": _swish,
+    "Tanh": _unary("tanh"),
     "Transpose": _transpose, "Unsqueeze": _view,
 }

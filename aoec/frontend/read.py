@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from onnx import checker, inliner, shape_inference, version_converter
 
 from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
+from aoec.frontend.contrib import spell_out
 
 Shapes = Mapping[str, Sequence[int]]
 LIMIT_BYTES = 2 << 30  # protobuf's own bound on one message
@@ -78,6 +79,7 @@ def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: fro
         raise ParseError("the graph has no nodes", source=name)
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
+    spell_out(proto, opset(proto))
     _refuse_unknown(name, proto)
     for o in proto.graph.output:
         o.type.tensor_type.shape.SetInParent()  # the checker wants one there, and exporters leave it out at times

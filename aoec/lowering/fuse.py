@@ -22,6 +22,7 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
     "cube": ("relu",),                  # FIXPIPE casts and applies relu
     "elementwise": ("elementwise",),    # chains, residual add + relu
     "softmax": ("elementwise",),        # a reduction and what scales its result
+    "row_norm": ("elementwise",),
 }
 KINDS = {"cube": "cube", "host": "host", "view": "view"}  # family -> kind of group; all others are vector groups
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import (
+    DTYPES,
     Binary,
     Call,
     Cast,
@@ -24,7 +25,9 @@ from aoec.lowering.physical import guarded, interval
 from aoec.lowering.work import Work, axes_of, variables_of
 
 ACCUMULATE = {"+=": "fp32"}  # sums of 16-bit values are kept in fp32
+ACCURATE = ("erf",)  # what is computed in fp32 whatever the operands are
 LONG_ROW = 6144  # elements: seven rows of fp32 fill UB (192 KB on 2201): two slots in and out, and what lies between
+ROW_BYTES = 7 * 4 * LONG_ROW  # of all that a row needs at a time
 
 
 def stage_windows(work: Work, inputs: list[str]) -> Work:
@@ -71,26 +74,38 @@ def single_operations(work: Work, inputs: list[str]) -> Work:
 
 
 def take_apart(work: Work, s: Statement) -> None:
-    """Adds a statement as single operations; sums of 16-bit values are cast first and kept in fp32."""
-    source = next((work.dtypes[r.buffer] for r in reads(s.value) if r.buffer in work.dtypes), "fp16")
-    wide = s.op in ACCUMULATE and source in ("fp16", "bf16")
-    dtype = work.dtypes.setdefault(s.target.buffer, "fp32" if wide else source)
+    """Adds a statement as single operations. Sums of 16-bit values are made and kept in fp32, and so is what depends on them, all of bf16
+    (the vector unit calculates in fp16 and fp32) and what has no accurate form in fp16; it is rounded once, where it is stored."""
+    found = {work.dtypes[r.buffer]: None for r in reads(s.value) if r.buffer in work.dtypes}
+    source = next(iter(found), "fp16")
+    sums = s.op in ACCUMULATE and source in ("fp16", "bf16")
+    wide = sums or "fp32" in found or "bf16" in found or any(isinstance(e, Call) and e.fn in ACCURATE for e in walk(s.value))
+    kind = "fp32" if wide else source
+    dtype = work.dtypes.setdefault(s.target.buffer, kind)
     if s.op == "=":
-        value, mixed = rewrite(s.value), {work.dtypes[r.buffer] for r in reads(s.value) if r.buffer in work.dtypes} - {dtype}
-        parts = narrowed(work, value, s.target, dtype) if "fp32" in mixed else operation(work, value, s.target, dtype)
-        work.statements.append(Statement(s.target, "=", parts, None))
+        work.statements.append(Statement(s.target, "=", single(work, rewrite(s.value), s.target, kind, dtype), None))
         return
     axes = axes_of(s)
-    value = atom(work, rewrite(s.value), axes, source)
-    if wide:
-        value = cast_window(work, value) if isinstance(value, Read) else store(work, Cast("fp32", value), axes, "fp32")
+    value = rewrite(s.value)
+    if kind != source and isinstance(value, Read):
+        value = cast_window(work, value)
+    value = atom(work, widened(work, value) if wide else value, axes, kind)
     target = s.target
-    if wide and dtype != "fp32":
+    if kind != dtype:
         target = Read(f"{s.target.buffer}.sum", s.target.indices)
-        work.shapes[target.buffer], work.dtypes[target.buffer] = work.shapes[s.target.buffer], "fp32"
+        work.shapes[target.buffer], work.dtypes[target.buffer] = work.shapes[s.target.buffer], kind
     work.statements.append(Statement(target, s.op, value, s.init))
     if target is not s.target:
         work.statements.append(Statement(s.target, "=", Cast(dtype, target), None))
+
+
+def single(work: Work, value: Expr, target: Read, kind: str, dtype: str) -> Expr:
+    """The one operation that gives `value`, computed in `kind`, as `dtype`."""
+    if isinstance(value, Cast) and isinstance(value.value, Read) or isinstance(value, Read):
+        return value
+    if kind != dtype:
+        return narrowed(work, value, target, dtype)
+    return operation(work, widened(work, value) if kind == "fp32" else value, target, dtype)
 
 
 def cast_window(work: Work, read: Read) -> Read:
@@ -118,6 +133,28 @@ def widened(work: Work, e: Expr) -> Expr:
     return store(work, Cast("fp32", e), [v for i in e.indices for v in sorted(variables(i))], "fp32")
 
 
+# erf(x) = x * P(x^2) / Q(x^2) for |x| up to ERF_MOST, where 1 - erf(x) is half a rounding step of fp32: a rational fit of our own, least
+# largest relative error; 6e-7 at most when it is computed in fp32
+ERF_MOST = 3.9
+ERF_P = (1.128378850999301, 0.31069977389576797, 0.0669613621379292, 0.008408461358013264, 0.0003006474418867655)
+ERF_Q = (1.0, 0.6086754717661169, 0.1622764025869455, 0.02440512506349251, 0.002118784695315919, 1.758848440973103e-05)
+
+
+def error_function(work: Work, e: Expr, axes: list[str]) -> Expr:
+    """erf(e) in operations that the vector unit has."""
+    x = atom(work, call("min", call("max", e, Float(-ERF_MOST)), Float(ERF_MOST)), axes, "fp32")
+    square = atom(work, x * x, axes, "fp32")
+    return polynomial(square, ERF_P) * x / polynomial(square, ERF_Q)
+
+
+def polynomial(x: Expr, factors: tuple[float, ...]) -> Expr:
+    """factors[0] + factors[1] * x + ..., from the highest power on."""
+    out: Expr = x * Float(factors[-1]) + Float(factors[-2])
+    for f in reversed(factors[:-2]):
+        out = out * x + Float(f)
+    return out
+
+
 def rewrite(e: Expr) -> Expr:
     """The expression in operations that the vector unit has."""
     e = rebuild(e, rewrite) if not isinstance(e, Read) else e
@@ -141,6 +178,8 @@ def operation(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
     if isinstance(e, (Read, Float, Int)):
         return e
     axes = [v for i in target.indices for v in sorted(variables(i))]
+    if isinstance(e, Call) and e.fn == "erf":
+        e = error_function(work, atom(work, e.args[0], axes, dtype), axes)
     supported = isinstance(e, Cast) or isinstance(e, Binary) and e.op in "+-*/" or isinstance(e, Call) and e.fn in (
         "max", "min", "exp", "log", "sqrt", "rsqrt", "reciprocal", "abs")
     if not supported:
@@ -157,7 +196,12 @@ def atom(work: Work, e: Expr, axes: list[str], dtype: str) -> Expr:
 
 
 def store(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
-    """A new local tensor that holds `e`."""
+    """A local tensor that holds `e`: the one that does already, or a new one."""
+    own = tuple(Var(v) for v in axes)
+    for s in work.statements:
+        b = s.target.buffer
+        if (s.op, s.value, s.target.indices, work.dtypes[b]) == ("=", e, own, dtype) and b.startswith("t."):
+            return s.target
     target = Read(f"t{sum(1 for n in work.shapes if n.startswith('t.'))}", tuple(Var(v) for v in axes))
     target = Read("t." + target.buffer[1:], target.indices)
     work.shapes[target.buffer], work.dtypes[target.buffer] = tuple(work.extents[v] for v in axes), dtype
@@ -221,7 +265,21 @@ def recomputed(work: Work) -> Work:
 def long_rows(work: Work, s: Statement) -> bool:
     """True for a reduction over lanes of which too few rows fit UB beside what is made of them."""
     axes = axes_of(s)
-    return bool(axes) and axes[-1] not in variables_of(s.target) and work.extents[axes[-1]] > LONG_ROW
+    across = bool(axes) and axes[-1] not in variables_of(s.target)
+    return across and (work.extents[axes[-1]] > LONG_ROW or row_bytes(work, axes[-1]) * work.extents[axes[-1]] > ROW_BYTES)
+
+
+def row_bytes(work: Work, lane: str) -> int:
+    """Bytes for each element of a row, where tensors of the group are there all the time and locals while they are used."""
+    places: dict[str, list[int]] = {}
+    for at, s in enumerate(work.statements):
+        for r in [s.target, *reads(s.value)]:
+            if lane in variables_of(r):
+                places.setdefault(r.buffer, []).append(at)
+    made = {s.target.buffer for s in work.statements[:-1]}
+    size = {b: DTYPES[work.dtypes[b]] for b in places}
+    live = [sum(size[b] for b, at in places.items() if b in made and at[0] <= now <= at[-1]) for now in range(len(work.statements))]
+    return max(live) + sum(n for b, n in size.items() if b not in made)
 
 
 def feeders(work: Work, s: Statement) -> list[Statement]:

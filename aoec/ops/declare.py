@@ -30,7 +30,7 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 class Op:
     """A word of the operator dictionary.
 
-    `family` is what fusion rules speak of: cube, elementwise, pool, softmax, reduce, normalise, layout, movement, view, host.
+    `family` is what fusion rules speak of: cube, elementwise, pool, softmax, row_norm, reduce, normalise, layout, movement, view, host.
     """
 
     name: str

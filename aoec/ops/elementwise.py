@@ -22,6 +22,10 @@ def _gelu(a: np.ndarray) -> np.ndarray:
     return (a * 0.5 * (1 + _erf_array(a / np.sqrt(2.0)))).astype(a.dtype)
 
 
+def _gelu_tanh(a: np.ndarray) -> np.ndarray:
+    return (0.5 * a * (1 + np.tanh(np.sqrt(2 / np.pi) * (a + 0.044715 * a ** 3)))).astype(a.dtype)
+
+
 def _erf_array(a: np.ndarray) -> np.ndarray:
     return np.vectorize(_erf, otypes=[np.float64])(a).astype(a.dtype)
 
@@ -63,6 +67,9 @@ OPS = (
     elementwise("tanh", "tanh($A)", np.tanh),
     elementwise("erf", "erf($A)", _erf_array),
     elementwise("gelu", "$A * 0.5 * (1.0 + erf($A * 0.7071067811865476))", _gelu),
+    # the form with tanh, whose 0.5 * (1 + tanh(u)) is sigmoid(2 * u): 1.5957691216057308 is 2 * sqrt(2 / pi)
+    elementwise("gelu_tanh", "$A * sigmoid(($A + $A * $A * $A * 0.044715) * 1.5957691216057308)", _gelu_tanh),
+    elementwise("silu", "$A * sigmoid($A)", lambda a: a * _sigmoid(a)),
     elementwise("sigmoid", "sigmoid($A)", _sigmoid),
     # without overflow: exp takes nothing above zero
     elementwise("softplus", "max($A, 0.0) + log(exp(abs($A) * -1.0) + 1.0)", _softplus),

@@ -1,5 +1,6 @@
-"""Operators that normalise: softmax over an axis, batch normalisation at inference (where it was not folded into a convolution), and
-local response normalisation, which runs on the host by its reference (that of `onnx.reference` is wrong beyond the first channels)."""
+"""Operators that normalise: softmax over an axis and its logarithm, rows by their mean and variance or by their mean square, batch
+normalisation at inference (where it was not folded into a convolution), and local response normalisation, which runs on the host by its
+reference (that of `onnx.reference` is wrong beyond the first channels)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -9,19 +10,67 @@ import numpy as np
 from aoec.ops.declare import Attributes, Op, Shape, names, tensor
 
 
-def _softmax_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """exp(x - max) over its sum: the shift keeps exp from overflowing and cancels out."""
+def _along(shapes: Sequence[Shape], attributes: Attributes) -> dict[str, str]:
+    """What a text about the rows along `axis` names: x and y of all loops, m and s of one element a row."""
     loops = names("i", len(shapes[0]))
     axis = int(attributes["axis"])  # type: ignore[arg-type]
-    x, y, e = tensor("X", loops), tensor("Y", loops), tensor("E", loops)
     row = [name for at, name in enumerate(loops) if at != axis % len(loops)]
-    m, s = tensor("M", row), tensor("S", row)
-    return f"softmax({x}) -> {y} {{\n  {m} max= {x}\n  {e} = exp({x} - {m})\n  {s} += {e}\n  {y} = {e} / {s}\n}}"
+    return {name: tensor(name.upper(), loops if name in "xyed" else row) for name in "xyedmsl"}
+
+
+def _softmax_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """exp(x - max) over its sum: the shift keeps exp from overflowing and cancels out."""
+    return "softmax({x}) -> {y} {{\n  {m} max= {x}\n  {e} = exp({x} - {m})\n  {s} += {e}\n  {y} = {e} / {s}\n}}".format(
+        **_along(shapes, attributes))
+
+
+def _log_softmax_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """x - max - log of the sum of exp(x - max), which is at least 1."""
+    return ("log_softmax({x}) -> {y} {{\n  {m} max= {x}\n  {d} = {x} - {m}\n  {s} += exp({d})\n  {l} = log({s})\n"
+            "  {y} = {d} - {l}\n}}").format(**_along(shapes, attributes))
+
+
+def _log_softmax(x: np.ndarray, *, axis: int) -> np.ndarray:
+    top = x.max(axis=axis, keepdims=True)
+    return x - (top + np.log(np.exp(x - top).sum(axis=axis, keepdims=True)))
 
 
 def _softmax(x: np.ndarray, *, axis: int) -> np.ndarray:
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
+
+
+def _rows(shapes: Sequence[Shape]) -> tuple[str, str, dict[str, str]]:
+    """(the arguments, the result's last factors, names) of a normalisation of rows with a scale, and perhaps a bias, for each column."""
+    loops = names("i", len(shapes[0]))
+    args = ", ".join([tensor("X", loops), *(f"{name}[{loops[-1]}]" for name in ("G", "B")[:len(shapes) - 1])])
+    after = "".join(f" {op} {name}[{loops[-1]}]" for op, name in (("*", "G"), ("+", "B"))[:len(shapes) - 1])
+    return args, after, {n: tensor(n.upper(), loops if n in "xyd" else loops[:-1]) for n in "xydsv"} | {"share": repr(1.0 / shapes[0][-1])}
+
+
+def _layer_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """Rows of mean 0 and variance 1: the mean first, so that the squares of small differences are summed, not differences of sums."""
+    args, after, given = _rows(shapes)
+    return ("layer_norm(" + args + "; epsilon) -> {y} {{\n  {s} += {x}\n  {d} = {x} - {s} * {share}\n  {v} += {d} * {d}\n"
+            "  {y} = {d} * rsqrt({v} * {share} + epsilon)" + after + "\n}}").format(**given)
+
+
+def _layer_norm(x: np.ndarray, scale: np.ndarray | None = None, bias: np.ndarray | None = None, *, epsilon: float) -> np.ndarray:
+    y = (x - x.mean(axis=-1, keepdims=True)) / np.sqrt(x.var(axis=-1, keepdims=True) + x.dtype.type(epsilon))
+    y = y if scale is None else y * scale
+    return y if bias is None else y + bias
+
+
+def _rms_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """Rows over the root of their mean square."""
+    args, after, given = _rows(shapes)
+    return ("rms_norm(" + args + "; epsilon) -> {y} {{\n  {s} += {x} * {x}\n  {y} = {x} * rsqrt({s} * {share} + epsilon)"
+            + after + "\n}}").format(**given)
+
+
+def _rms_norm(x: np.ndarray, scale: np.ndarray | None = None, *, epsilon: float) -> np.ndarray:
+    y = x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + x.dtype.type(epsilon))
+    return y if scale is None else y * scale
 
 
 def _batch_norm_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
@@ -54,5 +103,7 @@ def _lrn(x: np.ndarray, *, size: int, alpha: float, beta: float, bias: float) ->
 
 
 OPS = (
-    Op("softmax", _softmax_text, _softmax, "softmax"), Op("batch_norm", _batch_norm_text, _batch_norm, "normalise"),
+    Op("softmax", _softmax_text, _softmax, "softmax"), Op("log_softmax", _log_softmax_text, _log_softmax, "softmax"),
+    Op("layer_norm", _layer_norm_text, _layer_norm, "row_norm"), Op("rms_norm", _rms_norm_text, _rms_norm, "row_norm"),
+    Op("batch_norm", _batch_norm_text, _batch_norm, "normalise"),
     Op("lrn", _lrn_text, _lrn, "host"))

@@ -28,13 +28,13 @@ def agree(op: str, arrays: list[np.ndarray], attributes: dict[str, object]) -> N
     expected = np.asarray(ops.get(op).reference(*arrays, **attributes))
     got = interpret(m, arrays)[0]
     assert got.shape == expected.shape == ops.shape(op, [a.shape for a in arrays], attributes)  # type: ignore[arg-type]
-    sums = ops.get(op).family in ("cube", "pool", "normalise", "reduce", "host")
+    sums = ops.get(op).family in ("cube", "pool", "normalise", "row_norm", "reduce", "host")
     scale = float(np.abs(ops.get(op).reference(*[np.abs(a) for a in arrays], **attributes)).max()) if sums else 1.0
     with np.errstate(over="ignore"):
         np.testing.assert_allclose(expected, got.astype(np.float32), rtol=2e-5, atol=2e-6 * max(scale, 1.0))
 
 
-UNARY = ["relu", "abs", "tanh", "erf", "gelu", "sigmoid", "softplus", "softsign"]
+UNARY = ["relu", "abs", "tanh", "erf", "gelu", "gelu_tanh", "silu", "sigmoid", "softplus", "softsign"]
 POSITIVE = ["log", "sqrt", "rsqrt", "reciprocal"]
 BINARY = ["add", "sub", "mul", "div", "maximum", "minimum"]
 
@@ -139,6 +139,7 @@ def test_softmax_and_movement(shape: list[int], data: st.DataObject, seed: int) 
     axis = data.draw(st.integers(0, len(shape) - 1))
     x = array(seed, tuple(shape))
     agree("softmax", [x], {"axis": axis})
+    agree("log_softmax", [x], {"axis": axis})
     agree("transpose", [x], {"perm": tuple(data.draw(st.permutations(range(len(shape)))))})
     agree("reshape", [x], {"shape": tuple(data.draw(st.permutations([*shape, 1])))})
     agree("reshape", [x], {"shape": (x.size,)})
@@ -146,6 +147,15 @@ def test_softmax_and_movement(shape: list[int], data: st.DataObject, seed: int) 
     agree("concat", [x, *others], {"axis": axis})
     for op in ("to_nc1hwc0", "from_nc1hwc0", "to_zn"):
         agree(op, [x], {})
+
+
+@given(st.lists(st.integers(2, 6), min_size=1, max_size=4), st.integers(0, 2), RANDOM)
+@settings(max_examples=20)
+def test_normalised_rows(shape: list[int], factors: int, seed: int) -> None:
+    x = array(seed, tuple(shape))
+    more = [array(seed + at, (shape[-1],)) for at in range(1, factors + 1)]
+    agree("layer_norm", [x, *more], {"epsilon": 0.1})
+    agree("rms_norm", [x, *more[:1]], {"epsilon": 0.1})
 
 
 @given(st.lists(SIZE, min_size=2, max_size=4), RANDOM)

@@ -68,8 +68,13 @@ MODELS = {
     "reduce_rows": ("fp32", "float[70,27] x", "float[70] y", "y = ReduceMin<keepdims=0, axes=[1]>(x)"),
     "reduce_tall": ("fp32", "float[333,2,5] x", "float[2,5] y", "y = ReduceMax<keepdims=0, axes=[0]>(x)"),
     "reduce_min": ("fp32", "float[6,17,24] x", "float[6,24] y", "y = ReduceMin<keepdims=0, axes=[1]>(x)"),
+    "log_softmax": ("fp16", "float[5,37] x", "float[5,37] y", "y = LogSoftmax<axis=1>(x)"),
+    "layer_norm": ("fp16", "float[3,9,48] x, float[48] w, float[48] b", "float[3,9,48] y", "y = LayerNormalization(x, w, b)"),
+    "layer_norm_tails": ("fp32", "float[21,2,35] x, float[2,35] w", "float[21,2,35] y", "y = LayerNormalization<axis=1>(x, w)"),
+    "gelu": ("fp16", "float[5,37] x", "float[5,37] y", "y = Erf(x)"),
 }
-ROUNDED = ("sigmoid", "avg_pool", "global_pool", "softmax", "reduce_mean", "softsign")  # models whose results are rounded on the way
+ROUNDED = ("sigmoid", "avg_pool", "global_pool", "softmax", "reduce_mean", "softsign", "log_softmax", "layer_norm",
+           "gelu")  # models whose results are rounded on the way
 
 
 @dataclass(frozen=True)
