@@ -24,6 +24,7 @@ from aoec.lowering.emit_lanes import (
     when,
 )
 from aoec.lowering.emit_rows import SIXTEEN, ShortRows, short_rows
+from aoec.lowering.emit_spread import spread_run
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, largest, loop_strides, uses
 
 FEW, MANY = 8, 32  # repeats that a row is folded into
@@ -93,19 +94,16 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
 
 def spread_rows(em: Emitter, op: TileOp, row: Row, short: ShortRows | None, target: str) -> list[Item]:
     """Each row's element in a run of them, then each to a whole block of the target, as lanes read it later."""
-    (v, count), unit, batch = (op.loops[0].var, op.loops[0].extent), c0(em.buffers[target]), em.fresh("rows")
+    (v, count), unit = (op.loops[0].var, op.loops[0].extent), c0(em.buffers[target])
     found = em.add_scratch(em.buffers[target].dtype, normalise(round_up(largest(count, op.above), SIXTEEN)))
-    repeat = minimum(MAX_REPEAT, ceildiv(count, BLOCKS) - Var(batch) * MAX_REPEAT)
-    step = MAX_REPEAT * BLOCKS
-    to = base_offset(em.buffers[target], op.block.target.indices, op.names) + Var(batch) * (step * unit)
-    source = em.ref(found, Var(batch) * step)
-    fill = instr("vbrcb", dst=em.ref(target, to), src=source, repeat=repeat, dst_blk=1, dst_rep=BLOCKS)
+    to = base_offset(em.buffers[target], op.block.target.indices, op.names)
+    fill = spread_run(em, (found, Int(0)), (target, to), count, unit)
     em.spread.add(target)
     items = nest([(v, count)], row.reduced(found, Var(v)))
     if short is not None:
         fits = both(le(short.least, count), le(count, MAX_REPEAT))
         items = [*when(em, normalise(select(fits, 0, 1)), items), *when(em, fits, short.reduced(found))]
-    return [*items, For(batch, normalise(ceildiv(ceildiv(count, BLOCKS), MAX_REPEAT)), (fill,))]
+    return [*items, fill]
 
 
 class Row:

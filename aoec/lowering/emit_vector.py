@@ -5,6 +5,7 @@ from aoec.ir.index import reads
 from aoec.lowering.emit_cube import piece
 from aoec.lowering.emit_lanes import elementwise, vector_op
 from aoec.lowering.emit_reduce import reduce
+from aoec.lowering.emit_spread import is_spread, spread
 from aoec.lowering.emit_transpose import is_transpose, transpose
 from aoec.lowering.tile import Emitter, Piece, TileOp
 
@@ -18,8 +19,7 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     value = op.block.value
     cast = any(em.buffers[r.buffer].dtype != dst.dtype for r in reads(value))
     if op.block.op == "=":
-        work = vector_op(value, cast)
-        items = elementwise(em, op, work)
+        items = spread(em, op) if is_spread(em, op) else elementwise(em, op, vector_op(value, cast))
     else:
         items = reduce(em, op, home)
     return piece(em, "V", items, dst.name, *dict.fromkeys(r.buffer for r in reads(value)))

@@ -1,8 +1,8 @@
 """Which layout each tensor has: convolutions, pooling and what lies between them work in NC1HWC0, all else in ND.
 
 Conversions become nodes, constants are converted at compile time. Inputs and results of the graph stay as they are: ND, or where the
-graph says so NZ, in which products on chips without ND to NZ on the way are at their best. An elementwise
-operator stays in NC1HWC0 only where it keeps the zeros in the padding channels (or there are none).
+graph says so NC1HWC0 (a convolution between others) or NZ, in which products on chips without ND to NZ on the way are at their best.
+An elementwise operator stays in NC1HWC0 only where it keeps the zeros in the padding channels (or there are none).
 """
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def assign(draft: Draft) -> None:
 
 def _five(draft: Draft, output: str, pending: dict[str, str]) -> str:
     """The tensor for a result in NC1HWC0: its own, or a new one where the graph's result must stay ND."""
-    if output not in draft.outputs:
+    if output not in draft.outputs or draft.tensors[output].layout == FIVE:
         draft.tensors[output] = replace(draft.tensors[output], layout=FIVE)
         return output
     t = draft.tensors[output]

@@ -26,6 +26,7 @@ from aoec.lowering.work import Work, axes_of, variables_of
 
 ACCUMULATE = {"+=": "fp32"}  # sums of 16-bit values are kept in fp32
 ACCURATE = ("erf",)  # what is computed in fp32 whatever the operands are
+SPREAD = ".spread"  # ends the names of locals that hold one element a row of an input
 LONG_ROW = 6144  # elements: seven rows of fp32 fill UB (192 KB on 2201): two slots in and out, and what lies between
 ROW_BYTES = 7 * 4 * LONG_ROW  # of all that a row needs at a time
 
@@ -209,9 +210,24 @@ def store(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
     return target
 
 
+def spread_rows(work: Work, inputs: list[str]) -> Work:
+    """The work where an input with one element a row is copied to a local of its own before lanes read it."""
+    out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
+    for s in work.statements:
+        lanes = axes_of(s)[-1:]
+        names = {r.buffer: f"{r.buffer}{SPREAD}" for r in reads(s.value) if r.buffer in inputs and s.op == "="
+                 and variables_of(r) and not variables_of(r) & set(lanes) and all(isinstance(i, Var) for i in r.indices)}
+        for r in [r for r in reads(s.value) if r.buffer in names and names[r.buffer] not in out.shapes]:
+            local = names[r.buffer]
+            out.shapes[local], out.dtypes[local] = work.shapes[r.buffer], work.dtypes[r.buffer]
+            out.statements.append(Statement(Read(local, r.indices), "=", r, None))
+        out.statements.append(Statement(s.target, s.op, rename_reads(s.value, names), s.init))
+    return out
+
+
 def row_results(work: Work, gm: set[str]) -> Work:
     """Local tensors with one element a row get a last dimension of 1: each then lies in a block of its own in UB."""
-    single: set[str] = set()
+    single = {n for n in work.shapes if n.endswith(SPREAD)}
     for s in work.statements:
         axes = axes_of(s)
         across = s.op != "=" and bool(axes) and axes[-1] not in variables_of(s.target)

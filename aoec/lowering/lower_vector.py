@@ -13,7 +13,7 @@ from aoec.ir.meaning import Statement
 from aoec.ir.tir import Block, Buffer, Func
 from aoec.lowering.lower_axes import drop_ones, merge_axes
 from aoec.lowering.lower_movement import lower_movement
-from aoec.lowering.lower_operations import recomputed, row_results, single_operations, stage_windows
+from aoec.lowering.lower_operations import recomputed, row_results, single_operations, spread_rows, stage_windows
 from aoec.lowering.physical import buffer_of, extents, nest, physical_indices
 from aoec.lowering.work import Work, axes_of, variables_of
 from aoec.ops.layout import stored_shape
@@ -31,7 +31,7 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
     work = join(nodes, tensors)
     work = merge_axes(drop_ones(work))
     work = stage_windows(work, inputs)
-    work = row_results(recomputed(single_operations(work, inputs)), {*inputs, kept[0]})
+    work = row_results(recomputed(spread_rows(single_operations(work, inputs), inputs)), {*inputs, kept[0]})
     gm = {t: f"X{i}" for i, t in enumerate(inputs)} | {kept[0]: "Y"}
     if len(inputs) == 1:
         gm[inputs[0]] = "X"

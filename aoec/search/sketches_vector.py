@@ -114,12 +114,12 @@ def sources(n: Nest) -> tuple[str, str]:
 
 
 def _from_gm(func: Func, n: Nest) -> bool:
-    """True where a block only moves a part of a GM tensor, perhaps with padding."""
-    if n.block.op != "=":
+    """True where a block only moves a part of a GM tensor, perhaps with padding; elements of a run that go one to a row go through UB."""
+    if n.block.op != "=" or n.block.target.indices[-1] == Int(0):
         return False
     value: Expr = n.block.value
     source = value.args[1] if isinstance(value, Call) and value.fn == "select" else value
-    return n.block.op == "=" and isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
+    return isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
 
 
 def inputs(func: Func, order: list[Nest], at: str) -> list[Step]:

@@ -42,13 +42,13 @@ def _binding(r: Reasons, launch_us: float, run_us: float) -> tuple[str, str, flo
     if launch_us >= run_us:
         share = launch_us / (launch_us + run_us)
         return "launch bound", "launch", share, f"{_percent(share)} of the time is the launch ({launch_us:,.2f} us)"
+    for resource, share in (("HBM", r.hbm_held), ("L2", r.l2_held)):  # before the cores: more of them would wait for the same memory
+        if share >= BINDS:
+            return f"memory bound ({resource})", resource, share, f"{resource} moves bytes at its full rate {_percent(share)} of the time"
     few = _few_cores(r)
     if few:
         stream, used, there = few
         return "insufficient parallelism", "cores", used / there, f"{used} of {there} cores of stream {stream} have work"
-    for resource, share in (("HBM", r.hbm_held), ("L2", r.l2_held)):
-        if share >= BINDS:
-            return f"memory bound ({resource})", resource, share, f"{resource} moves bytes at its full rate {_percent(share)} of the time"
     pipe, account = _busiest(r)
     share, name = account.held, pipe.rpartition(".")[2]
     if share < BINDS:

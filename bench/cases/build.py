@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 
 from aoec import primitives
@@ -20,7 +20,7 @@ from aoec.lowering.emit import emit
 from aoec.lowering.lower import lower
 from aoec.search.default import default
 from aoec.search.grid import Grid, Space
-from aoec.search.sketches import sketches
+from aoec.search.sketches import output_nest, sketches
 from aoec.simulate.encode import encode
 from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.target.machine import Machine
@@ -113,12 +113,19 @@ def vector_program(case: Case, func: Func, machine: Machine) -> Program:
         pinned["g0"] = min(programs or limit, case.tile.one("cores", limit), limit)
     if tile := case.tile.numbers("tile") or case.tile.numbers("sub"):
         pinned["t0"] = prod(tile)
+        pinned |= {"g0": with_work(func, prod(tile), pinned["g0"])} if "g0" in pinned else {}
     pinned |= dict.fromkeys(("di", "do"), case.tile.one("buffers", 1)) if "buffers" in case.tile or tile else {}
     traces = sketches(func, machine)
     try:
         return pinned_best(func, traces, pinned, machine)
     except ScheduleError:  # slots that fill UB leave no room to move them apart
         return pinned_best(func, [Trace(tuple(s for s in t.steps if s.primitive != "place")) for t in traces], pinned, machine)
+
+
+def with_work(func: Func, tile: int, cores: int) -> int:
+    """How many of the cores have work where each takes as many whole tiles of the outermost axis: the grid that a trace can state."""
+    tiles = ceil(output_nest(func).extent(output_nest(func).loops[0].var) / tile)
+    return ceil(tiles / ceil(tiles / cores))
 
 
 def pinned_best(func: Func, traces: Sequence[Trace], pinned: Mapping[str, int], machine: Machine, state: State = ()) -> Program:

@@ -79,6 +79,10 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
+# operators whose other operand is one number -> ours with a scalar
+SCALED = {"div": "muls", "real_div": "muls", "mul": "muls", "add": "adds", "sub": "adds"}
+
+
 def _negative_part(n: Net, x: list[str]) -> str:
     """min(alpha * (exp(x) - 1), 0)"""
     grown = n.node("muls", [n.node("adds", [n.node("exp", x)], scalar=-1.0)], scalar=1.6733)
@@ -108,14 +112,26 @@ def vector_graph(case: Case, flat: bool) -> Graph:
     if any(d not in REALS for d in case.dtypes) or case.dtypes[0] != case.dtypes[-1]:
         raise UnsupportedError(f"aoec has no {case.operator} of {' to '.join(dict.fromkeys(case.dtypes))}")
     net = Net(case.operator, case.dtypes[0])
-    shapes = [s for s in case.shape.inputs if prod(s) > 1] or [case.shape.inputs[0]]
-    if flat and len(set(shapes)) == 1:
+    shapes = [rows_of(s, case.layout) for s in case.shape.inputs if prod(s) > 1] or [case.shape.inputs[0]]
+    if flat and case.family == "elementwise" and len(set(shapes)) == 1:
         shapes = [(prod(s),) for s in shapes]
     inputs = [net.input(f"x{i}", s) for i, s in enumerate(shapes)]
     if case.operator in REDUCERS:
         return net.graph(net.node(case.operator, inputs, axes=reduced(shapes[0], case.shape.output)))
-    recipe = RECIPES.get(case.operator) or (lambda n, x: n.node(case.operator, x))
+    name = SCALED.get(case.operator, "") if len(inputs) < len(case.shape.inputs) else ""
+    recipe = (lambda n, x: n.node(name, x, scalar=0.5)) if name else RECIPES.get(case.operator) or (lambda n, x: n.node(case.operator, x))
     return net.graph(recipe(net, inputs))
+
+
+def rows_of(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
+    """The matrices [..., m, n] that an NZ tensor [..., n1, m1, 16, 16] holds; any other shape as it is.
+
+    The operator then takes them as ND: as many bytes, rows that lie whole instead of in columns of fractals.
+    """
+    if not layout.startswith("nz") or len(shape) < 4 or shape[-2:] != (16, 16):
+        return shape
+    n1, m1 = shape[-4:-2]
+    return (*shape[:-4], m1 * 16, n1 * 16)
 
 
 REDUCERS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")
@@ -159,10 +175,12 @@ def conv_graph(case: Case, s: Mapping[str, int]) -> Graph:
     kh, kw = filter_of(s)
     stride = s.get("stride", 1)
     net = Net("conv2d", case.dtypes[0])
-    x, w = net.input("x", (s["n"], s["c"], s["h"], s["w"])), net.zeros("w", (s["k"], s["c"], kh, kw))
+    layout = "NC1HWC0" if case.layout == "nc1hwc0" else "ND"
+    x, w = net.input("x", (s["n"], s["c"], s["h"], s["w"]), layout), net.zeros("w", (s["k"], s["c"], kh, kw))
     top, bottom = pads(s["h"], s.get("ho", -(-s["h"] // stride)), kh, stride)
     left, right = pads(s["w"], s.get("wo", -(-s["w"] // stride)), kw, stride)
-    return net.graph(net.node("conv2d", [x, w], stride=(stride, stride), pad=(top, left, bottom, right), dilation=(1, 1), group=1))
+    y = net.node("conv2d", [x, w], layout=layout, stride=(stride, stride), pad=(top, left, bottom, right), dilation=(1, 1), group=1)
+    return net.graph(y)
 
 
 def filter_of(s: Mapping[str, int]) -> tuple[int, int]:

@@ -20,11 +20,12 @@ from aoec.jobs.version import model_version
 from aoec.ops.meanings import macs
 from aoec.report.fidelity import Fidelity, figures, known_version, sentence
 from aoec.report.fidelity import as_dict as fidelity_dict
+from bench.cases.build import only_func, with_work
 from bench.cases.case import Case, CaseError, parse_cases, read_cases
 from bench.cases.convert import convert, shape_of
 from bench.cases.cube import even_grid, filled
 from bench.cases.facts import facts_toml
-from bench.cases.graphs import Net, reduced
+from bench.cases.graphs import Net, graph_of, reduced
 from bench.cases.library import text as library_text
 from bench.cases.library import tuned
 from bench.cases.models import MODELS, Model
@@ -313,6 +314,25 @@ def test_vendor_kernels_are_held_to_our_best() -> None:
     quick, slow = (Result(c, r.modelled, bound=r.bound) for c in (replace(add, value=r.modelled / 2), replace(add, value=r.modelled * 3)))
     said = library_text([quick, slow, replace(slow, modelled=None, reason="no operator")])
     assert "<= 1.1 for 1 = 50.0%" in said and "2 of 3 rows" in said and "not expressed: no operator" in said
+
+
+@pytest.mark.parametrize("words, groups, inputs", [
+    ({"operator": "conv2d", "shape": "n=2 c=32 h=14 w=14 k=48 kh=kw=3", "layout": "nc1hwc0"}, ["conv2d_packed"], [(2, 32, 14, 14)]),
+    ({"operator": "softmax", "shape": "3x4x2x5x16x16 -> 3x4x2x5x16x16", "layout": "nz:nz"}, ["softmax"], [(3, 4, 80, 32)]),
+    ({"operator": "div", "shape": "4x48 + 1x1 -> 4x48"}, ["muls"], [(4, 48)]),
+    ({"operator": "softmax", "shape": "8x64"}, ["softmax"], [(8, 64)])])
+def test_the_graph_of_a_vendor_kernel(words: dict[str, str], groups: list[str], inputs: list[tuple[int, ...]]) -> None:
+    """Tensors lie as the row says, so that nothing is converted; matrices are read out of fractals; a number is a scalar."""
+    row, = parse_cases(case(tile="", **words))
+    graph = graph_of(row, flat=row.operator == "softmax")
+    assert [n.op for n in graph.nodes] == groups and len(graph.groups) == 1
+    assert [t.shape for t in graph.tensors if t.name in graph.inputs] == inputs
+
+
+def test_a_grid_that_a_trace_can_state() -> None:
+    """256 tiles on 40 cores are seven each, which 37 of them make; 512 are thirteen each."""
+    row, = parse_cases(case(operator="add_broadcast", shape="131072x16 + 1x16", dtype="fp32", tile="sub=512 programs=40"))
+    assert [with_work(only_func(row), tile, 40) for tile in (512, 256, 131072)] == [37, 40, 1]
 
 
 @pytest.mark.parametrize("shape, result, axes", [

@@ -1,6 +1,8 @@
 """Fusion keeps the values, follows its table, and stores tensors as documented."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,18 @@ def fused(nodes: list[object], constants: dict[str, np.ndarray] | None = None, i
         np.testing.assert_allclose(after[name].astype(np.float32), before[name].astype(np.float32), rtol=2e-3, atol=2e-3)
     consistent(result, stored)
     return result
+
+
+def test_a_graph_whose_tensors_lie_in_channel_blocks_is_not_converted() -> None:
+    """What a convolution between two others takes and gives; the values are those of the same graph in ND."""
+    graph, weights, _ = load(model([node("Conv", "x w", "y", pads=[1, 1, 1, 1])], X, ("y",), {"w": W["w"]}), precision="fp16")
+    blocked = replace(graph, tensors=tuple(replace(t, layout="NC1HWC0") if t.name in "xy" else t for t in graph.tensors))
+    result, stored = fuse(blocked, weights)
+    assert shape(result) == ["cube: conv2d_packed"] and len(fuse(graph, weights)[0].groups) == 3
+    feeds = {"x": normal(1, 6, 9, 8)}
+    after, before = ops.evaluate(result, feeds, stored)["y"], ops.evaluate(graph, feeds, weights)["y"]
+    np.testing.assert_allclose(after.astype(np.float32), before.astype(np.float32), rtol=2e-3, atol=2e-3)
+    consistent(result, stored)
 
 
 def consistent(g: Graph, stored: dict[str, np.ndarray]) -> None:

@@ -46,6 +46,8 @@ MODELS = {
                   "y = Conv<pads=[1,1,1,1], group=20>(x, w, b)"),
     "residual": ("fp16", "float[2,20,4,3] x, float[20,20,1,1] w", "float[2,20,4,3] y", "t = Conv(x, w) u = Add(t, x) y = Relu(u)"),
     "chain": ("fp32", "float[9,37] x, float[9,37] z", "float[9,37] y", "t = Mul(x, z) u = Add(t, z) v = Abs(u) y = Relu(v)"),
+    "scale_rows": ("fp32", "float[70,1] x, float[70,27] z", "float[70,27] y", "y = Mul(x, z)"),
+    "scale_rows16": ("fp16", "float[2,21,1] x, float[2,21,48] z", "float[2,21,48] y", "t = Sub(z, x) y = Mul(t, x)"),
     "sigmoid": ("fp16", "float[3,5,21] x", "float[3,5,21] y", "y = Sigmoid(x)"),
     "leaky": ("fp16", "float[3,5,21] x", "float[3,5,21] y", "y = LeakyRelu<alpha=0.5>(x)"),
     "softsign": ("fp32", "float[3,70] x", "float[3,70] y", "u = Softplus(x) v = Selu(u) y = Softsign(v)"),

@@ -65,7 +65,7 @@ def test_longer_rows_cost_less_an_element_than_a_whole_reduce_would() -> None:
     assert busy < 172 / 242 * 7 * np.ceil(16384 / 64)
 
 
-@pytest.mark.parametrize("model", ["softmax_rows", "softmax_far", "reduce_rows", "reduce_tall"])
+@pytest.mark.parametrize("model", ["softmax_rows", "softmax_far", "reduce_rows", "reduce_tall", "scale_rows", "scale_rows16"])
 def test_many_rows_at_once_give_what_rows_one_by_one_give(model: str) -> None:
     """Of the widest tiles that fit, with whole rows in UB: turned, folded and spread rows mean the operator."""
     (case,), p = cases(model), tuning(model, 0)

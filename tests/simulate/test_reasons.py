@@ -72,8 +72,9 @@ COPIES = "for i in 40 {\n" + LOAD.format(512).replace("c*256", "c*16384 + i*256"
 
 @pytest.mark.parametrize(("text", "machine", "state", "bound", "resource"), [
     (vector(LOAD.format(320)), TOY, (), "launch bound", "launch"),
-    (vector(COPIES), QUICK, (), "insufficient parallelism", "cores"),
+    (vector(COPIES), replace(QUICK, hbm_bytes_per_s=1e9), (), "insufficient parallelism", "cores"),
     (vector(COPIES, grid="c in 2"), QUICK, (), "memory bound (HBM)", "HBM"),
+    (vector(COPIES), QUICK, (), "memory bound (HBM)", "HBM"),  # one core of two holds it: the other would not help
     (vector(COPIES, grid="c in 2"), replace(QUICK, l2_bytes_per_s=64e6), (("A", 65536),), "memory bound (L2)", "L2"),
     (vector(COPIES, grid="c in 2"), replace(QUICK, hbm_bytes_per_s=1e9), (), "MTE2 bound", "MTE2"),
     (vector("for i in 40 {\nset(S, MTE2, 0)\nwait(S, MTE2, 0)\n}", grid="c in 2"), QUICK, (), "scalar bound", "S"),
