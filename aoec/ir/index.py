@@ -48,6 +48,21 @@ class Expr:
 ExprLike = Union[Expr, int, float]
 
 
+class Compound(Expr):
+    """An expression of others, whose hash is found once: the hash of a tree would else walk all of it at every look-up."""
+
+    __slots__ = ("_hash",)
+    __match_args__: tuple[str, ...]
+    _hash: int
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            object.__setattr__(self, "_hash", hash(tuple([getattr(self, name) for name in self.__match_args__])))
+            return self._hash
+
+
 @dataclass(frozen=True, slots=True)
 class Int(Expr):
     value: int
@@ -76,32 +91,36 @@ class Hole(Expr):
 
 
 @dataclass(frozen=True, slots=True)
-class Binary(Expr):
+class Binary(Compound):
     op: str  # a key of PRECEDENCE
     left: Expr
     right: Expr
+    __hash__ = Compound.__hash__
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Expr):
+class Call(Compound):
     fn: str  # a key of FUNCTIONS
     args: tuple[Expr, ...]
+    __hash__ = Compound.__hash__
 
 
 @dataclass(frozen=True, slots=True)
-class Read(Expr):
+class Read(Compound):
     """An element of a tensor or buffer, `A[m, k]`; also the left side of a statement."""
 
     buffer: str
     indices: tuple[Expr, ...]
+    __hash__ = Compound.__hash__
 
 
 @dataclass(frozen=True, slots=True)
-class Cast(Expr):
+class Cast(Compound):
     """`fp16(x)`: rounds to nearest even; float to integer truncates."""
 
     dtype: str
     value: Expr
+    __hash__ = Compound.__hash__
 
 
 def as_expr(x: ExprLike) -> Expr:
