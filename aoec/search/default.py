@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
+from math import prod
 from random import Random
 
+import numpy as np
+
 from aoec.base.errors import ScheduleError
-from aoec.search.grid import Candidate, Grid, Space
+from aoec.search.grid import Candidate, Grid, Rows, Space
 from aoec.search.stock import stock
 
 # hole -> values around which the short list is laid
@@ -54,14 +57,12 @@ def shortlist(space: Space, number: int) -> list[Candidate]:
     """Candidates of one sketch: stock and even tiles, doubled slots, grids of every shape; thinned by a fixed sample."""
     grid = space.grids[number]
     choices = [around(grid, name, values) for name, values in zip(grid.names, grid.choices)]
-    total = 1
-    for c in choices:
-        total *= len(c)
-    if total <= LIST:
+    if prod(len(c) for c in choices) <= LIST:
         return [(number, v) for v in product(*choices)]
-    random = Random(0)
-    picked = {tuple(random.choice(c) for c in choices) for _ in range(8 * LIST)}
-    return [(number, v) for v in sorted(picked) if busy(grid, v)][:4 * LIST]
+    random = np.random.RandomState(0)  # whose numbers are the same in every version of NumPy
+    drawn = {name: np.array(c)[random.randint(len(c), size=8 * LIST)] for name, c in zip(grid.names, choices)}
+    kept = np.stack(list(drawn.values()), axis=1)[busy(grid, drawn)][:4 * LIST]
+    return [(number, tuple(v)) for v in np.unique(kept, axis=0).tolist()]
 
 
 def around(grid: Grid, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
@@ -75,14 +76,17 @@ def around(grid: Grid, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted({values[(len(values) - 1) * i // 7] for i in range(8)}))
 
 
-def busy(grid: Grid, values: tuple[int, ...]) -> bool:
-    """True where the grid takes at least half of the cores that its holes could."""
-    parts = [(v, max(c)) for n, v, c in zip(grid.names, values, grid.choices) if n.startswith("g")]
-    parts += [(-(-max(c) // v), 1) for n, v, c in zip(grid.names, values, grid.choices) if n == "sc"]  # an extent of k for each core
-    used, most = 1, max((m for _, m in parts), default=1)
-    for v, _ in parts:
-        used *= v
-    return most // 2 <= used <= most
+def busy(grid: Grid, rows: Rows) -> np.ndarray:
+    """bool[row]: where the grid takes at least half of the cores that its holes could."""
+    largest = {name: max(c) for name, c in zip(grid.names, grid.choices)}
+    most = max((v for name, v in largest.items() if name.startswith("g")), default=1)
+    used = np.ones_like(next(iter(rows.values())))
+    for name, values in rows.items():
+        if name == "sc":  # an extent of k for each core
+            used = used * -(-largest[name] // values)
+        elif name.startswith("g"):
+            used = used * values
+    return (most // 2 <= used) & (used <= most)
 
 
 def settle(space: Space, candidate: Candidate, ticks: int, cost: Cost, all_holes: bool = False) -> tuple[Candidate, int]:
