@@ -1,10 +1,10 @@
 """How near the machine model is to published measurements: modelled against measured, case by case and in all.
 
     python bench/fidelity.py [CASES.csv ...] [--only ID,...] [--class tile,micro] [--json] [--svg plot.svg]
-        [--eligible list.csv] [--bank kept.jsonl] [--state cold|previous]
+        [--eligible list.csv] [--bank kept.jsonl] [--state profiler|previous|cleared|cold]
 
 Reads cases in the format of docs/fidelity.md (default: bench/cases/published.csv), builds each program, times it in the memory state
-that an equal launch before it leaves (or, asked to, with cold inputs), and prints what the model says beside what was measured, with
+that its profiler leaves before every launch (bench/cases/profilers.py), and prints what the model says beside what was measured, with
 the reason. Cases that cannot be expressed are listed with why. Exit code 1 where nothing could be modelled.
 """
 from __future__ import annotations
@@ -34,6 +34,7 @@ from bench.cases.score import Result
 from bench.cases.show import as_dict, eligible_csv, text
 from bench.cases.time import modelled
 
+PROFILER = "profiler"
 PUBLISHED = Path(__file__).parent / "cases/published.csv"
 
 
@@ -50,12 +51,12 @@ def chosen(cases: Sequence[Case], only: str, classes: str) -> list[Case]:
     return [c for c in cases if c.id in ids] if ids else [c for c in cases if c.kind in kinds]
 
 
-def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int, state: str = "previous") -> list[Result]:
+def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int, state: str = PROFILER) -> list[Result]:
     """Every case with what the model says and whether it counts: of its schedule, or of our best where none is published."""
     out = []
     done: dict[tuple[str, str], tuple[Measure, float]] = {}
     for c in cases:
-        how = f"tuned {trials}" if c.kind in ("lib", "e2e") else state.replace("previous", "")
+        how = f"tuned {trials}" if c.kind in ("lib", "e2e") else state
         r = kept.of(c, how)
         if r is None:
             r = kept.put(timed(c, folder, trials, state, done), how)
@@ -64,10 +65,10 @@ def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int, sta
 
 
 def timed(case: Case, folder: Path, trials: int, state: str, done: dict[tuple[str, str], tuple[Measure, float]]) -> Result:
-    """One case: our best of a vendor kernel or a model, the program of a schedule in the named memory state."""
+    """One case: our best of a vendor kernel or a model, the program of a schedule in the named memory state (or its profiler's)."""
     if case.kind == "e2e":
         return run(case, trials, done)
-    return tuned(case, trials) if case.kind == "lib" else modelled(case, folder, NAMED[state])
+    return tuned(case, trials) if case.kind == "lib" else modelled(case, folder, NAMED.get(state))
 
 
 def whole_text(results: Sequence[Result]) -> str:
@@ -89,8 +90,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--eligible", type=Path, help="writes which cases count and why others do not, as CSV")
     parser.add_argument("--trials", type=int, default=0, help="search trials a group for lib and e2e rows (default: default schedules)")
     parser.add_argument("--facts", type=Path, help="writes the figures by target and operator class that results carry (a TOML file)")
-    parser.add_argument("--state", choices=tuple(NAMED), default="previous",
-                        help="what L2 holds at the start, of rows with a schedule: what an equal launch leaves (default), or no inputs")
+    parser.add_argument("--state", choices=(PROFILER, *NAMED), default=PROFILER,
+                        help="what L2 holds at the start, of rows with a schedule: what their profiler leaves (default), what an equal "
+                             "launch leaves, nothing, or what another model does")
     parser.add_argument("--bank", type=Path, help="keeps results in this file; equal cases on the same model are not timed again")
     args = parser.parse_args(argv)
     try:

@@ -179,8 +179,9 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _state(p: Parser) -> None:
-    p.add_argument("--state", choices=("cold", "previous"), default="cold",
-                   help="what is in L2 at the start: nothing (default), or what a previous launch of the same program leaves")
+    p.add_argument("--state", choices=("cold", "previous", "cleared"), default="cold",
+                   help="what is in L2 at the start: what another model left (default), what a previous launch of the same program leaves, "
+                        "or nothing at all, as where a profiler clears it")
 
 
 def _timeline_options(p: Parser) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from aoec.ir.index import Binary, Expr, Int, affine, evaluate, normalise, substitute, variables
 from aoec.ir.program import Program, Tensor
-from aoec.simulate.state import PREVIOUS_LAUNCH, State, footprint_bytes, resident_bytes
+from aoec.simulate.state import CLEARED, PREVIOUS_LAUNCH, State, footprint_bytes, resident_bytes
 from aoec.target.machine import Machine
 
 Rows = Any  # a number, or a column of them
@@ -182,9 +182,10 @@ class Reuse:
         return np.clip(bytes_hbm / np.maximum(f.total, 1.0), 0.0, 1.0)
 
     def found(self, a: Access) -> Rows:
-        """The share of its first touch that an access finds in L2, or leaves there to be written again by the next launch."""
+        """The share of its first touch that an access finds in L2, or leaves there: to be written again by the next launch, or where L2 was
+        cleared to reach HBM when the launch is over."""
         if a.writes:
-            return self.stays(a.stream, ())
+            return self.machine.l2_ends_with(self.window(a.stream, ())) if self.state == CLEARED else self.stays(a.stream, ())
         if self.tensors[a.tensor].role == "input":
             if self.state == PREVIOUS_LAUNCH:
                 return self.left_by_itself(a)

@@ -1,7 +1,8 @@
 """Memory states: what is in L2 before and after a program.
 
-A memory state is an ordered tuple of (tensor name, bytes), most recently used last, within the machine's usable L2. Two have a
-name: *cold inputs*, where another model has run, and *previous launch*, where the same program has just run, over and over.
+A memory state is an ordered tuple of (tensor name, bytes), most recently used last, within the machine's usable L2. Three have a
+name: *cold inputs*, where another model has run, *previous launch*, where the same program has just run, over and over, and *cleared*,
+where L2 holds nothing at all: what a program writes pushes nothing out, and what still fits at its end reaches HBM after it.
 """
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ State = tuple[tuple[str, int], ...]
 COLD: State = ()  # "cold inputs": nothing of the program is in L2
 # of each input what the program leaves itself, which follows from the loops of each row (reuse.py)
 PREVIOUS_LAUNCH: State = (("*", 0),)
-NAMED = {"cold": COLD, "previous": PREVIOUS_LAUNCH}
+CLEARED: State = (("", 0),)
+NAMED = {"cold": COLD, "previous": PREVIOUS_LAUNCH, "cleared": CLEARED}
 
 
 def footprint_bytes(tensor: Tensor, env: Mapping[str, Any]) -> Any:
@@ -53,7 +55,7 @@ def after(program: Program, state: State, machine: Machine, names: Mapping[str, 
     order = [t for role in ("input", "output") for t in program.tensors if t.role == role and not t.uncached]
     fixed_sizes(program, program.tensors)
     fresh = {names.get(name, name): size for name, size in fixed_sizes(program, order).items()}
-    state = COLD if state == PREVIOUS_LAUNCH else state
+    state = COLD if state in (PREVIOUS_LAUNCH, CLEARED) else state
     return cap(tuple(e for e in state if e[0] not in fresh) + tuple(fresh.items()), machine.l2_usable_bytes)
 
 

@@ -104,6 +104,16 @@ class Machine:
         falling = (self.l2_size_bytes - window_bytes) / max(self.l2_size_bytes - self.l2_usable_bytes, 1)
         return np.where(window_bytes <= self.l2_usable_bytes, 1.0, np.clip(falling, 0.0, 1.0))
 
+    def l2_ends_with(self, window_bytes: Any) -> Any:
+        """The share (0 to 1) of the bytes that a launch touches which L2 still holds at its end; works on columns.
+
+        What is touched last has nothing come by after it, what is touched first all of `window_bytes`: the mean of `l2_keeps` over them.
+        """
+        least, most = self.l2_usable_bytes, max(self.l2_size_bytes, self.l2_usable_bytes + 1)
+        beyond = np.clip(window_bytes, least, most) - least
+        held = np.minimum(window_bytes, least) + beyond - beyond**2 / (2 * (most - least))
+        return held / np.maximum(window_bytes, 1)
+
     @property
     def text(self) -> str:
         """All that the machine's files say, as one machine file."""

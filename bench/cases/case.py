@@ -16,10 +16,11 @@ from aoec.base.errors import AoecError
 from bench.cases.words import Tile, parse_tile
 
 COLUMNS = ("id", "chip", "operator", "shape", "dtype", "layout", "tile", "metric", "value", "unit", "source", "class", "pair",
-           "confidence", "warning")
+           "confidence", "warning", "profiler")
 REQUIRED = ("id", "chip", "operator", "shape", "dtype", "metric", "value", "unit", "source")
 CLASSES = ("tile", "micro", "fused", "lib", "e2e", "comm")
 CONFIDENCE = ("high", "medium", "low")
+PROFILER_NAMES = ("msopprof", "other")  # what each does to L2: profilers.py
 DTYPES = ("fp16", "bf16", "fp32", "int8", "uint8", "int32", "int64", "bool", "mixed")
 MOST_BYTES, MOST_ROWS, MOST_CELL = 16 << 20, 20_000, 65_536
 MOST_SIZE = 1 << 40
@@ -71,6 +72,7 @@ class Case:
     pairs: tuple[tuple[str, int], ...]
     confidence: str
     warning: str
+    profiler: str = ""  # the tool that measured it, where the row says so
     line: int = 0
 
     @property
@@ -195,7 +197,8 @@ def _parsed(cell: dict[str, str], line: int) -> Case:
         cell.get("layout", "").lower() or "nd",
         parse_tile(cell.get("tile", "")), metric, parse_value(cell["value"], metric, cell["unit"]), cell["source"],
         one_of("class", cell.get("class") or "tile", CLASSES), parse_pairs(cell.get("pair", "")),
-        one_of("confidence", cell.get("confidence") or "high", CONFIDENCE), cell.get("warning", ""), line)
+        one_of("confidence", cell.get("confidence") or "high", CONFIDENCE), cell.get("warning", ""),
+        one_of("profiler", cell.get("profiler", ""), ("", *PROFILER_NAMES)), line)
 
 
 def one_of(column: str, text: str, known: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from bench.cases.case import Case
 from bench.cases.chips import machine_of
 from bench.cases.score import Result
 
-FIELDS = ("modelled", "bound_by", "reason", "note", "parts_us", "bound", "unit")
+FIELDS = ("modelled", "bound_by", "reason", "note", "parts_us", "bound", "unit", "warm")
 
 
 @lru_cache(maxsize=1)
@@ -21,7 +21,7 @@ def builder_version() -> str:
     """A hash of the sources that make programs of cases."""
     h = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        if path.stem in ("build", "cube", "micro", "text", "graphs", "time", "chips", "heads", "library", "models"):
+        if path.stem in ("build", "profilers", "cube", "micro", "text", "graphs", "time", "chips", "heads", "library", "models"):
             h.update(path.read_bytes())
     search = Path(__file__).parents[2] / "aoec/search"
     for path in sorted(search.glob("*.py")):

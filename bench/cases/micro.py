@@ -14,7 +14,8 @@ from aoec.target.machine import Machine
 from bench.cases.case import Case
 from bench.cases.text import Stage, drained, load_ub, looped, pipeline, primed, program, reduce_rows, store_ub, vector
 
-TILE = (64, 512)  # of a copy whose tile is not said: whole rows of the shared matrix of the asc-devkit sample
+# of a copy whose tile is not said: those of the asc-devkit DataCopy sample where all cores read one matrix, into UB and into L1
+TILES = {False: (128, 64), True: (256, 64)}
 UB_SHARE = 4  # a tile whose size is left open takes a quarter of UB
 
 
@@ -29,7 +30,7 @@ def copy_program(case: Case, machine: Machine) -> Program:
     kind = core_kind(machine, to_l1)
     rows, columns = matrix(case)
     told = case.tile.numbers("tile")
-    tile_rows, tile_columns = told if len(told) == 2 else (min(TILE[0], rows), min(TILE[1], columns))
+    tile_rows, tile_columns = told if len(told) == 2 else (min(TILES[to_l1][0], rows), min(TILES[to_l1][1], columns))
     cores = case.tile.one("cores", machine.core(kind).count)
     parts, passes = case.tile.one("parts", 1), case.tile.one("passes", 1)
     share = rows if "shared" in case.tile else ceil(rows / parts / cores)

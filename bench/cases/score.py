@@ -25,6 +25,7 @@ class Result:
     parts_us: Mapping[str, float] = field(default_factory=dict)
     bound: float | None = None  # physical bound, in the metric's unit
     unit: str = "us"
+    warm: float | None = None  # modelled, had an equal launch alone run before it; `modelled` where its profiler does nothing else
 
     @property
     def ratio(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Case -> result: builds the program, times it in the state that a launch before it leaves, and takes what the metric is about."""
+"""Case -> result: builds the program, times it in the memory state that its launches found, and takes what the metric is about."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -13,25 +13,29 @@ from bench.cases.build import build, unchanged
 from bench.cases.case import TIME_METRICS, Case
 from bench.cases.chips import chip_of, machine_of
 from bench.cases.heads import machine_with_head
+from bench.cases.profilers import state_of
 from bench.cases.score import Result
 
 PIPES = {"mac_time": "M", "mte1_time": "MTE1", "mte2_time": "MTE2", "mte3_time": "MTE3", "fixpipe_time": "FIXP", "vec_time": "V",
          "scalar_time": "S"}
 
 
-def modelled(case: Case, folder: Path = Path(), state: State = PREVIOUS_LAUNCH) -> Result:
-    """The result of a case; one that cannot be expressed has the reason."""
+def modelled(case: Case, folder: Path = Path(), state: State | None = None) -> Result:
+    """The result of a case, in the state that its profiler leaves unless another is given; one that cannot be expressed has the reason."""
+    found = state_of(case) if state is None else state
     try:
         machine = machine_with_head(machine_of(case.chip), case)
         program = build(case, machine, folder)
-        told = measure(program, machine, state)
+        told = measure(program, machine, found)
         value = of_metric(case, told, program, machine)
+        warm = value if found == PREVIOUS_LAUNCH else of_metric(case, measure(program, machine, PREVIOUS_LAUNCH), program, machine)
     except AoecError as e:
         return Result(case, reason=" ".join(str(e).split()))
     assert told.reasons is not None and told.verdict is not None
     busy = {k: a.mean_busy / machine.clock_mhz for k, a in told.reasons.accounts.items()}
     remark = "; ".join(r for r in (chip_of(case.chip).remark, unchanged(case)) if r)
-    return Result(case, value, told.verdict.resource, reason_of(told, machine), remark, parts_us=busy, unit=unit_of(case))
+    return Result(case, value, told.verdict.resource, reason_of(told, machine), remark, parts_us=busy, unit=unit_of(case),
+                  warm=warm)
 
 
 def unit_of(case: Case) -> str:

@@ -281,6 +281,22 @@ def test_cold_inputs_come_from_memory(tmp_path: Path, capsys: pytest.CaptureFixt
     assert cold > 1.2 * warm and cold > 8.65e6 / 1.6e6  # 8.65 MB of A and B, at HBM's 1.6 TB/s and not at L2's 5
 
 
+def test_the_profiler_decides_what_l2_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As the row says, else as the publisher's tool does; what is told otherwise goes for all rows."""
+    head = HEADER + ",profiler"
+    row = "{},910B1,matmul,m=128 n=4096 k=1024,fp16,nd:nk,base=128x256x64 cores=16 mdl,time,9,us,{},tile,,,,{}"
+    path = tmp_path / "cases.csv"
+    path.write_text("\n".join([head, row.format("own", "someone", "msopprof"), row.format("told", "hicann/catlass@1:doc", ""),
+                               row.format("other", "hicann/catlass@1:doc", "other"), row.format("none", "someone", "")]) + "\n")
+    value = {}
+    for state in ("profiler", "cleared", "previous"):
+        assert main([str(path), "--json", "--state", state]) == 0
+        value[state] = {c["id"]: c["modelled"] for c in json.loads(capsys.readouterr().out)["cases"]}
+    assert len(set(value["cleared"].values())) == len(set(value["previous"].values())) == 1
+    cleared, previous = value["cleared"]["own"], value["previous"]["own"]
+    assert cleared > previous and value["profiler"] == {"own": cleared, "told": cleared, "other": previous, "none": previous}
+
+
 def test_a_tile_that_is_open_is_searched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [f"{name},910B1,matmul,m=n=k=1024,fp16,nd:nk,{words},time,9,us,s,tile,,,"
             for name, words in (("o", "runtime"), ("b", "base=64x64x64 cores=1"))]

@@ -3,12 +3,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from aoec.base.errors import CheckError
 from aoec.ir.parse import parse_program
 from aoec.simulate.encode import encode
-from aoec.simulate.state import COLD, PREVIOUS_LAUNCH, after, cap
+from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH, after, cap
 from aoec.simulate.tables import Tabulator
 from aoec.simulate.time import Measure, chain, measure, measure_chain
 from aoec.target.machine import load
@@ -86,6 +87,20 @@ def test_what_is_written_reaches_hbm_as_far_as_it_does_not_stay(elements, share)
     for store, times in ((once, 1), (f"for again in 2 {{\n{once}\n}}", 2)):
         found = moved(f"output B: fp16[{elements}]", f"  stream v aiv grid [c in 2] {{\n{store}\n  }}")
         assert found == (2 * times * elements * share, 2 * times * elements)
+
+
+@pytest.mark.parametrize("window_kb", [1, 32, 40, 64, 1000])
+def test_what_l2_holds_at_the_end_is_the_mean_of_what_stays(window_kb):
+    touched_after = (np.arange(100_000) + 0.5) * window_kb * 1024 / 100_000  # of each byte that a launch touches
+    assert TOY.l2_ends_with(window_kb * 1024) == pytest.approx(TOY.l2_keeps(touched_after).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("elements", [8192, 16384, 24576, 65536])
+def test_a_cleared_l2_takes_what_is_written_until_it_is_full(elements):
+    body = "for i in {} {{\n" + LOAD.format("A", f"c*{elements // 2} + i*2048", 4096) + STORE.format("B", f"c*{elements // 2} + i*2048", 4096) + "\n}}"
+    text, size = f"input A: fp16[{elements}]\n  output B: fp16[{elements}]", 2 * elements
+    found = moved(text, f"  stream v aiv grid [c in 2] {{\n{body.format(elements // 4096)}\n  }}", CLEARED)
+    assert found == (pytest.approx(size + size * (1 - TOY.l2_ends_with(2 * size))), 2 * size)  # all is read from HBM
 
 
 AGAIN = "for i in 4 {\n" + LOAD.format("A", 0, 192) + "\n}"

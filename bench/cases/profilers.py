@@ -1,0 +1,31 @@
+"""What the tool that a row was measured with leaves in L2 before every launch: the one rule for the memory state of all rows.
+
+A launch finds in L2 what ran before it left there. Between launches of one program nothing else runs, so that is what the program left
+itself; but msOpProf in its kernel replay, which is what it does unless asked otherwise, clears L2 before each launch that it measures
+(Ascend/msopprof@d6c29df, docs/zh/user_guide/msopprof_user_guide.md, --replay-mode: "kernel" and "range" clear the data of L2, "application"
+does not; docs/zh/development_guide/architecture.md, replay). So the state follows from the tool, and the tool from the source.
+"""
+from __future__ import annotations
+
+from aoec.simulate.state import CLEARED, PREVIOUS_LAUNCH, State
+from bench.cases.case import PROFILER_NAMES, Case
+
+# tool -> what it leaves
+PROFILERS: dict[str, State] = dict(zip(PROFILER_NAMES, (CLEARED, PREVIOUS_LAUNCH), strict=True))
+# publisher -> the tool that its own text names
+USED = {
+    "Ascend C best-practice guide": "msopprof",  # every case: "msOpProf", PipeUtilization.csv of the board
+    "mirror-cann/asc-devkit": "msopprof",  # READMEs of the samples: "msopprof ./demo"
+    "hicann/catlass": "msopprof",  # docs/zh/1_Practice/evaluation/performance_tools.md: "msprof op" for one operator
+    "Ascend/msopprof": "msopprof",  # its own samples
+}
+
+
+def profiler_of(case: Case) -> str:
+    """The tool that a case was measured with: as its row says, else as its publisher does, else another."""
+    return case.profiler or USED.get(case.publisher, "other")
+
+
+def state_of(case: Case) -> State:
+    """The memory state that a case's launches find."""
+    return PROFILERS[profiler_of(case)]
