@@ -97,7 +97,8 @@ def test_what_l2_holds_at_the_end_is_the_mean_of_what_stays(window_kb):
 
 @pytest.mark.parametrize("elements", [8192, 16384, 24576, 65536])
 def test_a_cleared_l2_takes_what_is_written_until_it_is_full(elements):
-    body = "for i in {} {{\n" + LOAD.format("A", f"c*{elements // 2} + i*2048", 4096) + STORE.format("B", f"c*{elements // 2} + i*2048", 4096) + "\n}}"
+    at = f"c*{elements // 2} + i*2048"
+    body = "for i in {} {{\n" + LOAD.format("A", at, 4096) + STORE.format("B", at, 4096) + "\n}}"
     text, size = f"input A: fp16[{elements}]\n  output B: fp16[{elements}]", 2 * elements
     found = moved(text, f"  stream v aiv grid [c in 2] {{\n{body.format(elements // 4096)}\n  }}", CLEARED)
     assert found == (pytest.approx(size + size * (1 - TOY.l2_ends_with(2 * size))), 2 * size)  # all is read from HBM
