@@ -53,6 +53,35 @@ def _concat(n: Node) -> bool:
     return n.emit("concat", n.inputs(), {"axis": n.integer("axis", 1) % len(n.shape())})
 
 
+def _slice(n: Node) -> bool:
+    """Parts of axes at constant places, forwards; before version 10 the places are attributes."""
+    given = [n.integers(name, n.constant_integers(at)) for at, name in enumerate(("starts", "ends", "axes", "steps"), 1)]
+    if not given[0] or any(n.has(at) and not n.is_constant(at) for at in range(1, 5)):
+        return False
+    shape, whole = n.shape_of(0), [0] * len(n.shape_of(0))
+    axes = given[2] or tuple(range(len(given[0])))
+    starts, steps = list(whole), [1] * len(shape)
+    for axis, start, by in zip(axes, given[0], given[3] or (1,) * len(axes)):
+        starts[axis] = min(max(start + shape[axis] if start < 0 else start, 0), shape[axis])
+        steps[axis] = by
+    attributes: dict[str, Attribute] = {"starts": tuple(starts), "sizes": n.shape(), "steps": tuple(steps)}
+    return min(steps) > 0 and min(n.shape()) > 0 and n.emit("slice", [n.input(0)], attributes)
+
+
+def _resize(n: Node) -> bool:
+    """Every pixel so many times: the nearest one in whole ratios, by any rule that puts the copies side by side."""
+    rank, shape, out = len(n.shape_of(0)), n.shape_of(0), n.shape()
+    if n.text("mode", "nearest") != "nearest" or rank != 4 or shape[:2] != out[:2] or any(b % a for a, b in zip(shape, out)):
+        return False
+    scale = (out[2] // shape[2], out[3] // shape[3])
+    old = n.proto.op_type == "Upsample" or n.opset < 11
+    rule = "asymmetric" if old else n.text("coordinate_transformation_mode", "half_pixel")
+    rounding = "floor" if old else n.text("nearest_mode", "round_prefer_floor")
+    centred = rule in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
+    same = centred or rule == "asymmetric" and (rounding == "floor" or rounding == "round_prefer_floor" and max(scale) <= 2)
+    return same and n.emit("upsample", [n.input(0)], {"scale": scale})
+
+
 def _clip(n: Node) -> bool:
     lo, hi = n.scalar(1, n.real("min", -np.inf)), n.scalar(2, n.real("max", np.inf))
     return lo is not None and hi is not None and n.emit("clip", [n.input(0)], {"lo": lo, "hi": hi})
@@ -285,10 +314,10 @@ RULES: dict[str, Rule] = {
     "Mean": _mean, "Min": _chain("minimum"), "Mul": _chain("mul"), "Neg": _unary("muls", scalar=-1.0), "Pow": _pow,
     "Reciprocal": _unary("reciprocal"), "ReduceMax": _reduce("reduce_max"), "ReduceMean": _reduce("reduce_mean"),
     "RMSNormalization": _row_norm("rms_norm"), "ReduceMin": _reduce("reduce_min"),
-    "ReduceSum": _reduce("reduce_sum"), "Relu": _unary("relu"), "Reshape": _view,
+    "ReduceSum": _reduce("reduce_sum"), "Relu": _unary("relu"), "Reshape": _view, "Resize": _resize,
     "Selu": _alpha("selu", alpha=1.6732632423543772, gamma=1.0507009873554805),
-    "Sigmoid": _unary("sigmoid"), "Softplus": _unary("softplus"), "Softsign": _unary("softsign"),
+    "Sigmoid": _unary("sigmoid"), "Slice": _slice, "Softplus": _unary("softplus"), "Softsign": _unary("softsign"),
     "Softmax": _softmax("softmax"), "Sqrt": _unary("sqrt"), "Squeeze": _view, "Sub": _chain("sub"), "Sum": _chain("add"), "Swish": _swish,
     "Tanh": _unary("tanh"),
-    "Transpose": _transpose, "Unsqueeze": _view,
+    "Transpose": _transpose, "Unsqueeze": _view, "Upsample": _resize,
 }

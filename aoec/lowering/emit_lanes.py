@@ -8,7 +8,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, both, ceildiv, either, eq, le, minimum, normalise, select
+from aoec.ir.index import (
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    Float,
+    Int,
+    Read,
+    Var,
+    both,
+    ceildiv,
+    either,
+    eq,
+    le,
+    minimum,
+    normalise,
+    select,
+    variables,
+)
 from aoec.ir.program import For, Instr, Item, Ref
 from aoec.lowering.emit_cube import instr
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, largest, loop_strides, product
@@ -130,6 +148,9 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     offsets = [base_offset(em.buffers[r.buffer], r.indices, op.names) for r in operands]
     moves = [[lp.var for lp in op.loops if lp.var in skip and lp.var in s] for s in strides]
     offsets = [o + product_sum(s, m) for o, s, m in zip(offsets, strides, moves)]
+    every = [(lp.var, lp.extent) for lp in op.loops]
+    if reordered(op, work) and (moved := strided(em, work, operands, strides, offsets, every)) is not None:
+        return moved
     extents = [(lp.var, lp.extent) for lp in loops]
     if all(s.get(extents[-1][0], Int(0)) != Int(1) for s in strides):  # one element a row
         extents.append(("", Int(1)))
@@ -147,6 +168,14 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     for r, s in zip(operands, strides):
         require_rows(em, op, r.buffer, s, extents[:-1])
     return by_rows(em, work, operands, strides, offsets, extents)
+
+
+def reordered(op: TileOp, work: VectorOp) -> bool:
+    """True for a copy whose target has its axes in another order: one form for all extents, also where one is 1 and nothing moves."""
+    if work.name != "vcopy":
+        return False
+    to, source = ([v for i in r.indices for v in sorted(variables(i)) if v in op.names] for r in (op.block.target, work.sources[0]))
+    return to != source and sorted(to) == sorted(source)
 
 
 def require_rows(em: Emitter, op: TileOp, buffer: str, strides: dict[str, Expr], outer: list[tuple[str, Expr]]) -> None:

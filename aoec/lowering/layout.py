@@ -32,7 +32,8 @@ def assign(draft: Draft) -> None:
     for node in nodes:
         node = replace(node, inputs=tuple(pending.get(i, i) for i in node.inputs))
         layout = _layout(draft, node)
-        node = replace(node, inputs=tuple(_fetch(draft, node, i, layout, converted) for i in node.inputs))
+        taken = FIVE if _makes_rows(draft, node) else layout
+        node = replace(node, inputs=tuple(_fetch(draft, node, i, taken, converted) for i in node.inputs))
         if layout == FIVE:
             node = replace(node, outputs=tuple(_five(draft, o, pending) for o in node.outputs))
         draft.nodes.append(node)
@@ -72,10 +73,10 @@ def _elementwise(draft: Draft, node: OpNode) -> bool:
 
 
 def _fits(draft: Draft, name: str, out: Tensor) -> bool:
-    """True for a tensor of the result's shape, and for a constant that has the result's channels."""
+    """True for a tensor of the result's shape, one pixel of its channels, and a constant that has the result's channels."""
     t = draft.tensors[name]
     if not draft.is_constant(name):
-        return t.shape == out.shape
+        return t.shape == out.shape or t.shape == (*out.shape[:2], 1, 1)
     shape = (1,) * (4 - len(t.shape)) + t.shape
     return len(shape) == 4 and shape[1] == out.shape[1]
 
@@ -92,11 +93,21 @@ def _concat(draft: Draft, node: OpNode) -> bool:
     return node.attribute("axis") == 1 and len(inputs[0].shape) == 4 and _any_five(draft, node) and all(_whole(t) for t in inputs)
 
 
+def _makes_rows(draft: Draft, node: OpNode) -> bool:
+    """True for an image in NC1HWC0 whose channels become rows: its blocks of channels move as they are."""
+    return node.op == "transpose" and node.attribute("perm") == (0, 2, 3, 1) and _any_five(draft, node)
+
+
+def _moves(draft: Draft, node: OpNode) -> bool:
+    """True for what moves whole blocks of channels of an image in NC1HWC0."""
+    return node.op == "upsample" and _any_five(draft, node) or node.op == "concat" and _concat(draft, node)
+
+
 _RULES = {
     "cube": lambda draft, node: node.op == "conv2d",
     "pool": lambda draft, node: True,
     "elementwise": _elementwise,
-    "movement": lambda draft, node: node.op == "concat" and _concat(draft, node),
+    "movement": _moves,
 }
 
 

@@ -1,4 +1,4 @@
-"""Funcs of the layout conversions between NCHW and NC1HWC0: load channel rows, transpose in UB, store.
+"""Funcs of the layout conversions between NCHW and NC1HWC0: load channel rows, transpose in UB, store; and of images to rows of channels.
 
 Sixteen channels at a time: one C1 plane of a 2-byte type, two of a 4-byte type.
 """
@@ -73,3 +73,32 @@ def from_fractal(name: str, x: Tensor, y: Tensor) -> Func:
         _nest([("load_n", n), ("load_c", groups), ("load_i", present), ("load_x", size), ("load_c0", c0)], load),
         _nest([("turn_n", n), ("turn_c", groups), ("turn_i", planes), ("turn_c0", c0), ("turn_x", size)], turn),
         _nest([("store_n", n), ("store_c", groups), ("store_i", filled), ("store_c0_i", lanes), ("store_x", size)], store)))
+
+
+def pixels_to_rows(name: str, x: Tensor, y: Tensor) -> Func:
+    """NC1HWC0 to a row of channels for each pixel [n, h, w, c]: blocks of channels move, none is taken apart.
+
+    Whole blocks are put in order in UB, all of a pixel, and stored in rows; where the last block is not full, each C1 plane is stored as
+    it comes.
+    """
+    n, c1, h, w, c0 = stored_shape(x)
+    c, size = y.shape[3], h * w
+    X = buffer_of(x, "X", (n, c1, size, c0))
+    p: list[Expr] = [Var(f"store_{v}") for v in ("n", "c", "x", "c0")]
+    if c % c0:
+        Y, lane = buffer_of(y, "Y", (n, size, c)), Var("store_c0_i")
+        store = Block("store", Read("Y", (p[0], p[2], p[1] * c0 + lane)), "=", Read("X", (*p[:3], lane)))
+        return Func(name, (X,), (Y,), (), (
+            _nest([("store_n", n), ("store_c", c1), ("store_x", size), ("store_c0_i", minimum(c0, c - p[1] * c0))], store),))
+    Y = buffer_of(y, "Y", (n, size, c1, c0))
+    planes, rows = (Buffer(b, x.dtype, tuple(Int(d) for d in shape)) for b, shape in (
+        ("planes", (n, c1, size, c0)), ("rows", (n, size, c1, c0))))
+    a, b = (tuple(Var(f"{s}_{v}") for v in ("n", "c", "x", "c0")) for s in ("load", "turn"))
+    load = Block("load", Read("planes", a), "=", Read("X", a))
+    turn = Block("turn", Read("rows", (b[0], b[2], b[1], b[3])), "=", Read("planes", b))
+    p[1] = Var("store_c_i")
+    store = Block("store", Read("Y", (p[0], p[2], p[1], p[3])), "=", Read("rows", (p[0], p[2], p[1], p[3])))
+    return Func(name, (X,), (Y,), (planes, rows), (
+        _nest([("load_n", n), ("load_c", c1), ("load_x", size), ("load_c0", c0)], load),
+        _nest([("turn_n", n), ("turn_c", c1), ("turn_x", size), ("turn_c0", c0)], turn),
+        _nest([("store_n", n), ("store_x", size), ("store_c_i", c1), ("store_c0", c0)], store)))

@@ -1,4 +1,4 @@
-"""Funcs of operators that only move elements: concat and transpose."""
+"""Funcs of operators that only move elements: concat, transpose, slice, upsample."""
 from __future__ import annotations
 
 from math import prod
@@ -7,7 +7,7 @@ from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, reads, substitute, variables
 from aoec.ir.tir import Block, Func, Loop, Node
 from aoec.lowering.physical import buffer_of, extents, nest, split_channel
-from aoec.ops.layout import stored_shape
+from aoec.ops.layout import BLOCK_BYTES, stored_shape
 from aoec.ops.meanings import meaning
 
 Access = tuple[tuple[Expr, ...], dict[str, int]]  # indices, extents of their axes
@@ -16,7 +16,8 @@ MOST_BYTES, TILE_BYTES, BURST_BYTES = 49152, 8192, 512  # moved in one iteration
 
 
 def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
-    """Concat and transpose: a copy an input, in loops over the axes that all of them walk alike (so that cores share each input)."""
+    """A copy an input, or a place that an input is written to, in loops over the axes that all of them walk alike (so that cores share
+    each input)."""
     (node,) = nodes
     ins = [tensors[i] for i in node.inputs]
     out = tensors[node.outputs[0]]
@@ -47,7 +48,7 @@ def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Mov
     """The moves with their last common axis in equal parts, and the loop over the parts: small enough for slots in UB, large
     enough that bursts are worth their issue. Neither cut nor loop where the moves have no such axis in common."""
     inner = [[(v, n) for v, n in sizes.items() if v not in shared] for _, (_, sizes), _ in moves]
-    common = [(v, n) for v, n in inner[0] if n > 1 and all((v, n) in own and Var(v) in m[2][0] for own, m in zip(inner, moves))]
+    common = [(v, n) for v, n in inner[0] if n > 1 and n * size != BLOCK_BYTES and all((v, n) in own for own in inner)]
     if len(moves) < 2 or not common:
         return moves, {}
     v, whole = common[-1]
@@ -88,7 +89,7 @@ def _shared_axes(moves: list[Move]) -> dict[str, int]:
     if len(moves) < 2:
         return {}
     first = moves[0][1][1]
-    alike = [v for v in first if all(m[1][1].get(v) == first[v] and Var(v) in m[2][0] for m in moves)]
+    alike = [v for v in first if all(m[1][1].get(v) == first[v] for m in moves)]
     inner = list(first)[-2:]
     return {v: first[v] for v in alike if v not in inner}
 

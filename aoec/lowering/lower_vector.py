@@ -12,6 +12,7 @@ from aoec.ir.index import Binary, Expr, Int, Read, Var, normalise, reads, rebuil
 from aoec.ir.meaning import Statement
 from aoec.ir.tir import Block, Buffer, Func
 from aoec.lowering.lower_axes import drop_ones, merge_axes
+from aoec.lowering.lower_convert import pixels_to_rows
 from aoec.lowering.lower_movement import lower_movement
 from aoec.lowering.lower_operations import recomputed, row_results, single_operations, spread_rows, stage_windows
 from aoec.lowering.physical import buffer_of, extents, nest, physical_indices
@@ -24,7 +25,9 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
     """The func of a chain of vector operators; `kept` names the tensors that leave the group."""
     if len(kept) != 1:
         raise UnsupportedError(f"group {name}: a vector group gives one tensor, not {len(kept)}")
-    if nodes[0].op in ("concat", "transpose"):
+    if nodes[0].op == "transpose" and tensors[nodes[0].inputs[0]].layout == "NC1HWC0":
+        return pixels_to_rows(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
+    if nodes[0].op in ("concat", "transpose", "slice", "upsample"):
         return lower_movement(name, nodes, tensors)
     made = {o for n in nodes for o in n.outputs}
     inputs = list(dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made))

@@ -1,4 +1,4 @@
-"""Operators that move elements and change none: reshape (a view of a row-major tensor), transpose, concat."""
+"""Operators that move elements and change none: reshape (a view of a row-major tensor), transpose, concat, slice, upsample (nearest)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -41,8 +41,42 @@ def _concat_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     return f"concat({', '.join(arguments)}) -> {y} {{\n" + "\n".join(statements) + "\n}"
 
 
+def _slice_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """Of each axis `sizes` elements from `starts` on, `steps` apart."""
+    starts, sizes, steps = (_whole(attributes, name) for name in ("starts", "sizes", "steps"))
+    for at, n, by, extent in zip(starts, sizes, steps, shapes[0], strict=True):
+        if not 0 <= at <= at + (n - 1) * by < extent:
+            raise ValueError("the slice leaves its tensor")
+    loops = names("o", len(shapes[0]))
+    reads = [f"{o} * {by} + {at}" for o, at, by in zip(loops, starts, steps)]
+    x, y = tensor("X", names("i", len(loops))), tensor("Y", [f"{o}: {n}" for o, n in zip(loops, sizes)])
+    return f"slice({x}) -> {y} {{\n  {tensor('Y', loops)} = {tensor('X', reads)}\n}}"
+
+
+def _whole(attributes: Attributes, name: str) -> tuple[int, ...]:
+    """An attribute that is a list of whole numbers."""
+    value = attributes[name]
+    assert isinstance(value, tuple)
+    return tuple(int(v) for v in value)
+
+
+def _slice(x: np.ndarray, *, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> np.ndarray:
+    return x[tuple(slice(at, at + n * by, by) for at, n, by in zip(starts, sizes, steps))]
+
+
+def _upsample_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """Each pixel `scale` times down and across: one statement for each place that it is written to."""
+    (down, across), (height, width) = _whole(attributes, "scale"), shapes[0][2:]
+    places = [(i, j) for i in range(down) for j in range(across)]
+    statements = [f"  Y[n, c, h * {down} + {i}, w * {across} + {j}] = X[n, c, h, w]" for i, j in places]
+    y = f"Y[n, c, y: {height * down}, x: {width * across}]"
+    return f"upsample(X[n, c, h, w]) -> {y} {{\n" + "\n".join(statements) + "\n}"
+
+
 OPS = (
     Op("reshape", _reshape_text, lambda x, *, shape: x.reshape(shape), "view"),
     Op("transpose", _transpose_text, lambda x, *, perm: np.ascontiguousarray(x.transpose(perm)), "movement"),
     Op("concat", _concat_text, lambda *xs, axis: np.concatenate(xs, axis=axis), "movement"),
+    Op("slice", _slice_text, _slice, "movement"),
+    Op("upsample", _upsample_text, lambda x, *, scale: x.repeat(scale[0], axis=2).repeat(scale[1], axis=3), "movement"),
 )

@@ -149,7 +149,7 @@ def store(func: Func, out: Nest, first: str, at: str) -> list[Step]:
 
 
 def movement_sketch(func: Func, machine: Machine) -> Trace:
-    """Concat: the shared axes over cores, a part of every input through UB in each tile of the last of them."""
+    """Concat, upsample: the shared axes over cores, a part of every input through UB in each tile of the last of them."""
     steps: list[Step] = []
     found = nests(func)
     shared = [lp.var for lp in found[0].loops if all(lp.var in [x.var for x in n.loops] for n in found)]
@@ -163,12 +163,14 @@ def movement_sketch(func: Func, machine: Machine) -> Trace:
 
 def shared_movement(func: Func, found: list[Nest], shared: list[str], steps: list[Step]) -> Trace:
     steps.append(step("reorder", loops=(*[f"{v}_c" for v in shared], *[f"{v}_s" for v in shared], *[f"{v}_i" for v in shared])))
+    readers: dict[str, list[str]] = {}
     for n in found:
-        source = reads(n.block.value)[0].buffer
-        first = next(lp.var for lp in n.loops if lp.var not in shared)
-        steps.append(step("cache_read", block=n.block.name, buffer=source, scope="UB", at=f"{shared[-1]}_i"))
-        steps.append(step("tensorize", loop=first, instr="copy"))
+        readers.setdefault(reads(n.block.value)[0].buffer, []).append(n.block.name)
+    for source, names in readers.items():
+        steps.append(step("cache_read", block=tuple(names), buffer=source, scope="UB", at=f"{shared[-1]}_i"))
         steps.append(step("double_buffer", buffer=f"{source}_UB", depth=hole("di", SLOTS)))
+    for n in found:
+        steps.append(step("tensorize", loop=next(lp.var for lp in n.loops if lp.var not in shared), instr="copy"))
     for v in shared:
         steps.append(step("bind", loop=f"{v}_c"))
     return Trace(tuple(steps))

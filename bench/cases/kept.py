@@ -21,7 +21,8 @@ def builder_version() -> str:
     """A hash of the sources that make programs of cases."""
     h = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
-        if path.stem in ("build", "profilers", "cube", "micro", "text", "graphs", "time", "chips", "heads", "library", "models"):
+        if path.stem.startswith(("build", "profilers", "cube", "micro", "text", "graphs", "time", "chips", "heads", "library", "models",
+                                 "net")):
             h.update(path.read_bytes())
     search = Path(__file__).parents[2] / "aoec/search"
     for path in sorted(search.glob("*.py")):

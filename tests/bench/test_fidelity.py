@@ -28,7 +28,7 @@ from bench.cases.facts import facts_toml
 from bench.cases.graphs import Net, graph_of, reduced
 from bench.cases.library import text as library_text
 from bench.cases.library import tuned
-from bench.cases.models import MODELS, Model
+from bench.cases.models import IMAGES, TEXTS, Model
 from bench.cases.plot import svg
 from bench.cases.score import Result, leave_one_out, pairs, score, spearman, worst
 from bench.cases.show import summary
@@ -357,17 +357,33 @@ def test_axes_of_a_reduction(shape: tuple[int, ...], result: tuple[int, ...], ax
     assert reduced(shape, result) == axes
 
 
-@pytest.mark.parametrize("name", sorted(MODELS))
+# (side of the image, multiply-accumulates of one in billions) as the papers and their libraries state them
+IMAGE_WORK = {"resnet18": (224, 1.82), "resnet34": (224, 3.67), "resnet50": (224, 4.1), "resnet101": (224, 7.8), "resnet152": (224, 11.5),
+              "resnext50": (224, 4.25), "vgg16": (224, 15.5), "mobilenet_v1": (224, 0.57), "mobilenet_v2": (224, 0.30),
+              "googlenet": (224, 1.5), "vit_b32": (224, 4.41), "vit_b16": (224, 17.6), "vit_b8": (224, 78.2)}
+# tokens, and of them the weights of all layers and two products of attention each; the head of masked words
+TEXT_WORK = {"bert_base": (512, 48.3), "bert_base_chinese": (384, 35.5 + 0.384 * 768 * (768 + 21128) / 1e6),
+             "bert_large_squad": (384, 123.0)}
+
+
+def work_of(net: Model) -> float:
+    """Multiply-accumulates of the cube unit in billions."""
+    return sum(macs(n.op, [net.shape(i) for i in n.inputs], n.attributes) for n in net.draft.nodes if n.op in ("conv2d", "matmul")) / 1e9
+
+
+@pytest.mark.parametrize("name", sorted((*IMAGES, *TEXTS)))
 def test_models_have_their_papers_work(name: str) -> None:
-    """Multiply-accumulates of one 224 x 224 image in billions, as the papers and their libraries state them, within 5 %."""
-    stated = {"resnet18": 1.82, "resnet34": 3.67, "resnet50": 4.1, "resnet101": 7.8, "resnet152": 11.5, "resnext50": 4.25, "vgg16": 15.5,
-              "mobilenet_v1": 0.57, "mobilenet_v2": 0.30, "googlenet": 1.5}
+    """Within 5 %."""
     net = Model(name, "fp16")
     with patch.object(Net, "zeros", lambda self, label, shape, dtype="": self.input(self.draft.fresh(label), shape)), \
-            patch.object(Net, "graph", lambda self, out: None):
-        MODELS[name](net, net.input("data", (1, 3, 224, 224)))
-    work = sum(macs(n.op, [net.shape(i) for i in n.inputs], n.attributes) for n in net.draft.nodes if n.op in ("conv2d", "matmul"))
-    assert work / 1e9 == pytest.approx(stated[name], rel=0.05)
+            patch.object(Net, "graph", lambda self, *outputs: None):
+        if name in IMAGES:
+            side, stated = IMAGE_WORK[name]
+            IMAGES[name](net, net.input("data", (1, 3, side, side)))
+        else:
+            seq, stated = TEXT_WORK[name]
+            TEXTS[name](net, 1, seq)
+    assert work_of(net) == pytest.approx(stated, rel=0.05)
 
 
 def test_figures_are_carried(capsys: pytest.CaptureFixture[str]) -> None:

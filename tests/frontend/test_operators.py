@@ -78,7 +78,15 @@ CASES = {
     "ReduceMean": one("ReduceMean", axes=[2, 3], keepdims=0), "ReduceMean rows": one("ReduceMean", axes=[-1]),
     "ReduceMax": one("ReduceMax", axes=[1], keepdims=0), "ReduceMin": one("ReduceMin", axes=[0, 2]),
     "ReduceSum": one("ReduceSum", np.array([1, -1]), keepdims=0), "Relu": one("Relu"), "Reshape": one("Reshape", np.array([2, -1, 12])),
-    "Sigmoid": one("Sigmoid"), "Softplus": one("Softplus"), "Softsign": one("Softsign"), "Selu": one("Selu"),
+    "Resize": one("Resize", np.zeros(0, F), np.array([1, 1, 2, 3], F), mode="nearest"),
+    "Resize floor": one("Resize", np.zeros(0, F), np.array([1, 1, 3, 2], F), nearest_mode="floor",
+                        coordinate_transformation_mode="asymmetric"),
+    "Resize to": one("Resize", np.zeros(0, F), np.zeros(0, F), np.array([1, 6, 18, 16]), coordinate_transformation_mode="asymmetric"),
+    "Resize old": one("Resize", np.array([1, 1, 2, 2], F), opset=10),
+    "Sigmoid": one("Sigmoid"), "Slice": one("Slice", *map(np.array, ([1, -4], [5, 99], [1, 3]))),
+    "Slice steps": one("Slice", *map(np.array, ([0, 1], [9, 99], [2, 3], [2, 2]))),
+    "Slice old": one("Slice", opset=9, starts=[2], ends=[-1], axes=[2]),
+    "Softplus": one("Softplus"), "Softsign": one("Softsign"), "Selu": one("Selu"),
     "Softmax": one("Softmax"), "Softmax old": one("Softmax", opset=9),
     "Softmax channels": one("Softmax", axis=1),
     "Sqrt": model([node("Abs", "x", "a"), node("Sqrt", "a", "y")], {"x": X}, ["y"]),
@@ -86,7 +94,8 @@ CASES = {
     "Sub from": model([node("Sub", "c x", "y")], {"x": X}, ["y"], {"c": F(2.0)}),
     "Sub channels": one("Sub", normal(1, 6, 1, 1)),
     "Sum": one("Sum", normal(6, 1, 1), second=True), "Tanh": one("Tanh"), "Transpose": one("Transpose", perm=[0, 2, 3, 1]),
-    "Unsqueeze": one("Unsqueeze", np.array([1])), "Transpose reversed": one("Transpose"), "Div from": model(
+    "Unsqueeze": one("Unsqueeze", np.array([1])), "Upsample": one("Upsample", np.array([1, 1, 2, 2], F), opset=9),
+    "Transpose reversed": one("Transpose"), "Div from": model(
         [node("Exp", "x", "e"), node("Div", "c e", "y")], {"x": X}, ["y"], {"c": F(3.0)}),
 }
 

@@ -171,3 +171,18 @@ def test_every_operator_is_under_the_law() -> None:
     text = inspect.getsource(sys.modules[__name__])
     missing = [name for name in ops.OPS if f'"{name}"' not in text]
     assert not missing
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2)), min_size=1, max_size=4), RANDOM)
+@settings(max_examples=15)
+def test_slice(axes: list[tuple[int, int, int, int]], seed: int) -> None:
+    """Of each axis: a start, a size, a step, and what lies behind."""
+    shape = tuple(at + (n - 1) * by + 1 + rest for at, n, by, rest in axes)
+    starts, sizes, steps, _ = zip(*axes)
+    agree("slice", [array(seed, shape)], {"starts": starts, "sizes": sizes, "steps": steps})
+
+
+@given(st.tuples(SIZE, SIZE, SIZE, SIZE), st.tuples(st.integers(1, 3), st.integers(1, 3)), RANDOM)
+@settings(max_examples=10)
+def test_upsample(shape: tuple[int, ...], scale: tuple[int, int], seed: int) -> None:
+    agree("upsample", [array(seed, shape)], {"scale": scale})

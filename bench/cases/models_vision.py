@@ -1,0 +1,79 @@
+"""Networks that classify images, by their papers; batch normalisation stands folded into the convolution before it."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from aoec.ir.graph import Graph
+from bench.cases.net import Model
+
+
+def resnet(blocks: Sequence[int], deep: bool, group: int = 1, width: int = 64) -> Callable[[Model, str], Graph]:
+    """ResNet (He et al., 2015, stride in the 3x3) and ResNeXt (Xie et al., 2016): bottlenecks where `deep`."""
+    def build(n: Model, x: str) -> Graph:
+        x = n.pool(n.conv(x, 64, 7, 2), 3, 2, 1)
+        for stage, count in enumerate(blocks):
+            for i in range(count):
+                x = residual(n, x, 64 << stage, 2 if stage and not i else 1, deep, group, width << stage)
+        return n.classified(x)
+    return build
+
+
+def residual(n: Model, x: str, planes: int, stride: int, deep: bool, group: int, width: int) -> str:
+    """One block, added to its input or to a projection of it."""
+    out = planes * 4 if deep else planes
+    short = x if stride == 1 and n.shape(x)[1] == out else n.conv(x, out, 1, stride, act="")
+    if deep:
+        y = n.conv(n.conv(n.conv(x, width, 1), width, 3, stride, group), out, 1, act="")
+    else:
+        y = n.conv(n.conv(x, planes, 3, stride), planes, 3, act="")
+    return n.node("relu", [n.node("add", [y, short])])
+
+
+def vgg16(n: Model, x: str) -> Graph:
+    """VGG-16 (Simonyan and Zisserman, 2014)."""
+    for count, filters in ((2, 64), (2, 128), (3, 256), (3, 512), (3, 512)):
+        for _ in range(count):
+            x = n.conv(x, filters, 3)
+        x = n.pool(x, 2, 2, 0)
+    return n.graph(n.dense(n.dense(n.dense(n.rows(x), 4096, "relu"), 4096, "relu"), 1000))
+
+
+def mobilenet_v1(n: Model, x: str) -> Graph:
+    """MobileNet v1 (Howard et al., 2017)."""
+    x = n.conv(x, 32, 3, 2, act="relu6")
+    for filters, stride in ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)):
+        x = n.conv(x, n.shape(x)[1], 3, stride, n.shape(x)[1], "relu6")
+        x = n.conv(x, filters, 1, act="relu6")
+    return n.classified(x)
+
+
+def mobilenet_v2(n: Model, x: str) -> Graph:
+    """MobileNet v2 (Sandler et al., 2018)."""
+    x = n.conv(x, 32, 3, 2, act="relu6")
+    stages = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+    for expand, filters, count, first in stages:
+        for i in range(count):
+            stride, given = first if not i else 1, n.shape(x)[1]
+            y = n.conv(x, given * expand, 1, act="relu6") if expand > 1 else x
+            y = n.conv(n.conv(y, given * expand, 3, stride, given * expand, "relu6"), filters, 1, act="")
+            x = n.node("add", [x, y]) if stride == 1 and given == filters else y
+    return n.classified(n.conv(x, 1280, 1, act="relu6"))
+
+
+# 1x1; 1x1 and 3x3; 1x1 and 5x5 (3x3 in the widely used weights); after the pool
+INCEPTIONS = ((64, 96, 128, 16, 32, 32), (128, 128, 192, 32, 96, 64), (192, 96, 208, 16, 48, 64), (160, 112, 224, 24, 64, 64),
+              (128, 128, 256, 24, 64, 64), (112, 144, 288, 32, 64, 64), (256, 160, 320, 32, 128, 128), (256, 160, 320, 32, 128, 128),
+              (384, 192, 384, 48, 128, 128))
+
+
+def googlenet(n: Model, x: str) -> Graph:
+    """GoogLeNet (Szegedy et al., 2014) with batch normalisation in place of local response normalisation, as torchvision has it."""
+    x = n.pool(n.conv(x, 64, 7, 2), 3, 2, 0, 1)
+    x = n.pool(n.conv(n.conv(x, 64, 1), 192, 3), 3, 2, 0, 1)
+    for i, (one, less3, three, less5, five, pooled) in enumerate(INCEPTIONS):
+        if i in (2, 7):
+            x = n.pool(x, 3 if i == 2 else 2, 2, 0, 1 if i == 2 else 0)
+        parts = [n.conv(x, one, 1), n.conv(n.conv(x, less3, 1), three, 3), n.conv(n.conv(x, less5, 1), five, 3),
+                 n.conv(n.pool(x, 3, 1, 1), pooled, 1)]
+        x = n.node("concat", parts, axis=1)
+    return n.classified(x)

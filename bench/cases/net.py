@@ -1,0 +1,75 @@
+"""A network while it grows: the layers that architectures are written in. Weights hold zeros: their values do not matter to time."""
+from __future__ import annotations
+
+from math import prod
+
+from aoec.ir.graph import Graph
+from bench.cases.graphs import Net
+
+
+class Model(Net):
+    """A network while it grows."""
+
+    # ------------------------------------------------------------ images
+
+    def conv(self, x: str, filters: int, kernel: int, stride: int = 1, group: int = 1, act: str = "relu", pad: int = -1,
+             dilation: int = 1) -> str:
+        """Convolution with bias, and its activation; padded to keep the size where nothing else is said."""
+        before = kernel // 2 * dilation if pad < 0 else pad
+        w = self.zeros("w", (filters, self.shape(x)[1] // group, kernel, kernel))
+        b = self.zeros("b", (filters,), "fp32")
+        y = self.node("conv2d", [x, w, b], stride=(stride,) * 2, pad=(before,) * 4, dilation=(dilation,) * 2, group=group)
+        return self.active(y, act)
+
+    def active(self, x: str, act: str) -> str:
+        """The tensor through an activation by its usual name; itself where there is none."""
+        if act == "relu6":
+            return self.node("clip", [x], lo=0.0, hi=6.0)
+        if act == "leaky":
+            return self.node("leaky_relu", [x], alpha=0.1)
+        if act == "mish":
+            return self.node("mul", [x, self.node("tanh", [self.node("softplus", [x])])])
+        return self.node(act, [x]) if act else x
+
+    def pool(self, x: str, kernel: int, stride: int, pad: int, ceil: int = 0) -> str:
+        """Maximum over windows; `ceil` more rows and columns of padding at the end."""
+        pads = (pad, pad, pad + ceil, pad + ceil)
+        return self.node("max_pool", [x], kernel=(kernel, kernel), stride=(stride, stride), pad=pads, dilation=(1, 1))
+
+    def classified(self, x: str) -> Graph:
+        """Mean over the image, linear layer, result."""
+        return self.graph(self.dense(self.rows(self.node("global_avg_pool", [x])), 1000))
+
+    # ------------------------------------------------------------ rows
+
+    def dense(self, x: str, features: int, act: str = "") -> str:
+        """Linear layer on rows."""
+        y = self.node("matmul", [x, self.zeros("w", (self.shape(x)[1], features)), self.zeros("b", (features,), "fp32")])
+        return self.active(y, act)
+
+    def shaped(self, x: str, *shape: int) -> str:
+        return self.node("reshape", [x], shape=shape)
+
+    def turned(self, x: str, *perm: int) -> str:
+        return self.node("transpose", [x], perm=perm)
+
+    def rows(self, x: str) -> str:
+        """The tensor as [batch, features]."""
+        n, *rest = self.shape(x)
+        return self.shaped(x, n, prod(rest))
+
+    def normed(self, x: str) -> str:
+        """Layer normalisation of rows, with scale and shift."""
+        width = self.shape(x)[-1]
+        given = [x, self.zeros("scale", (width,)), self.zeros("shift", (width,))]
+        return self.node("layer_norm", given, epsilon=1e-12)
+
+    def attention(self, x: str, batch: int, heads: int, mask: str = "") -> str:
+        """Attention of rows [batch * sequence, width] to each other, `mask` added to the scores: three products, heads apart, products of
+        each head, softmax, heads together, a product."""
+        rows, width = self.shape(x)
+        apart = batch, rows // batch, heads, width // heads
+        q, k, v = (self.turned(self.shaped(self.dense(x, width), *apart), 0, 2, 1, 3) for _ in range(3))
+        scores = self.node("muls", [self.node("matmul", [q, k], trans_b=1)], scalar=(width // heads) ** -0.5)
+        share = self.node("softmax", [self.node("add", [scores, mask]) if mask else scores], axis=3)
+        return self.dense(self.shaped(self.turned(self.node("matmul", [share, v]), 0, 2, 1, 3), rows, width), width)
