@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, ceildiv, eq, le, normalise, reads, round_up
+from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, ceildiv, eq, le, normalise, reads, round_up, substitute
 from aoec.ir.program import Item
 from aoec.ir.tir import Buffer
 from aoec.lowering.emit_copy import copy
@@ -107,7 +107,8 @@ def _add_bias(em: Emitter, op: TileOp, r: Result) -> list[Item]:
     """The bias added to every row, eight rows a repeat and half a fractal's columns an instruction."""
     assert r.bias is not None
     j, half, unit = em.fresh("n1"), em.fresh("half"), block_elements(em.buffers[r.source.buffer])
-    first = split_index(r.bias.indices[-1], op.names)[0]
+    single = {lp.var: Int(0) for lp in op.loops if lp.extent == Int(1)}  # one block of groups a tile: its channels start further on
+    first = split_index(normalise(substitute(r.bias.indices[-1], single)), op.names)[0]
     em.require_aligned(first, FRACTAL_ROWS, op, f"a tile of {r.bias.buffer}")
     here = em.ref(r.source.buffer, Var(j) * r.plane + Var(half) * unit)
     at = em.ref(r.bias.buffer, first + Var(j) * FRACTAL_ROWS + Var(half) * unit)

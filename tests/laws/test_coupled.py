@@ -40,7 +40,7 @@ from tests.models.compiled import TOLERANCE, distance, operators_on_host
 from tests.oracle.slow_timeline import simulate
 
 SMALL = parse_machine(TEXT, "coupled")
-CUBE = ("matmul", "matmul_batch", "matmul_nd", "conv", "conv_dilated", "point", "point_strided", "grouped", "depthwise")
+CUBE = ("matmul", "matmul_batch", "matmul_nd", "conv", "conv_dilated", "point", "point_strided", "grouped", "depthwise", "depthwise_blocks")
 VECTOR = ("residual", "max_pool", "avg_pool", "global_pool", "softmax", "concat", "chain",
           "slice", "rows_of_image", "rows_ragged", "gate")
 CHIPS = ("Ascend910A", "Ascend310P3", "Ascend310", "Ascend310B1")

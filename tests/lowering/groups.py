@@ -44,6 +44,8 @@ MODELS = {
     "grouped": ("fp16", "float[1,32,3,4] x, float[32,16,3,3] w", "float[1,32,3,4] y", "y = Conv<pads=[1,1,1,1], group=2>(x, w)"),
     "depthwise": ("fp16", "float[1,20,3,3] x, float[20,1,3,3] w, float[20] b", "float[1,20,3,3] y",
                   "y = Conv<pads=[1,1,1,1], group=20>(x, w, b)"),
+    "depthwise_blocks": ("fp16", "float[1,48,3,5] x, float[48,1,3,3] w, float[48] b", "float[1,48,3,5] y",
+                         "y = Conv<pads=[1,1,1,1], group=48>(x, w, b)"),
     "residual": ("fp16", "float[2,20,4,3] x, float[20,20,1,1] w", "float[2,20,4,3] y", "t = Conv(x, w) u = Add(t, x) y = Relu(u)"),
     "chain": ("fp32", "float[9,37] x, float[9,37] z", "float[9,37] y", "t = Mul(x, z) u = Add(t, z) v = Abs(u) y = Relu(v)"),
     "scale_rows": ("fp32", "float[70,1] x, float[70,27] z", "float[70,27] y", "y = Mul(x, z)"),
