@@ -11,7 +11,6 @@ import numpy as np
 
 from aoec import primitives
 from aoec.base.errors import AoecError, UnsupportedError
-from aoec.ir.index import evaluate
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
@@ -27,6 +26,7 @@ from aoec.search.sketches import sketches
 from aoec.search.strategies import make
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.state import PREVIOUS_LAUNCH, State
+from aoec.simulate.tables import first_false
 from aoec.simulate.time import time_rows
 from aoec.target.machine import Machine
 
@@ -63,17 +63,15 @@ class Problem:
         return [self.costs[c] for c in candidates]
 
     def _time(self, sketch: Sketch, columns: Mapping[str, np.ndarray]) -> list[int | None]:
-        """Only rows that keep every constraint are walked."""
-        count = len(next(iter(columns.values()))) if columns else 1
-        legal = np.ones(count, bool)
-        for c in sketch.program.constraints:
-            legal &= np.broadcast_to(np.asarray(evaluate(c.condition, columns)) != 0, (count,))
-        out: list[int | None] = [None] * count
-        rows = np.flatnonzero(legal)
-        if len(rows):
-            times = time_rows(sketch.encoded, {n: v[rows] for n, v in columns.items()}, self.state)
-            for row, ticks, status in zip(rows, times.total_ticks, times.status):
-                out[row] = int(ticks) if status == 0 else None
+        times = time_rows(sketch.encoded, columns, self.state)
+        return [ticks if status == 0 else None for ticks, status in zip(times.total_ticks.tolist(), times.status.tolist())]
+
+    def legal(self, candidates: Sequence[Candidate]) -> list[bool]:
+        """Whether each candidate keeps every constraint of its program."""
+        out = [False] * len(candidates)
+        for grid, places, columns in self.space.slabs(candidates):
+            for place, status in zip(places, first_false(self.sketches[grid].encoded, columns, len(places))):
+                out[place] = not status
         return out
 
     def bound(self) -> Bound:
@@ -144,7 +142,7 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     if p.space.size <= SMALL:
         strategy, limits = "exhaustive", {}
     result, stopped = Result(), False
-    for result in steps(make(strategy, p.space, seed), p.cost, floor=first.bound_ticks, first=first.default, **limits):  # type: ignore[arg-type]
+    for result in steps(make(strategy, p.space, seed), p.cost, legal=p.legal, floor=first.bound_ticks, first=first.default, **limits):  # type: ignore[arg-type]
         if stopped := watch(result):
             break
     assert result.best is not None and result.cost is not None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from math import prod
 
@@ -32,24 +33,41 @@ class Grid:
             if not values or len(set(values)) < len(values):
                 raise ScheduleError(f"hole ?{name} needs one or more different choices and has {list(values)}")
 
-    @property
+    @cached_property
+    def counts(self) -> tuple[int, ...]:
+        """How many choices each hole has."""
+        return tuple(map(len, self.choices))
+
+    @cached_property
+    def _places(self) -> tuple[dict[int, int], ...]:
+        return tuple({v: i for i, v in enumerate(values)} for values in self.choices)
+
+    @cached_property
     def size(self) -> int:
-        return prod(len(c) for c in self.choices)
+        return prod(self.counts)
+
+    def digits(self, rank: int) -> list[int]:
+        """The place of each hole's value among its choices at `rank` in this grid, 0 <= rank < size."""
+        out = []
+        for count in reversed(self.counts):
+            rank, digit = divmod(rank, count)
+            out.append(digit)
+        return out[::-1]
+
+    def at(self, digits: Sequence[int]) -> int:
+        """The rank of the candidate whose values have these places among their holes' choices."""
+        rank = 0
+        for count, digit in zip(self.counts, digits):
+            rank = rank * count + digit
+        return rank
 
     def values(self, rank: int) -> tuple[int, ...]:
         """The hole values at `rank` in this grid, 0 <= rank < size."""
-        out = []
-        for values in reversed(self.choices):
-            rank, digit = divmod(rank, len(values))
-            out.append(values[digit])
-        return tuple(reversed(out))
+        return tuple([values[digit] for values, digit in zip(self.choices, self.digits(rank))])
 
     def rank(self, values: Sequence[int]) -> int:
-        """The place of `values` in this grid; ValueError where a value is none of its hole's choices."""
-        rank = 0
-        for choices, value in zip(self.choices, values, strict=True):
-            rank = rank * len(choices) + choices.index(value)
-        return rank
+        """The place of `values` in this grid; KeyError where a value is none of its hole's choices."""
+        return self.at([places[value] for places, value in zip(self._places, values, strict=True)])
 
     def rows(self, start: int, stop: int) -> Rows:
         """Columns of hole values for the ranks from `start` to before `stop`, cut at the grid's size."""
@@ -68,13 +86,10 @@ class Space:
 
     grids: tuple[Grid, ...]
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_starts", tuple(accumulate((g.size for g in self.grids), initial=0)))
-
-    @property
+    @cached_property
     def starts(self) -> tuple[int, ...]:
         """The rank of each grid's first candidate, and at the end the size of the space."""
-        return self._starts  # type: ignore[attr-defined, no-any-return]
+        return tuple(accumulate((g.size for g in self.grids), initial=0))
 
     @property
     def size(self) -> int:
@@ -82,8 +97,12 @@ class Space:
 
     def at(self, rank: int) -> Candidate:
         """The candidate at `rank`, 0 <= rank < size."""
-        grid = bisect_right(self.starts, rank) - 1
+        grid = self.grid_of(rank)
         return grid, self.grids[grid].values(rank - self.starts[grid])
+
+    def grid_of(self, rank: int) -> int:
+        """The number of the grid that a rank lies in."""
+        return bisect_right(self.starts, rank) - 1
 
     def rank(self, candidate: Candidate) -> int:
         """The place of a candidate in the canonical order; ScheduleError where it is none of the space's."""
@@ -92,17 +111,17 @@ class Space:
             if grid < 0:
                 raise IndexError(grid)
             return self.starts[grid] + self.grids[grid].rank(values)
-        except (ValueError, IndexError) as e:
+        except (ValueError, LookupError) as e:
             raise ScheduleError(f"candidate {values} of sketch {grid} is not in the space of {len(self.grids)} sketches") from e
 
     def neighbours(self, candidate: Candidate) -> list[int]:
         """The ranks of the candidates that are one choice away in one hole, in order."""
-        grid, values = candidate
-        out = []
-        for hole, choices in enumerate(self.grids[grid].choices):
-            place = choices.index(values[hole])
-            out += [values[:hole] + (choices[near],) + values[hole + 1:] for near in (place - 1, place + 1) if 0 <= near < len(choices)]
-        return sorted(self.rank((grid, near)) for near in out)
+        number, values = candidate
+        grid, out = self.grids[number], []
+        digits = grid.digits(grid.rank(values))
+        for hole, (count, digit) in enumerate(zip(grid.counts, digits)):
+            out += [grid.at([*digits[:hole], near, *digits[hole + 1:]]) for near in (digit - 1, digit + 1) if 0 <= near < count]
+        return sorted(self.starts[number] + rank for rank in out)
 
     def rows(self, grid: int, start: int, stop: int) -> Rows:
         """Columns of hole values for a slab of one grid: ranks in that grid from `start` to before `stop`."""

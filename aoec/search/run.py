@@ -4,15 +4,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 from aoec.base.errors import ScheduleError
 from aoec.search.grid import Candidate
 from aoec.search.strategy import Cost, Strategy
 
-BATCH = 256
+BATCH = 1024
 PATIENCE = 1 << 17  # illegal candidates in a row after which a search with a budget gives up
 
 CostFunction = Callable[[Sequence[Candidate]], Sequence[Cost]]
+LegalFunction = Callable[[Sequence[Candidate]], Sequence[bool]]
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ class Result:
         return self.best is not None and self.stopped in ("bound", "space")
 
 
+def perhaps(batch: Sequence[Candidate]) -> list[bool]:
+    """True for each: any candidate may be legal, for all that is known before it is timed."""
+    return [True] * len(batch)
+
+
 def run(strategy: Strategy, cost: CostFunction, *, budget_trials: int | None = None, budget_seconds: float | None = None,
         floor: int | None = None, first: Candidate | None = None, clock: Callable[[], float] = time.monotonic) -> Result:
     """The result of the whole search; see `steps`. ScheduleError where no candidate is legal."""
@@ -46,17 +53,21 @@ def run(strategy: Strategy, cost: CostFunction, *, budget_trials: int | None = N
     return result
 
 
-def steps(strategy: Strategy, cost: CostFunction, *, budget_trials: int | None = None, budget_seconds: float | None = None,
-          floor: int | None = None, first: Candidate | None = None, clock: Callable[[], float] = time.monotonic) -> Iterator[Result]:
+def steps(strategy: Strategy, cost: CostFunction, *, legal: LegalFunction = perhaps, budget_trials: int | None = None,
+          budget_seconds: float | None = None, floor: int | None = None, first: Candidate | None = None,
+          clock: Callable[[], float] = time.monotonic) -> Iterator[Result]:
     """The result so far after each batch; the last one says why the search stopped.
 
-    `cost` takes a batch of candidates and gives an integer cost or None (illegal) for each. `first` is the default:
-    always timed, whatever the budget. `floor` is a lower bound of the cost: where the best meets it, nothing is left to find.
+    `cost` takes a batch of candidates and gives an integer cost or None (illegal) for each; `legal`, which is cheaper, False where
+    that is sure to be None. `first` is the default: always timed, whatever the budget. `floor` is a lower bound of the cost: where the
+    best meets it, nothing is left to find.
     """
     started, result, dry = clock(), Result(), 0
     limit = max(1, budget_trials) if budget_trials is not None else None
-    batch = [first] if first is not None else strategy.ask(_room(limit, 0))
+    asked = [first] if first is not None else strategy.ask(BATCH)
     while not result.stopped:
+        count = len(asked) if limit is None else _fitting(asked, limit - result.trials, legal)
+        batch, asked = asked[:count], asked[count:]
         costs = cost(batch)
         strategy.tell(batch, costs)
         result = _absorb(result, batch, costs, strategy.space.rank, first)
@@ -66,11 +77,14 @@ def steps(strategy: Strategy, cost: CostFunction, *, budget_trials: int | None =
         given_up = dry >= PATIENCE and (limit is not None or budget_seconds is not None)
         result = replace(result, stopped=_stopped(result, floor, strategy.finished, spent, given_up))
         yield result
-        batch = [] if result.stopped else strategy.ask(_room(limit, result.trials))
+        asked = asked or ([] if result.stopped else strategy.ask(BATCH))
 
 
-def _room(limit: int | None, trials: int) -> int:
-    return BATCH if limit is None else max(1, min(BATCH, limit - trials))
+def _fitting(asked: Sequence[Candidate], room: int, legal: LegalFunction) -> int:
+    """How many of the candidates asked for can be timed and never be more than `room` trials."""
+    if len(asked) <= room:
+        return len(asked)
+    return next((i for i, trials in enumerate(accumulate(map(bool, legal(asked)))) if trials > room), len(asked))
 
 
 def _stopped(result: Result, floor: int | None, finished: bool, spent: bool, given_up: bool) -> str:

@@ -83,10 +83,22 @@ def test_budget_in_trials_counts_legal_candidates_exactly(name):
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_budget_in_seconds_is_repeated_by_its_trial_count(name):
     ticks = iter(range(1000))
-    timed = run(make(name, TILES, 5), tile_costs, budget_seconds=6, clock=lambda: float(next(ticks)), first=(0, (16, 16, 16, 1)))
+    timed = run(make(name, TILES, 5), tile_costs, budget_seconds=3, clock=lambda: float(next(ticks)), first=(0, (16, 16, 16, 1)))
     again = run(make(name, TILES, 5), tile_costs, budget_trials=timed.trials, first=(0, (16, 16, 16, 1)))
-    assert timed.stopped == again.stopped == "budget" and timed.trials > 30
+    assert timed.stopped == again.stopped == "budget" and timed.trials > 20
     assert (again.best, again.cost, again.history) == (timed.best, timed.cost, timed.history)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_knowing_what_is_legal_changes_only_how_often_is_timed(name):
+    found = []
+    for legal in ({}, {"legal": lambda cs: [c is not None for c in tile_costs(cs)]}):
+        timed = []
+        *_, result = steps(make(name, TILES, 7), lambda cs, timed=timed: (timed.append(cs), tile_costs(cs))[1], budget_trials=300, **legal)
+        found.append((result, [c for cs in timed for c in cs if tile_cost(c) is not None], len(timed)))
+    (blind, order, often), (told, same_order, seldom) = found
+    assert (told.best, told.cost, told.history, told.trials) == (blind.best, blind.cost, blind.history, 300)
+    assert same_order == order and seldom < often
 
 
 def test_seconds_budget_is_kept_by_the_wall_clock():
