@@ -73,7 +73,7 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
     if s_src.get(v_in) != Int(1) or any(v not in s_dst for v, _ in outer):
         raise UnsupportedError(f"block {op.block.name}: a row reduction reads contiguous rows")
     to = base_offset(dst, op.block.target.indices, op.names) + product_sum(s_dst, [v for v, _ in outer])
-    at = base_offset(src, read.indices, op.names) + product_sum(s_src, [v for v, _ in outer])
+    at = base_offset(src, read.indices, op.names) + product_sum(s_src, [v for v, _ in outer if v in s_src])
     require_rows(em, op, src.name, s_src, outer)
     if adds:
         require_rows(em, op, dst.name, s_dst, outer)
@@ -81,7 +81,7 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
     row = Row(em, src.name, at, inner, lanes, across, fold)
     if not adds and len(outer) == 1 and s_dst[outer[0][0]] == Int(c0(dst)):
         v, count = outer[0]
-        short = short_rows(em, src.name, base_offset(src, read.indices, op.names), s_src[v], count, largest(count, op.above), inner, fold)
+        short = short_rows(em, src.name, base_offset(src, read.indices, op.names), s_src.get(v, Int(0)), count, largest(count, op.above), inner, fold)
         return spread_rows(em, op, row, short, dst.name)
     result = (em.add_scratch(src.dtype, lanes), Int(0)) if adds else (dst.name, to)
     body = row.reduced(*result)

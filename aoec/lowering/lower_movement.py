@@ -1,7 +1,7 @@
 """Funcs of operators that only move elements: concat, transpose, slice, upsample."""
 from __future__ import annotations
 
-from math import prod
+from math import gcd, isqrt, prod
 
 from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, reads, substitute, variables
@@ -13,6 +13,7 @@ from aoec.ops.meanings import meaning
 Access = tuple[tuple[Expr, ...], dict[str, int]]  # indices, extents of their axes
 Move = tuple[int, Access, Access]  # number of the input, what is read, what is written
 MOST_BYTES, TILE_BYTES, BURST_BYTES = 49152, 8192, 512  # moved in one iteration: at most, and wanted at least; a burst's
+ENOUGH_PARTS = 64  # for any machine's cores
 
 
 def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
@@ -50,7 +51,8 @@ def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Mov
     inner = [[(v, n) for v, n in sizes.items() if v not in shared] for _, (_, sizes), _ in moves]
     common = [(v, n) for v, n in inner[0] if n > 1 and n * size != BLOCK_BYTES and all((v, n) in own for own in inner)]
     if len(moves) < 2 or not common:
-        return moves, {}
+        runs = len(moves) > 1 and not shared and all(len(side[1]) == 1 for m in moves for side in m[1:])  # type: ignore[arg-type]
+        return _cut_runs(moves, size) if runs else (moves, {})
     v, whole = common[-1]
     rows = size * sum(prod(n for w, n in own if w != v) for own in inner)
     parts = [p for p in range(1, whole + 1) if whole % p == 0 and (p == 1 or p * rows <= MOST_BYTES)]
@@ -60,6 +62,25 @@ def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Mov
     def cut(a: Access) -> Access:
         return tuple(substitute(i, moved) for i in a[0]), {f"{v}_part": whole // part} | a[1] | {v: part}
     return [(at, cut(source), cut(target)) for at, source, target in moves], {f"{v}_part": whole // part}
+
+
+def _cut_runs(moves: list[Move], size: int) -> tuple[list[Move], dict[str, int]]:
+    """The moves of tensors of one axis, each in as many equal parts, and the loop over the parts: enough for all cores and for what UB
+    holds, of bursts worth their issue; one where the tensors' sizes have no divisor in common."""
+    lengths = [next(iter(sizes.values())) for _, (_, sizes), _ in moves]
+    bursts = [p for p in divisors(gcd(*lengths)) if min(lengths) // p * size >= BURST_BYTES] or [1]
+    parts = next((p for p in bursts if p >= ENOUGH_PARTS and sum(lengths) // p * size <= MOST_BYTES), bursts[-1])
+
+    def cut(a: Access) -> Access:
+        (v, n), = a[1].items()
+        return tuple(substitute(i, {v: Var("part") * (n // parts) + Var(v)}) for i in a[0]), {"part": parts, v: n // parts}
+    return [(at, cut(source), cut(target)) for at, source, target in moves], {"part": parts}
+
+
+def divisors(n: int) -> list[int]:
+    """All divisors of a number, in order."""
+    small = [d for d in range(1, isqrt(n) + 1) if n % d == 0]
+    return sorted({*small, *[n // d for d in small]})
 
 
 def _merged(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[list[Move], list[tuple[int, ...]]]:

@@ -102,7 +102,9 @@ def take_apart(work: Work, s: Statement) -> None:
 
 def single(work: Work, value: Expr, target: Read, kind: str, dtype: str) -> Expr:
     """The one operation that gives `value`, computed in `kind`, as `dtype`."""
-    if isinstance(value, Cast) and isinstance(value.value, Read) or isinstance(value, Read):
+    if isinstance(value, Read):  # what leaves a sum
+        return value if work.dtypes.get(value.buffer, dtype) == dtype else Cast(dtype, value)
+    if isinstance(value, Cast) and isinstance(value.value, Read):
         return value
     if kind != dtype:
         return narrowed(work, value, target, dtype)

@@ -22,8 +22,10 @@ def accesses(work: Work) -> list[Read]:
 
 
 def axes_of(s: Statement) -> list[str]:
-    """Axes of a statement, in the order of its largest read (lanes innermost), then of its target."""
-    found: list[str] = []
+    """Axes of a statement, in the order of its largest read (lanes innermost), then of its target; what a reduction keeps and does
+    not read (the one row of a sum over everything) comes first."""
+    read = frozenset().union(*[variables_of(r) for r in reads(s.value)])
+    found = [v for i in s.target.indices for v in sorted(variables(i)) if v not in read] if s.op != "=" else []
     for r in sorted([*reads(s.value), s.target], key=lambda r: -len(variables_of(r))):
         found += [v for i in r.indices for v in sorted(variables(i)) if v not in found]
     return found

@@ -13,6 +13,7 @@ from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
 MOST_ELEMENTS = 65536
+RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice
 MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
 SKEW = 256  # bytes: half a period of the 16 bank groups of 32 bytes (2201)
@@ -166,11 +167,19 @@ def shared_movement(func: Func, found: list[Nest], shared: list[str], steps: lis
     readers: dict[str, list[str]] = {}
     for n in found:
         readers.setdefault(reads(n.block.value)[0].buffer, []).append(n.block.name)
+    first = {n.block.name: next(lp.var for lp in n.loops if lp.var not in shared) for n in found}
+    at = {n.block.name: f"{shared[-1]}_i" for n in found}
+    run = max(RUN_ELEMENTS // len(found) // 64, 1) * 64
+    for n in found:
+        v, name = first[n.block.name], n.block.name
+        if shared == ["part"] and n.extent(v) > run and len(readers[reads(n.block.value)[0].buffer]) == 1:  # of one axis, too long for UB
+            steps.append(step("split", loop=v, factor=run, outer=f"{v}_t", inner=f"{v}_i"))
+            first[name], at[name] = f"{v}_i", f"{v}_t"
     for source, names in readers.items():
-        steps.append(step("cache_read", block=tuple(names), buffer=source, scope="UB", at=f"{shared[-1]}_i"))
+        steps.append(step("cache_read", block=tuple(names), buffer=source, scope="UB", at=at[names[0]]))
         steps.append(step("double_buffer", buffer=f"{source}_UB", depth=hole("di", SLOTS)))
     for n in found:
-        steps.append(step("tensorize", loop=next(lp.var for lp in n.loops if lp.var not in shared), instr="copy"))
+        steps.append(step("tensorize", loop=first[n.block.name], instr="copy"))
     for v in shared:
         steps.append(step("bind", loop=f"{v}_c"))
     return Trace(tuple(steps))

@@ -138,7 +138,7 @@ def reduce_text(case: Case, machine: Machine, kind: str, shape: tuple[int, int],
     source = f"X[{place} + p*{loaded_rows * columns if bm > 1 else loaded}]"
     lines = [load_ub("x.a[0]", source, loaded_rows, loaded * size, (columns - loaded) * size)]
     kept = bn if across else elements
-    work = [v for i in range(loaded_rows if across else 1) for v in vector(add, "acc", ["acc", "x.a"], kept, dtype)]
+    work = [*(halved(add, loaded_rows, bn, dtype) if across else []), *vector(add, "acc", ["acc", "x.a"], kept, dtype)]
     results = bn if across else bm
     stage = Stage(lines, work)
     inner = looped(stage, [("s", str(steps)), ("p", str(part))], 3)
@@ -151,6 +151,15 @@ def reduce_text(case: Case, machine: Machine, kind: str, shape: tuple[int, int],
     spaces = [f"space x: {dtype} in UB at 0 size {elements * size} depth 2",
               f"space acc: {dtype} in UB at {2 * elements * size} size {max(kept * size, 32)}"]
     return program("reduce", machine.name, tensors, spaces, kind, cores, body, 2)
+
+
+def halved(add: str, rows: int, columns: int, dtype: str) -> list[str]:
+    """Rows of a tile added to one, the second half to the first: few heads of instructions, as a compiler's tree of a tile is."""
+    out = []
+    while rows > 1:
+        out += vector(add, "x.a", ["x.a", "x.a"], rows // 2 * columns, dtype)
+        rows = -(-rows // 2)
+    return out
 
 
 def instruction_program(case: Case, machine: Machine) -> Program:
