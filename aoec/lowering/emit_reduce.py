@@ -81,7 +81,8 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
     row = Row(em, src.name, at, inner, lanes, across, fold)
     if not adds and len(outer) == 1 and s_dst[outer[0][0]] == Int(c0(dst)):
         v, count = outer[0]
-        short = short_rows(em, src.name, base_offset(src, read.indices, op.names), s_src.get(v, Int(0)), count, largest(count, op.above), inner, fold)
+        first = base_offset(src, read.indices, op.names)
+        short = short_rows(em, src.name, first, s_src.get(v, Int(0)), count, largest(count, op.above), inner, fold)
         return spread_rows(em, op, row, short, dst.name)
     result = (em.add_scratch(src.dtype, lanes), Int(0)) if adds else (dst.name, to)
     body = row.reduced(*result)

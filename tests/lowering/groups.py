@@ -66,7 +66,6 @@ MODELS = {
                "t = Conv(x, w) y = Concat<axis=1>(t, z)"),
     "concat_flat": ("fp16", "float[2,20,3,5] x, float[2,7,3,5] z", "float[2,27,3,5] y", "y = Concat<axis=1>(x, z)"),
     "concat_rows": ("fp32", "float[3,40,7] x, float[3,40,9] z", "float[3,40,16] y", "y = Concat<axis=2>(x, z)"),
-<<<<<<< HEAD
     "slice": ("fp16", "float[2,9,20] x", "float[2,5,16] y", "a = Constant<value_ints=[1,2]>() s = Constant<value_ints=[2,3]>() "
               "e = Constant<value_ints=[7,19]>() y = Slice(x, s, e, a)"),
     "upsample": ("fp16", "float[2,20,3,5] x, float[20,20,1,1] w", "float[2,20,6,15] y",
@@ -78,13 +77,11 @@ MODELS = {
     "gate": ("fp16", "float[2,32,3,5] x, float[32,32,1,1] w", "float[2,32,3,5] y",
              "t = Conv(x, w) g = GlobalAveragePool(t) y = Mul(t, g)"),
     "places": ("fp16", "float[3,50,200] x, float[1,50,200] z", "float[3,50,200] y", "y = Add(x, z)"),
-=======
     "concat_runs": ("fp32", "float[1024] x, float[4096] z", "float[5120] y", "y = Concat<axis=0>(x, z)"),
     "concat_long": ("fp16", "float[1000] x, float[9001] z", "float[10001] y", "y = Concat<axis=0>(x, z)"),
     "reduce_all": ("fp16", "float[7,90] x", "float[1,1] y", "y = ReduceMax(x)"),
     "reduce_all_long": ("fp32", "float[3,5001] x", "float[1,1] y", "y = ReduceMin(x)"),
     "reduce_sum16": ("fp16", "float[21,70] x", "float[21,1] y", "a = Constant <value = int64[1] {1}> () y = ReduceSum(x, a)"),
->>>>>>> 2fbeae9 (Reductions of everything and concatenations of runs have schedules)
     "reduce_mean": ("fp16", "float[21,700] x", "float[21] y", "y = ReduceMean<keepdims=0, axes=[1]>(x)"),
     "reduce_max": ("fp32", "float[37,20] x", "float[1,20] y", "y = ReduceMax<axes=[0]>(x)"),
     "reduce_long": ("fp32", "float[3,9000] x", "float[3] y", "y = ReduceMax<keepdims=0, axes=[1]>(x)"),
