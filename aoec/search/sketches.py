@@ -17,12 +17,15 @@ def step(primitive: str, **fields: Value | int) -> Step:
 
 def sketches(func: Func, machine: Machine) -> list[Trace]:
     """Every sketch of the func, in a fixed order; UnsupportedError where no rule fits."""
+    from aoec.search.sketches_columns import columns_sketches
     from aoec.search.sketches_cube import cube_sketches
     from aoec.search.sketches_reduce import chunked_sketches
     from aoec.search.sketches_vector import vector_sketches
 
     product = find_product(func)
-    return cube_sketches(func, product, machine) if product else [*vector_sketches(func, machine), *chunked_sketches(func, machine)]
+    if product:
+        return cube_sketches(func, product, machine)
+    return [*vector_sketches(func, machine), *columns_sketches(func, machine), *chunked_sketches(func, machine)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,9 @@ is a multiple of).
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from aoec.ir.index import Call, Expr, Int, Read, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
@@ -123,8 +126,8 @@ def _from_gm(func: Func, n: Nest) -> bool:
     return isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
 
 
-def inputs(func: Func, order: list[Nest], at: str) -> list[Step]:
-    """Copies into UB of what blocks read from GM, but for blocks that are such copies."""
+def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] = MappingProxyType({})) -> list[Step]:
+    """Copies into UB of what blocks read from GM, but for blocks that are such copies; in loop `at`, or where `elsewhere` says."""
     out: list[Step] = []
     readers: dict[str, list[str]] = {}
     for n in order:
@@ -132,7 +135,7 @@ def inputs(func: Func, order: list[Nest], at: str) -> list[Step]:
             for b in gm_reads(func, n.block):
                 readers.setdefault(b, []).append(n.block.name)
     for buffer, names in readers.items():
-        out.append(step("cache_read", block=tuple(names), buffer=buffer, scope="UB", at=at))
+        out.append(step("cache_read", block=tuple(names), buffer=buffer, scope="UB", at=elsewhere.get(buffer, at)))
         out.append(step("double_buffer", buffer=f"{buffer}_UB", depth=hole("di", SLOTS)))
     return out
 

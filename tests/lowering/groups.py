@@ -50,6 +50,7 @@ MODELS = {
     "chain": ("fp32", "float[9,37] x, float[9,37] z", "float[9,37] y", "t = Mul(x, z) u = Add(t, z) v = Abs(u) y = Relu(v)"),
     "scale_rows": ("fp32", "float[70,1] x, float[70,27] z", "float[70,27] y", "y = Mul(x, z)"),
     "scale_rows16": ("fp16", "float[2,21,1] x, float[2,21,48] z", "float[2,21,48] y", "t = Sub(z, x) y = Mul(t, x)"),
+    "add_columns": ("fp32", "float[5,2605] x, float[2605] z", "float[5,2605] y", "t = Mul(x, z) y = Relu(t)"),
     "sigmoid": ("fp16", "float[3,5,21] x", "float[3,5,21] y", "y = Sigmoid(x)"),
     "leaky": ("fp16", "float[3,5,21] x", "float[3,5,21] y", "y = LeakyRelu<alpha=0.5>(x)"),
     "softsign": ("fp32", "float[3,70] x", "float[3,70] y", "u = Softplus(x) v = Selu(u) y = Softsign(v)"),
