@@ -28,13 +28,23 @@ The rules, complete, so that another simulator can be written from them (tests/o
    starts. (A transfer crosses HBM and L2 one after the other: first touch and repeats add up, as in the vendor's closed form for
    matrix products.) A core ends when everything on all its pipes is done.
 8. Everything starts at time 0; a row takes until its last core ends. At the end no bit is set and no token is left.
+9. Steady loops are not walked to their end: nothing but time that is saved, and no rule that another simulator needs.
 
 What makes it fast: durations and trip counts vary with a loop or grid axis only between its first, its last and all other
 iterations, so tables indexed by these *classes* are filled beforehand, and a cursor per instruction site moves when a loop's class
 changes. Cores of equal class take equal time and are walked once. Rule 7 is met by epochs: all classes are walked as if every core
 ran for ever; the earliest end closes the first epoch for good, because a transfer that starts before it cannot change; then the
 classes with a transfer that was held back at or after that end are walked again, and so on. The state of a walk is in arrays (State),
-so that a walk can stop at a cross flag, and so that two states at iteration boundaries could be compared to skip a steady loop.
+so that a walk can stop at a cross flag, and so that two states at iteration boundaries can be compared to skip a steady loop.
+
+Rule 9 is exact. All that rules 2 to 6 do with times is to take the larger of some, each plus a number that does not depend on time. So
+where all that counts stands D ticks later than it stood some iterations before, these iterations go round for ever, each time D ticks
+later, until the class of a loop changes: as many as fit into what is left of the loop are taken off it, and D is added as often
+(`leap`). What counts is seen from the scalar unit, before whose time nothing can happen any more; of a time behind it counts only
+that it is (`picture`). Rule 7 alone asks what the clock says: a leap ends before the end of the epoch in which the iterations that were
+compared began (`rounds`). A mark of the state is set anew at growing distances (Brent's way to find a period), so that any period is
+found soon after it begins. No loop is looked at that holds a cross flag, which other cores have a say in, or a flag whose id follows
+the loop's own variable, so that iterations are not alike.
 
 Where the time went is told by a second walk over code with a PROBE after every instruction, flag operation and start of a loop (where
 each iteration begins); the code that a search walks has none, so that it pays nothing.
@@ -56,9 +66,13 @@ ENDED, BLOCKED = 0, 1
 SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RANGE = -1, -2, -3, -4, -5, -6, -7
 MAX_CORES = 4096
 NEVER = 2**63 - 1
+FIRST_REACH = 2  # iterations for which the first mark of a loop stands, twice as many for each next one
 
-# functions that only others here call: without the way in from Python, which would take longer to compile than most of them
-inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+# functions that only others here call: without the way in from Python, which would take longer to compile than most of them; and without
+# the check of divisors, none of which is zero here. Where many operations pass, arrays are handed on one by one: of a whole Tables or
+# State each call and each look into it would count the references of what it holds
+inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
+within = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", forceinline=True)
 
 # what does not change in a walk; `costs` holds (issue, hop, cross ticks, flag ids, cross ids, cross count, loop ticks)
 Tables = namedtuple("Tables", (
@@ -70,6 +84,7 @@ Tables = namedtuple("Tables", (
     "cursor_base",  # int32[cursor]: instruction sites, then loops
     "counter_of",  # int32[counter]: its register
     "joined",  # int64[1]: whether streams meet by cross flags
+    "used",  # int64[loop, 3]: pipes, and pairs of them, that a loop's body uses, as bits; how many iterations left are not worth a look
     "costs",
     "queue",  # int64[stream]: instructions that a pipe's queue holds
     "pipe_head",  # int64[row, stream, pipe]: ticks
@@ -87,7 +102,19 @@ State = namedtuple("State", (
     "starts", "turn",  # of the last instructions on each pipe, and the place of the oldest among them
     "early", "late", "floor", "until",  # hand-over of L0C: first and last granule by pipe, floor by pipe, last granule by bit
     "before", "spent", "at", "uses", "log", "logged",  # what probes see
-    "epoch_time", "epoch_active", "epochs",
+    "probed",  # how many operations they saw
+    "epoch_time", "epoch_active", "epochs", "mark",
+))
+
+# how a core stood between two iterations of each loop; the first index is the loop. No walk stops within a loop that can be skipped
+# (it holds no cross flag), so that one mark of each serves all cores.
+Mark = namedtuple("Mark", (
+    "at",  # the iteration that came next
+    "reach",  # how many iterations later it is set anew
+    "whole",  # whether there is a picture, or `free` alone
+    "free",
+    "picture",  # see `picture`; the last row is for the one to compare
+    "spent", "times", "uses",  # what probes had seen: of State spent, at and uses
 ))
 
 # what `tell` fills for one row; times in ticks
@@ -97,27 +124,28 @@ Told = namedtuple("Told", (
     "at",  # [stream, place, (ticks, times)]: held or busy at a place of the code, of the core that ends last
     "ends",  # [stream, 3]: end of the core that ends last, its index, sum of the ends of all
     "uses",  # [entry]: how often, over all cores
+    "operations",  # [2]: of one core of each class, in all and those that were walked (the others were skipped, by rule 9)
 ))
 
 
 @inner
-def move(t, s, m, which, old, new):
+def move(start, cursors, steps, cursor, which, old, new):
     """Moves the cursors that depend on loop or axis `which` from class `old` to `new` (-1: outside)."""
-    for k in range(t.depend_start[which], t.depend_start[which + 1]):
+    for k in range(start[which], start[which + 1]):
         step = 0
         if new >= 0:
-            step += t.depend_step[k, new]
+            step += steps[k, new]
         if old >= 0:
-            step -= t.depend_step[k, old]
-        s.cursor[m, t.depend_cursor[k]] += step
+            step -= steps[k, old]
+        cursor[cursors[k]] += step
 
 
-@inner
-def flag_id(t, s, r, m, form):
+@within
+def flag_id(start, of, constant, coefficient, register, form):
     """The value of a linear form over counters and loop variables."""
-    value = t.form_constant[r, form]
-    for k in range(t.form_start[form], t.form_start[form + 1]):
-        value += t.form_coefficient[r, k] * s.register[m, t.form_register[k]]
+    value = constant[form]
+    for k in range(start[form], start[form + 1]):
+        value += coefficient[k] * register[of[k]]
     return value
 
 
@@ -174,6 +202,7 @@ def probe(t, s, r, m, pc, place):
         s.spent[m, 0, BUSY] += s.free[m, 0] - s.before[m, 0]
         s.before[m, 0] = s.free[m, 0]
         return
+    s.probed[m] += 1
     pipe = np.int64(t.code[pc - 1, 2] if op == INSTR else c)
     was, end = s.before[m, pipe], s.free[m, pipe]
     issue = s.before[m, 0] + t.costs[0] if pipe == 0 else s.free[m, 0]
@@ -188,7 +217,7 @@ def probe(t, s, r, m, pc, place):
         s.spent[m, pipe, MEMORY] += end - start - own
         s.uses[m, which] += 1
     else:
-        which = flag_id(t, s, r, m, a)
+        which = flag_id(t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r], s.register[m], a)
         if op in (WAIT, EARLY_WAIT, CROSS_WAIT):
             s.spent[m, pipe, CROSS if op == CROSS_WAIT else FLAG] += end - start
         else:
@@ -211,36 +240,240 @@ def probe(t, s, r, m, pc, place):
         s.logged[1] = n + 1
 
 
-@inner
-def hand_over(s, m, pipe, start, latency, granule):
+@within
+def hand_over(free, floor, early, late, pipe, start, latency, granule):
     """Keeps when an instruction on M or FIXP, which has just taken its pipe from `start`, hands L0C over."""
     if granule >= 0:
-        s.free[m, pipe] = max(s.free[m, pipe], s.floor[m, pipe])
-        s.early[m, pipe] = max(s.early[m, pipe], start + granule)
-        s.late[m, pipe] = max(s.late[m, pipe], s.free[m, pipe] + granule)
+        free[pipe] = max(free[pipe], floor[pipe])
+        early[pipe] = max(early[pipe], start + granule)
+        late[pipe] = max(late[pipe], free[pipe] + granule)
     else:
-        s.early[m, pipe] = max(s.early[m, pipe], s.free[m, pipe] + latency)
-        s.late[m, pipe] = max(s.late[m, pipe], s.free[m, pipe] + latency)
+        early[pipe] = max(early[pipe], free[pipe] + latency)
+        late[pipe] = max(late[pipe], free[pipe] + latency)
+
+
+@within
+def reach(free, early, late, pipe):
+    """A wait hands over when it ends."""
+    early[pipe] = max(early[pipe], free[pipe])
+    late[pipe] = max(late[pipe], free[pipe])
+
+
+@within
+def stepped(free, marked, pipes):
+    """Whether each of `pipes` is free as much later than at the mark as the scalar unit, or idle since before the mark.
+
+    A pipe that was free before the scalar unit's time and runs anything after it is free after it: so one that is free when it was has
+    done nothing, and will do nothing in the next such iterations. Of others not even what lies behind the scalar unit may differ: probes
+    account for it.
+    """
+    step = free[0] - marked[0]
+    for p in range(1, PIPE_COUNT):
+        if (pipes >> p) & 1 and free[p] - marked[p] != step and (free[p] != marked[p] or marked[p] >= marked[0]):
+            return False
+    return True
 
 
 @inner
-def reach(s, m, pipe):
-    """A wait hands over when it ends."""
-    s.early[m, pipe] = max(s.early[m, pipe], s.free[m, pipe])
-    s.late[m, pipe] = max(s.late[m, pipe], s.free[m, pipe])
+def picture_pipes(now, pipes, queue, done, early, late, floor, starts, turn, out):
+    """How many numbers of a picture are filled, for the pipes used: see `picture`.
+
+    Starts on a pipe do not fall, so that behind the first that has passed all have, whatever their places in the ring.
+    """
+    n = 0
+    for p in range(PIPE_COUNT):
+        if (pipes >> p) & 1:
+            out[n] = max(done[p] - now, 0)
+            out[n + 1] = max(early[p] - now, 0)
+            out[n + 2] = max(late[p] - now, 0)
+            out[n + 3] = max(floor[p] - now, 0)
+            n += 4
+            place = turn[p]
+            for _ in range(queue):
+                place = place - 1 if place > 0 else queue - 1
+                out[n] = max(starts[p, place] - now, 0)
+                n += 1
+                if out[n - 1] == 0:
+                    break
+    return n
+
+
+@inner
+def picture_flags(now, pairs, ids, hop, bit, cleared, until, out, n):
+    """How many numbers of a picture are filled, of which n were, with those for the flags used: see `picture`.
+
+    A wait ends `hop` after its set at the earliest; of a bit that is not set it counts when it was cleared, and nothing else.
+    """
+    for k in range(bit.shape[0]):
+        if (pairs >> (k // ids)) & 1:
+            out[n] = -1 - max(cleared[k] - now, 0) if bit[k] < 0 else max(bit[k] + hop - now, 0)
+            out[n + 1] = 0 if bit[k] < 0 else max(until[k] - now, 0)
+            n += 2
+    return n
+
+
+@within
+def picture(t, s, m, a, own, out):
+    """How many numbers it takes, filled into `out`, to say all that what follows hangs on but `free`, as the scalar unit sees it.
+
+    Between iterations of class BODY of loop `a`, whose register is `own`. Whatever is yet to come is issued at the scalar unit's time or
+    later, and takes the larger of that and the times kept here; so one that has passed is as good as any other: of what holds up sets and
+    hand-overs of L0C (`done`, `early`, `late`) and starts (`floor`, and `until`, which only raises one), of the starts that a full queue
+    waits for, and of the time at which a bit was cleared, before which no new set may fall. Where each cursor stands follows from the
+    classes of the loops around; what the loop neither reads nor changes stays as it is.
+    """
+    now = s.free[m, 0]
+    n = picture_pipes(now, t.used[a, 0], t.queue[s.stream[m]], s.done[m], s.early[m], s.late[m], s.floor[m], s.starts[m], s.turn[m], out)
+    n = picture_flags(now, t.used[a, 1], t.costs[3], t.costs[1], s.bit[m], s.cleared[m], s.until[m], out, n)
+    for k in range(s.register.shape[1]):
+        out[n + k] = 0 if k == own else s.register[m, k]
+    return n + s.register.shape[1]
+
+
+@inner
+def equal(a, b, count):
+    """Whether two rows begin with the same numbers."""
+    k = 0
+    while k < count and a[k] == b[k]:
+        k += 1
+    return k == count
+
+
+@inner
+def copy(to, values, count):
+    """Copies the begin of a row."""
+    for k in range(count):
+        to[k] = values[k]
+
+
+@inner
+def epoch_end(epoch_time, epochs, time):
+    """When the epoch ends in which `time` lies; NEVER for the last that is known."""
+    end = np.int64(NEVER)
+    e = epochs - 1
+    while epoch_time[e] > time:
+        end = epoch_time[e]
+        e -= 1
+    return end
+
+
+@inner
+def rounds(free, pipes, was, times, end):
+    """How many of `times` rounds can be skipped: transfers of all of them start before `end`, the end of the epoch in which `was` lies.
+
+    A round goes from `was` to free[0]. What it transfers starts at `was` or later, and no later than its pipe is free afterwards.
+    """
+    latest = free[0]
+    for p in range(1, PIPE_COUNT):
+        if (pipes >> p) & 1:
+            latest = max(latest, free[p])
+    if latest >= end:
+        return np.int64(0)
+    return min(times, (end - 1 - latest) // (free[0] - was)) if free[0] > was else times
+
+
+@inner
+def add(values, by):
+    """Adds to a row."""
+    for k in range(values.shape[0]):
+        values[k] += by
+
+
+@inner
+def later(t, s, m, a, by):
+    """Moves the core on by `by` ticks: all that loop `a` uses, but pipes that did nothing since the mark. What was told to be of no
+    account, because it has passed, is so still."""
+    if s.last_held[m] >= s.mark.free[a, 0]:  # by these iterations, or else it is said to be later than it is, which does no harm
+        s.last_held[m] += by
+    for p in range(PIPE_COUNT):
+        if (t.used[a, 0] >> p) & 1 or p == 0:
+            if s.free[m, p] != s.mark.free[a, p]:
+                s.free[m, p] += by
+                s.before[m, p] += by
+            s.done[m, p] += by
+            s.early[m, p] += by
+            s.late[m, p] += by
+            s.floor[m, p] += by
+            add(s.starts[m, p], by)
+    for k in range(s.bit.shape[1]):
+        if (t.used[a, 1] >> (k // t.costs[3])) & 1:
+            s.cleared[m, k] += by
+            s.until[m, k] += by
+            if s.bit[m, k] >= 0:
+                s.bit[m, k] += by
+
+
+@inner
+def grow(values, marked, times):
+    """Adds to a table `times` what it has grown by since it was marked, and marks it."""
+    for i in range(values.shape[0]):
+        for k in range(values.shape[1]):
+            values[i, k] += times * (values[i, k] - marked[i, k])
+            marked[i, k] = values[i, k]
+
+
+@inner
+def account(s, m, a, times):
+    """Adds to what probes saw what they would see in `times` more such rounds as since the mark (0: nothing), and marks it."""
+    grow(s.spent[m], s.mark.spent[a], times)
+    grow(s.at[m], s.mark.times[a], times)
+    for k in range(s.uses.shape[1]):
+        s.uses[m, k] += times * (s.uses[m, k] - s.mark.uses[a, k])
+        s.mark.uses[a, k] = s.uses[m, k]
+
+
+@within
+def skip(t, s, m, a, period, left):
+    """How many of the `left` iterations of loop `a` are skipped, where all goes round as in the `period` of them since the mark."""
+    was = s.mark.free[a, 0]
+    times = rounds(s.free[m], t.used[a, 0], was, left // period, epoch_end(s.epoch_time, s.epochs[0], was))
+    if times > 0:
+        later(t, s, m, a, times * (s.free[m, 0] - was))
+    if s.at.shape[1] > 0:
+        account(s, m, a, times)
+    return times * period
+
+
+@within
+def leap(t, s, m, a, own, i):
+    """The iteration of loop `a` to go on with where i comes next: as far on as all goes round as it did since the mark, which is set anew.
+
+    Called where the pipes have stepped since the mark, or it has stood long enough. There is a picture only of what has stepped before.
+    """
+    k, period = s.mark, i - s.mark.at[a]
+    steady, count = stepped(s.free[m], k.free[a], t.used[a, 0]), np.int64(0)
+    if steady or k.whole[a] == 1:
+        count = picture(t, s, m, a, own, k.picture[k.picture.shape[0] - 1])
+    if steady and k.whole[a] == 1 and equal(k.picture[k.picture.shape[0] - 1], k.picture[a], count):
+        i += skip(t, s, m, a, period, s.count[m, a] - 1 - i)
+    elif steady and k.whole[a] == 1 and period < k.reach[a]:
+        return i
+    else:
+        k.whole[a] = 1 if steady or k.whole[a] == 1 else 0
+        if period >= k.reach[a]:
+            k.reach[a] *= 2
+        copy(k.picture[a], k.picture[k.picture.shape[0] - 1], count)
+        if s.at.shape[1] > 0:
+            account(s, m, a, 0)
+    k.at[a] = i
+    copy(k.free[a], s.free[m], PIPE_COUNT)
+    return i
 
 
 @inner
 def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag (call again later), or an error: core m of the group from where it stands."""
-    code = t.code
-    free = s.free[m]
-    done = s.done[m]
-    cursor = s.cursor[m]
-    starts = s.starts[m]
-    turn = s.turn[m]
+    code, cost, trips = t.code, t.cost[r], t.trips[r]
+    free, done, early, late, floor = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m]
+    starts, turn, bit, cleared, until = s.starts[m], s.turn[m], s.bit[m], s.cleared[m], s.until[m]
+    cursor, register, count, kind = s.cursor[m], s.register[m], s.count[m], s.kind[m]
+    form_start, form_register, form_constant, form_coefficient = t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r]
+    depend_start, depend_cursor, depend_step, depth, counter_of = t.depend_start, t.depend_cursor, t.depend_step, t.depth[r], t.counter_of
+    epoch_time, epoch_active, last_epoch = s.epoch_time, s.epoch_active, s.epochs[0] - 1
+    used, marked, marked_at, reach_of, whole = t.used, s.mark.free, s.mark.at, s.mark.reach, s.mark.whole
     issue, hop, cross, ids, loop = t.costs[0], t.costs[1], t.costs[2], t.costs[3], t.costs[6]
     queue = t.queue[s.stream[m]]
+    first_loop = cursor.shape[0] - count.shape[0]
     pc = s.pc[m]
     while True:
         op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
@@ -248,90 +481,82 @@ def walk(t, s, r, m, members, sizes):
             oldest = turn[b]
             free[0] = max(free[0] + issue, starts[b, oldest])
             entry = cursor[a]
-            busy = t.cost[r, entry, 0]
-            unit = t.cost[r, entry, 2]
+            busy, unit = cost[entry, 0], cost[entry, 2]
             start = max(free[b], free[0])
-            if c == 1 and t.cost[r, entry, 3] < 0:
-                start = max(start, s.floor[m, b])
+            if c == 1 and cost[entry, 3] < 0:
+                start = max(start, floor[b])
             starts[b, oldest] = start
             turn[b] = oldest + 1 if oldest + 1 < queue else 0
             if unit > 0:
-                e = s.epochs[0] - 1
-                while s.epoch_time[e] > start:
+                e = last_epoch
+                while epoch_time[e] > start:
                     e -= 1
-                held = unit * s.epoch_active[e, s.stream[m]]
+                held = unit * epoch_active[e, s.stream[m]]
                 if held > busy:
                     busy = held
                     s.last_held[m] = max(s.last_held[m], start)
             free[b] = start + busy
             if c == 1:
-                hand_over(s, m, np.int64(b), start, t.cost[r, entry, 1], t.cost[r, entry, 3])
-            done[b] = max(done[b], free[b] + t.cost[r, entry, 1])
-        elif op == SET:  # a form, b first bit of the pair, c source pipe
+                hand_over(free, floor, early, late, b, start, cost[entry, 1], cost[entry, 3])
+            done[b] = max(done[b], free[b] + cost[entry, 1])
+        elif op in (SET, EARLY_SET):  # a form, b first bit of the pair, c source pipe; early: between M and FIXP, in granules
             free[0] += issue
-            flag = flag_id(t, s, r, m, a)
+            flag = flag_id(form_start, form_register, form_constant, form_coefficient, register, a)
             if flag < 0 or flag >= ids:
                 return FLAG_RANGE
+            flag += b
             time = max(free[0], free[c], done[c])
-            if s.bit[m, b + flag] >= 0 or time < s.cleared[m, b + flag]:
+            if op == EARLY_SET:
+                time = max(free[0], early[c])
+                until[flag] = max(free[0], late[c])
+            if bit[flag] >= 0 or time < cleared[flag]:
                 return SET_ON_SET
-            s.bit[m, b + flag] = time
-        elif op == WAIT:  # a form, b first bit of the pair, c target pipe
+            bit[flag] = time
+        elif op in (WAIT, EARLY_WAIT):  # a form, b first bit of the pair, c target pipe; early: on M or FIXP
             free[0] += issue
-            flag = flag_id(t, s, r, m, a)
+            flag = flag_id(form_start, form_register, form_constant, form_coefficient, register, a)
             if flag < 0 or flag >= ids:
                 return FLAG_RANGE
-            if s.bit[m, b + flag] < 0:
+            flag += b
+            if bit[flag] < 0:
                 return WAIT_WITHOUT_SET
-            free[c] = max(max(free[c], free[0]), s.bit[m, b + flag] + hop)
-            s.bit[m, b + flag] = -1
-            s.cleared[m, b + flag] = free[c]
-        elif op == EARLY_SET:  # as SET, between M and FIXP
-            free[0] += issue
-            flag = flag_id(t, s, r, m, a)
-            if flag < 0 or flag >= ids:
-                return FLAG_RANGE
-            time = max(free[0], s.early[m, c])
-            if s.bit[m, b + flag] >= 0 or time < s.cleared[m, b + flag]:
-                return SET_ON_SET
-            s.bit[m, b + flag] = time
-            s.until[m, b + flag] = max(free[0], s.late[m, c])
-        elif op == EARLY_WAIT:  # as WAIT, on M or FIXP
-            free[0] += issue
-            flag = flag_id(t, s, r, m, a)
-            if flag < 0 or flag >= ids:
-                return FLAG_RANGE
-            if s.bit[m, b + flag] < 0:
-                return WAIT_WITHOUT_SET
-            free[c] = max(max(free[c], free[0]), s.bit[m, b + flag] + hop)
-            s.floor[m, c] = max(s.floor[m, c], s.until[m, b + flag])
-            s.bit[m, b + flag] = -1
-            s.cleared[m, b + flag] = free[c]
-            reach(s, m, np.int64(c))
+            free[c] = max(max(free[c], free[0]), bit[flag] + hop)
+            bit[flag] = -1
+            cleared[flag] = free[c]
+            if op == EARLY_WAIT:
+                floor[c] = max(floor[c], until[flag])
+                reach(free, early, late, c)
         elif op == LOOP:  # a loop, b its end, c register
-            n = t.trips[r, cursor[t.cursor_base.shape[0] - s.count.shape[1] + a]]
+            n = trips[cursor[first_loop + a]]
             if n <= 0:
                 pc = b
             else:
-                s.count[m, a] = n
-                s.register[m, c] = 0
-                s.kind[m, a] = LAST if n == 1 else FIRST
+                count[a] = n
+                register[c] = 0
+                kind[a] = LAST if n == 1 else FIRST
                 free[0] += loop
-                move(t, s, m, np.int64(a), np.int64(-1), s.kind[m, a])
+                move(depend_start, depend_cursor, depend_step, cursor, a, np.int64(-1), kind[a])
         elif op == END:  # a loop, b its start, c register
-            i = s.register[m, c] + 1
-            if i < s.count[m, a]:
-                s.register[m, c] = i
+            i = register[c] + 1
+            if i < count[a]:
+                if count[a] - i > used[a, 2]:
+                    if i == 1:
+                        whole[a], reach_of[a], marked_at[a] = 0, FIRST_REACH, i
+                        copy(marked[a], free, PIPE_COUNT)
+                    elif stepped(free, marked[a], used[a, 0]) or i - marked_at[a] >= reach_of[a]:
+                        i = leap(t, s, m, np.int64(a), c, i)
+                register[c] = i
                 free[0] += loop
-                kind = np.int64(LAST if i == s.count[m, a] - 1 else BODY)
-                if kind != s.kind[m, a]:
-                    move(t, s, m, np.int64(a), s.kind[m, a], kind)
-                    s.kind[m, a] = kind
+                new = np.int64(LAST if i == count[a] - 1 else BODY)
+                if new != kind[a]:
+                    move(depend_start, depend_cursor, depend_step, cursor, a, kind[a], new)
+                    kind[a] = new
                 pc = b
             else:
-                move(t, s, m, np.int64(a), s.kind[m, a], np.int64(-1))
+                move(depend_start, depend_cursor, depend_step, cursor, a, kind[a], np.int64(-1))
         elif op == ADVANCE:  # a counter
-            s.register[m, t.counter_of[a]] = (s.register[m, t.counter_of[a]] + 1) % t.depth[r, a]
+            n = register[counter_of[a]] + 1
+            register[counter_of[a]] = n if n < depth[a] else 0
         elif op == STOP:
             s.ended[m] = 1
             s.progress[0] += 1
@@ -339,7 +564,7 @@ def walk(t, s, r, m, members, sizes):
         elif op == PROBE:
             probe(t, s, r, m, pc, np.int64(a))
         else:  # CROSS_SET, CROSS_WAIT: a form, b the other stream, c pipe
-            flag = flag_id(t, s, r, m, a)
+            flag = flag_id(form_start, form_register, form_constant, form_coefficient, register, a)
             if flag < 0 or flag >= t.costs[4]:
                 return FLAG_RANGE
             s.pc[m] = pc
@@ -353,7 +578,7 @@ def walk(t, s, r, m, members, sizes):
                     return BLOCKED
                 free[0] += issue
                 free[c] = max(max(free[c], free[0]), time + cross)
-                reach(s, m, np.int64(c))
+                reach(free, early, late, c)
             s.progress[0] += 1
         pc += 1
 
@@ -414,7 +639,8 @@ def begin(t, s, r, m, stream, local, core):
     rest = core
     for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
         n = t.extent[r, axis]
-        move(t, s, m, np.int64(loops + axis), np.int64(-1), np.int64(t.merge[r, axis, axis_class(rest % n, n, t.head[r, axis])]))
+        at = np.int64(t.merge[r, axis, axis_class(rest % n, n, t.head[r, axis])])
+        move(t.depend_start, t.depend_cursor, t.depend_step, s.cursor[m], np.int32(loops + axis), np.int64(-1), at)
         rest //= n
 
 
@@ -616,11 +842,15 @@ def tell(t, s, r, stream_of, core_of, weight, classes, members, sizes, out):
             clear(s.spent[m])
             clear(s.at[m])
             set_all(s.uses[m], 0)
+            s.probed[m] = 0
         run_group(t, s, r, stream_of[k], core_of[k], members, sizes)
         for m in range(members):
             stream = stream_of[k, m]
             end = core_end(s, m)
             out.ends[stream, 2] += end * weight[k]
+            out.operations[1] += s.probed[m]
+            for i in range(out.at.shape[1]):
+                out.operations[0] += s.at[m, i, 1]
             last = end > out.ends[stream, 0]
             if last:
                 out.ends[stream, 0] = end
@@ -665,7 +895,7 @@ def make_told(streams: int, places: int, entries: int) -> Told:
     """Zeros for `tell` to fill."""
     spent = (streams, PIPE_COUNT, HEAD + 1)
     return Told(np.zeros(spent, np.int64), np.zeros(spent, np.int64), np.zeros((streams, places, 2), np.int64),
-                np.zeros((streams, 3), np.int64), np.zeros(entries, np.int64))
+                np.zeros((streams, 3), np.int64), np.zeros(entries, np.int64), np.zeros(2, np.int64))
 
 
 def make_state(members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, queue: int, cross_ids: int,
@@ -674,7 +904,10 @@ def make_state(members: int, bits: int, registers: int, loops: int, cursors: int
     def zeros(*shape: int) -> np.ndarray:
         return np.zeros(shape, np.int64)
 
-    epochs = streams * MAX_CORES + 2
+    epochs, uses = streams * MAX_CORES + 2, entries if places else 1
+    picture = PIPE_COUNT * (4 + queue) + 2 * bits + registers
+    mark = Mark(at=zeros(loops), reach=zeros(loops), whole=zeros(loops), free=zeros(loops, PIPE_COUNT), picture=zeros(loops + 1, picture),
+                spent=zeros(loops, PIPE_COUNT, HEAD + 1), times=zeros(loops, places, 2), uses=zeros(loops, uses))
     return State(
         pc=zeros(members), free=zeros(members, PIPE_COUNT), done=zeros(members, PIPE_COUNT), bit=zeros(members, bits),
         cleared=zeros(members, bits), register=zeros(members, registers), count=zeros(members, loops), kind=zeros(members, loops),
@@ -685,5 +918,5 @@ def make_state(members: int, bits: int, registers: int, loops: int, cursors: int
         starts=zeros(members, PIPE_COUNT, queue), turn=zeros(members, PIPE_COUNT), early=zeros(members, PIPE_COUNT),
         late=zeros(members, PIPE_COUNT), floor=zeros(members, PIPE_COUNT), until=zeros(members, bits),
         before=zeros(members, PIPE_COUNT), spent=zeros(members, PIPE_COUNT, HEAD + 1), at=zeros(members, places, 2),
-        uses=zeros(members, entries if places else 1), log=zeros(events, EVENT_COLUMNS + registers), logged=np.array([-1, 0]),
-        epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1))
+        uses=zeros(members, uses), probed=zeros(members), log=zeros(events, EVENT_COLUMNS + registers), logged=np.array([-1, 0]),
+        epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark)

@@ -46,7 +46,8 @@ class Walked:
         """How many events a core has; the first of them are in the log."""
         streams, members, sizes, watched = self.group(stream, core)
         self.state = self.state._replace(log=np.zeros((rows, self.state.log.shape[1]), np.int64))
-        count = int(kernel.log_core(self.probed, self.state, 0, streams, members, len(members), sizes, watched))
+        all_of_it = self.probed._replace(used=np.full_like(self.probed.used, kernel.NEVER))  # skips no iteration
+        count = int(kernel.log_core(all_of_it, self.state, 0, streams, members, len(members), sizes, watched))
         assert count >= 0, "a program that was walked can be walked again"
         return count
 

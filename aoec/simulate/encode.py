@@ -23,6 +23,8 @@ from aoec.target.placement import placement
 
 HANDED = ("M", "FIXP")  # pipes between which L0C may be handed over in granules
 PIPE = {p: i for i, p in enumerate(PIPES)}
+WORTH = 256  # operations that are walked in the time that it takes to find out that a loop is steady, about
+SHORTEST = 2  # iterations that are walked anyway
 MAX_AXES = 30  # of a value table; NumPy allows 32 dimensions
 
 
@@ -74,6 +76,7 @@ class Encoded:
     registers: int = 1
     bits: int = 1
     joined: bool = False
+    used: np.ndarray = field(default_factory=lambda: np.zeros((1, 2), np.int64))  # of loops, see kernel.Tables
     holes: tuple[str, ...] = ()  # that the times depend on
     places: list[Place] = field(default_factory=list)  # of the code
     register_of: list[dict[str, int]] = field(default_factory=list)  # by stream: of counters and loop variables
@@ -126,6 +129,7 @@ class _Encoder:
         out.code, out.starts = np.array(self.code, np.int32).reshape(-1, 4), np.array(starts, np.int32)
         out.bits = max(1, len(self.pairs) * self.machine.flag_ids)
         out.holes = program_holes(self.program)
+        out.used = used_in_loops(out, self.machine.flag_ids)
         out.joined = any(row[0] in (kernel.CROSS_SET, kernel.CROSS_WAIT) for row in self.code)
         return out
 
@@ -266,6 +270,33 @@ class _Encoder:
                                        f"{', '.join(sorted(self.machine.tables[n]))}")
             found[n] = self.machine.tables[n][dtype]
         return found
+
+
+def used_in_loops(encoded: Encoded, flag_ids: int) -> np.ndarray:
+    """int64[loop, 3]: the pipes and the pairs of pipes that the bodies of loops use, as bits, and how many iterations are walked anyway.
+
+    All of them where an iteration may do other things than the one before it: where a flag id follows the loop's variable, or where
+    other cores have a say, through a cross flag.
+    """
+    used = np.zeros((max(1, len(encoded.loops)), 3), np.int64)
+    around: list[tuple[int, int]] = []  # loop, register
+    uneven: set[int] = set()
+    for op, a, b, c in encoded.code.tolist():
+        if op == kernel.LOOP:
+            around.append((a, c))
+        elif op == kernel.END:
+            around.pop()
+        elif op not in (kernel.ADVANCE, kernel.STOP):
+            pipe, flag = (b if op == kernel.INSTR else c), op != kernel.INSTR
+            crosses = op in (kernel.CROSS_SET, kernel.CROSS_WAIT)
+            registers = {register for register, _ in encoded.forms[a][1]} if flag else set()
+            uneven |= {loop for loop, register in around if crosses or register in registers}
+            for loop, _ in around:
+                used[loop, :2] |= (1 << pipe, 1 << b // flag_ids if flag and not crosses else 0)
+                used[loop, 2] += 1 if loop == around[-1][0] else WORTH  # an inner loop may be long
+    used[:, 2] = np.maximum(SHORTEST, WORTH // np.maximum(used[:, 2], 1))
+    used[list(uneven), 2] = kernel.NEVER
+    return used
 
 
 def _loops(items: tuple[Item, ...]) -> Iterator[For]:

@@ -244,7 +244,7 @@ class Tabulator:
             form_register=np.array([r for _, terms in encoded.forms for r, _ in terms] or [0], np.int32),
             depend_start=start, depend_cursor=cursor, depend_step=step, cursor_base=np.array(self.cursors, np.int64),
             counter_of=np.array([r for r, _ in encoded.counters] or [0], np.int32), joined=np.array([int(encoded.joined)], np.int64),
-            costs=self.costs(), queue=self.queues(), pipe_head=self.pipe_heads(), cost=cost, trips=trips,
+            used=encoded.used, costs=self.costs(), queue=self.queues(), pipe_head=self.pipe_heads(), cost=cost, trips=trips,
             form_constant=self.columns([c for c, _ in encoded.forms]),
             form_coefficient=self.columns([c for _, terms in encoded.forms for _, c in terms]), depth=self.depths(),
             extent=self.columns([e for _, _, e in encoded.axes]), head=self.heads(values),

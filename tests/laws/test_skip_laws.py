@@ -1,0 +1,232 @@
+"""Skipping a steady loop changes nothing (rule 9 of kernels/timeline.py): ticks, errors and where the time went are those of every
+iteration walked, on programs with long loops."""
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from aoec.kernels import timeline as kernel
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aoec import primitives
+from aoec.ir import rewrite
+from aoec.ir.index import Hole, Int
+from aoec.ir.parse import parse_func, parse_program, parse_trace
+from aoec.ir.program import For, SetFlag, WaitFlag
+from aoec.lowering.emit import emit
+from aoec.simulate.detail import walk
+from aoec.simulate.encode import encode
+from aoec.simulate.state import COLD, PREVIOUS_LAUNCH
+from aoec.simulate.time import time_rows
+from aoec.target.machine import load
+from bench.cases.build import build
+from bench.cases.case import parse_cases
+from bench.cases.chips import machine_of
+from tests.oracle.pipelines import TARGETS, cube_program, filled, mixed_program, twisted, twists, vector_program
+from tests.oracle.slow_timeline import Illegal, simulate
+
+FUNCS = Path(__file__).parents[1] / "funcs"
+
+
+def eager(encoded):
+    """Looks for steady loops however short they are."""
+    used = encoded.used.copy()
+    used[used[:, 2] < kernel.NEVER, 2] = 1
+    return replace(encoded, used=used)
+
+
+def walked(encoded):
+    """Walks every iteration."""
+    return replace(encoded, used=np.full_like(encoded.used, kernel.NEVER))
+
+
+def pieces(draw, n, most):
+    """A tile of which n holds `most` at most."""
+    return -(-n // draw(st.integers(1, most)))
+
+
+@st.composite
+def vector_cases(draw):
+    n = draw(st.integers(1, 3000))
+    program = vector_program(draw(TARGETS), n, halo=draw(st.booleans()), repeats=draw(st.integers(0, 9)),
+                             op=draw(st.sampled_from(["vadd", "vexp"])))
+    return program, [{"p": pieces(draw, n, 5) + draw(st.integers(0, 3)), "t": pieces(draw, n, 120), "d": draw(st.integers(1, 4))}
+                     for _ in range(3)]
+
+
+@st.composite
+def cube_cases(draw):
+    m, n, k = draw(st.integers(1, 200)), draw(st.integers(1, 200)), draw(st.integers(1, 400))
+    unit = draw(st.sampled_from([Int(0), Int(1), Hole("u")]))
+    program = cube_program(draw(TARGETS), m, n, k, unit, draw(st.integers(0, 1)))
+    return program, [{"pm": pieces(draw, m, 3) + 1, "pn": pieces(draw, n, 3), "tm": pieces(draw, m, 9), "tn": pieces(draw, n, 9),
+                      "tk": pieces(draw, k, 50), "da": draw(st.integers(1, 4)), "dc": draw(st.integers(1, 2)), "u": draw(st.integers(0, 1))}
+                     for _ in range(3)]
+
+
+@st.composite
+def mixed_cases(draw):
+    cubes, parts, tm = draw(st.integers(1, 3)), draw(st.integers(1, 12)), draw(st.integers(1, 20))
+    ratio = draw(st.sampled_from([1, 2] + ([-cubes] if cubes > 1 else [])))
+    n, k = draw(st.integers(1, 60)), draw(st.integers(1, 300))
+    program = mixed_program(draw(TARGETS), cubes * parts * tm, n, k, cubes, ratio, draw(st.integers(0, 3)), draw(st.integers(0, 1)))
+    return program, [{"pm": parts * tm, "tm": tm, "tn": pieces(draw, n, 5), "tk": pieces(draw, k, 50), "da": draw(st.integers(1, 3)),
+                      "dc": draw(st.integers(1, 2))} for _ in range(2)]
+
+
+cases = st.one_of(vector_cases(), cube_cases(), mixed_cases())
+
+
+def machine_for(program, data):
+    """A machine with queues, heads and costs of the scalar unit of any size, nothing among them."""
+    machine = twisted(load(program.target), data.draw(twists))
+    return replace(machine, issue_cycles=data.draw(st.sampled_from([machine.issue_cycles, 0.0, 0.5, 9.0])),
+                   flag_hop_cycles=data.draw(st.sampled_from([machine.flag_hop_cycles, 0.0, 40.0])))
+
+
+def columns(rows):
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def told(encoded):
+    """What a walk with probes says, but for how much of it was looked at one by one."""
+    w = walk(encoded, COLD)
+    return [w.status, w.ticks, *w.told[:-1], w.told.operations[0]]
+
+
+def same_without(encoded, rows, state=COLD):
+    """The times of rows, which are the same if nothing is skipped."""
+    times = time_rows(encoded, rows, state)
+    for other in (eager(encoded), walked(encoded)):
+        again = time_rows(other, rows, state)
+        assert np.array_equal(times.ticks, again.ticks) and np.array_equal(times.status, again.status)
+    return times
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases, st.data())
+def test_times_are_those_of_every_iteration_walked(case, data):
+    program, rows = case
+    machine = machine_for(program, data)
+    same_without(encode(program, machine), columns(rows))
+    alone = encode(filled(program, rows[0]), machine)
+    for found in (told(alone), told(eager(alone))):
+        for a, b in zip(found, told(walked(alone)), strict=True):
+            assert np.array_equal(a, b)
+
+
+@settings(max_examples=12, deadline=None)
+@given(cases, st.data())
+def test_a_simulator_that_skips_nothing_agrees(case, data):
+    program, rows = case
+    machine, program = machine_for(program, data), filled(program, rows[0])
+    times = time_rows(eager(encode(program, machine)), {})
+    try:
+        assert times.status[0] == 0 and times.ticks[0] == simulate(program, machine).ticks
+    except Illegal:
+        assert times.status[0] < 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(cases, st.data())
+def test_an_error_is_found_wherever_it_stands(case, data):
+    """A flag operation dropped, or done in one iteration only."""
+    program, rows = case
+    stream = data.draw(st.integers(0, len(program.streams) - 1))
+    found = [i for i in flags(program.streams[stream].body)]
+    broken = without(program.streams[stream].body, data.draw(st.sampled_from(found)))
+    streams = tuple(replace(s, body=broken) if i == stream else s for i, s in enumerate(program.streams))
+    same_without(encode(replace(program, streams=streams), machine_for(program, data)), columns(rows))
+
+
+def flags(items):
+    for item in items:
+        if isinstance(item, For):
+            yield from flags(item.body)
+        elif isinstance(item, (SetFlag, WaitFlag)):
+            yield item
+
+
+def without(items, flag):
+    return tuple(replace(i, body=without(i.body, flag)) if isinstance(i, For) else i for i in items if i is not flag)
+
+
+@pytest.mark.parametrize("name", ["matmul", "conv2d", "elementwise", "softmax"])
+def test_emitted_programs(name):
+    machine = load()
+    trace = parse_trace((FUNCS / f"{name}.sched").read_text(encoding="utf-8"))
+    program = emit(primitives.apply(parse_func((FUNCS / f"{name}.tir").read_text(encoding="utf-8")), trace), machine)
+    random = np.random.default_rng(0)
+    rows = {hole: random.choice(choices or (1, 2, 4, 8, 16, 32, 64), 20_000) for hole, choices in rewrite.holes(program).items()}
+    assert (same_without(encode(program, machine), rows).status == 0).any()
+
+
+LADDER = ("base=128x256x64 grid=2x12 norm", "base=128x256x64 grid=4x6 mdl", "base=128x256x64 grid=4x6 stepka=8 deptha=16 mdl",
+          "base=128x256x64 grid=4x6 stepka=8 deptha=16 mdl l2=2", "base=128x256x64 grid=4x6 stepka=8 deptha=16 mdl l2=2 unitflag")
+CASE = "id,chip,operator,shape,dtype,layout,tile,metric,value,unit,source,class\nladder,910B1,matmul,{},fp16,nd:nk,{},time,1,us,none,tile\n"
+
+
+@pytest.mark.parametrize("words", LADDER)
+@pytest.mark.parametrize("shape", ["m=n=k=2048", "m=1400 n=3000 k=1100"])
+def test_products_of_a_published_ladder(words, shape):
+    case, = parse_cases(CASE.format(shape, words))
+    machine = machine_of(case.chip)
+    encoded = encode(build(case, machine), machine)
+    same_without(encoded, {}, PREVIOUS_LAUNCH)
+    for a, b in zip(told(encoded), told(walked(encoded)), strict=True):
+        assert np.array_equal(a, b)
+
+
+LOAD = "copy_gm_ub(dst=X[0], src=A[c*64], bursts=1, length=128, src_gap=0, dst_gap=0)"
+
+
+ADD = "vadds(dst=X[0], src=X[0], lanes=64, repeat={}, dst_blk=1, src_blk=1, dst_rep=8, src_rep=8)"
+
+
+def by_hand(body, counters=""):
+    return encode(parse_program(f"""program p for toy {{
+  input A: fp16[4096] uncached
+  space X: fp16 in UB at 0 size 4096
+  stream v aiv grid [c in 2] {counters}{{
+{body}
+  }}
+}}
+"""), load("toy"))
+
+
+@pytest.mark.parametrize("trips", range(13))
+def test_a_counter_goes_on(trips):
+    """What stands behind a loop takes up the counter where the last iteration, not the first steady one, left it."""
+    encoded = by_hand(f"for i in {trips} {{\n{LOAD}\nadvance(a)\n}}\nset(MTE2, V, a)\nwait(MTE2, V, {trips % 3})", "counters [a depth 3] ")
+    assert same_without(encoded, {}).status[0] == 0
+
+
+def test_an_id_that_follows_the_loop_is_looked_at_each_time():
+    encoded = by_hand(f"for i in 9 {{\n{LOAD}\nset(MTE2, V, i)\nwait(MTE2, V, i)\n}}")
+    assert same_without(encoded, {}).status[0] == kernel.FLAG_RANGE
+
+
+@pytest.mark.parametrize("trips", [3, 20, 47])
+def test_transfers_are_faster_when_another_core_has_ended(trips):
+    """Core 1 has fewer iterations: what is skipped on core 0 ends where core 1 does, and begins again there."""
+    encoded = by_hand(f"for i in 60 - c*{trips} {{\n{LOAD}\n}}")
+    times = same_without(encoded, {})
+    alike = same_without(by_hand(f"for i in 60 {{\n{LOAD}\n}}"), {})
+    # the last of core 1 is done 10 cycles after it, so that two more start on core 0 before; then 4 cycles each, not 8
+    assert times.ticks[0] == alike.ticks[0] - (trips - 2) * 4 * 1024
+
+
+def test_a_full_queue_holds_the_scalar_unit_up_before_and_after():
+    """Long work on V and short on MTE2, so that the scalar unit runs ahead until V's queue is full: 32 instructions later."""
+    for trips in (20, 33, 34, 100):
+        same_without(by_hand(f"for i in {trips} {{\n{LOAD}\n{ADD.format(20)}\n}}"), {})
+
+
+def test_a_long_loop_is_hardly_walked():
+    """A thousand times a thousand iterations, of which some dozens are."""
+    encoded = by_hand(f"for j in 1000 {{\nfor i in 1000 {{\n{LOAD}\n{ADD.format(20)}\n}}\n{ADD.format(3)}\n}}")
+    for found in (walk(encoded, COLD), walk(eager(encoded), COLD)):
+        assert found.told.operations[0] == 2_001_000 and found.told.operations[1] < 2000
