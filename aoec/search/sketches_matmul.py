@@ -44,7 +44,8 @@ class Form:
     block every core does its part before any goes on.
     `spread`: how cores share m x n. parts: a grid, so many parts of tiles of each axis. single: a grid, a block of stated extents
     to each core. deal m, deal n: equal blocks of stated extents in one numbering, dealt out to the cores in turn; the numbers run
-    through groups of ?so rows (or columns) of blocks, down each column (or along each row) of a group.
+    through groups of ?so rows (or columns) of blocks, down each column (or along each row) of a group. turn m, turn n: the same of
+    single L1 tiles, to all cores.
     `rotated`: each core starts its loop over chunks of k elsewhere; chunks must be equal and no operand resident. `parts_of_k`:
     cores share k too, ?sc of it to each, and add their parts in GM.
     """
@@ -65,7 +66,14 @@ class Form:
     @property
     def dealt(self) -> str:
         """The axis that a dealt numbering walks in groups; "" on a grid."""
-        return self.spread.removeprefix("deal ") if self.spread.startswith("deal") else ""
+        return self.spread.split()[1] if self.spread.startswith(("deal", "turn")) else ""
+
+    def block(self, axis: str) -> Expr:
+        """The extent of a core's block."""
+        if not self.spread.startswith("turn"):
+            return hole(f"s{axis}", ())
+        tile = hole(f"t{axis}", ())
+        return tile * hole(f"p{axis}", ()) if axis in self.steps else tile
 
 
 # the search's: each order with each larger chunk; each operand resident with its own axis outermost
@@ -73,6 +81,9 @@ FORMS = (Form("none", "n", "left"), Form("none", "n", "right"), Form("none", "m"
          Form("left", "n"), Form("right", "m"))
 # where the operands and the result do not stay in L2 together: L2 blocks, and chunks of k that cores do not all ask for at once
 LARGE = (Form("none", "n", "left", l2="m"), Form("none", "m", "right", l2="n"), Form("none", "n", "left", rotated=True))
+# where there are more blocks than cores: single tiles in turn, in groups of rows or of columns
+TURNS = (Form("none", "n", "left", spread="turn m"), Form("none", "n", "left", spread="turn n"))
+STOCK_TILE = (128, 256)  # the vendor's, by which blocks are counted
 PARTS_OF_K = Form("none", "n", "left", parts_of_k=True)
 LEAST_K = 2048  # along which a sum is worth parting
 
@@ -83,7 +94,13 @@ def forms(func: Func, mm: Nest, machine: Machine) -> list[Form]:
     size = sum(DTYPES[b.dtype] * prod(e.value for e in b.shape if isinstance(e, Int)) for b in tensors)
     k, unit = mm.extent(mm.loops[-1].var), 32 // dtype_bytes(func, factors(mm)[0].buffer)
     large = [f for f in LARGE if size > machine.l2_usable_bytes and not (f.rotated and k % unit)]  # chunks are equal or none is legal
-    return [*FORMS, *large, *[PARTS_OF_K] * parts_of_k_pay(func, mm, machine)]
+    return [*FORMS, *large, *(TURNS if stock_tiles(mm) > cores_of(machine) else ()), *[PARTS_OF_K] * parts_of_k_pay(func, mm, machine)]
+
+
+def stock_tiles(mm: Nest) -> int:
+    """Blocks of the stock size in one product, where it is alone (a batch is shared by a grid)."""
+    *lead, m, n, _ = [mm.extent(lp.var) for lp in mm.loops]
+    return 0 if prod(lead) > 1 else -(-m // STOCK_TILE[0]) * -(-n // STOCK_TILE[1])
 
 
 def parts_of_k_pay(func: Func, mm: Nest, machine: Machine) -> bool:
@@ -92,7 +109,7 @@ def parts_of_k_pay(func: Func, mm: Nest, machine: Machine) -> bool:
     *lead, m, n, k = extents
     out = next(b for b, _ in blocks(func.body) if b.target.buffer in {x.name for x in func.outputs})
     plain = isinstance(out.value.value if isinstance(out.value, Cast) else out.value, Read) and block.init is None
-    tiles = prod(lead) * -(-m // 128) * -(-n // 256)
+    tiles = prod(lead) * -(-m // STOCK_TILE[0]) * -(-n // STOCK_TILE[1])
     return plain and machine.has("fixpipe_nd") and k >= LEAST_K and tiles <= cores_of(machine) // 2
 
 
@@ -146,7 +163,7 @@ def tile_axis(p: Plan, mm: Nest, loop: str, x: str, form: Form, cores: int) -> N
         if x in form.l2:
             p.split(f"{x}_u", hole(f"l{x}", L2_TILES), f"{x}_2", f"{x}_s")
     else:
-        block: Expr = hole(f"s{x}", ladder(extent, 16, 1 << 20))
+        block: Expr = stepped if form.spread.startswith("turn") else hole(f"s{x}", ladder(extent, 16, 1 << 20))
         p.split(loop, block * hole(f"l{x}", L2_TILES) if x in form.l2 else block, f"{x}_t" if form.dealt else f"{x}_c", f"{x}_u")
         if x in form.l2:
             p.split(f"{x}_u", block, f"{x}_2", f"{x}_v")
@@ -186,13 +203,14 @@ def deal(p: Plan, form: Form, sizes: dict[str, int], batch: list[str], cores: in
     """m_t, n_t -> one numbering t in groups of ?so rows (columns) of blocks -> t_c (core), t_s; the loops to bind."""
     x, y = ("m", "n") if form.dealt == "m" else ("n", "m")
     for axis, extent in sizes.items():
-        p.add("even", loop=f"{axis}_t", extent=extent, factor=hole(f"s{axis}", ()))
+        p.add("even", loop=f"{axis}_t", extent=extent, factor=form.block(axis))
     p.split(f"{x}_t", hole("so", OFFSETS), "t_g", "t_o")
-    p.add("even", loop="t_g", extent=Int(sizes[x]) // hole(f"s{x}", ()), factor=hole("so", ()))
+    p.add("even", loop="t_g", extent=Int(sizes[x]) // form.block(x), factor=hole("so", ()))
     p.add("reorder", loops=("t_g", f"{y}_t", "t_o"))
     p.add("fuse", outer="t_g", inner=f"{y}_t", fused="t_1")
     p.add("fuse", outer="t_1", inner="t_o", fused="t")
-    p.steps.append(step("split", loop="t", parts=hole("cores", tuple(range(1, cores + 1))), outer="t_c", inner="t_s", deal="cyclic"))
+    count: Expr = Int(cores) if form.spread.startswith("turn") else hole("cores", tuple(range(1, cores + 1)))
+    p.steps.append(step("split", loop="t", parts=count, outer="t_c", inner="t_s", deal="cyclic"))
     p.add("reorder", loops=("t_c", *batch, "t_s"))
     return ["t_c"]
 

@@ -69,7 +69,7 @@ class StreamValues:
         self.axis = self.assign_axes(encoded, stream)
         column = (self.rows,) + (1,) * len(self.axis)
         self.env: dict[str, Any] = {name: values.reshape(column) for name, values in holes.items()}
-        self.dealt = {name: np.maximum(longer(trips, name, self.trips[name], holes), 1).reshape(column)
+        self.dealt = {name: np.broadcast_to(np.maximum(longer(trips, name, self.trips[name], holes), 1), self.rows).reshape(column)
                       for name, trips in dealt(encoded.program.streams[stream]).items()}
         for name in self.axis:
             self.env[name] = self.samples(name)

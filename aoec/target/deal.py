@@ -25,9 +25,9 @@ def longer(trips: Expr, axis: str, extent: Expr, env: Mapping[str, Any]) -> Any:
     n = np.atleast_1d(np.asarray(evaluate(extent, env), np.int64))[:, None]
     columns = {name: np.atleast_1d(np.asarray(v))[:, None] for name, v in env.items()}
     places = np.arange(max(1, int(n.max())))[None, :]
-    values = np.broadcast_to(evaluate(trips, {**columns, axis: places}), (len(n), places.shape[1]))
-    other = (values != values[:, :1]) | (places >= n)
-    return np.where(other.any(axis=1), other.argmax(axis=1), n[:, 0])
+    values = np.atleast_2d(evaluate(trips, {**columns, axis: places}))
+    other = (values != values[:, :1]) | (places >= n)  # the count of cores may be one for all rows, and so may the trips
+    return np.where(other.any(axis=1), other.argmax(axis=1), np.broadcast_to(n[:, 0], len(other)))
 
 
 def _trips(items: Iterable[Item]) -> Iterator[Expr]:

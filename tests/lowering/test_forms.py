@@ -16,7 +16,7 @@ from tests.oracle.slow_timeline import simulate
 
 MODELS = ("matmul", "matmul_nd", "matmul_turned", "matmul_even")
 MACHINE = machine_named("Ascend910B3")
-SPREADS = {"grid": ("parts", "single"), "dealt": ("deal m", "deal n")}
+SPREADS = {"grid": ("parts", "single"), "dealt": ("deal m", "turn n", "deal n", "turn m")}
 STRUCTURES = [
     Form(resident, inside, larger, steps, l2) for (resident, steps), inside, larger, l2 in product(
         (("none", ""), ("left", "m"), ("right", "n"), ("both", "mn")), ("m", "n"), ("left", "right"), ("", "m", "nm"))

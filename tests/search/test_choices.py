@@ -4,7 +4,7 @@ from __future__ import annotations
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem, start
 from aoec.search.sketches import find_product
-from aoec.search.sketches_matmul import FORMS, LARGE, PARTS_OF_K, forms
+from aoec.search.sketches_matmul import FORMS, LARGE, PARTS_OF_K, TURNS, forms
 from aoec.target.machine import load
 from tests.lowering.groups import legal
 
@@ -29,7 +29,8 @@ def test_a_long_sum_of_few_blocks_is_shared_over_cores() -> None:
 
 
 def test_structures_are_laid_out_only_where_they_can_pay() -> None:
-    assert laid_out("matmul(m=1024, k=1024, n=1024)") == list(FORMS)
+    assert laid_out("matmul(m=512, k=1024, n=1024)") == list(FORMS)
+    assert laid_out("matmul(m=1024, k=1024, n=1024)") == [*FORMS, *TURNS]  # 32 blocks on 20 cores
     assert laid_out("matmul(m=64, k=4096, n=128)") == [*FORMS, PARTS_OF_K]
     assert laid_out("matmul(m=64, k=4096, n=128, relu)") == list(FORMS)  # relu is of the whole sum
-    assert laid_out("matmul(m=16384, k=4096, n=8192)") == [*FORMS, *LARGE]
+    assert laid_out("matmul(m=16384, k=4096, n=8192)") == [*FORMS, *LARGE, *TURNS]
