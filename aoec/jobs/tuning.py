@@ -127,7 +127,7 @@ Watch = Callable[[Result], bool]  # told of each batch; True stops the search wi
 
 def start(p: Problem) -> Outcome:
     """The default schedule, timed; ScheduleError where no candidate of the space is legal."""
-    first, ticks = default(p.space, p.cost)
+    ticks, first = default(p.space, p.cost)
     return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
 
 
@@ -148,6 +148,6 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     assert result.best is not None and result.cost is not None
     best, ticks = result.best, result.cost
     if not (result.closed or stopped):
-        best, ticks = settle(p.space, best, ticks, p.cost, all_holes=True)
+        ticks, best = settle(p.space, [(ticks, best)], p.cost, all_holes=True)
     return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
                    result.stopped if result.closed else "")

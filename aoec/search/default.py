@@ -8,7 +8,8 @@ batches; no randomness but a fixed sample.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from heapq import nsmallest
 from itertools import product
 from math import prod
 from random import Random
@@ -33,9 +34,10 @@ LIST = 600  # of a sketch
 STARTS = 8  # the cheapest of the list, each settled further: the first is not always the one that ends best
 
 Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
+Found = tuple[int, Candidate]  # ticks first
 
 
-def default(space: Space, cost: Cost) -> tuple[Candidate, int]:
+def default(space: Space, cost: Cost) -> Found:
     """The default schedule and its cost; ScheduleError where nothing legal is found."""
     listed = [c for g in range(len(space.grids)) for c in shortlist(space, g)] + stock(space, cost)
     found = best(listed, cost, STARTS)
@@ -44,13 +46,12 @@ def default(space: Space, cost: Cost) -> tuple[Candidate, int]:
         found = best(listed, cost, STARTS)
     if not found:
         raise ScheduleError(f"no legal schedule among {len(listed):,} of a space of {space.size:,}: the smallest tiles do not fit")
-    return min((settle(space, c, ticks, cost) for ticks, c in found), key=lambda f: (f[1], f[0]))
+    return settle(space, found, cost)
 
 
-def best(candidates: Sequence[Candidate], cost: Cost, count: int) -> list[tuple[int, Candidate]]:
+def best(candidates: Sequence[Candidate], cost: Cost, count: int) -> list[Found]:
     """The cheapest legal candidates, at most `count`."""
-    timed = [(ticks, c) for ticks, c in zip(cost(candidates), candidates) if ticks is not None]
-    return sorted(timed)[:count]
+    return nsmallest(count, ((ticks, c) for ticks, c in zip(cost(candidates), candidates) if ticks is not None))
 
 
 def shortlist(space: Space, number: int) -> list[Candidate]:
@@ -89,26 +90,34 @@ def busy(grid: Grid, rows: Rows) -> np.ndarray:
     return (most // 2 <= used) & (used <= most)
 
 
-def settle(space: Space, candidate: Candidate, ticks: int, cost: Cost, all_holes: bool = False) -> tuple[Candidate, int]:
-    """The candidate with each tile and its parts at their best in turn; with `all_holes`, further pairs and each hole too."""
+def settle(space: Space, starts: Sequence[Found], cost: Cost, all_holes: bool = False) -> Found:
+    """The best of what the starts become with each tile and its parts at their best in turn; with `all_holes`, further pairs and each
+    hole too. A turn of all starts is timed as one batch."""
+    names = dict.fromkeys(name for _, (number, _) in starts for name in space.grids[number].names)
+    for together in [*TILES, *MORE, *[(n,) for n in names]] if all_holes else TILES:
+        options = [variations(space, c, together) for _, c in starts]
+        ticks = iter(cost([c for o in options for c in o]))
+        starts = list(dict.fromkeys(cheapest(start, o, ticks) for start, o in zip(starts, options)))
+    return min(starts)
+
+
+def cheapest(start: Found, options: Sequence[Candidate], ticks: Iterator[int | None]) -> Found:
+    """The start, or the option that is strictly cheaper and the cheapest; takes a cost for each option."""
+    found = min(((t, c) for c, t in zip(options, ticks) if t is not None), default=start)
+    return found if found[0] < start[0] else start
+
+
+def variations(space: Space, candidate: Candidate, names: Sequence[str]) -> list[Candidate]:
+    """The candidate with the named holes at all of their choices; none where its sketch has not all of them."""
     number, values = candidate
-    names = space.grids[number].names
-    turns: list[tuple[str, ...]] = [*TILES, *MORE, *[(n,) for n in names]] if all_holes else [*TILES]
-    for together in [t for t in turns if set(t) <= set(names)]:
-        options = [(number, moved) for moved in variations(space.grids[number], values, together)]
-        for cheaper, c in best(options, cost, 1):
-            if cheaper < ticks:
-                ticks, values = cheaper, c[1]
-    return (number, values), ticks
-
-
-def variations(grid: Grid, values: tuple[int, ...], names: Sequence[str]) -> list[tuple[int, ...]]:
-    """`values` with the named holes at all of their choices."""
+    grid = space.grids[number]
+    if not set(names) <= set(grid.names):
+        return []
     places = [grid.names.index(n) for n in names]
     out = []
     for picked in product(*[grid.choices[i] for i in places]):
         moved = list(values)
         for i, v in zip(places, picked):
             moved[i] = v
-        out.append(tuple(moved))
+        out.append((number, tuple(moved)))
     return out

@@ -46,7 +46,7 @@ class Genetic(Strategy):
         size = min(size * self._told // max(self._legal, 1), MOST * size) if self._told else size
         strangers = size // IMMIGRANTS if len(self.parents) >= size // IMMIGRANTS else size // 2 if self.parents else size
         children = self._children(min(size - strangers, self.space.size))
-        return children + self._strangers(strangers, set(children))
+        return children + self._strangers(strangers, set(children), 1 if children else 0)
 
     def _children(self, count: int) -> list[int]:
         """Up to `count` new ranks, each near two good parents; fewer where their neighbourhood is used up."""

@@ -93,14 +93,15 @@ class Strategy:
             used.add(ranks[-1])
         return ranks
 
-    def _strangers(self, n: int, taken: set[int]) -> list[int]:
-        """Random ranks, from each grid in turn: a small grid is not drowned by a large one."""
+    def _strangers(self, n: int, taken: set[int], grids: int = 0) -> list[int]:
+        """Random ranks, from each grid in turn: a small grid is not drowned by a large one; `grids`: from that many in turn at most."""
         ranks: list[int] = []
-        for _ in range(n):
-            grid = self._turn % len(self.space.grids)
-            self._turn += 1
+        count = min(grids or n, len(self.space.grids))
+        for i in range(n):
+            grid = (self._turn + i % count) % len(self.space.grids)
             rank = self.space.starts[grid] + self.random.randrange(self.space.grids[grid].size)
             if rank not in self.seen and rank not in taken:
                 ranks.append(rank)
                 taken.add(rank)
+        self._turn += n if not grids else count
         return ranks or self._draw_many(1, taken)

@@ -25,7 +25,7 @@ from aoec.target.instructions import added_to
 from aoec.target.machine import Machine
 
 BATCH_BYTES = 100e6  # of the value tables of one batch; temporaries take about twice that again
-FIRST_BATCH = 64
+FIRST_BATCH = 256
 ERRORS = {
     kernel.SET_ON_SET: "a flag is set while it is still set; wait for it before setting it again",
     kernel.WAIT_WITHOUT_SET: "a flag is waited for and no earlier set stands in the stream",
