@@ -23,6 +23,7 @@ class Node:
     draft: Draft
     opset: int
     shapes: Mapping[str, tuple[int, ...]]
+    dtypes: Mapping[str, str]  # of its results
     wanted: frozenset[str]  # tensors that a node reads or that are results of the graph
 
     # ------------------------------------------------------------ attributes
@@ -62,6 +63,13 @@ class Node:
 
     def shape_of(self, at: int) -> tuple[int, ...]:
         return self.draft.tensors[self.proto.input[at]].shape
+
+    def dtype_of(self, at: int) -> str:
+        return self.draft.tensors[self.proto.input[at]].dtype
+
+    def dtype(self) -> str:
+        """The dtype of the (first) result, reals as fp32."""
+        return self.dtypes[self.proto.output[0]]
 
     def shape(self) -> tuple[int, ...]:
         """The shape of the (first) result."""
@@ -104,11 +112,11 @@ class Node:
         self.draft.nodes.append(self.draft.node(op, inputs, out, attributes, f"{self.proto.name}_{op}" if self.proto.name else ""))
         return out
 
-    def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE) -> bool:
+    def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, dtype: str = "fp32") -> bool:
         """True, after the node that makes the result was added; UnsupportedError where its shape is not the one that ONNX infers."""
         shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)
         if self.shapes.get(self.proto.output[0], shape) != shape:
             raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shape())}, and {op} gives {list(shape)}")
-        self.draft.put(Tensor(self.proto.output[0], "fp32", shape))
+        self.draft.put(Tensor(self.proto.output[0], dtype, shape))
         self.draft.nodes.append(self.draft.node(op, inputs, self.proto.output[0], attributes, self.proto.name))
         return True

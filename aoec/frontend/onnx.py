@@ -33,6 +33,7 @@ GROWING: dict[str, Callable[..., int]] = {
     "OneHot": lambda at, depth, values: at.size * abs(int(depth.reshape(()))),
     "Pad": lambda x, pads, *more: x.size + (1 + int(abs(pads).sum())) ** x.ndim,
     "Resize": lambda x, *more: 1 << 62}
+ANY_DTYPE = ("Cast",)  # operators whose rules look at dtypes themselves
 NOT_CONSTANT = ("Random", "Bernoulli", "Multinomial")  # no inputs, or equal ones, and yet other results each time
 
 
@@ -98,9 +99,10 @@ class _Translation:
             return
         if any(o and o not in self.shapes for o in proto.output):
             self.shapes.update(infer(proto, self.draft, self.opset))
-        node = Node(proto, self.draft, self.opset, self.shapes, self.wanted)
+        dtypes = {o: self._dtype(o) for o in proto.output if o}
+        node = Node(proto, self.draft, self.opset, self.shapes, dtypes, self.wanted)
         try:
-            done = self._is_real(proto) and proto.op_type in RULES and RULES[proto.op_type](node)
+            done = (proto.op_type in ANY_DTYPE or self._is_real(proto)) and proto.op_type in RULES and RULES[proto.op_type](node)
         except CheckError as e:
             raise ParseError(f"the ONNX graph is invalid: node {node.title()}: {e.message}", source=self.title) from e
         if not done:

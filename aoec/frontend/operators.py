@@ -44,6 +44,16 @@ def _view(n: Node) -> bool:
     return not n.has_second_result() and n.emit("reshape", [n.input(0)], {"shape": n.shape()})
 
 
+# dtypes between which the vector unit converts; whole numbers among themselves, and bool, are the host's
+_CASTS = {("fp32", "int32"), ("int32", "fp32"), ("fp32", "int8"), ("int8", "fp32"), ("fp32", "uint8"), ("uint8", "fp32")}
+
+
+def _cast(n: Node) -> bool:
+    """Reals are one dtype here, so that a cast among them changes nothing."""
+    pair = n.dtype_of(0), n.dtype()
+    return _view(n) if pair == ("fp32", "fp32") else pair in _CASTS and n.emit("cast", [n.input(0)], dtype=pair[1])
+
+
 def _transpose(n: Node) -> bool:
     rank = len(n.shape_of(0))
     return n.emit("transpose", [n.input(0)], {"perm": tuple(n.integers("perm", tuple(range(rank))[::-1]))})
@@ -305,7 +315,7 @@ def _mean(n: Node) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "Abs": _unary("abs"), "Add": _chain("add"), "AveragePool": _avg_pool, "BatchNormalization": _batch_norm, "Cast": _view, "Clip": _clip,
+    "Abs": _unary("abs"), "Add": _chain("add"), "AveragePool": _avg_pool, "BatchNormalization": _batch_norm, "Cast": _cast, "Clip": _clip,
     "Concat": _concat, "Conv": _conv, "Div": _chain("div"), "Dropout": _view, "Erf": _unary("erf"), "Exp": _unary("exp"), "Flatten": _view,
     "Gelu": _gelu, "Gemm": _gemm, "GlobalAveragePool": _global_avg, "GlobalMaxPool": _global_max,
     "HardSigmoid": _alpha("hard_sigmoid", alpha=0.2, beta=0.5), "HardSwish": _hard_swish, "Identity": _view, "LRN": _lrn,

@@ -8,6 +8,7 @@ advances once an iteration; give-back flags are set before the outermost loop an
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import pairwise
 
 from aoec.base.errors import CheckError, UnsupportedError
@@ -151,7 +152,7 @@ class Body:
                 inner = self.emit(node.body, (*path, node.var))
                 pieces.append(Piece((For(node.var, normalise(node.extent), tuple(inner)),), self.below(node)))
             else:
-                pieces += self.tile(innermost(node))
+                pieces += self.tile(innermost(node), path)
         self.note(pieces, path)
         return self.with_flags(pieces, path)
 
@@ -165,8 +166,15 @@ class Body:
             out += self._accesses(n.body) if isinstance(n, Loop) else [a for p in self.emitted[n.name] for a in p.accesses]
         return [a for a in dict.fromkeys(out) if a.buffer in self.homes]
 
-    def tile(self, block: Block) -> list[Piece]:
-        pieces = self.emitted[block.name] = self.instruction(self.ops[block.name])
+    def tile(self, block: Block, path: Home) -> list[Piece]:
+        """The pieces of a block; what vector instructions need for themselves lives in them alone."""
+        before = len(self.em.scratch)
+        pieces = self.instruction(self.ops[block.name])
+        own = [b.name for b in self.em.scratch[before:]]
+        if [{a.pipe for a in p.accesses} for p in pieces] == [{"V"}]:
+            self.homes.update(dict.fromkeys(own, path))
+            pieces = [replace(p, accesses=(*p.accesses, *[Access(n, "V", True) for n in own])) for p in pieces]
+        self.emitted[block.name] = pieces
         return pieces
 
     def instruction(self, op: TileOp) -> list[Piece]:
@@ -289,6 +297,11 @@ def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple
     return tuple(spaces), limits
 
 
+def few(b: Buffer) -> bool:
+    """True for a buffer of one element a row, and of one instruction alone: it does not open a place that whole rows would share."""
+    return b.shape[-1] == Int(1) or b.name.startswith("scratch_")
+
+
 def stated(b: Buffer) -> tuple[Expr, Expr]:
     """Where the schedule wants a buffer: only buffers of one place share an address."""
     return b.align, b.skew
@@ -315,13 +328,14 @@ def maximum_of(sizes: list[Expr]) -> Expr:
 
 def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flagged: list[str]) -> list[list[str]]:
     """Groups of buffers at one address: UB buffers of one slot that only one pipe touches, in one home, whose lives
-    there do not meet. Liveness decides, never size."""
+    there do not meet. Liveness decides, never size; those that are born first come first, so that as few places as can be serve all."""
     groups: list[list[str]] = []
-    for n in [*homes, *[b.name for b in em.scratch]]:
+    others = [b.name for b in em.scratch if b.name not in homes]
+    for n in [*sorted(homes, key=lambda name: order.get(name, [0])[0]), *others]:
         lone = n in order and em.buffers[n].scope == "UB" and n not in flagged and em.buffers[n].depth == Int(1)
         fits = [g for g in groups if lone and g[0] in order and g[0] not in flagged and em.buffers[g[0]].scope == "UB"
                 and homes[g[0]] == homes[n] and stated(em.buffers[g[0]]) == stated(em.buffers[n])
-                and all(order[m][-1] < order[n][0] for m in g)]
+                and few(em.buffers[g[0]]) == few(em.buffers[n]) and all(order[m][-1] < order[n][0] for m in g)]
         if fits:
             fits[0].append(n)
         else:

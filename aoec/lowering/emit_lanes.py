@@ -159,10 +159,10 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         total = product([e for _, e in extents])
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), total)]
     if (whole := padded(em, operands, strides, extents)) is not None:
-        if all(r.buffer in em.spread for r in operands[1:]):
+        if work.sources and all(r.buffer in em.spread for r in operands[1:]):
             em.spread.add(target.buffer)
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), whole)]
-    blocks = strided(em, work, operands, strides, offsets, extents)
+    blocks = None if wide_rows(em, operands, strides, extents) else strided(em, work, operands, strides, offsets, extents)
     if blocks is not None:
         return blocks
     for r, s in zip(operands, strides):
@@ -184,6 +184,13 @@ def require_rows(em: Emitter, op: TileOp, buffer: str, strides: dict[str, Expr],
         aligned = eq(strides.get(v, Int(0)) * dtype_size(em.buffers[buffer]) % 32, 0)
         em.require(either(aligned, le(largest(extent, op.above), 1)),
                    f"block {op.block.name}: rows of {buffer} that are no whole blocks of 32 bytes are taken one a tile")
+
+
+def wide_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> bool:
+    """True for rows of a repeat or more, of whole blocks: eight blocks of a row a repeat take fewer instructions than a block of eight
+    rows, and lie in eight bank groups."""
+    inner, size = extents[-1][1], dtype_size(em.buffers[operands[0].buffer])
+    return isinstance(inner, Int) and inner.value * size >= REPEAT_BYTES and row_steps(em, operands, strides, extents) is not None
 
 
 def product_sum(strides: dict[str, Expr], names: list[str]) -> Expr:
@@ -282,7 +289,8 @@ def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]],
         spread = run_of == Int(0) and r.buffer in em.spread
         if not isinstance(step, Int) or step.value * size % 32 or step.value * size // 32 > MAX_STRIDE:
             return None
-        if not spread and (run_of != Int(1) or 2 * step.value < whole):
+        still = step == Int(0) and em.buffers[r.buffer].shape[-1] == inner  # one row for all; its slot is as long as whole lanes
+        if not spread and (run_of != Int(1) or not still and 2 * step.value < whole):
             return None
         out.append(step.value * size // 32)
     return out
@@ -316,7 +324,8 @@ def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
 
 def rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
          extents: list[tuple[str, Expr]]) -> list[Item]:
-    """A contiguous run for each point of the outer loops; a source that stands still in a row is broadcast first."""
+    """A contiguous run for each point of the outer loops; a source that stands still in a row is broadcast first, where it does not
+    fill its block already."""
     (v_in, inner), outer = extents[-1], extents[:-1]
     at = [o + product_sum(s, [v for v, _ in outer if v in s]) for o, s in zip(offsets, strides)]
     if strides[0].get(v_in, Int(0)) != Int(1):
@@ -327,6 +336,9 @@ def rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[s
     for r, o, s in zip(operands[1:], at[1:], strides[1:]):
         step = s.get(v_in, Int(0))
         if step == Int(1):
+            srcs.append((r.buffer, o))
+        elif step == Int(0) and r.buffer in em.spread:
+            scratch.add(r.buffer)
             srcs.append((r.buffer, o))
         elif step == Int(0):
             b = em.add_scratch(em.buffers[r.buffer].dtype, BLOCKS * c0(em.buffers[r.buffer]))

@@ -88,7 +88,7 @@ def take_apart(work: Work, s: Statement) -> None:
         return
     axes = axes_of(s)
     value = rewrite(s.value)
-    if kind != source and isinstance(value, Read):
+    if kind != source and isinstance(value, Read) and not all(isinstance(i, Var) for i in value.indices):
         value = cast_window(work, value)
     value = atom(work, widened(work, value) if wide else value, axes, kind)
     target = s.target
@@ -102,13 +102,29 @@ def take_apart(work: Work, s: Statement) -> None:
 
 def single(work: Work, value: Expr, target: Read, kind: str, dtype: str) -> Expr:
     """The one operation that gives `value`, computed in `kind`, as `dtype`."""
-    if isinstance(value, Read):  # what leaves a sum
-        return value if work.dtypes.get(value.buffer, dtype) == dtype else Cast(dtype, value)
-    if isinstance(value, Cast) and isinstance(value.value, Read):
-        return value
+    read = value.value if isinstance(value, Cast) else value
+    if isinstance(read, Read):
+        return converted(work, read, target, dtype)
     if kind != dtype:
         return narrowed(work, value, target, dtype)
     return operation(work, widened(work, value) if kind == "fp32" else value, target, dtype)
+
+
+# (from, to) -> dtypes between, where the vector unit has no conversion of its own. Whole numbers of eight bits come from int32, so that
+# fractions are cut off before fp16 could round them
+BETWEEN = {("int8", "fp32"): ("fp16",), ("uint8", "fp32"): ("fp16",),
+           ("fp32", "int8"): ("int32", "fp16"), ("fp32", "uint8"): ("int32", "fp16"), ("bf16", "fp16"): ("fp32",),
+           ("fp16", "bf16"): ("fp32",), ("bf16", "int32"): ("fp32",), ("int32", "bf16"): ("fp32",),
+           ("bf16", "int8"): ("fp32", "int32", "fp16"), ("bf16", "uint8"): ("fp32", "int32", "fp16"), ("int8", "bf16"): ("fp16", "fp32"),
+           ("uint8", "bf16"): ("fp16", "fp32")}
+
+
+def converted(work: Work, read: Read, target: Read, dtype: str) -> Expr:
+    """The read, after what has to lie between its dtype and `dtype`."""
+    axes = [v for i in target.indices for v in sorted(variables(i))]
+    for between in BETWEEN.get((work.dtypes.get(read.buffer, dtype), dtype), ()):
+        read = store(work, Cast(between, read), axes, between)
+    return read if work.dtypes.get(read.buffer, dtype) == dtype else Cast(dtype, read)
 
 
 def cast_window(work: Work, read: Read) -> Read:

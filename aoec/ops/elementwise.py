@@ -1,4 +1,5 @@
-"""Elementwise operators. `adds` and `muls` take a scalar, as the vector unit's instructions of that name do."""
+"""Elementwise operators. `adds` and `muls` take a scalar, as the vector unit's instructions of that name do; `cast` gives its operand in
+the dtype of its result, integers cut off."""
 from __future__ import annotations
 
 from math import erf as _erf
@@ -47,6 +48,7 @@ def _hard_sigmoid(a: np.ndarray, alpha: float, beta: float) -> np.ndarray:
 
 
 OPS = (
+    elementwise("cast", "$A", lambda a: a),
     elementwise("add", "$A + $B", np.add),
     elementwise("sub", "$A - $B", np.subtract),
     elementwise("mul", "$A * $B", np.multiply),

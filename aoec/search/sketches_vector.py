@@ -5,7 +5,7 @@ is a multiple of).
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from aoec.ir.index import Call, Expr, Int, Read, reads, variables
@@ -79,11 +79,12 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     steps.append(step("reorder", loops=(*grid, *leading, *serial, *reduced, *[f"{v}_i" for v in tiled], *inner)))
     at = serial[-1]
     order = [n for n in nests(func) if n.block.name != out.block.name]
+    once = standing(func, order, out, {*leading, *tiled})
     for n in reversed(order):
-        steps.append(step("compute_at", block=n.block.name, loop=at))
+        steps.append(step("compute_at", block=n.block.name, loop=grid[-1] if n.block.target.buffer in once else at))
     for n in order:
         steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB"))
-    steps += inputs(func, order + [out], at)
+    steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
     steps += store(func, out, reduced[0] if reduced else f"{tiled[0]}_i", at)
     for n in order:
         if _from_gm(func, n):
@@ -112,7 +113,9 @@ def placement(func: Func, order: list[Nest]) -> list[Step]:
 
 
 def sources(n: Nest) -> tuple[str, str]:
-    """The two buffers that a block's vector instruction reads; twice the same where it has one source."""
+    """The two buffers that a block's vector instruction reads; twice the same where it has one source, as a whole row's reduction."""
+    if n.block.op != "=" and n.block.target.indices[-1:] == (Int(0),):
+        return "", ""
     found = [r.buffer for r in ([n.block.target] if n.block.op != "=" else []) + reads(n.block.value)]
     return (found[0], found[1]) if len(found) == 2 else ("", "")
 
@@ -126,8 +129,31 @@ def _from_gm(func: Func, n: Nest) -> bool:
     return isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
 
 
-def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] = MappingProxyType({})) -> list[Step]:
-    """Copies into UB of what blocks read from GM, but for blocks that are such copies; in loop `at`, or where `elsewhere` says."""
+def standing(func: Func, order: list[Nest], out: Nest, moving: set[str]) -> set[str]:
+    """Buffers that no index of a tile moves in, such as a scale for each column and what is made of it alone: once for each core."""
+    moves = {out.block.name: moving}
+    walked: dict[str, set[int]] = {}  # buffer -> its dimensions that move with the tiles
+    for n in reversed([*order, out]):
+        b = n.block
+        own = moves.get(b.name, {v for d in walked.get(b.target.buffer, ()) for v in variables(b.target.indices[d])})
+        for r in reads(b.value):
+            found = walked.setdefault(r.buffer, set())
+            found |= {d for d, i in enumerate(r.indices) if variables(i) & own}
+    made = {n.block.target.buffer: n for n in order}
+    still = {buffer for buffer, dims in walked.items() if not dims and (buffer not in made or made[buffer].block.op == "=")}
+    while True:
+        readers = {b: {n.block.target.buffer for n in [*order, out] if b in {r.buffer for r in reads(n.block.value)}} for b in still}
+        kept = {b for b in still if (b in made and {r.buffer for r in reads(made[b].block.value)} <= still)
+                or (b not in made and (readers[b] <= still or not readers[b] & still))}
+        if kept == still:
+            return still
+        still = kept
+
+
+def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] = MappingProxyType({}),
+           once: Collection[str] = ()) -> list[Step]:
+    """Copies into UB of what blocks read from GM, but for blocks that are such copies; in loop `at`, or where `elsewhere` says. What comes
+    `once` has one slot."""
     out: list[Step] = []
     readers: dict[str, list[str]] = {}
     for n in order:
@@ -136,7 +162,8 @@ def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] 
                 readers.setdefault(b, []).append(n.block.name)
     for buffer, names in readers.items():
         out.append(step("cache_read", block=tuple(names), buffer=buffer, scope="UB", at=elsewhere.get(buffer, at)))
-        out.append(step("double_buffer", buffer=f"{buffer}_UB", depth=hole("di", SLOTS)))
+        if buffer not in once:
+            out.append(step("double_buffer", buffer=f"{buffer}_UB", depth=hole("di", SLOTS)))
     return out
 
 

@@ -5,7 +5,7 @@ iteration. The inner two must give equal sizes (else the row is an error): then 
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,7 +67,7 @@ class StreamValues:
         self.trips = {name: extent for s, name, extent in encoded.axes if s == stream}
         self.trips |= {loop.var: loop.trips for loop in encoded.loops if loop.stream == stream}
         self.axis = self.assign_axes(encoded, stream)
-        column = (self.rows,) + (1,) * len(self.axis)
+        column = (self.rows,) + (1,) * self.rank
         self.env: dict[str, Any] = {name: values.reshape(column) for name, values in holes.items()}
         self.dealt = {name: np.broadcast_to(np.maximum(longer(trips, name, self.trips[name], holes), 1), self.rows).reshape(column)
                       for name, trips in dealt(encoded.program.streams[stream]).items()}
@@ -77,14 +77,26 @@ class StreamValues:
         self.iterations: dict[str, Array] = {}
 
     def assign_axes(self, encoded: Encoded, stream: int) -> dict[str, int]:
-        """Variable -> axis, for those that some size depends on; outer ones first."""
+        """Variable -> axis, for those that some size depends on; outer ones first. Loops beside each other share an axis: no size
+        depends on both."""
         wanted = [e for site in encoded.sites if site.stream == stream for _, e in site.fields]
         wanted += [loop.trips for loop in encoded.loops if loop.stream == stream]
         needed = self.closure(frozenset().union(*[variables(e) for e in wanted]))
-        names = [name for name in self.trips if name in needed]
-        if len(names) > MAX_AXES:
-            raise UnsupportedError(f"sizes of stream {stream} depend on {len(names)} loops and axes; {MAX_AXES} at most can be timed")
-        return {name: rank + 1 for rank, name in enumerate(names)}
+        around = {loop.var: loop.outer for loop in encoded.loops if loop.stream == stream}
+        grid = [name for s, name, _ in encoded.axes if s == stream]
+        out: dict[str, int] = {}
+        for name in [name for name in self.trips if name in needed]:
+            out[name] = 1 + max((out.get(o, 0) for o in (*grid, *around.get(name, ()))), default=0)
+        self.rank = max(out.values(), default=0)
+        if self.rank > MAX_AXES:
+            raise UnsupportedError(f"sizes of stream {stream} depend on {self.rank} loops and axes, each in the one before; {MAX_AXES} at "
+                                   "most can be timed")
+        return out
+
+    def layout(self, expressions: Collection[Expr]) -> Layout:
+        """How the sizes of one place of the program, where loops lie in each other, are indexed."""
+        names = self.closure(frozenset().union(*[variables(e) for e in expressions]))
+        return Layout([self.size(e) for e in expressions], {n: x for n, x in self.axis.items() if n in names})
 
     def closure(self, names: frozenset[str]) -> frozenset[str]:
         """`names` and all variables that their trip counts depend on."""
@@ -100,7 +112,7 @@ class StreamValues:
     def raw(self, e: Expr) -> Array:
         """The values of `e` at every sample of the variables it depends on."""
         value = np.asarray(evaluate(e, self.env))
-        return value if value.ndim else np.full((self.rows,) + (1,) * len(self.axis), value)
+        return value if value.ndim else np.full((self.rows,) + (1,) * self.rank, value)
 
     def samples(self, name: str) -> Array:
         """The first, second, last but one and last value of a variable, on its axis; short loops repeat their last.
@@ -331,7 +343,7 @@ class Tabulator:
         for i, (site, size) in enumerate(zip(self.encoded.sites, sizes, strict=True)):
             stream, layout = values[site.stream], size.layout
             self.cursor(site.stream, layout, base)
-            block, bytes_moved = self.price(site, size, len(stream.axis))
+            block, bytes_moved = self.price(site, size, stream.rank)
             blocks.append(block)
             moved.append(bytes_moved)
             site_of += [i] * layout.entries
@@ -345,7 +357,7 @@ class Tabulator:
         moved = np.zeros(1)
         if site.access:
             moved = evaluate(INSTRUCTIONS[site.op].gm_bytes, {n: s.values for n, s in fields.items()} | {"size": site.gm_size})
-        return Sizes(fields, Layout(list(fields.values()), stream.axis), moved)
+        return Sizes(fields, stream.layout([e for _, e in site.fields]), moved)
 
     def charge_memory(self, sizes: list[Sizes], values: list[StreamValues]) -> None:
         """Finds what of each site's traffic hits L2, from what all of them move."""
@@ -392,9 +404,9 @@ class Tabulator:
         for loop in self.encoded.loops:
             stream = values[loop.stream]
             size = stream.size(loop.trips)
-            layout = Layout([size], stream.axis)
+            layout = stream.layout([loop.trips])
             self.cursor(loop.stream, layout, base)
-            blocks.append(layout.flatten(layout.narrow(size.values), self.count, len(stream.axis)))
+            blocks.append(layout.flatten(layout.narrow(size.values), self.count, stream.rank))
             base += layout.entries
         if not blocks:
             self.cursors.append(0)

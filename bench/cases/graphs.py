@@ -71,9 +71,12 @@ RECIPES: dict[str, Recipe] = {
     "relu6": lambda n, x: n.node("clip", x, lo=0.0, hi=6.0), "leakyrelu": lambda n, x: n.node("leaky_relu", x, alpha=0.01),
     "softplus": lambda n, x: n.node("log", [n.node("adds", [n.node("exp", x)], scalar=1.0)]),
     "softsign": lambda n, x: n.node("div", [x[0], n.node("adds", [n.node("abs", x)], scalar=1.0)]),
-    "silu": lambda n, x: n.node("mul", [x[0], n.node("sigmoid", x)]), "swish": lambda n, x: n.node("mul", [x[0], n.node("sigmoid", x)]),
+    "silu": lambda n, x: n.node("silu", x), "swish": lambda n, x: n.node("silu", x),
     "square": lambda n, x: n.node("mul", [x[0], x[0]]), "add_broadcast": lambda n, x: n.node("add", x),
     "softmax": lambda n, x: n.node("softmax", x, axis=len(n.shape(x[0])) - 1),
+    "log_softmax": lambda n, x: n.node("log_softmax", x, axis=len(n.shape(x[0])) - 1),
+    "layernorm": lambda n, x: n.node("layer_norm", x, epsilon=1e-5), "rmsnorm": lambda n, x: n.node("rms_norm", scaled(n, x), epsilon=1e-6),
+    "square_sum": lambda n, x: n.node("reduce_sum", [n.node("mul", [x[0], x[0]])], axes=tuple(range(len(n.shape(x[0]))))),
     "gelu": lambda n, x: n.node("div", [x[0], n.node("adds", [n.node("exp", [_gelu_exponent(n, x)])], scalar=1.0)]),
     "selu": lambda n, x: n.node("muls", [n.node("add", [n.node("relu", x), _negative_part(n, x)])], scalar=1.0507),
 }
@@ -81,6 +84,11 @@ RECIPES: dict[str, Recipe] = {
 
 # operators whose other operand is one number -> ours with a scalar
 SCALED = {"div": "muls", "real_div": "muls", "mul": "muls", "add": "adds", "sub": "adds"}
+
+
+def scaled(n: Net, x: list[str]) -> list[str]:
+    """The operands with a number for each column of the rows, where the table leaves it out."""
+    return [*x, n.input("scale", n.shape(x[0])[-1:])] if len(x) == 1 else x
 
 
 def _negative_part(n: Net, x: list[str]) -> str:
@@ -109,6 +117,8 @@ def graph_of(case: Case, flat: bool = False) -> Graph:
 
 def vector_graph(case: Case, flat: bool) -> Graph:
     """An operator of one or two tensors by its recipe, or by the name that we share."""
+    if case.operator in CASTS and set(case.dtypes) <= {*REALS, "int8", "uint8", "int32"}:
+        return cast_graph(case)
     if any(d not in REALS for d in case.dtypes) or case.dtypes[0] != case.dtypes[-1]:
         raise UnsupportedError(f"aoec has no {case.operator} of {' to '.join(dict.fromkeys(case.dtypes))}")
     net = Net(case.operator, case.dtypes[0])
@@ -132,6 +142,12 @@ def rows_of(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
         return shape
     n1, m1 = shape[-4:-2]
     return (*shape[:-4], m1 * 16, n1 * 16)
+
+
+def cast_graph(case: Case) -> Graph:
+    """A conversion of dtypes, as one run."""
+    net = Net("cast", case.dtypes[0])
+    return net.graph(net.node("cast", [net.input("x", (prod(case.shape.inputs[0]),))], case.dtypes[1]))
 
 
 REDUCERS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")
