@@ -20,10 +20,12 @@ from aoec.lowering.pack import pack
 # family of a group's first node -> the operators or families that may join its end
 FOLLOWERS: dict[str, tuple[str, ...]] = {
     "cube": ("relu",),                  # FIXPIPE casts and applies relu
-    "elementwise": ("elementwise",),    # chains, residual add + relu
+    # chains, residual add + relu; what feeds one operator of rows, such as scores scaled and masked before their softmax
+    "elementwise": ("elementwise", "softmax", "row_norm", "reduce"),
     "softmax": ("elementwise",),        # a reduction and what scales its result
     "row_norm": ("elementwise",),
 }
+ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one: UB has room for the rows of one
 KINDS = {"cube": "cube", "host": "host", "view": "view"}  # family -> kind of group; all others are vector groups
 
 
@@ -62,13 +64,15 @@ def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made:
     chain = [first]
     while (follower := draft.only_user(chain[-1].outputs[0], users)) and _joins(draft, chain[-1], follower, allowed, made):
         chain.append(follower)
+        if family(follower.op) in ROWS:
+            allowed = FOLLOWERS.get(family(follower.op), ())
     return chain
 
 
 def _joins(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...], made: set[str]) -> bool:
     a, b = draft.tensors[last.outputs[0]], draft.tensors[follower.outputs[0]]
     others = [i for i in follower.inputs if i and i != a.name]
-    alike = (a.shape, a.layout) == (b.shape, b.layout)
+    alike = a.layout == b.layout and (a.shape == b.shape or family(follower.op) == "reduce" and b.layout == "ND")
     return alike and (follower.op in allowed or family(follower.op) in allowed) and made.issuperset(others)
 
 

@@ -7,6 +7,18 @@ from aoec.lowering.lower_operations import variables_of
 from aoec.lowering.work import Work, accesses
 
 
+def with_rows(work: Work) -> Work:
+    """The work, where something has no axis at all (the sum of a vector) with one row around everything."""
+    if all(s.target.indices for s in work.statements):
+        return work
+
+    def widen(e: Expr) -> Expr:
+        return Read(e.buffer, (Var("row"), *e.indices)) if isinstance(e, Read) else rebuild(e, widen)
+
+    statements = [Statement(widen(s.target), s.op, widen(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
+    return Work(statements, {"row": 1, **work.extents}, {n: (1, *d) for n, d in work.shapes.items()}, work.dtypes)
+
+
 def drop_ones(work: Work) -> Work:
     """The work without axes and dimensions of extent 1, but for one axis where all are, and one that a sum over all others keeps."""
     ones = [v for v, n in work.extents.items() if n == 1]

@@ -11,7 +11,7 @@ from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import Binary, Expr, Int, Read, Var, normalise, reads, rebuild, rename_reads, substitute
 from aoec.ir.meaning import Statement
 from aoec.ir.tir import Block, Buffer, Func
-from aoec.lowering.lower_axes import drop_ones, merge_axes
+from aoec.lowering.lower_axes import drop_ones, merge_axes, with_rows
 from aoec.lowering.lower_convert import pixels_to_rows
 from aoec.lowering.lower_movement import lower_movement
 from aoec.lowering.lower_operations import recomputed, row_results, single_operations, spread_rows, stage_windows
@@ -32,7 +32,8 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
     made = {o for n in nodes for o in n.outputs}
     inputs = list(dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made))
     work = join(nodes, tensors)
-    work = merge_axes(drop_ones(work))
+    work.dtypes.update({o: "fp32" for o in made if o != kept[0] and work.dtypes[o] == "bf16"})  # calculated in fp32, rounded on the way out
+    work = merge_axes(drop_ones(with_rows(work)))
     work = stage_windows(work, inputs)
     work = row_results(recomputed(spread_rows(single_operations(work, inputs), inputs)), {*inputs, kept[0]})
     gm = {t: f"X{i}" for i, t in enumerate(inputs)} | {kept[0]: "Y"}

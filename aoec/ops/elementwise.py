@@ -2,11 +2,12 @@
 the dtype of its result, integers cut off."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import erf as _erf
 
 import numpy as np
 
-from aoec.ops.declare import elementwise
+from aoec.ops.declare import Attributes, Op, Shape, elementwise, names, tensor
 
 
 def _sigmoid(a: np.ndarray) -> np.ndarray:
@@ -25,6 +26,19 @@ def _gelu(a: np.ndarray) -> np.ndarray:
 
 def _gelu_tanh(a: np.ndarray) -> np.ndarray:
     return (0.5 * a * (1 + np.tanh(np.sqrt(2 / np.pi) * (a + 0.044715 * a ** 3)))).astype(a.dtype)
+
+
+def _swiglu_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """silu of the first half of each row times the second half."""
+    loops, half = names("i", len(shapes[0])), shapes[0][-1] // 2
+    x, y = tensor("X", [*loops[:-1], "c"]), tensor("Y", [*loops[:-1], f"{loops[-1]}: {half}"])
+    a, b = tensor("X", loops), tensor("X", [*loops[:-1], f"{loops[-1]} + {half}"])
+    return f"swiglu({x}) -> {y} {{\n  {tensor('Y', loops)} = {a} * sigmoid({a}) * {b}\n}}"
+
+
+def _swiglu(x: np.ndarray) -> np.ndarray:
+    a, b = np.split(x[..., :x.shape[-1] // 2 * 2], 2, axis=-1)
+    return a * _sigmoid(a) * b
 
 
 def _erf_array(a: np.ndarray) -> np.ndarray:
@@ -72,6 +86,7 @@ OPS = (
     # the form with tanh, whose 0.5 * (1 + tanh(u)) is sigmoid(2 * u): 1.5957691216057308 is 2 * sqrt(2 / pi)
     elementwise("gelu_tanh", "$A * sigmoid(($A + $A * $A * $A * 0.044715) * 1.5957691216057308)", _gelu_tanh),
     elementwise("silu", "$A * sigmoid($A)", lambda a: a * _sigmoid(a)),
+    Op("swiglu", _swiglu_text, _swiglu, "elementwise"),
     elementwise("sigmoid", "sigmoid($A)", _sigmoid),
     # without overflow: exp takes nothing above zero
     elementwise("softplus", "max($A, 0.0) + log(exp(abs($A) * -1.0) + 1.0)", _softplus),

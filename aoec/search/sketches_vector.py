@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
-from aoec.ir.index import Call, Expr, Int, Read, reads, variables
+from aoec.ir.index import Call, Expr, Int, Read, normalise, reads, substitute, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
@@ -155,16 +155,25 @@ def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] 
     """Copies into UB of what blocks read from GM, but for blocks that are such copies; in loop `at`, or where `elsewhere` says. What comes
     `once` has one slot."""
     out: list[Step] = []
-    readers: dict[str, list[str]] = {}
+    readers: dict[str, dict[tuple[Expr, ...], list[str]]] = {}
     for n in order:
         if not _from_gm(func, n) or n.block.target.buffer in {b.name for b in func.outputs}:
             for b in gm_reads(func, n.block):
-                readers.setdefault(b, []).append(n.block.name)
-    for buffer, names in readers.items():
-        out.append(step("cache_read", block=tuple(names), buffer=buffer, scope="UB", at=elsewhere.get(buffer, at)))
-        if buffer not in once:
-            out.append(step("double_buffer", buffer=f"{buffer}_UB", depth=hole("di", SLOTS)))
+                readers.setdefault(b, {}).setdefault(starts(n, b), []).append(n.block.name)
+    for buffer, places in readers.items():
+        for number, names in enumerate(places.values()):
+            local = f"{buffer}_UB{number or ''}"
+            out.append(step("cache_read", block=tuple(names), buffer=buffer, scope="UB", at=elsewhere.get(buffer, at),
+                            **{"name": local} if number else {}))
+            if buffer not in once:
+                out.append(step("double_buffer", buffer=local, depth=hole("di", SLOTS)))
     return out
+
+
+def starts(n: Nest, buffer: str) -> tuple[Expr, ...]:
+    """Where a block's reads of a buffer begin: parts of a tensor, as the halves of its rows, are copied each by itself."""
+    zero: dict[str, Expr] = {lp.var: Int(0) for lp in n.loops}
+    return next(tuple(normalise(substitute(i, zero)) for i in r.indices) for r in reads(n.block.value) if r.buffer == buffer)
 
 
 def store(func: Func, out: Nest, first: str, at: str) -> list[Step]:

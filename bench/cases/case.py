@@ -89,7 +89,7 @@ class Case:
 FAMILIES = {"matmul": ("matmul", "batch_matmul", "grouped_matmul", "quant_matmul", "fully_connected"), "conv": ("conv",),
             "copy": ("copy", "nd2nz", "trans_data", "transpose", "concat", "slice", "gather", "broadcast"),
             "reduce": ("reduce", "square_sum", "bias_grad"),
-            "norm": ("softmax", "log_softmax", "layernorm", "rmsnorm", "batch_norm", "bn_"),
+            "norm": ("softmax", "log_softmax", "layernorm", "rmsnorm", "add_rmsnorm", "batch_norm", "bn_"),
             "attention": ("flash", "mla", "attention", "sparse_mla"), "model": ("model",)}
 
 

@@ -76,6 +76,7 @@ RECIPES: dict[str, Recipe] = {
     "softmax": lambda n, x: n.node("softmax", x, axis=len(n.shape(x[0])) - 1),
     "log_softmax": lambda n, x: n.node("log_softmax", x, axis=len(n.shape(x[0])) - 1),
     "layernorm": lambda n, x: n.node("layer_norm", x, epsilon=1e-5), "rmsnorm": lambda n, x: n.node("rms_norm", scaled(n, x), epsilon=1e-6),
+    "add_rmsnorm": lambda n, x: n.node("rms_norm", scaled(n, [n.node("add", [x[0], n.input("residual", n.shape(x[0]))])]), epsilon=1e-6),
     "square_sum": lambda n, x: n.node("reduce_sum", [n.node("mul", [x[0], x[0]])], axes=tuple(range(len(n.shape(x[0]))))),
     "gelu": lambda n, x: n.node("div", [x[0], n.node("adds", [n.node("exp", [_gelu_exponent(n, x)])], scalar=1.0)]),
     "selu": lambda n, x: n.node("muls", [n.node("add", [n.node("relu", x), _negative_part(n, x)])], scalar=1.0507),

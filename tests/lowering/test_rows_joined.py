@@ -1,0 +1,81 @@
+"""Groups of an operator of rows and what leads to it: formed by fusion, scheduled by every sketch, equal in value to the references."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aoec.ir.graph import Graph, OpNode, Tensor
+from aoec.jobs.tuning import problem, start
+from aoec.lowering.fuse import fuse
+from aoec.lowering.lower import lower
+from aoec.ops.run import evaluate
+from aoec.simulate.time import measure
+from aoec.target.machine import load
+from tests.lowering.groups import case, legal
+
+MACHINE = load("Ascend910B3")
+ROWS = (9, 40)
+
+
+def node(op: str, inputs: str, output: str, **attributes: object) -> OpNode:
+    return OpNode(output, op, tuple(inputs.split()), (output,), tuple(attributes.items()))  # type: ignore[arg-type]
+
+
+# name -> nodes, shapes of what is read, shape of the result; tensors between have the shape of x
+JOINED = {
+    "add_rms_norm": ([node("add", "x z", "t"), node("rms_norm", "t g", "y", epsilon=1e-6)], {"x": ROWS, "z": ROWS, "g": (40,)}, ROWS),
+    "add_layer_norm_gelu": ([node("add", "x z", "t"), node("layer_norm", "t g g", "u", epsilon=1e-5), node("gelu", "u", "y")],
+                            {"x": (2, *ROWS), "z": (2, *ROWS), "g": (40,)}, (2, *ROWS)),
+    "masked_softmax": ([node("muls", "x", "s", scalar=0.125), node("add", "s z", "t"), node("softmax", "t", "y", axis=3)],
+                       {"x": (2, 3, *ROWS), "z": (2, 1, 1, 40)}, (2, 3, *ROWS)),
+    "square_sum": ([node("mul", "x x", "t"), node("reduce_sum", "t", "y", axes=(1,))], {"x": ROWS}, (9, 1)),
+    "swiglu": ([node("swiglu", "x", "y")], {"x": (7, 96)}, (7, 48)),
+    "bias_gelu": ([node("add", "x g", "t"), node("gelu", "t", "y")], {"x": ROWS, "g": (40,)}, ROWS),
+}
+
+
+def graph_of(name: str, dtype: str) -> Graph:
+    nodes, inputs, result = JOINED[name]
+    made = {n.outputs[0]: result if n.outputs[0] == "y" else inputs["x"] for n in nodes}
+    tensors = tuple(Tensor(n, dtype, s) for n, s in {**inputs, **made}.items())
+    return Graph(name, tuple(inputs), ("y",), tensors, tuple(nodes))
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32"])
+@pytest.mark.parametrize("name", JOINED)
+def test_one_group_that_means_the_operators(name: str, dtype: str) -> None:
+    graph, _ = fuse(graph_of(name, dtype), {})
+    assert len(graph.groups) == 1
+    random = np.random.default_rng(1)
+    values = evaluate(graph, {i: random.standard_normal(JOINED[name][1][i]) for i in graph.inputs}, {}, every=True)
+    found = case("softmax" if dtype != "bf16" else "any", graph, "g0", values)
+    p = problem(found.func, MACHINE)
+    assert p.refused == [] and near(found.evaluated(found.func), values["y"], dtype)
+    for sketch in range(len(p.sketches)):
+        assert all(near(found.run(p.program(c)), values["y"], dtype) for c in legal(p, sketch, 2))
+
+
+def near(got: np.ndarray, wanted: np.ndarray, dtype: str) -> bool:
+    """Within eight rounding steps of the dtype, the model's own order of sums and rounding of what lies between."""
+    step = {"fp32": 2.0**-20, "fp16": 2.0**-11, "bf16": 2.0**-8}[dtype]
+    return np.allclose(got.reshape(wanted.shape).astype(float), wanted.astype(float), rtol=8 * step, atol=8 * step)
+
+
+def test_a_row_norm_that_ub_does_not_hold_is_read_once_for_each_pass() -> None:
+    """The sum, the squares of differences, the result."""
+    shape = (40, 50000)
+    tensors = (Tensor("x", "fp32", shape), Tensor("y", "fp32", shape))
+    graph, _ = fuse(Graph("g", ("x",), ("y",), tensors, (node("layer_norm", "x", "y", epsilon=1e-5),)), {})
+    p = problem(lower(graph, "g0"), MACHINE)
+    moved = measure(p.program(start(p).default), MACHINE, ()).bytes_by_path
+    assert moved["GM->UB"] == 3 * 40 * 50000 * 4 and moved["UB->GM"] == 40 * 50000 * 4
+
+
+def test_a_scale_for_each_column_comes_once_to_a_core() -> None:
+    shape = (4096, 256)
+    tensors = (Tensor("x", "fp16", shape), Tensor("g", "fp16", (256,)), Tensor("y", "fp16", shape))
+    graph, _ = fuse(Graph("g", ("x", "g"), ("y",), tensors, (node("rms_norm", "x g", "y", epsilon=1e-5),)), {})
+    p = problem(lower(graph, "g0"), MACHINE)
+    first = start(p).default
+    moved = measure(p.program(first), MACHINE, ()).bytes_by_path
+    assert moved["GM->UB"] == (4096 + p.values(first)["g0"]) * 256 * 2
