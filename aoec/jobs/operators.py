@@ -22,8 +22,11 @@ KNOWN: dict[str, tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]] = {
     "conv2d": ((*IMAGE, "co", "kh", "kw"), {"stride": 1, "pad": 0, "dilation": 1}, ("relu", "bias")),
     "max_pool": ((*IMAGE, "kh", "kw"), {"stride": 1, "pad": 0, "dilation": 1}, ()),
     "global_avg_pool": (IMAGE, {}, ()), "softmax": (("m", "n"), {}, ()), "add": (("m", "n"), {}, ("relu",)), "relu": (("m", "n"), {}, ()),
+    **{name: (("m", "n"), {}, ()) for name in ("log_softmax", "gelu", "gelu_tanh", "silu", "swiglu")},
+    "layer_norm": (("m", "n"), {}, ("bias",)), "rms_norm": (("m", "n"), {}, ()),
 }
 DTYPES = ("fp16", "fp32")
+NORMS = ("layer_norm", "rms_norm")
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,12 @@ def _image(call: Call) -> Parts:
 def _rows(call: Call) -> Parts:
     shape = (call.sizes["m"], call.sizes["n"])
     inputs = [Tensor(name, call.dtype, shape) for name in (("a", "b") if call.name == "add" else ("a",))]
-    return [*inputs, Tensor("y", call.dtype, shape)], (("axis", 1),) if call.name == "softmax" else ()
+    if call.name == "swiglu":  # n is of the result
+        inputs = [Tensor("a", call.dtype, (shape[0], 2 * shape[1]))]
+    if call.name in NORMS:
+        inputs += [_zeros(name, call.dtype, shape[1:]) for name in ("scale", *(["bias"] if "bias" in call.flags else []))]
+    attributes: dict[str, Attribute] = {"axis": 1} if call.name.endswith("softmax") else {"epsilon": 1e-5} if call.name in NORMS else {}
+    return [*inputs, Tensor("y", call.dtype, shape)], tuple(attributes.items())
 
 
 def _assemble(call: Call, tensors: list[Tensor], attributes: tuple[tuple[str, Attribute], ...]) -> tuple[Graph, dict[str, np.ndarray]]:

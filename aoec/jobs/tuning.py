@@ -148,6 +148,6 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     assert result.best is not None and result.cost is not None
     best, ticks = result.best, result.cost
     if not (result.closed or stopped):
-        ticks, best = settle(p.space, [(ticks, best)], p.cost, all_holes=True)
+        ticks, best = settle(p.space, [(ticks, best)], p.cost)
     return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
                    result.stopped if result.closed else "")

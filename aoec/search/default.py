@@ -2,8 +2,8 @@
 
 For every sketch a short list is laid out around the vendor's stock cube block (128 x 256 x 64, double buffered) and around
 even shares of each axis, with core grids of every shape; the stock block itself joins it, on every grid that is busy. The best few
-are then settled once: for each axis, its tile and its parts over cores are tried together. A few thousand candidates, timed in
-batches; no randomness but a fixed sample.
+are then settled once: for each axis, its tile and its parts over cores are tried together; the best of all with fewer slots too. A few
+thousand candidates, timed in batches; no randomness but a fixed sample.
 `settle` over all holes is also what a search ends with.
 """
 from __future__ import annotations
@@ -30,6 +30,8 @@ TILES = (("tn", "dc"), ("n1", "dc"), ("tm", "gm"), ("tn", "gn"), ("n1", "gn"), (
 MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("sk", "rk"), ("sc", "gm"),
         ("sc", "gn"), ("h0", "tk"),
         ("w0", "tk"))
+# at last: a tile that has the room of second slots, where the vector unit is what takes long
+FEWER = (("t0", "di", "do"),)
 LIST = 600  # of a sketch
 STARTS = 8  # the cheapest of the list, each settled further: the first is not always the one that ends best
 
@@ -46,7 +48,7 @@ def default(space: Space, cost: Cost) -> Found:
         found = best(listed, cost, STARTS)
     if not found:
         raise ScheduleError(f"no legal schedule among {len(listed):,} of a space of {space.size:,}: the smallest tiles do not fit")
-    return settle(space, found, cost)
+    return settle(space, [settle(space, found, cost, TILES)], cost, FEWER)
 
 
 def best(candidates: Sequence[Candidate], cost: Cost, count: int) -> list[Found]:
@@ -90,11 +92,11 @@ def busy(grid: Grid, rows: Rows) -> np.ndarray:
     return (most // 2 <= used) & (used <= most)
 
 
-def settle(space: Space, starts: Sequence[Found], cost: Cost, all_holes: bool = False) -> Found:
-    """The best of what the starts become with each tile and its parts at their best in turn; with `all_holes`, further pairs and each
-    hole too. A turn of all starts is timed as one batch."""
+def settle(space: Space, starts: Sequence[Found], cost: Cost, turns: Sequence[tuple[str, ...]] = ()) -> Found:
+    """The best of what the starts become with the holes that each turn names together at their best; without turns: tiles with their
+    parts, further pairs and each hole. A turn of all starts is timed as one batch."""
     names = dict.fromkeys(name for _, (number, _) in starts for name in space.grids[number].names)
-    for together in [*TILES, *MORE, *[(n,) for n in names]] if all_holes else TILES:
+    for together in turns or [*TILES, *MORE, *[(n,) for n in names]]:
         options = [variations(space, c, together) for _, c in starts]
         ticks = iter(cost([c for o in options for c in o]))
         starts = list(dict.fromkeys(cheapest(start, o, ticks) for start, o in zip(starts, options)))
