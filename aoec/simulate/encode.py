@@ -245,7 +245,7 @@ class _Encoder:
         instruction, timing = INSTRUCTIONS[item.op], self.machine.cost(item.op)
         refs = [(o, item[o.name]) for o in instruction.operands]
         gm = [(ref, o.writes) for o, ref in refs if isinstance(ref, Ref) and "GM" in o.scopes and ref.buffer in self.tensors]
-        wanted = variables(timing.busy) | variables(timing.latency) | variables(timing.granule)
+        wanted = variables(timing.busy) | variables(timing.latency) | variables(timing.granule) | variables(timing.memory)
         wanted |= variables(instruction.gm_bytes) if gm else frozenset()
         wanted |= {name for name, needed in (("unit", self.early(instruction.pipe)), ("atomic", bool(gm))) if needed}
         used = tuple((n.name, item[n.name]) for n in instruction.numbers if n.name in wanted)

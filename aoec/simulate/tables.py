@@ -389,7 +389,7 @@ class Tabulator:
             hbm, l2, both = (np.broadcast_to(x, (self.count,)).reshape(column)
                              for x in (*self.traffic.crowding[site.access], self.traffic.both_ways))
             unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle * hbm + through_l2 / self.machine.l2_bytes_per_cycle * l2
-            unit = unit * both
+            unit = unit * both * evaluate(site.timing.memory, env)
             stretch = np.broadcast_to(self.bus[site.stream], (self.count,)).reshape(column)
         cycles = (evaluate(site.timing.busy, env) * stretch, evaluate(site.timing.latency, env), unit)
         flat = [ticks(layout.flatten(x, self.count, rank)) for x in cycles]

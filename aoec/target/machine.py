@@ -341,13 +341,13 @@ class _Reader:
 
     def formulas(self, instruction: Instruction, entry: dict[str, Any], words: set[str]) -> Timing:
         at = f"timing.{instruction.name}"
-        optional = ("granule",) if "unit" in instruction.fields() else ()
+        optional = ("granule",) * ("unit" in instruction.fields()) + ("memory",) * (instruction.gm_bytes != Int(0))
         self.only(entry, ("busy", "latency", *optional, "source", "confidence"), at)
         if "busy" not in entry:
             raise self.fail(at, "needs a formula `busy`")
         known = words | {n.name for n in instruction.numbers if not n.real} | set(placed_names(instruction))
         return Timing(self.formula(entry["busy"], f"{at}.busy", known), *(
-            self.formula(entry[k], f"{at}.{k}", known) if k in entry else Int(0) for k in ("latency", "granule")))
+            self.formula(entry[k], f"{at}.{k}", known) if k in entry else Int(k == "memory") for k in ("latency", "granule", "memory")))
 
     def formula(self, text: Any, at: str, known: set[str] | None) -> Expr:
         """The formula of a text, terms put in their places; it may name what is `known` (None: a term, whose users check it)."""

@@ -62,12 +62,14 @@ class Path:
 class Timing:
     """Cycles of an instruction: its pipe is taken for `busy`; its effect can be signalled `latency` later.
 
-    `granule`: with unit = 1, from its start until the first granule of L0C can be handed over.
+    `granule`: with unit = 1, from its start until the first granule of L0C can be handed over. `memory`: how much longer a transfer
+    holds the chip's memory than its own bytes do (a factor), where it asks for more than it takes.
     """
 
     busy: Expr
     latency: Expr
     granule: Expr = Int(0)
+    memory: Expr = Int(1)
 
 
 def spelt_out(formula: Expr, terms: Mapping[str, Expr], known: dict[str, int]) -> int:

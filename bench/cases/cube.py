@@ -10,7 +10,7 @@ from aoec.ir.program import Program
 from aoec.ir.rewrite import normalise
 from aoec.ir.tir import Func
 from aoec.lowering.emit import emit
-from aoec.search.vendor import MatmulTiling, matmul_trace
+from aoec.search.vendor import ORDER_N, MatmulTiling, matmul_trace
 from aoec.target.machine import Machine
 from bench.cases.case import Case
 from bench.cases.words import AUTO
@@ -135,14 +135,18 @@ def vendor_tiling(case: Case, machine: Machine) -> MatmulTiling:
     return MatmulTiling(
         usedCoreNum=cores, singleCoreM=share[0],
         singleCoreN=share[1], baseM=m, baseN=n, baseK=k, depthA1=t.depth[0], depthB1=t.depth[1], stepKa=t.step[0], stepKb=t.step[1],
-        l2MTileCnt=1 if dealt else t.l2, l2MTileBlock=walked(case, ceil(s["m"] / m)) if dealt else 0,
+        l2MTileCnt=1 if dealt else t.l2, **(numbering(case, ceil(s["m"] / m)) if dealt else {}),
         iterateOrder=case.tile.one("order", 0), unitFlag=int(t.unit_flag), kRotate=int("stagger" in case.tile),
         singleCoreK=ceil(s["k"] / t.split_k) if t.split_k > 1 else 0)
 
 
-def walked(case: Case, blocks: int) -> int:
-    """Rows of dealt blocks that are walked together: as the swizzle says, all rows of an L2 block, or one row after another."""
-    return max(1, case.tile.one("swizzle", 0)) if "swizzle" in case.tile else ceil(blocks / case.tile.one("l2", blocks))
+def numbering(case: Case, blocks: int) -> dict[str, int]:
+    """How dealt blocks are numbered: through groups of as many rows (direction 0) or columns (1) as the swizzle says, else through all
+    rows of an L2 block, or one row after another; `blocks`: rows of blocks."""
+    group, columns = case.tile.numbers("swizzle") or (ceil(blocks / case.tile.one("l2", blocks)), 0)
+    if columns:
+        return {"l2MTileBlock": 1, "l2NTileBlock": max(1, group), "l2IterateOrder": ORDER_N}
+    return {"l2MTileBlock": max(1, group)}
 
 
 def cube_program(case: Case, func: Func, machine: Machine) -> Program:

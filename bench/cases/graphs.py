@@ -83,6 +83,7 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
+PAIRED = ("add", "sub", "mul", "div", "real_div", "maximum", "minimum")  # of two tensors, equal ones where the row gives one shape
 # operators whose other operand is one number -> ours with a scalar
 SCALED = {"div": "muls", "real_div": "muls", "mul": "muls", "add": "adds", "sub": "adds"}
 
@@ -126,6 +127,7 @@ def vector_graph(case: Case, flat: bool) -> Graph:
     shapes = [rows_of(s, case.layout) for s in case.shape.inputs if prod(s) > 1] or [case.shape.inputs[0]]
     if flat and case.family == "elementwise" and len(set(shapes)) == 1:
         shapes = [(prod(s),) for s in shapes]
+    shapes *= 2 if case.operator in PAIRED and len(case.shape.inputs) == 1 else 1
     inputs = [net.input(f"x{i}", s) for i, s in enumerate(shapes)]
     if case.operator in REDUCERS:
         return net.graph(net.node(case.operator, inputs, axes=reduced(shapes[0], case.shape.output)))

@@ -19,6 +19,7 @@ NUMBERS = (
     (r"cores (\d+)x(\d+)", "grid"), (r"\b(\d)x(\d), MDL", "grid"), (r"AIC:AIV[ =](\d):(\d)", "ratio"), (r"stepKa/b=(\d+)", "step"),
     (r"stepKa=(\d+)", "stepka"), (r"stepKb=(\d+)", "stepkb"), (r"stepK (\d+)", "step"), (r"depthA1=(\d+)", "deptha"),
     (r"depthB1=(\d+)", "depthb"), (r"\bdepth (\d+)", "depth"), (r"split-K over (\d+) cores", "splitk"),
+    (r"split-?K[ =](\d+)\b", "splitk"), (r"swizzle[ =]<?(\d+)[,:x] ?([01])>?", "swizzle"),
     (r"\b(\d+) (?:logical )?cores?\b", "cores"), (r"\b(\d+) (?:AIC|AIV)\b", "cores"),
     (r"blockDim=(\d+)", "cores"), (r", (\d+) blocks$", "cores"),
     (r"tile (\d+)x(\d+)", "tile"), (r"tile (\d+) elems", "tile"), (r"tile M(\d+) / K\d+-\d+ / N(\d+)", "base"))
@@ -60,7 +61,7 @@ def settled(op: str, words: Words, text: str) -> Words:
         words.pop("norm", None)
     if "double buffer" in text:
         words["buffers"] = (2,)
-    if size := re.search(r"\b(\d+) KB(?= tile| cop|,|;|\))", text):
+    if size := re.search(r"\b(\d+) KB(?= tile|,|;|\))", text):
         words.setdefault("tile", (int(size.group(1)) * 512,))  # halves
     if times := re.search(r"read (\d)x (whole|by (quarters|halves))", text):
         words["passes"] = (int(times.group(1)),)

@@ -240,7 +240,8 @@ class Simulator:
                 crowd = [float(x) for x in self.traffic.crowding[self.accesses[id(item)]]]
                 time = hbm / (self.machine.hbm_bytes_per_s / clock) * crowd[0]
                 time += through / (self.machine.l2_bytes_per_s / clock) * crowd[1]
-                unit, stretch = self.ticks(time * float(self.traffic.both_ways)), self.stretches[stream.name]
+                held = time * float(self.traffic.both_ways) * float(evaluate(timing.memory, env))
+                unit, stretch = self.ticks(held), self.stretches[stream.name]
         busy, latency, granule = (max(self.ticks(x), 0) for x in (
             evaluate(timing.busy, env) * stretch, evaluate(timing.latency, env), evaluate(timing.granule, env)))
         return busy, latency, unit, granule if fields.get("unit") else None

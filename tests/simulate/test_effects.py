@@ -153,6 +153,16 @@ def test_rows_cost_more_from_hbm():
     assert hot / 128 == pytest.approx(3.4, rel=0.01) and cold / 128 == pytest.approx(5.3, rel=0.01)
 
 
+def test_one_core_gets_its_rows_from_hbm_in_sectors_of_512_bytes():
+    """CATLASS matmul practice: 6 cores with 2.6 MB each in rows of 1 KB take 36.3 us; 20 cores with 16384 rows of 640 bytes each 252.4,
+    as many requests as of 1 KB, where blocks as they are take 139.6."""
+    b1, b3 = load("Ascend910B1"), load("Ascend910B3")
+    wide = cube(nd2nz(128, 256, 5120), b1, "fp32", state=()).busy_cycles["MTE2"]
+    assert 20 * wide / b1.clock_mhz == pytest.approx(36.3, rel=0.1)  # 20 chunks of k
+    ragged = cube(nd2nz(128, 320, 6144), b3, state=()).busy_cycles["MTE2"]
+    assert 128 * ragged / b3.clock_mhz == pytest.approx(252.4, rel=0.1)
+
+
 def test_unaligned_rows_take_twice_as_long_into_nz():
     """asc-devkit DataCopy sample: 302 MB by 24 cube cores, rows of 12287 halves 422.5 us against 214.5 of HBM's own time; N = 4095 in
     the Ascend C guide: 39 cycles a row of 512 bytes, from L2."""
@@ -219,6 +229,29 @@ def test_small_copies_cost_an_instruction_each():
     """asc-devkit DataCopy sample: copies of 128 bytes one by one take 20.6 cycles each, in one instruction of 64 rows 8.6 each."""
     assert moved(move("copy_gm_ub", 128, step=32), "MTE2") == pytest.approx(20.6, rel=0.01)
     assert moved(move("copy_gm_ub", 128, 64, 24448, step=32), "MTE2") / 64 == pytest.approx(8.6, rel=0.06)
+
+
+def test_unaligned_rows_hold_the_chips_memory_longer():
+    """asc-devkit DataCopy sample: 302 MB into UB by 48 vector cores, rows of 12287 halves 259 us against 202.7."""
+    def read(gap):
+        body = times(24, move("copy_gm_ub", 2048, 16, gap).replace("i*0", "(c*24 + i)*65536"))
+        return vector(body, 40).reasons.accounts["MTE2"]
+    ragged, whole = (a.busy + a.memory for a in (read(22526), read(22528)))
+    assert ragged / whole == pytest.approx(259.047 / 202.657, rel=0.03)
+
+
+def test_a_hand_over_between_cores_takes_a_cross_flag():
+    """vTriton mandatory_handoff on a 910B3: a cube core's result reaches the vector core's next instruction 235 to 375 cycles later
+    than it would on one core; a flag between pipes of one core takes 11."""
+    def ends(flag, wait):
+        text = CUBE.format(dtype="fp16", out="fp32", acc="fp32", cores=1, slots=1, body=drain(128, 128) + flag)
+        text = text[:text.rindex("}")] + "  space X: fp32 in UB at 0 size 4096\n  stream vec aiv grid [v in 1] {\n" + wait + \
+            "copy_gm_ub(dst=X[0], src=Y[0], bursts=1, length=4096, src_gap=0, dst_gap=0)\n  }\n}\n"
+        return measure(parse_program(text), FREE).cycles
+    handed, own = ends("\ncross_set(FIXP, vec, 0)", "cross_wait(MTE2, cube, 0)\n"), cube(drain(128, 128)).cycles
+    alone = ends("", "")
+    read = handed - own - FREE.cross_cycles
+    assert 235 <= FREE.cross_cycles <= 375 and 0 < read < alone and FREE.flag_hop_cycles == 11
 
 
 def test_reads_and_writes_of_one_core_share_its_bus():
