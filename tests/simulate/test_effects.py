@@ -245,7 +245,8 @@ def test_a_hand_over_between_cores_takes_a_cross_flag():
     than it would on one core; a flag between pipes of one core takes 11."""
     def ends(flag, wait):
         text = CUBE.format(dtype="fp16", out="fp32", acc="fp32", cores=1, slots=1, body=drain(128, 128) + flag)
-        text = text[:text.rindex("}")] + "  space X: fp32 in UB at 0 size 4096\n  stream vec aiv grid [v in 1] {\n" + wait + \
+        text = text.replace("  stream", "  space X: fp32 in UB at 0 size 4096\n  stream")
+        text = text[:text.rindex("}")] + "  stream vec aiv grid [v in 1] {\n" + wait + \
             "copy_gm_ub(dst=X[0], src=Y[0], bursts=1, length=4096, src_gap=0, dst_gap=0)\n  }\n}\n"
         return measure(parse_program(text), FREE).cycles
     handed, own = ends("\ncross_set(FIXP, vec, 0)", "cross_wait(MTE2, cube, 0)\n"), cube(drain(128, 128)).cycles
