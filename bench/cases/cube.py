@@ -32,10 +32,9 @@ class Tiling:
 
 
 def tiling(case: Case, machine: Machine) -> Tiling:
-    """What the words say, with the vendor's defaults for what they do not: one block a load and no slots to spare for Norm,
-    two blocks a load and two slots for MDL (the Ascend C guide's 4096 x 5120 x 4096 on 20 cores and asc-devkit's 8192^3 on 24
-    leave it open; the MTE2 times of both are those of rows of 256 bytes), as many blocks as L1 holds where one operand's depth is
-    published as filling it."""
+    """What the words say, with the vendor's defaults for what they do not: one block a load and no slots to spare for Norm, two
+    blocks a load and two slots for MDL (asc-devkit's 8192^3 sample says of the tiling API's own choice: depthA1 = 4, double
+    buffered), as many blocks as L1 holds where one operand's depth is published as filling it (the same sample: depthB1 = 8)."""
     size = DTYPES[case.dtypes[0]]
     s = case.shape.sizes
     base = base_block(case, machine, size)
