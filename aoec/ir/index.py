@@ -9,6 +9,7 @@ values are the integers 0 and 1. Element expressions add reads of tensors, casts
 """
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, reduce
@@ -181,16 +182,12 @@ def round_up(a: ExprLike, unit: int) -> Expr:
     return ceildiv(a, unit) * unit
 
 
-def _truth(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Comparisons as the integers 0 and 1: arrays of bool would add and subtract as truth values do."""
-    return lambda a, b: f(a, b) * 1
-
-
+# truth values are the integers 0 and 1: arrays of bool would add and subtract as truth values do
 INT_OPS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
-    "//": lambda a, b: a // b, "%": lambda a, b: a % b, "==": _truth(lambda a, b: a == b), "!=": _truth(lambda a, b: a != b),
-    "<": _truth(lambda a, b: a < b), "<=": _truth(lambda a, b: a <= b), ">": _truth(lambda a, b: a > b),
-    ">=": _truth(lambda a, b: a >= b), "and": _truth(lambda a, b: (a != 0) & (b != 0)), "or": _truth(lambda a, b: (a != 0) | (b != 0)),
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
+    "==": lambda a, b: (a == b) * 1, "!=": lambda a, b: (a != b) * 1, "<": lambda a, b: (a < b) * 1,
+    "<=": lambda a, b: (a <= b) * 1, ">": lambda a, b: (a > b) * 1, ">=": lambda a, b: (a >= b) * 1,
+    "and": lambda a, b: ((a != 0) & (b != 0)) * 1, "or": lambda a, b: ((a != 0) | (b != 0)) * 1,
 }
 
 
@@ -239,16 +236,12 @@ def walk(e: Expr) -> Iterator[Expr]:
         rest += reversed(children(n))
 
 
+@lru_cache(maxsize=1 << 16)
 def variables(e: Expr) -> frozenset[str]:
     """The names of the variables in `e`."""
-    return _variables(e)
-
-
-@lru_cache(maxsize=1 << 16)
-def _variables(e: Expr) -> frozenset[str]:
     if isinstance(e, Var):
         return frozenset((e.name,))
-    return frozenset().union(*[_variables(c) for c in children(e)])
+    return frozenset().union(*[variables(c) for c in children(e)])
 
 
 def holes(e: Expr) -> dict[str, tuple[int, ...]]:
@@ -260,9 +253,10 @@ def holes(e: Expr) -> dict[str, tuple[int, ...]]:
     return out
 
 
-def reads(e: Expr) -> list[Read]:
+@lru_cache(maxsize=1 << 14)
+def reads(e: Expr) -> tuple[Read, ...]:
     """The reads in `e`, in order, nested ones included."""
-    return [n for n in walk(e) if isinstance(n, Read)]
+    return tuple([n for n in walk(e) if isinstance(n, Read)])
 
 
 def substitute(e: Expr, values: Mapping[str, Expr]) -> Expr:
@@ -293,9 +287,10 @@ def evaluate(e: Expr, env: Mapping[str, Any]) -> Any:
 
     Arrays broadcast, so one call evaluates a whole column of candidates. Raises KeyError for an unbound name.
     """
-    if isinstance(e, (Int, Float)): return e.value
-    if isinstance(e, (Var, Hole)): return env[e.name]
-    if isinstance(e, Binary): return INT_OPS[e.op](evaluate(e.left, env), evaluate(e.right, env))
+    kind = type(e)
+    if kind is Binary: return INT_OPS[e.op](evaluate(e.left, env), evaluate(e.right, env))  # type: ignore[attr-defined]
+    if kind is Int or kind is Float: return e.value  # type: ignore[attr-defined]
+    if kind is Var or kind is Hole: return env[e.name]  # type: ignore[attr-defined]
     if isinstance(e, Call):
         args = [evaluate(a, env) for a in e.args]
         if e.fn == "ceil": return np.ceil(args[0])

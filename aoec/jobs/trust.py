@@ -5,7 +5,7 @@ of one machine compare, and sums over groups do.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from heapq import nsmallest
@@ -15,7 +15,7 @@ import numpy as np
 
 from aoec.ir.program import Program
 from aoec.search.grid import Candidate
-from aoec.simulate.encode import encode
+from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.state import State
 from aoec.simulate.time import time_rows
 from aoec.target.machine import Machine
@@ -65,13 +65,14 @@ def seeded(machine: Machine) -> tuple[Machine, ...]:
 
 def of_programs(default: Program, best: Program, machine: Machine, state: State) -> Trust:
     """Two programs without holes against each other."""
-    ticks = [[_ticks(p, m, state) for p in (default, best)] for m in seeded(machine)]
-    return Trust(tuple(d for d, _ in ticks), tuple(b for _, b in ticks))
+    return Trust(*[tuple(int(_ticks(encoded.on(m), {}, state)[0]) for m in seeded(machine))
+                   for encoded in (encode(default, machine), encode(best, machine))])
 
 
-def _ticks(program: Program, machine: Machine, state: State) -> int:
-    times = time_rows(encode(program, machine), {}, state)
-    return int(times.total_ticks[0]) if times.status[0] == 0 else NEVER
+def _ticks(encoded: Encoded, rows: Mapping[str, np.ndarray], state: State) -> np.ndarray:
+    """Ticks of each row, NEVER where it cannot run."""
+    times = time_rows(encoded, rows, state)
+    return np.where(times.status == 0, times.total_ticks, NEVER)
 
 
 def weighed(p: Problem, found: Outcome, robust: bool) -> Outcome:
@@ -100,13 +101,12 @@ def leaders(p: Problem, found: Outcome) -> list[Candidate]:
 
 
 def again(p: Problem, candidates: Sequence[Candidate]) -> np.ndarray:
-    """Ticks [machine, candidate]; each sketch is encoded once a machine, with its candidates as rows."""
+    """Ticks [machine, candidate]; each sketch is timed once a machine, with its candidates as rows."""
     out = np.full((MACHINES, len(candidates)), NEVER, np.int64)
     slabs = list(p.space.slabs(candidates))
     for row, machine in zip(out, seeded(p.machine)):
         for grid, places, columns in slabs:
-            times = time_rows(encode(p.sketches[grid].program, machine), columns, p.state)
-            row[places] = np.where(times.status == 0, times.total_ticks, NEVER)
+            row[places] = _ticks(p.sketches[grid].encoded.on(machine), columns, p.state)
     return out
 
 

@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import types
 from dataclasses import MISSING, dataclass, fields
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from aoec.base.errors import ScheduleError
@@ -56,6 +56,7 @@ def near(name: str, known: Any) -> str:
     return f"; there is {', '.join(known[:12])}{', ...' if len(known) > 12 else ''}" if known else ""
 
 
+@cache
 def field_types(primitive: type[Primitive]) -> dict[str, Any]:
     """Field -> its type without `| None`."""
     hints = get_type_hints(primitive)
@@ -74,7 +75,7 @@ def from_step(step: Step) -> Primitive:
     if step.primitive not in words:
         raise ScheduleError(f"unknown primitive {step.primitive}{near(step.primitive, words)}")
     word = words[step.primitive]
-    kinds = field_types(word)
+    kinds = field_types(word)  # type: ignore[arg-type]  # mypy takes the hash of its instances for that of the class
     given: dict[str, Any] = {}
     for name, value in step.fields:
         if name not in kinds:

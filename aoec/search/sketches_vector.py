@@ -116,7 +116,7 @@ def sources(n: Nest) -> tuple[str, str]:
     """The two buffers that a block's vector instruction reads; twice the same where it has one source, as a whole row's reduction."""
     if n.block.op != "=" and n.block.target.indices[-1:] == (Int(0),):
         return "", ""
-    found = [r.buffer for r in ([n.block.target] if n.block.op != "=" else []) + reads(n.block.value)]
+    found = [r.buffer for r in [*([n.block.target] if n.block.op != "=" else []), *reads(n.block.value)]]
     return (found[0], found[1]) if len(found) == 2 else ("", "")
 
 

@@ -7,7 +7,7 @@ shows to be otherwise is refused here; what only values show is a row's error (t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,10 +37,17 @@ class Site:
     pipe: int
     timing: Timing
     fields: tuple[tuple[str, Expr], ...]
+    dtype: str  # of what it reads: numbers of the machine may go by it
     numbers: tuple[tuple[str, float], ...]
     gm_size: int  # bytes per element of the GM operand; 0 where there is none
     access: Access | None  # where in GM, and in which loops
     path: str  # such as GM->L1; empty where nothing crosses GM
+
+    def on(self, machine: Machine) -> Site:
+        """The site with the numbers of another machine."""
+        numbers = {name: machine.tables[name][self.dtype] if name in machine.tables else machine.constants.get(name, value)
+                   for name, value in self.numbers}
+        return replace(self, timing=machine.cost(self.op), numbers=tuple(numbers.items()))
 
 
 @dataclass(frozen=True)
@@ -80,6 +87,10 @@ class Encoded:
     holes: tuple[str, ...] = ()  # that the times depend on
     places: list[Place] = field(default_factory=list)  # of the code
     register_of: list[dict[str, int]] = field(default_factory=list)  # by stream: of counters and loop variables
+
+    def on(self, machine: Machine) -> Encoded:
+        """The program on a machine that has other numbers, and the same formulas, pipes and flags."""
+        return replace(self, machine=machine, sites=[site.on(machine) for site in self.sites])
 
     def probed(self) -> tuple[np.ndarray, np.ndarray]:
         """(code, starts) with a probe after each instruction, flag operation and start of a loop."""
@@ -252,9 +263,10 @@ class _Encoder:
         used += tuple(placement(item, self.spaces, wanted).items())
         sizes = [DTYPES[self.dtypes[ref.buffer]] for _, ref in refs if isinstance(ref, Ref)]
         source = [ref.buffer for o, ref in refs if isinstance(ref, Ref) and not o.writes] or [refs[0][1].buffer]  # type: ignore[union-attr]
-        numbers = {"size": DTYPES[self.dtypes[source[0]]], "dst_size": sizes[0]} | self.tables(item.op, self.dtypes[source[0]], wanted)
+        dtype = self.dtypes[source[0]]
+        numbers = {"size": DTYPES[dtype], "dst_size": sizes[0]} | self.tables(item.op, dtype, wanted)
         scopes = ["/".join(o.scopes) for o, _ in refs]
-        return Site(self.stream, item.op, PIPE[instruction.pipe], timing, used, tuple(sorted(numbers.items())),  # type: ignore[arg-type]
+        return Site(self.stream, item.op, PIPE[instruction.pipe], timing, used, dtype, tuple(sorted(numbers.items())),  # type: ignore[arg-type]
                     DTYPES[self.dtypes[gm[0][0].buffer]] if gm else 0, self.access(*gm[0]) if gm else None,
                     f"{scopes[1]}->{scopes[0]}" if gm else "")
 

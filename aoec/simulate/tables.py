@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -196,8 +197,8 @@ class Layout:
         for name, x in axis.items():
             users = [s for s in sizes if x in s.last_differs]
             if users:
-                self.first[name] = np.logical_or.reduce([s.first_differs[x] for s in users])
-                self.last[name] = np.logical_or.reduce([s.last_differs[x] for s in users])
+                self.first[name] = reduce(np.logical_or, [s.first_differs[x] for s in users])
+                self.last[name] = reduce(np.logical_or, [s.last_differs[x] for s in users])
                 self.kept[x], places[name] = positions(bool(self.first[name].any()), bool(self.last[name].any()))
         self.entries = 1
         for name in reversed(places):
@@ -222,7 +223,7 @@ def first_false(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Arra
     status = np.zeros(count, np.int32)
     with np.errstate(divide="ignore", invalid="ignore"):
         for i, constraint in enumerate(encoded.program.constraints):
-            status[(np.broadcast_to(evaluate(constraint.condition, rows), (count,)) == 0) & (status == 0)] = i + 1
+            status[(status == 0) & (evaluate(constraint.condition, rows) == 0)] = i + 1
     return status
 
 
@@ -382,15 +383,13 @@ class Tabulator:
         stretch: Any = 1.0
         if site.access:
             gm = layout.narrow(size.gm_bytes)
-            column = (self.count,) + (1,) * rank
-            share = np.broadcast_to(self.traffic.shares[site.access], (self.count,)).reshape(column)
+            share = upright(self.traffic.shares[site.access], rank)
             env |= {"gm_bytes": gm, "hbm_bytes": gm * share, "l2_bytes": gm - gm * share}
             through_l2 = env["l2_bytes"] + gm * env.get("atomic", 0)  # L2 reads what it adds to
-            hbm, l2, both = (np.broadcast_to(x, (self.count,)).reshape(column)
-                             for x in (*self.traffic.crowding[site.access], self.traffic.both_ways))
+            hbm, l2, both = (upright(x, rank) for x in (*self.traffic.crowding[site.access], self.traffic.both_ways))
             unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle * hbm + through_l2 / self.machine.l2_bytes_per_cycle * l2
             unit = unit * both * evaluate(site.timing.memory, env)
-            stretch = np.broadcast_to(self.bus[site.stream], (self.count,)).reshape(column)
+            stretch = upright(self.bus[site.stream], rank)
         cycles = (evaluate(site.timing.busy, env) * stretch, evaluate(site.timing.latency, env), unit)
         flat = [ticks(layout.flatten(x, self.count, rank)) for x in cycles]
         granule = np.where(np.asarray(env.get("unit", 0)) != 0, ticks(evaluate(site.timing.granule, env)), -1)
@@ -412,6 +411,12 @@ class Tabulator:
             self.cursors.append(0)
             return np.zeros((self.count, 1), np.int64)
         return np.ascontiguousarray(np.concatenate(blocks, axis=1), np.int64)
+
+
+def upright(rows: Any, rank: int) -> Array:
+    """A number, or a column [row], that meets arrays [row, axis...] of `rank` axes."""
+    values = np.asarray(rows)
+    return values.reshape(values.shape + (1,) * rank) if values.ndim else values
 
 
 def ticks(cycles: Array) -> Array:

@@ -15,6 +15,7 @@ from aoec.bank.bank import Bank
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.trust import BEST, MACHINES, NEVER, Trust, again, leaders, most_robust, of_programs, seeded, together, weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
+from aoec.simulate.encode import encode
 from aoec.simulate.time import measure
 from aoec.target.machine import load
 
@@ -47,6 +48,17 @@ def test_trust_is_the_same_from_candidates_and_from_programs(tuned):
     assert (weigh.best, weigh.ticks, weigh.proof) == (found.best, found.ticks, found.proof)  # nothing but the trust is new
     assert weigh.trust == of_programs(p.program(found.default), p.program(found.best), MACHINE, p.state)
     assert weighed(p, found, False) == weigh
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend310P3"])
+def test_a_program_on_another_machine_is_as_if_encoded_for_it(chip):
+    machine = load(chip)
+    for text in ("matmul(m=64, k=64, n=64, fp16, bias)", "softmax(m=40, n=96)"):
+        sketch = problem(lower_operator(text), machine).sketches[0]
+        for other in seeded(machine)[:2]:
+            on, anew = sketch.encoded.on(other), encode(sketch.program, other)
+            assert on.sites == anew.sites != sketch.encoded.sites and on.machine is other
+            assert np.array_equal(on.code, anew.code) and (on.loops, on.forms, on.counters) == (anew.loops, anew.forms, anew.counters)
 
 
 def test_robust_picks_the_best_worst_case(tuned):
