@@ -9,8 +9,9 @@ from aoec.simulate.time import Measure, chain
 from bench.cases.case import Case
 from bench.cases.chips import chip_of, machine_of
 from bench.cases.library import tune
+from bench.cases.models_detect import retinanet, ssd300, ssd_resnet34, yolo_v3, yolo_v4, yolo_v7_w6, yolox
 from bench.cases.models_text import WORDS_CHINESE, bert, vit
-from bench.cases.models_vision import googlenet, mobilenet_v1, mobilenet_v2, resnet, vgg16
+from bench.cases.models_vision import efficientnet_v2_s, googlenet, mobilenet_v1, mobilenet_v2, resnet, vgg16
 from bench.cases.net import Model
 from bench.cases.score import Result, Score, by
 from bench.cases.show import line, row
@@ -20,6 +21,8 @@ IMAGES: Mapping[str, Callable[[Model, str], Graph]] = {
     "resnet18": resnet((2, 2, 2, 2), False), "resnet34": resnet((3, 4, 6, 3), False), "resnet50": resnet((3, 4, 6, 3), True),
     "resnet101": resnet((3, 4, 23, 3), True), "resnet152": resnet((3, 8, 36, 3), True), "resnext50": resnet((3, 4, 6, 3), True, 32, 128),
     "vgg16": vgg16, "mobilenet_v1": mobilenet_v1, "mobilenet_v2": mobilenet_v2, "googlenet": googlenet,
+    "efficientnet_v2_s": efficientnet_v2_s, "yolov3": yolo_v3, "yolov4": yolo_v4, "yolox_tiny": yolox(0.375, 0.33), "yolov7_w6": yolo_v7_w6,
+    "ssd300": ssd300, "ssd_resnet34": ssd_resnet34, "retinanet": retinanet,
     "vit_b32": vit(32), "vit_b16": vit(16), "vit_b8": vit(8)}
 # from a batch of texts of a length; what the rows' sources say that the models answer
 TEXTS: Mapping[str, Callable[[Model, int, int], Graph]] = {

@@ -10,12 +10,19 @@ from bench.cases.net import Model
 def resnet(blocks: Sequence[int], deep: bool, group: int = 1, width: int = 64) -> Callable[[Model, str], Graph]:
     """ResNet (He et al., 2015, stride in the 3x3) and ResNeXt (Xie et al., 2016): bottlenecks where `deep`."""
     def build(n: Model, x: str) -> Graph:
-        x = n.pool(n.conv(x, 64, 7, 2), 3, 2, 1)
-        for stage, count in enumerate(blocks):
-            for i in range(count):
-                x = residual(n, x, 64 << stage, 2 if stage and not i else 1, deep, group, width << stage)
-        return n.classified(x)
+        return n.classified(pyramid(n, x, blocks, deep, group, width)[-1])
     return build
+
+
+def pyramid(n: Model, x: str, blocks: Sequence[int], deep: bool = True, group: int = 1, width: int = 64) -> list[str]:
+    """What each stage of a ResNet gives."""
+    x = n.pool(n.conv(x, 64, 7, 2), 3, 2, 1)
+    made = []
+    for stage, count in enumerate(blocks):
+        for i in range(count):
+            x = residual(n, x, 64 << stage, 2 if stage and not i else 1, deep, group, width << stage)
+        made.append(x)
+    return made
 
 
 def residual(n: Model, x: str, planes: int, stride: int, deep: bool, group: int, width: int) -> str:
@@ -77,3 +84,30 @@ def googlenet(n: Model, x: str) -> Graph:
                  n.conv(n.pool(x, 3, 1, 1), pooled, 1)]
         x = n.node("concat", parts, axis=1)
     return n.classified(x)
+
+
+def efficientnet_v2_s(n: Model, x: str) -> Graph:
+    """EfficientNetV2-S (Tan and Le, 2021): blocks whose widening is fused with their 3x3, then depthwise with weighed channels."""
+    x = n.conv(x, 24, 3, 2, act="silu")
+    stages = ((True, 1, 24, 2, 1), (True, 4, 48, 4, 2), (True, 4, 64, 4, 2), (False, 4, 128, 6, 2),
+              (False, 6, 160, 9, 1), (False, 6, 256, 15, 2))
+    for fused, expand, filters, count, first in stages:
+        for i in range(count):
+            y = (fused_block if fused else gated_block)(n, x, expand, filters, 1 if i else first)
+            x = n.node("add", [x, y]) if n.shape(x) == n.shape(y) else y
+    return n.classified(n.conv(x, 1280, 1, act="silu"))
+
+
+def fused_block(n: Model, x: str, expand: int, filters: int, stride: int) -> str:
+    """A 3x3 that widens, and a 1x1 back; one 3x3 where nothing is widened."""
+    if expand == 1:
+        return n.conv(x, filters, 3, stride, act="silu")
+    return n.conv(n.conv(x, n.shape(x)[1] * expand, 3, stride, act="silu"), filters, 1, act="")
+
+
+def gated_block(n: Model, x: str, expand: int, filters: int, stride: int) -> str:
+    """1x1, depthwise 3x3, each channel weighed by what the means of all say, 1x1."""
+    given = n.shape(x)[1]
+    y = n.conv(n.conv(x, given * expand, 1, act="silu"), given * expand, 3, stride, given * expand, "silu")
+    weight = n.conv(n.node("global_avg_pool", [y]), given // 4, 1, act="silu")
+    return n.conv(n.node("mul", [y, n.conv(weight, given * expand, 1, act="sigmoid")]), filters, 1, act="")

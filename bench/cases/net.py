@@ -36,6 +36,15 @@ class Model(Net):
         pads = (pad, pad, pad + ceil, pad + ceil)
         return self.node("max_pool", [x], kernel=(kernel, kernel), stride=(stride, stride), pad=pads, dilation=(1, 1))
 
+    def up(self, x: str) -> str:
+        """Every pixel twice down and across."""
+        return self.node("upsample", [x], scale=(2, 2))
+
+    def unit(self, x: str) -> str:
+        """The channels of each pixel over their length."""
+        squares = self.node("reduce_sum", [self.node("mul", [x, x])], axes=(1,))
+        return self.node("mul", [x, self.node("rsqrt", [self.node("adds", [squares], scalar=1e-10)])])
+
     def classified(self, x: str) -> Graph:
         """Mean over the image, linear layer, result."""
         return self.graph(self.dense(self.rows(self.node("global_avg_pool", [x])), 1000))

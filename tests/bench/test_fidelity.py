@@ -360,7 +360,10 @@ def test_axes_of_a_reduction(shape: tuple[int, ...], result: tuple[int, ...], ax
 # (side of the image, multiply-accumulates of one in billions) as the papers and their libraries state them
 IMAGE_WORK = {"resnet18": (224, 1.82), "resnet34": (224, 3.67), "resnet50": (224, 4.1), "resnet101": (224, 7.8), "resnet152": (224, 11.5),
               "resnext50": (224, 4.25), "vgg16": (224, 15.5), "mobilenet_v1": (224, 0.57), "mobilenet_v2": (224, 0.30),
-              "googlenet": (224, 1.5), "vit_b32": (224, 4.41), "vit_b16": (224, 17.6), "vit_b8": (224, 78.2)}
+              "googlenet": (224, 1.5), "vit_b32": (224, 4.41), "vit_b16": (224, 17.6), "vit_b8": (224, 78.2),
+              "efficientnet_v2_s": (384, 8.37), "retinanet": (800, 149.6), "ssd300": (300, 34.4),
+              "yolov3": (416, 32.95), "yolov4": (608, 64.2), "yolox_tiny": (640, 7.63), "yolov7_w6": (1280, 180.0)}
+UNSTATED = {"ssd_resnet34"}  # of 300 pixels: only its larger variant has a published figure
 # tokens, and of them the weights of all layers and two products of attention each; the head of masked words
 TEXT_WORK = {"bert_base": (512, 48.3), "bert_base_chinese": (384, 35.5 + 0.384 * 768 * (768 + 21128) / 1e6),
              "bert_large_squad": (384, 123.0)}
@@ -371,7 +374,7 @@ def work_of(net: Model) -> float:
     return sum(macs(n.op, [net.shape(i) for i in n.inputs], n.attributes) for n in net.draft.nodes if n.op in ("conv2d", "matmul")) / 1e9
 
 
-@pytest.mark.parametrize("name", sorted((*IMAGES, *TEXTS)))
+@pytest.mark.parametrize("name", sorted({*IMAGES, *TEXTS} - UNSTATED))
 def test_models_have_their_papers_work(name: str) -> None:
     """Within 5 %."""
     net = Model(name, "fp16")
