@@ -136,6 +136,7 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     p = _add(commands, "fuse", "lay out a graph and divide it into groups", "aoec fuse net.graph -o fused.graph")
     _input(p, "NET.graph")
     _weights(p, "the constants of the graph (default: <input>.npz)")
+    _target(p)
     _output(p)
     p = _add(commands, "lower", "turn a group, or an operator given by name, into a func",
              'aoec lower "matmul(m=1024, k=1024, n=1024, fp16)"')

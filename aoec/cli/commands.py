@@ -110,7 +110,8 @@ def run_fuse(options: Namespace) -> int:
     from aoec.ir.show import show
     from aoec.jobs.stages import fuse_text, save_weights
     ready_output(options)
-    graph, weights = fuse_text(read_text(options.input), options.input, options.weights or _beside(options.input))
+    given = options.weights or _beside(options.input)
+    graph, weights = fuse_text(read_text(options.input), options.input, given, options.target or DEFAULT_TARGET)
     if options.output != "-":
         save_weights(graph, weights, _beside(options.output))
     write_noun(options.output, show(graph))

@@ -321,7 +321,7 @@ RULES: dict[str, Rule] = {
     "HardSigmoid": _alpha("hard_sigmoid", alpha=0.2, beta=0.5), "HardSwish": _hard_swish, "Identity": _view, "LRN": _lrn,
     "LayerNormalization": _row_norm("layer_norm"), "LeakyRelu": _alpha("leaky_relu", alpha=0.01), "Log": _unary("log"),
     "LogSoftmax": _softmax("log_softmax"), "MatMul": _matmul, "Max": _chain("maximum"), "MaxPool": _max_pool,
-    "Mean": _mean, "Min": _chain("minimum"), "Mul": _chain("mul"), "Neg": _unary("muls", scalar=-1.0), "Pow": _pow,
+    "Mean": _mean, "Min": _chain("minimum"), "Mish": _unary("mish"), "Mul": _chain("mul"), "Neg": _unary("muls", scalar=-1.0), "Pow": _pow,
     "Reciprocal": _unary("reciprocal"), "ReduceMax": _reduce("reduce_max"), "ReduceMean": _reduce("reduce_mean"),
     "RMSNormalization": _row_norm("rms_norm"), "ReduceMin": _reduce("reduce_min"),
     "ReduceSum": _reduce("reduce_sum"), "Relu": _unary("relu"), "Reshape": _view, "Resize": _resize,

@@ -64,7 +64,7 @@ def ports(graph: Graph, names: tuple[str, ...], precision: str) -> tuple[Port, .
 def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice) -> int:
     """Everything from an imported graph, or from wherever a dump is entered again, to the written model and its table."""
     started = time.monotonic()
-    model = fused(stage, voice)
+    model = fused(stage, machine, voice)
     plan = tasks(model.graph, machine, options.metric == "throughput", stage.funcs)
     bank = Bank.open(options.bank)
     voice.bank(bank)
@@ -100,9 +100,9 @@ def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice
     return 0
 
 
-def fused(stage: dump.Stage, voice: Voice) -> Model:
+def fused(stage: dump.Stage, machine: Machine, voice: Voice) -> Model:
     """The model in layouts and groups; groups that cannot be lowered go to the host, and that is said."""
-    graph, weights = (stage.graph, stage.weights) if stage.graph.groups else fuse(stage.graph, stage.weights)
+    graph, weights = (stage.graph, stage.weights) if stage.graph.groups else fuse(stage.graph, stage.weights, machine)
     reasons = without_lowering(graph)
     voice.on_host(reasons)
     graph = on_host(graph, reasons)

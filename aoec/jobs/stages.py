@@ -57,13 +57,13 @@ def _node_place(text: str, node: str) -> tuple[int, int]:
     return (text.count("\n", 0, found.start(1)) + 1, found.start(1) - text.rfind("\n", 0, found.start(1))) if found else (0, 0)
 
 
-def fuse_text(text: str, source: str, weights_path: str) -> tuple[Graph, Weights]:
-    """The graph in layouts and groups, and its packed constants."""
+def fuse_text(text: str, source: str, weights_path: str, target: str) -> tuple[Graph, Weights]:
+    """The graph in layouts and groups as the target has them, and its packed constants."""
     from aoec.lowering.fuse import fuse
     graph = graph_of(text, source)
     if graph.groups:
         raise CheckError(f"graph {graph.name} is fused already: it has {len(graph.groups)} groups", source=source)
-    return fuse(graph, load_weights(graph, weights_path))
+    return fuse(graph, load_weights(graph, weights_path), _machine(target))
 
 
 def lower_text(text: str, source: str, group: str | None) -> Func:

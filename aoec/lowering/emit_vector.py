@@ -1,13 +1,14 @@
 """Emission of vector blocks: elementwise operations, reductions and transposes of what lies in UB."""
 from __future__ import annotations
 
-from aoec.ir.index import reads
+from aoec.base.errors import UnsupportedError
+from aoec.ir.index import Int, reads, round_up
 from aoec.lowering.emit_cube import piece
-from aoec.lowering.emit_lanes import elementwise, vector_op
+from aoec.lowering.emit_lanes import elementwise, run, vector_op
 from aoec.lowering.emit_reduce import reduce
 from aoec.lowering.emit_spread import is_spread, spread
 from aoec.lowering.emit_transpose import is_transpose, transpose
-from aoec.lowering.tile import Emitter, Piece, TileOp
+from aoec.lowering.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, product, split_index
 
 
 def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
@@ -16,6 +17,8 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     dst = em.buffers[target.buffer]
     if is_transpose(em, op):
         return transpose(em, op, em.halves[op.block.name])
+    if dst.layout == "NZ":
+        return fractals(em, op)
     value = op.block.value
     cast = any(em.buffers[r.buffer].dtype != dst.dtype for r in reads(value))
     if op.block.op == "=":
@@ -23,3 +26,17 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     else:
         items = reduce(em, op, home)
     return piece(em, "V", items, dst.name, *dict.fromkeys(r.buffer for r in reads(value)))
+
+
+def fractals(em: Emitter, op: TileOp) -> Piece:
+    """An elementwise operation on a tile in fractals, with what pads them: all operands lie alike, so it is one run."""
+    target, value = op.block.target, op.block.value
+    operands = [target, *reads(value)]
+    if op.block.op != "=" or any(r.indices != target.indices or em.buffers[r.buffer].layout != "NZ" for r in operands):
+        raise UnsupportedError(f"block {op.block.name}: tiles in fractals are worked on element by element, all alike")
+    rows, columns = (product([op.extent(v) for i in part for v in split_index(i, op.names)[1]]) for part in (
+        target.indices[:-1], target.indices[-1:]))
+    elements = round_up(rows, FRACTAL_ROWS) * round_up(columns, FRACTAL_ROWS)
+    work = vector_op(value, any(em.buffers[r.buffer].dtype != em.buffers[target.buffer].dtype for r in operands))
+    item = run(em, work, (target.buffer, Int(0)), [(r.buffer, Int(0)) for r in work.sources], elements)
+    return piece(em, "V", [item], target.buffer, *dict.fromkeys(r.buffer for r in work.sources))

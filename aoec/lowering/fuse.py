@@ -2,8 +2,8 @@
 
 One table says what may follow in a group. On the 910B nothing leads from L0C to UB, so of all that follows a cube operator only
 relu (and the bias before it) happens on the way out, in FIXPIPE; residual additions, clip and sigmoid are vector groups of
-their own, and what they read went through GM (or stayed in L2), which the machine charges for. Where a core holds cube and vector both
-more could follow in UB; groups are kept the same for all machines.
+their own, and what they read went through GM (or stayed in L2), which the machine charges for. Where a core holds cube and vector both,
+results go through UB in any case, and the activation of a convolution happens there.
 """
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph, Group, OpNode
 from aoec.lowering.layout import assign, family, is_view
 from aoec.lowering.pack import pack
+from aoec.target.machine import Machine
 
 # family of a group's first node -> the operators or families that may join its end
 FOLLOWERS: dict[str, tuple[str, ...]] = {
@@ -26,19 +27,23 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
     "row_norm": ("elementwise",),
 }
 ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one: UB has room for the rows of one
+# where the cube's results go through UB: what a convolution's own result is enough for
+IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",)}
 KINDS = {"cube": "cube", "host": "host", "view": "view"}  # family -> kind of group; all others are vector groups
 
 
-def fuse(graph: Graph, weights: Mapping[str, np.ndarray]) -> tuple[Graph, dict[str, np.ndarray]]:
-    """The graph with layouts, conversions, packed weights and groups, and its constants as stored."""
+def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | None = None) -> tuple[Graph, dict[str, np.ndarray]]:
+    """The graph with layouts, conversions, packed weights and groups, and its constants as stored. Groups are those of `machine`:
+    without one, of a machine whose FIXPIPE stores results."""
     draft = Draft.of(replace(graph, groups=()), weights)
     assign(draft)
     pack(draft)
     fused, stored = draft.finish()
-    return replace(fused, groups=groups(draft)), stored
+    through_ub = machine is not None and not machine.has("fixpipe_nd")
+    return replace(fused, groups=groups(draft, IN_UB if through_ub else FOLLOWERS)), stored
 
 
-def groups(draft: Draft) -> tuple[Group, ...]:
+def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]]) -> tuple[Group, ...]:
     """Every node in one group, g0, g1, ... in an order in which they can run; a group has one result.
 
     Nodes are taken in order; each starts a group unless it joined an earlier one: as its last tensor's only reader, of a kind
@@ -51,16 +56,19 @@ def groups(draft: Draft) -> tuple[Group, ...]:
     for node in draft.nodes:
         if node.name in taken:
             continue
-        chain = _chain(draft, node, users, made)
+        chain = _chain(draft, node, users, made, followers)
         taken.update(n.name for n in chain)
         made.update(o for n in chain for o in n.outputs)
         out.append(Group(f"g{len(out)}", _kind(draft, node), tuple(n.name for n in chain)))
     return tuple(out)
 
 
-def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made: set[str]) -> list[OpNode]:
+def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made: set[str],
+           followers: Mapping[str, tuple[str, ...]]) -> list[OpNode]:
     """The nodes of the group that starts with `first`."""
-    allowed = FOLLOWERS.get(family(first.op), ())
+    allowed = followers.get(first.op.removesuffix("_packed"), followers.get(family(first.op), ()))
+    if family(first.op) == "cube":
+        made = set()  # what follows reads nothing but the group's own result
     chain = [first]
     while (follower := draft.only_user(chain[-1].outputs[0], users)) and _joins(draft, chain[-1], follower, allowed, made):
         chain.append(follower)

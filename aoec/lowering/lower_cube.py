@@ -7,23 +7,27 @@ from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OpNode, Tensor
-from aoec.ir.index import Cast, Expr, Float, Int, Read, Var, maximum, normalise, reads, substitute
-from aoec.ir.tir import Block, Buffer, Func
+from aoec.ir.index import Cast, Expr, Float, Int, Read, Var, maximum, normalise, reads, rebuild, rename_reads, substitute
+from aoec.ir.meaning import Statement
+from aoec.ir.tir import Block, Buffer, Func, Node
+from aoec.lowering.lower_operations import single_operations
 from aoec.lowering.physical import buffer_of, extents, guarded, nest, physical_indices, split_channel
+from aoec.lowering.work import Work
 from aoec.ops.layout import stored_shape
 from aoec.ops.meanings import meaning
 
 
 def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
-    """The func of a cube operator with optional bias, and relu behind it."""
-    main, tail = nodes[0], [n.op for n in nodes[1:]]
-    if tail not in ([], ["relu"]):
-        raise UnsupportedError(f"group {name}: FIXPIPE does relu, not {', '.join(tail)}")
+    """The func of a cube operator with optional bias, relu behind it, and behind a convolution further elementwise operators."""
+    main, relu = nodes[0], len(nodes) > 1 and nodes[1].op == "relu"
+    tail = nodes[1 + relu:]
     out = tensors[nodes[-1].outputs[0]]
     if main.op == "conv2d_packed":
-        return lower_conv(name, main, tensors, out, bool(tail))
+        return lower_conv(name, main, tensors, out, relu, tail)
+    if tail:
+        raise UnsupportedError(f"group {name}: a matrix product's own group goes on with relu, not {', '.join(n.op for n in tail)}")
     if main.op == "matmul":
-        return lower_matmul(name, main, tensors, out, bool(tail))
+        return lower_matmul(name, main, tensors, out, relu)
     raise UnsupportedError(f"group {name}: {main.op} has no cube lowering")
 
 
@@ -69,8 +73,8 @@ def bias_buffer(t: Tensor, n: int) -> Buffer:
     return Buffer("bias", "fp32", (Int(max(t.shape[0], n)),))
 
 
-def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool) -> Func:
-    """im2col, mm and out over NC1HWC0 tensors and a packed ZN weight."""
+def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool, tail: list[OpNode]) -> Func:
+    """im2col, mm and out over NC1HWC0 tensors and a packed ZN weight; the tail's operations lie between, in locals."""
     ts = [tensors[i] for i in node.inputs if i]
     x, w = ts[0], ts[1]
     said = meaning(node.op, [t.shape for t in ts], dict(node.attributes))
@@ -101,14 +105,48 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     bias = [bias_buffer(ts[2], ranges[column])] if len(ts) > 2 else []
     mm = Block("mm", Read("C", (*spatial, Var(column))), "+=", Read("cols", (*spatial, Var("k"))) * Read("W", (w_row, Var(column))),
                Read("bias", (co,)) if bias else None)
-    o = _renamed("out", loops + [(column, ranges[column])])
+    every = [*loops, (column, ranges[column])]
+    o = _renamed("out", every)
     c1, c0 = split_channel(co, y_shape[-1])
     target = _at(Read("Y", (Var("n"), c1, Var("ho"), Var("wo"), c0)), o)
-    done = Block("out", target, "=", epilogue(_at(Read("C", (*spatial, Var(column))), o), out.dtype, relu))
+    given = epilogue(_at(Read("C", (*spatial, Var(column))), o), out.dtype, relu)
+    between, last, locals_ = activation(tail, given, every, tensors)
+    done = nest([(f"out_{v}", d) for v, d in every], Block("out", target, "=", _at(last, o) if isinstance(last, Read) else last))
     W = Buffer("W", w.dtype, (Int(w.shape[-2] * (w.shape[0] if blocks else 1)), Int(_columns(w))), "GM", "ZN")
-    return Func(name, (buffer_of(x, "X", tuple(shape)), W, *bias), (buffer_of(out, "Y", tuple(y_shape)),), (cols, C), (
-        nest([(f"im_{v}", d) for v, d in loops + [("k", k)]], im2col), nest([*loops, (column, ranges[column]), ("k", k)], mm),
-        nest([(f"out_{v}", d) for v, d in [*loops, (column, ranges[column])]], done)))
+    return Func(name, (buffer_of(x, "X", tuple(shape)), W, *bias), (buffer_of(out, "Y", tuple(y_shape)),), (cols, C, *locals_), (
+        nest([(f"im_{v}", d) for v, d in loops + [("k", k)]], im2col), nest([*every, ("k", k)], mm), *between, done))
+
+
+def activation(tail: list[OpNode], given: Expr, loops: list[tuple[str, int]], tensors: dict[str, Tensor],
+               ) -> tuple[list[Node], Expr, list[Buffer]]:
+    """(blocks between, what is stored, locals): the elementwise operators behind a result, one vector operation a block."""
+    if not tail:
+        return [], given, []
+    point = tuple(Var(v) for v, _ in loops)
+    shape = tuple(d for _, d in loops)
+    made = Read("E", point)
+    work = Work([], dict(loops), {made.buffer: shape}, {made.buffer: tensors[tail[0].inputs[0]].dtype})
+    for i, node in enumerate(tail):
+        said = meaning(node.op, [tensors[x].shape for x in node.inputs], dict(node.attributes))
+        result = Read(f"E{i}", point)
+        work.dtypes[result.buffer], work.shapes[result.buffer] = tensors[node.outputs[0]].dtype, shape
+        work.statements.append(Statement(result, "=", _each(said.statements[0].value, made), None))
+        made = result
+    work = single_operations(work, [])
+    blocks: list[Node] = []
+    for target, value in [(Read("E", point), given), *((s.target, s.value) for s in work.statements)]:
+        stem = target.buffer.replace(".", "_")
+        own = _renamed(stem, loops)
+        value = substitute(value, {f"out_{v}": e for v, e in own.items()} | own)
+        block = Block(f"{stem}_", Read(stem, tuple(own.values())), "=", rename_reads(value, {n: n.replace(".", "_") for n in work.shapes}))
+        blocks.append(nest([(f"{stem}_{v}", d) for v, d in loops], block))
+    held = [Buffer(n.replace(".", "_"), work.dtypes[n], tuple(Int(d) for d in shape)) for n in work.shapes]
+    return blocks, made, held
+
+
+def _each(e: Expr, made: Read) -> Expr:
+    """An elementwise expression with what it reads put in."""
+    return made if isinstance(e, Read) else rebuild(e, lambda c: _each(c, made))
 
 
 def _columns(w: Tensor) -> int:

@@ -85,6 +85,7 @@ OPS = (
     elementwise("gelu", "$A * 0.5 * (1.0 + erf($A * 0.7071067811865476))", _gelu),
     # the form with tanh, whose 0.5 * (1 + tanh(u)) is sigmoid(2 * u): 1.5957691216057308 is 2 * sqrt(2 / pi)
     elementwise("gelu_tanh", "$A * sigmoid(($A + $A * $A * $A * 0.044715) * 1.5957691216057308)", _gelu_tanh),
+    elementwise("mish", "$A * tanh(max($A, 0.0) + log(exp(abs($A) * -1.0) + 1.0))", lambda a: a * np.tanh(_softplus(a))),
     elementwise("silu", "$A * sigmoid($A)", lambda a: a * _sigmoid(a)),
     Op("swiglu", _swiglu_text, _swiglu, "elementwise"),
     elementwise("sigmoid", "sigmoid($A)", _sigmoid),

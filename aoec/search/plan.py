@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from aoec.ir.index import DTYPES, Binary, Expr, Int, Read, Var, walk
 from aoec.ir.schedule import Step
-from aoec.ir.tir import Func
-from aoec.search.sketches import Nest, hole, nests, parts, step
+from aoec.ir.tir import Block, Func
+from aoec.search.sketches import Nest, hole, nests, output_nest, parts, step
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
@@ -104,20 +104,39 @@ def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
 
     A core's part of the bias is loaded once: a load for each tile would hold MTE2 back until pipe V is done with an earlier one.
     """
-    out, sums = output_block(p.func, mm), mm.block.target.buffer
-    target = next(n.block.target for n in nests(p.func) if n.block.name == out)
-    to = target.buffer
+    first, sums = output_block(p.func, mm), mm.block.target.buffer
+    out = output_nest(p.func).block
     bias = mm.block.init if isinstance(mm.block.init, Read) and not p.machine.has("mmad_bias") else None
-    planes = p.func.buffer(to).layout == "NZ" or not isinstance(target.indices[-1], Var)
-    made = f"{to}_UB"
-    p.add("stage", block=out, scope="UB", layout="NZ" if planes else "ND")
+    planes = p.func.buffer(out.target.buffer).layout == "NZ" or not isinstance(out.target.indices[-1], Var)
+    layout = "NZ" if planes else "ND"
+    if first == out.name:
+        made = block = f"{out.target.buffer}_UB"
+        p.add("stage", block=first, scope="UB", layout=layout)
+    else:
+        block, made = first, work_in_place(p, first, out, layout, tile)
     if not planes or bias:
-        p.add("cache_read", block=made, buffer=sums, scope="UB", at=tile, layout="NZ")
+        p.add("cache_read", block=block, buffer=sums, scope="UB", at=tile, layout="NZ")
     if bias:
-        p.add("cache_read", block=made, buffer=bias.buffer, scope="UB", at=core)
-    p.add("tensorize", loop=f"{made}_0", instr="epilogue" if bias or not planes else "drain")
-    p.add("tensorize", loop=first_loop(p.func, out), instr="store")
+        p.add("cache_read", block=block, buffer=bias.buffer, scope="UB", at=core)
+    p.add("tensorize", loop=f"{made}_0" if first == out.name else first_loop(p.func, first),
+          instr="epilogue" if bias or not planes else "drain")
+    p.add("tensorize", loop=first_loop(p.func, out.name), instr="store")
     p.add("double_buffer", buffer=made, depth=hole("do", SLOTS))
+
+
+def work_in_place(p: Plan, first: str, out: Block, layout: str, tile: str) -> str:
+    """The buffer that is stored, after the vector operations between the block that takes the result and the one that stores: they work
+    on the tile in UB as it lies."""
+    order = [n.block for n in nests(p.func)]
+    names = [b.name for b in order]
+    between = order[names.index(first):names.index(out.name)]
+    for b in [*between[1:], out]:
+        p.add("compute_at", block=b.name, loop=tile)
+    for b in between:
+        p.add("set_scope", buffer=b.target.buffer, scope="UB", layout=layout)
+    for b in between[1:]:
+        p.add("tensorize", loop=first_loop(p.func, b.name), instr="vector")
+    return between[-1].target.buffer
 
 
 def load_rows(p: Plan, mm: Nest, read: Read, at: str) -> None:

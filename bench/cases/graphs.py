@@ -13,6 +13,7 @@ from aoec.ir.graph import Attribute, Graph, Group, Tensor
 from aoec.lowering.fuse import fuse
 from aoec.ops import OPS
 from aoec.ops.meanings import shape as result_shape
+from aoec.target.machine import Machine
 from bench.cases.case import Case
 
 REALS = ("fp16", "bf16", "fp32")
@@ -24,6 +25,7 @@ class Net:
 
     def __init__(self, name: str, dtype: str) -> None:
         self.draft, self.dtype = Draft(name, (), ()), dtype
+        self.machine: Machine | None = None  # whose groups are wanted
 
     def input(self, name: str, shape: Sequence[int], layout: str = "ND") -> str:
         self.draft.put(Tensor(name, self.dtype, tuple(shape), layout))
@@ -56,7 +58,7 @@ class Net:
         """The fused graph."""
         self.draft.outputs = outputs
         graph, weights = self.draft.finish()
-        return fuse(graph, weights)[0]
+        return fuse(graph, weights, self.machine)[0]
 
 
 NUMPY: Mapping[str, Callable[[int], np.generic]] = {

@@ -36,6 +36,7 @@ def model_graph(case: Case) -> Graph:
     if case.dtypes[0] in MISSING:
         raise UnsupportedError(f"{case.operator} in {case.dtypes[0]}: {MISSING[case.dtypes[0]]}")
     s, net = case.shape.sizes, Model(name, case.dtypes[0])
+    net.machine = machine_of(case.chip)
     if name in TEXTS:
         return TEXTS[name](net, s.get("batch", 1), s["seq"])
     if name not in IMAGES:

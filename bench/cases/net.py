@@ -27,8 +27,6 @@ class Model(Net):
             return self.node("clip", [x], lo=0.0, hi=6.0)
         if act == "leaky":
             return self.node("leaky_relu", [x], alpha=0.1)
-        if act == "mish":
-            return self.node("mul", [x, self.node("tanh", [self.node("softplus", [x])])])
         return self.node(act, [x]) if act else x
 
     def pool(self, x: str, kernel: int, stride: int, pad: int, ceil: int = 0) -> str:

@@ -71,7 +71,7 @@ CASES = {
     "Max": one("Max", second=True), "Max scalar": one("Max", F(0.1)),
     "MaxPool": one("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
     "MaxPool ceil": one("MaxPool", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
-    "Mean": one("Mean", second=True), "Min": one("Min", F(0.3)),
+    "Mean": one("Mean", second=True), "Mish": one("Mish", opset=18), "Min": one("Min", F(0.3)),
     "Mul": one("Mul", second=True), "Mul channels": one("Mul", normal(6, 1, 1)), "Neg": one("Neg"), "Pow": one("Pow", F(2.0)),
     "Pow cubed": one("Pow", F(3.0)),
     "Reciprocal": model([node("Exp", "x", "e"), node("Reciprocal", "e", "y")], {"x": X}, ["y"]),

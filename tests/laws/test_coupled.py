@@ -75,6 +75,22 @@ def test_vector_groups_run_on_coupled_cores(model: str) -> None:
         assert {s.core for s in made.streams} == {"core"}
 
 
+@pytest.mark.parametrize("chip", ["Ascend910A", "Ascend310P3"])
+@pytest.mark.parametrize("model", ["active", "active_blocks"])
+def test_an_activation_is_worked_out_in_ub_behind_its_convolution(model: str, chip: str) -> None:
+    """One group on these chips, two where FIXPIPE stores; what is behind the result costs no way through GM."""
+    apart, together = (next(i for i, c in enumerate(found) if "cols" in {b.name for b in c.func.locals})
+                       for found in (cases(model), cases(model, chip)))
+    assert len(cases(model)) == len(cases(model, chip)) + 1
+    c, machine = cases(model, chip)[together], load(chip)
+    p = problem(c.func, machine)
+    assert not p.refused
+    for sketch in range(0, len(p.sketches), 3):
+        holds(c, p, sketch, sketch)
+    best = start(p).ticks
+    assert best < sum(start(problem(cases(model)[i].func, machine)).ticks for i in (apart, apart + 1))
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 def test_chips_with_coupled_cores(chip: str) -> None:
     for c in (cases("matmul")[0], cases("conv")[1]):

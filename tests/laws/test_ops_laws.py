@@ -34,7 +34,7 @@ def agree(op: str, arrays: list[np.ndarray], attributes: dict[str, object]) -> N
         np.testing.assert_allclose(expected, got.astype(np.float32), rtol=2e-5, atol=2e-6 * max(scale, 1.0))
 
 
-UNARY = ["relu", "abs", "tanh", "erf", "gelu", "gelu_tanh", "silu", "sigmoid", "softplus", "softsign"]
+UNARY = ["relu", "abs", "tanh", "erf", "gelu", "gelu_tanh", "silu", "sigmoid", "softplus", "softsign", "mish"]
 POSITIVE = ["log", "sqrt", "rsqrt", "reciprocal"]
 BINARY = ["add", "sub", "mul", "div", "maximum", "minimum"]
 

@@ -71,6 +71,10 @@ MODELS = {
               "e = Constant<value_ints=[7,19]>() y = Slice(x, s, e, a)"),
     "upsample": ("fp16", "float[2,20,3,5] x, float[20,20,1,1] w", "float[2,20,6,15] y",
                  "s = Constant<value_floats=[1.0,1.0,2.0,3.0]>() t = Conv(x, w) y = Resize<mode=\"nearest\">(t, , s)"),
+    "active": ("fp16", "float[1,20,9,7] x, float[40,20,3,3] w, float[40] b", "float[1,40,9,7] y",
+               "t = Conv<pads=[1,1,1,1]>(x, w, b) u = Relu(t) y = LeakyRelu<alpha=0.5>(u)"),
+    "active_blocks": ("fp16", "float[1,32,5,7] x, float[32,1,3,3] w, float[32] b", "float[1,32,5,7] y",
+                      "t = Conv<pads=[1,1,1,1], group=32>(x, w, b) y = Sigmoid(t)"),
     "rows_of_image": ("fp16", "float[2,32,3,7] x, float[48,32,1,1] w", "float[2,3,7,48] y",
                       "t = Conv(x, w) y = Transpose<perm=[0,2,3,1]>(t)"),
     "rows_ragged": ("fp16", "float[2,32,3,7] x, float[20,32,1,1] w", "float[2,3,7,20] y",
@@ -94,7 +98,7 @@ MODELS = {
     "layer_norm_tails": ("fp32", "float[21,2,35] x, float[2,35] w", "float[21,2,35] y", "y = LayerNormalization<axis=1>(x, w)"),
     "gelu": ("fp16", "float[5,37] x", "float[5,37] y", "y = Erf(x)"),
 }
-ROUNDED = ("sigmoid", "avg_pool", "global_pool", "softmax", "reduce_mean", "softsign", "log_softmax", "layer_norm",
+ROUNDED = ("sigmoid", "avg_pool", "global_pool", "softmax", "reduce_mean", "softsign", "active_blocks", "log_softmax", "layer_norm",
            "gelu")  # models whose results are rounded on the way
 
 
@@ -156,13 +160,13 @@ def proto(name: str) -> onnx.ModelProto:
 
 
 @cache
-def cases(name: str) -> tuple[Case, ...]:
-    """The AI Core groups of a model, in order."""
+def cases(name: str, machine: str = DEFAULT) -> tuple[Case, ...]:
+    """The AI Core groups that a model has for a machine, in order."""
     graph, weights, _ = load(proto(name), {}, MODELS[name][0])
     random = np.random.default_rng(4)
     tensors = {t.name: t for t in graph.tensors}
     feeds = {i: random.integers(-2, 3, tensors[i].shape).astype(np.float32) for i in graph.inputs}
-    fused, packed = fuse(graph, weights)
+    fused, packed = fuse(graph, weights, load_machine(machine))
     values, plain = evaluate(fused, feeds, packed, every=True), evaluate(graph, feeds, weights)
     for out in graph.outputs:
         got, want = (v[out].astype(np.float32) for v in (values, plain))
