@@ -94,6 +94,8 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
         at_ub = at_ub + Var(chunk) * MAX_BURSTS * s_ub[v_burst]
     dst, src = (em.ref(u.name, at_ub), em.ref(g.name, at_gm)) if into else (em.ref(g.name, at_gm), em.ref(u.name, at_ub))
     gaps = dict(src_gap=gap_gm, dst_gap=gap_ub) if into else dict(src_gap=gap_ub, dst_gap=gap_gm)
+    if op.block.op == "+=":
+        gaps["atomic"] = Int(1)
     body: list[Item] = [instr("copy_gm_ub" if into else "copy_ub_gm", dst=dst, src=src, bursts=n, length=length * size, **gaps)]
     return nest([*[(v, c) for v, _, c in rest], (chunk, ceildiv(bursts, MAX_BURSTS))], body)
 

@@ -141,7 +141,8 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     """All points of the tensor loops but `skip`; with `accumulate` the target is the first source too."""
     target = op.block.target
     operands = [target, *([target] if accumulate else []), *work.sources]
-    loops = [lp for lp in op.loops if lp.var not in skip and lp.extent != Int(1)] or list(op.loops[-1:])
+    own = [lp for lp in op.loops if lp.var not in skip]
+    loops = [lp for lp in own if lp.extent != Int(1)] or own[-1:] or list(op.loops[-1:])
     if any(lp.var in skip for lp in loops):
         raise UnsupportedError(f"block {op.block.name}: nothing to do in lanes")
     strides = [loop_strides(em.buffers[r.buffer], r.indices, op) for r in operands]

@@ -62,7 +62,7 @@ class Bind(Primitive):
                 self._check_output(block)
 
     def _check_output(self, block: Block) -> None:
-        if block.op == "+=" and block.instr == "fixpipe":
+        if block.op == "+=" and block.instr in ("fixpipe", "copy"):
             return  # parts that are added in GM: in any order, by any core
         if self.loop not in frozenset().union(*[variables(i) for i in block.target.indices]):
             raise ScheduleError(f"{block.name} writes the same elements of {block.target.buffer} in every iteration of {self.loop}")

@@ -140,9 +140,11 @@ def _uncast(e: Expr) -> Expr:
 # ---------------------------------------------------------------- copy, mmad, results
 
 def match_copy(func: Func, block: Block, loops: Path) -> Copy:
-    """A copy, perhaps guarded by a select with a constant where there is nothing to read."""
-    block, _ = without_units(block, loops)
-    if block.op != "=":
+    """A copy, perhaps guarded by a select with a constant where there is nothing to read; to GM it may add to what is there."""
+    block, names = without_units(block, loops)
+    walked = {v for i in block.target.indices for v in variables(i)}
+    adds = block.op == "+=" and func.buffer(block.target.buffer).scope == "GM" and names <= walked
+    if block.op != "=" and not adds:
         raise ScheduleError(f"{block.name} is no copy: it accumulates")
     value, otherwise = block.value, None
     guards: tuple[Expr, ...] = ()

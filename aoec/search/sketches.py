@@ -20,12 +20,14 @@ def sketches(func: Func, machine: Machine) -> list[Trace]:
     from aoec.search.sketches_columns import columns_sketches
     from aoec.search.sketches_cube import cube_sketches
     from aoec.search.sketches_reduce import chunked_sketches
+    from aoec.search.sketches_sum import sum_sketches
     from aoec.search.sketches_vector import vector_sketches
 
     product = find_product(func)
     if product:
         return cube_sketches(func, product, machine)
-    return [*vector_sketches(func, machine), *columns_sketches(func, machine), *chunked_sketches(func, machine)]
+    return [*vector_sketches(func, machine), *columns_sketches(func, machine), *chunked_sketches(func, machine),
+            *sum_sketches(func, machine)]
 
 
 @dataclass(frozen=True, slots=True)

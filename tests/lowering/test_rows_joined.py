@@ -10,6 +10,7 @@ from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import lower
 from aoec.ops.run import evaluate
 from aoec.simulate.time import measure
+from aoec.target.check import check
 from aoec.target.machine import load
 from tests.lowering.groups import case, legal
 
@@ -79,3 +80,21 @@ def test_a_scale_for_each_column_comes_once_to_a_core() -> None:
     first = start(p).default
     moved = measure(p.program(first), MACHINE, ()).bytes_by_path
     assert moved["GM->UB"] == (4096 + p.values(first)["g0"]) * 256 * 2
+
+
+@pytest.mark.parametrize("shape", [(61, 771), (2, 40000)])
+def test_a_sum_of_everything_is_shared_over_cores(shape: tuple[int, int]) -> None:
+    """Each core adds its part to the one element in GM: whole numbers, so that the order does not matter."""
+    tensors = (Tensor("x", "fp32", shape), Tensor("t", "fp32", shape), Tensor("y", "fp32", (1, 1)))
+    nodes = (node("mul", "x x", "t"), node("reduce_sum", "t", "y", axes=(0, 1)))
+    graph, _ = fuse(Graph("square_sum", ("x",), ("y",), tensors, nodes), {})
+    values = evaluate(graph, {"x": np.random.default_rng(0).integers(-3, 4, shape)}, {}, every=True)
+    found = case("square_sum", graph, "g0", values)
+    p = problem(found.func, MACHINE)
+    (shared,) = [i for i, grid in enumerate(p.space.grids) if "sc" in grid.names]
+    for c in legal(p, shared, 3):
+        check(p.program(c), MACHINE)
+        assert found.agrees(found.run(p.program(c))), p.values(c)
+    least = min(t for t in p.cost(legal(p, shared, 20)) if t is not None)
+    alone = [t for c, t in p.costs.items() if t is not None and "sc" not in p.values(c)]
+    assert "sc" in p.values(start(p).default) and all(least < t for t in alone)
