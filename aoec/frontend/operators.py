@@ -163,14 +163,11 @@ def _gemm(n: Node) -> bool:
 
 
 def _matmul(n: Node) -> bool:
-    """Matrices, or equal leading dimensions; a matrix on the right takes all rows at once."""
+    """Rows of any leading dimensions by a matrix, or matrices of equal leading dimensions."""
     a, b = n.shape_of(0), n.shape_of(1)
     if len(a) < 2 or len(b) < 2 or (len(b) > 2 and a[:-2] != b[:-2]):
         return False
-    if len(a) == 2 or len(b) > 2:
-        return n.emit("matmul", [n.input(0), n.input(1)])
-    rows = n.step("reshape", [n.input(0)], {"shape": (prod(a[:-1]), a[-1])})
-    return n.emit("reshape", [n.step("matmul", [rows, n.input(1)])], {"shape": n.shape()})
+    return n.emit("matmul", [n.input(0), n.input(1)])
 
 
 # ---------------------------------------------------------------- windows

@@ -165,3 +165,26 @@ def test_names_are_kept() -> None:
     graph, _, _ = load(proto)
     assert graph.inputs == ("in/put:0",) and graph.outputs == ("out-put",)
 
+
+
+def test_keys_are_turned_by_the_product_that_reads_them() -> None:
+    """(0, 2, 3, 1) leaves (0, 2, 1, 3), which moves rows; a plain exchange of the last two axes leaves nothing."""
+    heads = model([node("Transpose", "x", "k", perm=[0, 2, 3, 1]), node("MatMul", "q k", "y")],
+                  {"x": (2, 5, 3, 4), "q": (2, 3, 6, 4)}, ["y"])
+    plain = model([node("Transpose", "x", "k", perm=[0, 2, 1]), node("MatMul", "q k", "y")], {"x": (2, 5, 4), "q": (2, 6, 4)}, ["y"])
+    for proto, left in ((heads, ["transpose", "matmul"]), (plain, ["matmul"])):
+        graph, weights, _ = load(proto, precision="fp32")
+        assert [n.op for n in graph.nodes] == left and graph.nodes[-1].attribute("trans_b") == 1
+        feeds = {t.name: normal(*t.shape, seed=at) for at, t in enumerate(graph.tensors) if t.name in graph.inputs}
+        np.testing.assert_allclose(ops.evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [(5,), (1, 1, 5), (3, 5), (1,)])
+def test_what_is_added_to_the_columns_of_a_product_is_its_bias(bias: tuple[int, ...]) -> None:
+    """A vector over the columns, and nothing else."""
+    proto = model([node("MatMul", "x w", "p"), node("Add", "b p", "y")], {"x": (2, 3, 4)}, ["y"],
+                  {"w": normal(4, 5), "b": normal(*bias, seed=1)})
+    graph, weights, _ = load(proto, precision="fp32")
+    assert (len(graph.nodes) == 1) == (bias[-1] == 5 and len(bias) != 2)
+    feeds = {"x": normal(2, 3, 4, seed=2)}
+    np.testing.assert_allclose(ops.evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0], rtol=1e-5, atol=1e-5)

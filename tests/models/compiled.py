@@ -13,12 +13,12 @@ from aoec.cli import main
 TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2}  # max|a - b| / max|b|
 
 
-def compiled(proto: onnx.ModelProto, precision: str, folder: Path) -> Artifact:
-    """The artifact that `aoec compile` without --tune writes, with an empty bank of its own."""
+def compiled(proto: onnx.ModelProto, precision: str, folder: Path, *more: str) -> Artifact:
+    """The artifact that `aoec compile` without --tune writes, with an empty bank of its own; `more`: further options."""
     source, out = folder / "model.onnx", folder / f"{precision}.aoec"
     onnx.save(proto, source)
     words = ["compile", str(source), "--precision", precision, "--bank", str(folder / f"{precision}.bank"), "-o", str(out), "--jobs", "1"]
-    assert main([*words, "--json"]) == 0
+    assert main([*words, *more, "--json"]) == 0
     return load(out)
 
 

@@ -1,0 +1,38 @@
+"""Products read a right operand that was turned as it lies: the cube's own loads turn it."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aoec.ir.draft import Draft
+from aoec.ir.graph import OpNode
+
+
+def turn_in_products(draft: Draft) -> None:
+    """Nothing; where the right operand of a product is a transposition that breaks up rows, the last two axes stay in their order and
+    the product takes the operand turned. What is left of the transposition moves whole rows, or nothing at all."""
+    producers = draft.producers()
+    nodes, draft.nodes = draft.nodes, []
+    for node in nodes:
+        source = producers.get(node.inputs[1]) if node.op == "matmul" else None
+        if source is not None and source.op == "transpose" and (perm := unturned(source.attribute("perm"))):
+            node = _turned(draft, node, source, perm)
+        draft.nodes.append(node)
+
+
+def unturned(perm: object) -> tuple[int, ...]:
+    """The permutation with its last two axes exchanged, where that leaves rows whole; else none."""
+    assert isinstance(perm, tuple)
+    swapped = (*perm[:-2], perm[-1], perm[-2])
+    return swapped if swapped[-1] == len(perm) - 1 else ()
+
+
+def _turned(draft: Draft, node: OpNode, source: OpNode, perm: tuple[int, ...]) -> OpNode:
+    """The product on what `source` read, its leading axes moved where they have to be."""
+    read = draft.tensors[source.inputs[0]]
+    operand = read.name
+    if perm != tuple(range(len(perm))):
+        operand = draft.tensor(f"{node.inputs[1]}_rows", read.dtype, [read.shape[axis] for axis in perm])
+        draft.nodes.append(draft.node("transpose", [read.name], operand, {"perm": perm}))
+    given = dict(node.attributes)
+    given["trans_b"] = 1 - int(given.get("trans_b", 0))  # type: ignore[arg-type]
+    return replace(node, inputs=(node.inputs[0], operand, *node.inputs[2:]), attributes=tuple((k, v) for k, v in given.items() if v))

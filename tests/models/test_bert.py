@@ -1,0 +1,25 @@
+"""A small BERT by the command that users have, on cores of both kinds, against onnxruntime."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aoec.jobs.execute import run_model
+from tests.frontend.models import run
+from tests.models.bert import small_bert, words
+from tests.models.compiled import TOLERANCE, compiled, distance, operators_on_host
+
+
+@pytest.mark.parametrize("target, layers", [("Ascend910B3", 2), ("Ascend310P3", 1)])
+def test_a_small_bert_compiles_and_matches(target: str, layers: int, tmp_path: Path) -> None:
+    """Only words are looked up on the host; biases are their products' own, keys are turned by the products that read them."""
+    proto = small_bert(layers)
+    artifact = compiled(proto, "fp16", tmp_path, "--target", target)
+    assert operators_on_host(artifact) == ["host.Gather"]
+    nodes = artifact.graph.nodes
+    assert sum(n.op == "matmul" and len(n.inputs) == 3 for n in nodes) == 6 * layers + 1
+    assert sum(n.op == "matmul" and n.attribute("trans_b") == 1 for n in nodes) == layers
+    assert all(n.attribute("perm") == (0, 2, 1, 3) for n in nodes if n.op == "transpose")
+    (expected,) = run(proto, words())
+    assert distance(run_model(artifact, words())["answers"], expected) < TOLERANCE["fp16"]
