@@ -71,9 +71,13 @@ class Node:
         """The dtype of the (first) result, reals as fp32."""
         return self.dtypes[self.proto.output[0]]
 
-    def shape(self) -> tuple[int, ...]:
-        """The shape of the (first) result."""
-        name = self.proto.output[0]
+    def results(self) -> int:
+        """How many results the node has."""
+        return len(self.proto.output)
+
+    def shape(self, at: int = 0) -> tuple[int, ...]:
+        """The shape of a result, the first where none is named."""
+        name = self.proto.output[at]
         if name not in self.shapes:
             raise self.unknown_shape(name)
         return self.shapes[name]
@@ -112,11 +116,11 @@ class Node:
         self.draft.nodes.append(self.draft.node(op, inputs, out, attributes, f"{self.proto.name}_{op}" if self.proto.name else ""))
         return out
 
-    def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, dtype: str = "fp32") -> bool:
-        """True, after the node that makes the result was added; UnsupportedError where its shape is not the one that ONNX infers."""
-        shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)
-        if self.shapes.get(self.proto.output[0], shape) != shape:
-            raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shape())}, and {op} gives {list(shape)}")
-        self.draft.put(Tensor(self.proto.output[0], dtype, shape))
-        self.draft.nodes.append(self.draft.node(op, inputs, self.proto.output[0], attributes, self.proto.name))
+    def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, dtype: str = "fp32", at: int = 0) -> bool:
+        """True, after the node that makes result `at` was added; UnsupportedError where its shape is not the one that ONNX infers."""
+        shape, result = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes), self.proto.output[at]
+        if self.shapes.get(result, shape) != shape:
+            raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shape(at))}, and {op} gives {list(shape)}")
+        self.draft.put(Tensor(result, dtype, shape))
+        self.draft.nodes.append(self.draft.node(op, inputs, result, attributes, self.proto.name))
         return True

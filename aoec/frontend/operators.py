@@ -78,6 +78,20 @@ def _slice(n: Node) -> bool:
     return min(steps) > 0 and min(n.shape()) > 0 and n.emit("slice", [n.input(0)], attributes)
 
 
+def _split(n: Node) -> bool:
+    """Parts of an axis one after the other; what nobody reads is not made."""
+    if n.has(1) and not n.is_constant(1) or not all(n.proto.output) or any(0 in n.shape(at) for at in range(n.results())):
+        return False
+    rank, start = len(n.shape_of(0)), 0
+    axis = n.integer("axis", 0) % rank
+    for at in range(n.results()):
+        sizes = n.shape(at)
+        starts = tuple(start if i == axis else 0 for i in range(rank))
+        n.emit("slice", [n.input(0)], {"starts": starts, "sizes": sizes, "steps": (1,) * rank}, at=at)
+        start += sizes[axis]
+    return True
+
+
 def _resize(n: Node) -> bool:
     """Every pixel so many times: the nearest one in whole ratios, by any rule that puts the copies side by side."""
     rank, shape, out = len(n.shape_of(0)), n.shape_of(0), n.shape()
@@ -323,7 +337,7 @@ RULES: dict[str, Rule] = {
     "RMSNormalization": _row_norm("rms_norm"), "ReduceMin": _reduce("reduce_min"),
     "ReduceSum": _reduce("reduce_sum"), "Relu": _unary("relu"), "Reshape": _view, "Resize": _resize,
     "Selu": _alpha("selu", alpha=1.6732632423543772, gamma=1.0507009873554805),
-    "Sigmoid": _unary("sigmoid"), "Slice": _slice, "Softplus": _unary("softplus"), "Softsign": _unary("softsign"),
+    "Sigmoid": _unary("sigmoid"), "Slice": _slice, "Split": _split, "Softplus": _unary("softplus"), "Softsign": _unary("softsign"),
     "Softmax": _softmax("softmax"), "Sqrt": _unary("sqrt"), "Squeeze": _view, "Sub": _chain("sub"), "Sum": _chain("add"), "Swish": _swish,
     "Tanh": _unary("tanh"),
     "Transpose": _transpose, "Unsqueeze": _view, "Upsample": _resize,

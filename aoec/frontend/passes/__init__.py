@@ -5,6 +5,7 @@ from aoec.frontend.passes.affine import fold_affine
 from aoec.frontend.passes.biases import fold_biases
 from aoec.frontend.passes.constants import fold_constants
 from aoec.frontend.passes.dead import drop_dead
+from aoec.frontend.passes.gates import find_gates
 from aoec.frontend.passes.gelus import find_gelus
 from aoec.frontend.passes.identities import drop_identities
 from aoec.frontend.passes.precision import PRECISIONS, choose_precision
@@ -15,11 +16,11 @@ from aoec.ir.draft import Draft
 
 # in order: constants first, since all others look for them; what exporters spell out before its links are folded; affine chains once
 # nothing lies between their links
-PASSES = (drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, fold_biases, find_row_norms, find_gelus, drop_dead,
-          fold_affine, turn_in_products, drop_identities, drop_dead)
+PASSES = (drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, fold_biases, find_row_norms, find_gelus, find_gates,
+          drop_dead, fold_affine, turn_in_products, drop_identities, drop_dead)
 
-__all__ = ["PASSES", "PRECISIONS", "choose_precision", "clean", "drop_dead", "drop_identities", "find_gelus", "find_row_norms",
-           "fold_affine", "fold_biases", "fold_constants", "turn_in_products", "use_scalars"]
+__all__ = ["PASSES", "PRECISIONS", "choose_precision", "clean", "drop_dead", "drop_identities", "find_gates", "find_gelus",
+           "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "turn_in_products", "use_scalars"]
 
 
 def clean(draft: Draft) -> None:
