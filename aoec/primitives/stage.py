@@ -18,6 +18,7 @@ class Stage(Primitive):
     """Parts a block in two: the first computes into a new local buffer with a dimension for each of the block's own loops, the second
     takes it from there to where the block wrote. So a buffer on chip is free of how the target is indexed (channels in planes, say).
 
+    A block that adds each element once to its target computes what it adds, and then adds it from there.
     The new buffer and the block that fills it are named <target>_<scope>, the loops of that block <target>_<scope>_0..
 
     before:
@@ -54,10 +55,11 @@ class Stage(Primitive):
     def apply(self, func: Func) -> Func:
         block, above = find_block(func, self.block)
         check_scope(self.scope, self.layout)
-        if block.op != "=" or block.instr is not None:
-            raise ScheduleError(f"{self.block} accumulates or belongs to an instruction; only plain assignments are staged")
         nest, shared = own_nest(func, self.block)
         own = above[len(shared):]
+        repeated = {lp.var for lp in own} - {v for i in block.target.indices for v in variables(i)}
+        if block.op != "=" and (block.op != "+=" or repeated) or block.instr is not None:
+            raise ScheduleError(f"{self.block} accumulates or belongs to an instruction; only what takes each element once is staged")
         if not isinstance(nest, Loop) or not own:
             raise ScheduleError(f"{self.block} has no loops of its own")
         target = find_buffer(func, block.target.buffer)
@@ -67,7 +69,7 @@ class Stage(Primitive):
         if any(variables(lp.extent) & {x.var for x in own} for lp in own):
             raise ScheduleError(f"an extent of the loops of {self.block} hangs on another of them; stage it before they are split")
         new = {lp.var: Var(x.var) for lp, x in zip(own, loops)}
-        filling = replace(block, name=name, target=Read(name, tuple(new.values())), value=tidy(substitute(block.value, new)))
+        filling = replace(block, name=name, op="=", target=Read(name, tuple(new.values())), value=tidy(substitute(block.value, new)))
         taking = replace(block, value=Read(name, tuple(Var(lp.var) for lp in own)))
         body = replace_node(func.body, nest.var, lambda n: (wrap(filling, loops), wrap(taking, list(own))))
         shape = tuple(largest(lp.extent, extents(shared)) for lp in own)

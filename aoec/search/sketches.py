@@ -26,8 +26,8 @@ def sketches(func: Func, machine: Machine) -> list[Trace]:
     product = find_product(func)
     if product:
         return cube_sketches(func, product, machine)
-    return [*vector_sketches(func, machine), *columns_sketches(func, machine), *chunked_sketches(func, machine),
-            *sum_sketches(func, machine)]
+    rules = (vector_sketches, columns_sketches, chunked_sketches, sum_sketches)
+    return [trace for rule in rules for trace in rule(func, machine)]
 
 
 @dataclass(frozen=True, slots=True)

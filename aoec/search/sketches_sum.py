@@ -1,64 +1,74 @@
-"""Sketches of sums of which there are fewer than cores: each core sums a part of what is summed, and adds it to the result in GM.
+"""Sketches of plain sums whose terms are shared out over cores: each core sums its part of them, and adds it to the result in GM.
 
-Holes: sc what a core sums (elements of the reduced axis), k0 the part of it in UB, di slots of what comes in.
+Of use where few elements are kept, or where cores that share out what is kept would read short bursts. Holes: t0 g0 of the terms
+(tile, parts over cores), t1 g1 of what is kept, di do slots.
 """
 from __future__ import annotations
 
-from aoec.ir.index import DTYPES, Read
+from collections.abc import Sequence
+from math import prod
+
+from aoec.ir.index import Cast, Read, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
-from aoec.search.sketches import Nest, even_shares, hole, ladder, nests, output_nest, step
-from aoec.search.sketches_reduce import loads, phases, rows_only
-from aoec.search.sketches_vector import MOST_ELEMENTS, cores_of
-from aoec.target.instructions import ADDED
+from aoec.search.sketches import Nest, hole, ladder, nests, output_nest, parts, step
+from aoec.search.sketches_vector import MOST_ELEMENTS, SLOTS, cores_of, inputs
 from aoec.target.machine import Machine
 
-UNIT = 64  # elements: parts start on whole repeats of fp32
-LEAST = 8192  # elements of a core: for fewer, the cores' additions to one place cost more than they save
+LEAST_TERMS = 64  # for fewer, cores share out what is kept
+MOST_KEPT = 8192  # elements that stay whole: rows without holes in their lengths are one run, which an instruction takes many of
 
 
 def sum_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """One sketch where the func is one plain sum over lanes, longer than a core should take, and what feeds it; none elsewhere."""
+    """Sketches of a func that is one sum, with what feeds it, that leaves as it is or cast: what is kept whole, or in tiles."""
     out, order = output_nest(func), nests(func)
-    found = phases(func, out)
-    if len(found) != 2 or not taken_out(func, out, found[0].last) or len(found[0].before) + 2 < len(order):
+    taken = out.block.value.value if isinstance(out.block.value, Cast) else out.block.value
+    sums = [n for n in order if n.block.op != "="]
+    if len(sums) != 1 or not isinstance(taken, Read) or taken.buffer != sums[0].block.target.buffer:
         return []
-    total, axis = found[0].last, found[0].axis
-    cores = cores_of(machine)
-    kept = [lp.var for lp in total.loops if lp.var != axis]
-    if total.loops[-1].var != axis or total.extent(axis) < 2 * LEAST or cores < 2 * rows(total, kept):
+    total = sums[0]
+    kept = [lp.var for lp in total.loops if any(lp.var in variables(i) for i in total.block.target.indices)]
+    terms = [lp.var for lp in total.loops if lp.var not in kept]
+    plain = total.block.op == "+=" and total.block.init is None and isinstance(total.block.value, Read)
+    if not plain or len(terms) != 1 or not kept or total.extent(terms[0]) < LEAST_TERMS or len(out.loops) != len(kept):
         return []
-    return [Trace(tuple(shared_sum(func, cores, out, total, axis)))]
+    few = prod(total.extent(v) for v in kept) <= MOST_KEPT
+    choices = [()] * few + [(kept[-1],)] * (total.extent(kept[-1]) > 1)
+    return [sum_sketch(func, machine, out, total, terms[0], tiled) for tiled in choices]
 
 
-def taken_out(func: Func, out: Nest, total: Nest) -> bool:
-    """True where the output is a copy of a sum of one element a row, of a dtype that GM adds."""
-    value = out.block.value
-    plain = isinstance(value, Read) and value.buffer == total.block.target.buffer and rows_only(total)
-    return plain and total.block.op == "+=" and func.buffer(out.block.target.buffer).dtype in ADDED and DTYPES[func.outputs[0].dtype] == 4
+def sum_sketch(func: Func, machine: Machine, out: Nest, total: Nest, terms: str, tiled: Sequence[str]) -> Trace:
+    """Terms, and the kept axis that is `tiled`, if any, in tiles over cores; other axes stay whole."""
+    before = [n for n in nests(func) if n.block.name not in (out.block.name, total.block.name)]
+    inner = [f"{lp.var}_i" if lp.var in (*tiled, terms) else lp.var for lp in total.loops]
+    grid, chunk = [f"{v}_c" for v in (terms, *tiled)], f"{terms}_s"
+    steps = [*tiles(machine, total, (terms, *tiled)), step("reorder", loops=(*grid, *[f"{v}_s" for v in tiled], chunk, *inner)),
+             step("add_parts", block=out.block.name, loop=grid[0])]
+    steps += [step("compute_at", block=out.block.name, loop=f"{v}_s") for v in tiled]
+    steps += [step("compute_at", block=n.block.name, loop=chunk) for n in reversed(before)]
+    steps += [step("set_scope", buffer=n.block.target.buffer, scope="UB") for n in (*before, total)]
+    steps += inputs(func, [*before, total], chunk)
+    steps += way_out(out)
+    steps += [step("tensorize", loop=loop, instr="vector") for loop in (*[n.loops[0].var for n in before], inner[0])]
+    return Trace((*steps, *[step("bind", loop=v) for v in grid]))
 
 
-def rows(total: Nest, kept: list[str]) -> int:
-    """How many sums there are."""
-    count = 1
-    for v in kept:
-        count *= total.extent(v)
-    return count
+def tiles(machine: Machine, total: Nest, axes: Sequence[str]) -> list[Step]:
+    """Axes split into tiles, and these over cores; lanes in whole blocks."""
+    steps = []
+    for number, v in enumerate(axes):
+        unit = 32 if v == total.loops[-1].var else 1
+        sizes = ladder(total.extent(v), unit, MOST_ELEMENTS, min(total.extent(v) // 32, LEAST_TERMS))
+        steps.append(step("split", loop=v, factor=hole(f"t{number}", sizes), outer=f"{v}_t", inner=f"{v}_i"))
+        most = parts(-(-total.extent(v) // unit), cores_of(machine))
+        steps.append(step("split", loop=f"{v}_t", parts=hole(f"g{number}", most), outer=f"{v}_c", inner=f"{v}_s"))
+    return steps
 
 
-def shared_sum(func: Func, cores: int, out: Nest, total: Nest, axis: str) -> list[Step]:
-    """The steps: parts over cores, each in parts that UB holds."""
-    extent, phase = total.extent(axis), phases(func, out)[0]
-    shares = sorted(s for s in even_shares(extent, UNIT, extent) if -(-extent // s) <= cores and s >= min(LEAST, extent))
-    part, at = f"{axis}_p", f"{axis}_t"
-    steps = [step("split", loop=axis, factor=hole("sc", tuple(shares)), outer=f"{axis}_c", inner=part),
-             step("split", loop=part, factor=hole("k0", ladder(max(shares), UNIT, MOST_ELEMENTS, UNIT)), outer=at, inner=f"{axis}_i")]
-    kept = [lp.var for lp in total.loops if lp.var != axis]
-    steps += [step("reorder", loops=(f"{axis}_c", at, *kept, f"{axis}_i")),
-              step("add_parts", block=out.block.name, loop=f"{axis}_c")]
-    steps += [step("compute_at", block=n.block.name, loop=at) for n in reversed(phase.before)]
-    steps += [step("set_scope", buffer=n.block.target.buffer, scope="UB") for n in (*phase.before, total)]
-    steps += loads(func, phase, 0, at)
-    steps += [step("tensorize", loop=n.loops[0].var, instr="vector") for n in phase.before]
-    steps += [step("tensorize", loop=kept[0], instr="vector"), step("tensorize", loop=out.loops[0].var, instr="copy")]
-    return [*steps, step("bind", loop=f"{axis}_c")]
+def way_out(out: Nest) -> list[Step]:
+    """A part of the sum added to GM from where it was made, or from its cast."""
+    target, made, slots = out.block.target.buffer, reads(out.block.value)[0].buffer, hole("do", SLOTS)
+    if not isinstance(out.block.value, Cast):
+        return [step("tensorize", loop=out.loops[0].var, instr="copy"), step("double_buffer", buffer=made, depth=slots)]
+    return [step("stage", block=out.block.name, scope="UB"), step("tensorize", loop=f"{target}_UB_0", instr="vector"),
+            step("tensorize", loop=out.loops[0].var, instr="copy"), step("double_buffer", buffer=f"{target}_UB", depth=slots)]

@@ -116,6 +116,8 @@ def graph_of(case: Case, flat: bool = False) -> Graph:
         return conv_graph(case, sizes)
     if not case.shape.inputs:
         raise UnsupportedError(f"aoec has no operator {case.operator}")
+    if case.operator in POOLS:
+        return pool_graph(case)
     return vector_graph(case, flat)
 
 
@@ -127,12 +129,12 @@ def vector_graph(case: Case, flat: bool) -> Graph:
         raise UnsupportedError(f"aoec has no {case.operator} of {' to '.join(dict.fromkeys(case.dtypes))}")
     net = Net(case.operator, case.dtypes[0])
     shapes = [rows_of(s, case.layout) for s in case.shape.inputs if prod(s) > 1] or [case.shape.inputs[0]]
-    if flat and case.family == "elementwise" and len(set(shapes)) == 1:
+    if flat and case.family == "elementwise" and {*shapes, case.shape.output or shapes[0]} == {shapes[0]}:
         shapes = [(prod(s),) for s in shapes]
     shapes *= 2 if case.operator in PAIRED and len(case.shape.inputs) == 1 else 1
     inputs = [net.input(f"x{i}", s) for i, s in enumerate(shapes)]
     if case.operator in REDUCERS:
-        return net.graph(net.node(case.operator, inputs, axes=reduced(shapes[0], case.shape.output)))
+        return net.graph(net.node(REDUCERS[case.operator], inputs, axes=reduced(shapes[0], case.shape.output)))
     name = SCALED.get(case.operator, "") if len(inputs) < len(case.shape.inputs) else ""
     recipe = (lambda n, x: n.node(name, x, scalar=0.5)) if name else RECIPES.get(case.operator) or (lambda n, x: n.node(case.operator, x))
     return net.graph(recipe(net, inputs))
@@ -155,7 +157,8 @@ def cast_graph(case: Case) -> Graph:
     return net.graph(net.node("cast", [net.input("x", (prod(case.shape.inputs[0]),))], case.dtypes[1]))
 
 
-REDUCERS = ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")
+# reductions of published tables -> ours
+REDUCERS = {name: name for name in ("reduce_sum", "reduce_mean", "reduce_max", "reduce_min")} | {"bias_grad": "reduce_sum"}
 
 
 def reduced(shape: tuple[int, ...], result: tuple[int, ...]) -> tuple[int, ...]:
@@ -202,6 +205,21 @@ def conv_graph(case: Case, s: Mapping[str, int]) -> Graph:
     left, right = pads(s["w"], s.get("wo", -(-s["w"] // stride)), kw, stride)
     y = net.node("conv2d", [x, w], layout=layout, stride=(stride, stride), pad=(top, left, bottom, right), dilation=(1, 1), group=1)
     return net.graph(y)
+
+
+# pooling rows -> ours; their windows are 3 x 3 in the networks that they stand in (ResNet-50, Inception v3)
+POOLS = {"maxpool": "max_pool", "avgpool": "avg_pool"}
+
+
+def pool_graph(case: Case) -> Graph:
+    """A pooling of an image in NC1HWC0, [n, c1, h, w, 16]: strides and pads as the size of the result asks for."""
+    (n, c1, h, w, c0), (*_, ho, wo, _) = case.shape.inputs[0], case.shape.output
+    net = Net(case.operator, case.dtypes[0])
+    x = net.input("x", (n, c1 * c0, h, w), "NC1HWC0")
+    stride = (round(h / ho), round(w / wo))
+    (top, bottom), (left, right) = (pads(size, out, 3, s) for size, out, s in ((h, ho, stride[0]), (w, wo, stride[1])))
+    return net.graph(net.node(POOLS[case.operator], [x], layout="NC1HWC0", kernel=(3, 3), stride=stride, pad=(top, left, bottom, right),
+                              dilation=(1, 1)))
 
 
 def filter_of(s: Mapping[str, int]) -> tuple[int, int]:

@@ -33,6 +33,8 @@ def default(op: str, shape: tuple[int, ...], dtype: str = "fp32", **attributes):
     ("reduce_min", (64, 65536), {"axes": (1,)}, 1.9),     # rows that UB does not hold
     ("reduce_mean", (1024, 4096), {"axes": (0,)}, 1.25),  # columns: many rows an instruction
     ("reduce_sum", (64, 1024, 64), {"axes": (1,)}, 1.25),
+    ("reduce_sum", (1000003,), {"axes": (0,)}, 1.7),      # one element: parts of the sum are added in GM
+    ("reduce_sum", (65536, 16), {"axes": (0,)}, 1.7),
     ("softmax", (2048, 2048), {"axis": 1}, 2.2),
     ("softmax", (4608, 384), {"axis": 1}, 3.2),           # short rows: many an instruction
 ])

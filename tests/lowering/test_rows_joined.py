@@ -91,10 +91,10 @@ def test_a_sum_of_everything_is_shared_over_cores(shape: tuple[int, int]) -> Non
     values = evaluate(graph, {"x": np.random.default_rng(0).integers(-3, 4, shape)}, {}, every=True)
     found = case("square_sum", graph, "g0", values)
     p = problem(found.func, MACHINE)
-    (shared,) = [i for i, grid in enumerate(p.space.grids) if "sc" in grid.names]
+    (shared,) = [i for i, sketch in enumerate(p.sketches) if any(step.primitive == "add_parts" for step in sketch.trace.steps)]
     for c in legal(p, shared, 3):
         check(p.program(c), MACHINE)
         assert found.agrees(found.run(p.program(c))), p.values(c)
     least = min(t for t in p.cost(legal(p, shared, 20)) if t is not None)
-    alone = [t for c, t in p.costs.items() if t is not None and "sc" not in p.values(c)]
-    assert "sc" in p.values(start(p).default) and all(least < t for t in alone)
+    alone = [t for c, t in p.costs.items() if t is not None and c[0] != shared]
+    assert start(p).default[0] == shared and all(least < t for t in alone)
