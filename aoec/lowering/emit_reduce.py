@@ -68,7 +68,7 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
     """Each row to one element, with `adds` on top of what is there."""
     dst, src = em.buffers[op.block.target.buffer], em.buffers[read.buffer]
     v_in, inner = op.loops[-1].var, op.loops[-1].extent
-    outer = [(lp.var, lp.extent) for lp in op.loops[:-1]]
+    outer = [(lp.var, lp.extent) for lp in op.loops[:-1] if lp.extent != Int(1)] or [(lp.var, lp.extent) for lp in op.loops[-2:-1]]
     s_dst, s_src = loop_strides(dst, op.block.target.indices, op), loop_strides(src, read.indices, op)
     if s_src.get(v_in) != Int(1) or any(v not in s_dst for v, _ in outer):
         raise UnsupportedError(f"block {op.block.name}: a row reduction reads contiguous rows")
@@ -83,7 +83,7 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
         v, count = outer[0]
         first = base_offset(src, read.indices, op.names)
         short = short_rows(em, src.name, first, s_src.get(v, Int(0)), count, largest(count, op.above), inner, fold)
-        return spread_rows(em, op, row, short, dst.name)
+        return spread_rows(em, op, v, row, short, dst.name)
     result = (em.add_scratch(src.dtype, lanes), Int(0)) if adds else (dst.name, to)
     body = row.reduced(*result)
     if adds:
@@ -93,9 +93,9 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
     return nest(outer, body)
 
 
-def spread_rows(em: Emitter, op: TileOp, row: Row, short: ShortRows | None, target: str) -> list[Item]:
-    """Each row's element in a run of them, then each to a whole block of the target, as lanes read it later."""
-    (v, count), unit = (op.loops[0].var, op.loops[0].extent), c0(em.buffers[target])
+def spread_rows(em: Emitter, op: TileOp, v: str, row: Row, short: ShortRows | None, target: str) -> list[Item]:
+    """The element of each row, of loop `v`, in a run of them, then each to a whole block of the target, as lanes read it later."""
+    count, unit = op.extent(v), c0(em.buffers[target])
     found = em.add_scratch(em.buffers[target].dtype, normalise(round_up(largest(count, op.above), SIXTEEN)))
     to = base_offset(em.buffers[target], op.block.target.indices, op.names)
     fill = spread_run(em, (found, Int(0)), (target, to), count, unit)

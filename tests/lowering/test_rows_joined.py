@@ -98,3 +98,16 @@ def test_a_sum_of_everything_is_shared_over_cores(shape: tuple[int, int]) -> Non
     least = min(t for t in p.cost(legal(p, shared, 20)) if t is not None)
     alone = [t for c, t in p.costs.items() if t is not None and c[0] != shared]
     assert start(p).default[0] == shared and all(least < t for t in alone)
+
+
+def test_scale_and_mask_in_the_group_of_their_softmax_cost_less_than_apart() -> None:
+    """Many rows go in one instruction beside a loop over the batch too: rows one by one took three times as long as the groups apart."""
+    shape, mask = (4, 12, 384, 384), (4, 1, 1, 384)
+    tensors = (Tensor("x", "fp16", shape), Tensor("z", "fp16", mask), *(Tensor(n, "fp16", shape) for n in "sty"))
+    nodes = (node("muls", "x", "s", scalar=0.125), node("add", "s z", "t"), node("softmax", "t", "y", axis=3))
+
+    def ticks(inputs: str, result: str, count: slice) -> int:
+        graph, _ = fuse(Graph("g", tuple(inputs.split()), (result,), tensors, nodes[count]), {})
+        (group,) = graph.groups
+        return start(problem(lower(graph, group), MACHINE)).ticks
+    assert ticks("x z", "y", slice(3)) < ticks("x z", "t", slice(2)) + ticks("t", "y", slice(2, 3))
