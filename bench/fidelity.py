@@ -20,7 +20,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.base.errors import AoecError
 from aoec.simulate.state import NAMED
-from aoec.simulate.time import Measure
 from bench.cases.case import CLASSES, Case, read_cases
 from bench.cases.eligible import why_not
 from bench.cases.facts import facts_toml
@@ -29,6 +28,7 @@ from bench.cases.library import text as library_text
 from bench.cases.library import tuned
 from bench.cases.models import run
 from bench.cases.models import text as models_text
+from bench.cases.near import Done
 from bench.cases.plot import svg, title_of
 from bench.cases.score import Result
 from bench.cases.show import as_dict, eligible_csv, text
@@ -54,7 +54,7 @@ def chosen(cases: Sequence[Case], only: str, classes: str) -> list[Case]:
 def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int, state: str = PROFILER) -> list[Result]:
     """Every case with what the model says and whether it counts: of its schedule, or of our best where none is published."""
     out = []
-    done: dict[tuple[str, str], tuple[Measure, float]] = {}
+    done = Done()
     for c in cases:
         how = f"tuned {trials}" if c.kind in ("lib", "e2e") else state
         r = kept.of(c, how)
@@ -64,7 +64,7 @@ def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int, sta
     return out
 
 
-def timed(case: Case, folder: Path, trials: int, state: str, done: dict[tuple[str, str], tuple[Measure, float]]) -> Result:
+def timed(case: Case, folder: Path, trials: int, state: str, done: Done) -> Result:
     """One case: our best of a vendor kernel or a model, the program of a schedule in the named memory state (or its profiler's)."""
     if case.kind == "e2e":
         return run(case, trials, done)

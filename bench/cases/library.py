@@ -13,6 +13,7 @@ from aoec.target.machine import Machine
 from bench.cases.case import TIME_METRICS, Case
 from bench.cases.chips import chip_of, machine_of
 from bench.cases.graphs import graph_of
+from bench.cases.near import Done, scheduled
 from bench.cases.score import Result
 from bench.cases.show import line, percent
 
@@ -30,12 +31,12 @@ class Tuned:
     bound_by: str
 
 
-def tune(graph: Graph, machine: Machine, trials: int, done: dict[tuple[str, str], tuple[Measure, float]] | None = None) -> Tuned:
+def tune(graph: Graph, machine: Machine, trials: int, done: Done | None = None) -> Tuned:
     """Every AI Core group of a graph scheduled, in the state that an equal run before it leaves; 0 trials: the default schedule.
 
-    Equal tasks are done once, also across calls that share `done`.
+    Equal tasks are done once, also across calls that share `done`, and what differs in its batch alone starts from what was found.
     """
-    found = {} if done is None else done
+    found = Done() if done is None else done
     plan = tasks(graph, machine, warm=True)
     if host := [g for g in graph.groups if g.kind == "host"]:
         raise UnsupportedError(f"{len(host)} groups run on the host, such as {', '.join(host[0].nodes)}")
@@ -45,16 +46,17 @@ def tune(graph: Graph, machine: Machine, trials: int, done: dict[tuple[str, str]
     return Tuned(tuple(m for m, _ in made), sum(m.time_us for m, _ in made), sum(b for _, b in made), longest.verdict.sentence)
 
 
-def one(task: Task, machine: Machine, trials: int, done: dict[tuple[str, str], tuple[Measure, float]]) -> tuple[Measure, float]:
+def one(task: Task, machine: Machine, trials: int, done: Done) -> tuple[Measure, float]:
     """(measure, bound in µs) of one task."""
     at = task.func_key, f"{machine.hash} {task.state_text} {trials}"
-    if at not in done:
-        p = problem(task.func, machine, task.state)
-        best = start(p)
+    if at not in done.measures:
         if trials:
-            best = search(p, best, "genetic", ("trials", trials), 0)
-        done[at] = measure(p.program(best.best), machine, task.state), best.bound_ticks / 1024 / machine.clock_mhz
-    return done[at]
+            p = problem(task.func, machine, task.state)
+            best = search(p, start(p), "genetic", ("trials", trials), 0)
+        else:
+            p, best = scheduled(task, machine, done)
+        done.measures[at] = measure(p.program(best.best), machine, task.state), best.bound_ticks / 1024 / machine.clock_mhz
+    return done.measures[at]
 
 
 def tuned(case: Case, trials: int) -> Result:

@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping, Sequence
 
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.ir.graph import Graph
-from aoec.simulate.time import Measure, chain
+from aoec.simulate.time import chain
 from bench.cases.case import Case
 from bench.cases.chips import chip_of, machine_of
 from bench.cases.library import tune
 from bench.cases.models_detect import retinanet, ssd300, ssd_resnet34, yolo_v3, yolo_v4, yolo_v7_w6, yolox
 from bench.cases.models_text import WORDS_CHINESE, bert, vit
 from bench.cases.models_vision import efficientnet_v2_s, googlenet, mobilenet_v1, mobilenet_v2, resnet, vgg16
+from bench.cases.near import Done
 from bench.cases.net import Model
 from bench.cases.score import Result, Score, by
 from bench.cases.show import line, row
@@ -45,7 +46,7 @@ def model_graph(case: Case) -> Graph:
     return IMAGES[name](net, net.input("data", (s.get("batch", 1), *image)))
 
 
-def run(case: Case, trials: int, done: dict[tuple[str, str], tuple[Measure, float]]) -> Result:
+def run(case: Case, trials: int, done: Done) -> Result:
     """Inferences a second, back to back on the row's devices, modelled; the bound is what no schedule of the groups can beat."""
     try:
         if case.metric != "throughput":
