@@ -15,8 +15,10 @@ from aoec.search.sketches import Nest, hole, ladder, nests, output_nest, parts, 
 from aoec.search.sketches_vector import MOST_ELEMENTS, SLOTS, cores_of, inputs
 from aoec.target.machine import Machine
 
+REPEAT = 64  # elements of fp32
 LEAST_TERMS = 64  # for fewer, cores share out what is kept
-MOST_KEPT = 8192  # elements that stay whole: rows without holes in their lengths are one run, which an instruction takes many of
+LEAST_TILE = 16  # of terms: what one instruction adds up at least
+MOST_KEPT = 512  # elements of a row that stay whole: rows without holes in their lengths are one run, which an instruction takes many of
 
 
 def sum_sketches(func: Func, machine: Machine) -> list[Trace]:
@@ -58,11 +60,27 @@ def tiles(machine: Machine, total: Nest, axes: Sequence[str]) -> list[Step]:
     steps = []
     for number, v in enumerate(axes):
         unit = 32 if v == total.loops[-1].var else 1
-        sizes = ladder(total.extent(v), unit, MOST_ELEMENTS, min(total.extent(v) // 32, LEAST_TERMS))
+        if number and (block := even_block(total.extent(v))):
+            steps += even_blocks(v, total.extent(v), block, machine)
+            continue
+        sizes = ladder(total.extent(v), unit, MOST_ELEMENTS, min(total.extent(v) // 32, LEAST_TILE))
         steps.append(step("split", loop=v, factor=hole(f"t{number}", sizes), outer=f"{v}_t", inner=f"{v}_i"))
         most = parts(-(-total.extent(v) // unit), cores_of(machine))
         steps.append(step("split", loop=f"{v}_t", parts=hole(f"g{number}", most), outer=f"{v}_c", inner=f"{v}_s"))
     return steps
+
+
+def even_block(extent: int) -> int:
+    """The longest part of a kept axis that divides it, is whole repeats and may stay whole; 0 where there is none."""
+    return max((b for b in range(REPEAT, MOST_KEPT + 1, REPEAT) if extent % b == 0), default=0)
+
+
+def even_blocks(v: str, extent: int, block: int, machine: Machine) -> list[Step]:
+    """A kept axis in equal blocks, and these over cores."""
+    spread = hole("g1", parts(extent // block, cores_of(machine)))
+    return [step("split", loop=v, factor=block, outer=f"{v}_t", inner=f"{v}_i"),
+            step("even", loop=f"{v}_t", extent=extent, factor=block),
+            step("split", loop=f"{v}_t", parts=spread, outer=f"{v}_c", inner=f"{v}_s")]
 
 
 def way_out(out: Nest) -> list[Step]:

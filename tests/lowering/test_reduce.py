@@ -43,6 +43,12 @@ def test_the_default_is_near_the_bound(op: str, shape: tuple[int, ...], attribut
     assert first.bound_ticks <= first.ticks <= most * first.bound_ticks
 
 
+def test_rows_are_summed_by_cores_that_each_take_whole_blocks_of_some() -> None:
+    """Cores that shared out the columns read bursts of 96 bytes and cast row by row: 1147 us on 910A, where the bound is 89."""
+    first = start(problem(func_of("reduce_sum", (16384, 3072), "fp16", axes=(0,)), load("Ascend910A")))
+    assert first.bound_ticks <= first.ticks <= 1.1 * first.bound_ticks
+
+
 @pytest.mark.parametrize("text, most_us", [("global_avg_pool(n=1, c=2048, h=7, w=7)", 3.0),
                                            ("global_avg_pool(n=32, c=1280, h=7, w=7)", 7.0)])
 def test_the_pixels_of_a_plane_are_added_some_at_a_time(text: str, most_us: float) -> None:
