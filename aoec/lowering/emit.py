@@ -281,7 +281,7 @@ def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple
     limits: list[Constraint] = []
     for scope in dict.fromkeys(em.buffers[g[0]].scope for g in groups):
         address: Expr = Int(0)
-        here = [g for g in groups if em.buffers[g[0]].scope == scope]
+        here = sorted([g for g in groups if em.buffers[g[0]].scope == scope], key=lambda g: scope == "UB" and small(em.buffers[g[0]]))
         for members in here:
             sizes = [normalise(size_bytes(em.buffers[n])) for n in members]
             first = em.buffers[members[0]]
@@ -295,6 +295,11 @@ def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple
         limits.append(Constraint(le(address, capacity), f"{scope} holds {capacity} bytes: {', '.join(g[0] for g in here)} need more; "
                                                         "use smaller tiles or fewer slots"))
     return tuple(spaces), limits
+
+
+def small(b: Buffer) -> bool:
+    """True for what does not grow with the rows of a tile: behind all others it is in a bank that results seldom are in."""
+    return few(b) or len(b.shape) == 1
 
 
 def few(b: Buffer) -> bool:

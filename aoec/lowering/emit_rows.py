@@ -95,11 +95,20 @@ class ShortRows:
             rest = self.blockwise(self.fold, own, [own, self.source(Var(b) + 1)], self.count)
             return [self.blockwise("vcopy", own, [self.source(Int(0))], self.count), For(b, Int(full - 1), (rest,))]
         g, b = self.em.fresh("fold"), self.em.fresh("fold")
-        out: list[Item] = [self.whole("vcopy", own, self.source(Int(0)), self.count),
-                           For(g, Int(groups - 1), (self.whole(self.fold, own, self.source((Var(g) + 1) * BLOCKS), self.count),))]
+        taken = min(groups, 2)  # the first two at once
+        rest = self.whole(self.fold, own, self.source((Var(g) + taken) * BLOCKS), self.count)
+        out: list[Item] = [self.first(own, taken), For(g, Int(groups - taken), (rest,))]
         one = (sums, Var(b) * self.unit, pitch)
         out.append(For(b, Int(full % BLOCKS), (self.blockwise(self.fold, one, [one, self.source(Var(b) + groups * BLOCKS)], self.count),)))
         return out + [self.whole(self.fold, own, (sums, Int(half * self.unit), pitch), self.count) for half in (4, 2, 1)]
+
+    def first(self, sums: Place, groups: int) -> Item:
+        """Eight blocks of each row in the sums: the first, or the first two folded."""
+        if groups == 1:
+            return self.whole("vcopy", sums, self.source(Int(0)), self.count)
+        places = [sums, self.source(Int(0)), self.source(Int(BLOCKS))]
+        strides = {n: (1, p[2]) for n, p in zip(operand_names(2), places)}
+        return self.make(self.fold, places, Int(0), Int(BLOCKS * self.unit), self.count, strides)
 
     def turn(self, source: str, pitch: int, turned: str, groups: Expr) -> Item:
         """Sixteen rows of one block to lanes of sixteen elements, group after group."""

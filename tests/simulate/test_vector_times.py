@@ -51,6 +51,20 @@ def test_partly_overlapping_reads_meet_as_well_as_equal_ones() -> None:
     assert add(0, 16384 + 128, 131072) == add(0, 16384, 131072) > 1.6 * add(0, 16384 + 256, 131072)
 
 
+def stepping(x_rep: int, y_rep: int, y: int) -> float:
+    """An addition of 32 repeats whose sources step by so many blocks."""
+    places = (("x", 0, 98304), ("y", 98304 + y, 16384), ("z", 131072, 16384))
+    spaces = "\n".join(f"  space {n}: fp32 in UB at {at} size {size}" for n, at, size in places)
+    return cycles(spaces, "vadd(dst=z[0], src0=x[0], src1=y[0], lanes=64, repeat=32, dst_blk=1, src0_blk=1, src1_blk=1, dst_rep=8, "
+                          f"src0_rep={x_rep}, src1_rep={y_rep})")
+
+
+def test_sources_that_step_by_periods_more_or_less_stay_as_they_start() -> None:
+    """A row of one scale for each column (step 0) beside rows 96 blocks apart: sixteen blocks are a period of the bank groups."""
+    assert stepping(96, 0, 256) == stepping(8, 8, 256) < stepping(96, 0, 0) == stepping(8, 8, 0)
+    assert stepping(8, 8, 256) < stepping(88, 0, 256) == stepping(88, 0, 0) < stepping(8, 8, 0)
+
+
 def test_a_bank_ends_after_64_kilobytes() -> None:
     assert add(65536, 65536 + 16640, 131072) == add(65536, 65536 + 16640, 0) < add(65536, 65536 + 16640, 65536 + 33024)
 
