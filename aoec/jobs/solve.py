@@ -28,7 +28,7 @@ from aoec.jobs.tuning import Budget, problem, search, start
 from aoec.jobs.version import model_version
 from aoec.lowering.emit import emit
 from aoec.simulate.state import State
-from aoec.simulate.time import Measure, measure
+from aoec.simulate.time import Measure, measure, prepare
 from aoec.target.machine import Machine, load
 
 DEFAULT = "; default"  # ends the state of a record that keeps a default schedule
@@ -169,6 +169,7 @@ def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) 
     jobs = min(order.jobs or os.cpu_count() or 1, len(missing))
     with interrupt.noted():
         if jobs > 1:
+            prepare(machine)
             yield from in_processes(jobs, missing, target, order)
             return
         for task in missing.values():

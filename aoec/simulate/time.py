@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.ir.program import Program
+from aoec.ir.program import Program, Stream
 from aoec.kernels import timeline as kernel
 from aoec.simulate.detail import Walked, core_counts, fresh_state, members, walk
 from aoec.simulate.encode import Encoded, encode
@@ -112,6 +112,12 @@ def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD) 
         parts.append(part)
         start, size = stop, max(1, int(BATCH_BYTES / max(row_bytes, 1)))
     return _joined(parts or [_none(encoded)], legal, status)
+
+
+def prepare(machine: Machine) -> None:
+    """Nothing; afterwards the timeline kernel is compiled and on disk, so that processes started later need not all compile it."""
+    stream = Stream("idle", next(iter(machine.cores)), (), (), ())
+    time_rows(encode(Program("idle", machine.name, (), (), (stream,), ()), machine), {})
 
 
 def _check_given(encoded: Encoded, given: Collection[str]) -> None:
