@@ -84,7 +84,8 @@ Tables = namedtuple("Tables", (
     "cursor_base",  # int32[cursor]: instruction sites, then loops
     "counter_of",  # int32[counter]: its register
     "joined",  # int64[1]: whether streams meet by cross flags
-    "used",  # int64[loop, 3]: pipes, and pairs of them, that a loop's body uses, as bits; how many iterations left are not worth a look
+    "used",  # int64[loop, 4]: pipes, and pairs of them, that a loop's body uses, as bits; how many iterations left are not worth a look;
+    # whether its iterations are long, so that all is marked from the first
     "costs",
     "queue",  # int64[stream]: instructions that a pipe's queue holds
     "pipe_head",  # int64[row, stream, pipe]: ticks
@@ -441,7 +442,9 @@ def leap(t, s, m, a, own, i):
     Called where the pipes have stepped since the mark, or it has stood long enough. There is a picture only of what has stepped before.
     """
     k, period = s.mark, i - s.mark.at[a]
-    steady, count = stepped(s.free[m], k.free[a], t.used[a, 0]), np.int64(0)
+    if i == 1:
+        k.whole[a], k.reach[a], period = t.used[a, 3], FIRST_REACH, 0
+    steady, count = period > 0 and stepped(s.free[m], k.free[a], t.used[a, 0]), np.int64(0)
     if steady or k.whole[a] == 1:
         count = picture(t, s, m, a, own, k.picture[k.picture.shape[0] - 1])
     if steady and k.whole[a] == 1 and equal(k.picture[k.picture.shape[0] - 1], k.picture[a], count):
@@ -470,7 +473,7 @@ def walk(t, s, r, m, members, sizes):
     form_start, form_register, form_constant, form_coefficient = t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r]
     depend_start, depend_cursor, depend_step, depth, counter_of = t.depend_start, t.depend_cursor, t.depend_step, t.depth[r], t.counter_of
     epoch_time, epoch_active, last_epoch = s.epoch_time, s.epoch_active, s.epochs[0] - 1
-    used, marked, marked_at, reach_of, whole = t.used, s.mark.free, s.mark.at, s.mark.reach, s.mark.whole
+    used, marked, marked_at, reach_of = t.used, s.mark.free, s.mark.at, s.mark.reach
     issue, hop, cross, ids, loop = t.costs[0], t.costs[1], t.costs[2], t.costs[3], t.costs[6]
     queue = t.queue[s.stream[m]]
     first_loop = cursor.shape[0] - count.shape[0]
@@ -540,10 +543,7 @@ def walk(t, s, r, m, members, sizes):
             i = register[c] + 1
             if i < count[a]:
                 if count[a] - i > used[a, 2]:
-                    if i == 1:
-                        whole[a], reach_of[a], marked_at[a] = 0, FIRST_REACH, i
-                        copy(marked[a], free, PIPE_COUNT)
-                    elif stepped(free, marked[a], used[a, 0]) or i - marked_at[a] >= reach_of[a]:
+                    if i == 1 or i - marked_at[a] >= reach_of[a] or stepped(free, marked[a], used[a, 0]):
                         i = leap(t, s, m, np.int64(a), c, i)
                 register[c] = i
                 free[0] += loop

@@ -83,7 +83,7 @@ class Encoded:
     registers: int = 1
     bits: int = 1
     joined: bool = False
-    used: np.ndarray = field(default_factory=lambda: np.zeros((1, 2), np.int64))  # of loops, see kernel.Tables
+    used: np.ndarray = field(default_factory=lambda: np.zeros((1, 4), np.int64))  # of loops, see kernel.Tables
     holes: tuple[str, ...] = ()  # that the times depend on
     places: list[Place] = field(default_factory=list)  # of the code
     register_of: list[dict[str, int]] = field(default_factory=list)  # by stream: of counters and loop variables
@@ -285,12 +285,13 @@ class _Encoder:
 
 
 def used_in_loops(encoded: Encoded, flag_ids: int) -> np.ndarray:
-    """int64[loop, 3]: the pipes and the pairs of pipes that the bodies of loops use, as bits, and how many iterations are walked anyway.
+    """int64[loop, 4]: the pipes and the pairs of pipes that the bodies of loops use, as bits, how many iterations are walked anyway, and
+    whether there are loops in the body.
 
-    All of them where an iteration may do other things than the one before it: where a flag id follows the loop's variable, or where
+    All iterations are walked where an iteration may do other things than the one before it: where a flag id follows the loop's variable, or where
     other cores have a say, through a cross flag.
     """
-    used = np.zeros((max(1, len(encoded.loops)), 3), np.int64)
+    used = np.zeros((max(1, len(encoded.loops)), 4), np.int64)
     around: list[tuple[int, int]] = []  # loop, register
     uneven: set[int] = set()
     for op, a, b, c in encoded.code.tolist():
@@ -306,6 +307,7 @@ def used_in_loops(encoded: Encoded, flag_ids: int) -> np.ndarray:
             for loop, _ in around:
                 used[loop, :2] |= (1 << pipe, 1 << b // flag_ids if flag and not crosses else 0)
                 used[loop, 2] += 1 if loop == around[-1][0] else WORTH  # an inner loop may be long
+    used[:, 3] = used[:, 2] >= WORTH
     used[:, 2] = np.maximum(SHORTEST, WORTH // np.maximum(used[:, 2], 1))
     used[list(uneven), 2] = kernel.NEVER
     return used
