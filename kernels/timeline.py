@@ -104,7 +104,7 @@ State = namedtuple("State", (
     "early", "late", "floor", "until",  # hand-over of L0C: first and last granule by pipe, floor by pipe, last granule by bit
     "before", "spent", "at", "uses", "log", "logged",  # what probes see
     "probed",  # how many operations they saw
-    "epoch_time", "epoch_active", "epochs", "mark",
+    "epoch_time", "epoch_active", "epochs", "mark", "groups",
 ))
 
 # how a core stood between two iterations of each loop; the first index is the loop. No walk stops within a loop that can be skipped
@@ -118,15 +118,8 @@ Mark = namedtuple("Mark", (
     "spent", "times", "uses",  # what probes had seen: of State spent, at and uses
 ))
 
-# what `tell` fills for one row; times in ticks
-Told = namedtuple("Told", (
-    "spent",  # [stream, pipe, kind]: of the core that ends last
-    "sum_spent",  # the same, over all cores
-    "at",  # [stream, place, (ticks, times)]: held or busy at a place of the code, of the core that ends last
-    "ends",  # [stream, 3]: end of the core that ends last, its index, sum of the ends of all
-    "uses",  # [entry]: how often, over all cores
-    "operations",  # [2]: of one core of each class, in all and those that were walked (the others were skipped, by rule 9)
-))
+# the groups of cores of a row by class; the first index is the class, the second the core within the group
+Groups = namedtuple("Groups", ("stream_of", "core_of", "key", "weight", "end", "running", "held", "stale", "classes"))
 
 
 @inner
@@ -542,9 +535,9 @@ def walk(t, s, r, m, members, sizes):
         elif op == END:  # a loop, b its start, c register
             i = register[c] + 1
             if i < count[a]:
-                if count[a] - i > used[a, 2]:
-                    if i == 1 or i - marked_at[a] >= reach_of[a] or stepped(free, marked[a], used[a, 0]):
-                        i = leap(t, s, m, np.int64(a), c, i)
+                if count[a] - i > used[a, 2] and (
+                        i == 1 or i - marked_at[a] >= reach_of[a] or stepped(free, marked[a], used[a, 0])):
+                    i = leap(t, s, m, np.int64(a), c, i)
                 register[c] = i
                 free[0] += loop
                 new = np.int64(LAST if i == count[a] - 1 else BODY)
@@ -644,7 +637,7 @@ def begin(t, s, r, m, stream, local, core):
         rest //= n
 
 
-@inner
+@njit(cache=True, nogil=True)
 def run_group(t, s, r, stream_of, core_of, members, sizes):
     """ENDED or an error: all cores of a group from start to end, in turns."""
     local = np.int64(0)
@@ -679,11 +672,11 @@ def run_group(t, s, r, stream_of, core_of, members, sizes):
 
 
 @inner
-def core_end(s, m):
+def core_end(free, done, m):
     """When everything on all pipes of core m is done."""
     end = np.int64(0)
     for p in range(PIPE_COUNT):
-        end = max(end, max(s.free[m, p], s.done[m, p]))
+        end = max(end, max(free[m, p], done[m, p]))
     return end
 
 
@@ -768,25 +761,22 @@ def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
 
 
 @inner
-def time_row(t, probed, s, r, cores, sizes, detail, out):
+def time_row(t, s, r, cores, sizes):
     """Ticks of a row, or an error (below zero)."""
-    total = stream_cores(t, r, cores)
+    total, g = stream_cores(t, r, cores), s.groups
     if total < 1:
         return np.int64(CORE_RANGE)
     members = np.int64(1)
     if t.joined[0] == 1:
         members = total // lowest(cores)
-    stream_of = np.zeros((total + 1, members), np.int64)
-    core_of = np.zeros((total + 1, members), np.int64)
-    key = np.zeros((total + 1, members), np.int64)
-    weight = np.zeros(total + 1, np.int64)
-    classes = group_classes(t, r, cores, sizes, stream_of, core_of, key, weight)
+    classes = group_classes(t, r, cores, sizes, g.stream_of, g.core_of, g.key, g.weight)
     if classes < 0:
         return np.int64(classes)
-    ends = np.zeros((classes, members), np.int64)
-    running = np.ones((classes, members), np.bool_)
-    held = np.zeros(classes, np.int64)
-    stale = np.ones(classes, np.bool_)
+    g.classes[0] = classes
+    for k in range(classes):
+        g.stale[k] = 1
+        for m in range(members):
+            g.running[k, m] = 1
     s.epoch_time[0] = 0
     for j in range(cores.shape[0]):
         s.epoch_active[0, j] = cores[j]
@@ -795,119 +785,70 @@ def time_row(t, probed, s, r, cores, sizes, detail, out):
     left = classes * members
     while left > 0:
         for k in range(classes):
-            if stale[k]:
-                status = run_group(t, s, r, stream_of[k], core_of[k], members, sizes)
+            if g.stale[k] == 1:
+                status = run_group(t, s, r, g.stream_of[k], g.core_of[k], members, sizes)
                 if status < 0:
                     return np.int64(status)
-                held[k] = -1
+                g.held[k] = -1
                 for m in range(members):
-                    held[k] = max(held[k], s.last_held[m])
-                    ends[k, m] = core_end(s, m)
+                    g.held[k] = max(g.held[k], s.last_held[m])
+                    g.end[k, m] = core_end(s.free, s.done, m)
         now = np.int64(NEVER)
         for k in range(classes):
             for m in range(members):
-                if running[k, m]:
-                    now = min(now, ends[k, m])
-        e = s.epochs[0]
-        s.epoch_time[e] = now
-        for j in range(cores.shape[0]):
-            s.epoch_active[e, j] = s.epoch_active[e - 1, j]
-        s.epochs[0] += 1
-        for k in range(classes):
-            stale[k] = False
-            for m in range(members):
-                if running[k, m] and ends[k, m] == now:
-                    running[k, m] = False
-                    left -= 1
-                    s.epoch_active[e, stream_of[k, m]] -= weight[k]
-                if running[k, m] and held[k] >= now:
-                    stale[k] = True
-    if detail:
-        tell(probed, s, r, stream_of, core_of, weight, classes, members, sizes, out)
+                if g.running[k, m] == 1:
+                    now = min(now, g.end[k, m])
+        left -= close_epoch(s, g, classes, members, now)
     return now
 
 
 @inner
-def clear(values):
-    """Sets a table [row, column] to zero."""
-    for i in range(values.shape[0]):
-        set_all(values[i], 0)
-
-
-@inner
-def tell(t, s, r, stream_of, core_of, weight, classes, members, sizes, out):
-    """Walks all classes once more under the final epochs, with probes, for where the time went; `out` is a Told of zeros."""
+def close_epoch(s, g, classes, members, now):
+    """How many cores of one group of each class end at `now`, with which the next epoch begins."""
+    e, ended = s.epochs[0], 0
+    s.epoch_time[e] = now
+    for j in range(s.epoch_active.shape[1]):
+        s.epoch_active[e, j] = s.epoch_active[e - 1, j]
+    s.epochs[0] += 1
     for k in range(classes):
+        g.stale[k] = 0
         for m in range(members):
-            clear(s.spent[m])
-            clear(s.at[m])
-            set_all(s.uses[m], 0)
-            s.probed[m] = 0
-        run_group(t, s, r, stream_of[k], core_of[k], members, sizes)
-        for m in range(members):
-            stream = stream_of[k, m]
-            end = core_end(s, m)
-            out.ends[stream, 2] += end * weight[k]
-            out.operations[1] += s.probed[m]
-            for i in range(out.at.shape[1]):
-                out.operations[0] += s.at[m, i, 1]
-            last = end > out.ends[stream, 0]
-            if last:
-                out.ends[stream, 0] = end
-                out.ends[stream, 1] = core_of[k, m]
-                for i in range(out.at.shape[1]):
-                    out.at[stream, i, 0] = s.at[m, i, 0]
-                    out.at[stream, i, 1] = s.at[m, i, 1]
-            for p in range(PIPE_COUNT):
-                for i in range(out.spent.shape[2]):
-                    out.sum_spent[stream, p, i] += s.spent[m, p, i] * weight[k]
-                    if last:
-                        out.spent[stream, p, i] = s.spent[m, p, i]
-            for e in range(out.uses.shape[0]):
-                out.uses[e] += s.uses[m, e] * weight[k]
+            if g.running[k, m] == 1 and g.end[k, m] == now:
+                g.running[k, m] = 0
+                ended += 1
+                s.epoch_active[e, g.stream_of[k, m]] -= g.weight[k]
+            if g.running[k, m] == 1 and g.held[k] >= now:
+                g.stale[k] = 1
+    return ended
 
 
 @njit(cache=True, nogil=True)
-def time_rows(t, probed, s, first, last, cores, sizes, detail, ticks, status, out):
-    """Fills ticks and status of rows first .. last - 1 whose status is still 0.
-
-    With detail, `probed` is t with probes in its code and `out` a Told of zeros for a single row; else neither is used.
-    """
+def time_rows(t, s, first, last, cores, sizes, ticks, status):
+    """Fills ticks and status of rows first .. last - 1 whose status is still 0; `s` keeps the groups and epochs of the last."""
     for r in range(first, last):
         if status[r] == 0:
-            time = time_row(t, probed, s, r, cores, sizes, detail, out)
+            time = time_row(t, s, r, cores, sizes)
             if time < 0:
                 status[r] = time
             else:
                 ticks[r] = time
 
 
-@njit(cache=True, nogil=True)
-def log_core(probed, s, r, stream_of, core_of, members, sizes, watched):
-    """How many events core number `watched` of a group has; s.log takes the first of them. Right after time_rows of this row alone."""
-    s.logged[0], s.logged[1] = watched, 0
-    status = run_group(probed, s, r, stream_of, core_of, members, sizes)
-    s.logged[0] = -1
-    return s.logged[1] if status == ENDED else np.int64(status)
+def make_state(cores: int, members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, queue: int,
+               cross_ids: int, cross_count: int, places: int = 0, events: int = 0) -> State:
+    """Fresh arrays for one thread; `cores` is the largest number of cores of a row, `members` of those that meet.
 
-
-def make_told(streams: int, places: int, entries: int) -> Told:
-    """Zeros for `tell` to fill."""
-    spent = (streams, PIPE_COUNT, HEAD + 1)
-    return Told(np.zeros(spent, np.int64), np.zeros(spent, np.int64), np.zeros((streams, places, 2), np.int64),
-                np.zeros((streams, 3), np.int64), np.zeros(entries, np.int64), np.zeros(2, np.int64))
-
-
-def make_state(members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, queue: int, cross_ids: int,
-               cross_count: int, places: int = 0, events: int = 0) -> State:
-    """Fresh arrays for one thread; `members` is the largest number of cores that meet. Of the code's length `places` where probes tell."""
+    `places` is the code's length where probes tell.
+    """
     def zeros(*shape: int) -> np.ndarray:
         return np.zeros(shape, np.int64)
 
-    epochs, uses = streams * MAX_CORES + 2, entries if places else 1
+    epochs, uses, most = cores + 2, entries if places else 1, cores + 1
     picture = PIPE_COUNT * (4 + queue) + 2 * bits + registers
     mark = Mark(at=zeros(loops), reach=zeros(loops), whole=zeros(loops), free=zeros(loops, PIPE_COUNT), picture=zeros(loops + 1, picture),
                 spent=zeros(loops, PIPE_COUNT, HEAD + 1), times=zeros(loops, places, 2), uses=zeros(loops, uses))
+    groups = Groups(stream_of=zeros(most, members), core_of=zeros(most, members), key=zeros(most, members), weight=zeros(most),
+                    end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1))
     return State(
         pc=zeros(members), free=zeros(members, PIPE_COUNT), done=zeros(members, PIPE_COUNT), bit=zeros(members, bits),
         cleared=zeros(members, bits), register=zeros(members, registers), count=zeros(members, loops), kind=zeros(members, loops),
@@ -919,4 +860,4 @@ def make_state(members: int, bits: int, registers: int, loops: int, cursors: int
         late=zeros(members, PIPE_COUNT), floor=zeros(members, PIPE_COUNT), until=zeros(members, bits),
         before=zeros(members, PIPE_COUNT), spent=zeros(members, PIPE_COUNT, HEAD + 1), at=zeros(members, places, 2),
         uses=zeros(members, uses), probed=zeros(members), log=zeros(events, EVENT_COLUMNS + registers), logged=np.array([-1, 0]),
-        epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark)
+        epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark, groups=groups)

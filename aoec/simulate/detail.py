@@ -11,11 +11,29 @@ from aoec.simulate.state import State
 from aoec.simulate.tables import Array, Filled, Tabulator
 
 
+@dataclass(frozen=True)
+class Told:
+    """Where the time of a walk went, in ticks.
+
+    `spent` [stream, pipe, kind] (kernel.BUSY, ...) is of the core that ends last, `sum_spent` of all cores. `at` [stream, place, (ticks,
+    times)] is how long and how often something was held or busy at a place of the code, on the core that ends last; `ends` [stream, 3]
+    the end of that core, its index, and the sum of the ends of all; `uses` [entry] how often costs were charged, over all cores.
+    `operations` counts those of one core of each class: in all, and those walked one by one (the others stand in skipped iterations).
+    """
+
+    spent: Array
+    sum_spent: Array
+    at: Array
+    ends: Array
+    uses: Array
+    operations: Array
+
+
 @dataclass
 class Walked:
     """One walk of a filled program; where `status` is not 0 (as in time.Times) it has no times.
 
-    `told`: see kernel.Told, in ticks; `moved` bytes [site, (hbm, l2)] over all cores; `cores` by stream.
+    `moved` bytes [site, (hbm, l2)] over all cores; `cores` by stream.
     """
 
     encoded: Encoded
@@ -23,10 +41,9 @@ class Walked:
     status: int
     ticks: int
     cores: Array
-    told: kernel.Told
+    told: Told
     state: kernel.State
     probed: kernel.Tables
-    members: int
 
     @property
     def moved(self) -> Array:
@@ -46,9 +63,11 @@ class Walked:
         """How many events a core has; the first of them are in the log."""
         streams, members, sizes, watched = self.group(stream, core)
         self.state = self.state._replace(log=np.zeros((rows, self.state.log.shape[1]), np.int64))
-        all_of_it = self.probed._replace(used=np.full_like(self.probed.used, kernel.NEVER))  # skips no iteration
-        count = int(kernel.log_core(all_of_it, self.state, 0, streams, members, len(members), sizes, watched))
-        assert count >= 0, "a program that was walked can be walked again"
+        whole = self.probed._replace(used=np.full_like(self.probed.used, kernel.NEVER))  # skips no iteration
+        self.state.logged[:] = watched, 0
+        status = kernel.run_group(whole, self.state, 0, streams, members, len(members), sizes)
+        assert status >= 0, "a program that was walked can be walked again"
+        count, self.state.logged[0] = int(self.state.logged[1]), -1
         return count
 
     def group(self, stream: int, core: int) -> tuple[Array, Array, Array, int]:
@@ -66,31 +85,56 @@ def walk(encoded: Encoded, state: State) -> Walked:
     """The walk of a filled program whose constraints hold."""
     filled = Tabulator(encoded, {}, 1, state, True).fill()
     cores = core_counts(encoded, filled.tables)
-    count, entries, places = members(encoded, cores), filled.tables.cost.shape[1], len(encoded.code)
     code, starts = encoded.probed()
-    probed = filled.tables._replace(code=code, starts=starts)
-    s, told = fresh_state(encoded, filled.tables, count, places), kernel.make_told(cores.shape[1], places, entries)
-    ticks = np.zeros(1, np.int64)
-    zeros = np.zeros(cores.shape[1], np.int64)
-    kernel.time_rows(filled.tables, probed, s, 0, 1, zeros, zeros.copy(), True, ticks, filled.status, told)
-    return Walked(encoded, filled, int(filled.status[0]), int(ticks[0]), cores[0], told, s, probed, count)
+    probed, s = filled.tables._replace(code=code, starts=starts), fresh_state(encoded, filled.tables, cores, len(encoded.code))
+    ticks, sizes = np.zeros(1, np.int64), np.zeros(cores.shape[1], np.int64)
+    kernel.time_rows(filled.tables, s, 0, 1, sizes.copy(), sizes, ticks, filled.status)
+    status = int(filled.status[0])
+    told = nothing_told(cores.shape[1], s) if status else tell(probed, s, sizes)
+    return Walked(encoded, filled, status, int(ticks[0]), cores[0], told, s, probed)
 
 
-def fresh_state(encoded: Encoded, t: kernel.Tables, members: int, places: int = 0) -> kernel.State:
-    """Arrays for one thread that walks the tables; with probes where `places` is the length of the code."""
+def nothing_told(streams: int, s: kernel.State) -> Told:
+    """Zeros."""
+    spent = np.zeros((streams, *s.spent.shape[1:]), np.int64)
+    return Told(spent, spent.copy(), np.zeros((streams, *s.at.shape[1:]), np.int64), np.zeros((streams, 3), np.int64),
+                np.zeros(s.uses.shape[1], np.int64), np.zeros(2, np.int64))
+
+
+def tell(probed: kernel.Tables, s: kernel.State, sizes: Array) -> Told:
+    """Where the time went: all classes walked once more, with probes, under the epochs that `s` keeps of the first walk."""
+    told, g = nothing_told(len(sizes), s), s.groups
+    for k in range(int(g.classes[0])):
+        for zero in (s.spent, s.at, s.uses, s.probed):
+            zero[:] = 0
+        kernel.run_group(probed, s, 0, g.stream_of[k], g.core_of[k], len(s.pc), sizes)
+        for m in range(len(s.pc)):
+            tell_core(told, s, m, int(g.stream_of[k, m]), int(g.core_of[k, m]), int(g.weight[k]))
+    return told
+
+
+def tell_core(told: Told, s: kernel.State, m: int, stream: int, core: int, weight: int) -> None:
+    """Adds what probes saw of core m of a group, of which there are `weight` alike."""
+    end = max(int(s.free[m].max()), int(s.done[m].max()))
+    told.ends[stream, 2] += end * weight
+    if end > told.ends[stream, 0]:
+        told.ends[stream, :2] = end, core
+        told.at[stream], told.spent[stream] = s.at[m], s.spent[m]
+    told.sum_spent[stream] += s.spent[m] * weight
+    told.uses[:] += s.uses[m] * weight
+    told.operations[:] += s.at[m, :, 1].sum(), s.probed[m]
+
+
+def fresh_state(encoded: Encoded, t: kernel.Tables, cores: Array, places: int = 0) -> kernel.State:
+    """Arrays for one thread that walks the tables, for rows with such core counts; with probes where `places` is the length of the code."""
+    legal = cores[((cores >= 1) & (cores <= kernel.MAX_CORES)).all(axis=1)]
+    most = int(legal.sum(axis=1).max()) if len(legal) else 1
+    together = int((legal.sum(axis=1) // legal.min(axis=1)).max()) if len(legal) and encoded.joined else 1
     return kernel.make_state(
-        members, encoded.bits, encoded.registers, max(1, len(encoded.loops)), len(t.cursor_base), t.cost.shape[1], len(encoded.starts),
-        int(t.queue.max()), encoded.machine.cross_ids if encoded.joined else 1, encoded.machine.cross_count, places)
+        most, together, encoded.bits, encoded.registers, max(1, len(encoded.loops)), len(t.cursor_base), t.cost.shape[1],
+        len(encoded.starts), int(t.queue.max()), encoded.machine.cross_ids if encoded.joined else 1, encoded.machine.cross_count, places)
 
 
 def core_counts(encoded: Encoded, t: kernel.Tables) -> Array:
     """Cores [row, stream]."""
     return np.stack([np.prod(t.extent[:, t.axis_start[s]:t.axis_start[s + 1]], axis=1) for s in range(len(encoded.starts))], axis=1)
-
-
-def members(encoded: Encoded, cores: Array) -> int:
-    """The most cores that meet in any row whose core counts are in range."""
-    if not encoded.joined:
-        return 1
-    legal = cores[((cores >= 1) & (cores <= kernel.MAX_CORES)).all(axis=1)]
-    return int((legal.sum(axis=1) // legal.min(axis=1)).max()) if len(legal) else 1

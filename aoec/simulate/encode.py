@@ -288,8 +288,8 @@ def used_in_loops(encoded: Encoded, flag_ids: int) -> np.ndarray:
     """int64[loop, 4]: the pipes and the pairs of pipes that the bodies of loops use, as bits, how many iterations are walked anyway, and
     whether there are loops in the body.
 
-    All iterations are walked where an iteration may do other things than the one before it: where a flag id follows the loop's variable, or where
-    other cores have a say, through a cross flag.
+    All iterations are walked where one may do other things than the one before it: where a flag id follows the loop's variable, or
+    where other cores have a say, through a cross flag.
     """
     used = np.zeros((max(1, len(encoded.loops)), 4), np.int64)
     around: list[tuple[int, int]] = []  # loop, register

@@ -15,7 +15,7 @@ import numpy as np
 from aoec.base.errors import CheckError
 from aoec.ir.program import Program, Stream
 from aoec.kernels import timeline as kernel
-from aoec.simulate.detail import Walked, core_counts, fresh_state, members, walk
+from aoec.simulate.detail import Walked, core_counts, fresh_state, walk
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.reasons import Reasons, reasons
 from aoec.simulate.state import COLD, State, after, footprint_bytes
@@ -133,12 +133,11 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State
     t, streams = filled.tables, len(encoded.program.streams)
     entries = t.cost.shape[1]
     cores = core_counts(encoded, t)
-    together = members(encoded, cores)
-    status, ticks, told = filled.status, np.zeros(count, np.int64), kernel.make_told(1, 0, 1)
+    status, ticks = filled.status, np.zeros(count, np.int64)
 
     def run(first: int, last: int) -> None:
-        s = fresh_state(encoded, t, together)
-        kernel.time_rows(t, t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), False, ticks, status, told)
+        s = fresh_state(encoded, t, cores[first:last])
+        kernel.time_rows(t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), ticks, status)
 
     _share(run, count)
     return Times(ticks, _launch_ticks(encoded, cores, rows), status, cores), entries * 24.0

@@ -147,7 +147,7 @@ def everything(encoded, program, rows):
     """What the kernel says of the rows: their times, and of each that can be timed where the time went."""
     times = time_rows(encoded, columns(rows))
     some = [filled(program, row) for row, status in zip(rows, times.status, strict=True) if status == 0]
-    return [*astuple(times), *(x for p in some for e in events(p, encoded.machine) for x in (*e.walked.told, e.log))]
+    return [*astuple(times), *(x for p in some for e in events(p, encoded.machine) for x in (*vars(e.walked.told).values(), e.log))]
 
 
 @settings(max_examples=25, deadline=None)
