@@ -70,12 +70,12 @@ class ShortRows:
         if self.inner % self.unit:
             out += self.tails(turned, groups, full)
         half = BLOCKS
-        while half >= self.halves:
+        while half > self.halves:
             out.append(self.whole(self.fold, (turned, Int(0), TURNED), (turned, Int(half * self.unit), TURNED), groups))
             half //= 2
         for h in range(self.halves):
-            to, source = (result, Int(h * self.unit), self.halves), (turned, Int(h * self.unit), TURNED)
-            out.append(self.blockwise("vcopy", to, [source], groups))
+            pair: list[Place] = [(turned, Int((at + h) * self.unit), TURNED) for at in (0, self.halves)]
+            out.append(self.blockwise(self.fold, (result, Int(h * self.unit), self.halves), pair, groups))
         return out
 
     def scratch(self, pitch: int) -> str:
