@@ -163,6 +163,8 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         if work.sources and all(r.buffer in em.spread for r in operands[1:]):
             em.spread.add(target.buffer)
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), whole)]
+    if (parts := row_blocks(em, work, operands, strides, offsets, joined(strides, extents))) is not None:
+        return parts
     blocks = None if wide_rows(em, operands, strides, extents) else strided(em, work, operands, strides, offsets, extents)
     if blocks is not None:
         return blocks
@@ -246,6 +248,42 @@ def strided(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dic
         fixed[f"{name}_blk"], fixed[f"{name}_rep"] = b, b * BLOCKS if per_repeat > 1 else 0
     body: list[Item] = [make(work, fields, lanes, repeat, fixed)]
     return nest([*outer, (sub, Int(inner.value // unit)), (rep, ceildiv(total, per_repeat))], body)
+
+
+def joined(strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[tuple[str, Expr]]:
+    """The loops with the innermost ones made one as long as every operand walks them without a gap; literal lengths only."""
+    if len(extents) < 2:
+        return extents
+    *outer, (row, count), (lane, inner) = extents
+    if not (isinstance(inner, Int) and isinstance(count, Int)) or any(s.get(lane) != Int(1) or s.get(row) != inner for s in strides):
+        return extents
+    return joined(strides, [*outer, (lane, Int(count.value * inner.value))])
+
+
+def row_blocks(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+               extents: list[tuple[str, Expr]]) -> list[Item] | None:
+    """Rows of whole blocks, longer than a repeat, a repeat of each of all rows at a time, and what is left of them by blocks; None where
+    that is no fewer instructions than rows."""
+    sizes = {dtype_size(em.buffers[r.buffer]) for r in operands}
+    if len(extents) < 2 or len(sizes) != 1:
+        return None
+    *outer, (row, count), (lane, inner) = extents
+    lanes = lanes_of(sizes.pop())
+    unit, steps = lanes // BLOCKS, [s.get(row, Int(0)) for s in strides]
+    apart = [x.value // unit for x in steps if isinstance(x, Int) and x.value % unit == 0 and x.value // unit <= MAX_STRIDE]
+    if not isinstance(inner, Int) or not isinstance(count, Int) or len(apart) < len(steps) or any(s.get(lane) != Int(1) for s in strides):
+        return None
+    full, rest = divmod(inner.value, lanes)
+    if not full or rest % unit or full + rest // unit >= count.value or count.value > MAX_REPEAT:
+        return None
+    part, names = em.fresh("part"), operand_names(len(operands) - 1)
+    at = [o + product_sum(s, [v for v, _ in outer if v in s]) + Var(part) * lanes for o, s in zip(offsets, strides)]
+    fields: dict[str, Expr | Ref] = {n: em.ref(r.buffer, o) for n, r, o in zip(names, operands, at)}
+    fixed = {f"{n}_blk": 1 for n in names} | {f"{n}_rep": b for n, b in zip(names, apart)}
+    items = nest([*outer, (part, Int(full))], [make(work, fields, Int(lanes), count, fixed)])
+    tail = [*outer, (row, count), (lane, Int(rest))]
+    left = strided(em, work, operands, strides, [o + full * lanes for o in offsets], tail) if rest else []
+    return None if left is None else [*items, *left]
 
 
 def padded(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> Expr | None:
