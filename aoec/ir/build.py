@@ -198,9 +198,9 @@ class _Tir(_Rules):
     """tir.lark"""
 
     def buffer(self, c: Parts) -> Any:
-        name, dtype, *shape, scope, layout, depth, align, skew, unit = c
+        name, dtype, *shape, scope, layout, depth, align, skew, unit, ahead = c
         noun = Buffer(unquote(name), unquote(dtype), _given(shape), unquote(scope or "GM"), str(layout or "ND"), depth or ONE,
-                      align or ONE, skew or ZERO, unit or ZERO)
+                      align or ONE, skew or ZERO, unit or ZERO, ahead)
         return self.put(noun, name)
 
     def buffers(self, c: Parts) -> Any:

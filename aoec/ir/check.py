@@ -233,7 +233,7 @@ def _buffer(b: Buffer, at: Places, where: str) -> None:
     at.known(b.dtype, DTYPES, "dtype", where, b)
     at.known(b.scope, SCOPES, "scope", where, b)
     at.known(b.layout, LAYOUTS, "layout", where, b)
-    _integers(Scope(at, where, b), (*b.shape, b.depth, b.align, b.skew, b.unit))
+    _integers(Scope(at, where, b), (*b.shape, b.depth, b.align, b.skew, b.unit, *([] if b.ahead is None else [b.ahead])))
 
 
 class _FuncBody:
@@ -279,7 +279,7 @@ class _FuncBody:
 
 def _func_exprs(f: Func) -> Iterable[tuple[Expr, object]]:
     for b in f.buffers:
-        yield from ((e, b) for e in (*b.shape, b.depth, b.align, b.skew, b.unit))
+        yield from ((e, b) for e in (*b.shape, b.depth, b.align, b.skew, b.unit, *([] if b.ahead is None else [b.ahead])))
     yield from ((c.condition, c) for c in f.constraints)
     stack = list(reversed(f.body))
     while stack:

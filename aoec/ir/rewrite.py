@@ -138,7 +138,7 @@ def _(x: Func, f: Change) -> Func:
 
 def _buffer(b: Buffer, f: Change) -> Buffer:
     return Buffer(b.name, b.dtype, tuple([f(e) for e in b.shape]), b.scope, b.layout, f(b.depth), f(b.align), f(b.skew),
-                  f(b.unit))
+                  f(b.unit), None if b.ahead is None else f(b.ahead))
 
 
 def _constraints(items: tuple[Constraint, ...], f: Change) -> tuple[Constraint, ...]:

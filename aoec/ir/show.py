@@ -19,7 +19,7 @@ from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node
 # words that mean something else where a name of that kind may stand
 EXPR_TAKEN = frozenset({"inf"})
 TARGET_TAKEN = frozenset({"inf", "or", "and", "else", "init", "in"})  # "in" would go on from a hole that ends the line before
-BLOCK_TAKEN = frozenset({"for", "local", "require", "init", "as", "else", "in", "depth", "align", "skew", "unit", "or", "and"})
+BLOCK_TAKEN = frozenset({"for", "local", "require", "init", "as", "else", "in", "depth", "align", "skew", "unit", "ahead", "or", "and"})
 NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "group", "ND", "NZ", "ZZ", "ZN", "NN", "NC1HWC0"})
 INSTR_TAKEN = frozenset({"for", "set", "wait", "cross_set", "cross_wait", "advance"})
 
@@ -178,7 +178,8 @@ def _buffer(b: Buffer) -> str:
     align = "" if b.align == Int(1) else f" align {expr(b.align)}"
     skew = "" if b.skew == Int(0) else f" skew {expr(b.skew)}"
     unit = "" if b.unit == Int(0) else f" unit {expr(b.unit)}"
-    return f"{word(b.name)}: {word(b.dtype)}[{_exprs(b.shape)}]{scope}{layout}{_depth(b.depth)}{align}{skew}{unit}"
+    ahead = "" if b.ahead is None else f" ahead {expr(b.ahead)}"
+    return f"{word(b.name)}: {word(b.dtype)}[{_exprs(b.shape)}]{scope}{layout}{_depth(b.depth)}{align}{skew}{unit}{ahead}"
 
 
 def _depth(e: Expr) -> str:

@@ -18,7 +18,8 @@ class Buffer:
     """A tensor of a func. `shape` holds the largest extents; what is alive of it lies within one iteration of the
     loop that encloses every block that touches it. `depth` counts its rotating slots (double_buffer).
     On chip its first slot starts `skew` bytes after a multiple of `align` bytes (place). `unit` 1: an accumulator in L0C is
-    handed over to FIXPIPE in granules, not as a whole tile (unit_flag).
+    handed over to FIXPIPE in granules, not as a whole tile (unit_flag). `ahead`: of the loop around its life, how many iterations before
+    the one that uses it its load is issued (preload).
 
     Layout ND: element order is row-major over `shape` (an NC1HWC0 tensor has five plain dimensions and layout ND).
     NZ, ZZ, ZN: a matrix in 16 x C0 fractals (C0 = 32 bytes of dtype; 16 x 16 in L0C): the last dimension is the columns, the
@@ -38,6 +39,7 @@ class Buffer:
     align: Expr = Int(1)
     skew: Expr = Int(0)
     unit: Expr = Int(0)
+    ahead: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True)

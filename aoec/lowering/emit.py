@@ -26,7 +26,7 @@ from aoec.ir.program import (
 )
 from aoec.ir.rewrite import drop_counters, map_items
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
-from aoec.lowering import emit_copy, emit_coupled, emit_cube, emit_transpose, emit_vector
+from aoec.lowering import emit_ahead, emit_copy, emit_coupled, emit_cube, emit_transpose, emit_vector
 from aoec.lowering.tile import BLOCK_BYTES, Access, Emitter, Piece, TileOp, product, size_bytes
 from aoec.target.machine import Machine
 
@@ -48,7 +48,8 @@ def emit(func: Func, machine: Machine) -> Program:
     spaces, capacity = place(em, share(em, homes, pieces.order, flags.counted), machine)
     core = "aic" if any(b.scope.startswith("L") for b in func.locals) else "aiv"
     core = "core" if "core" in machine.cores else core
-    stream = Stream(core, core, tuple((lp.var, lp.extent) for lp in grid), tuple((counters[n], em.buffers[n].depth) for n in flags.counted),
+    stream = Stream(core, core, tuple((lp.var, lp.extent) for lp in grid),
+                    (*((counters[n], em.buffers[n].depth) for n in flags.counted), *flags.loads.items()),
                     tuple(unique_loops([*flags.before(), *items, *flags.after()], {lp.var for lp in grid})))
     stream = drop_counters(stream, [c for n, c in counters.items() if n not in flags.counted])
     limits = [Constraint(le(flags.ids(pair), machine.flag_ids),
@@ -108,6 +109,7 @@ class Flags:
         self.used: dict[tuple[str, str], Expr] = {}
         self.free: list[tuple[str, str, Expr, Expr]] = []
         self.counted: list[str] = []
+        self.loads: dict[str, Expr] = {}  # counters of loads that are issued ahead, and their depths
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -142,6 +144,8 @@ class Body:
         self.ops = {op.block.name: op for op in ops}
         self.order: dict[str, list[int]] = {}  # buffer -> positions of the pieces that touch it in its home
         self.emitted: dict[str, list[Piece]] = {}  # block -> its pieces
+        self.extents: dict[str, Expr] = {}  # of the loops that are being emitted
+        self.ahead: dict[Home, emit_ahead.Parts] = {}  # loops whose loads run ahead of them
         self.biases = frozenset(r.buffer for op in ops if op.block.instr == "epilogue" for r in reads(op.block.value)[1:])
         self._position = 0
 
@@ -149,8 +153,11 @@ class Body:
         pieces: list[Piece] = []
         for node in body:
             if isinstance(node, Loop) and node.kind != "tensor":
+                self.extents[node.var] = normalise(node.extent)
                 inner = self.emit(node.body, (*path, node.var))
-                pieces.append(Piece((For(node.var, normalise(node.extent), tuple(inner)),), self.below(node)))
+                parts = self.ahead.pop((*path, node.var), None)
+                whole = parts.items(inner) if parts else (For(node.var, self.extents[node.var], tuple(inner)),)
+                pieces.append(Piece(whole, self.below(node)))
             else:
                 pieces += self.tile(innermost(node), path)
         self.note(pieces, path)
@@ -223,10 +230,36 @@ class Body:
         for name, home in self.homes.items():
             if home == path and self.hand_over(name, pieces, before, after):
                 advance.append(Advance(self.em.counters[name]))
+        early = {i: n for n, home in self.homes.items() if home == path for i in self.early(n, pieces)}
         out: list[Item] = []
-        for b, p, a in zip(before, pieces, after):
-            out += [*b, *p.items, *a]
+        for i, (b, p, a) in enumerate(zip(before, pieces, after)):
+            items = (*b, *p.items, *a)
+            out += self.load_ahead(early[i], items, path) if i in early else items
+        if early:
+            kept = [item for i, (b, p, a) in enumerate(zip(before, pieces, after)) if i not in early for item in (*b, *p.items, *a)]
+            self.ahead[path].last += [*kept, *advance]
         return out + advance
+
+    def early(self, name: str, pieces: list[Piece]) -> list[int]:
+        """The piece that loads a buffer ahead of its use; none for other buffers."""
+        buffer = self.em.buffers[name]
+        if buffer.ahead is None:
+            return []
+        chain = runs(name, pieces)
+        if self.homes[name][-1] not in self.extents or not emit_ahead.alone(chain, chain[0][1]):
+            raise UnsupportedError(f"buffer {name} is not filled by one load in the loop around its life, so none can be issued ahead")
+        self.em.require(le(buffer.ahead + 1, buffer.depth), f"{name} has more slots than loads issued ahead; use double_buffer")
+        return [chain[0][1]]
+
+    def load_ahead(self, name: str, items: tuple[Item, ...], path: Home) -> list[Item]:
+        """What stands in place of a load that is issued ahead."""
+        buffer, own = self.em.buffers[name], f"{name}_load"
+        assert buffer.ahead is not None
+        parts = self.ahead.setdefault(path, emit_ahead.Parts(path[-1], self.extents[path[-1]], buffer.ahead))
+        if parts.ahead != buffer.ahead:
+            raise UnsupportedError(f"buffer {name}: all loads in loop {path[-1]} are as far ahead; give preload the same distance")
+        self.flags.loads[own] = buffer.depth
+        return parts.load(items, self.em.counters[name], own)
 
     def hand_over(self, name: str, pieces: list[Piece], before: list[list[Item]], after: list[list[Item]]) -> bool:
         """Puts the flags of one buffer around the pieces; False where one pipe does all and order suffices."""

@@ -23,7 +23,7 @@ from aoec.search.stock import stock
 # hole -> values around which the short list is laid
 STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64, 128, 256), "sk": (4, 1, 1024), "w0": (128, 256, 64),
          "h0": (1 << 20, 4, 1), "rk": (1, 2), "pm": (1, 2), "pn": (1, 2)}
-SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "di", "do")
+SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "pl", "di", "do")
 # holes that are settled together: a tile with its parts over cores
 TILES = (("tn", "dc"), ("n1", "dc"), ("tm", "gm"), ("tn", "gn"), ("n1", "gn"), ("tw", "gw"), ("th", "gh"), ("t0", "g0"), ("t1", "g1"))
 # a search settles these too, and then each hole alone

@@ -1,8 +1,8 @@
 """Sketches of a matrix product: what about its schedule is structure, and the trace with holes that each structure makes.
 
 Names of holes: sketches_cube.py; further pm pn (L0 tiles in an L1 tile), lm ln (L2 blocks, each of so many L1 tiles of a core),
-and where shares are said by extents: sm sn (extent of a core's block), cores (that blocks are dealt to), so (rows of blocks, or
-columns, that are walked together).
+pl (chunks of k that loads are ahead), and where shares are said by extents: sm sn (extent of a core's block), cores (that blocks are
+dealt to), so (rows of blocks, or columns, that are walked together).
 """
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from aoec.target.machine import Machine
 RATIOS = (1, 2, 4, 8)  # of the larger chunk of k in L1 to the smaller
 STEPS = (1, 2, 3, 4)  # L0 tiles in an L1 tile
 L2_TILES = (1, 2, 4, 8, 16)
+AHEAD = (0, 1)
 OFFSETS = (1, 2, 3, 4, 6, 8)
 
 
@@ -39,9 +40,9 @@ class Form:
     """The structure of a schedule: whatever is another sketch rather than another number.
 
     `resident`: the operand that lies in L1 along all of k (none, left, right, both). `inside`: the serial loop of m and n that
-    runs faster. `larger`: the operand whose L1 chunk is ?rk chunks of the other's. `steps`: axes of which an L1 tile holds
-    several L0 tiles; its operand must be resident. `l2`: axes with an outer loop over L2 blocks, the outermost first: of each
-    block every core does its part before any goes on.
+    runs faster. `larger`: the operand whose L1 chunk is ?rk chunks of the other's; "": they are equal, and loaded ?pl of them ahead.
+    `steps`: axes of which an L1 tile holds several L0 tiles; its operand must be resident. `l2`: axes with an outer loop over L2
+    blocks, the outermost first: of each block every core does its part before any goes on.
     `spread`: how cores share m x n. parts: a grid, so many parts of tiles of each axis. single: a grid, a block of stated extents
     to each core. deal m, deal n: equal blocks of stated extents in one numbering, dealt out to the cores in turn; the numbers run
     through groups of ?so rows (or columns) of blocks, down each column (or along each row) of a group. turn m, turn n: the same of
@@ -64,6 +65,11 @@ class Form:
         return self.resident in (side, "both")
 
     @property
+    def ratio(self) -> bool:
+        """Whether chunks of the operands along k may differ in size."""
+        return self.resident == "none" and self.larger != ""
+
+    @property
     def dealt(self) -> str:
         """The axis that a dealt numbering walks in groups; "" on a grid."""
         return self.spread.split()[1] if self.spread.startswith(("deal", "turn")) else ""
@@ -76,15 +82,15 @@ class Form:
         return tile * hole(f"p{axis}", ()) if axis in self.steps else tile
 
 
-# the search's: each order with each larger chunk; each operand resident with its own axis outermost
-FORMS = (Form("none", "n", "left"), Form("none", "n", "right"), Form("none", "m", "left"), Form("none", "m", "right"),
-         Form("left", "n"), Form("right", "m"))
+# the search's: each order with each larger chunk, or with none; each operand resident with its own axis outermost
+FORMS = (Form("none", "n", ""), Form("none", "n", "left"), Form("none", "n", "right"),
+         Form("none", "m", ""), Form("none", "m", "left"), Form("none", "m", "right"), Form("left", "n"), Form("right", "m"))
 # where the operands and the result do not stay in L2 together: L2 blocks, and chunks of k that cores do not all ask for at once
-LARGE = (Form("none", "n", "left", l2="m"), Form("none", "m", "right", l2="n"), Form("none", "n", "left", rotated=True))
+LARGE = (Form("none", "n", "", l2="m"), Form("none", "m", "", l2="n"), Form("none", "n", "", rotated=True))
 # where there are more blocks than cores: single tiles in turn, in groups of rows or of columns
-TURNS = (Form("none", "n", "left", spread="turn m"), Form("none", "n", "left", spread="turn n"))
+TURNS = (Form("none", "n", "", spread="turn m"), Form("none", "n", "", spread="turn n"))
 STOCK_TILE = (128, 256)  # the vendor's, by which blocks are counted
-PARTS_OF_K = Form("none", "n", "left", parts_of_k=True)
+PARTS_OF_K = Form("none", "n", "", parts_of_k=True)
 LEAST_K = 2048  # along which a sum is worth parting
 
 
@@ -98,9 +104,9 @@ def forms(func: Func, mm: Nest, machine: Machine) -> list[Form]:
 
 
 def stock_tiles(mm: Nest) -> int:
-    """Blocks of the stock size in one product, where it is alone (a batch is shared by a grid)."""
+    """Blocks of the stock size in one product, where it is alone (a batch is shared by a grid) and parts into equal blocks."""
     *lead, m, n, _ = [mm.extent(lp.var) for lp in mm.loops]
-    return 0 if prod(lead) > 1 else -(-m // STOCK_TILE[0]) * -(-n // STOCK_TILE[1])
+    return 0 if prod(lead) > 1 or m % 16 or n % 16 else -(-m // STOCK_TILE[0]) * -(-n // STOCK_TILE[1])
 
 
 def parts_of_k_pay(func: Func, mm: Nest, machine: Machine) -> bool:
@@ -125,7 +131,7 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: t
     depth_axis(p, mm, k, 32 // dtype_bytes(func, a.buffer), form)
     batch = batch_axes(p, mm, lead, cores)
     order = serial_loops(form)
-    chunks = ["k_1", "k_0"] if form.resident != "none" else ["k_2", "k_1", "k_0"]
+    chunks = ["k_2", "k_1", "k_0"] if form.ratio else ["k_1", "k_0"]
     grid = ["k_c"] * form.parts_of_k + [f"{v}_c" for v in lead] + ([] if form.dealt else ["m_c", "n_c"])
     p.add("reorder", loops=(*grid, *batch, *order, *chunks, "m_i", "n_i", "k_i"))
     if form.parts_of_k:
@@ -138,6 +144,9 @@ def matmul_sketch(func: Func, mm: Nest, machine: Machine, form: Form, through: t
     load_bias(p, mm, order[-1])
     finish(p, mm, "m_i", a.buffer, b.buffer, order[-1], order[-1] if form.dealt else grid[-1])
     p.add("double_buffer", buffer=f"{a.buffer}_L0A", depth=hole("d0a", SLOTS))
+    if form.resident == "none" and not form.ratio:
+        for operand in (x for x in (a, b) if x.buffer not in through):
+            p.add("preload", buffer=f"{operand.buffer}_L1", ahead=hole("pl", AHEAD))
     if form.dealt:
         grid += deal(p, form, {"m": mm.extent(m), "n": mm.extent(n)}, batch, cores)
     bind(p, grid)
@@ -180,7 +189,7 @@ def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
         loop = "k_v"
     tile = hole("tk", ladder(extent, unit, 1024))
     chunk = tile * hole("sk", ladder(-(-extent // unit), 1, 64))
-    if form.resident == "none":
+    if form.ratio:
         p.split(loop, chunk * hole("rk", RATIOS), "k_2", "k_u")
         loop = "k_u"
     p.split(loop, chunk, "k_1", "k_r")
@@ -217,16 +226,17 @@ def deal(p: Plan, form: Form, sizes: dict[str, int], batch: list[str], cores: in
 
 def rotate(p: Plan, form: Form, extent: int, grid: list[str]) -> None:
     """The loop over the larger chunks of k starts where the core's number says."""
-    chunk = hole("tk", ()) * hole("sk", ()) * hole("rk", ())
+    chunk = hole("tk", ()) * hole("sk", ()) * (hole("rk", ()) if form.ratio else Int(1))
     share: Expr = hole("sc", ()) if form.parts_of_k else Int(extent)
     if form.parts_of_k:
         p.add("even", loop="k_c", extent=Int(extent), factor=share)
-    p.add("even", loop="k_2", extent=share, factor=chunk)
-    p.add("rotate", loop="k_2", by=tuple(v for v in grid if v != "k_c"))
+    loop = "k_2" if form.ratio else "k_1"
+    p.add("even", loop=loop, extent=share, factor=chunk)
+    p.add("rotate", loop=loop, by=tuple(v for v in grid if v != "k_c"))
 
 
 def loaded_at(form: Form, side: str, axis: str) -> str:
     """The loop in whose iterations an operand is brought into L1."""
     if form.keeps(side):
         return f"{axis}_s"
-    return "k_2" if form.resident == "none" and form.larger == side else "k_1"
+    return "k_2" if form.ratio and form.larger == side else "k_1"

@@ -15,7 +15,7 @@ PIXELS, COLUMNS, DEPTHS = 128, (256, 128), (64, 32, 16, 8)
 CHUNKS = (1, 4, 7, 16, 64)  # L0 tiles, or C1 planes, in an L1 chunk
 ROWS = 16  # of an image at most where the sketch keeps rows whole
 ONE = ("rk", "pm", "pn")  # factors of a chunk or tile: the block does without
-SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf")
+SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "pl")
 
 Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
 

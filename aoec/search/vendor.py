@@ -30,7 +30,8 @@ class MatmulTiling:
     cores work on one before they go on to the next, along m first where l2IterateOrder is ORDER_M. l2MTileBlock, l2NTileBlock:
     single-core blocks in an L2 block, where blocks are numbered and dealt out in turn; 0: one block a core, on a grid.
     Not in a bank record, but choices of the vendor's kernels: unitFlag (L0C is drained in granules), kRotate (cores start along k at
-    different chunks). A singleCoreK below k is split-K: cores add their parts in GM.
+    different chunks), preload (chunks of k by which loads are ahead, where those of A and B are equal). A singleCoreK below k is
+    split-K: cores add their parts in GM.
     """
 
     usedCoreNum: int = 0
@@ -57,6 +58,7 @@ class MatmulTiling:
     l2IterateOrder: int = ORDER_M
     unitFlag: int = 0
     kRotate: int = 0
+    preload: int = 0
 
 
 def matmul_trace(func: Func, machine: Machine, tiling: MatmulTiling) -> Trace:
@@ -82,7 +84,7 @@ def matmul_choice(func: Func, machine: Machine, tiling: MatmulTiling) -> tuple[F
     values = {"uf": t.unitFlag, "sc": t.singleCoreK,
               "tm": t.baseM, "tn": t.baseN, "tk": t.baseK, "pm": t.stepM, "pn": t.stepN, "sm": t.singleCoreM, "sn": t.singleCoreN,
               "da": t.depthA1 // (t.stepM * t.stepKa), "db": t.depthB1 // (t.stepN * t.stepKb), "d0a": t.dbL0A, "d0b": t.dbL0B,
-              "dc": t.dbL0C, "lm": t.l2MTileCnt, "ln": t.l2NTileCnt, "cores": t.usedCoreNum, "sk": min(t.stepKa, t.stepKb),
+              "dc": t.dbL0C, "lm": t.l2MTileCnt, "ln": t.l2NTileCnt, "cores": t.usedCoreNum, "pl": t.preload, "sk": min(t.stepKa, t.stepKb),
               "rk": max(t.stepKa, t.stepKb) // min(t.stepKa, t.stepKb), "so": t.l2MTileBlock if form.dealt == "m" else t.l2NTileBlock}
     if form.resident != "none":
         values["sk"] = t.stepKb if form.resident == "left" else t.stepKa
@@ -102,7 +104,7 @@ def form_of(t: MatmulTiling, sizes: dict[str, int]) -> Form:
     spread = "deal " + ("m" if t.l2IterateOrder == ORDER_M else "n") if t.l2MTileBlock else "single"
     l2 = "" if t.l2MTileBlock else "".join(reversed(cut) if t.l2IterateOrder == ORDER_M else cut)
     steps = ("m" if t.stepM > 1 else "") + ("n" if t.stepN > 1 else "")
-    larger = "left" if t.stepKa >= t.stepKb else "right"
+    larger = "" if t.stepKa == t.stepKb else "left" if t.stepKa > t.stepKb else "right"
     return Form(resident, inside, larger, steps, l2, spread, bool(t.kRotate) and resident == "none", t.singleCoreK < sizes["k"])
 
 

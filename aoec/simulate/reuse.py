@@ -9,7 +9,7 @@ two uses of a byte. It stays while that is within usable L2, and is gone at the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -96,6 +96,7 @@ class Reuse:
     def footprints(self, f: Flow) -> list[Rows]:
         """Bytes touched over all cores within one iteration of the first i loops, for i = 0 (the launch) .. all (one transfer)."""
         a, inside = f.access, set(f.access.grid)
+        f = replace(f, largest=np.where(np.asarray(f.total) > 0, f.largest, 0))  # a loop around it may have no iterations
         out = [np.minimum(f.largest * self.addresses(a, inside), self.sizes[a.tensor])]
         moving = variables(a.offset)
         for loop in reversed(a.loops):

@@ -42,7 +42,7 @@ UNSAID = {
     "ibshare": "L1 is shared between the calls of two vector cores that drive the cube core, whose time is the framework's",
     "prepack": "vector cores bring ND into NZ in a pass before, a program of two kinds of core that emission does not make"}
 # words that leave our program as it is -> why
-UNCHANGED = {"preload": "two slots load ahead as it is", "tail": "the last block is not cut smaller"}
+UNCHANGED = {"tail": "the last block is not cut smaller"}
 
 
 def unchanged(case: Case) -> str:

@@ -136,6 +136,7 @@ def vendor_tiling(case: Case, machine: Machine) -> MatmulTiling:
         singleCoreN=share[1], baseM=m, baseN=n, baseK=k, depthA1=t.depth[0], depthB1=t.depth[1], stepKa=t.step[0], stepKb=t.step[1],
         l2MTileCnt=1 if dealt else t.l2, **(numbering(case, ceil(s["m"] / m)) if dealt else {}),
         iterateOrder=case.tile.one("order", 0), unitFlag=int(t.unit_flag), kRotate=int("stagger" in case.tile),
+        preload=int("preload" in case.tile),
         singleCoreK=ceil(s["k"] / t.split_k) if t.split_k > 1 else 0)
 
 

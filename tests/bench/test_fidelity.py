@@ -273,8 +273,7 @@ def test_what_is_no_schedule_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     value = {k: c["modelled"] for k, c in found.items()}  # type: ignore[index]
     assert value["runtime"] - value["constant"] == pytest.approx(3.54 - 2.19, abs=0.01)  # the guide's times before the first load
     own_head = (882 + 15.9 * 4) / 1850
-    assert value["constant"] - value["own"] == pytest.approx(2.19 - own_head, abs=0.01) and value["preload"] == value["own"]
-    assert "preload changes nothing" in found["preload"]["note"]  # type: ignore[index]
+    assert value["constant"] - value["own"] == pytest.approx(2.19 - own_head, abs=0.01) and value["preload"] <= value["own"]
     for name, why in (("mix", "messages"), ("ibshare", "shared between"), ("prepack", "a pass before")):
         assert value[name] is None and why in found[name]["reason"]  # type: ignore[index]
 

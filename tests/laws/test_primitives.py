@@ -102,6 +102,7 @@ def step_for(draw: st.DrawFn, func: Func, number: int, values: dict[str, int]) -
         "rotate": [("loop", loop), ("by", tuple(own[:1]))],
         "add_parts": [("block", block.name), ("loop", loop)],
         "unit_flag": [("buffer", local)],
+        "preload": [("buffer", local)],
         "tensorize": [("loop", loop), ("instr", draw(st.sampled_from(["vector", "copy"])))],
     }
     return Step(word, tuple(fields[word]))

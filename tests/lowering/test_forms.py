@@ -19,11 +19,11 @@ MACHINE = machine_named("Ascend910B3")
 SPREADS = {"grid": ("parts", "single"), "dealt": ("deal m", "turn n", "deal n", "turn m")}
 STRUCTURES = [
     Form(resident, inside, larger, steps, l2) for (resident, steps), inside, larger, l2 in product(
-        (("none", ""), ("left", "m"), ("right", "n"), ("both", "mn")), ("m", "n"), ("left", "right"), ("", "m", "nm"))
+        (("none", ""), ("left", "m"), ("right", "n"), ("both", "mn")), ("m", "n"), ("left", "right", ""), ("", "m", "nm"))
     if resident == "none" or larger == "left"]
 
 
-ROTATED = [Form("none", inside, "left", "", "", spread, True, parts) for inside, spread, parts in product(
+ROTATED = [Form("none", inside, "left" if parts else "", "", "", spread, True, parts) for inside, spread, parts in product(
     ("m", "n"), ("parts", "deal m"), (False, True))]
 PARTS = [Form("none", "n", "right", "", "m", "single", False, True), Form("both", "m", "left", "mn", "", "parts", False, True)]
 

@@ -31,6 +31,7 @@ def test_a_long_sum_of_few_blocks_is_shared_over_cores() -> None:
 def test_structures_are_laid_out_only_where_they_can_pay() -> None:
     assert laid_out("matmul(m=512, k=1024, n=1024)") == list(FORMS)
     assert laid_out("matmul(m=1024, k=1024, n=1024)") == [*FORMS, *TURNS]  # 32 blocks on 20 cores
+    assert laid_out("matmul(m=1000, k=1024, n=2048)") == list(FORMS)  # no equal blocks
     assert laid_out("matmul(m=64, k=4096, n=128)") == [*FORMS, PARTS_OF_K]
     assert laid_out("matmul(m=64, k=4096, n=128, relu)") == list(FORMS)  # relu is of the whole sum
     assert laid_out("matmul(m=16384, k=4096, n=8192)") == [*FORMS, *LARGE, *TURNS]

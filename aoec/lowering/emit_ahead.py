@@ -1,0 +1,52 @@
+"""Loads that are issued iterations before the one that uses them (the primitive preload): a loop in three parts.
+
+    for k in min(a, n):      the first loads
+    for k in n - a:          load of iteration k + a, then the work of iteration k
+    for k in min(a, n):      the work of the last iterations
+
+A load counts its own slots, so that both may stand at another one. What is cut short in the last iteration of the loop is so in the
+last of a part, as timing asks.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from aoec.ir.index import Expr, Int, Var, maximum, minimum, normalise, substitute
+from aoec.ir.program import Advance, For, Item
+from aoec.ir.rewrite import map_items
+
+
+@dataclass
+class Parts:
+    """A loop of `extent` iterations whose loads run `ahead` of it, while its body is emitted."""
+
+    loop: str
+    extent: Expr
+    ahead: Expr
+    first: list[Item] = field(default_factory=list)
+    last: list[Item] = field(default_factory=list)
+
+    def load(self, items: tuple[Item, ...], slot: str, own: str) -> list[Item]:
+        """The load of a later iteration, in place of that of its own; `slot`, `own`: counters of what uses it and of what it fills."""
+        moved = [*map_items(items, lambda e: substitute(e, {slot: Var(own)})), Advance(own)]
+        var = f"{own}_first"
+        self.first.append(For(var, normalise(minimum(self.ahead, self.extent)), shifted(moved, self.loop, Var(var))))
+        return list(shifted(moved, self.loop, Var(self.loop) + self.ahead))
+
+    def items(self, body: Sequence[Item]) -> tuple[Item, ...]:
+        """The whole: loads, the body with loads in it, and the body without them as often as loads stand before."""
+        before = maximum(self.extent - self.ahead, Int(0))
+        var = f"{self.loop}_last"
+        after = For(var, normalise(minimum(self.ahead, self.extent)), shifted(self.last, self.loop, before + Var(var)))
+        return (*self.first, For(self.loop, normalise(before), tuple(body)), after)
+
+
+def shifted(items: Sequence[Item], loop: str, at: Expr) -> tuple[Item, ...]:
+    """The items of iteration `at` of a loop."""
+    return map_items(tuple(items), lambda e: normalise(substitute(e, {loop: at})))
+
+
+def alone(runs: Sequence[tuple[str, int, int]], piece: int) -> bool:
+    """Whether one piece, on MTE2, makes all of a buffer that others then read."""
+    return len(runs) > 1 and runs[0] == ("MTE2", piece, piece)

@@ -1,0 +1,93 @@
+"""Loads issued iterations ahead: the same values in the same bounds, in time where the scalar unit would stall."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from aoec import primitives
+from aoec.base.errors import AoecError
+from aoec.ir.parse import parse_func, parse_trace
+from aoec.ir.program import Program
+from aoec.ir.rewrite import fill, normalise
+from aoec.jobs.stages import lower_operator
+from aoec.lowering.emit import emit
+from aoec.search.vendor import MatmulTiling, matmul_trace
+from aoec.simulate.encode import encode
+from aoec.simulate.time import measure, time_rows
+from aoec.target.check import check
+from aoec.target.machine import load
+from tests.lowering.groups import legal
+from tests.lowering.test_forms import posed
+from tests.oracle.slow_timeline import simulate
+
+B3 = load("Ascend910B3")
+FUNC = """func f(X: fp32[{n}]) -> (Y: fp32[{n}]) {{
+  for i in {n} {{
+    b: Y[i] = exp(X[i])
+  }}
+}}
+"""
+TRACE = """sched {{
+  split(loop=i, factor=64, outer=io, inner=ii)
+  cache_read(block=b, buffer=X, scope=UB, at=io)
+  cache_write(block=b, buffer=Y, scope=UB, at=io)
+  tensorize(loop=ii, instr=vector)
+  double_buffer(buffer=X_UB, depth={depth})
+  preload(buffer={buffer}, ahead={ahead})
+}}
+"""
+
+
+def scheduled(n: int, depth: object, ahead: object, buffer: str = "X_UB") -> Program:
+    func = parse_func(FUNC.format(n=n))
+    return emit(primitives.apply(func, parse_trace(TRACE.format(depth=depth, ahead=ahead, buffer=buffer))), B3)
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 2])
+@pytest.mark.parametrize("n", [10, 64, 65, 200, 640])
+def test_any_trip_count_and_distance(n: int, ahead: int) -> None:
+    p = normalise(scheduled(n, 3, ahead))
+    check(p, B3)
+    assert measure(p, B3).ticks == simulate(p, B3).ticks
+    moved = measure(p, B3).bytes_by_path
+    assert moved["GM->UB"] == moved["UB->GM"] == 4 * n  # every load once
+
+
+def test_holes_first_or_last_and_slots_that_are_missing() -> None:
+    p = scheduled(640, "?d in [1, 2, 3]", "?p in [0, 1, 2]")
+    rows = {"d": [1, 1, 2, 2, 3, 3], "p": [0, 1, 1, 2, 1, 2]}
+    times = time_rows(encode(p, B3), rows)
+    assert [s > 0 for s in times.status] == [False, True, False, True, False, False]
+    assert "more slots than loads" in times.reason(1, p)
+    for row in (0, 2, 4, 5):
+        own = {k: v[row] for k, v in rows.items()}
+        assert normalise(fill(p, own)) == normalise(scheduled(640, own["d"], own["p"]))
+
+
+def test_what_cannot_be_ahead_is_refused() -> None:
+    for buffer in ("Y_UB", "X"):
+        with pytest.raises(AoecError, match=r"one load|lies in GM"):
+            scheduled(640, 2, 1, buffer)
+
+
+def test_products_with_loads_ahead_mean_the_same() -> None:
+    case, p = posed("matmul_even", "grid")
+    sketch = next(i for i, g in enumerate(p.space.grids) if "pl" in g.names)
+    grid = p.space.grids[sketch]
+    for c in legal(p, sketch, 3, seed=5):
+        programs = [p.program((sketch, tuple(v if n != "pl" else on for n, v in zip(grid.names, c[1])))) for on in (0, 1)]
+        if 1 in (p.values(c)["da"], p.values(c)["db"]):
+            continue
+        for program in programs:
+            check(program, p.machine)
+            assert case.agrees(case.run(program))
+
+
+def test_ahead_is_sooner_where_a_queue_is_full() -> None:
+    """A chunk's loads into L0B fill MTE1's queue, behind which the next chunk's load would be issued late."""
+    func = lower_operator("matmul(m=512, k=2048, n=1024)")
+    tiling = MatmulTiling(stepKa=8, stepKb=8, baseM=128, baseN=128, baseK=64, depthA1=16, depthB1=16, singleCoreM=128, singleCoreN=256)
+    late, early = (measure(normalise(emit(primitives.apply(func, matmul_trace(func, B3, replace(tiling, preload=on))), B3)), B3).cycles
+                   for on in (0, 1))
+    assert early < 0.95 * late
