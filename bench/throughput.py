@@ -1,6 +1,7 @@
-"""How fast programs are timed: instructions and flag operations a second of the kernel, and as a ratio to the slow simulator.
+"""How fast programs are timed: instructions and flag operations a second of the kernel, and as a ratio to the slow simulator; CPU time
+of random rows of whole spaces and of default schedules, and how much of them is skipped.
 
-    python bench/throughput.py [--rows 2000] [--json]
+    python bench/throughput.py [--rows 2000] [--spaces] [--defaults] [--json]
 
 The ratio is of one machine to itself, so it may be compared between computers; the rates may not.
 """
@@ -16,11 +17,23 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import Problem, problem, start
+from aoec.search.grid import Candidate
+from aoec.simulate.detail import walk
 from aoec.simulate.encode import encode
+from aoec.simulate.state import COLD
 from aoec.simulate.time import time_rows
 from aoec.target.machine import load
 from tests.oracle.pipelines import cube_program, filled, vector_program
 from tests.oracle.slow_timeline import Simulator, simulate
+
+# groups of ResNet-50, and products whose loops are long
+SPACES = ("conv2d(n=1, c=64, h=56, w=56, co=64, kh=3, kw=3, pad=1, bias, relu)",
+          "conv2d(n=1, c=512, h=7, w=7, co=512, kh=3, kw=3, pad=1, bias, relu)",
+          "conv2d(n=1, c=256, h=56, w=56, co=64, kh=1, kw=1, bias, relu)", "matmul(m=1, k=2048, n=1000, bias)", "add(m=256, n=3136, relu)",
+          "matmul(m=4096, k=4096, n=4096, fp16)")
+PRODUCTS = ("matmul(m=4096, k=4096, n=4096, fp16)", "matmul(m=8192, k=8192, n=8192, fp16)")
 
 
 def workload(name: str):
@@ -52,6 +65,42 @@ def seconds(work, times: int = 3) -> float:
     return best
 
 
+def cpu_seconds(work) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def skipped(programs, machine) -> float:
+    """The share of operations, of one core of each class, that stand in skipped iterations."""
+    told = sum(walk(encode(p, machine), COLD).told.operations for p in programs)
+    return 1 - told[1] / max(told[0], 1)
+
+
+def drawn(p: Problem, count: int) -> list[Candidate]:
+    """About `count` random candidates of all sketches that keep every constraint."""
+    random = np.random.default_rng(0)
+    tried = [(s, tuple(int(random.choice(v)) for v in grid.choices)) for s, grid in enumerate(p.space.grids) for _ in range(4 * count)]
+    legal = [c for c, good in zip(tried, p.legal(tried), strict=True) if good]
+    return [legal[i] for i in sorted(random.choice(len(legal), min(count, len(legal)), replace=False))]
+
+
+def bench_space(text: str, count: int) -> dict[str, float | str]:
+    p = problem(lower_operator(text), load("Ascend910B1"))
+    rows = drawn(p, count)
+    p.cost(rows)  # compiles
+    p.costs.clear()
+    taken = cpu_seconds(lambda: p.cost(rows))
+    sample = [p.program(c) for c in rows[::max(1, len(rows) // 5)]]
+    return {"space": text, "rows": len(rows), "cpu_ms_per_row": taken / len(rows) * 1e3, "skipped": skipped(sample, p.machine)}
+
+
+def bench_default(text: str) -> dict[str, float | str]:
+    p = problem(lower_operator(text), load("Ascend910B1"))
+    taken = cpu_seconds(lambda: start(p))
+    return {"default": text, "rows": len(p.costs), "cpu_s": taken, "skipped": skipped([p.program(start(p).default)], p.machine)}
+
+
 def bench(name: str, count: int) -> dict[str, float | str]:
     program, choices = workload(name)
     machine = load(program.target)
@@ -65,22 +114,31 @@ def bench(name: str, count: int) -> dict[str, float | str]:
     work = sum(operations(p, machine) for p in sample) / len(sample)  # of all cores: the kernel walks one of each class
     fast = seconds(lambda: time_rows(encoded, table)) / count
     return {"program": name, "operations": work, "kernel_rows_per_s": 1 / fast, "kernel_operations_per_s": work / fast,
-            "oracle_operations_per_s": work * len(sample) / slow, "ratio": slow / len(sample) / fast}
+            "oracle_operations_per_s": work * len(sample) / slow, "ratio": slow / len(sample) / fast,
+            "skipped": skipped(sample, machine)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--spaces", action="store_true", help="random rows of whole spaces as well, a tenth as many of each")
+    parser.add_argument("--defaults", action="store_true", help="the default schedules of large products as well")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     results = [bench(name, args.rows) for name in ("cube", "vector")]
+    spaces = [bench_space(text, args.rows // 10) for text in SPACES if args.spaces]
+    defaults = [bench_default(text) for text in PRODUCTS if args.defaults]
     if args.json:
-        print(json.dumps(results, indent=1))
+        print(json.dumps(results + spaces + defaults, indent=1))
         return
     for r in results:
         print(f"{r['program']:7} {r['operations']:>10,.0f} operations a row on all cores: kernel {r['kernel_rows_per_s']:>9,.0f} rows/s, "
               f"{r['kernel_operations_per_s'] / 1e6:>8,.0f} M/s; slow simulator {r['oracle_operations_per_s'] / 1e6:.3f} M/s; "
-              f"ratio {r['ratio']:,.0f}")
+              f"ratio {r['ratio']:,.0f}; skipped {r['skipped']:.0%}")
+    for r in spaces:
+        print(f"{r['cpu_ms_per_row']:7.3f} CPU ms a row of {r['rows']}, skipped {r['skipped']:.0%}: {r['space']}")
+    for r in defaults:
+        print(f"{r['cpu_s']:7.2f} CPU s for the default of {r['rows']} rows, skipped {r['skipped']:.0%}: {r['default']}")
 
 
 if __name__ == "__main__":

@@ -219,6 +219,13 @@ def test_transfers_are_faster_when_another_core_has_ended(trips):
     assert times.ticks[0] == alike.ticks[0] - (trips - 2) * 4 * 1024
 
 
+def test_what_is_skipped_may_be_held_back_last():
+    """The last iteration of core 0 moves nothing: that its transfers go on when core 1 ends is known from those that were skipped alone."""
+    size = "min(128, 60*128 - c*30*128 - i*128)"
+    encoded = by_hand(f"for i in 61 - c*30 {{\n{LOAD.replace('128', size)}\n}}")
+    assert same_without(encoded, {}).ticks[0] == (10 + 1 + 32 * 8 + 28 * 4) * 1024  # as above, and the first is issued at 1
+
+
 def test_a_queue_that_fills_up_changes_the_pace():
     """V works 255 cycles behind the scalar unit, both at 7 an iteration, until the 32nd before has not started yet; MTE2 shows when."""
     aside = "set(MTE2, MTE3, 0)\nwait(MTE2, MTE3, 0)\n"
