@@ -19,7 +19,7 @@ from aoec.ir.tir import Func
 from aoec.jobs.trust import Trust
 from aoec.lowering.emit import emit
 from aoec.search.bounds import Bound, bound, size_bytes
-from aoec.search.default import default, settle
+from aoec.search.default import Found, default, settle
 from aoec.search.grid import Candidate, Grid, Space
 from aoec.search.run import Result, steps
 from aoec.search.sketches import sketches
@@ -31,6 +31,7 @@ from aoec.simulate.time import time_rows
 from aoec.target.machine import Machine
 
 SMALL = 4096  # candidates that are all tried
+SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,14 @@ class Problem:
             for place, status in zip(places, first_false(self.sketches[grid].encoded, columns, len(places))):
                 out[place] = not status
         return out
+
+    def leaders(self) -> list[Found]:
+        """The cheapest timed candidate of each sketch, cheapest first."""
+        found: dict[int, Found] = {}
+        for c, ticks in self.costs.items():
+            if ticks is not None:
+                found[c[0]] = min((ticks, c), found.get(c[0], (ticks, c)))
+        return sorted(found.values())
 
     def bound(self) -> Bound:
         found = {b.name: size_bytes(b) for b in self.func.inputs} if self.state == PREVIOUS_LAUNCH else dict(self.state)
@@ -134,20 +143,23 @@ def start(p: Problem) -> Outcome:
 def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: False) -> Outcome:
     """The best that a strategy finds within the budget, the default being candidate 0; never slower than it.
 
-    A space of at most SMALL candidates is searched whole, whatever the strategy. What was found is settled at the end: every
-    hole and pair of holes at its best in turn; that is not counted in the trials.
+    A space of at most SMALL candidates is searched whole, whatever the strategy. A strategy is told the cheapest
+    of each sketch that the default was chosen from. What was found is settled at the end, and beside it the cheapest of other
+    sketches: every hole and pair of holes at its best in turn; none of that is counted in the trials.
     """
     kind, amount = budget
     limits = {"budget_trials": int(amount)} if kind == "trials" else {"budget_seconds": float(amount)}
     if p.space.size <= SMALL:
         strategy, limits = "exhaustive", {}
-    result, stopped = Result(), False
-    for result in steps(make(strategy, p.space, seed), p.cost, legal=p.legal, floor=first.bound_ticks, first=first.default, **limits):  # type: ignore[arg-type]
+    result, stopped, asked = Result(), False, make(strategy, p.space, seed)
+    if limits:  # else all are tried, and counted
+        known = [(ticks, c) for ticks, c in p.leaders() if c != first.default]
+        asked.tell([c for _, c in known], [ticks for ticks, _ in known])
+    for result in steps(asked, p.cost, legal=p.legal, floor=first.bound_ticks, first=first.default, **limits):  # type: ignore[arg-type]
         if stopped := watch(result):
             break
     assert result.best is not None and result.cost is not None
-    best, ticks = result.best, result.cost
-    if not (result.closed or stopped):
-        ticks, best = settle(p.space, [(ticks, best)], p.cost)
+    found = list(dict.fromkeys([(result.cost, result.best), *p.leaders()[:SETTLED]]))
+    ticks, best = min(found, key=lambda f: f[0]) if result.closed or stopped else settle(p.space, found, p.cost)
     return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
                    result.stopped if result.closed else "")

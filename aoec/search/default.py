@@ -94,13 +94,13 @@ def busy(grid: Grid, rows: Rows) -> np.ndarray:
 
 def settle(space: Space, starts: Sequence[Found], cost: Cost, turns: Sequence[tuple[str, ...]] = ()) -> Found:
     """The best of what the starts become with the holes that each turn names together at their best; without turns: tiles with their
-    parts, further pairs and each hole. A turn of all starts is timed as one batch."""
+    parts, further pairs and each hole. A turn of all starts is timed as one batch; among equals the earlier start wins."""
     names = dict.fromkeys(name for _, (number, _) in starts for name in space.grids[number].names)
     for together in turns or [*TILES, *MORE, *[(n,) for n in names]]:
         options = [variations(space, c, together) for _, c in starts]
         ticks = iter(cost([c for o in options for c in o]))
         starts = list(dict.fromkeys(cheapest(start, o, ticks) for start, o in zip(starts, options)))
-    return min(starts)
+    return min(starts, key=lambda found: found[0])
 
 
 def cheapest(start: Found, options: Sequence[Candidate], ticks: Iterator[int | None]) -> Found:
