@@ -28,7 +28,7 @@ from bench.cases.chips import machine_of
 from tests.oracle.pipelines import TARGETS, cube_program, filled, mixed_program, twisted, twists, vector_program
 from tests.oracle.slow_timeline import Illegal, simulate
 
-FUNCS = Path(__file__).parents[1] / "funcs"
+FUNCS, TOY = Path(__file__).parents[1] / "funcs", load("toy")
 
 
 def eager(encoded):
@@ -184,9 +184,10 @@ LOAD = "copy_gm_ub(dst=X[0], src=A[c*64], bursts=1, length=128, src_gap=0, dst_g
 
 
 ADD = "vadds(dst=X[0], src=X[0], lanes=64, repeat={}, dst_blk=1, src_blk=1, dst_rep=8, src_rep=8)"
+ASIDE = "set(MTE2, MTE3, 0)\nwait(MTE2, MTE3, 0)\n"
 
 
-def by_hand(body, counters=""):
+def by_hand(body, counters="", machine=TOY):
     return encode(parse_program(f"""program p for toy {{
   input A: fp16[4096] uncached
   space X: fp16 in UB at 0 size 4096
@@ -194,7 +195,7 @@ def by_hand(body, counters=""):
 {body}
   }}
 }}
-"""), load("toy"))
+"""), machine)
 
 
 @pytest.mark.parametrize("trips", [0, 1, 2, *range(100, 106)])
@@ -205,32 +206,40 @@ def test_a_counter_goes_on(trips):
 
 
 def test_an_id_that_follows_the_loop_is_looked_at_each_time():
-    encoded = by_hand("for i in 9 {\nset(S, V, i)\nwait(S, V, i)\n}")
-    assert same_without(encoded, {}).status[0] == kernel.FLAG_RANGE
+    """Id 4 is set already when its turn comes, behind four iterations that look alike."""
+    body = f"set(S, V, 4)\nfor i in 6 {{\nset(S, V, i)\nwait(S, V, i)\n{ASIDE * 2}}}"
+    assert same_without(by_hand(body, machine=replace(TOY, flag_ids=6)), {}).status[0] == kernel.SET_ON_SET
 
 
-@pytest.mark.parametrize("trips", [3, 20, 47])
+@pytest.mark.parametrize("trips", [3, 20, 270])
 def test_transfers_are_faster_when_another_core_has_ended(trips):
     """Core 1 has fewer iterations: what is skipped on core 0 ends where core 1 does, and begins again there."""
-    encoded = by_hand(f"for i in 60 - c*{trips} {{\n{LOAD}\n}}")
+    encoded = by_hand(f"for i in 300 - c*{trips} {{\n{LOAD}\n}}")
     times = same_without(encoded, {})
-    alike = same_without(by_hand(f"for i in 60 {{\n{LOAD}\n}}"), {})
+    alike = same_without(by_hand(f"for i in 300 {{\n{LOAD}\n}}"), {})
     # the last of core 1 is done 10 cycles after it, so that two more start on core 0 before; then 4 cycles each, not 8
     assert times.ticks[0] == alike.ticks[0] - (trips - 2) * 4 * 1024
 
 
 def test_what_is_skipped_may_be_held_back_last():
     """The last iteration of core 0 moves nothing: that its transfers go on when core 1 ends is known from those that were skipped alone."""
-    size = "min(128, 60*128 - c*30*128 - i*128)"
-    encoded = by_hand(f"for i in 61 - c*30 {{\n{LOAD.replace('128', size)}\n}}")
-    assert same_without(encoded, {}).ticks[0] == (10 + 1 + 32 * 8 + 28 * 4) * 1024  # as above, and the first is issued at 1
+    size = "min(128, 400*128 - c*200*128 - i*128)"
+    encoded = by_hand(f"for i in 401 - c*200 {{\n{LOAD.replace('128', size)}\n}}")
+    assert same_without(encoded, {}).ticks[0] == (10 + 1 + 202 * 8 + 198 * 4) * 1024  # as above, and the first is issued at 1
+
+
+def test_a_pipe_that_does_nothing_in_a_loop_is_idle_all_along():
+    """V has work in the loop on core 1 alone, and on core 0 before and behind it."""
+    encoded = by_hand(f"{ADD.format(3)}\nfor i in 300 {{\n{LOAD}\nfor k in c {{\n{ADD.format(3)}\n}}\n}}\n{ADD.format(3)}")
+    for a, b in zip(told(eager(encoded)), told(walked(encoded)), strict=True):
+        assert np.array_equal(a, b)
+    assert walk(eager(encoded), COLD).told.operations[1] < 400
 
 
 def test_a_queue_that_fills_up_changes_the_pace():
     """V works 255 cycles behind the scalar unit, both at 7 an iteration, until the 32nd before has not started yet; MTE2 shows when."""
-    aside = "set(MTE2, MTE3, 0)\nwait(MTE2, MTE3, 0)\n"
     for trips in (3, 33, 34, 100):
-        body = f"{ADD.format(255)}\nfor i in {trips} {{\n{ADD.format(2)}\n{aside * 3}}}\nfor j in 60 {{\n{LOAD}\n}}"
+        body = f"{ADD.format(255)}\nfor i in {trips} {{\n{ADD.format(2)}\n{ASIDE * 3}}}\nfor j in 60 {{\n{LOAD}\n}}"
         same_without(by_hand(body), {})
 
 
