@@ -228,7 +228,7 @@ FAULTS = (
           ("tests/target/test_check.py",)),
     Fault("time-latency-blocks-the-pipe", "kernels/timeline.py", "free[b] = start + busy",
           "free[b] = start + busy + cost[entry, 1]", ("tests/simulate/test_timeline_by_hand.py",)),
-    Fault("time-epoch-never-ends", "kernels/timeline.py", "s.epoch_active[e, stream_of[k, m]] -= weight[k]", "pass",
+    Fault("time-epoch-never-ends", "kernels/timeline.py", "s.epoch_active[e, g.stream_of[k, m]] -= g.weight[k]", "pass",
           ("tests/simulate/test_timeline_by_hand.py", "tests/laws/test_time_laws.py")),
     Fault("time-set-on-set-in-time-unseen", "kernels/timeline.py", "or time < cleared[flag]", "or False",
           ("tests/simulate/test_timeline_errors.py",)),
