@@ -74,25 +74,36 @@ def read_share(func: Func, name: str) -> float:
     return float(np.prod([places.mean() for places in places_read(func, name)]))
 
 
-def places_read(func: Func, name: str) -> list[np.ndarray]:
-    """For each dimension of a buffer, which places some index takes; what goes to a local counts as far as that is read."""
+def places_read(func: Func, name: str, known: dict[str, list[np.ndarray]] | None = None) -> list[np.ndarray]:
+    """For each dimension of a buffer, which places some index takes; what goes to a local counts as far as that is read.
+
+    `known`: those of locals, each found once: chains of them that are read twice each would be walked over and over.
+    """
+    known = {} if known is None else known
+    if name in known:
+        return known[name]
     taken = [np.zeros(e.value if isinstance(e, Int) else 1, bool) for e in func.buffer(name).shape]
     for block, above in blocks(func.body):
         exprs = [block.value, *([block.init] if block.init is not None else [])]
         found = [r for e in exprs for r in reads(e) if r.buffer == name]
-        ranges = loop_ranges(func, block, above) if found else {}
+        ranges = loop_ranges(func, block, above, known) if found else {}
         for r in found:
             for places, index in zip(taken, r.indices):
+                own = ranges.get(index.name) if isinstance(index, Var) else None
+                if own is not None:  # most indices: no need to sort a million places
+                    places[own[own < len(places)]] = True
+                    continue
                 values = index_values(index, ranges)
                 places[:] |= True if values is None else np.isin(np.arange(len(places)), values)
+    known[name] = taken
     return taken
 
 
-def loop_ranges(func: Func, block: Block, above: tuple[Loop, ...]) -> dict[str, np.ndarray | None]:
+def loop_ranges(func: Func, block: Block, above: tuple[Loop, ...], known: dict[str, list[np.ndarray]]) -> dict[str, np.ndarray | None]:
     """Loop -> the values that matter: all, or where it walks a dimension of a local, those that are read there; None if open."""
     out: dict[str, np.ndarray | None] = {lp.var: np.arange(lp.extent.value) if isinstance(lp.extent, Int) else None for lp in above}
     if block.target.buffer in {b.name for b in func.locals}:
-        for places, index in zip(places_read(func, block.target.buffer), block.target.indices):
+        for places, index in zip(places_read(func, block.target.buffer, known), block.target.indices):
             if isinstance(index, Var) and out.get(index.name) is not None:
                 out[index.name] = np.flatnonzero(places)
     return out

@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 
 from aoec.jobs.plan import Task
 from aoec.jobs.tuning import Outcome, Problem, problem, start
-from aoec.search.default import TILES, settle
+from aoec.search.default import settle
 from aoec.search.sketches import sketches
 from aoec.simulate.time import Measure
 from aoec.target.machine import Machine
 
 BATCHES = (("gb", "gh"), ("gb", "gw"), ("gb", "gn"), ("g0", "g1"))  # how a batch is shared out
-TURNS = (*TILES, *BATCHES)
 
 
 @dataclass
@@ -33,9 +32,10 @@ def likeness(task: Task, machine: Machine) -> str:
 
 
 def scheduled(task: Task, machine: Machine, done: Done) -> tuple[Problem, Outcome]:
-    """The problem of a task and its schedule: one that served its like, fitted, or else the default."""
+    """The problem of a task and its schedule: of the cube, whose default is laid out long, one that served its like, fitted; else the
+    default."""
     like = likeness(task, machine)
-    if like in done.schedules and (fitted := fit(task, machine, done.schedules[like])):
+    if task.group.kind == "cube" and like in done.schedules and (fitted := fit(task, machine, done.schedules[like])):
         return fitted
     p = problem(task.func, machine, task.state)
     best = start(p)
@@ -58,5 +58,5 @@ def fit(task: Task, machine: Machine, known: tuple[int, int, dict[str, int]]) ->
     (cost,) = p.cost([first])
     if cost is None:
         return None
-    ticks, best = settle(p.space, [(cost, first)], p.cost, TURNS)
+    ticks, best = settle(p.space, [settle(p.space, [(cost, first)], p.cost, BATCHES)], p.cost)
     return p, Outcome(first, cost, best, ticks, min(p.bound().ticks, ticks))
