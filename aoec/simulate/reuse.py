@@ -228,7 +228,8 @@ class Reuse:
         m counts what the reads of a loop nest have in flight: each as many addresses as it has, and no more than cores are at it, by its
         part of the bytes. One address for all is the published sample. A product on 4 x 6 cores reads 4 rows of A and 6 columns of B,
         10 streams: 3.8 TB/s of L2 on 910B1, where asc-devkit 8192^3 and pto-isa 6144^3 get 3.75; on 4 x 5 cores 3.5, where the Ascend C
-        guide tells 3.4; 24 cores that share nothing get 4.97, where the DataCopy sample tells 4.95.
+        guide tells 3.4; 24 cores that share nothing get 4.97, where the DataCopy sample tells 4.95. And a part that serves more than its
+        share of the bytes, as where all cores read one row of A and a column of B each, holds those who read there that much longer.
         """
         rate = self.machine.same_address_bytes_per_cycle
         if rate is None or a.writes:
@@ -238,7 +239,9 @@ class Reuse:
         every = np.maximum(sum((f.total for f in beside), np.float64(0)), 1.0)
         streams = sum((np.minimum(self.addresses(f.access, set(a.grid)), cores * f.total / every) for f in beside), np.float64(0))
         streams = np.clip(streams, 1.0, cores)
-        hbm, l2 = (1.0 / working(streams, whole / rate) for whole in (self.machine.hbm_bytes_per_cycle, self.machine.l2_bytes_per_cycle))
+        own = sum((f.total for f in beside if f.access == a), np.float64(0)) / every / np.clip(self.addresses(a, set(a.grid)), 1.0, cores)
+        hbm, l2 = (np.maximum(1.0 / working(streams, whole / rate), own * whole / rate) for whole in (
+            self.machine.hbm_bytes_per_cycle, self.machine.l2_bytes_per_cycle))
         return hbm, l2
 
 

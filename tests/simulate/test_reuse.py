@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 
 from aoec.ir.index import evaluate
 from aoec.ir.parse import parse_expr, parse_program
+from aoec.simulate.encode import encode
 from aoec.simulate.reuse import Access, Flow, Reuse
 from aoec.simulate.state import COLD, PREVIOUS_LAUNCH
+from aoec.simulate.tables import Tabulator
 from aoec.simulate.time import checked_walk, measure
-from aoec.target.machine import load
+from aoec.target.machine import Machine, load
 from tests.oracle.lru_cache import hbm_bytes
 
 TOY, B1 = load("toy"), load("Ascend910B1")
@@ -120,6 +122,22 @@ def test_staggered_cores_touch_the_same_bytes_and_share_no_address():
     machine = replace(machine, same_address_bytes_per_cycle=8.0, cores={"aic": replace(machine.cores["aic"], count=6)})
     slow, fast = (measure(p, machine).cycles for p in (plain, staggered))
     assert slow > 2 * fast
+
+
+def test_one_row_of_a_for_all_cores_is_served_by_one_part() -> None:
+    """Six cores read A's one row and a column of B each: of two streams with half of the bytes, one comes from one address."""
+    loads = [LOAD.format(x, 16, 256, 4096) for x in ("A[{}kt*256]", "B[nc*65536 + kt*256]")]
+    body = "for kt in 16 {\n" + "\n".join(loads) + "\n}"
+    machine = replace(B1, same_address_bytes_per_cycle=10.0)
+    (shared, other), (own, _) = (crowded(body.replace("A[{}", f"A[{x}"), machine) for x in ("", "nc*65536 + "))
+    assert shared == pytest.approx(0.5 * machine.l2_bytes_per_cycle / 10) and own < other < 0.6 * shared
+
+
+def crowded(body: str, machine: Machine) -> list[float]:
+    """How much longer than at its own rate L2 takes for each read of a program on six cores."""
+    p = program(body, 1, 6, machine.name)
+    found = Tabulator(encode(p, machine), {}, 1, COLD, False).fill().traffic.crowding
+    return [float(np.max(l2)) for _, l2 in found.values()]
 
 
 OFFSETS = ["a*8 + b", "a//3*5 + a%3", "a//6*4096 + b*7", "(a + b)%5*64", "(2*a + b*4)%8 + c*100", "(a*16 + b*16)%64 + c", "a*b + c",
