@@ -157,8 +157,8 @@ def budget_trials(order: Order) -> int:
 
 
 def total_ticks(m: Measure, machine: Machine) -> int:
-    """Ticks of a measure with its launch."""
-    return m.ticks + round(m.launch_us * machine.clock_mhz * 1024)
+    """Ticks of a measure with all that goes before its first instruction: the launch, and the zeros of what it adds to."""
+    return m.ticks + round((m.time_us - m.cycles / machine.clock_mhz) * machine.clock_mhz * 1024)
 
 
 def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) -> Iterable[tuple[Task, Solved | str]]:

@@ -100,8 +100,7 @@ def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> Instr:
     em.require_aligned(k_off, c0(source), op, f"a tile of {source.name} along k")
     em.require_aligned(n_off, FRACTAL_ROWS, op, f"a tile of {source.name} along n")
     columns, tile_columns, local_columns = (ceildiv(e, FRACTAL_ROWS) for e in (source.shape[-1], n, dst.shape[-1]))
-    fractal = FRACTAL_ROWS * c0(source)
-    offset = (k_off // c0(source) * columns + n_off // FRACTAL_ROWS) * fractal
+    offset = k_off * columns * FRACTAL_ROWS + n_off * c0(source)  # both whole fractals, which the plain form lets reuse see through
     return instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, offset), bursts=ceildiv(k, c0(source)),
                  length=tile_columns * FRACTAL_ROWS, src_gap=(columns - tile_columns) * FRACTAL_ROWS,
                  dst_gap=(local_columns - tile_columns) * FRACTAL_ROWS)
@@ -114,7 +113,7 @@ def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> Instr:
     unit, pitch = c0(source), round_up(source.shape[-2], FRACTAL_ROWS)
     em.require_aligned(column, unit, op, f"a tile of {source.name} along its columns")
     lead = nz_lead(source, src.indices, {v: Int(0) for v in op.names})
-    return instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, lead + column // unit * pitch * unit + row * unit),
+    return instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, lead + column * pitch + row * unit),
                  bursts=ceildiv(columns, unit), length=rows, src_gap=pitch - rows, dst_gap=row_pitch(dst) - rows)
 
 
@@ -437,9 +436,9 @@ def _matrix_run(em: Emitter, op: TileOp, zero: dict[str, Int]) -> Runs:
     target, out = op.block.target, em.buffers[op.block.target.buffer]
     row, rows, column, _ = matrix_index(op, target)
     em.require_aligned(column, FRACTAL_ROWS, op, f"a tile of {out.name} along its columns")
-    plane = round_up(out.shape[-2], FRACTAL_ROWS) * c0(out)
-    start = nz_lead(out, target.indices, zero) + column // c0(out) * plane + row * c0(out)
-    return Runs(start, rows, Int(1), Int(0), plane, "")
+    pitch = round_up(out.shape[-2], FRACTAL_ROWS)
+    start = nz_lead(out, target.indices, zero) + column * pitch + row * c0(out)
+    return Runs(start, rows, Int(1), Int(0), pitch * c0(out), "")
 
 
 def nz_lead(b: Buffer, indices: tuple[Expr, ...], zero: dict[str, Int]) -> Expr:

@@ -33,7 +33,7 @@ MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("
 # at last: a tile that has the room of second slots, where the vector unit is what takes long
 FEWER = (("t0", "di", "do"),)
 LIST = 600  # of a sketch
-STARTS = 8  # the cheapest of the list, each settled further: the first is not always the one that ends best
+LEADING, STARTS = 4, 8  # sketches, and of each the cheapest of its list, each settled further
 
 Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
 Found = tuple[int, Candidate]  # ticks first
@@ -42,10 +42,10 @@ Found = tuple[int, Candidate]  # ticks first
 def default(space: Space, cost: Cost) -> Found:
     """The default schedule and its cost; ScheduleError where nothing legal is found."""
     listed = [c for g in range(len(space.grids)) for c in shortlist(space, g)] + stock(space, cost)
-    found = best(listed, cost, STARTS)
+    found = spread(listed, cost)
     if not found:
         listed = [space.at(r) for r in Random(0).sample(range(space.size), min(space.size, 1 << 16))]
-        found = best(listed, cost, STARTS)
+        found = spread(listed, cost)
     if not found:
         raise ScheduleError(f"no legal schedule among {len(listed):,} of a space of {space.size:,}: the smallest tiles do not fit")
     return settle(space, [settle(space, found, cost, TILES)], cost, FEWER)
@@ -54,6 +54,14 @@ def default(space: Space, cost: Cost) -> Found:
 def best(candidates: Sequence[Candidate], cost: Cost, count: int) -> list[Found]:
     """The cheapest legal candidates, at most `count`."""
     return nsmallest(count, ((ticks, c) for ticks, c in zip(cost(candidates), candidates) if ticks is not None))
+
+
+def spread(candidates: Sequence[Candidate], cost: Cost) -> list[Found]:
+    """What is settled: the cheapest few of each of the leading sketches, since the first is not always of the one that ends best."""
+    leading: dict[int, list[Found]] = {}
+    for f in best(candidates, cost, len(candidates)):
+        leading.setdefault(f[1][0], []).append(f)
+    return [f for own in list(leading.values())[:LEADING] for f in own[:STARTS]]
 
 
 def shortlist(space: Space, number: int) -> list[Candidate]:

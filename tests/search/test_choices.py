@@ -1,10 +1,12 @@
 """The search chooses what the machine rewards: parts of k where blocks leave cores idle; more structures where L2 is exceeded."""
 from __future__ import annotations
 
+from aoec.jobs.solve import total_ticks
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem, start
 from aoec.search.sketches import find_product
 from aoec.search.sketches_matmul import FORMS, LARGE, PARTS_OF_K, TURNS, forms
+from aoec.simulate.time import measure
 from aoec.target.machine import load
 from tests.lowering.groups import legal
 
@@ -22,6 +24,7 @@ def test_a_long_sum_of_few_blocks_is_shared_over_cores() -> None:
     p = problem(lower_operator("matmul(m=64, k=4096, n=128)"), MACHINE)
     first = start(p)
     assert "sc" in p.values(first.default) and p.values(first.default)["sc"] < 4096
+    assert total_ticks(measure(p.program(first.default), MACHINE, p.state), MACHINE) == first.ticks  # as a bank compares them
     split = p.sketches.index(p.sketches[first.default[0]])
     others = [c for s in range(len(p.sketches)) if s != split for c in legal(p, s, 30)]
     assert first.ticks < min(t for t in p.cost(others) if t is not None)
