@@ -53,6 +53,13 @@ def test_a_chip_is_what_its_vendor_says(name):
     assert m.l2_usable_bytes < m.l2_size_bytes and 0.7 < m.hbm_bytes_per_s / m.hbm_nominal_bytes_per_s < 1
 
 
+@pytest.mark.parametrize("name", CHIPS)
+def test_img2col_of_single_pixels_goes_at_the_rate_of_plain_loads(name):
+    """asc-devkit performance appendix, 2201: 512 / (2 * stride + further kernel rows) where plain loads go at 256."""
+    machine = load(name)
+    assert machine.constants["img2col_a"] / 2 == machine.paths["l1_l0a"].bytes_per_cycle
+
+
 def test_every_number_is_read_by_a_formula_or_by_code():
     machines = [load(name) for name in CHIPS]
     named = {v for m in machines for t in m.timing.values() for e in (t.busy, t.latency, t.granule) for v in variables(e)}
