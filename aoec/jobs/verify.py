@@ -208,13 +208,17 @@ def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
 
 
 def _onnxruntime(model_path: str, feeds: Arrays) -> dict[str, np.ndarray] | None:
-    """The outputs that onnxruntime gives; None without it or without a path."""
+    """The outputs that onnxruntime gives; None without it, without a path, or of a model that it does not take (a newer version of the
+    format than it knows, an operator that it lacks): what reads a model here and what onnxruntime reads need not be of one age."""
     try:
         import onnxruntime as ort
     except ImportError:
         return None
     if not model_path:
         return None
-    session = ort.InferenceSession(model_path, providers=["CPUExecutionProvider"])
-    names = [o.name for o in session.get_outputs()]
-    return dict(zip(names, session.run(names, dict(feeds))))
+    try:
+        session = ort.InferenceSession(model_path, providers=["CPUExecutionProvider"])
+        names = [o.name for o in session.get_outputs()]
+        return dict(zip(names, session.run(names, dict(feeds))))
+    except Exception:  # its errors have no class in common but this one
+        return None
