@@ -380,7 +380,8 @@ class Tabulator:
         env: dict[str, Any] = {**dict(site.numbers), **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
         env["cores"] = self.cores[site.stream].reshape((self.count,) + (1,) * rank)
         unit: Any = 0.0
-        stretch: Any = 1.0
+        stretch: Any = 1.0  # of the core's bus
+        whole: Any = 0.0  # cores that count as long as any of them runs
         if site.access:
             gm = layout.narrow(size.gm_bytes)
             share = upright(self.traffic.shares[site.access], rank)
@@ -389,8 +390,8 @@ class Tabulator:
             hbm, l2, both = (upright(x, rank) for x in (*self.traffic.crowding[site.access], self.traffic.both_ways))
             unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle * hbm + through_l2 / self.machine.l2_bytes_per_cycle * l2
             unit = unit * both * evaluate(site.timing.memory, env)
-            stretch = upright(self.bus[site.stream], rank)
-        cycles = (evaluate(site.timing.busy, env) * stretch, evaluate(site.timing.latency, env), unit)
+            stretch, whole = upright(self.bus[site.stream], rank), upright(self.traffic.waits_for[site.access], rank)
+        cycles = (np.maximum(evaluate(site.timing.busy, env) * stretch, unit * whole), evaluate(site.timing.latency, env), unit)
         flat = [ticks(layout.flatten(x, self.count, rank)) for x in cycles]
         granule = np.where(np.asarray(env.get("unit", 0)) != 0, ticks(evaluate(site.timing.granule, env)), -1)
         flat.append(layout.flatten(granule, self.count, rank))

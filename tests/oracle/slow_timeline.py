@@ -229,7 +229,7 @@ class Simulator:
         env |= {t: table[self.dtypes[source]] for t, table in self.machine.tables.items() if self.dtypes[source] in table}
         env |= {"size": DTYPES[self.dtypes[source]], "dst_size": DTYPES[self.dtypes[names[0][1]]]}
         env |= self.places(item, refs)
-        unit, stretch = 0, 1.0
+        unit, stretch, shared = 0, 1.0, 0.0
         for operand, name in names:
             if "GM" in operand.scopes and name in self.tensors:
                 moved = int(evaluate(instruction.gm_bytes, {**fields, "size": DTYPES[self.dtypes[name]]}))
@@ -242,8 +242,9 @@ class Simulator:
                 time += through / (self.machine.l2_bytes_per_s / clock) * crowd[1]
                 held = time * float(self.traffic.both_ways) * float(evaluate(timing.memory, env))
                 unit, stretch = self.ticks(held), self.stretches[stream.name]
+                shared = held * float(self.traffic.waits_for[self.accesses[id(item)]])
         busy, latency, granule = (max(self.ticks(x), 0) for x in (
-            evaluate(timing.busy, env) * stretch, evaluate(timing.latency, env), evaluate(timing.granule, env)))
+            max(evaluate(timing.busy, env) * stretch, shared), evaluate(timing.latency, env), evaluate(timing.granule, env)))
         return busy, latency, unit, granule if fields.get("unit") else None
 
     def places(self, item, refs):

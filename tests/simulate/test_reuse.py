@@ -140,6 +140,19 @@ def crowded(body: str, machine: Machine) -> list[float]:
     return [float(np.max(l2)) for _, l2 in found.values()]
 
 
+def test_cores_that_end_leave_nothing_to_those_that_share_addresses() -> None:
+    """Three of four cores do a third of what the first does: its reads of what they share take as long as when all go on; reads of its own
+    come sooner."""
+    body = "for kt in {} {{{{\n" + LOAD.format("A[{{}}kt*256]", 16, 256, 4096) + "\n}}}}"
+    few = replace(B1, same_address_bytes_per_cycle=10.0)
+    times = {}
+    for address in ("", "nc*65536 + "):
+        ends = [measure(program(body.format(trips).format(address), 1, 4, few.name), few, PREVIOUS_LAUNCH).cycles
+                for trips in ("max(96 - nc*96, 0) + 48", "144")]
+        times[address] = ends[0] / ends[1]
+    assert times[""] == pytest.approx(1.0, abs=0.02) and times["nc*65536 + "] < 0.9
+
+
 OFFSETS = ["a*8 + b", "a//3*5 + a%3", "a//6*4096 + b*7", "(a + b)%5*64", "(2*a + b*4)%8 + c*100", "(a*16 + b*16)%64 + c", "a*b + c",
            "min(a, 2)*9 + b", "(a*4 + b)//4 + c*50", "7"]
 
