@@ -3,7 +3,6 @@ iteration walked, on programs with long loops."""
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,12 +10,9 @@ from aoec.kernels import timeline as kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoec import primitives
-from aoec.ir import rewrite
 from aoec.ir.index import Hole, Int
-from aoec.ir.parse import parse_func, parse_program, parse_trace
+from aoec.ir.parse import parse_program
 from aoec.ir.program import For, SetFlag, WaitFlag
-from aoec.lowering.emit import emit
 from aoec.simulate.detail import walk
 from aoec.simulate.encode import encode
 from aoec.simulate.state import COLD, PREVIOUS_LAUNCH
@@ -27,8 +23,9 @@ from bench.cases.case import parse_cases
 from bench.cases.chips import machine_of
 from tests.oracle.pipelines import TARGETS, cube_program, filled, mixed_program, twisted, twists, vector_program
 from tests.oracle.slow_timeline import Illegal, simulate
+from tests.primitives.funcs import emitted, random_rows
 
-FUNCS, TOY = Path(__file__).parents[1] / "funcs", load("toy")
+TOY = load("toy")
 
 
 def eager(encoded):
@@ -157,11 +154,8 @@ def without(items, flag):
 @pytest.mark.parametrize("name", ["matmul", "conv2d", "elementwise", "softmax"])
 def test_emitted_programs(name):
     machine = load()
-    trace = parse_trace((FUNCS / f"{name}.sched").read_text(encoding="utf-8"))
-    program = emit(primitives.apply(parse_func((FUNCS / f"{name}.tir").read_text(encoding="utf-8")), trace), machine)
-    random = np.random.default_rng(0)
-    rows = {hole: random.choice(choices or (1, 2, 4, 8, 16, 32, 64), 20_000) for hole, choices in rewrite.holes(program).items()}
-    assert (same_without(encode(program, machine), rows).status == 0).any()
+    program = emitted(name, machine)
+    assert (same_without(encode(program, machine), random_rows(program)).status == 0).any()
 
 
 LADDER = ("base=128x256x64 grid=2x12 norm", "base=128x256x64 grid=4x6 mdl", "base=128x256x64 grid=4x6 stepka=8 deptha=16 mdl",

@@ -1,4 +1,4 @@
-"""The funcs of tests/funcs with their schedules, and what they mean in NumPy."""
+"""The funcs of tests/funcs with their schedules, the programs they become, and what they mean in NumPy."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,10 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from aoec.ir import index
+from aoec import primitives
+from aoec.ir import index, rewrite
 from aoec.ir.parse import parse_func, parse_trace
+from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
+from aoec.lowering.emit import emit
+from aoec.target.machine import Machine
 
 FUNCS = Path(__file__).parents[1] / "funcs"
 SCHEDULES = sorted(p.name.removesuffix(".sched") for p in FUNCS.glob("*.sched"))
@@ -20,6 +24,17 @@ def load(schedule: str) -> tuple[Func, Trace]:
     """The func and the trace of a schedule `func[.variant]`."""
     func = parse_func((FUNCS / f"{schedule.split('.')[0]}.tir").read_text())
     return func, parse_trace((FUNCS / f"{schedule}.sched").read_text())
+
+
+def emitted(schedule: str, machine: Machine) -> Program:
+    """The program of a schedule on a machine, its holes kept."""
+    return emit(primitives.apply(*load(schedule)), machine)
+
+
+def random_rows(program: Program) -> Arrays:
+    """20,000 rows of values for the holes, the same at every call; not all are legal."""
+    random = np.random.default_rng(0)
+    return {hole: random.choice(choices or (1, 2, 4, 8, 16, 32, 64), 20_000) for hole, choices in rewrite.holes(program).items()}
 
 
 def random_inputs(func: Func, seed: int) -> Arrays:
