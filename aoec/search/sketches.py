@@ -100,6 +100,13 @@ def hole(name: str, choices: tuple[int, ...]) -> Hole:
     return Hole(name, choices)
 
 
+def tiles_over_cores(v: str, number: int, tiles: tuple[int, ...], most: int, cores: int) -> list[Step]:
+    """Axis `v` in tiles v_i (hole t<number>), and these, of which at most `most` shares are made, over cores v_c, one after the other v_s
+    (hole g<number>)."""
+    return [step("split", loop=v, factor=hole(f"t{number}", tiles), outer=f"{v}_t", inner=f"{v}_i"),
+            step("split", loop=f"{v}_t", parts=hole(f"g{number}", parts(most, cores)), outer=f"{v}_c", inner=f"{v}_s")]
+
+
 def dtype_bytes(func: Func, buffer: str) -> int:
     return DTYPES[func.buffer(buffer).dtype]
 

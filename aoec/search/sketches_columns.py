@@ -8,7 +8,7 @@ from __future__ import annotations
 from aoec.ir.index import Int, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
-from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
+from aoec.search.sketches import Nest, dtype_bytes, gm_reads, ladder, nests, output_nest, step, tiles_over_cores
 from aoec.search.sketches_vector import (
     LEAST_ELEMENTS,
     MOST_ELEMENTS,
@@ -62,10 +62,10 @@ def columns_sketch(func: Func, machine: Machine, out: Nest, once: set[str]) -> T
 
 def tiles(func: Func, machine: Machine, out: Nest) -> list[Step]:
     """Rows and columns in tiles, and these over cores; a tile of columns is whole blocks."""
-    (i, j), unit, steps = [lp.var for lp in out.loops], 32 // dtype_bytes(func, func.outputs[0].name), []
+    (i, j), unit = [lp.var for lp in out.loops], 32 // dtype_bytes(func, func.outputs[0].name)
+    steps: list[Step] = []
     sizes = ((i, ladder(out.extent(i), 1, MOST_ELEMENTS)), (j, ladder(out.extent(j), unit, MOST_ELEMENTS, LEAST_ELEMENTS)))
     for number, (v, choices) in enumerate(sizes):
         most = -(-out.extent(v) // (unit if v == j else 1))
-        steps.append(step("split", loop=v, factor=hole(f"t{number}", choices), outer=f"{v}_t", inner=f"{v}_i"))
-        steps.append(step("split", loop=f"{v}_t", parts=hole(f"g{number}", parts(most, cores_of(machine))), outer=f"{v}_c", inner=f"{v}_s"))
+        steps += tiles_over_cores(v, number, choices, most, cores_of(machine))
     return steps

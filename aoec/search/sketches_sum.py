@@ -11,7 +11,7 @@ from math import prod
 from aoec.ir.index import Cast, Read, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
-from aoec.search.sketches import Nest, hole, ladder, nests, output_nest, parts, step
+from aoec.search.sketches import Nest, hole, ladder, nests, output_nest, parts, step, tiles_over_cores
 from aoec.search.sketches_vector import MOST_ELEMENTS, SLOTS, cores_of, inputs
 from aoec.target.machine import Machine
 
@@ -57,16 +57,14 @@ def sum_sketch(func: Func, machine: Machine, out: Nest, total: Nest, terms: str,
 
 def tiles(machine: Machine, total: Nest, axes: Sequence[str]) -> list[Step]:
     """Axes split into tiles, and these over cores; lanes in whole blocks."""
-    steps = []
+    steps: list[Step] = []
     for number, v in enumerate(axes):
         unit = 32 if v == total.loops[-1].var else 1
         if number and (block := even_block(total.extent(v))):
             steps += even_blocks(v, total.extent(v), block, machine)
             continue
         sizes = ladder(total.extent(v), unit, MOST_ELEMENTS, min(total.extent(v) // 32, LEAST_TILE))
-        steps.append(step("split", loop=v, factor=hole(f"t{number}", sizes), outer=f"{v}_t", inner=f"{v}_i"))
-        most = parts(-(-total.extent(v) // unit), cores_of(machine))
-        steps.append(step("split", loop=f"{v}_t", parts=hole(f"g{number}", most), outer=f"{v}_c", inner=f"{v}_s"))
+        steps += tiles_over_cores(v, number, sizes, -(-total.extent(v) // unit), cores_of(machine))
     return steps
 
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from aoec.ir.index import Call, Expr, Int, Read, normalise, reads, substitute, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
-from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
+from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, step, tiles_over_cores
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
@@ -66,9 +66,8 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     for i, v in enumerate(tiled):
         unit = 32 // size if v == out.loops[-1].var and not rows_read(out) else 1
         extent = out.extent(v)
-        tile = hole(f"t{i}", ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS)))
-        steps.append(step("split", loop=v, factor=tile, outer=f"{v}_t", inner=f"{v}_i"))
-        steps.append(step("split", loop=f"{v}_t", parts=hole(f"g{i}", parts(-(-extent // unit), cores)), outer=f"{v}_c", inner=f"{v}_s"))
+        sizes = ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS))
+        steps += tiles_over_cores(v, i, sizes, -(-extent // unit), cores)
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
     names = [lp.var for lp in out.loops]
     leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in whole_axes(out)]
@@ -196,8 +195,7 @@ def movement_sketch(func: Func, machine: Machine) -> Trace:
     cores = cores_of(machine)
     for i, v in enumerate(shared):
         extent = found[0].extent(v)
-        steps.append(step("split", loop=v, factor=hole(f"t{i}", ladder(extent, 1, 4096)), outer=f"{v}_t", inner=f"{v}_i"))
-        steps.append(step("split", loop=f"{v}_t", parts=hole(f"g{i}", parts(extent, cores)), outer=f"{v}_c", inner=f"{v}_s"))
+        steps += tiles_over_cores(v, i, ladder(extent, 1, 4096), extent, cores)
     return Trace(tuple(steps)) if not shared else shared_movement(func, found, shared, steps)
 
 
