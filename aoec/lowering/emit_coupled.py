@@ -158,22 +158,43 @@ def store(em: Emitter, op: TileOp) -> list[Piece]:
     source, out = em.buffers[r.source.buffer], em.buffers[op.block.target.buffer]
     if source.layout == "ND":
         return copy(em, op, r.source)
-    runs = channel_runs(em, op, [v for i in r.source.indices[:-1] for v in split_index(i, op.names)[1]])
-    return [piece(em, "MTE3", runs.around(*_planes(em, r, out, runs)), out.name, source.name)]
+    runs = channel_runs(em, op, op.block.target, row_loops(op, r.source))
+    return [piece(em, "MTE3", runs.around(*_planes(em, r, "copy_ub_gm", out, runs)), out.name, source.name)]
 
 
-def _planes(em: Emitter, r: Result, out: Buffer, runs: Runs) -> list[Item]:
-    """A run of rows into all its planes. With C0 of 16 a row of a fractal is one block; with 8 it is two, for two planes."""
-    unit = c0(out)
+def bring(em: Emitter, op: TileOp, src: Read) -> Piece:
+    """A tile in planes of channels (NC1HWC0 or NZ) from its place in GM into fractals in UB: what `store` does, the other way."""
+    target = op.block.target
+    rows = row_loops(op, target)
+    columns = split_index(target.indices[-1], op.names)[1]
+    tile = Result(target, None, 0, *(product([op.extent(v) for v in vs]) for vs in (rows, columns)))
+    runs = channel_runs(em, op, src, rows)
+    return piece(em, "MTE2", runs.around(*_planes(em, tile, "copy_gm_ub", em.buffers[src.buffer], runs)), target.buffer)
+
+
+def row_loops(op: TileOp, tile: Read) -> list[str]:
+    """The loops over the rows of a tile."""
+    return [v for i in tile.indices[:-1] for v in split_index(i, op.names)[1]]
+
+
+def _planes(em: Emitter, r: Result, word: str, stored: Buffer, runs: Runs) -> list[Item]:
+    """A run of rows between UB and all its planes, `word` says which way. With C0 of 16 a row of a fractal is one block; with 8 it is
+    two, for two planes."""
+    unit = c0(stored)
     if unit == FRACTAL_ROWS:
-        gap = (runs.plane - runs.rows * unit) * dtype_size(out)
-        return [instr("copy_ub_gm", dst=em.ref(out.name, runs.start), src=em.ref(r.source.buffer, runs.first * unit), bursts=r.fractals,
-                      length=runs.rows * 32, src_gap=r.plane // unit - runs.rows, dst_gap=gap)]
+        ub, ub_gap = runs.first * unit, r.plane // unit - runs.rows
+        gap = (runs.plane - runs.rows * unit) * dtype_size(stored)
+        return [_burst(em, word, (r.source.buffer, ub, ub_gap), (stored.name, runs.start, gap), r.fractals, runs.rows * 32)]
     j = em.fresh("plane")
     at = Var(j) // 2 * r.plane + runs.first * FRACTAL_ROWS + Var(j) % 2 * unit
-    item = instr("copy_ub_gm", dst=em.ref(out.name, runs.start + Var(j) * runs.plane), src=em.ref(r.source.buffer, at), bursts=runs.rows,
-                 length=32, src_gap=1, dst_gap=0)
+    item = _burst(em, word, (r.source.buffer, at, Int(1)), (stored.name, runs.start + Var(j) * runs.plane, Int(0)), runs.rows, Int(32))
     return nest([(j, ceildiv(r.columns, unit))], [item])
+
+
+def _burst(em: Emitter, word: str, ub: tuple[str, Expr, Expr], gm: tuple[str, Expr, Expr], bursts: Expr, length: Expr) -> Item:
+    """A copy between UB and GM; of each side buffer, element and gap."""
+    src, dst = (ub, gm) if word == "copy_ub_gm" else (gm, ub)
+    return instr(word, dst=em.ref(dst[0], dst[1]), src=em.ref(src[0], src[1]), bursts=bursts, length=length, src_gap=src[2], dst_gap=dst[2])
 
 
 # ---------------------------------------------------------------- rows -> fractals in L1
@@ -221,6 +242,8 @@ def pieces(em: Emitter, op: TileOp, scopes: set[str], to: str, biases: frozenset
     dst, rows = em.buffers[op.block.target.buffer], em.buffers[source.buffer].layout == "ND"
     if scopes == {"GM"} and to == "L1" and dst.layout == "NZ" and rows and not em.machine.has("copy_gm_l1_nd2nz"):
         return [load_blocks(em, op, source)]
+    if scopes == {"GM"} and to == "UB" and dst.layout == "NZ":
+        return [bring(em, op, source)]
     if scopes == {"GM"} and op.block.target.buffer in biases:
         return [load_bias(em, op, source)]
     return None

@@ -369,7 +369,7 @@ def fixpipe(em: Emitter, op: TileOp) -> Piece:
         item: Item = instr("fixpipe_nd", dst=em.ref(out.name, base_offset(out, target.indices, op.names)), src=em.ref(src.buffer, Int(0)),
                            m=m, n=n, src_rows=rows, dst_stride=pitches(out)[-2], relu=relu, **_ways(em, op, src))
         return piece(em, "FIXP", [item], out.name, src.buffer)
-    runs = channel_runs(em, op, row_loops)
+    runs = channel_runs(em, op, op.block.target, row_loops)
     item = instr("fixpipe_nz", dst=em.ref(out.name, runs.start), src=em.ref(src.buffer, runs.first * FRACTAL_ROWS), m=runs.rows,
                  n=round_up(n, c0(out)) if out.layout == "NZ" else n, src_rows=rows, dst_stride=runs.plane, relu=relu,
                  **_ways(em, op, src))
@@ -412,18 +412,17 @@ class Runs:
         return [For(self.var, normalise(self.count), items)] if self.var else list(items)
 
 
-def channel_runs(em: Emitter, op: TileOp, row_loops: list[str]) -> Runs:
-    """The runs of a tile in NC1HWC0, one where it has whole rows of the image, or in an NZ matrix."""
-    target = op.block.target
-    out, p = em.buffers[target.buffer], pitches(em.buffers[target.buffer])
+def channel_runs(em: Emitter, op: TileOp, place: Read, row_loops: list[str]) -> Runs:
+    """The runs of a tile's place in GM, in NC1HWC0 (one where it has whole rows of the image) or in an NZ matrix."""
+    out, p = em.buffers[place.buffer], pitches(em.buffers[place.buffer])
     zero = {v: Int(0) for v in op.names}
     if out.layout == "NZ":
-        return _matrix_run(em, op, zero)
-    n_off = substitute(_channel(target.indices[1]), zero)
-    em.require_aligned(n_off, FRACTAL_ROWS, op, "a tile of output channels")
-    pixel = substitute(target.indices[2], zero) * p[2] + substitute(target.indices[3], zero) * p[3]
-    start = substitute(target.indices[0], zero) * p[0] + n_off // out.shape[-1] * p[1] + pixel
-    width_index, width_loops = split_index(target.indices[3], op.names)
+        return _matrix_run(em, op, place, zero)
+    n_off = substitute(_channel(place.indices[1]), zero)
+    em.require_aligned(n_off, FRACTAL_ROWS, op, "a tile of channels")
+    pixel = substitute(place.indices[2], zero) * p[2] + substitute(place.indices[3], zero) * p[3]
+    start = substitute(place.indices[0], zero) * p[0] + n_off // out.shape[-1] * p[1] + pixel
+    width_index, width_loops = split_index(place.indices[3], op.names)
     width = product([op.extent(v) for v in width_loops])
     height = product([op.extent(v) for v in row_loops if v not in width_loops])
     if width_index == Int(0) and width == out.shape[3]:
@@ -431,13 +430,13 @@ def channel_runs(em: Emitter, op: TileOp, row_loops: list[str]) -> Runs:
     return Runs(start, width, height, p[2], p[1], em.fresh("row"))
 
 
-def _matrix_run(em: Emitter, op: TileOp, zero: dict[str, Int]) -> Runs:
+def _matrix_run(em: Emitter, op: TileOp, place: Read, zero: dict[str, Int]) -> Runs:
     """The one run of a tile of an NZ matrix [.., m, n] in GM."""
-    target, out = op.block.target, em.buffers[op.block.target.buffer]
-    row, rows, column, _ = matrix_index(op, target)
+    out = em.buffers[place.buffer]
+    row, rows, column, _ = matrix_index(op, place)
     em.require_aligned(column, FRACTAL_ROWS, op, f"a tile of {out.name} along its columns")
     pitch = round_up(out.shape[-2], FRACTAL_ROWS)
-    start = nz_lead(out, target.indices, zero) + column * pitch + row * c0(out)
+    start = nz_lead(out, place.indices, zero) + column * pitch + row * c0(out)
     return Runs(start, rows, Int(1), Int(0), pitch * c0(out), "")
 
 

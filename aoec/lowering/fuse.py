@@ -3,7 +3,7 @@
 One table says what may follow in a group. On the 910B nothing leads from L0C to UB, so of all that follows a cube operator only
 relu (and the bias before it) happens on the way out, in FIXPIPE; residual additions, clip and sigmoid are vector groups of
 their own, and what they read went through GM (or stayed in L2), which the machine charges for. Where a core holds cube and vector both,
-results go through UB in any case, and the activation of a convolution happens there.
+results go through UB in any case, and what follows a convolution happens there: its activation, and the addition of a residual.
 """
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
     "row_norm": ("elementwise",),
 }
 ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one: UB has room for the rows of one
-# where the cube's results go through UB: what a convolution's own result is enough for
+# where the cube's results go through UB: there a convolution's own may meet others of the same shape
 IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",)}
 KINDS = {"cube": "cube", "host": "host", "view": "view"}  # family -> kind of group; all others are vector groups
 
@@ -67,10 +67,12 @@ def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made:
            followers: Mapping[str, tuple[str, ...]]) -> list[OpNode]:
     """The nodes of the group that starts with `first`."""
     allowed = followers.get(first.op.removesuffix("_packed"), followers.get(family(first.op), ()))
-    if family(first.op) == "cube":
+    if "elementwise" not in allowed and family(first.op) == "cube":
         made = set()  # what follows reads nothing but the group's own result
     chain = [first]
     while (follower := draft.only_user(chain[-1].outputs[0], users)) and _joins(draft, chain[-1], follower, allowed, made):
+        if family(first.op) == "cube" and not _alike(draft, first, follower):
+            break
         chain.append(follower)
         if family(follower.op) in ROWS:
             allowed = FOLLOWERS.get(family(follower.op), ())
@@ -82,6 +84,13 @@ def _joins(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...
     others = [i for i in follower.inputs if i and i != a.name]
     alike = a.layout == b.layout and (a.shape == b.shape or family(follower.op) == "reduce" and b.layout == "ND")
     return alike and (follower.op in allowed or family(follower.op) in allowed) and made.issuperset(others)
+
+
+def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
+    """Whether all that a follower reads lies as its result does, and is nothing that the cube reads."""
+    out = draft.tensors[follower.outputs[0]]
+    read = [draft.tensors[i] for i in follower.inputs if i]
+    return all((t.shape, t.layout, t.dtype) == (out.shape, out.layout, out.dtype) and t.name not in first.inputs for t in read)
 
 
 def _kind(draft: Draft, node: OpNode) -> str:

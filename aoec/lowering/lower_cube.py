@@ -5,6 +5,8 @@ and split. A 1x1 convolution of stride 1 sees its image as one row of h*w pixels
 """
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import Cast, Expr, Float, Int, Read, Var, maximum, normalise, reads, rebuild, rename_reads, substitute
@@ -18,12 +20,13 @@ from aoec.ops.meanings import meaning
 
 
 def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
-    """The func of a cube operator with optional bias, relu behind it, and behind a convolution further elementwise operators."""
+    """The func of a cube operator with optional bias, relu behind it, and behind a convolution further elementwise operators
+    on its result and on what lies as it does (a residual)."""
     main, relu = nodes[0], len(nodes) > 1 and nodes[1].op == "relu"
     tail = nodes[1 + relu:]
     out = tensors[nodes[-1].outputs[0]]
     if main.op == "conv2d_packed":
-        return lower_conv(name, main, tensors, out, relu, tail)
+        return lower_conv(name, main, tensors, out, relu, Tail(tail, nodes[relu].outputs[0]))
     if tail:
         raise UnsupportedError(f"group {name}: a matrix product's own group goes on with relu, not {', '.join(n.op for n in tail)}")
     if main.op == "matmul":
@@ -73,8 +76,23 @@ def bias_buffer(t: Tensor, n: int) -> Buffer:
     return Buffer("bias", "fp32", (Int(max(t.shape[0], n)),))
 
 
-def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool, tail: list[OpNode]) -> Func:
-    """im2col, mm and out over NC1HWC0 tensors and a packed ZN weight; the tail's operations lie between, in locals."""
+@dataclass(frozen=True)
+class Tail:
+    """Elementwise operators behind a result, and the tensor that is this result."""
+
+    nodes: list[OpNode]
+    given: str
+
+    @property
+    def others(self) -> list[str]:
+        """Tensors that they read beside it, in order of first use."""
+        made = {self.given, *(o for n in self.nodes for o in n.outputs)}
+        return list(dict.fromkeys(i for n in self.nodes for i in n.inputs if i and i not in made))
+
+
+def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool, tail: Tail) -> Func:
+    """im2col, mm and out over NC1HWC0 tensors and a packed ZN weight; the tail's operations lie between, in locals. What else they read
+    is brought first, each by a block of its own."""
     ts = [tensors[i] for i in node.inputs if i]
     x, w = ts[0], ts[1]
     said = meaning(node.op, [t.shape for t in ts], dict(node.attributes))
@@ -111,42 +129,52 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     target = _at(Read("Y", (Var("n"), c1, Var("ho"), Var("wo"), c0)), o)
     given = epilogue(_at(Read("C", (*spatial, Var(column))), o), out.dtype, relu)
     between, last, locals_ = activation(tail, given, every, tensors)
+    stored = [buffer_of(tensors[t], f"R{i}", tuple(y_shape)) for i, t in enumerate(tail.others)]
+    brought = [bring(b, f"r{i}", every, (Var("n"), c1, Var("ho"), Var("wo"), c0)) for i, b in enumerate(stored)]
     done = nest([(f"out_{v}", d) for v, d in every], Block("out", target, "=", _at(last, o) if isinstance(last, Read) else last))
     W = Buffer("W", w.dtype, (Int(w.shape[-2] * (w.shape[0] if blocks else 1)), Int(_columns(w))), "GM", "ZN")
-    return Func(name, (buffer_of(x, "X", tuple(shape)), W, *bias), (buffer_of(out, "Y", tuple(y_shape)),), (cols, C, *locals_), (
-        nest([(f"im_{v}", d) for v, d in loops + [("k", k)]], im2col), nest([*every, ("k", k)], mm), *between, done))
+    gathered = nest([(f"im_{v}", d) for v, d in loops + [("k", k)]], im2col)
+    return Func(name, (buffer_of(x, "X", tuple(shape)), W, *bias, *stored), (buffer_of(out, "Y", tuple(y_shape)),), (cols, C, *locals_),
+                (*brought, gathered, nest([*every, ("k", k)], mm), *between, done))
 
 
-def activation(tail: list[OpNode], given: Expr, loops: list[tuple[str, int]], tensors: dict[str, Tensor],
+def bring(stored: Buffer, local: str, loops: list[tuple[str, int]], place: tuple[Expr, ...]) -> Node:
+    """The block that brings a tensor as large as the result from its `place` in GM."""
+    own = _renamed(local, loops)
+    return nest([(f"{local}_{v}", d) for v, d in loops],
+                Block(f"{local}_in", Read(local, tuple(own.values())), "=", _at(Read(stored.name, place), own)))
+
+
+def activation(tail: Tail, given: Expr, loops: list[tuple[str, int]], tensors: dict[str, Tensor],
                ) -> tuple[list[Node], Expr, list[Buffer]]:
-    """(blocks between, what is stored, locals): the elementwise operators behind a result, one vector operation a block."""
-    if not tail:
+    """(blocks between, what is stored, locals): the elementwise operators behind a result, one vector operation a block. Locals r0, r1, ...
+    hold what they read beside it."""
+    if not tail.nodes:
         return [], given, []
     point = tuple(Var(v) for v, _ in loops)
     shape = tuple(d for _, d in loops)
-    made = Read("E", point)
-    work = Work([], dict(loops), {made.buffer: shape}, {made.buffer: tensors[tail[0].inputs[0]].dtype})
-    for i, node in enumerate(tail):
+    held = {tail.given: Read("E", point)} | {t: Read(f"r{i}", point) for i, t in enumerate(tail.others)}
+    held |= {n.outputs[0]: Read(f"E{i}", point) for i, n in enumerate(tail.nodes)}
+    work = Work([], dict(loops), {r.buffer: shape for r in held.values()}, {r.buffer: tensors[t].dtype for t, r in held.items()})
+    for node in tail.nodes:
         said = meaning(node.op, [tensors[x].shape for x in node.inputs], dict(node.attributes))
-        result = Read(f"E{i}", point)
-        work.dtypes[result.buffer], work.shapes[result.buffer] = tensors[node.outputs[0]].dtype, shape
-        work.statements.append(Statement(result, "=", _each(said.statements[0].value, made), None))
-        made = result
+        read = {a.name: held[i] for a, i in zip(said.inputs, node.inputs, strict=True)}
+        work.statements.append(Statement(held[node.outputs[0]], "=", _each(said.statements[0].value, read), None))
     work = single_operations(work, [])
     blocks: list[Node] = []
-    for target, value in [(Read("E", point), given), *((s.target, s.value) for s in work.statements)]:
+    for target, value in [(held[tail.given], given), *((s.target, s.value) for s in work.statements)]:
         stem = target.buffer.replace(".", "_")
         own = _renamed(stem, loops)
         value = substitute(value, {f"out_{v}": e for v, e in own.items()} | own)
         block = Block(f"{stem}_", Read(stem, tuple(own.values())), "=", rename_reads(value, {n: n.replace(".", "_") for n in work.shapes}))
         blocks.append(nest([(f"{stem}_{v}", d) for v, d in loops], block))
-    held = [Buffer(n.replace(".", "_"), work.dtypes[n], tuple(Int(d) for d in shape)) for n in work.shapes]
-    return blocks, made, held
+    locals_ = [Buffer(n.replace(".", "_"), work.dtypes[n], tuple(Int(d) for d in shape)) for n in work.shapes]
+    return blocks, held[tail.nodes[-1].outputs[0]], locals_
 
 
-def _each(e: Expr, made: Read) -> Expr:
+def _each(e: Expr, held: dict[str, Read]) -> Expr:
     """An elementwise expression with what it reads put in."""
-    return made if isinstance(e, Read) else rebuild(e, lambda c: _each(c, made))
+    return held[e.buffer] if isinstance(e, Read) else rebuild(e, lambda c: _each(c, held))
 
 
 def _columns(w: Tensor) -> int:

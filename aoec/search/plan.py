@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from aoec.ir.index import DTYPES, Binary, Expr, Int, Read, Var, walk
+from aoec.ir.index import DTYPES, Binary, Expr, Int, Read, Var, reads, walk
 from aoec.ir.schedule import Step
 from aoec.ir.tir import Block, Func
 from aoec.search.sketches import Nest, hole, nests, output_nest, parts, step
@@ -126,16 +126,22 @@ def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
 
 def work_in_place(p: Plan, first: str, out: Block, layout: str, tile: str) -> str:
     """The buffer that is stored, after the vector operations between the block that takes the result and the one that stores: they work
-    on the tile in UB as it lies."""
+    on the tile in UB as it lies, and on tiles that are brought there for them."""
     order = [n.block for n in nests(p.func)]
     names = [b.name for b in order]
     between = order[names.index(first):names.index(out.name)]
-    for b in [*between[1:], out]:
+    inputs = {b.name for b in p.func.inputs}
+    read = {r.buffer for b in between for r in reads(b.value)}
+    brought = [b for b in order if b.target.buffer in read and {r.buffer for r in reads(b.value)} <= inputs]
+    for b in [*between[1:], out, *brought]:
         p.add("compute_at", block=b.name, loop=tile)
-    for b in between:
+    for b in [*brought, *between]:
         p.add("set_scope", buffer=b.target.buffer, scope="UB", layout=layout)
     for b in between[1:]:
         p.add("tensorize", loop=first_loop(p.func, b.name), instr="vector")
+    for b in brought:
+        p.add("tensorize", loop=first_loop(p.func, b.name), instr="copy")
+        p.add("double_buffer", buffer=b.target.buffer, depth=hole("du", SLOTS))
     return between[-1].target.buffer
 
 
