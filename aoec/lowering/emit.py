@@ -230,26 +230,30 @@ class Body:
         for name, home in self.homes.items():
             if home == path and self.hand_over(name, pieces, before, after):
                 advance.append(Advance(self.em.counters[name]))
-        early = {i: n for n, home in self.homes.items() if home == path for i in self.early(n, pieces)}
+        early = {n: self.early(n, pieces) for n, home in self.homes.items() if home == path and self.em.buffers[n].ahead is not None}
+        first = {found[0]: (n, found) for n, found in early.items()}
+        apart = {i for found in early.values() for i in found}
+        whole = [(*b, *p.items, *a) for b, p, a in zip(before, pieces, after)]
         out: list[Item] = []
-        for i, (b, p, a) in enumerate(zip(before, pieces, after)):
-            items = (*b, *p.items, *a)
-            out += self.load_ahead(early[i], items, path) if i in early else items
+        for i, items in enumerate(whole):
+            if i in first:
+                name, found = first[i]
+                out += self.load_ahead(name, tuple(item for j in found for item in whole[j]), path)
+            elif i not in apart:
+                out += items
         if early:
-            kept = [item for i, (b, p, a) in enumerate(zip(before, pieces, after)) if i not in early for item in (*b, *p.items, *a)]
-            self.ahead[path].last += [*kept, *advance]
+            self.ahead[path].last += [*(item for i, items in enumerate(whole) if i not in apart for item in items), *advance]
         return out + advance
 
     def early(self, name: str, pieces: list[Piece]) -> list[int]:
-        """The piece that loads a buffer ahead of its use; none for other buffers."""
+        """The pieces that fill a buffer ahead of its use."""
         buffer = self.em.buffers[name]
-        if buffer.ahead is None:
-            return []
-        chain = runs(name, pieces)
-        if self.homes[name][-1] not in self.extents or not emit_ahead.alone(chain, chain[0][1]):
+        assert buffer.ahead is not None
+        found = emit_ahead.filling(runs(name, pieces))
+        if self.homes[name][-1] not in self.extents or not found:
             raise UnsupportedError(f"buffer {name} is not filled by one load in the loop around its life, so none can be issued ahead")
         self.em.require(le(buffer.ahead + 1, buffer.depth), f"{name} has more slots than loads issued ahead; use double_buffer")
-        return [chain[0][1]]
+        return found
 
     def load_ahead(self, name: str, items: tuple[Item, ...], path: Home) -> list[Item]:
         """What stands in place of a load that is issued ahead."""

@@ -47,6 +47,10 @@ def shifted(items: Sequence[Item], loop: str, at: Expr) -> tuple[Item, ...]:
     return map_items(tuple(items), lambda e: normalise(substitute(e, {loop: at})))
 
 
-def alone(runs: Sequence[tuple[str, int, int]], piece: int) -> bool:
-    """Whether one piece, on MTE2, makes all of a buffer that others then read."""
-    return len(runs) > 1 and runs[0] == ("MTE2", piece, piece)
+def filling(runs: Sequence[tuple[str, int, int]]) -> list[int]:
+    """The pieces that make all of a buffer before others read it: one load, or a load into what pipe V has filled for it just before
+    (padding); none where it is made otherwise. Pieces of a run of one pipe: (pipe, first, last)."""
+    load = 1 if runs and runs[0][0] == "V" else 0
+    if len(runs) < load + 2 or runs[load][0] != "MTE2" or runs[load][2] - runs[0][1] != load:
+        return []
+    return list(range(runs[0][1], runs[load][2] + 1))

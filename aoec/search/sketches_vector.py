@@ -1,7 +1,7 @@
 """Sketches of vector funcs: the tile in UB, its axes over cores, slots of what goes in and out.
 
-Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do (slots in UB), p0 (what the result's place
-is a multiple of).
+Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do (slots in UB), pl (tiles by which padded ones are
+filled and loaded ahead), p0 (what the result's place is a multiple of).
 """
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nest
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
+AHEAD = (0, 1)
 MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice
@@ -89,6 +90,8 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
         if _from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
             steps.append(step("double_buffer", buffer=n.block.target.buffer, depth=hole("di", SLOTS)))
+            if isinstance(n.block.value, Call):  # pipe V fills the tile for it, and would do so behind the work on the one before
+                steps.append(step("preload", buffer=n.block.target.buffer, ahead=hole("pl", AHEAD)))
         else:
             steps.append(step("tensorize", loop=n.loops[0].var, instr="vector"))
     steps += placement(func, order + [out])

@@ -11,13 +11,14 @@ from aoec.ir.parse import parse_func, parse_trace
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import problem, start
 from aoec.lowering.emit import emit
 from aoec.search.vendor import MatmulTiling, matmul_trace
 from aoec.simulate.encode import encode
 from aoec.simulate.time import measure, time_rows
 from aoec.target.check import check
 from aoec.target.machine import load
-from tests.lowering.groups import legal
+from tests.lowering.groups import cases, legal
 from tests.lowering.test_forms import posed
 from tests.oracle.slow_timeline import simulate
 
@@ -91,3 +92,28 @@ def test_ahead_is_sooner_where_a_queue_is_full() -> None:
     late, early = (measure(normalise(emit(primitives.apply(func, matmul_trace(func, B3, replace(tiling, preload=on))), B3)), B3).cycles
                    for on in (0, 1))
     assert early < 0.95 * late
+
+
+@pytest.mark.parametrize("chip", ["Ascend910B3", "Ascend310P3"])
+def test_padding_goes_ahead_with_the_load_that_it_is_for(chip: str) -> None:
+    """Else pipe V fills a tile behind its work on the one before, and takes turns with MTE2."""
+    c = next(c for c in cases("max_pool", chip) if "t0" in {b.name for b in c.func.locals})
+    p = problem(c.func, load(chip))
+    seen = 0
+    for sketch in range(len(p.sketches)):
+        for candidate in legal(p, sketch, 6, 2):
+            if p.values(candidate).get("pl"):
+                made, seen = p.program(candidate), seen + 1
+                check(made, p.machine)
+                assert c.agrees(c.run(made))
+                assert simulate(made, p.machine).ticks == measure(made, p.machine).ticks
+    assert seen > 3
+
+
+def test_pools_overlap_their_loads_with_their_work() -> None:
+    """56 MB of an image from HBM: the maximum of nine takes less time than the load, and both run at once."""
+    p = problem(lower_operator("max_pool(n=16, c=64, h=112, w=112, kh=3, kw=3, stride=2, pad=1)"), load("Ascend310P3"))
+    best = measure(p.program(start(p).best), p.machine)
+    assert best.reasons is not None
+    busy = {k.rpartition(".")[2]: a.mean_busy for k, a in best.reasons.accounts.items()}
+    assert busy["V"] + busy["MTE2"] > 1.5 * best.cycles
