@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 
 from aoec import primitives
 from aoec.base.errors import CapacityError, CheckError
-from aoec.ir.index import Int
+from aoec.ir.index import Int, evaluate
 from aoec.ir.program import CrossSet, CrossWait, For, Item, Program, SetFlag, WaitFlag
 from aoec.ir.rewrite import fill, normalise
 from aoec.jobs.operators import parse_call
@@ -83,18 +84,22 @@ def test_programs_are_accepted_and_none_can_spare_a_flag(model: str) -> None:
 
 
 def without_one_flag(program: Program) -> Iterator[Program]:
-    """The program with each of its flag instructions taken out in turn, but for those in a loop that has no iterations."""
+    """The program with each of its flag instructions taken out in turn, but for those in a loop that never has an iteration."""
     (stream,) = program.streams
-    for body in cuts(stream.body):
+    grid = [dict(zip((v for v, _ in stream.grid), at)) for at in product(*({0, evaluate(e, {}) - 1} for _, e in stream.grid))]
+    for body in cuts(stream.body, grid):
         yield replace(program, streams=(replace(stream, body=body),))
 
 
-def cuts(body: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
+def cuts(body: tuple[Item, ...], places: list[dict[str, int]]) -> Iterator[tuple[Item, ...]]:
+    """`places`: the values of the loop variables around a body, at the first and last iteration of each loop."""
     for i, item in enumerate(body):
         if isinstance(item, FLAGS):
             yield body[:i] + body[i + 1:]
-        elif isinstance(item, For) and item.trips != Int(0):
-            for inner in cuts(item.body):
+        elif isinstance(item, For):
+            trips = [(at, evaluate(item.trips, at)) for at in places]
+            inside = [{**at, item.var: k} for at, n in trips for k in sorted({0, n - 1}) if 0 <= k < n]
+            for inner in cuts(item.body, inside) if inside else ():
                 yield (*body[:i], replace(item, body=inner), *body[i + 1:])
 
 
