@@ -241,28 +241,36 @@ def load_fractals(mem, d, s, repeat, src_stride, dst_gap, transpose):
 
 
 @_jit
+def pixel_of(channels, size):
+    """Bytes of a pixel as load3d reads an image: a block, or where it has just four channels of two bytes, these."""
+    return 8 if channels == 4 and size == 2 else BLOCK
+
+
+@_jit
 def load_image(mem, d, s, f, size):
-    """img2col (load3d): rows of output positions, 32-byte columns of (channel block, filter row, filter column)."""
+    """img2col (load3d): rows of output positions, columns of (channel block, filter row, filter column) in 32-byte blocks of one or
+    more of them."""
     h, w, k_start, k_size, m_start, m_size = f[0], f[1], f[3], f[4], f[5], f[6]
     stride_h, stride_w, filter_h, filter_w, dilation_h, dilation_w = f[7], f[8], f[9], f[10], f[11], f[12]
     top, left = f[13], f[15]
     wide = (w + left + f[16] - dilation_w * (filter_w - 1) - 1) // stride_w + 1
     high = (h + top + f[14] - dilation_h * (filter_h - 1) - 1) // stride_h + 1
-    c0 = BLOCK // size
-    columns = (k_size + c0 - 1) // c0
+    columns, pixel = (k_size * size + BLOCK - 1) // BLOCK, pixel_of(f[2], size)
+    each, words = BLOCK // pixel, pixel // 8  # taps in a block, and words of eight bytes in a tap
+    planes = (f[2] * size + pixel - 1) // pixel
     v64 = mem[5]
-    for j in range(columns):
-        block = k_start // c0 + j
-        kw = block % filter_w
-        kh = block // filter_w % filter_h
-        plane = block // (filter_w * filter_h)
+    for p in range(columns * each):
+        tap = k_start * size // pixel + p
+        kw = tap % filter_w
+        kh = tap // filter_w % filter_h
+        plane = tap // (filter_w * filter_h)
         for i in range(m_size):
             oh, ow = (m_start + i) // wide, (m_start + i) % wide
             y, x = oh * stride_h + kh * dilation_h - top, ow * stride_w + kw * dilation_w - left
-            to = (d + ((i // 16 * columns + j) * 16 + i % 16) * BLOCK) // 8
-            inside = 0 <= y < h and 0 <= x < w and oh < high
-            at = (s + ((plane * h + y) * w + x) * BLOCK) // 8
-            for q in range(4):
+            to = (d + ((i // 16 * columns + p // each) * 16 + i % 16) * BLOCK) // 8 + p % each * words
+            inside = 0 <= y < h and 0 <= x < w and oh < high and plane < planes
+            at = (s + ((plane * h + y) * w + x) * pixel) // 8
+            for q in range(words):
                 v64[to + q] = v64[at + q] if inside else np.uint64(0)
 
 
@@ -670,13 +678,13 @@ def reaches(op, f, dt, out):
         out[0], out[1] = fills(f[0], 512, (1 + f[2]) * 512), fills(f[0], 512, f[1] * 512)
         if f[3] and s != 2: return 2
     elif op == LOAD3D:
-        c0 = BLOCK // s
-        columns, taps = (f[4] + c0 - 1) // c0, f[9] * f[10]
-        last = f[3] // c0 + columns - 1
-        if f[3] % c0 or last // taps >= (f[2] + c0 - 1) // c0: return 3
+        columns, pixel = (f[4] * s + BLOCK - 1) // BLOCK, pixel_of(f[2], s)
+        planes, taps = (f[2] * s + pixel - 1) // pixel, f[9] * f[10]
+        stop = f[3] * s + columns * BLOCK
+        if f[3] * s % BLOCK or stop > (planes * taps * pixel + BLOCK - 1) // BLOCK * BLOCK: return 3
         if f[1] + f[15] + f[16] < f[12] * (f[10] - 1) + 1 or f[0] + f[13] + f[14] < f[11] * (f[9] - 1) + 1: return 4
         out[0] = ((f[6] + 15) // 16 * columns) * 512
-        out[1] = (last // taps + 1) * f[0] * f[1] * BLOCK
+        out[1] = min(planes, (stop + taps * pixel - 1) // (taps * pixel)) * f[0] * f[1] * pixel
     elif op == LOAD_BT:
         out[0] = out[1] = f[0] * BLOCK
     elif op == MMAD or op == MMAD_BIAS:

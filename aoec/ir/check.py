@@ -16,7 +16,7 @@ from aoec.ir.program import CORE_KINDS, PIPES, Advance, CrossSet, CrossWait, For
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop, Node
 
-GRAPH_LAYOUTS = (*LAYOUTS, "NC1HWC0")
+GRAPH_LAYOUTS = (*LAYOUTS, "NC1HWC0", "NC1HWC0_C04")
 GROUP_KINDS = ("cube", "vector", "host", "view")
 ROLES = ("input", "output", "temp")
 MAX_DEPTH = 100  # levels of an expression, and of loops: Python's own recursion holds that many in every rewriter

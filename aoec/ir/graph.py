@@ -9,7 +9,7 @@ Attribute = Union[int, float, str, tuple[int, ...], tuple[float, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """`shape` is the logical (ONNX) shape; `layout` says how it lies in GM: ND, NZ (last two dimensions), NC1HWC0.
+    """`shape` is the logical (ONNX) shape; `layout` says how it lies in GM: ND, NZ (last two dimensions), NC1HWC0, NC1HWC0_C04.
 
     `data` is the sha256 of the raw little-endian bytes for a constant (they lie beside the text), else "".
     `c0` of a fractal layout is 32 bytes of dtype.

@@ -20,7 +20,7 @@ from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node
 EXPR_TAKEN = frozenset({"inf"})
 TARGET_TAKEN = frozenset({"inf", "or", "and", "else", "init", "in"})  # "in" would go on from a hole that ends the line before
 BLOCK_TAKEN = frozenset({"for", "local", "require", "init", "as", "else", "in", "depth", "align", "skew", "unit", "ahead", "or", "and"})
-NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "group", "ND", "NZ", "ZZ", "ZN", "NN", "NC1HWC0"})
+NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "group", "ND", "NZ", "ZZ", "ZN", "NN", "NC1HWC0", "NC1HWC0_C04"})
 INSTR_TAKEN = frozenset({"for", "set", "wait", "cross_set", "cross_wait", "advance"})
 
 

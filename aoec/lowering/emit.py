@@ -26,7 +26,7 @@ from aoec.ir.program import (
 )
 from aoec.ir.rewrite import drop_counters, map_items
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
-from aoec.lowering import emit_ahead, emit_copy, emit_coupled, emit_cube, emit_transpose, emit_vector
+from aoec.lowering import emit_ahead, emit_copy, emit_coupled, emit_cube, emit_pixels, emit_transpose, emit_vector
 from aoec.lowering.tile import BLOCK_BYTES, Access, Emitter, Piece, TileOp, product, size_bytes
 from aoec.target.machine import Machine
 
@@ -41,6 +41,8 @@ def emit(func: Func, machine: Machine) -> Program:
     homes = find_homes(func, ops)
     counters = {name: f"{name}_slot" for name in homes}
     em = Emitter(func, machine, counters)
+    for op in ops:
+        emit_pixels.whole_pixels(em, op)
     em.halves = {op.block.name: emit_transpose.whole_transposes(em, op) for op in ops if emit_transpose.is_transpose(em, op)}
     flags = Flags()
     pieces = Body(em, ops, homes, flags)

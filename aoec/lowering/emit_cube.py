@@ -118,7 +118,7 @@ def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> Instr:
 
 
 def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
-    """A box of an NC1HWC0 image, dense in L1: a burst a row, a loop over C1."""
+    """A box of an image, dense in L1: a burst a row, a loop over C1."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     c1, h, w = (product([op.extent(v) for v in split_index(i, op.names)[1]]) for i in src.indices[1:4])
     p = pitches(source)
@@ -126,9 +126,23 @@ def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
     start = base_offset(source, src.indices, op.names) + Var(var) * p[1]
     unit = c0(source)
     burst = w * source.shape[-1]  # elements; C0 of them are one block
+    if normalise(source.shape[-1]) != Int(unit):
+        _whole_rows(em, op, src, w)
     return [For(var, normalise(c1), (instr(
         "copy_gm_l1", dst=em.ref(dst.name, Var(var) * (h * burst)), src=em.ref(source.name, start), bursts=h,
         length=burst // unit, src_gap=(source.shape[3] - w) * source.shape[-1] // unit, dst_gap=0),))]
+
+
+def _whole_rows(em: Emitter, op: TileOp, src: Read, w: Expr) -> None:
+    """Nothing; asks that the rows of a box of narrow pixels are whole blocks in GM and in L1, so that one follows the other there."""
+    source = em.buffers[src.buffer]
+    unit = c0(source)
+    start = split_index(src.indices[3], op.names)[0]
+    if any(isinstance(e, Call) and e.fn == "max" for e in walk(normalise(start))):
+        raise UnsupportedError(f"block {op.block.name}: a tile of the width of {source.name} begins in its padding; pixels of "
+                               f"{source.shape[-1]} channels are moved in whole rows")
+    for width in (source.shape[3], largest(w, op.above), last(w, op.above)):
+        em.require(eq(width * source.shape[-1] % unit, 0), f"rows of a tile of {source.name} are whole blocks")
 
 
 def _vector_l1(em: Emitter, op: TileOp, src: Read) -> Instr:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, Int, Read, Var, affine, ceildiv, minimum, round_up
+from aoec.ir.pixels import pixels_of
 from aoec.ir.program import Item
 from aoec.lowering.emit_cube import instr, piece
 from aoec.lowering.emit_lanes import MAX_REPEAT, nest, product_sum
@@ -14,7 +15,7 @@ from aoec.lowering.tile import Emitter, Piece, TileOp, c0, loop_strides, pitches
 def is_transpose(em: Emitter, op: TileOp) -> bool:
     """True where the innermost loop of the target strides in the source and another loop is its lanes."""
     value = op.block.value
-    if op.block.op != "=" or not isinstance(value, Read) or len(op.loops) < 2:
+    if op.block.op != "=" or not isinstance(value, Read) or len(op.loops) < 2 or pixels_of(op.block):
         return False
     src = em.buffers[value.buffer]
     if src.scope != "UB" or em.buffers[op.block.target.buffer].scope != "UB":

@@ -3,8 +3,10 @@ from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Int, reads, round_up
+from aoec.ir.pixels import pixels_of
 from aoec.lowering.emit_cube import piece
 from aoec.lowering.emit_lanes import elementwise, run, vector_op
+from aoec.lowering.emit_pixels import make_pixels
 from aoec.lowering.emit_reduce import reduce
 from aoec.lowering.emit_spread import is_spread, spread
 from aoec.lowering.emit_transpose import is_transpose, transpose
@@ -15,6 +17,8 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     """One block of vector work on UB buffers; `home`: the loops around the life of its target."""
     target = op.block.target
     dst = em.buffers[target.buffer]
+    if (made := pixels_of(op.block)) is not None:
+        return make_pixels(em, op, made)
     if is_transpose(em, op):
         return transpose(em, op, em.halves[op.block.name])
     if dst.layout == "NZ":

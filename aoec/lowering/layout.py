@@ -1,4 +1,5 @@
-"""Which layout each tensor has: convolutions, pooling and what lies between them work in NC1HWC0, all else in ND.
+"""Which layout each tensor has: convolutions, pooling and what lies between them work in NC1HWC0, all else in ND. A convolution of few
+channels reads its image in NC1HWC0_C04, where four channels are a pixel: a quarter of the bytes and of the products.
 
 Conversions become nodes, constants are converted at compile time. Inputs and results of the graph stay as they are: ND, or where the
 graph says so NC1HWC0 (a convolution between others) or NZ, in which products on chips without ND to NZ on the way are at their best.
@@ -13,10 +14,11 @@ import numpy as np
 
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode, Tensor
-from aoec.ops.layout import c0_of, to_logical, to_physical
+from aoec.ir.index import DTYPES
+from aoec.ops.layout import FEW, FIVE, PIXEL, c0_of, to_logical, to_physical
 from aoec.ops.registry import OPS
 
-FIVE = "NC1HWC0"
+WIDEST_ROW = 1024  # pixels of a row of results whose first fractals of k fill half of L0A (64 KB on all machines) in 16 bits
 
 
 def family(op: str) -> str:
@@ -32,7 +34,7 @@ def assign(draft: Draft) -> None:
     for node in nodes:
         node = replace(node, inputs=tuple(pending.get(i, i) for i in node.inputs))
         layout = _layout(draft, node)
-        taken = FIVE if _makes_rows(draft, node) else layout
+        taken = _taken(draft, node, layout)
         node = replace(node, inputs=tuple(_fetch(draft, node, i, taken, converted) for i in node.inputs))
         if layout == FIVE:
             node = replace(node, outputs=tuple(_five(draft, o, pending) for o in node.outputs))
@@ -54,6 +56,21 @@ def _layout(draft: Draft, node: OpNode) -> str:
     """The layout in which the node takes and gives its tensors."""
     five = _RULES.get(family(node.op), lambda d, n: False)(draft, node)
     return FIVE if five else "ND"
+
+
+def _taken(draft: Draft, node: OpNode, layout: str) -> str:
+    """The layout in which the node takes its tensors, which is that of its result but for rows and for images of few channels."""
+    if node.op == "conv2d" and _few(draft, node):
+        return FEW
+    return FIVE if _makes_rows(draft, node) else layout
+
+
+def _few(draft: Draft, node: OpNode) -> bool:
+    """True for a convolution of an image in ND of at most four channels of 16 bits, which lies in whole blocks a row: tiles of it are whole
+    rows, as load3d knows no rows with gaps, and one row of results must fit into L0A."""
+    x, y = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
+    few = x.layout in ("ND", FEW) and x.shape[1] <= PIXEL[FEW] and DTYPES[x.dtype] == 2 and node.attribute("group", 1) == 1
+    return few and x.shape[3] % PIXEL[FEW] == 0 and y.shape[3] <= WIDEST_ROW
 
 
 def _any_five(draft: Draft, node: OpNode) -> bool:
@@ -116,7 +133,7 @@ def _fetch(draft: Draft, node: OpNode, name: str, layout: str, converted: dict[t
     if not name or draft.tensors[name].layout == layout or _stays(draft, node, name):
         return name
     if (name, layout) not in converted:
-        converted[name, layout] = _constant(draft, node, name) if draft.is_constant(name) else _convert(draft, name, layout)
+        converted[name, layout] = _constant(draft, node, name, layout) if draft.is_constant(name) else _convert(draft, name, layout)
     return converted[name, layout]
 
 
@@ -128,19 +145,19 @@ def _stays(draft: Draft, node: OpNode, name: str) -> bool:
 def _convert(draft: Draft, name: str, layout: str) -> str:
     t = draft.tensors[name]
     out = draft.tensor(f"{name}_{layout.lower()}", t.dtype, t.shape, layout)
-    draft.nodes.append(draft.node("to_nc1hwc0" if layout == FIVE else "from_nc1hwc0", [name], out))
+    draft.nodes.append(draft.node("to_nc1hwc0" if layout in PIXEL else "from_nc1hwc0", [name], out))
     return out
 
 
-def _constant(draft: Draft, node: OpNode, name: str) -> str:
-    """A constant in NC1HWC0, of four dimensions; counts of a pooling window are repeated over one unit of C0 channels."""
+def _constant(draft: Draft, node: OpNode, name: str, layout: str) -> str:
+    """A constant in a layout of images, of four dimensions; counts of a pooling window are repeated over one unit of C0 channels."""
     t = draft.tensors[name]
     array = to_logical(draft.weights[name], t)
     array = array.reshape((1,) * (4 - array.ndim) + array.shape)
     if node.op == "avg_pool" and array.shape[1] == 1:
         array = np.repeat(array, c0_of(t.dtype), axis=1)
-    stored = Tensor(name, t.dtype, array.shape, FIVE)
-    return draft.constant(f"{name}_nc1hwc0", to_physical(array, stored), t.dtype, array.shape, FIVE)
+    stored = Tensor(name, t.dtype, array.shape, layout)
+    return draft.constant(f"{name}_{layout.lower()}", to_physical(array, stored), t.dtype, array.shape, layout)
 
 
 def is_view(source: Tensor, result: Tensor) -> bool:

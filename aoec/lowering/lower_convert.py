@@ -1,14 +1,16 @@
 """Funcs of the layout conversions between NCHW and NC1HWC0: load channel rows, transpose in UB, store; and of images to rows of channels.
 
-Sixteen channels at a time: one C1 plane of a 2-byte type, two of a 4-byte type.
+Sixteen channels at a time: one C1 plane of a 2-byte type, two of a 4-byte type. Images of few channels are one block that reads them
+where they lie; the vector unit makes its pixels of four channels by two transpositions.
 """
 from __future__ import annotations
 
+from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import Expr, Float, Int, Read, Var, lt, minimum, select
 from aoec.ir.tir import Block, Buffer, Func, Loop, Node
 from aoec.lowering.physical import buffer_of
-from aoec.ops.layout import stored_shape
+from aoec.ops.layout import FEW, FIVE, PIXEL, c0_of, stored_shape
 
 ROWS = 16
 
@@ -16,7 +18,25 @@ ROWS = 16
 def lower_conversion(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func:
     """The func of `to_nc1hwc0` or `from_nc1hwc0`."""
     x, y = tensors[node.inputs[0]], tensors[node.outputs[0]]
+    if (x.layout, y.layout) == ("ND", FEW):
+        return to_pixels(name, x, y)
+    if {x.layout, y.layout} != {"ND", FIVE}:
+        raise UnsupportedError(f"group {name}: no conversion from {x.layout} to {y.layout}; only {FIVE} goes to and from ND, and ND to {FEW}")
     return to_fractal(name, x, y) if node.op == "to_nc1hwc0" else from_fractal(name, x, y)
+
+
+def to_pixels(name: str, x: Tensor, y: Tensor) -> Func:
+    """Planes of at most four channels to pixels of four, the missing ones zero: block u of the result is some pixels in a row."""
+    n, c, h, w = x.shape
+    each, lanes = PIXEL[FEW], c0_of(x.dtype)
+    size, count = h * w, h * w * each // lanes
+    X, Y = buffer_of(x, "X", (n, c, size)), buffer_of(y, "Y", (n, count, lanes))
+    image, u, lane = (Var(v) for v in ("n", "u", "l"))
+    value: Expr = Read("X", (image, lane % each, u * (lanes // each) + lane // each))
+    if c < each:
+        value = select(lt(lane % each, c), value, Float(0.0))
+    return Func(name, (X,), (Y,), (), (
+        _nest([("n", n), ("u", count), ("l", lanes)], Block("turn", Read("Y", (image, u, lane)), "=", value)),))
 
 
 def _nest(loops: list[tuple[str, Expr | int]], body: Node) -> Node:

@@ -12,7 +12,7 @@ import numpy as np
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
 from aoec.ir.index import DTYPES
-from aoec.ops.layout import FRACTAL_ROWS, c0_of, pack_conv, pack_zn
+from aoec.ops.layout import FRACTAL_ROWS, c0_of, pack_conv, pack_zn, pixel_channels
 
 
 def pack(draft: Draft) -> None:
@@ -30,14 +30,15 @@ def pack(draft: Draft) -> None:
 def _conv(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
     w = draft.weights[node.inputs[1]]
     dtype = draft.tensors[node.inputs[1]].dtype
-    c0, given = c0_of(dtype), dict(node.attributes)
+    each, given = pixel_channels(draft.tensors[node.inputs[0]]), dict(node.attributes)
     group = given.pop("group", 1)
     assert isinstance(group, int)
-    if node.inputs[1] not in packed:
-        matrix = blocks(w, group, c0)
-        packed[node.inputs[1]] = draft.constant(f"{node.inputs[1]}_zn", pack_zn(matrix, c0), dtype, matrix.shape, "ZN")
-    attributes = {"kernel": w.shape[2:], **given, "c0": c0}
-    inputs = (node.inputs[0], packed[node.inputs[1]], *_bias(draft, node, packed))
+    key = f"{node.inputs[1]} {each}"
+    if key not in packed:
+        matrix = blocks(w, group, each)
+        packed[key] = draft.constant(f"{node.inputs[1]}_zn", pack_zn(matrix, c0_of(dtype)), dtype, matrix.shape, "ZN")
+    attributes = {"kernel": w.shape[2:], **given, "c0": each}
+    inputs = (node.inputs[0], packed[key], *_bias(draft, node, packed))
     return OpNode(node.name, "conv2d_packed", inputs, node.outputs, tuple(attributes.items()))
 
 

@@ -1,4 +1,4 @@
-"""Rewriting of logical accesses to what lies in GM: NC1HWC0 tensors get five indices, whole images one axis."""
+"""Rewriting of logical accesses to what lies in GM: images get five indices, whole images one axis."""
 from __future__ import annotations
 
 from aoec.ir.graph import Tensor
@@ -19,13 +19,13 @@ from aoec.ir.index import (
 )
 from aoec.ir.meaning import Meaning
 from aoec.ir.tir import Buffer, Loop, Node
-from aoec.ops.layout import stored_shape
+from aoec.ops.layout import PIXEL, stored_shape
 
 ZERO = Float(0.0)
 
 
 def buffer_of(t: Tensor, name: str, shape: tuple[int, ...] | None = None) -> Buffer:
-    """The GM buffer of a graph tensor: logical dimensions for ND, ZN and NZ, five for NC1HWC0."""
+    """The GM buffer of a graph tensor: logical dimensions for ND, ZN and NZ, five for images."""
     fractals = t.layout in ("ZN", "NZ")
     own = t.shape if fractals else stored_shape(t)
     return Buffer(name, t.dtype, tuple(Int(d) for d in (shape or own)), "GM", t.layout if fractals else "ND")
@@ -56,7 +56,7 @@ def _without(e: Expr, part: Expr) -> Expr:
 
 
 def physical_indices(t: Tensor, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    if t.layout != "NC1HWC0":
+    if t.layout not in PIXEL:
         return indices
     n, c, h, w = indices
     c1, c0 = split_channel(c, stored_shape(t)[-1])

@@ -4,12 +4,13 @@ With C0 = 32 bytes of the dtype (16 elements of fp16, 8 of fp32), the stored arr
 
 - ND: the logical shape;
 - NC1HWC0 of [n, c, h, w]: [n, ceil(c / C0), h, w, C0], zeros in the channels beyond c;
+- NC1HWC0_C04: the same with four channels to a pixel in place of C0, for the few channels (at most 4, of 16 bits) of a network's image;
 - NZ of [..., m, n]: [..., ceil(n / C0), ceil(m / 16), 16, C0]; what lies in the padding of a result is not said, and no product uses it;
 - ZN of [..., k, n]: [..., ceil(k / C0), ceil(n / 16), 16, C0], element (k, n) at [k // C0, n // 16, n % 16, k % C0], zero padded:
   what the cube unit loads as its right operand without reordering.
 
-A packed convolution weight is the matrix W[k, co] with k = ((c // C0 * KH + kh) * KW + kw) * C0 + c % C0, stored ZN (leading
-dimension: blocks of groups, each with its own k and co). Padding channels of every NC1HWC0 tensor are zero; fusion keeps them so.
+A packed convolution weight is the matrix W[k, co] with k = ((c // P * KH + kh) * KW + kw) * P + c % P, P the channels to a pixel of the
+image, stored ZN (leading dimension: blocks of groups, each with its own k and co). Padding channels of every NC1HWC0 tensor are zero; fusion keeps them so.
 """
 from __future__ import annotations
 
@@ -22,6 +23,9 @@ from aoec.ops.declare import Op, elementwise
 
 FRACTAL_ROWS = 16
 BLOCK_BYTES = 32
+FIVE = "NC1HWC0"
+FEW = "NC1HWC0_C04"
+PIXEL = {FIVE: 0, FEW: 4}  # layout of images -> channels to a pixel, 0 for C0 of the dtype
 
 
 def c0_of(dtype: str) -> int:
@@ -29,18 +33,24 @@ def c0_of(dtype: str) -> int:
     return BLOCK_BYTES // DTYPES[dtype]
 
 
+def pixel_channels(tensor: Tensor) -> int:
+    """Channels that lie side by side at a pixel of an image."""
+    return PIXEL[tensor.layout] or c0_of(tensor.dtype)
+
+
 def stored_shape(tensor: Tensor) -> tuple[int, ...]:
     """The shape of the stored array of a graph tensor."""
     c0, shape = c0_of(tensor.dtype), tensor.shape
     if tensor.layout == "ND":
         return shape
-    if tensor.layout == "NC1HWC0":
+    if tensor.layout in PIXEL:
         n, c, h, w = shape
-        return (n, -(-c // c0), h, w, c0)
+        each = pixel_channels(tensor)
+        return (n, -(-c // each), h, w, each)
     rows, columns = shape[-2:] if tensor.layout == "ZN" else shape[:-3:-1]
     if tensor.layout in ("ZN", "NZ"):
         return (*shape[:-2], -(-rows // c0), -(-columns // FRACTAL_ROWS), FRACTAL_ROWS, c0)
-    raise UnsupportedError(f"tensor {tensor.name}: layout {tensor.layout} is not one of ND, NC1HWC0, NZ, ZN")
+    raise UnsupportedError(f"tensor {tensor.name}: layout {tensor.layout} is not one of ND, NC1HWC0, NC1HWC0_C04, NZ, ZN")
 
 
 def to_physical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
@@ -48,10 +58,10 @@ def to_physical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
     c0 = c0_of(tensor.dtype)
     if tensor.layout == "ND":
         return np.ascontiguousarray(array)
-    if tensor.layout == "NC1HWC0":
-        n, c1, h, w, _ = stored_shape(tensor)
-        wide = np.pad(array, ((0, 0), (0, c1 * c0 - array.shape[1]), (0, 0), (0, 0)))
-        return np.ascontiguousarray(wide.reshape(n, c1, c0, h, w).transpose(0, 1, 3, 4, 2))
+    if tensor.layout in PIXEL:
+        n, c1, h, w, each = stored_shape(tensor)
+        wide = np.pad(array, ((0, 0), (0, c1 * each - array.shape[1]), (0, 0), (0, 0)))
+        return np.ascontiguousarray(wide.reshape(n, c1, each, h, w).transpose(0, 1, 3, 4, 2))
     stored_shape(tensor)  # refuses other layouts
     return pack_zn(array if tensor.layout == "ZN" else array.swapaxes(-1, -2), c0)
 
@@ -61,7 +71,7 @@ def to_logical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
     stored = array.reshape(stored_shape(tensor))
     if tensor.layout == "ND":
         return stored
-    if tensor.layout == "NC1HWC0":
+    if tensor.layout in PIXEL:
         n, c, h, w = tensor.shape
         return np.ascontiguousarray(stored.transpose(0, 1, 4, 2, 3).reshape(n, -1, h, w)[:, :c])
     if tensor.layout == "ZN":
@@ -85,7 +95,7 @@ def unpack_zn(stored: np.ndarray, k: int, n: int) -> np.ndarray:
 
 
 def pack_conv(w: np.ndarray, c0: int) -> np.ndarray:
-    """The matrix [k, co] of a weight [co, c, kh, kw], channels padded with zeros to a multiple of c0."""
+    """The matrix [k, co] of a weight [co, c, kh, kw], channels padded with zeros to a multiple of c0, the channels to a pixel."""
     co, c, kh, kw = w.shape
     c1 = -(-c // c0)
     wide = np.pad(w, ((0, 0), (0, c1 * c0 - c), (0, 0), (0, 0))).reshape(co, c1, c0, kh, kw)

@@ -12,6 +12,7 @@ from functools import partial
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affine, normalise, reads, substitute, variables
+from aoec.ir.pixels import pixels_of
 from aoec.ir.regions import lift, same
 from aoec.ir.tir import Block, Func, Loop
 
@@ -88,7 +89,7 @@ class Vector:
     """One vector operation: `op` is the instruction's name, `operands` what it reads.
 
     kind: unary, binary, scalar (with `scalar`), cast, fill (vdup of `scalar`), reduce (the last dimension of the operand is
-    reduced: vcadd, vcmax, vcmin), accumulate (the target is also an operand: vadd, vmax, vmin).
+    reduced: vcadd, vcmax, vcmin), accumulate (the target is also an operand: vadd, vmax, vmin), turn (elements in another order).
     """
 
     kind: str
@@ -337,7 +338,7 @@ def match_vector(func: Func, block: Block, loops: Path) -> Vector:
     value = block.value
     if isinstance(value, Cast) and value.dtype == func.buffer(block.target.buffer).dtype and not isinstance(value.value, Read):
         value = value.value  # the store rounds to that dtype anyway
-    found = _accumulation(block, value) if block.op != "=" else _operation(func, block, value)
+    found = _accumulation(block, value) if block.op != "=" else _pixels(block) or _operation(func, block, value)
     if found is None:
         raise ScheduleError(f"{block.name} is no single vector operation; compute each operation in a block of its own")
     for read in (block.target, *found.operands):
@@ -353,6 +354,12 @@ def _accumulation(block: Block, value: Expr) -> Vector | None:
     if variables(value.indices[-1]) <= named:
         return Vector("accumulate", pairwise, block.target, (value,))
     return Vector("reduce", whole, block.target, (value,))
+
+
+def _pixels(block: Block) -> Vector | None:
+    """Pixels made out of planes, by transpositions."""
+    made = pixels_of(block)
+    return made and Vector("turn", "vnchwconv", made.target, (made.source,))
 
 
 def _operation(func: Func, block: Block, value: Expr) -> Vector | None:

@@ -244,7 +244,7 @@ def fractal_cycles(func: Func, left: Read, right: Read, machine: Machine) -> tup
     if gm_source(func, left.buffer) == left.buffer:
         return marginal(machine, "load_l0a", dtype, load, {**load, "repeat": 2}), b
     c0 = 32 // DTYPES[dtype]
-    image = {"m_size": 16, "k_size": c0, "stride_h": 1, "stride_w": 1, "filter_h": 1, "filter_w": 1}
+    image = {"m_size": 16, "k_size": c0, "channels": c0, "stride_h": 1, "stride_w": 1, "filter_h": 1, "filter_w": 1}
     return marginal(machine, "load3d", dtype, image, {**image, "m_size": 32}), b
 
 

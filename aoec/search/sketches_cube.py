@@ -7,7 +7,7 @@ output rows and columns), h0 w0 (L0 tile of them), gh gw.
 """
 from __future__ import annotations
 
-from aoec.ir.index import Binary, Int, Read, walk
+from aoec.ir.index import Binary, Int, Read, normalise, walk
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import SLOTS, batch_axes, begin, bind, cores_of, factors, finish, load_bias, load_operand, output_block, ways
@@ -23,7 +23,7 @@ def cube_sketches(func: Func, mm: Nest, machine: Machine) -> list[Trace]:
     if gather is None:
         return [matmul_sketch(func, mm, machine, form, through) for through in ways(func, mm, machine) for form in forms(func, mm, machine)]
     point = mm.extent(mm.loops[-4].var) == 1
-    widths = (True,) if point else (False, True)
+    widths = (True,) if point else (False,) if narrow(func, gather) else (False, True)
     kept = ("none", "image", "weight", "both")
     return [conv_sketch(func, mm, gather, machine, resident, wide, point) for resident in kept for wide in widths]
 
@@ -97,8 +97,14 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     return Trace(tuple(p.steps))
 
 
+def narrow(func: Func, gather: Nest) -> bool:
+    """True for an image whose pixels are less than a block (NC1HWC0_C04): its tiles are whole rows, which are whole blocks."""
+    image = func.buffer(next(r.buffer for r in walk(gather.block.value) if isinstance(r, Read)))
+    return normalise(image.shape[-1] * dtype_bytes(func, image.name)) != Int(32)
+
+
 def kernel_columns(gather: Nest, unit: int) -> int:
-    """Columns of img2col that one C1 plane makes: filter_h * filter_w * C0, from the channel index k // that."""
+    """Columns of img2col that one C1 plane makes: filter_h * filter_w * channels to a pixel, from the channel index k // that."""
     reads = [r for r in walk(gather.block.value) if isinstance(r, Read)]
     for e in walk(reads[0].indices[1]):
         if isinstance(e, Binary) and e.op == "//" and isinstance(e.right, Int):

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from aoec.ir.index import Call, Expr, Int, Read, normalise, reads, substitute, variables
+from aoec.ir.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, step, tiles_over_cores
@@ -65,8 +66,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
     for i, v in enumerate(tiled):
-        unit = 32 // size if v == out.loops[-1].var and not rows_read(out) else 1
-        extent = out.extent(v)
+        unit, extent = tile_unit(out, v, size), out.extent(v)
         sizes = ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS))
         steps += tiles_over_cores(v, i, sizes, -(-extent // unit), cores)
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
@@ -100,6 +100,13 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     return Trace(tuple(steps))
 
 
+def tile_unit(out: Nest, v: str, size: int) -> int:
+    """What tiles of an axis are multiples of: of the last one whole blocks, of rows of pixels those that are made together."""
+    if pixels_of(out.block) and v == out.loops[-2].var:
+        return GROUP_ROWS
+    return 32 // size if v == out.loops[-1].var and not rows_read(out) else 1
+
+
 def placement(func: Func, order: list[Nest]) -> list[Step]:
     """Sources that one instruction reads start half a period of the banks apart; where the result lies is a hole."""
     pairs = [(a, b) for n in order for a, b in [sources(n)] if a != b]
@@ -125,6 +132,8 @@ def sources(n: Nest) -> tuple[str, str]:
 def _from_gm(func: Func, n: Nest) -> bool:
     """True where a block only moves a part of a GM tensor, perhaps with padding; elements of a run that go one to a row go through UB."""
     if n.block.op != "=" or n.block.target.indices[-1] == Int(0):
+        return False
+    if pixels_of(n.block):
         return False
     value: Expr = n.block.value
     source = value.args[1] if isinstance(value, Call) and value.fn == "select" else value
@@ -181,7 +190,7 @@ def starts(n: Nest, buffer: str) -> tuple[Expr, ...]:
 def store(func: Func, out: Nest, first: str, at: str) -> list[Step]:
     """The output through UB; a block that only copies a local out needs no buffer of its own."""
     target = out.block.target.buffer
-    source = out.block.value if out.block.op == "=" else None
+    source = out.block.value if out.block.op == "=" and not pixels_of(out.block) else None
     if isinstance(source, Read) and source.buffer in {b.name for b in func.locals}:
         return [step("tensorize", loop=first, instr="copy"), step("double_buffer", buffer=source.buffer, depth=hole("do", SLOTS))]
     if isinstance(source, Read):

@@ -10,7 +10,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import factors
 from aoec.search.sketches import Nest, find_product, writer
-from aoec.search.sketches_cube import conv_sketch, kernel_columns
+from aoec.search.sketches_cube import conv_sketch, kernel_columns, narrow
 from aoec.search.vendor import up
 from aoec.target.machine import Machine
 
@@ -61,6 +61,7 @@ class _Axes:
     chunk: int
     planes: int
     unit: int
+    narrow: bool  # pixels of less than a block: tiles are whole rows
 
     @property
     def point(self) -> bool:
@@ -98,7 +99,7 @@ def _axes(func: Func, mm: Nest, gather: Nest) -> _Axes:
     image = next(r.buffer for r in walk(gather.block.value) if isinstance(r, Read))
     unit = 32 // DTYPES[func.buffer(image).dtype]
     chunk = kernel_columns(gather, unit)
-    return _Axes(n, ho, wo, co, chunk, -(-k // chunk), unit)
+    return _Axes(n, ho, wo, co, chunk, -(-k // chunk), unit, narrow(func, gather))
 
 
 def _chunks(t: ConvTiling, axes: _Axes) -> tuple[int, int]:
@@ -120,7 +121,7 @@ def _rectangle(t: ConvTiling, axes: _Axes) -> tuple[dict[str, int], bool]:
         lot = max(pixels, up(min((t.hoL1 or 1) * (t.woL1 or axes.width), axes.width), 16))
         tiles = -(-axes.width // lot)
         return {"th": 1, "h0": 1, "gh": 1, "tw": lot, "w0": pixels, "gw": even_parts(tiles, t.hoDim * t.woDim)}, True
-    rows, columns = min(t.hoL0 or axes.height, axes.height), min(t.woL0 or axes.width, axes.width)
+    rows, columns = min(t.hoL0 or axes.height, axes.height), axes.width if axes.narrow else min(t.woL0 or axes.width, axes.width)
     lot = max(rows, min(t.hoL1 or axes.height, axes.height))
     aligned = all(rows * w % 16 == 0 for w in (columns, axes.width % columns))  # load3d starts a block at a multiple of 16 pixels
     lot = lot // rows * rows if aligned else rows

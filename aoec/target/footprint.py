@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from aoec.ir.index import DTYPES
-from aoec.target.instructions import ADDED, REPEAT_BYTES
+from aoec.target.instructions import ADDED, BLOCK_BYTES, REPEAT_BYTES, pixel_bytes
 from aoec.target.meaning import up
 
 F = Any  # the fields by name
@@ -55,8 +55,7 @@ def relation(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) -> i
     if name in ("load_l0a", "load_l0b"):
         return 2 if f.transpose and sizes[1] != 2 else 0
     if name == "load3d":
-        c0, taps = 32 // sizes[1], f.filter_h * f.filter_w
-        if f.k_start % c0 or (f.k_start // c0 + -(-f.k_size // c0) - 1) // taps >= -(-f.channels // c0):
+        if f.k_start * sizes[1] % BLOCK_BYTES or f.k_start * sizes[1] + up(f.k_size * sizes[1], BLOCK_BYTES) > _image_columns(f, sizes[1]):
             return 3
         wide, high = f.w + f.pad_left + f.pad_right, f.h + f.pad_top + f.pad_bottom
         return 4 if wide < f.dilation_w * (f.filter_w - 1) + 1 or high < f.dilation_h * (f.filter_h - 1) + 1 else 0
@@ -77,11 +76,18 @@ def _foot_mmad(f: F, c: int, a: int, b: int, bias: int = 4) -> list[list[Box]]:
 
 
 def _foot_load3d(f: F, dst: int, src: int) -> list[list[Box]]:
-    columns = -(-f.k_size * src // 32)
-    first = f.k_start * src // 32
-    taps, plane = f.filter_h * f.filter_w, f.h * f.w * 32
-    low, high = first // taps, (first + columns - 1) // taps
-    return [box(up(f.m_size, 16) * columns * 32), box((high - low + 1) * plane, start=low * plane)]
+    width, pixel = up(f.k_size * src, BLOCK_BYTES), pixel_bytes(f.channels, src)
+    each, plane = f.filter_h * f.filter_w * pixel, f.h * f.w * pixel  # bytes of a row of columns, and of the image, for one plane
+    low, high = f.k_start * src // each, (f.k_start * src + width - 1) // each
+    if pixel < BLOCK_BYTES:
+        low, high = 0, 0
+    return [box(up(f.m_size, 16) * width), box((high - low + 1) * plane, start=low * plane)]
+
+
+def _image_columns(f: F, size: int) -> int:
+    """Bytes of all columns that load3d makes of an image, whole blocks."""
+    pixel = pixel_bytes(f.channels, size)
+    return up(-(-f.channels * size // pixel) * f.filter_h * f.filter_w * pixel, BLOCK_BYTES)
 
 
 def _foot_fixpipe(f: F, dst: int, src: int, nz: bool) -> list[list[Box]]:

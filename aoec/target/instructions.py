@@ -114,7 +114,8 @@ _ALL = (
     Instruction("load_l0b", "MTE1", (_out("L0B"), _in("src", "L1")), _LOAD2D),
     # img2col: rows m_start.. of the output positions of an h x w image [channels/C0][h][w][C0] in L1, columns k_start.. of
     # (channel/C0, filter_h, filter_w, C0), into ZZ with ceil(k_size/C0) column fractals, whole ones; positions in the padding and
-    # rows past the last output position read 0; h and w are of the image in L1, which pads as if it were all
+    # rows past the last output position read 0; h and w are of the image in L1, which pads as if it were all. Four channels of two
+    # bytes lie [h][w][4], columns are of (filter_h, filter_w, 4), and 0 behind the last (LoadData3DParamsV2: channelSize of 4)
     Instruction("load3d", "MTE1", (_out("L0A"), _in("src", "L1")), _LOAD3D),
     Instruction("load_bt", "MTE1", (_out("BT"), _in("src", "L1")), (Number("length", 0, 65535),)),  # blocks
     # L0C (NZ, m rounded up to 16 rows) = (init ? 0 or bias : L0C) + A (ZZ, ceil(k/C0) column fractals) x B (ZN, ceil(n/16));
@@ -158,6 +159,11 @@ _ALL = (
 INSTRUCTIONS: dict[str, Instruction] = {i.name: i for i in _ALL}
 
 
+def pixel_bytes(channels: int, size: int) -> int:
+    """Bytes of a pixel as load3d reads an image: a block, or where it has just four channels of two bytes, these."""
+    return 8 if (channels, size) == (4, 2) else BLOCK_BYTES
+
+
 def repeats(elements: Expr, size: int) -> Expr:
     """Vector repeats that cover `elements` contiguous elements of `size` bytes."""
     return ceildiv(elements * size, REPEAT_BYTES)
@@ -166,7 +172,7 @@ def repeats(elements: Expr, size: int) -> Expr:
 # what ties the fields of one instruction together, by the number that the kernels give it
 RELATIONS = (
     "", "rows is greater than dst_rows, so the column blocks overlap", "transpose works on elements of two bytes only",
-    "k_start must be a multiple of C0, and k_start + k_size may not pass the last of the channels' blocks",
+    "k_start must be a multiple of C0, and k_start + k_size may not pass the last block of what filter and channels make",
     "the filter is larger than the padded image", "src_rows is less than m",
     "lanes is more than a repeat of 256 bytes of the wider dtype holds",
     "n must be a multiple of C0 of the dtype in GM", "an atomic write adds fp32, fp16, bf16 or int32",

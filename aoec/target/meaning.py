@@ -11,7 +11,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from aoec.target.instructions import BLOCK_BYTES, FRACTAL_BYTES, REPEAT_BYTES
+from aoec.target.instructions import BLOCK_BYTES, FRACTAL_BYTES, REPEAT_BYTES, pixel_bytes
 
 NUMPY_DTYPES: dict[str, Any] = {
     "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int32": np.int32}
@@ -93,11 +93,12 @@ def _load3d(f: F, dst: Array, src: Array) -> None:
     wide = (f.w + f.pad_left + f.pad_right - f.dilation_w * (f.filter_w - 1) - 1) // f.stride_w + 1
     high = (f.h + f.pad_top + f.pad_bottom - f.dilation_h * (f.filter_h - 1) - 1) // f.stride_h + 1
     i, j, e = np.indices((f.m_size, columns, c))
-    block, row = f.k_start // c + j, f.m_start + i
-    y = row // wide * f.stride_h + block // f.filter_w % f.filter_h * f.dilation_h - f.pad_top
-    x = row % wide * f.stride_w + block % f.filter_w * f.dilation_w - f.pad_left
-    inside = (y >= 0) & (y < f.h) & (x >= 0) & (x < f.w) & (row // wide < high)
-    at = ((block // (f.filter_w * f.filter_h) * f.h + y) * f.w + x) * c + e
+    each, k, row = pixel_bytes(f.channels, dst.itemsize) // dst.itemsize, f.k_start + j * c + e, f.m_start + i
+    tap, plane = k // each, k // each // (f.filter_w * f.filter_h)
+    y = row // wide * f.stride_h + tap // f.filter_w % f.filter_h * f.dilation_h - f.pad_top
+    x = row % wide * f.stride_w + tap % f.filter_w * f.dilation_w - f.pad_left
+    inside = (y >= 0) & (y < f.h) & (x >= 0) & (x < f.w) & (row // wide < high) & (plane * each < f.channels)
+    at = ((plane * f.h + y) * f.w + x) * each + k % each
     dst[((i // 16 * columns + j) * 16 + i % 16) * c + e] = np.where(inside, src[np.where(inside, at, 0)], 0)
 
 

@@ -222,14 +222,17 @@ def test_img2col_of_every_window(data):
     pads = {k: draw(st.integers(0, 2)) for k in ("pad_top", "pad_bottom", "pad_left", "pad_right")}
     if h + pads["pad_top"] + pads["pad_bottom"] < dh * (fh - 1) + 1 or w + pads["pad_left"] + pads["pad_right"] < dw * (fw - 1) + 1:
         return
-    start = draw(st.integers(0, planes * fh * fw - 1))
-    k = draw(st.integers(1, planes * fh * fw - start)) * c0
+    channels = draw(st.sampled_from((4, planes * c0 - draw(st.integers(0, c0 - 1)))))
+    planes, each = (1, 4) if (channels, dtype) == (4, "fp16") else (-(-channels // c0), c0)  # four channels of two bytes are a pixel
+    columns = -(-planes * fh * fw * each // c0)
+    start = draw(st.integers(0, columns - 1))
+    k = draw(st.integers(1, columns - start)) * c0 - draw(st.integers(0, c0 - 1))
     m = draw(st.integers(1, 40))
-    load = instr("load3d", dst=ref("a"), src=ref("x"), h=h, w=w, channels=planes * c0 - draw(st.integers(0, c0 - 1)), k_start=start * c0,
+    load = instr("load3d", dst=ref("a"), src=ref("x"), h=h, w=w, channels=channels, k_start=start * c0,
                  k_size=k, m_start=draw(st.integers(0, 20)), m_size=m, stride_h=draw(st.integers(1, 3)), stride_w=draw(st.integers(1, 3)),
                  filter_h=fh, filter_w=fw, dilation_h=dh, dilation_w=dw, **pads)
     out = instr("fixpipe_nd", dst=ref("Y"), src=ref("c"), m=m, n=16, src_rows=-(-m // 16) * 16, dst_stride=16, relu=0)
-    p = cube_program([load], dtype, (m, 16, k), planes * h * w * c0, out, "fp32", False)
+    p = cube_program([load], dtype, (m, 16, k), planes * h * w * each, out, "fp32", False)
     same(p, {t.name: whole_numbers(t.dtype, t.shape[0].value, draw(st.integers(0, 99))) for t in p.tensors if t.role == "input"})
 
 
