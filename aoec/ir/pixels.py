@@ -45,5 +45,6 @@ def _unguarded(e: Expr) -> tuple[Read | None, Expr | None]:
 
 def _limit(guard: Expr, channel: Expr) -> int:
     """The number that a guard asks `channel` to be below; 0 where it asks something else."""
-    below = isinstance(guard, Binary) and guard.op == "<" and normalise(guard.left) == channel
-    return guard.right.value if below and isinstance(guard.right, Int) else 0  # type: ignore[union-attr]
+    if not (isinstance(guard, Binary) and guard.op == "<" and normalise(guard.left) == channel and isinstance(guard.right, Int)):
+        return 0
+    return guard.right.value

@@ -139,8 +139,8 @@ def _whole_rows(em: Emitter, op: TileOp, src: Read, w: Expr) -> None:
     unit = c0(source)
     start = split_index(src.indices[3], op.names)[0]
     if any(isinstance(e, Call) and e.fn == "max" for e in walk(normalise(start))):
-        raise UnsupportedError(f"block {op.block.name}: a tile of the width of {source.name} begins in its padding; pixels of "
-                               f"{source.shape[-1]} channels are moved in whole rows")
+        raise UnsupportedError(f"block {op.block.name}: a tile of the width of {source.name} begins in its padding; pixels of less than "
+                               "a block are moved in whole rows, so leave the width untiled")
     for width in (source.shape[3], largest(w, op.above), last(w, op.above)):
         em.require(eq(width * source.shape[-1] % unit, 0), f"rows of a tile of {source.name} are whole blocks")
 

@@ -29,7 +29,7 @@ def whole_pixels(em: Emitter, op: TileOp) -> None:
         return
     planes, pixels = em.buffers[made.source.buffer], em.buffers[made.target.buffer]
     if made.each != CHANNELS or dtype_size(planes) != 2 or normalise(pixels.shape[-1]) != Int(c0(pixels)):
-        raise UnsupportedError(f"block {op.block.name}: pixels are of {CHANNELS} channels of two bytes, a block of {c0(pixels)} elements a row")
+        raise UnsupportedError(f"block {op.block.name}: pixels are of {CHANNELS} channels of two bytes, a block of them a row")
     em.buffers[planes.name] = replace(planes, shape=(*planes.shape[:-1], round_up(planes.shape[-1], GROUP)))
     em.buffers[pixels.name] = replace(pixels, shape=(*pixels.shape[:-2], round_up(pixels.shape[-2], GROUP_ROWS), pixels.shape[-1]))
 
@@ -47,7 +47,8 @@ def make_pixels(em: Emitter, op: TileOp, made: Pixels) -> Piece:
     between = em.add_scratch(pixels.dtype, size)
     batch = em.fresh("group")
     total, done = ceildiv(inner[0].extent, GROUP_ROWS), Var(batch) * MAX_REPEAT
-    body = turns(em, made, (planes.name, at + done * GROUP), (between, done * (GROUP * CHANNELS)), (pixels.name, to + done * (GROUP * CHANNELS)),
+    width = GROUP * CHANNELS
+    body = turns(em, made, (planes.name, at + done * GROUP), (between, done * width), (pixels.name, to + done * width),
                  minimum(MAX_REPEAT, total - done))
     items = nest([*[(lp.var, lp.extent) for lp in outer], (batch, ceildiv(total, MAX_REPEAT))], body)
     if made.channels < CHANNELS:
@@ -59,7 +60,8 @@ def _starts(op: TileOp, outer: list[str], place: tuple[Buffer, Read]) -> Expr:
     """The element of a buffer where the pixels of an image begin; loops `outer` are over images."""
     b, r = place
     image = Read(r.buffer, (*r.indices[:-2], Int(0), Int(0)))
-    return base_offset(b, image.indices, op.names) + product_sum({**dict.fromkeys(outer, Int(0)), **loop_strides(b, image.indices, op)}, outer)
+    steps: dict[str, Expr] = {**dict.fromkeys(outer, Int(0)), **loop_strides(b, image.indices, op)}
+    return base_offset(b, image.indices, op.names) + product_sum(steps, outer)
 
 
 def turns(em: Emitter, made: Pixels, planes: tuple[str, Expr], between: tuple[str, Expr], pixels: tuple[str, Expr],

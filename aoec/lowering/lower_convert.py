@@ -21,7 +21,7 @@ def lower_conversion(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Fun
     if (x.layout, y.layout) == ("ND", FEW):
         return to_pixels(name, x, y)
     if {x.layout, y.layout} != {"ND", FIVE}:
-        raise UnsupportedError(f"group {name}: no conversion from {x.layout} to {y.layout}; only {FIVE} goes to and from ND, and ND to {FEW}")
+        raise UnsupportedError(f"group {name}: no conversion from {x.layout} to {y.layout}; {FIVE} goes to and from ND, and ND to {FEW}")
     return to_fractal(name, x, y) if node.op == "to_nc1hwc0" else from_fractal(name, x, y)
 
 

@@ -10,7 +10,8 @@ With C0 = 32 bytes of the dtype (16 elements of fp16, 8 of fp32), the stored arr
   what the cube unit loads as its right operand without reordering.
 
 A packed convolution weight is the matrix W[k, co] with k = ((c // P * KH + kh) * KW + kw) * P + c % P, P the channels to a pixel of the
-image, stored ZN (leading dimension: blocks of groups, each with its own k and co). Padding channels of every NC1HWC0 tensor are zero; fusion keeps them so.
+image, stored ZN (leading dimension: blocks of groups, each with its own k and co). Padding channels of every image are zero; fusion
+keeps them so.
 """
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ FRACTAL_ROWS = 16
 BLOCK_BYTES = 32
 FIVE = "NC1HWC0"
 FEW = "NC1HWC0_C04"
-PIXEL = {FIVE: 0, FEW: 4}  # layout of images -> channels to a pixel, 0 for C0 of the dtype
+PIXEL = {FIVE: 0, FEW: 4}  # layouts of images -> channels to a pixel; 0: C0 of the dtype
 
 
 def c0_of(dtype: str) -> int:

@@ -338,7 +338,9 @@ def match_vector(func: Func, block: Block, loops: Path) -> Vector:
     value = block.value
     if isinstance(value, Cast) and value.dtype == func.buffer(block.target.buffer).dtype and not isinstance(value.value, Read):
         value = value.value  # the store rounds to that dtype anyway
-    found = _accumulation(block, value) if block.op != "=" else _pixels(block) or _operation(func, block, value)
+    found = _accumulation(block, value) if block.op != "=" else _operation(func, block, value)
+    if (made := pixels_of(block)) is not None:
+        found = Vector("turn", "vnchwconv", made.target, (made.source,))
     if found is None:
         raise ScheduleError(f"{block.name} is no single vector operation; compute each operation in a block of its own")
     for read in (block.target, *found.operands):
@@ -354,12 +356,6 @@ def _accumulation(block: Block, value: Expr) -> Vector | None:
     if variables(value.indices[-1]) <= named:
         return Vector("accumulate", pairwise, block.target, (value,))
     return Vector("reduce", whole, block.target, (value,))
-
-
-def _pixels(block: Block) -> Vector | None:
-    """Pixels made out of planes, by transpositions."""
-    made = pixels_of(block)
-    return made and Vector("turn", "vnchwconv", made.target, (made.source,))
 
 
 def _operation(func: Func, block: Block, value: Expr) -> Vector | None:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -156,6 +157,57 @@ def test_groups_of_convolutions_are_merged(group: int, each_in: int, each_out: i
         at = co // each_out % merged * each_in
         np.testing.assert_array_equal(dense[co, at:at + each_in], w[co])
         assert not np.delete(dense[co], range(at, at + each_in), axis=0).any()
+
+
+FEW = {"x": (2, 3, 9, 8)}
+
+
+def few(c: int = 3, shape: tuple[int, ...] = (9, 8), precision: str = "fp16", **attributes: object) -> tuple[Graph, str]:
+    """(the graph of a convolution of an image of c channels, the layout in which it reads it)."""
+    group = attributes.get("group", 1)
+    assert isinstance(group, int)
+    g = fused([node("Conv", "x w", "y", pads=[1, 1, 1, 1], **attributes)], {"w": normal(6, c // group, 3, 3)}, {"x": (2, c, *shape)},
+              precision=precision)
+    conv = next(n for n in g.nodes if n.op == "conv2d_packed")
+    return g, {t.name: t.layout for t in g.tensors}[conv.inputs[0]]
+
+
+@pytest.mark.parametrize("c", [1, 3, 4])
+def test_images_of_few_channels_keep_four_a_pixel(c: int) -> None:
+    g, layout = few(c)
+    tensors = {t.name: t for t in g.tensors}
+    conv = next(n for n in g.nodes if n.op == "conv2d_packed")
+    assert layout == "NC1HWC0_C04" and stored_shape(tensors[conv.inputs[0]]) == (2, 1, 9, 8, 4)
+    assert conv.attribute("c0") == 4 and tensors[conv.inputs[1]].shape == (36, 6)
+    assert shape(g) == ["vector: to_nc1hwc0", "cube: conv2d_packed", "vector: from_nc1hwc0"]
+
+
+@pytest.mark.parametrize("why", [{"c": 5}, {"precision": "fp32"}, {"c": 2, "group": 2}, {"shape": (9, 7)}, {"shape": (3, 1028)}], ids=str)
+def test_other_images_do_not(why: dict[str, Any]) -> None:
+    """Five channels, 32 bits, groups, rows that are no whole blocks, rows of results that L0A does not hold."""
+    assert few(**why)[1] == "NC1HWC0"
+
+
+def test_an_image_that_others_read_too_is_kept_in_both_layouts() -> None:
+    """A pooling reads sixteen channels a pixel; two convolutions share theirs, and a weight that serves both kinds is packed twice."""
+    pads = {"pads": [1, 1, 1, 1]}
+    nodes = [node("Conv", "x w", "a", **pads), node("Conv", "x w", "b", **pads), node("MaxPool", "x", "p", kernel_shape=[1, 1]),
+             node("Conv", "p w", "c", **pads), node("Add", "a b", "d"), node("Add", "d c", "y")]
+    g = fused(nodes, {"w": normal(6, 3, 3, 3)}, FEW)
+    tensors = {t.name: t for t in g.tensors}
+    assert sorted(tensors[n.outputs[0]].layout for n in g.nodes if n.op == "to_nc1hwc0") == ["NC1HWC0", "NC1HWC0_C04"]
+    packed = [tensors[n.inputs[1]].shape for n in g.nodes if n.op == "conv2d_packed"]
+    assert packed == [(36, 6), (36, 6), (144, 6)]
+
+
+def test_a_constant_image_is_stored_as_it_is_read() -> None:
+    graph, weights, _ = load(model([node("Conv", "x w", "y")], FEW, ("y",), {"w": normal(6, 3, 3, 3)}), precision="fp16")
+    image = normal(2, 3, 9, 8).astype(np.float16)
+    held = replace(graph, inputs=(), tensors=tuple(replace(t, data=digest(image)) if t.name == "x" else t for t in graph.tensors))
+    result, stored = fuse(held, {**weights, "x": image})
+    assert shape(result) == ["cube: conv2d_packed", "vector: from_nc1hwc0"] and (2, 1, 9, 8, 4) in {a.shape for a in stored.values()}
+    after, before = ops.evaluate(result, {}, stored)["y"], ops.evaluate(graph, {"x": image}, weights)["y"]
+    np.testing.assert_allclose(after.astype(np.float32), before.astype(np.float32), rtol=2e-3, atol=2e-3)
 
 
 def test_whole_nets() -> None:

@@ -20,7 +20,7 @@ from aoec.primitives.patterns import Load3d, match_load3d
 
 @dataclass(frozen=True)
 class Conv:
-    """Sizes and attributes; C0 is 16."""
+    """Sizes and attributes; `each`: channels to a pixel."""
 
     c1: int
     h: int
@@ -31,6 +31,7 @@ class Conv:
     stride: tuple[int, int]
     dilation: tuple[int, int]
     pad: tuple[int, int]
+    each: int
 
     @property
     def ho(self) -> int:
@@ -42,17 +43,17 @@ class Conv:
 
     @property
     def k(self) -> int:
-        return self.c1 * self.kh * self.kw * 16
+        return self.c1 * self.kh * self.kw * self.each
 
     def func(self) -> Func:
-        row = f"ih*{self.stride[0]} + ik//{self.kw * 16}%{self.kh}*{self.dilation[0]} - {self.pad[0]}"
-        col = f"iw*{self.stride[1]} + ik//16%{self.kw}*{self.dilation[1]} - {self.pad[1]}"
-        read = f"X[im, ik//{self.kh * self.kw * 16}, {row}, {col}, ik%16]"
+        row = f"ih*{self.stride[0]} + ik//{self.kw * self.each}%{self.kh}*{self.dilation[0]} - {self.pad[0]}"
+        col = f"iw*{self.stride[1]} + ik//{self.each}%{self.kw}*{self.dilation[1]} - {self.pad[1]}"
+        read = f"X[im, ik//{self.kh * self.kw * self.each}, {row}, {col}, ik%{self.each}]"
         if any(self.pad):
             read = f"select(0 <= {row} and {row} < {self.h} and 0 <= {col} and {col} < {self.w}, {read}, 0.0)"
-        ho, wo, k, co = self.ho, self.wo, self.k, self.co
+        ho, wo, k, co, each = self.ho, self.wo, self.k, self.co, self.each
         return parse_func(f"""
-        func conv(X: fp16[1, {self.c1}, {self.h}, {self.w}, 16], W: fp16[{k}, {co}] ZN) -> (Y: fp16[1, {co // 16}, {ho}, {wo}, 16]) {{
+        func conv(X: fp16[1, {self.c1}, {self.h}, {self.w}, {each}], W: fp16[{k}, {co}] ZN) -> (Y: fp16[1, {co // 16}, {ho}, {wo}, 16]) {{
           local col: fp16[1, {ho}, {wo}, {k}]
           local C: fp32[1, {ho}, {wo}, {co}]
           for im in 1 {{ for ih in {ho} {{ for iw in {wo} {{ for ik in {k} {{ im2col: col[im, ih, iw, ik] = {read} }} }} }} }}
@@ -71,7 +72,7 @@ class Conv:
           split(loop=hh, factor=?th0, outer=hm, inner=hi)
           split(loop=wo, factor=?tw, outer=wt, inner=wi)
           split(loop=co, factor=?tn*16, outer=no, inner=ni)
-          split(loop=k, factor=?tk1*{self.kh * self.kw * 16}, outer=k1, inner=kk)
+          split(loop=k, factor=?tk1*{self.kh * self.kw * self.each}, outer=k1, inner=kk)
           split(loop=kk, factor=?tk0*16, outer=k0, inner=ki)
           reorder(loops=[hc, n, ht, wt, no, hm, k1, k0, hi, wi, ni, ki])
           compute_at(block=out, loop=hm)
@@ -96,7 +97,9 @@ def convolutions(draw: st.DrawFn) -> Conv:
     pad = draw(st.integers(0, kh // 2)), draw(st.integers(0, kw // 2))
     h = max(1, dilation[0] * (kh - 1) + 1 - 2 * pad[0]) + draw(st.integers(0, 3))
     w = max(1, dilation[1] * (kw - 1) + 1 - 2 * pad[1]) + draw(st.integers(0, 2))
-    return Conv(draw(st.integers(1, 2)), h, w, 16 * draw(st.integers(1, 2)), kh, kw, stride, dilation, pad)
+    each = draw(st.sampled_from((4, 16)))
+    c1 = draw(st.integers(1, 2)) if each == 16 else 1
+    return Conv(c1, h, w, 16 * draw(st.integers(1, 2)), kh, kw, stride, dilation, pad, each)
 
 
 VALUES = st.fixed_dictionaries({name: st.integers(1, 3) for name in ("th1", "gh", "th0", "tw", "tn", "tk1", "tk0")})
@@ -112,7 +115,7 @@ def test_attributes_are_found_again_and_filling_commutes(conv: Conv, values: dic
     assert show(filled) == show(normalise(primitives.apply(func, fill(trace, values))))
     for f in (scheduled, filled):
         found = load3d(f)
-        assert found.filter == (conv.kh, conv.kw) and found.c0 == 16
+        assert found.filter == (conv.kh, conv.kw) and found.c0 == conv.each
         for loop, size, steps, attribute in ((found.h_loop, conv.kh, found.dilation[0], conv.dilation[0]),
                                              (found.w_loop, conv.kw, found.dilation[1], conv.dilation[1])):
             assert steps == attribute or size == 1, loop
@@ -125,7 +128,7 @@ def test_attributes_are_found_again_and_filling_commutes(conv: Conv, values: dic
 @given(convolutions(), VALUES)
 def test_values_are_kept(conv: Conv, values: dict[str, int]) -> None:
     func, rng = conv.func(), np.random.default_rng(2)
-    x = rng.integers(-3, 4, (1, conv.c1, conv.h, conv.w, 16)).astype(np.float32)
+    x = rng.integers(-3, 4, (1, conv.c1, conv.h, conv.w, conv.each)).astype(np.float32)
     w = rng.integers(-2, 3, (conv.k, conv.co)).astype(np.float32)
     got = evaluate_func(fill(primitives.apply(func, conv.trace()), values), {"X": x, "W": w})["Y"]
     np.testing.assert_array_equal(got.astype(np.float32), reference(conv, x, w))
@@ -144,7 +147,7 @@ def normalise_of(found: Load3d, values: dict[str, int]) -> list[str]:
 def reference(conv: Conv, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     (ph, pw), (sh, sw), (dh, dw) = conv.pad, conv.stride, conv.dilation
     padded = np.pad(x, ((0, 0), (0, 0), (ph, ph), (pw, pw), (0, 0)))
-    weights = w.reshape(conv.c1, conv.kh, conv.kw, 16, conv.co)
+    weights = w.reshape(conv.c1, conv.kh, conv.kw, conv.each, conv.co)
     out = np.zeros((conv.ho, conv.wo, conv.co), np.float32)
     for i in range(conv.ho):
         for j in range(conv.wo):

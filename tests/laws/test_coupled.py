@@ -40,7 +40,8 @@ from tests.models.compiled import TOLERANCE, distance, operators_on_host
 from tests.oracle.slow_timeline import simulate
 
 SMALL = parse_machine(TEXT, "coupled")
-CUBE = ("matmul", "matmul_batch", "matmul_nd", "conv", "conv_dilated", "point", "point_strided", "grouped", "depthwise", "depthwise_blocks")
+CUBE = ("matmul", "matmul_batch", "matmul_nd", "conv", "conv_dilated", "point", "point_strided", "grouped", "depthwise", "depthwise_blocks",
+        "conv_few", "conv_four", "point_few")
 VECTOR = ("residual", "max_pool", "avg_pool", "global_pool", "softmax", "concat", "chain",
           "slice", "rows_of_image", "rows_ragged", "gate")
 CHIPS = ("Ascend910A", "Ascend310P3", "Ascend310", "Ascend310B1")

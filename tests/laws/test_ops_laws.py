@@ -107,7 +107,8 @@ def test_conv2d(window: Window, n: int, channels: tuple[int, int, int], bias: bo
     agree("conv2d", [x, w, *b], {**attributes, "group": group})
 
 
-@given(windows(), st.sampled_from([(1, 3, 5, 16), (1, 17, 4, 16), (1, 9, 3, 8), (2, 16, 3, 16), (3, 8, 2, 8)]), st.booleans(), RANDOM)
+@given(windows(), st.sampled_from([(1, 3, 5, 16), (1, 3, 5, 4), (1, 17, 4, 16), (1, 9, 3, 8), (2, 16, 3, 16), (3, 8, 2, 8)]),
+       st.booleans(), RANDOM)
 @settings(max_examples=30)
 def test_conv2d_packed(window: Window, channels: tuple[int, ...], bias: bool, seed: int) -> None:
     size, attributes = window

@@ -14,7 +14,7 @@ NUMPY = {"fp16": np.float16, "fp32": np.float32}
 SHAPE = st.tuples(st.integers(1, 3), st.integers(1, 37), st.integers(1, 5), st.integers(1, 20))
 
 
-@given(SHAPE, st.sampled_from(sorted(NUMPY)), st.sampled_from(["ND", "NC1HWC0", "NZ", "ZN"]))
+@given(SHAPE, st.sampled_from(sorted(NUMPY)), st.sampled_from(["ND", "NC1HWC0", "NC1HWC0_C04", "NZ", "ZN"]))
 def test_stored_arrays_return(shape: tuple[int, ...], dtype: str, layout: str) -> None:
     t = Tensor("t", dtype, shape, layout)
     x = np.random.default_rng(0).standard_normal(shape).astype(NUMPY[dtype])
@@ -30,17 +30,21 @@ def test_elements_lie_where_the_text_says(shape: tuple[int, ...], dtype: str, da
     c0 = c0_of(dtype)
     n, c, h, w = at = tuple(data.draw(st.integers(0, extent - 1)) for extent in shape)
     assert to_physical(x, Tensor("t", dtype, shape, "NC1HWC0"))[n, c // c0, h, w, c % c0] == x[at]
+    assert to_physical(x, Tensor("t", dtype, shape, "NC1HWC0_C04"))[n, c // 4, h, w, c % 4] == x[at]
     assert to_physical(x, Tensor("t", dtype, shape, "ZN"))[n, c, h // c0, w // 16, w % 16, h % c0] == x[at]
     assert to_physical(x, Tensor("t", dtype, shape, "NZ"))[n, c, w // c0, h // 16, h % 16, w % c0] == x[at]
 
 
-@given(st.tuples(st.integers(1, 5), st.integers(1, 20), st.integers(1, 3), st.integers(1, 3)), st.sampled_from([8, 16]), st.data())
-def test_packed_weights(shape: tuple[int, ...], c0: int, data: st.DataObject) -> None:
+@given(st.tuples(st.integers(1, 5), st.integers(1, 20), st.integers(1, 3), st.integers(1, 3)),
+       st.sampled_from([(8, 8), (16, 16), (4, 16)]), st.data())
+def test_packed_weights(shape: tuple[int, ...], widths: tuple[int, int], data: st.DataObject) -> None:
+    """By the channels to a pixel, in fractals as deep as the dtype's C0."""
+    each, c0 = widths
     w = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    matrix = pack_conv(w, c0)
+    matrix = pack_conv(w, each)
     co, c, kh, kw = (data.draw(st.integers(0, extent - 1)) for extent in shape)
-    assert matrix[((c // c0 * shape[2] + kh) * shape[3] + kw) * c0 + c % c0, co] == w[co, c, kh, kw]
-    np.testing.assert_array_equal(unpack_conv(matrix, shape[1], (shape[2], shape[3]), c0), w)
+    assert matrix[((c // each * shape[2] + kh) * shape[3] + kw) * each + c % each, co] == w[co, c, kh, kw]
+    np.testing.assert_array_equal(unpack_conv(matrix, shape[1], (shape[2], shape[3]), each), w)
     np.testing.assert_array_equal(unpack_zn(pack_zn(matrix, c0), *matrix.shape), matrix)
 
 

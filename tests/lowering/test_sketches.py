@@ -5,13 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from aoec.base.errors import AoecError
+from aoec.base.errors import AoecError, UnsupportedError
 from aoec.ir.graph import Graph, Group, OpNode, Tensor
 from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem, start
+from aoec.jobs.tuning import Problem, problem, start
 from aoec.lowering.lower import lower
+from aoec.search.plan import factors
+from aoec.search.sketches import find_product, writer
+from aoec.search.sketches_cube import conv_sketch
+from aoec.target.check import check
 from aoec.target.machine import load
-from tests.lowering.groups import legal
+from tests.lowering.groups import Case, cases, legal
 
 
 @pytest.mark.parametrize("text", [
@@ -32,6 +36,27 @@ def test_what_all_rows_share_is_read_once_a_part_of_the_columns(shape: tuple[int
     graph = Graph("add", ("a", "b"), ("y",), (a, b, y), (OpNode("add", "add", ("a", "b"), ("y",), ()),), (Group("g0", "vector", ("add",)),))
     first = start(problem(lower(graph, "g0"), load("Ascend910A")))
     assert first.bound_ticks <= first.ticks <= most * first.bound_ticks
+
+
+def wide_problem(model: str) -> tuple[Case, Problem]:
+    """A convolution of few channels with one sketch that tiles the width of its image."""
+    case = next(c for c in cases(model) if find_product(c.func))
+    mm = find_product(case.func)
+    gather = mm and writer(case.func, factors(mm)[0].buffer)
+    assert mm and gather
+    return case, problem(case.func, load(), (), [conv_sketch(case.func, mm, gather, load(), "none", True, False)])
+
+
+def test_tiles_of_narrow_pixels_are_rows_of_whole_blocks() -> None:
+    """Of 12 pixels of 8 bytes, 3 x 3 makes 10: in tiles of 2 and of 10 each reads rows of 4 and 12 pixels, in others some row is ragged."""
+    case, p = wide_problem("conv_four")
+    found = [c for c in legal(p, 0, 40) if p.values(c)["th"] > 1]
+    assert {p.values(c)["tw"] for c in found} == {2, 10}
+    for c in found[:8]:
+        check(p.program(c), p.machine)
+        assert case.agrees(case.run(p.program(c)))
+    with pytest.raises(UnsupportedError, match="begins in its padding"):
+        wide_problem("conv_few")
 
 
 def test_a_func_without_a_schedule_is_refused_by_name() -> None:
