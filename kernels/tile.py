@@ -261,13 +261,12 @@ def load_image(mem, d, s, f, size):
     v64 = mem[5]
     for p in range(columns * each):
         tap = k_start * size // pixel + p
-        kw = tap % filter_w
-        kh = tap // filter_w % filter_h
-        plane = tap // (filter_w * filter_h)
+        kw, kh, plane = tap % filter_w, tap // filter_w % filter_h, tap // (filter_w * filter_h)
+        column, first = p // each, p % each * words
         for i in range(m_size):
             oh, ow = (m_start + i) // wide, (m_start + i) % wide
             y, x = oh * stride_h + kh * dilation_h - top, ow * stride_w + kw * dilation_w - left
-            to = (d + ((i // 16 * columns + p // each) * 16 + i % 16) * BLOCK) // 8 + p % each * words
+            to = (d + ((i // 16 * columns + column) * 16 + i % 16) * BLOCK) // 8 + first
             inside = 0 <= y < h and 0 <= x < w and oh < high and plane < planes
             at = (s + ((plane * h + y) * w + x) * pixel) // 8
             for q in range(words):

@@ -1,18 +1,19 @@
-"""Images whose few channels move together: planes in, pixels of some channels side by side out, several pixels to a row."""
+"""Images whose few channels move together: planes in, pixels of some channels side by side out, sixteen elements to a row."""
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, normalise, variables
+from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, normalise
 from aoec.ir.tir import Block
 
+LANES = 16  # elements of a row
 GROUP_ROWS = 64  # rows of four pixels that transpositions of 16 x 16 make together
 
 
 @dataclass(frozen=True, slots=True)
 class Pixels:
     """`target[.., u, l] = source[.., l % each, u * n + l // each]`, zero from channel `channels` on: lane l of row u holds a channel of
-    one of its n pixels."""
+    one of its n = 16 / each pixels."""
 
     target: Read
     source: Read
@@ -24,14 +25,14 @@ def pixels_of(block: Block) -> Pixels | None:
     """How a block makes pixels out of planes; None where it does something else."""
     value, guard = _unguarded(block.value)
     lane = block.target.indices[-1] if block.target.indices else None
-    if block.op != "=" or value is None or len(value.indices) < 2 or not isinstance(lane, Var):
+    if block.op != "=" or value is None or min(len(value.indices), len(block.target.indices)) < 2 or not isinstance(lane, Var):
         return None
     channel, pixel = (normalise(i) for i in value.indices[-2:])
     if not (isinstance(channel, Binary) and channel.op == "%" and channel.left == lane and isinstance(channel.right, Int)):
         return None
     each = channel.right.value
     channels = each if guard is None else _limit(guard, channel)
-    if not channels or lane.name in variables(normalise(pixel - lane // each)):
+    if not channels or LANES % each or normalise(pixel - lane // each - block.target.indices[-2] * (LANES // each)) != Int(0):
         return None
     return Pixels(block.target, value, each, channels)
 

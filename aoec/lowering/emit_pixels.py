@@ -10,12 +10,12 @@ from dataclasses import replace
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, Int, Read, Var, ceildiv, minimum, normalise, round_up
-from aoec.ir.pixels import GROUP_ROWS, Pixels, pixels_of
+from aoec.ir.pixels import GROUP_ROWS, LANES, Pixels, pixels_of
 from aoec.ir.program import Instr, Item
 from aoec.ir.tir import Buffer
 from aoec.lowering.emit_cube import instr, piece
 from aoec.lowering.emit_lanes import MAX_REPEAT, VectorOp, nest, product_sum, run
-from aoec.lowering.tile import Emitter, Piece, TileOp, base_offset, c0, dtype_size, loop_strides, pitches, uses
+from aoec.lowering.tile import Emitter, Piece, TileOp, base_offset, dtype_size, loop_strides, pitches, uses
 
 SIDE = 16  # rows and columns of a transposition
 CHANNELS = 4
@@ -28,7 +28,7 @@ def whole_pixels(em: Emitter, op: TileOp) -> None:
     if made is None or em.buffers[made.target.buffer].scope != "UB":
         return
     planes, pixels = em.buffers[made.source.buffer], em.buffers[made.target.buffer]
-    if made.each != CHANNELS or dtype_size(planes) != 2 or normalise(pixels.shape[-1]) != Int(c0(pixels)):
+    if made.each != CHANNELS or dtype_size(planes) != 2 or normalise(pixels.shape[-1]) != Int(LANES):
         raise UnsupportedError(f"block {op.block.name}: pixels are of {CHANNELS} channels of two bytes, a block of them a row")
     em.buffers[planes.name] = replace(planes, shape=(*planes.shape[:-1], round_up(planes.shape[-1], GROUP)))
     em.buffers[pixels.name] = replace(pixels, shape=(*pixels.shape[:-2], round_up(pixels.shape[-2], GROUP_ROWS), pixels.shape[-1]))
@@ -38,9 +38,10 @@ def make_pixels(em: Emitter, op: TileOp, made: Pixels) -> Piece:
     """Planes to pixels, through a scratch of as many; what no channel fills is zero there."""
     planes, pixels = em.buffers[made.source.buffer], em.buffers[made.target.buffer]
     inner = [lp for lp in op.loops if uses(made.target.indices[-2], frozenset((lp.var,)))]
-    if len(inner) != 1:
-        raise UnsupportedError(f"block {op.block.name}: the rows of its pixels are one loop")
-    outer = [lp for lp in op.loops if lp not in inner and not uses(made.target.indices[-1], frozenset((lp.var,)))]
+    lanes = [lp for lp in op.loops if Var(lp.var) == made.target.indices[-1]]
+    if len(inner) != 1 or [lp.extent for lp in lanes] != [Int(LANES)]:
+        raise UnsupportedError(f"block {op.block.name}: the rows of its pixels are one loop, and their {LANES} elements another")
+    outer = [lp for lp in op.loops if lp not in (*inner, *lanes)]
     names = [lp.var for lp in outer]
     at, to = _starts(op, names, (planes, made.source)), _starts(op, names, (pixels, made.target))
     size = pixels.shape[-2] * pixels.shape[-1]
@@ -57,7 +58,7 @@ def make_pixels(em: Emitter, op: TileOp, made: Pixels) -> Piece:
 
 
 def _starts(op: TileOp, outer: list[str], place: tuple[Buffer, Read]) -> Expr:
-    """The element of a buffer where the pixels of an image begin; loops `outer` are over images."""
+    """The element of a buffer where the rows or planes of an image begin; loops `outer` are over images."""
     b, r = place
     image = Read(r.buffer, (*r.indices[:-2], Int(0), Int(0)))
     steps: dict[str, Expr] = {**dict.fromkeys(outer, Int(0)), **loop_strides(b, image.indices, op)}

@@ -18,7 +18,7 @@ from aoec.ir.index import DTYPES
 from aoec.ops.layout import FEW, FIVE, PIXEL, c0_of, to_logical, to_physical
 from aoec.ops.registry import OPS
 
-WIDEST_ROW = 1024  # pixels of a row of results whose first fractals of k fill half of L0A (64 KB on all machines) in 16 bits
+WIDEST_ROW = 1024  # pixels of a row of results that fill half of L0A (64 KB on all chips) with one column of fractals
 
 
 def family(op: str) -> str:

@@ -21,9 +21,10 @@ def test_pixels_out_of_planes(value: str, channels: int) -> None:
 
 
 @pytest.mark.parametrize("value", [
-    "X[0, u * 4 + l // 4]", "X[l // 4, u * 4 + l % 4]", "X[l % 4, u * 4 + l // 8]", "X[l % 4, u]", "X[u % 4, u * 4 + l // 4]",
-    "exp(X[0, l])", "select(l % 4 < 3, X[l % 4, u * 4 + l // 4], 1.0)", "select(l % 8 < 3, X[l % 4, u * 4 + l // 4], 0.0)",
-    "select(u < 3, X[l % 4, u * 4 + l // 4], 0.0)"])
+    "X[0, u * 4 + l // 4]", "X[l // 4, u * 4 + l % 4]", "X[l % 4, u * 4 + l // 8]", "X[l % 4, u]", "X[l % 4, u * 8 + l // 4]",
+    "X[l % 4, u * 4 + 4 + l // 4]", "X[l % 3, u * 5 + l // 3]", "X[u % 4, u * 4 + l // 4]", "exp(X[0, l])",
+    "select(l % 4 < 3, X[l % 4, u * 4 + l // 4], 1.0)",
+    "select(l % 8 < 3, X[l % 4, u * 4 + l // 4], 0.0)", "select(u < 3, X[l % 4, u * 4 + l // 4], 0.0)"])
 def test_others_are_none(value: str) -> None:
     assert pixels_of(block(value)) is None
 

@@ -138,8 +138,9 @@ def test_rates_by_dtype(dtype, acc, rate):
 def test_load3d_by_stride_and_filter():
     """asc-devkit appendix: 256 bytes a cycle at stride 1 with one row of the filter, 512 / (2 s + n) with n more, 32 at s = 3."""
     def rate(stride, rows, channels=16, k=16):
-        fields = (f"h=64, w=64, channels={channels}, k_start=0, k_size={k * rows}, m_start=0, m_size=256, stride_h={stride}, "
-                  f"stride_w={stride}, filter_h={rows}, filter_w=1, dilation_h=1, dilation_w=1, pad_top=0, pad_bottom=0, pad_left=0, pad_right=0")
+        fields = (f"h=64, w=64, channels={channels}, k_start=0, k_size={k * rows}, m_start=0, m_size=256, "
+                  f"stride_h={stride}, stride_w={stride}, filter_h={rows}, filter_w=1, dilation_h=1, dilation_w=1, "
+                  "pad_top=0, pad_bottom=0, pad_left=0, pad_right=0")
         cycles = period(f"load3d(dst=A0[0], src=A1[0], {fields})", "MTE1") - FREE.constants["l0_issue"]
         return 256 * 2 * k * rows / cycles
     assert [rate(1, 1), rate(1, 3), rate(2, 1), rate(4, 1), rate(3, 1)] == pytest.approx([256, 512 / 4, 128, 64, 32], rel=0.01)
