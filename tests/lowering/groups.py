@@ -46,7 +46,7 @@ MODELS = {
                   "y = Conv<pads=[1,1,1,1], group=20>(x, w, b)"),
     "depthwise_blocks": ("fp16", "float[1,48,3,5] x, float[48,1,3,3] w, float[48] b", "float[1,48,3,5] y",
                          "y = Conv<pads=[1,1,1,1], group=48>(x, w, b)"),
-    "conv_few": ("fp16", "float[2,3,19,20] x, float[20,3,7,7] w, float[20] b", "float[2,20,10,10] y",
+    "conv_few": ("fp16", "float[2,3,9,8] x, float[12,3,7,7] w, float[12] b", "float[2,12,5,4] y",
                  "t = Conv<pads=[3,3,3,3], strides=[2,2]>(x, w, b) y = Relu(t)"),
     "conv_four": ("fp16", "float[1,4,9,12] x, float[24,4,3,3] w", "float[1,24,7,10] y", "y = Conv(x, w)"),
     "point_few": ("fp16", "float[2,3,9,12] x, float[24,3,1,1] w", "float[2,24,9,12] y", "y = Conv(x, w)"),

@@ -196,7 +196,7 @@ def test_a_convolution_tiling_means_the_operator(tiling: ConvTiling) -> None:
 def test_a_tiling_of_few_channels_takes_whole_rows() -> None:
     """The image has four channels a pixel and k one chunk of 7 x 7 x 4: a tiled width and chunks of k become whole."""
     case = next(c for c in cases("conv_few") if find_product(c.func))
-    trace = conv_trace(case.func, MACHINE, ConvTiling(hoL1=2, hoL0=2, woL0=4, kL0=64, kAL1=64, kBL1=128, nL0=16, hoDim=3))
+    trace = conv_trace(case.func, MACHINE, ConvTiling(hoL1=2, hoL0=2, woL0=2, kL0=64, kAL1=64, kBL1=128, nL0=16, hoDim=3))
     program = normalise(emit(primitives.apply(case.func, trace), MACHINE))
     assert program.constraints == ()
     check(program, MACHINE)
