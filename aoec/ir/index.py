@@ -253,6 +253,14 @@ def holes(e: Expr) -> dict[str, tuple[int, ...]]:
     return out
 
 
+@lru_cache(maxsize=1 << 16)
+def hole_names(e: Expr) -> frozenset[str]:
+    """The names of the holes in `e`."""
+    if isinstance(e, Hole):
+        return frozenset((e.name,))
+    return frozenset().union(*[hole_names(c) for c in children(e)])
+
+
 @lru_cache(maxsize=1 << 14)
 def reads(e: Expr) -> tuple[Read, ...]:
     """The reads in `e`, in order, nested ones included."""

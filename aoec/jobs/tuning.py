@@ -136,7 +136,7 @@ Watch = Callable[[Result], bool]  # told of each batch; True stops the search wi
 
 def start(p: Problem) -> Outcome:
     """The default schedule, timed; ScheduleError where no candidate of the space is legal."""
-    ticks, first = default(p.space, p.cost)
+    ticks, first = default(p.space, p.cost, p.legal)
     return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
 
 

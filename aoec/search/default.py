@@ -18,7 +18,7 @@ import numpy as np
 
 from aoec.base.errors import ScheduleError
 from aoec.search.grid import Candidate, Grid, Rows, Space
-from aoec.search.stock import stock
+from aoec.search.stock import Legal, stock
 
 # hole -> values around which the short list is laid
 STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64, 128, 256), "sk": (4, 1, 1024), "w0": (128, 256, 64),
@@ -39,9 +39,10 @@ Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
 Found = tuple[int, Candidate]  # ticks first
 
 
-def default(space: Space, cost: Cost) -> Found:
-    """The default schedule and its cost; ScheduleError where nothing legal is found."""
-    listed = [c for g in range(len(space.grids)) for c in shortlist(space, g)] + stock(space, cost)
+def default(space: Space, cost: Cost, legal: Legal) -> Found:
+    """The default schedule and its cost; ScheduleError where nothing legal is found. `legal` is cheaper than `cost`: all that is laid out
+    is timed in one batch a sketch."""
+    listed = [c for g in range(len(space.grids)) for c in shortlist(space, g)] + stock(space, legal)
     found = spread(listed, cost)
     if not found:
         listed = [space.at(r) for r in Random(0).sample(range(space.size), min(space.size, 1 << 16))]

@@ -17,26 +17,25 @@ ROWS = 16  # of an image at most where the sketch keeps rows whole
 ONE = ("rk", "pm", "pn")  # factors of a chunk or tile: the block does without
 SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "pl")
 
-Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
+Legal = Callable[[Sequence[Candidate]], Sequence[bool]]
 
 
-def stock(space: Space, cost: Cost) -> list[Candidate]:
+def stock(space: Space, legal: Legal) -> list[Candidate]:
     """Legal candidates of every cube sketch with the stock block; none for vector work."""
     out: list[Candidate] = []
     for number, grid in enumerate(space.grids):
         if "tk" in grid.names:
             for columns in COLUMNS:
-                out += deepest(number, grid, columns, cost)
+                out += deepest(number, grid, columns, legal)
     return out
 
 
-def deepest(number: int, grid: Grid, columns: int, cost: Cost) -> list[Candidate]:
+def deepest(number: int, grid: Grid, columns: int, legal: Legal) -> list[Candidate]:
     """The legal candidates with the largest k of the block that has any."""
     for depth in DEPTHS:
         listed = [(number, v) for v in blocked(grid, columns, depth)]
-        legal = [c for c, ticks in zip(listed, cost(listed)) if ticks is not None]
-        if legal:
-            return legal
+        if found := [c for c, yes in zip(listed, legal(listed)) if yes]:
+            return found
     return []
 
 

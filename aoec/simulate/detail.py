@@ -7,8 +7,9 @@ import numpy as np
 
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import Encoded
+from aoec.simulate.sizes import Array
 from aoec.simulate.state import State
-from aoec.simulate.tables import Array, Filled, Tabulator
+from aoec.simulate.tables import Filled, Tabulator
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -87,6 +88,7 @@ class Encoded:
     holes: tuple[str, ...] = ()  # that the times depend on
     places: list[Place] = field(default_factory=list)  # of the code
     register_of: list[dict[str, int]] = field(default_factory=list)  # by stream: of counters and loop variables
+    dependences: dict[int, Any] = field(default_factory=dict)  # by stream, found when it is first timed (sizes.py)
 
     def on(self, machine: Machine) -> Encoded:
         """The program on a machine that has other numbers, and the same formulas, pipes and flags."""

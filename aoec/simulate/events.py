@@ -12,8 +12,9 @@ from aoec.ir.index import evaluate
 from aoec.ir.program import PIPES, CrossSet, CrossWait, Instr, Item, Program, SetFlag, WaitFlag
 from aoec.kernels import timeline as kernel
 from aoec.simulate.detail import Walked
+from aoec.simulate.sizes import Array
 from aoec.simulate.state import COLD, State
-from aoec.simulate.tables import TICKS, Array
+from aoec.simulate.tables import TICKS
 from aoec.simulate.time import checked_walk
 from aoec.target.machine import Machine
 

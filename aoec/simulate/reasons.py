@@ -10,7 +10,8 @@ from aoec.ir.program import PIPES, CrossWait, Instr, Program, Ref, SetFlag, Wait
 from aoec.kernels import timeline as kernel
 from aoec.simulate.detail import Walked
 from aoec.simulate.guards import Guard, guards
-from aoec.simulate.tables import TICKS, Array
+from aoec.simulate.sizes import Array
+from aoec.simulate.tables import TICKS
 from aoec.target.instructions import INSTRUCTIONS
 
 

@@ -1,40 +1,24 @@
-"""The value tables of an encoded program for a batch of rows: every formula is evaluated here, none in the walk.
-
-A loop variable or grid axis takes, on an axis of its own, the values of its first, second, last but one and last
-iteration. The inner two must give equal sizes (else the row is an error): then first, body and last say all about it.
-"""
+"""The value tables of an encoded program for a batch of rows: every formula is evaluated here, none in the walk. Sizes: sizes.py."""
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from functools import reduce
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Expr, evaluate, variables
+from aoec.ir.index import Expr, evaluate
 from aoec.kernels import timeline as kernel
 from aoec.simulate.bus import bus_stretch
-from aoec.simulate.encode import MAX_AXES, PIPE, Encoded, Site
+from aoec.simulate.encode import PIPE, Encoded, Site
 from aoec.simulate.reuse import Flow, Traffic, traffic
+from aoec.simulate.sizes import Array, Layout, Sized, StreamValues
 from aoec.simulate.state import State
-from aoec.target.deal import dealt, longer
 from aoec.target.instructions import INSTRUCTIONS
 
 TICKS = kernel.TICKS_PER_CYCLE
 MAX_CYCLES = 1e12  # of one instruction, so that sums stay far within int64
-VARIES, DEPTH_RANGE = -8, -9  # errors of a row beside those of the kernel
-Array = np.ndarray[Any, Any]
-
-
-@dataclass
-class Sized:
-    """A size by class: `values` [row, axis...] with extent 1 or 3 (first, body, last) per axis."""
-
-    values: Array
-    first_differs: dict[int, Array] = field(default_factory=dict)  # axis -> bool[row]: first and body differ
-    last_differs: dict[int, Array] = field(default_factory=dict)
+DEPTH_RANGE = -9  # error of a row, beside those of the kernel and of sizes
 
 
 @dataclass
@@ -55,167 +39,6 @@ class Sizes:
     fields: dict[str, Sized]
     layout: Layout
     gm_bytes: Array
-
-
-class StreamValues:
-    """Sizes of one stream's expressions by class, each evaluated once for all rows.
-
-    Arrays are [row, axis...], one axis per loop or grid axis that any size of the stream depends on, in nest order.
-    """
-
-    def __init__(self, encoded: Encoded, stream: int, holes: Mapping[str, Array], status: Array) -> None:
-        self.rows, self.status = len(status), status
-        self.trips = {name: extent for s, name, extent in encoded.axes if s == stream}
-        self.trips |= {loop.var: loop.trips for loop in encoded.loops if loop.stream == stream}
-        self.axis = self.assign_axes(encoded, stream)
-        column = (self.rows,) + (1,) * self.rank
-        self.env: dict[str, Any] = {name: values.reshape(column) for name, values in holes.items()}
-        self.dealt = {name: np.broadcast_to(np.maximum(longer(trips, name, self.trips[name], holes), 1), self.rows).reshape(column)
-                      for name, trips in dealt(encoded.program.streams[stream]).items()}
-        for name in self.axis:
-            self.env[name] = self.samples(name)
-        self.sizes: dict[Expr, Sized] = {}
-        self.iterations: dict[str, Array] = {}
-
-    def assign_axes(self, encoded: Encoded, stream: int) -> dict[str, int]:
-        """Variable -> axis, for those that some size depends on; outer ones first. Loops beside each other share an axis: no size
-        depends on both."""
-        wanted = [e for site in encoded.sites if site.stream == stream for _, e in site.fields]
-        wanted += [loop.trips for loop in encoded.loops if loop.stream == stream]
-        needed = self.closure(frozenset().union(*[variables(e) for e in wanted]))
-        around = {loop.var: loop.outer for loop in encoded.loops if loop.stream == stream}
-        grid = [name for s, name, _ in encoded.axes if s == stream]
-        out: dict[str, int] = {}
-        for name in [name for name in self.trips if name in needed]:
-            out[name] = 1 + max((out.get(o, 0) for o in (*grid, *around.get(name, ()))), default=0)
-        self.rank = max(out.values(), default=0)
-        if self.rank > MAX_AXES:
-            raise UnsupportedError(f"sizes of stream {stream} depend on {self.rank} loops and axes, each in the one before; {MAX_AXES} at "
-                                   "most can be timed")
-        return out
-
-    def layout(self, expressions: Collection[Expr]) -> Layout:
-        """How the sizes of one place of the program, where loops lie in each other, are indexed."""
-        names = self.closure(frozenset().union(*[variables(e) for e in expressions]))
-        return Layout([self.size(e) for e in expressions], {n: x for n, x in self.axis.items() if n in names})
-
-    def closure(self, names: frozenset[str]) -> frozenset[str]:
-        """`names` and all variables that their trip counts depend on."""
-        found: set[str] = set()
-        todo = [n for n in names if n in self.trips]
-        while todo:
-            name = todo.pop()
-            if name not in found:
-                found.add(name)
-                todo += [n for n in variables(self.trips[name]) if n in self.trips]
-        return frozenset(found)
-
-    def raw(self, e: Expr) -> Array:
-        """The values of `e` at every sample of the variables it depends on."""
-        value = np.asarray(evaluate(e, self.env))
-        return value if value.ndim else np.full((self.rows,) + (1,) * self.rank, value)
-
-    def samples(self, name: str) -> Array:
-        """The first, second, last but one and last value of a variable, on its axis; short loops repeat their last.
-
-        Where iterations are dealt out over an axis, the class of the first has `longer` cores: the first and last of these, then
-        the others as above.
-        """
-        n = self.raw(self.trips[name])
-        last = np.maximum(n - 1, 0)
-        if name in self.dealt:
-            head = self.dealt[name]
-            inner = [np.where(head < n - 1, head, last), np.where(head < n - 1, n - 2, last)]
-            return np.concatenate([0 * last, np.minimum(head - 1, last), *inner, last], axis=self.axis[name])
-        inner = [np.where(n >= 3, 1, last), np.where(n >= 3, n - 2, last)]
-        return np.concatenate([0 * last, *inner, last], axis=self.axis[name])
-
-    def size(self, e: Expr) -> Sized:
-        """The values of `e` by class; rows in which the inner samples differ get the error VARIES."""
-        if e not in self.sizes:
-            self.sizes[e] = self.by_class(self.raw(e))
-        return self.sizes[e]
-
-    def by_class(self, values: Array) -> Sized:
-        for axis in range(1, values.ndim):
-            for at, samples in ((0, 5), (1, 4)):  # pairs that must be equal
-                if values.shape[axis] == samples:
-                    self.status[differs(values, axis, at, at + 1) & (self.status == 0)] = VARIES
-                    values = np.delete(values, at + 1, axis)
-        axes = [axis for axis in range(1, values.ndim) if values.shape[axis] == 3]
-        return Sized(values, {x: differs(values, x, kernel.FIRST, kernel.BODY) for x in axes},
-                     {x: differs(values, x, kernel.LAST, kernel.BODY) for x in axes})
-
-    def most(self, name: str) -> Array:
-        """int64[row]: the most iterations that a loop or grid axis has, one where it has none."""
-        return np.asarray(np.maximum(self.size(self.trips[name]).values.reshape(self.rows, -1).max(axis=1), 1))
-
-    def by_class_of(self, name: str) -> Array:
-        """How many iterations of a loop or grid axis with classes are of each, [row, axis...] with extent 3 on its own axis."""
-        if name not in self.iterations:
-            n = self.size(self.trips[name]).values
-            first = np.clip(n - 1, 0, self.dealt.get(name, 1))
-            self.iterations[name] = np.concatenate([first, np.maximum(n - 1 - first, 0), np.clip(n, 0, 1)], axis=self.axis[name])
-        return self.iterations[name]
-
-    def total(self, values: Array, names: tuple[str, ...]) -> Array:
-        """[row]: the sum of `values` by class over all iterations of the loops and axes `names`, outermost first."""
-        out = np.asarray(values, float)
-        for name in reversed(names):
-            x = self.axis.get(name, 0)
-            if x and out.shape[x] > 1:
-                out = (out * self.by_class_of(name)).sum(axis=x, keepdims=True)
-            else:  # all iterations are alike
-                out = out * np.maximum(self.size(self.trips[name]).values, 0)
-        return out.reshape(self.rows)
-
-
-def differs(values: Array, axis: int, a: int, b: int) -> Array:
-    """bool[row]: whether positions a and b of an axis hold unequal values anywhere."""
-    unequal = values.take(a, axis) != values.take(b, axis)
-    return np.asarray(unequal.reshape(len(unequal), -1).any(axis=1))
-
-
-def positions(first: bool, last: bool) -> tuple[list[int], Array]:
-    """(classes kept, position of each class among them), where only those that differ from the body are kept apart."""
-    if first and last:
-        return [0, 1, 2], np.array([0, 1, 2])
-    if first:
-        return [0, 1], np.array([0, 1, 1])
-    return ([1, 2], np.array([0, 0, 1])) if last else ([1], np.array([0, 0, 0]))
-
-
-class Layout:
-    """How one cursor indexes its part of a table: the classes kept per axis, and its step per class of each variable."""
-
-    def __init__(self, sizes: list[Sized], axis: Mapping[str, int]) -> None:
-        self.kept: dict[int, list[int]] = {}
-        self.steps: dict[str, Array] = {}
-        self.first: dict[str, Array] = {}
-        self.last: dict[str, Array] = {}
-        places: dict[str, Array] = {}
-        for name, x in axis.items():
-            users = [s for s in sizes if x in s.last_differs]
-            if users:
-                self.first[name] = reduce(np.logical_or, [s.first_differs[x] for s in users])
-                self.last[name] = reduce(np.logical_or, [s.last_differs[x] for s in users])
-                self.kept[x], places[name] = positions(bool(self.first[name].any()), bool(self.last[name].any()))
-        self.entries = 1
-        for name in reversed(places):
-            self.steps[name] = places[name] * self.entries
-            self.entries *= len(self.kept[axis[name]])
-
-    def narrow(self, values: Array) -> Array:
-        """`values` with only the classes kept."""
-        for x, kept in self.kept.items():
-            if values.shape[x] == 3:
-                values = values.take(kept, x)
-        return values
-
-    def flatten(self, values: Any, rows: int, rank: int) -> Array:
-        """[row, entry] of a result that broadcasts over the kept classes."""
-        shape = (rows,) + tuple(len(self.kept.get(x, [1])) for x in range(1, rank + 1))
-        return np.broadcast_to(values, shape).reshape(rows, -1)
 
 
 def first_false(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array:

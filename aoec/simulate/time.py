@@ -18,8 +18,9 @@ from aoec.kernels import timeline as kernel
 from aoec.simulate.detail import Walked, core_counts, fresh_state, walk
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.reasons import Reasons, reasons
+from aoec.simulate.sizes import VARIES, Array
 from aoec.simulate.state import COLD, State, after, footprint_bytes
-from aoec.simulate.tables import DEPTH_RANGE, TICKS, VARIES, Array, Tabulator, first_false
+from aoec.simulate.tables import DEPTH_RANGE, TICKS, Tabulator, first_false
 from aoec.simulate.verdict import Verdict, verdict
 from aoec.target.instructions import added_to
 from aoec.target.machine import Machine
