@@ -283,7 +283,8 @@ class Body:
             base = self.flags.take(source, target, depth)
             flag = normalise(base + slot)
             before[chain[0][1]].insert(0, WaitFlag(source, target, flag))
-            after[chain[-1][2]].append(SetFlag(source, target, flag))
+            end = chain[-1][2]
+            pieces[end] = emit_coupled.given_back(self.em, pieces[end], name, SetFlag(source, target, flag))
             self.flags.free.append((source, target, base, depth))
         self.flags.counted.append(name)
         return True

@@ -8,15 +8,15 @@ A result tile in UB is ND, or NZ in fractals of 16 x 16 for every dtype, with as
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, ceildiv, eq, le, normalise, reads, round_up, substitute
-from aoec.ir.program import Item
+from aoec.ir.program import For, Instr, Item, Ref, SetFlag
 from aoec.ir.tir import Buffer
 from aoec.lowering.emit_copy import copy
 from aoec.lowering.emit_cube import Runs, channel_runs, instr, matrix_index, piece, row_pitch
-from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT, MAX_STRIDE, VectorOp, nest, run
+from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT, MAX_STRIDE, VectorOp, nest, run, when
 from aoec.lowering.tile import (
     FRACTAL_ROWS,
     Emitter,
@@ -41,6 +41,12 @@ class Result:
     relu: int
     rows: Expr
     columns: Expr
+    first: Expr = Int(0)  # column of the source
+
+    @property
+    def start(self) -> Expr:
+        """The element of the source where a part of its columns of fractals begins."""
+        return self.first * round_up(self.rows, FRACTAL_ROWS)
 
     @property
     def plane(self) -> Expr:
@@ -64,20 +70,46 @@ def result(op: TileOp) -> Result:
     if not isinstance(e, Read):
         raise UnsupportedError(f"block {op.block.name}: results get a bias, relu and a cast on their way out, nothing else")
     rows = [v for i in e.indices[:-1] for v in split_index(i, op.names)[1]]
-    columns = split_index(e.indices[-1], op.names)[1]
-    return Result(e, bias, relu, *(product([op.extent(v) for v in vs]) for vs in (rows, columns)))
+    first, columns = split_index(e.indices[-1], op.names)
+    return Result(e, bias, relu, size(op, rows), size(op, columns), first)
+
+
+def size(op: TileOp, loops: list[str]) -> Expr:
+    """Iterations of some tensor loops together."""
+    return product([op.extent(v) for v in loops])
 
 
 # ---------------------------------------------------------------- L0C -> UB
 
 def drain(em: Emitter, op: TileOp) -> Piece:
-    """The copy of a tile's fractals from L0C, with cast and relu."""
+    """The copy of a tile's fractals from L0C, or of a part of its columns, with cast and relu."""
     r, dst = result(op), em.buffers[op.block.target.buffer]
     if dst.layout != "NZ" or r.bias is not None:
         raise UnsupportedError(f"block {op.block.name}: what leaves L0C is fractals, so {dst.name} needs layout NZ; a bias is added in UB")
-    item = instr("copy_l0c_ub", dst=em.ref(dst.name, Int(0)), src=em.ref(r.source.buffer, Int(0)), bursts=r.fractals,
+    em.require_aligned(r.first, FRACTAL_ROWS, op, f"a part of {r.source.buffer}")
+    item = instr("copy_l0c_ub", dst=em.ref(dst.name, Int(0)), src=em.ref(r.source.buffer, r.start), bursts=r.fractals,
                  length=ceildiv(r.rows, FRACTAL_ROWS), src_gap=0, dst_gap=0, relu=r.relu)
     return piece(em, "V", [item], dst.name, r.source.buffer)
+
+
+def given_back(em: Emitter, piece: Piece, buffer: str, flag: SetFlag) -> Piece:
+    """The piece that is the last to use a buffer, with the flag that gives its slot back.
+
+    The flag stands behind the piece; but where parts of a tile leave L0C in a loop it stands in the last iteration behind what takes the
+    last part out, so that the work on that part in UB holds up no products.
+    """
+    if em.buffers[buffer].scope != "L0C" or len(piece.items) != 1 or not isinstance(loop := piece.items[0], For):
+        return replace(piece, items=(*piece.items, flag))
+    last = 1 + max(i for i, item in enumerate(loop.body) if uses_buffer(item, buffer))
+    then = when(em, eq(Var(loop.var), loop.trips - 1), [flag])
+    return replace(piece, items=(replace(loop, body=(*loop.body[:last], *then, *loop.body[last:])),))
+
+
+def uses_buffer(item: Item, name: str) -> bool:
+    """Whether an instruction, or any in a loop, has an operand in the buffer."""
+    if isinstance(item, For):
+        return any(uses_buffer(i, name) for i in item.body)
+    return isinstance(item, Instr) and any(isinstance(v, Ref) and v.buffer == name for _, v in item.fields)
 
 
 # ---------------------------------------------------------------- in UB
@@ -93,7 +125,7 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
     items = _add_bias(em, op, r) if r.bias else []
     if dst.layout == "NZ":
         moved = VectorOp("vcopy" if source.dtype == dst.dtype else "vconv", (r.source,))
-        items.append(run(em, moved, (dst.name, Int(0)), [(source.name, Int(0))], r.fractals * r.plane))
+        items.append(run(em, moved, (dst.name, Int(0)), [(source.name, r.start)], r.fractals * r.plane))
         touched = r.fractals * r.plane
     else:
         items += _to_rows(em, op, r, dst)
@@ -110,7 +142,7 @@ def _add_bias(em: Emitter, op: TileOp, r: Result) -> list[Item]:
     single = {lp.var: Int(0) for lp in op.loops if lp.extent == Int(1)}  # one block of groups a tile: its channels start further on
     first = split_index(normalise(substitute(r.bias.indices[-1], single)), op.names)[0]
     em.require_aligned(first, FRACTAL_ROWS, op, f"a tile of {r.bias.buffer}")
-    here = em.ref(r.source.buffer, Var(j) * r.plane + Var(half) * unit)
+    here = em.ref(r.source.buffer, r.start + Var(j) * r.plane + Var(half) * unit)
     at = em.ref(r.bias.buffer, first + Var(j) * FRACTAL_ROWS + Var(half) * unit)
     step = FRACTAL_ROWS // unit
     add = instr("vadd", dst=here, src0=here, src1=at, lanes=BLOCKS * unit, repeat=ceildiv(r.rows, BLOCKS), dst_blk=step, src0_blk=step,
@@ -134,8 +166,8 @@ def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
     repeat = ceildiv(r.rows, each)
     width = unit if halves > 1 else FRACTAL_ROWS  # elements of a row that a repeat takes
     item = instr("vcopy" if source.dtype == dst.dtype else "vconv", dst=em.ref(dst.name, Var(j) * FRACTAL_ROWS + Var(half) * unit),
-                 src=em.ref(source.name, Var(j) * r.plane + Var(half) * unit), lanes=(r.rows - (repeat - 1) * each) * width, repeat=repeat,
-                 dst_blk=pitch // unit, src_blk=halves, dst_rep=rep, src_rep=each * FRACTAL_ROWS // block_elements(source))
+                 src=em.ref(source.name, r.start + Var(j) * r.plane + Var(half) * unit), lanes=(r.rows - (repeat - 1) * each) * width,
+                 repeat=repeat, dst_blk=pitch // unit, src_blk=halves, dst_rep=rep, src_rep=each * FRACTAL_ROWS // block_elements(source))
     return nest([(j, r.fractals), (half, Int(halves))], [item])
 
 
@@ -166,8 +198,8 @@ def bring(em: Emitter, op: TileOp, src: Read) -> Piece:
     """A tile in planes of channels (NC1HWC0 or NZ) from its place in GM into fractals in UB: what `store` does, the other way."""
     target = op.block.target
     rows = row_loops(op, target)
-    columns = split_index(target.indices[-1], op.names)[1]
-    tile = Result(target, None, 0, *(product([op.extent(v) for v in vs]) for vs in (rows, columns)))
+    first, columns = split_index(target.indices[-1], op.names)
+    tile = Result(target, None, 0, size(op, rows), size(op, columns), first)
     runs = channel_runs(em, op, src, rows)
     return piece(em, "MTE2", runs.around(*_planes(em, tile, "copy_gm_ub", em.buffers[src.buffer], runs)), target.buffer)
 
@@ -182,11 +214,11 @@ def _planes(em: Emitter, r: Result, word: str, stored: Buffer, runs: Runs) -> li
     two, for two planes."""
     unit = c0(stored)
     if unit == FRACTAL_ROWS:
-        ub, ub_gap = runs.first * unit, r.plane // unit - runs.rows
+        ub, ub_gap = r.start + runs.first * unit, r.plane // unit - runs.rows
         gap = (runs.plane - runs.rows * unit) * dtype_size(stored)
         return [_burst(em, word, (r.source.buffer, ub, ub_gap), (stored.name, runs.start, gap), r.fractals, runs.rows * 32)]
     j = em.fresh("plane")
-    at = Var(j) // 2 * r.plane + runs.first * FRACTAL_ROWS + Var(j) % 2 * unit
+    at = r.start + Var(j) // 2 * r.plane + runs.first * FRACTAL_ROWS + Var(j) % 2 * unit
     item = _burst(em, word, (r.source.buffer, at, Int(1)), (stored.name, runs.start + Var(j) * runs.plane, Int(0)), runs.rows, Int(32))
     return nest([(j, ceildiv(r.columns, unit))], [item])
 

@@ -1,11 +1,12 @@
 """even: the tiles of a loop come out even."""
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.index import Call, Expr, Int, Var, call, ceildiv, eq, normalise, rebuild, variables
-from aoec.ir.regions import same
+from aoec.ir.index import Call, Expr, Int, Var, affine, call, ceildiv, eq, normalise, rebuild, variables
+from aoec.ir.regions import lift, same
 from aoec.ir.show import show
 from aoec.ir.tir import Constraint, Func, Loop, Node
 from aoec.primitives.nest import find_loop, map_nodes, replace_node
@@ -17,7 +18,8 @@ class Even(Primitive):
     """Says that the tiles of a split loop divide it: no tile is shorter, so tiles may be fused, dealt out or rotated.
 
     `loop` is the outer loop of a split of `extent` iterations by `factor`, which a constraint says divides it. Every extent below
-    that was cut to what is left at the end loses the cut.
+    that was cut to what is left at the end loses the cut. Without `extent` it is what the loop's own trip count says; one that hangs
+    on other loops is divided whatever they stand at.
 
     before:
         func f(X: fp32[12]) -> (Y: fp32[12]) {
@@ -42,22 +44,45 @@ class Even(Primitive):
 
     word = "even"
     loop: str
-    extent: Expr
     factor: Expr
+    extent: Expr | None = None
 
     def apply(self, func: Func) -> Func:
         loop, _ = find_loop(func, self.loop)
-        if variables(loop.extent) or not same(loop.extent, ceildiv(self.extent, self.factor)):
-            raise ScheduleError(f"{self.loop} is not the outer loop of a split of {show(self.extent)} by {show(self.factor)}")
-        slack = self.extent - Var(self.loop) * self.factor - self.factor  # never below 0 where the factor divides the extent
+        extent = self.extent if self.extent is not None else self._split(loop.extent)
+        if not same(loop.extent, ceildiv(extent, self.factor)):
+            raise ScheduleError(f"{self.loop} is not the outer loop of a split of {show(extent)} by {show(self.factor)}")
+        slack = extent - Var(self.loop) * self.factor - self.factor  # never below 0 where the factor divides the extent
 
         def uncut(n: Node) -> tuple[Node, ...]:
             assert isinstance(n, Loop)
             body = map_nodes(n.body, lambda x: without_cuts(x, slack))
-            return (replace(n, extent=normalise(self.extent // self.factor), body=body),)
-        reason = f"the tiles of loop {self.loop} divide it evenly; use a tile that divides {show(self.extent)}"
-        even = Constraint(eq(self.extent % self.factor, 0), reason)
-        return replace(func, body=replace_node(func.body, self.loop, uncut), constraints=(*func.constraints, even))
+            return (replace(n, extent=normalise(extent // self.factor), body=body),)
+        reason = f"the tiles of loop {self.loop} divide it evenly; use a tile that divides {show(extent)}"
+        even = tuple(Constraint(eq(n % self.factor, 0), reason) for n in self._divided(extent))
+        return replace(func, body=replace_node(func.body, self.loop, uncut), constraints=(*func.constraints, *even))
+
+    def _split(self, trips: Expr) -> Expr:
+        """The extent that was split, from how many tiles there are; of a plain number of them all are whole, or keep their cuts."""
+        if isinstance(trips, Call) and trips.fn == "ceildiv" and same(trips.args[1], self.factor):
+            return trips.args[0]
+        return trips * self.factor
+
+    def _divided(self, extent: Expr) -> Iterator[Expr]:
+        """What the factor must divide: of each argument of a minimum the constant, and the step of every loop."""
+        for least in smallest(normalise(extent)):
+            atoms: dict[str, Expr] = {}  # quotients of loops: any whole number
+            names = variables(least)
+            parts = affine(lift(least, names, atoms), names | atoms.keys())
+            if parts is None:
+                raise ScheduleError(f"the extent of {self.loop} is not a minimum of sums of loops, so nothing says what divides it")
+            yield from (parts[1], *parts[0].values())
+
+
+def smallest(e: Expr) -> tuple[Expr, ...]:
+    """The expressions whose minimum is `e`."""
+    return tuple(x for a in e.args for x in smallest(a)) if isinstance(e, Call) and e.fn == "min" else (e,)
+
 
 
 def without_cuts(e: Expr, slack: Expr) -> Expr:

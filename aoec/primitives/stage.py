@@ -8,7 +8,7 @@ from aoec.ir.index import Read, Var, substitute, variables
 from aoec.ir.regions import largest
 from aoec.ir.tir import Buffer, Func, Loop
 from aoec.primitives.cache_read import cached_name
-from aoec.primitives.nest import check_new, extents, find_block, find_buffer, own_nest, replace_node, tidy, wrap
+from aoec.primitives.nest import Path, check_new, extents, find_block, find_buffer, own_nest, replace_node, tidy, wrap
 from aoec.primitives.primitive import Primitive
 from aoec.primitives.set_scope import check_scope
 
@@ -18,6 +18,7 @@ class Stage(Primitive):
     """Parts a block in two: the first computes into a new local buffer with a dimension for each of the block's own loops, the second
     takes it from there to where the block wrote. So a buffer on chip is free of how the target is indexed (channels in planes, say).
 
+    With `at`, only the block's loops inside that one are its own: the buffer holds what one iteration of `at` computes.
     A block that adds each element once to its target computes what it adds, and then adds it from there.
     The new buffer and the block that fills it are named <target>_<scope>, the loops of that block <target>_<scope>_0..
 
@@ -51,16 +52,17 @@ class Stage(Primitive):
     block: str
     scope: str
     layout: str = "ND"
+    at: str | None = None
 
     def apply(self, func: Func) -> Func:
         block, above = find_block(func, self.block)
         check_scope(self.scope, self.layout)
-        nest, shared = own_nest(func, self.block)
+        shared = self._shared(func, above)
         own = above[len(shared):]
         repeated = {lp.var for lp in own} - {v for i in block.target.indices for v in variables(i)}
         if block.op != "=" and (block.op != "+=" or repeated) or block.instr is not None:
             raise ScheduleError(f"{self.block} accumulates or belongs to an instruction; only what takes each element once is staged")
-        if not isinstance(nest, Loop) or not own:
+        if not own:
             raise ScheduleError(f"{self.block} has no loops of its own")
         target = find_buffer(func, block.target.buffer)
         name = cached_name(target, self.scope)
@@ -71,6 +73,15 @@ class Stage(Primitive):
         new = {lp.var: Var(x.var) for lp, x in zip(own, loops)}
         filling = replace(block, name=name, op="=", target=Read(name, tuple(new.values())), value=tidy(substitute(block.value, new)))
         taking = replace(block, value=Read(name, tuple(Var(lp.var) for lp in own)))
-        body = replace_node(func.body, nest.var, lambda n: (wrap(filling, loops), wrap(taking, list(own))))
+        body = replace_node(func.body, own[0].var, lambda n: (wrap(filling, loops), wrap(taking, list(own))))
         shape = tuple(largest(lp.extent, extents(shared)) for lp in own)
         return replace(func, body=body, locals=(*func.locals, Buffer(name, target.dtype, shape, self.scope, self.layout)))
+
+    def _shared(self, func: Func, above: Path) -> Path:
+        """The loops around both blocks."""
+        shared, names = own_nest(func, self.block)[1], [lp.var for lp in above]
+        if self.at is None or shared and self.at == shared[-1].var:
+            return shared
+        if self.at not in names[len(shared):]:
+            raise ScheduleError(f"{self.at} is not a loop of {self.block} alone; its own are {', '.join(names[len(shared):]) or 'none'}")
+        return above[:names.index(self.at) + 1]

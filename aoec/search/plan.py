@@ -12,6 +12,7 @@ from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
 L1_SLOTS = (1, 2, 4)
+PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 32)  # columns of fractals that are worked on in UB together
 
 
 def cores_of(machine: Machine) -> int:
@@ -100,33 +101,54 @@ def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str, core: s
 # ---------------------------------------------------------------- cores that hold cube and vector both
 
 def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
-    """The result through UB, once an output tile: moved out of L0C as it should be where it stays in fractals, else worked on in UB.
+    """The result through UB, a part of an output tile's columns at a time: moved out of L0C as it should be where it stays in fractals,
+    else worked on in UB.
 
-    A core's part of the bias is loaded once: a load for each tile would hold MTE2 back until pipe V is done with an earlier one.
+    UB is as small as L0C, and what is worked on there takes up to ten bytes an element: parts leave a tile all of L0C, and the slots of
+    UB in which one part is stored while the next is worked on. A core's part of the bias is loaded once: a load for each tile would
+    hold MTE2 back until pipe V is done with an earlier one.
     """
     first, sums = output_block(p.func, mm), mm.block.target.buffer
     out = output_nest(p.func).block
     bias = mm.block.init if isinstance(mm.block.init, Read) and not p.machine.has("mmad_bias") else None
-    planes = p.func.buffer(out.target.buffer).layout == "NZ" or not isinstance(out.target.indices[-1], Var)
+    channels = not isinstance(out.target.indices[-1], Var)
+    planes = p.func.buffer(out.target.buffer).layout == "NZ" or channels
     layout = "NZ" if planes else "ND"
+    part = in_parts(p, first, tile, channels)
     if first == out.name:
         made = block = f"{out.target.buffer}_UB"
-        p.add("stage", block=first, scope="UB", layout=layout)
+        p.add("stage", block=first, scope="UB", layout=layout, at=part)
     else:
-        block, made = first, work_in_place(p, first, out, layout, tile)
+        block, made = first, work_in_place(p, first, out, layout, part)
     if not planes or bias:
-        p.add("cache_read", block=block, buffer=sums, scope="UB", at=tile, layout="NZ")
+        p.add("cache_read", block=block, buffer=sums, scope="UB", at=part, layout="NZ")
     if bias:
         p.add("cache_read", block=block, buffer=bias.buffer, scope="UB", at=core)
     p.add("tensorize", loop=f"{made}_0" if first == out.name else first_loop(p.func, first),
           instr="epilogue" if bias or not planes else "drain")
     p.add("tensorize", loop=first_loop(p.func, out.name), instr="store")
     p.add("double_buffer", buffer=made, depth=hole("do", SLOTS))
+    if channels and part != tile:  # these are whole fractals: sizes of even parts hang on rows alone, so that a row's tables are short
+        p.add("even", loop=part, factor=hole("uc", ()) * 16)
 
 
-def work_in_place(p: Plan, first: str, out: Block, layout: str, tile: str) -> str:
+def in_parts(p: Plan, block: str, tile: str, even: bool) -> str:
+    """The loop over parts of the columns that a block takes out of L0C, around the block's other loops; that over tiles where all has one
+    column of fractals. `even`: parts will be alike."""
+    found = next(n for n in nests(p.func) if n.block.name == block)
+    *rows, column = [lp.var for lp in found.loops]
+    fractals = -(-found.extent(column) // 16)
+    if fractals == 1:
+        return tile
+    choices = [u for u in range(1, PARTS[-1] + 1) if fractals % u == 0] if even else [min(u, fractals) for u in PARTS]
+    p.split(column, hole("uc", tuple(dict.fromkeys(choices))) * 16, "u_p", column)
+    p.add("reorder", loops=("u_p", *rows, column))
+    return "u_p"
+
+
+def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str) -> str:
     """The buffer that is stored, after the vector operations between the block that takes the result and the one that stores: they work
-    on the tile in UB as it lies, and on tiles that are brought there for them."""
+    on a part of a tile in UB as it lies, and on parts that are brought there for them."""
     order = [n.block for n in nests(p.func)]
     names = [b.name for b in order]
     between = order[names.index(first):names.index(out.name)]
@@ -134,7 +156,7 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, tile: str) -> st
     read = {r.buffer for b in between for r in reads(b.value)}
     brought = [b for b in order if b.target.buffer in read and {r.buffer for r in reads(b.value)} <= inputs]
     for b in [*between[1:], out, *brought]:
-        p.add("compute_at", block=b.name, loop=tile)
+        p.add("compute_at", block=b.name, loop=part)
     for b in [*brought, *between]:
         p.add("set_scope", buffer=b.target.buffer, scope="UB", layout=layout)
     for b in between[1:]:

@@ -15,7 +15,8 @@ PIXELS, COLUMNS, DEPTHS = 128, (256, 128), (64, 32, 16, 8)
 CHUNKS = (1, 4, 7, 16, 64)  # L0 tiles, or C1 planes, in an L1 chunk
 ROWS = 16  # of an image at most where the sketch keeps rows whole
 ONE = ("rk", "pm", "pn")  # factors of a chunk or tile: the block does without
-SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "pl")
+SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "pl", "do")
+PART = 4  # columns of fractals: with three or four buffers in UB a part of 128 to 256 rows has room for its slots
 
 Legal = Callable[[Sequence[Candidate]], Sequence[bool]]
 
@@ -42,7 +43,7 @@ def deepest(number: int, grid: Grid, columns: int, legal: Legal) -> list[Candida
 def blocked(grid: Grid, columns: int, depth: int) -> Iterator[tuple[int, ...]]:
     """Hole values with this L0 block, on every grid that is at least half full; the wide block takes all of a 2201's L0C: one slot."""
     choices = dict(zip(grid.names, grid.choices))
-    limits = {"tm": PIXELS, "tn": columns, "n1": columns // 16, "tk": depth}
+    limits = {"tm": PIXELS, "tn": columns, "n1": columns // 16, "tk": depth, "uc": PART}
     fixed: dict[str, tuple[int, ...]] = {name: (up_to(choices[name], limit),) for name, limit in limits.items() if name in choices}
     fixed |= {name: (up_to(choices[name], 2),) for name in SLOTS if name in choices}
     fixed |= {name: choices[name][:1] for name in (*ONE, *(["dc"] if columns == COLUMNS[0] else [])) if name in choices}

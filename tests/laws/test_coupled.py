@@ -5,6 +5,7 @@ filling holes first or last makes one program, and the timeline is the slow orac
 """
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ from aoec.artifact.artifact import load as load_artifact
 from aoec.base.errors import CheckError, TargetError
 from aoec.cli import main
 from aoec.ir.index import DTYPES
-from aoec.ir.program import Program
+from aoec.ir.program import For, Item, Program, SetFlag
 from aoec.ir.rewrite import normalise
 from aoec.jobs.execute import run_model
 from aoec.jobs.operators import graph_of
@@ -29,9 +30,10 @@ from aoec.lowering.emit import emit
 from aoec.lowering.fuse import fuse
 from aoec.ops.layout import to_logical, to_physical
 from aoec.ops.run import evaluate
+from aoec.search.grid import Candidate
 from aoec.simulate.time import measure
 from aoec.target.check import check
-from aoec.target.machine import load, parse_machine
+from aoec.target.machine import DEFAULT, Machine, load, parse_machine
 from tests.laws.test_emit_laws import without_one_flag
 from tests.laws.test_values_laws import QUICK, instr, program, ref, same, space, tensor, whole_numbers
 from tests.lowering.coupled import TEXT
@@ -107,6 +109,64 @@ def test_no_flag_can_be_spared() -> None:
     for cut in without_one_flag(p.program(least)):
         with pytest.raises(CheckError):
             check(cut, SMALL)
+
+
+# ---------------------------------------------------------------- parts of a tile
+
+def in_parts(p: Problem, sketch: int, count: int) -> list[Candidate]:
+    """Legal candidates whose tiles leave L0C in two parts or more, in each of several tiles of a core's."""
+    def parts(values: dict[str, int]) -> bool:
+        return values["uc"] * 16 < values.get("tn", values.get("n1", 0) * 16)
+    return [c for c in legal(p, sketch, 64, 2) if parts(p.values(c))][:count]
+
+
+@pytest.mark.parametrize("model, number, machine", [("matmul", 0, SMALL), ("matmul_nd", 0, SMALL), ("point", 1, SMALL),
+                                                    ("joined", 2, load("Ascend310P3"))],
+                         ids=lambda x: getattr(x, "name", str(x)))
+def test_tiles_leave_l0c_in_parts(model: str, number: int, machine: Machine) -> None:
+    """Values, flags and times, with rows that end in a shorter part and with planes of channels."""
+    c = cases(model, "Ascend310P3" if model == "joined" else DEFAULT)[number]
+    p = problem(c.func, machine)
+    found = in_parts(p, 0, 3)
+    assert len(found) == 3
+    for candidate in found:
+        made = p.program(candidate)
+        check(made, machine)
+        assert c.agrees(c.run(made))
+        assert made == normalise(emit(primitives.apply(p.func, p.trace(candidate)), machine))
+        assert simulate(made, machine).ticks == measure(made, machine).ticks
+
+
+def test_no_flag_can_be_spared_where_tiles_leave_in_parts() -> None:
+    p = problem(cases("matmul")[0].func, SMALL)
+    least = min(in_parts(p, 0, 8), key=lambda c: (p.cost([c])[0], c))
+    for cut in without_one_flag(p.program(least)):
+        with pytest.raises(CheckError):
+            check(cut, SMALL)
+
+
+def later(body: tuple[Item, ...]) -> tuple[Item, ...]:
+    """A body in which L0C is given back behind the loop over parts, not in it."""
+    out: list[Item] = []
+    for item in body:
+        if not isinstance(item, For):
+            out.append(item)
+        elif item.var == "u_p":
+            (found,) = [x for x in item.body if isinstance(x, For) and isinstance(x.body[0], SetFlag)]
+            out += [replace(item, body=tuple(x for x in item.body if x is not found)), found.body[0]]
+        else:
+            out.append(replace(item, body=later(item.body)))
+    return tuple(out)
+
+
+def test_products_wait_for_the_last_part_and_not_for_the_work_on_it() -> None:
+    p = problem(lower_operator("matmul(m=64, k=64, n=256, bias, relu)"), SMALL)
+    candidate = min((c for c in in_parts(p, 0, 64) if p.values(c)["dc"] == 1), key=lambda c: p.cost([c])[0])
+    made = p.program(candidate)
+    (stream,) = made.streams
+    waiting = replace(made, streams=(replace(stream, body=later(stream.body)),))
+    check(waiting, SMALL)
+    assert measure(made, SMALL).ticks < measure(waiting, SMALL).ticks
 
 
 # ---------------------------------------------------------------- matrices in fractals, matrices in rows
