@@ -2,8 +2,8 @@
 
 For every sketch a short list is laid out around the vendor's stock cube block (128 x 256 x 64, double buffered) and around
 even shares of each axis, with core grids of every shape; the stock block itself joins it, on every grid that is busy. The best few
-are then settled once: for each axis, its tile and its parts over cores are tried together; the best of all with fewer slots too. A few
-thousand candidates, timed in batches; no randomness but a fixed sample.
+are then settled once: for each axis, its tile and its parts over cores are tried together; of the best of all then the L0 tile of k with
+the chunk in L1, and fewer slots. A few thousand candidates, timed in batches; no randomness but a fixed sample.
 `settle` over all holes is also what a search ends with.
 """
 from __future__ import annotations
@@ -32,8 +32,9 @@ TILES = (("tm", "uc"), ("th", "uc"), ("tn", "dc"), ("n1", "dc"), ("tn", "dc", "u
 MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("sk", "rk"), ("sc", "gm"),
         ("sc", "gn"), ("h0", "tk"),
         ("w0", "tk"))
-# at last: a tile that has the room of second slots, where the vector unit is what takes long
-FEWER = (("t0", "di", "do"),)
+# at last, of the best alone: L0 tiles of k that come out even in the chunk in L1, which hang together (a chunk of a plane of 3 x 3 is
+# 144, two of 64 and one of 16); and a tile that has the room of second slots, where the vector unit is what takes long
+LAST = (("tk", "sk"), ("t0", "di", "do"))
 LIST = 600  # of a sketch
 LEADING, STARTS = 4, 8  # sketches, and of each the cheapest of its list, each settled further
 
@@ -51,7 +52,7 @@ def default(space: Space, cost: Cost, legal: Legal) -> Found:
         found = spread(listed, cost)
     if not found:
         raise ScheduleError(f"no legal schedule among {len(listed):,} of a space of {space.size:,}: the smallest tiles do not fit")
-    return settle(space, [settle(space, found, cost, TILES)], cost, FEWER)
+    return settle(space, [settle(space, found, cost, TILES)], cost, LAST)
 
 
 def best(candidates: Sequence[Candidate], cost: Cost, count: int) -> list[Found]:

@@ -8,6 +8,7 @@ import pytest
 
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
+from aoec.search.default import variations
 from aoec.target.machine import load
 from bench.quality import Row, faults, geometric_mean
 from tests.oracle.opponents import best_of_random, least_ticks, pixels, stock
@@ -39,6 +40,12 @@ def test_no_opponent_beats_the_default(case: tuple[Problem, Outcome]) -> None:
     assert first.default_ticks <= block
     assert first.default_ticks <= chance
     assert p.cost([first.default]) == [first.default_ticks]
+
+
+def test_no_other_tiles_of_k_in_their_chunks_beat_the_default(case: tuple[Problem, Outcome]) -> None:
+    p, first = case
+    others = [ticks for ticks in p.cost(variations(p.space, first.default, ("tk", "sk"))) if ticks is not None]
+    assert len(others) > 10 and first.default_ticks == min(others)
 
 
 def test_bound_lies_between_the_least_work_and_the_best_found(case: tuple[Problem, Outcome]) -> None:
