@@ -12,14 +12,13 @@ from dataclasses import replace
 from itertools import pairwise
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Expr, Int, Var, both, call, ceildiv, eq, ge, le, normalise, reads, round_up, substitute, variables
+from aoec.ir.index import DTYPES, Expr, Int, Var, le, normalise, reads, round_up, substitute, variables
 from aoec.ir.program import (
     Advance,
     For,
     Item,
     Program,
     SetFlag,
-    Space,
     Stream,
     Tensor,
     WaitFlag,
@@ -27,11 +26,9 @@ from aoec.ir.program import (
 from aoec.ir.rewrite import drop_counters, map_items
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
 from aoec.lowering import emit_ahead, emit_copy, emit_coupled, emit_cube, emit_pixels, emit_transpose, emit_vector
-from aoec.lowering.tile import BLOCK_BYTES, Access, Emitter, Piece, TileOp, product, size_bytes
+from aoec.lowering.emit_place import place, share
+from aoec.lowering.tile import Access, Emitter, Home, Piece, TileOp, product
 from aoec.target.machine import Machine
-
-PERIOD_BYTES = 512  # sizes of slots are multiples of it, and so are addresses but where `place` says otherwise
-Home = tuple[str, ...]  # names of the loops around a buffer's life, outermost first
 
 
 def emit(func: Func, machine: Machine) -> Program:
@@ -311,81 +308,6 @@ def runs(name: str, pieces: list[Piece]) -> list[tuple[str, int, int]]:
             else:
                 out.append((pipe, i, i))
     return out
-
-
-# ---------------------------------------------------------------- addresses
-
-def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple[Space, ...], list[Constraint]]:
-    """Addresses of local buffers, group after group in each scope, and the capacity each scope must have."""
-    spaces: list[Space] = []
-    limits: list[Constraint] = []
-    for scope in dict.fromkeys(em.buffers[g[0]].scope for g in groups):
-        address: Expr = Int(0)
-        here = sorted([g for g in groups if em.buffers[g[0]].scope == scope], key=lambda g: scope == "UB" and small(em.buffers[g[0]]))
-        for members in here:
-            sizes = [normalise(size_bytes(em.buffers[n])) for n in members]
-            first = em.buffers[members[0]]
-            start = aligned(address, first.align) + first.skew
-            for n, s in zip(members, sizes):
-                b = em.buffers[n]
-                spaces.append(Space(n, b.dtype, scope, normalise(start), s, b.depth))
-            address = start - first.skew + round_up(first.skew, PERIOD_BYTES) + maximum_of(sizes) * first.depth
-            limits += placeable(first)
-        capacity = machine.scope(scope).size_bytes
-        limits.append(Constraint(le(address, capacity), f"{scope} holds {capacity} bytes: {', '.join(g[0] for g in here)} need more; "
-                                                        "use smaller tiles or fewer slots"))
-    return tuple(spaces), limits
-
-
-def small(b: Buffer) -> bool:
-    """True for what does not grow with the rows of a tile: behind all others it is in a bank that results seldom are in."""
-    return few(b) or len(b.shape) == 1
-
-
-def few(b: Buffer) -> bool:
-    """True for a buffer of one element a row, and of one instruction alone: it does not open a place that whole rows would share."""
-    return b.shape[-1] == Int(1) or b.name.startswith("scratch_")
-
-
-def stated(b: Buffer) -> tuple[Expr, Expr]:
-    """Where the schedule wants a buffer: only buffers of one place share an address."""
-    return b.align, b.skew
-
-
-def aligned(address: Expr, unit: Expr) -> Expr:
-    """The next multiple of `unit` bytes from an address on."""
-    return address if unit == Int(1) else ceildiv(address, unit) * unit
-
-
-def placeable(b: Buffer) -> list[Constraint]:
-    """What a buffer's stated place must be: whole blocks, and slots that keep it (their sizes are multiples of a period)."""
-    if (b.align, b.skew) == (Int(1), Int(0)):
-        return []
-    blocks = both(eq(b.align % BLOCK_BYTES, 0), eq(b.skew % BLOCK_BYTES, 0))
-    return [Constraint(both(blocks, both(ge(b.align, BLOCK_BYTES), ge(b.skew, 0))),
-                       f"{b.name} must start on a block: align and skew are multiples of {BLOCK_BYTES} bytes")]
-
-
-def maximum_of(sizes: list[Expr]) -> Expr:
-    distinct = list(dict.fromkeys(sizes))
-    return distinct[0] if len(distinct) == 1 else call("max", *distinct)
-
-
-def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flagged: list[str]) -> list[list[str]]:
-    """Groups of buffers at one address: UB buffers of one slot that only one pipe touches, in one home, whose lives
-    there do not meet. Liveness decides, never size; those that are born first come first, so that as few places as can be serve all."""
-    groups: list[list[str]] = []
-    others = [b.name for b in em.scratch if b.name not in homes]
-    for n in [*sorted(homes, key=lambda name: order.get(name, [0])[0]), *others]:
-        lone = n in order and em.buffers[n].scope == "UB" and n not in flagged and em.buffers[n].depth == Int(1)
-        fits = [g for g in groups if lone and g[0] in order and g[0] not in flagged and em.buffers[g[0]].scope == "UB"
-                and homes[g[0]] == homes[n] and stated(em.buffers[g[0]]) == stated(em.buffers[n])
-                and few(em.buffers[g[0]]) == few(em.buffers[n]) and all(order[m][-1] < order[n][0] for m in g)]
-        if fits:
-            fits[0].append(n)
-        else:
-            groups.append([n])
-    return groups
 
 
 # ---------------------------------------------------------------- tidying

@@ -4,9 +4,8 @@ from __future__ import annotations
 from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, call, ceildiv, maximum, minimum, normalise, substitute, variables, walk
 from aoec.ir.program import Item
 from aoec.ir.tir import Loop
-from aoec.lowering.emit_cube import instr, piece
 from aoec.lowering.emit_lanes import VectorOp, nest, run
-from aoec.lowering.tile import Access, Emitter, Piece, TileOp, base_offset, dtype_size, loop_strides, size_bytes, uses
+from aoec.lowering.tile import Access, Emitter, Piece, TileOp, base_offset, dtype_size, instr, loop_strides, piece, size_bytes, uses
 
 MAX_BURSTS = 4095
 

@@ -15,8 +15,9 @@ from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, ceild
 from aoec.ir.program import For, Instr, Item, Ref, SetFlag
 from aoec.ir.tir import Buffer
 from aoec.lowering.emit_copy import copy
-from aoec.lowering.emit_cube import Runs, channel_runs, instr, matrix_index, piece, row_pitch
+from aoec.lowering.emit_cube import row_pitch
 from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT, MAX_STRIDE, VectorOp, nest, run, when
+from aoec.lowering.emit_planes import Runs, channel_runs
 from aoec.lowering.tile import (
     FRACTAL_ROWS,
     Emitter,
@@ -25,7 +26,10 @@ from aoec.lowering.tile import (
     base_offset,
     c0,
     dtype_size,
+    instr,
     largest,
+    matrix_index,
+    piece,
     pitches,
     product,
     split_index,

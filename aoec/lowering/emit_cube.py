@@ -27,40 +27,24 @@ from aoec.ir.index import (
 )
 from aoec.ir.program import For, Instr, Item
 from aoec.ir.tir import Buffer, Loop
+from aoec.lowering.emit_planes import channel_runs, nz_lead, replaced
 from aoec.lowering.tile import (
     FRACTAL_ROWS,
-    Access,
     Emitter,
     Piece,
     TileOp,
     base_offset,
     c0,
     dtype_size,
+    instr,
     largest,
+    matrix_index,
+    piece,
     pitches,
     product,
     split_index,
     uses,
 )
-
-
-def instr(op: str, **fields: object) -> Instr:
-    return Instr(op, tuple((k, normalise(v) if isinstance(v, Expr) else Int(v) if isinstance(v, int) else v)  # type: ignore[misc]
-                           for k, v in fields.items()))
-
-
-def piece(em: Emitter, pipe: str, items: list[Item], dst: str, *srcs: str) -> Piece:
-    local = [Access(dst, pipe, True)] + [Access(s, pipe, False) for s in srcs]
-    return Piece(tuple(items), tuple(a for a in local if em.buffers[a.buffer].scope != "GM"))
-
-
-def matrix_index(op: TileOp, read: Read) -> tuple[Expr, Expr, Expr, Expr]:
-    """(row offset, rows, column offset, columns) of a two-dimensional tile of a matrix access."""
-    if len(read.indices) < 2:
-        raise UnsupportedError(f"block {op.block.name}: {read.buffer} is not a matrix")
-    row, col = (split_index(i, op.names) for i in read.indices[-2:])
-    return row[0], product([op.extent(v) for v in row[1]]), col[0], product([op.extent(v) for v in col[1]])
-
 
 # ---------------------------------------------------------------- GM -> L1
 
@@ -254,7 +238,7 @@ def window(e: Expr, op: TileOp, k_var: str) -> Window:
     rest = e
     if taps:
         size = taps[0].right
-        marked = normalise(_replace(e, taps[0], Var("tap ")))
+        marked = normalise(replaced(e, taps[0], Var("tap ")))
         parts = affine(marked, frozenset(("tap ",)))
         if parts is None:
             raise UnsupportedError(f"block {op.block.name}: not an img2col index")
@@ -263,16 +247,6 @@ def window(e: Expr, op: TileOp, k_var: str) -> Window:
     if parts is None or len(parts[0]) > 1 or uses(rest, frozenset((k_var,))):
         raise UnsupportedError(f"block {op.block.name}: not an img2col index")
     return Window(list(parts[0]), next(iter(parts[0].values()), Int(1)), size, dilation, parts[1])
-
-
-def _replace(e: Expr, old: Expr, new: Expr) -> Expr:
-    if e == old:
-        return new
-    if isinstance(e, Binary):
-        return Binary(e.op, _replace(e.left, old, new), _replace(e.right, old, new))
-    if isinstance(e, Call):
-        return Call(e.fn, tuple(_replace(a, old, new) for a in e.args))
-    return e
 
 
 def load3d(em: Emitter, op: TileOp, src: Read, home: frozenset[str], image: tuple[Expr, Expr, Expr]) -> Piece:
@@ -339,7 +313,7 @@ def k_start(index: Expr, k_var: str, per_channel: Expr) -> Expr:
     quotient = [n for n in walk(index) if isinstance(n, Binary) and n.op == "//" and uses(n, frozenset((k_var,)))]
     if len(quotient) != 1 or normalise(quotient[0].right - per_channel) != Int(0):
         raise UnsupportedError("the channel index of an img2col load is not k // (filter * C0)")
-    rest = normalise(_replace(index, quotient[0], Int(0)))
+    rest = normalise(replaced(index, quotient[0], Int(0)))
     return substitute(quotient[0].left, {k_var: Int(0)}) + rest * per_channel
 
 
@@ -397,81 +371,6 @@ def _ways(em: Emitter, op: TileOp, src: Read) -> dict[str, Expr]:
 
 def _splits_channel(target: Read, n_var: str) -> bool:
     return any(isinstance(e, Binary) and e.op == "%" and uses(e, frozenset((n_var,))) for e in walk(target.indices[-1]))
-
-
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """Where the rows of a tile lie in planes of C0 channels in GM: `count` runs of `rows` rows, `step` elements from run to run and
-    `plane` from plane to plane, the first at element `base`. Loop `var` counts the runs; "" where there is one."""
-
-    base: Expr
-    rows: Expr
-    count: Expr
-    step: Expr
-    plane: Expr
-    var: str
-
-    @property
-    def start(self) -> Expr:
-        """The element in GM where a run begins, in the first plane."""
-        return self.base + Var(self.var) * self.step if self.var else self.base
-
-    @property
-    def first(self) -> Expr:
-        """The row of the tile where a run begins."""
-        return Var(self.var) * self.rows if self.var else Int(0)
-
-    def around(self, *items: Item) -> list[Item]:
-        """The items, once a run."""
-        return [For(self.var, normalise(self.count), items)] if self.var else list(items)
-
-
-def channel_runs(em: Emitter, op: TileOp, place: Read, row_loops: list[str]) -> Runs:
-    """The runs of a tile's place in GM, in NC1HWC0 (one where it has whole rows of the image) or in an NZ matrix."""
-    out, p = em.buffers[place.buffer], pitches(em.buffers[place.buffer])
-    zero = {v: Int(0) for v in op.names}
-    if out.layout == "NZ":
-        return _matrix_run(em, op, place, zero)
-    n_off = substitute(_channel(place.indices[1]), zero)
-    em.require_aligned(n_off, FRACTAL_ROWS, op, "a tile of channels")
-    pixel = substitute(place.indices[2], zero) * p[2] + substitute(place.indices[3], zero) * p[3]
-    start = substitute(place.indices[0], zero) * p[0] + n_off // out.shape[-1] * p[1] + pixel
-    width_index, width_loops = split_index(place.indices[3], op.names)
-    width = product([op.extent(v) for v in width_loops])
-    height = product([op.extent(v) for v in row_loops if v not in width_loops])
-    if width_index == Int(0) and width == out.shape[3]:
-        return Runs(start, height * width, Int(1), Int(0), p[1], "")
-    return Runs(start, width, height, p[2], p[1], em.fresh("row"))
-
-
-def _matrix_run(em: Emitter, op: TileOp, place: Read, zero: dict[str, Int]) -> Runs:
-    """The one run of a tile of an NZ matrix [.., m, n] in GM."""
-    out = em.buffers[place.buffer]
-    row, rows, column, _ = matrix_index(op, place)
-    em.require_aligned(column, FRACTAL_ROWS, op, f"a tile of {out.name} along its columns")
-    pitch = round_up(out.shape[-2], FRACTAL_ROWS)
-    start = nz_lead(out, place.indices, zero) + column * pitch + row * c0(out)
-    return Runs(start, rows, Int(1), Int(0), pitch * c0(out), "")
-
-
-def nz_lead(b: Buffer, indices: tuple[Expr, ...], zero: dict[str, Int]) -> Expr:
-    """Element offset of the matrix that the leading indices of an NZ tensor in GM name."""
-    step: Expr = round_up(b.shape[-2], FRACTAL_ROWS) * round_up(b.shape[-1], c0(b))
-    out: Expr = Int(0)
-    for i, extent in zip(reversed(indices[:-2]), reversed(b.shape[:-2])):
-        out, step = out + substitute(i, zero) * step, step * extent
-    return out
-
-
-def _channel(e: Expr) -> Expr:
-    """The channel in an index `channel // C0`."""
-    e = normalise(e)
-    if isinstance(e, Binary) and e.op == "//":
-        return e.left
-    parts = [n for n in walk(e) if isinstance(n, Binary) and n.op == "//"]
-    if len(parts) == 1:  # normal form may have moved a whole part out: c1 + x // C0
-        return normalise(_replace(e, parts[0], Int(0))) * parts[0].right + parts[0].left
-    raise UnsupportedError("an output channel index is not channel // C0")
 
 
 def epilogue(op: TileOp) -> tuple[Read, int]:

@@ -28,8 +28,7 @@ from aoec.ir.index import (
     variables,
 )
 from aoec.ir.program import For, Instr, Item, Ref
-from aoec.lowering.emit_cube import instr
-from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, largest, loop_strides, product
+from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, product
 from aoec.target.instructions import REPEAT_BYTES
 
 BLOCKS = 8

@@ -13,9 +13,8 @@ from aoec.ir.index import Expr, Int, Read, Var, ceildiv, minimum, normalise, rou
 from aoec.ir.pixels import GROUP_ROWS, LANES, Pixels, pixels_of
 from aoec.ir.program import Instr, Item
 from aoec.ir.tir import Buffer
-from aoec.lowering.emit_cube import instr, piece
 from aoec.lowering.emit_lanes import MAX_REPEAT, VectorOp, nest, product_sum, run
-from aoec.lowering.tile import Emitter, Piece, TileOp, base_offset, dtype_size, loop_strides, pitches, uses
+from aoec.lowering.tile import Emitter, Piece, TileOp, base_offset, dtype_size, instr, loop_strides, piece, pitches, uses
 
 SIDE = 16  # rows and columns of a transposition
 CHANNELS = 4

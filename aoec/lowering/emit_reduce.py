@@ -8,7 +8,6 @@ from __future__ import annotations
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise, round_up, select
 from aoec.ir.program import For, Item
-from aoec.lowering.emit_cube import instr
 from aoec.lowering.emit_fold import fold_rows, rows_of
 from aoec.lowering.emit_lanes import (
     BLOCKS,
@@ -25,7 +24,7 @@ from aoec.lowering.emit_lanes import (
 )
 from aoec.lowering.emit_rows import SIXTEEN, ShortRows, short_rows
 from aoec.lowering.emit_spread import spread_run
-from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, largest, loop_strides, uses
+from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, uses
 
 FEW, MANY = 8, 32  # repeats that a row is folded into
 LONG = 64  # repeats from which on it is folded into MANY first

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 from aoec.ir.index import Expr, Int, Var, ceildiv, minimum, normalise
 from aoec.ir.program import For, Item, Ref
-from aoec.lowering.emit_cube import instr
 from aoec.lowering.emit_lanes import BLOCKS, MAX_STRIDE, VectorOp, make, operand_names
-from aoec.lowering.tile import Emitter, c0, dtype_size
+from aoec.lowering.tile import Emitter, c0, dtype_size, instr
 
 SIXTEEN = 16  # rows that are turned at once
 PITCH = 9  # blocks from row to row of eight blocks of sums: odd, so that one block of eight rows is in eight bank groups

@@ -4,9 +4,8 @@ from __future__ import annotations
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, Int, Read, Var, ceildiv, minimum, normalise
 from aoec.ir.program import For, Item
-from aoec.lowering.emit_cube import instr
 from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT
-from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, loop_strides
+from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, instr, loop_strides
 
 
 def is_spread(em: Emitter, op: TileOp) -> bool:

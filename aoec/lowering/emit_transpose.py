@@ -7,9 +7,8 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, Int, Read, Var, affine, ceildiv, minimum, round_up
 from aoec.ir.pixels import pixels_of
 from aoec.ir.program import Item
-from aoec.lowering.emit_cube import instr, piece
 from aoec.lowering.emit_lanes import MAX_REPEAT, nest, product_sum
-from aoec.lowering.tile import Emitter, Piece, TileOp, c0, loop_strides, pitches, uses
+from aoec.lowering.tile import Emitter, Piece, TileOp, c0, instr, loop_strides, piece, pitches, uses
 
 
 def is_transpose(em: Emitter, op: TileOp) -> bool:

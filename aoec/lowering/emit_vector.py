@@ -2,15 +2,14 @@
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Int, reads, round_up
+from aoec.ir.index import Int, normalise, reads, round_up
 from aoec.ir.pixels import pixels_of
-from aoec.lowering.emit_cube import piece
 from aoec.lowering.emit_lanes import elementwise, run, vector_op
 from aoec.lowering.emit_pixels import make_pixels
 from aoec.lowering.emit_reduce import reduce
 from aoec.lowering.emit_spread import is_spread, spread
 from aoec.lowering.emit_transpose import is_transpose, transpose
-from aoec.lowering.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, product, split_index
+from aoec.lowering.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, piece, product, split_index
 
 
 def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
@@ -38,8 +37,10 @@ def fractals(em: Emitter, op: TileOp) -> Piece:
     operands = [target, *reads(value)]
     if op.block.op != "=" or any(r.indices != target.indices or em.buffers[r.buffer].layout != "NZ" for r in operands):
         raise UnsupportedError(f"block {op.block.name}: tiles in fractals are worked on element by element, all alike")
-    rows, columns = (product([op.extent(v) for i in part for v in split_index(i, op.names)[1]]) for part in (
-        target.indices[:-1], target.indices[-1:]))
+    places = [split_index(i, op.names) for i in target.indices]
+    if any(normalise(offset) != Int(0) for offset, _ in places):
+        raise UnsupportedError(f"block {op.block.name}: tiles in fractals are worked on whole; give a part a buffer of its own")
+    rows, columns = (product([op.extent(v) for _, loops in part for v in loops]) for part in (places[:-1], places[-1:]))
     elements = round_up(rows, FRACTAL_ROWS) * round_up(columns, FRACTAL_ROWS)
     work = vector_op(value, any(em.buffers[r.buffer].dtype != em.buffers[target.buffer].dtype for r in operands))
     item = run(em, work, (target.buffer, Int(0)), [(r.buffer, Int(0)) for r in work.sources], elements)

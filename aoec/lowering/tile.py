@@ -9,6 +9,7 @@ from aoec.ir.index import (
     DTYPES,
     Expr,
     Int,
+    Read,
     Var,
     affine,
     ceildiv,
@@ -20,14 +21,15 @@ from aoec.ir.index import (
     substitute,
     variables,
 )
-from aoec.ir.program import Item, Ref
+from aoec.ir.program import Instr, Item, Ref
 from aoec.ir.regions import lift
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop
 from aoec.target.machine import Machine
 
 BLOCK_BYTES = 32
 FRACTAL_ROWS = 16
-SLOT_BYTES = 512  # what the sizes of slots in UB are multiples of
+Home = tuple[str, ...]  # names of the loops around a buffer's life, outermost first
+SLOT_BYTES = 512  # sizes of slots are multiples of it, and so are addresses but where `place` says otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +195,23 @@ def uses(e: Expr, names: frozenset[str]) -> bool:
 
 def fractals(extent: Expr, unit: int) -> Expr:
     return ceildiv(extent, unit)
+
+
+def instr(op: str, **fields: object) -> Instr:
+    """An instruction with its fields in normal form."""
+    return Instr(op, tuple((k, normalise(v) if isinstance(v, Expr) else Int(v) if isinstance(v, int) else v)  # type: ignore[misc]
+                           for k, v in fields.items()))
+
+
+def piece(em: Emitter, pipe: str, items: list[Item], dst: str, *srcs: str) -> Piece:
+    """Items of one pipe that write `dst` and read `srcs`."""
+    local = [Access(dst, pipe, True)] + [Access(s, pipe, False) for s in srcs]
+    return Piece(tuple(items), tuple(a for a in local if em.buffers[a.buffer].scope != "GM"))
+
+
+def matrix_index(op: TileOp, read: Read) -> tuple[Expr, Expr, Expr, Expr]:
+    """(row offset, rows, column offset, columns) of a two-dimensional tile of a matrix access."""
+    if len(read.indices) < 2:
+        raise UnsupportedError(f"block {op.block.name}: {read.buffer} is not a matrix")
+    row, col = (split_index(i, op.names) for i in read.indices[-2:])
+    return row[0], product([op.extent(v) for v in row[1]]), col[0], product([op.extent(v) for v in col[1]])
