@@ -56,6 +56,7 @@ def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Mov
     v, whole = common[-1]
     rows = size * sum(prod(n for w, n in own if w != v) for own in inner)
     parts = [p for p in range(1, whole + 1) if whole % p == 0 and (p == 1 or p * rows <= MOST_BYTES)]
+    parts = [p for p in parts if p * size % BLOCK_BYTES == 0] or parts  # stores that end within a block are slow
     part = next((p for p in parts if p * size >= BURST_BYTES and p * rows >= TILE_BYTES), parts[-1])
     moved: dict[str, Expr] = {v: Var(f"{v}_part") * part + Var(v)}
 
@@ -69,6 +70,7 @@ def _cut_runs(moves: list[Move], size: int) -> tuple[list[Move], dict[str, int]]
     holds, of bursts worth their issue; one where the tensors' sizes have no divisor in common."""
     lengths = [next(iter(sizes.values())) for _, (_, sizes), _ in moves]
     bursts = [p for p in divisors(gcd(*lengths)) if min(lengths) // p * size >= BURST_BYTES] or [1]
+    bursts = [p for p in bursts if all(n // p * size % BLOCK_BYTES == 0 for n in lengths)] or bursts
     parts = next((p for p in bursts if p >= ENOUGH_PARTS and sum(lengths) // p * size <= MOST_BYTES), bursts[-1])
 
     def cut(a: Access) -> Access:
