@@ -261,8 +261,8 @@ def joined(strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> l
 
 def row_blocks(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                extents: list[tuple[str, Expr]]) -> list[Item] | None:
-    """Rows of whole blocks, longer than a repeat, a repeat of each of all rows at a time, and what is left of them by blocks; None where
-    that is no fewer instructions than rows."""
+    """Rows of whole blocks, longer than a repeat, a repeat of each of all rows at a time. What is left of them goes in a repeat that ends
+    with the row, where what it does again changes nothing, else by blocks. None where that is no fewer instructions than rows."""
     sizes = {dtype_size(em.buffers[r.buffer]) for r in operands}
     if len(extents) < 2 or len(sizes) != 1:
         return None
@@ -270,19 +270,35 @@ def row_blocks(em: Emitter, work: VectorOp, operands: list[Read], strides: list[
     lanes = lanes_of(sizes.pop())
     unit, steps = lanes // BLOCKS, [s.get(row, Int(0)) for s in strides]
     apart = [x.value // unit for x in steps if isinstance(x, Int) and x.value % unit == 0 and x.value // unit <= MAX_STRIDE]
-    if not isinstance(inner, Int) or not isinstance(count, Int) or len(apart) < len(steps) or any(s.get(lane) != Int(1) for s in strides):
+    if not isinstance(inner, Int) or len(apart) < len(steps) or any(s.get(lane) != Int(1) for s in strides):
         return None
     full, rest = divmod(inner.value, lanes)
-    if not full or rest % unit or full + rest // unit >= count.value or count.value > MAX_REPEAT:
+    again = rest > 0 and idempotent(work, operands)
+    if not full or rest % unit or not fewer(full + (1 if again else rest // unit), count):
         return None
-    part, names = em.fresh("part"), operand_names(len(operands) - 1)
-    at = [o + product_sum(s, [v for v, _ in outer if v in s]) + Var(part) * lanes for o, s in zip(offsets, strides)]
-    fields: dict[str, Expr | Ref] = {n: em.ref(r.buffer, o) for n, r, o in zip(names, operands, at)}
+    turn, names = em.fresh("turn"), operand_names(len(operands) - 1)
     fixed = {f"{n}_blk": 1 for n in names} | {f"{n}_rep": b for n, b in zip(names, apart)}
-    items = nest([*outer, (part, Int(full))], [make(work, fields, Int(lanes), count, fixed)])
+    repeat = minimum(MAX_REPEAT, count - Var(turn) * MAX_REPEAT)
+    items: list[Item] = []
+    for start in [*range(0, full * lanes, lanes), *([inner.value - lanes] if again else [])]:
+        at = [o + product_sum(s, [v for v, _ in outer if v in s]) + start + Var(turn) * (MAX_REPEAT * unit * b)
+              for o, s, b in zip(offsets, strides, apart)]
+        fields: dict[str, Expr | Ref] = {n: em.ref(r.buffer, o) for n, r, o in zip(names, operands, at)}
+        items.append(make(work, fields, Int(lanes), repeat, fixed))
+    whole = nest([*outer, (turn, ceildiv(count, MAX_REPEAT))], items)
     tail = [*outer, (row, count), (lane, Int(rest))]
-    left = strided(em, work, operands, strides, [o + full * lanes for o in offsets], tail) if rest else []
-    return None if left is None else [*items, *left]
+    left = strided(em, work, operands, strides, [o + full * lanes for o in offsets], tail) if rest and not again else []
+    return None if left is None else [*whole, *left]
+
+
+def idempotent(work: VectorOp, operands: list[Read]) -> bool:
+    """Whether doing an operation twice gives what it gives once: a maximum or minimum, or what does not read where it writes."""
+    return work.name in ("vmax", "vmin") or all(r.buffer != operands[0].buffer for r in operands[1:])
+
+
+def fewer(parts: int, rows: Expr) -> bool:
+    """Whether so many instructions are fewer than one a row; of rows whose number is open, two at most are."""
+    return parts < rows.value <= MAX_REPEAT if isinstance(rows, Int) else parts <= 2
 
 
 def padded(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> Expr | None:

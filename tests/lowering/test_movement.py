@@ -1,4 +1,4 @@
-"""Copies between tensors: in parts that are whole blocks of GM, since stores that end within a block are slow."""
+"""Copies in parts that are whole blocks of GM, and pools of small images: what is slow is to end within a block or a repeat."""
 from __future__ import annotations
 
 import onnx.parser
@@ -7,6 +7,7 @@ import pytest
 from aoec.frontend.onnx import load as load_model
 from aoec.ir.index import Int
 from aoec.ir.tir import Func, blocks
+from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem, start
 from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import lower
@@ -40,3 +41,10 @@ def test_a_concat_of_planes_is_bound_by_memory_or_latency() -> None:
     p = problem(concat(["4,16,3136", "4,20,3136", "4,8,3136", "4,8,3136"], 1), load("Ascend310P3"))
     best = measure(p.program(start(p).best), p.machine)
     assert best.busy_cycles["MTE3"] < 0.6 * best.cycles
+
+
+def test_small_images_are_pooled_a_repeat_of_all_rows_at_a_time() -> None:
+    """224 rows a core of 14 pixels: an instruction for each of nine taps and rows would take some 20 cycles each, 40,000 in all; the two
+    repeats of a row overlap, which a maximum does not mind."""
+    p = problem(lower_operator("max_pool(n=4, c=512, h=14, w=14, kh=3, kw=3, pad=1)"), load("Ascend310P3"))
+    assert measure(p.program(start(p).best), p.machine).cycles < 20_000
