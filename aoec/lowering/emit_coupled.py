@@ -31,7 +31,6 @@ from aoec.lowering.tile import (
     matrix_index,
     piece,
     pitches,
-    product,
     split_index,
 )
 
@@ -73,14 +72,18 @@ def result(op: TileOp) -> Result:
         bias, e = e.right, e.left
     if not isinstance(e, Read):
         raise UnsupportedError(f"block {op.block.name}: results get a bias, relu and a cast on their way out, nothing else")
-    rows = [v for i in e.indices[:-1] for v in split_index(i, op.names)[1]]
-    first, columns = split_index(e.indices[-1], op.names)
-    return Result(e, bias, relu, size(op, rows), size(op, columns), first)
+    return tile_of(op, e, bias, relu)
 
 
-def size(op: TileOp, loops: list[str]) -> Expr:
-    """Iterations of some tensor loops together."""
-    return product([op.extent(v) for v in loops])
+def row_loops(op: TileOp, tile: Read) -> list[str]:
+    """The loops over the rows of a tile."""
+    return [v for i in tile.indices[:-1] for v in split_index(i, op.names)[1]]
+
+
+def tile_of(op: TileOp, tile: Read, bias: Read | None = None, relu: int = 0) -> Result:
+    """A block's tile of a buffer, with what is done to it on its way."""
+    first, columns = split_index(tile.indices[-1], op.names)
+    return Result(tile, bias, relu, op.size(row_loops(op, tile)), op.size(columns), first)
 
 
 # ---------------------------------------------------------------- L0C -> UB
@@ -180,7 +183,7 @@ def load_bias(em: Emitter, op: TileOp, src: Read) -> Piece:
     source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
     offset, loops = split_index(src.indices[-1], op.names)
     em.require_aligned(offset, FRACTAL_ROWS, op, f"a tile of {source.name}")
-    wide = round_up(product([op.extent(v) for v in loops]), FRACTAL_ROWS)
+    wide = round_up(op.size(loops), FRACTAL_ROWS)
     item = instr("copy_gm_ub", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, base_offset(source, src.indices, op.names)), bursts=1,
                  length=wide * dtype_size(source), src_gap=0, dst_gap=0)
     return piece(em, "MTE2", [item], dst.name)
@@ -201,16 +204,8 @@ def store(em: Emitter, op: TileOp) -> list[Piece]:
 def bring(em: Emitter, op: TileOp, src: Read) -> Piece:
     """A tile in planes of channels (NC1HWC0 or NZ) from its place in GM into fractals in UB: what `store` does, the other way."""
     target = op.block.target
-    rows = row_loops(op, target)
-    first, columns = split_index(target.indices[-1], op.names)
-    tile = Result(target, None, 0, size(op, rows), size(op, columns), first)
-    runs = channel_runs(em, op, src, rows)
-    return piece(em, "MTE2", runs.around(*_planes(em, tile, "copy_gm_ub", em.buffers[src.buffer], runs)), target.buffer)
-
-
-def row_loops(op: TileOp, tile: Read) -> list[str]:
-    """The loops over the rows of a tile."""
-    return [v for i in tile.indices[:-1] for v in split_index(i, op.names)[1]]
+    runs = channel_runs(em, op, src, row_loops(op, target))
+    return piece(em, "MTE2", runs.around(*_planes(em, tile_of(op, target), "copy_gm_ub", em.buffers[src.buffer], runs)), target.buffer)
 
 
 def _planes(em: Emitter, r: Result, word: str, stored: Buffer, runs: Runs) -> list[Item]:

@@ -104,7 +104,7 @@ def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> Instr:
 def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
     """A box of an image, dense in L1: a burst a row, a loop over C1."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
-    c1, h, w = (product([op.extent(v) for v in split_index(i, op.names)[1]]) for i in src.indices[1:4])
+    c1, h, w = (op.size(split_index(i, op.names)[1]) for i in src.indices[1:4])
     p = pitches(source)
     var = em.fresh("c1")
     start = base_offset(source, src.indices, op.names) + Var(var) * p[1]
@@ -136,7 +136,7 @@ def _vector_l1(em: Emitter, op: TileOp, src: Read) -> Instr:
     em.require_aligned(offset, c0(source), op, f"a tile of {source.name}")
     start = em.ref(source.name, base_offset(source, src.indices, op.names))
     return instr("copy_gm_l1", dst=em.ref(op.block.target.buffer, Int(0)), src=start, bursts=1,
-                 length=ceildiv(product([op.extent(v) for v in loops]) * dtype_size(source), 32), src_gap=0, dst_gap=0)
+                 length=ceildiv(op.size(loops) * dtype_size(source), 32), src_gap=0, dst_gap=0)
 
 
 # ---------------------------------------------------------------- L1 -> L0, BT
@@ -146,7 +146,7 @@ def load_l0(em: Emitter, op: TileOp, src: Read) -> Piece:
     dst = em.buffers[op.block.target.buffer]
     if dst.scope == "BT":
         offset, loops = split_index(src.indices[-1], op.names)
-        length = ceildiv(product([op.extent(v) for v in loops]) * dtype_size(dst), 32)
+        length = ceildiv(op.size(loops) * dtype_size(dst), 32)
         items: list[Item] = [instr("load_bt", dst=em.ref(dst.name, Int(0)), src=em.ref(src.buffer, offset), length=length)]
     elif dst.scope == "L0A":
         items = [_load_l0a(em, op, src)]
@@ -260,7 +260,7 @@ def load3d(em: Emitter, op: TileOp, src: Read, home: frozenset[str], image: tupl
     rows, cols = window(src.indices[2], op, k_var), window(src.indices[3], op, k_var)
     inside = {lp.var: Int(0) for lp in op.above if lp.var not in home}
     top, left = normalise(substitute(rows.base, inside)), normalise(substitute(cols.base, inside))
-    height, width = (product([op.extent(v) for v in a.loops]) for a in (rows, cols))
+    height, width = (op.size(a.loops) for a in (rows, cols))
     within = normalise(cols.base - left)
     m_start = normalise((rows.base - top) // rows.stride) * width
     guarded = isinstance(op.block.value, Call) and op.block.value.fn == "select"
@@ -332,7 +332,7 @@ def mmad(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
         raise UnsupportedError(f"block {op.block.name}: an accumulator tile starts at row and column 0 of its buffer")
     moving = frozenset().union(*[variables(i) for i in target.indices])
     first = product([eq(Var(lp.var), 0) for lp in op.above if lp.var not in home and lp.var not in moving])
-    m, n, k = (product([op.extent(v) for v in vs]) for vs in (m_loops, n_loops, k_loops))
+    m, n, k = (op.size(vs) for vs in (m_loops, n_loops, k_loops))
     operands = dict(dst=em.ref(target.buffer, Int(0)), a=em.ref(a.buffer, Int(0)), b=em.ref(b.buffer, Int(0)))
     sizes = dict(m=m, n=n, k=k, init=first, unit=em.buffers[target.buffer].unit)
     bias = op.block.init
@@ -351,7 +351,7 @@ def fixpipe(em: Emitter, op: TileOp) -> Piece:
     out = em.buffers[target.buffer]
     row_loops = [v for i in src.indices[:-1] for v in split_index(i, op.names)[1]]
     (n_var,) = split_index(src.indices[-1], op.names)[1]
-    n, m = op.extent(n_var), product([op.extent(v) for v in row_loops])
+    n, m = op.extent(n_var), op.size(row_loops)
     rows = round_up(m, FRACTAL_ROWS)
     if out.layout != "NZ" and not _splits_channel(target, n_var):
         item: Item = instr("fixpipe_nd", dst=em.ref(out.name, base_offset(out, target.indices, op.names)), src=em.ref(src.buffer, Int(0)),

@@ -276,16 +276,17 @@ def row_blocks(em: Emitter, work: VectorOp, operands: list[Read], strides: list[
     again = rest > 0 and idempotent(work, operands)
     if not full or rest % unit or not fewer(full + (1 if again else rest // unit), count):
         return None
-    turn, names = em.fresh("turn"), operand_names(len(operands) - 1)
+    part, turn, names = em.fresh("part"), em.fresh("turn"), operand_names(len(operands) - 1)
+    turns: list[tuple[str, Expr]] = [] if isinstance(count, Int) else [(turn, ceildiv(count, MAX_REPEAT))]
+    repeat = minimum(MAX_REPEAT, count - Var(turn) * MAX_REPEAT) if turns else count
     fixed = {f"{n}_blk": 1 for n in names} | {f"{n}_rep": b for n, b in zip(names, apart)}
-    repeat = minimum(MAX_REPEAT, count - Var(turn) * MAX_REPEAT)
-    items: list[Item] = []
-    for start in [*range(0, full * lanes, lanes), *([inner.value - lanes] if again else [])]:
-        at = [o + product_sum(s, [v for v, _ in outer if v in s]) + start + Var(turn) * (MAX_REPEAT * unit * b)
-              for o, s, b in zip(offsets, strides, apart)]
-        fields: dict[str, Expr | Ref] = {n: em.ref(r.buffer, o) for n, r, o in zip(names, operands, at)}
-        items.append(make(work, fields, Int(lanes), repeat, fixed))
-    whole = nest([*outer, (turn, ceildiv(count, MAX_REPEAT))], items)
+
+    def repeats(start: Expr) -> Instr:
+        moves = [Var(turn) * (MAX_REPEAT * unit * b) if turns else Int(0) for b in apart]
+        at = [o + product_sum(s, [v for v, _ in outer if v in s]) + start + m for o, s, m in zip(offsets, strides, moves)]
+        return make(work, {n: em.ref(r.buffer, o) for n, r, o in zip(names, operands, at)}, Int(lanes), repeat, fixed)
+    items = nest([(part, Int(full))], [repeats(Var(part) * lanes)]) + ([repeats(Int(inner.value - lanes))] if again else [])
+    whole = nest([*outer, *turns], items)
     tail = [*outer, (row, count), (lane, Int(rest))]
     left = strided(em, work, operands, strides, [o + full * lanes for o in offsets], tail) if rest and not again else []
     return None if left is None else [*whole, *left]

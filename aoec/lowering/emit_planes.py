@@ -4,10 +4,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Binary, Call, Expr, Int, Read, Var, normalise, round_up, substitute, walk
+from aoec.ir.index import Binary, Expr, Int, Read, Var, normalise, rebuild, round_up, substitute, walk
 from aoec.ir.program import For, Item
 from aoec.ir.tir import Buffer
-from aoec.lowering.tile import FRACTAL_ROWS, Emitter, TileOp, c0, matrix_index, pitches, product, split_index
+from aoec.lowering.tile import FRACTAL_ROWS, Emitter, TileOp, c0, matrix_index, pitches, split_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ def channel_runs(em: Emitter, op: TileOp, place: Read, row_loops: list[str]) -> 
     pixel = substitute(place.indices[2], zero) * p[2] + substitute(place.indices[3], zero) * p[3]
     start = substitute(place.indices[0], zero) * p[0] + n_off // out.shape[-1] * p[1] + pixel
     width_index, width_loops = split_index(place.indices[3], op.names)
-    width = product([op.extent(v) for v in width_loops])
-    height = product([op.extent(v) for v in row_loops if v not in width_loops])
+    width = op.size(width_loops)
+    height = op.size(v for v in row_loops if v not in width_loops)
     if width_index == Int(0) and width == out.shape[3]:
         return Runs(start, height * width, Int(1), Int(0), p[1], "")
     return Runs(start, width, height, p[2], p[1], em.fresh("row"))
@@ -87,10 +87,4 @@ def _channel(e: Expr) -> Expr:
 
 def replaced(e: Expr, old: Expr, new: Expr) -> Expr:
     """`e` with one of its sub-expressions in place of which another stands."""
-    if e == old:
-        return new
-    if isinstance(e, Binary):
-        return Binary(e.op, replaced(e.left, old, new), replaced(e.right, old, new))
-    if isinstance(e, Call):
-        return Call(e.fn, tuple(replaced(a, old, new) for a in e.args))
-    return e
+    return new if e == old else rebuild(e, lambda c: replaced(c, old, new))

@@ -9,7 +9,7 @@ from aoec.lowering.emit_pixels import make_pixels
 from aoec.lowering.emit_reduce import reduce
 from aoec.lowering.emit_spread import is_spread, spread
 from aoec.lowering.emit_transpose import is_transpose, transpose
-from aoec.lowering.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, piece, product, split_index
+from aoec.lowering.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, piece, split_index
 
 
 def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
@@ -40,7 +40,7 @@ def fractals(em: Emitter, op: TileOp) -> Piece:
     places = [split_index(i, op.names) for i in target.indices]
     if any(normalise(offset) != Int(0) for offset, _ in places):
         raise UnsupportedError(f"block {op.block.name}: tiles in fractals are worked on whole; give a part a buffer of its own")
-    rows, columns = (product([op.extent(v) for _, loops in part for v in loops]) for part in (places[:-1], places[-1:]))
+    rows, columns = (op.size(v for _, loops in part for v in loops) for part in (places[:-1], places[-1:]))
     elements = round_up(rows, FRACTAL_ROWS) * round_up(columns, FRACTAL_ROWS)
     work = vector_op(value, any(em.buffers[r.buffer].dtype != em.buffers[target.buffer].dtype for r in operands))
     item = run(em, work, (target.buffer, Int(0)), [(r.buffer, Int(0)) for r in work.sources], elements)

@@ -67,12 +67,10 @@ def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made:
            followers: Mapping[str, tuple[str, ...]]) -> list[OpNode]:
     """The nodes of the group that starts with `first`."""
     allowed = followers.get(first.op.removesuffix("_packed"), followers.get(family(first.op), ()))
-    if "elementwise" not in allowed and family(first.op) == "cube":
-        made = set()  # what follows reads nothing but the group's own result
+    cube = family(first.op) == "cube"
     chain = [first]
-    while (follower := draft.only_user(chain[-1].outputs[0], users)) and _joins(draft, chain[-1], follower, allowed, made):
-        if family(first.op) == "cube" and not _alike(draft, first, follower):
-            break
+    while ((follower := draft.only_user(chain[-1].outputs[0], users)) and _joins(draft, chain[-1], follower, allowed, made)
+           and (not cube or _alike(draft, first, follower))):
         chain.append(follower)
         if family(follower.op) in ROWS:
             allowed = FOLLOWERS.get(family(follower.op), ())

@@ -1,7 +1,7 @@
 """Tile operations: the blocks of a scheduled func with the tensor loops around them, and where their operands lie."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from aoec.base.errors import UnsupportedError
@@ -59,6 +59,10 @@ class TileOp:
 
     def extent(self, var: str) -> Expr:
         return next(lp.extent for lp in self.loops if lp.var == var)
+
+    def size(self, names: Iterable[str]) -> Expr:
+        """Iterations of some tensor loops together."""
+        return product([self.extent(v) for v in names])
 
     @property
     def names(self) -> frozenset[str]:
@@ -214,4 +218,4 @@ def matrix_index(op: TileOp, read: Read) -> tuple[Expr, Expr, Expr, Expr]:
     if len(read.indices) < 2:
         raise UnsupportedError(f"block {op.block.name}: {read.buffer} is not a matrix")
     row, col = (split_index(i, op.names) for i in read.indices[-2:])
-    return row[0], product([op.extent(v) for v in row[1]]), col[0], product([op.extent(v) for v in col[1]])
+    return row[0], op.size(row[1]), col[0], op.size(col[1])

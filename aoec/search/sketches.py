@@ -10,6 +10,8 @@ from aoec.ir.schedule import Step, Trace, Value
 from aoec.ir.tir import Block, Func, Loop, blocks
 from aoec.target.machine import Machine
 
+AHEAD = (0, 1)  # iterations by which a load may be issued ahead of its use
+
 
 def step(primitive: str, **fields: Value | int) -> Step:
     return Step(primitive, tuple((k, Int(v) if isinstance(v, int) else v) for k, v in fields.items()))

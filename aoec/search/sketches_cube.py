@@ -7,7 +7,7 @@ together); for convolutions th tw (L1 tile of output rows and columns), h0 w0 (L
 """
 from __future__ import annotations
 
-from aoec.ir.index import Binary, Int, Read, normalise, walk
+from aoec.ir.index import Binary, Int, normalise, reads, walk
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import SLOTS, batch_axes, begin, bind, cores_of, factors, finish, load_bias, load_operand, output_block, ways
@@ -42,7 +42,7 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     p = begin(func, mm, machine)
     n, *group, ho, wo, co, k = [lp.var for lp in mm.loops]
     cols, weight = factors(mm)
-    image = next(iter({r.buffer for r in walk(gather.block.value) if isinstance(r, Read)}))
+    image = image_of(gather)
     unit = 32 // dtype_bytes(func, image)
     cores = cores_of(machine)
     inner_tile = resident in ("image", "both")
@@ -97,16 +97,20 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     return Trace(tuple(p.steps))
 
 
+def image_of(gather: Nest) -> str:
+    """The image that an img2col block reads."""
+    return reads(gather.block.value)[0].buffer
+
+
 def narrow(func: Func, gather: Nest) -> bool:
     """True for an image whose pixels are less than a block (NC1HWC0_C04): its tiles are whole rows, which are whole blocks."""
-    image = func.buffer(next(r.buffer for r in walk(gather.block.value) if isinstance(r, Read)))
+    image = func.buffer(image_of(gather))
     return normalise(image.shape[-1] * dtype_bytes(func, image.name)) != Int(32)
 
 
 def kernel_columns(gather: Nest, unit: int) -> int:
     """Columns of img2col that one C1 plane makes: filter_h * filter_w * channels to a pixel, from the channel index k // that."""
-    reads = [r for r in walk(gather.block.value) if isinstance(r, Read)]
-    for e in walk(reads[0].indices[1]):
+    for e in walk(reads(gather.block.value)[0].indices[1]):
         if isinstance(e, Binary) and e.op == "//" and isinstance(e.right, Int):
             return e.right.value
     return unit

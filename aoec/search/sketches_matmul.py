@@ -25,13 +25,12 @@ from aoec.search.plan import (
     load_operand,
     output_block,
 )
-from aoec.search.sketches import Nest, dtype_bytes, hole, ladder, parts, step
+from aoec.search.sketches import AHEAD, Nest, dtype_bytes, hole, ladder, parts, step
 from aoec.target.machine import Machine
 
 RATIOS = (1, 2, 4, 8)  # of the larger chunk of k in L1 to the smaller
 STEPS = (1, 2, 3, 4)  # L0 tiles in an L1 tile
 L2_TILES = (1, 2, 4, 8, 16)
-AHEAD = (0, 1)
 OFFSETS = (1, 2, 3, 4, 6, 8)
 
 

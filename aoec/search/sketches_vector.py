@@ -12,11 +12,10 @@ from aoec.ir.index import Call, Expr, Int, Read, normalise, reads, substitute, v
 from aoec.ir.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
-from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, step, tiles_over_cores
+from aoec.search.sketches import AHEAD, Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, step, tiles_over_cores
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
-AHEAD = (0, 1)
 MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice

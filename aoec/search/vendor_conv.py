@@ -4,13 +4,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import DTYPES, Read, walk
+from aoec.ir.index import DTYPES
 from aoec.ir.rewrite import fill
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import factors
 from aoec.search.sketches import Nest, find_product, writer
-from aoec.search.sketches_cube import conv_sketch, kernel_columns, narrow
+from aoec.search.sketches_cube import conv_sketch, image_of, kernel_columns, narrow
 from aoec.search.vendor import up
 from aoec.target.machine import Machine
 
@@ -96,8 +96,7 @@ def conv_trace(func: Func, machine: Machine, tiling: ConvTiling) -> Trace:
 
 def _axes(func: Func, mm: Nest, gather: Nest) -> _Axes:
     n, *_, ho, wo, co, k = [mm.extent(lp.var) for lp in mm.loops]
-    image = next(r.buffer for r in walk(gather.block.value) if isinstance(r, Read))
-    unit = 32 // DTYPES[func.buffer(image).dtype]
+    unit = 32 // DTYPES[func.buffer(image_of(gather)).dtype]
     chunk = kernel_columns(gather, unit)
     return _Axes(n, ho, wo, co, chunk, -(-k // chunk), unit, narrow(func, gather))
 
