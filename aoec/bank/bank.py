@@ -18,8 +18,6 @@ from aoec.bank import store
 from aoec.bank.record import KEY_FIELDS, Key, Record, flat, join, parse_record, show_record, unflat
 from aoec.base.errors import AoecError, BackendError, BankError
 from aoec.base.files import reason, write_text
-from aoec.ir.parse import parse_trace
-from aoec.ir.rewrite import holes as holes_of
 
 IMPORT_LIMIT_BYTES = 1 << 30
 LINE_LIMIT_BYTES = 1 << 20
@@ -157,6 +155,9 @@ def _records(f: IO[bytes], path: str) -> Iterator[Record]:
 
 def _imported(raw: bytes) -> Record:
     """The record of a line; its trace must be a schedule without holes, since the next compile applies it."""
+    from aoec.ir.parse import parse_trace  # here: what lists records needs no grammar
+    from aoec.ir.rewrite import holes as holes_of
+
     record = parse_record(raw.decode("utf-8"))
     if open_holes := holes_of(parse_trace(record.trace, "trace")):
         raise BankError(f"its trace leaves ?{', ?'.join(open_holes)} open")

@@ -13,6 +13,8 @@ from typing import Any
 
 from aoec.base.errors import BankError
 
+DEFAULT = "; default"  # ends the state of a record that keeps a default schedule
+ROBUST = "; robust"  # and of one that keeps what --robust picked
 KINDS = ("modelled", "measured")
 PROOFS = ("", "space", "bound")  # weakest first: none; best of its space; meets the lower bound
 NAME_LIMIT = 300  # characters

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aoec.bank.bank import Bank, statuses
-from aoec.bank.record import Record, flat
+from aoec.bank.record import DEFAULT, Record, flat
 from aoec.base.errors import BankError
-from aoec.jobs.solve import DEFAULT
 
 SHOWN_DIGITS = 16  # of a func key: enough to name a record
 TICKS_PER_CYCLE = 1024

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 
 from aoec import primitives
 from aoec.bank.bank import Bank
-from aoec.bank.record import Key, Record, join
+from aoec.bank.record import DEFAULT, ROBUST, Key, Record, join
 from aoec.base.errors import AoecError, BackendError, ScheduleError, UnsupportedError
 from aoec.ir.parse import parse_trace
 from aoec.ir.program import Program
@@ -31,8 +31,6 @@ from aoec.simulate.state import State
 from aoec.simulate.time import Measure, measure, prepare
 from aoec.target.machine import Machine, load
 
-DEFAULT = "; default"  # ends the state of a record that keeps a default schedule
-ROBUST = "; robust"  # and of one that keeps what --robust picked
 POLL_S = 0.5  # how soon Ctrl-C is seen while others work
 
 

@@ -362,6 +362,8 @@ class _Reader:
             if (size := spelt_out(formula, self.terms, {})) > FORMULA_LIMIT:
                 raise self.fail(at, f"is {size:,} words long with its terms in place; a formula has at most {FORMULA_LIMIT:,}")
             for _ in self.terms:  # a term may name others; after as many rounds as there are terms none is left
+                if variables(formula).isdisjoint(self.terms):
+                    break
                 formula = substitute(formula, self.terms)
         except RecursionError:
             raise self.fail(at, "is nested too deeply, or a term stands for itself") from None

@@ -9,8 +9,7 @@ import pytest
 
 from aoec import cli
 from aoec.bank.bank import Bank
-from aoec.bank.record import Key, Record
-from aoec.jobs.solve import DEFAULT
+from aoec.bank.record import DEFAULT, Key, Record
 
 KEY = Key("ab" * 32, "toy", "cd" * 32, "1", "cold")
 TRACE = "sched {\n  split(loop=m, factor=16, outer=mt, inner=mi)\n}"
