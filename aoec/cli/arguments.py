@@ -175,8 +175,19 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     _input(p, "G.tir")
     _target(p)
     _search_options(p)
+    _space_options(p)
     p.add_argument("--json", action="store_true", help="print the result as JSON instead of the schedule")
     _output(p)
+
+
+def _space_options(p: Parser) -> None:
+    p.add_argument("--pin", action="append", default=[], type=_values, metavar="HOLE=N,..",
+                   help="leave a hole only these choices, as in --pin tm=64,128; a sketch without the hole stays as it is")
+    p.add_argument("--exclude", action="append", default=[], type=_values, metavar="HOLE=N,..", help="take these choices from a hole")
+    p.add_argument("--where", action="append", default=[], metavar="CONDITION",
+                   help='keep candidates for which this holds, as in --where "tm*tn <= 32768 and gm*gn >= 20"; a sketch that has '
+                        "not all of the holes stays as it is")
+    p.add_argument("--sketch", action="append", default=[], type=_number, metavar="N", help="search only this sketch")
 
 
 def _state(p: Parser) -> None:
@@ -273,6 +284,19 @@ def _budget(text: str) -> tuple[str, float]:
     if re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,3})?s", text) and float(text[:-1]) > 0:
         return "seconds", float(text[:-1])
     raise argparse.ArgumentTypeError(f"{text!r} is neither a number of trials (2000) nor of seconds (30s)")
+
+
+def _number(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a sketch")
+    return int(text)
+
+
+def _values(text: str) -> tuple[str, tuple[int, ...]]:
+    match = re.fullmatch(r"\??([A-Za-z_][A-Za-z0-9_]*)=([0-9]{1,12}(?:,[0-9]{1,12})*)", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form tm=64 or tm=64,128")
+    return match[1], tuple(dict.fromkeys(map(int, match[2].split(","))))
 
 
 def _hole(text: str) -> tuple[str, int]:

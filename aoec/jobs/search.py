@@ -14,6 +14,7 @@ from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Outcome, problem, search, start
 from aoec.jobs.version import model_version
 from aoec.report.fidelity import sentence
+from aoec.search.restrict import Restriction, parse_where
 from aoec.search.sketches import find_product, writer
 from aoec.target.machine import Machine, load
 
@@ -22,7 +23,7 @@ def search_func(options: Namespace) -> int:
     """Searches the space of a func text; 0. The trace goes to `options.output`, or the facts as JSON."""
     machine = load(options.target) if options.target else load()
     func = parse_func(read_text(options.input), options.input)
-    p = problem(func, machine)
+    p = problem(func, machine, restriction=restriction(options))
     first = start(p)
     found = weighed(p, search(p, first, options.search, options.budget, options.seed), options.robust)
     trace = show(p.trace(found.best))
@@ -31,6 +32,11 @@ def search_func(options: Namespace) -> int:
     if not options.json:
         print("  ".join(f"{k} {v}" for k, v in facts.items()), file=sys.stderr)
     return 0
+
+
+def restriction(options: Namespace) -> Restriction:
+    """What the options leave of the space."""
+    return Restriction(tuple(options.pin), tuple(options.exclude), tuple(map(parse_where, options.where)), tuple(options.sketch))
 
 
 def class_of(func: Func) -> str:

@@ -21,6 +21,7 @@ from aoec.lowering.emit import emit
 from aoec.search.bounds import Bound, bound, size_bytes
 from aoec.search.default import Found, default, settle
 from aoec.search.grid import Candidate, Grid, Space
+from aoec.search.restrict import NONE, Restriction, restricted
 from aoec.search.run import Result, steps
 from aoec.search.sketches import sketches
 from aoec.search.strategies import make
@@ -36,11 +37,13 @@ SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led 
 
 @dataclass(frozen=True)
 class Sketch:
-    """A trace with holes, and what it becomes: the program with the same holes, encoded for the timeline."""
+    """A trace with holes, and what it becomes: the program with the same holes, encoded for the timeline. `number`: among all that are
+    laid out, of which a user may have left some."""
 
     trace: Trace
     program: Program
     encoded: Encoded
+    number: int
 
 
 @dataclass
@@ -100,13 +103,17 @@ class Problem:
         return normalise(fill(self.sketches[candidate[0]].program, self.values(candidate)))
 
 
-def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Trace] | None = None) -> Problem:
-    """The tuning problem of an unscheduled func over all its sketches, or over given ones; UnsupportedError where none can be emitted."""
+def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Trace] | None = None,
+            restriction: Restriction = NONE) -> Problem:
+    """The tuning problem of an unscheduled func over all its sketches, or over given ones, and what a user leaves of them;
+    UnsupportedError where none can be emitted."""
     kept, refused = [], []
-    for trace in sketches(func, machine) if traces is None else traces:
+    for number, trace in enumerate(restricted(sketches(func, machine) if traces is None else traces, restriction)):
+        if trace is None:
+            continue
         try:
-            program = emit(primitives.apply(func, trace), machine)
-            kept.append(Sketch(trace, program, encode(program, machine)))
+            program = restriction.on(emit(primitives.apply(func, trace), machine))
+            kept.append(Sketch(trace, program, encode(program, machine), number))
         except AoecError as e:
             refused.append(str(e))
     if not kept:
