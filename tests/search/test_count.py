@@ -1,0 +1,111 @@
+"""Counts of what constraints leave equal an enumeration; draws are of what is left, and evenly so."""
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+from math import isclose
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aoec.ir.index import Expr, Hole, Int, binary, ceildiv, evaluate, minimum
+from aoec.ir.tir import Constraint
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import problem
+from aoec.search import count
+from aoec.search.count import TooLarge, cuts, drawn, exact
+from aoec.search.grid import Grid
+from aoec.target.machine import load
+
+NAMES = ("a", "b", "c", "d", "e")
+values = st.lists(st.integers(0, 12), min_size=1, max_size=5, unique=True).map(tuple)
+grids = st.integers(0, 5).flatmap(lambda n: st.tuples(*[values] * n)).map(lambda cs: Grid(NAMES[:len(cs)], cs))
+
+
+def conditions_of(grid: Grid) -> st.SearchStrategy[list[Expr]]:
+    """Comparisons of products and sums of few holes, some of none."""
+    leaf = st.one_of([st.integers(-2, 30).map(Int), *[st.just(Hole(n)) for n in grid.names]])
+    term = st.recursive(leaf, lambda e: st.builds(binary, st.sampled_from("+*-"), e, e) | st.builds(minimum, e, e)
+                        | st.builds(ceildiv, e, st.integers(1, 7)), max_leaves=4)
+    compare = st.builds(binary, st.sampled_from(["<=", "<", "==", "!=", ">="]), term, term)
+    return st.lists(compare | st.builds(binary, st.sampled_from(["and", "or"]), compare, compare), max_size=6)
+
+
+def enumerated(grid: Grid, conditions: list[Expr]) -> list[list[tuple[int, ...]]]:
+    """The candidates that keep the first 1, 2, 3 ... conditions, one by one."""
+    left, out = list(product(*grid.choices)), []
+    for c in conditions:
+        left = [v for v in left if evaluate(c, dict(zip(grid.names, v)))]
+        out.append(left)
+    return out
+
+
+@given(grids, st.data())
+def test_counts_are_those_of_an_enumeration(grid: Grid, data: st.DataObject) -> None:
+    conditions = data.draw(conditions_of(grid))
+    assert exact(grid, conditions) == [len(left) for left in enumerated(grid, conditions)]
+
+
+@settings(max_examples=40, deadline=None)
+@given(grids, st.data())
+def test_a_grid_in_parts_counts_the_same(grid: Grid, data: st.DataObject) -> None:
+    conditions = data.draw(conditions_of(grid))
+    with pytest.MonkeyPatch.context() as m:
+        for name, limit in (("CELLS", 3), ("BUCKET", 40), ("TABLE", 60)):
+            m.setattr(count, name, limit)
+        try:
+            found = exact(grid, conditions)
+        except TooLarge:
+            return
+    assert found == [len(left) for left in enumerated(grid, conditions)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(grids, st.data())
+def test_what_is_drawn_keeps_all_conditions(grid: Grid, data: st.DataObject) -> None:
+    conditions = data.draw(conditions_of(grid))
+    left = set(enumerated(grid, conditions)[-1]) if conditions else set(product(*grid.choices))
+    rows = drawn(grid, conditions, 50)
+    assert tuple(rows) == grid.names and {len(c) for c in rows.values()} <= {50 if left else 0}
+    assert set(zip(*[c.tolist() for c in rows.values()])) <= left
+
+
+def test_draws_are_even_and_repeat() -> None:
+    a, b, c = map(Hole, "abc")
+    grid = Grid(("a", "b", "c"), (tuple(range(1, 9)), tuple(range(1, 9)), (1, 2, 3)))
+    conditions = [binary("<=", a * b, 12), binary("<", b, a + c)]
+    left = enumerated(grid, conditions)[-1]
+    rows, again = drawn(grid, conditions, 200 * len(left), 7), drawn(grid, conditions, 200 * len(left), 7)
+    assert all((rows[n] == again[n]).all() for n in rows)
+    found = Counter(zip(*[c.tolist() for c in rows.values()]))
+    chi = sum((found[v] - 200) ** 2 / 200 for v in left)  # of len(left) - 1 degrees of freedom: mean n, deviation sqrt(2 n)
+    assert len(found) == len(left) and abs(chi - len(left)) < 5 * np.sqrt(2 * len(left))
+
+
+def test_an_estimate_is_near_and_says_how_near() -> None:
+    a, b, c = map(Hole, "abc")
+    grid = Grid(("a", "b", "c"), (tuple(range(40)), tuple(range(40)), tuple(range(40))))
+    constraints = [Constraint(binary("<=", a + b + c, 60), ""), Constraint(binary("!=", a * b % 3, c % 3), "")]
+    true = [x.left for x in cuts(grid, constraints)]
+    assert true == [len(left) for left in enumerated(grid, [x.condition for x in constraints])]
+    with pytest.MonkeyPatch.context() as m:
+        m.setattr(count, "TABLE", 1)
+        about = cuts(grid, constraints)
+    for exactly, estimate in zip(true, about):
+        assert 0 < estimate.error < exactly / 100 and abs(estimate.left - exactly) < 4 * estimate.error
+        assert isclose(estimate.left, exactly, rel_tol=0.05)
+
+
+def test_hundreds_of_billions_are_counted_as_a_sample_finds_them() -> None:
+    p = problem(lower_operator("matmul(m=512, k=512, n=512)"), load("Ascend910B3"))
+    grid, program = p.space.grids[1], p.sketches[1].program
+    assert grid.size > 10 ** 10
+    exactly = cuts(grid, program.constraints)
+    about = count.estimated(grid, [c.condition for c in program.constraints])
+    assert all(x.error == 0 for x in exactly)
+    for x, (left, error) in zip(exactly, about):
+        assert abs(x.left - left) <= 5 * error + 20 * grid.size / count.SAMPLE
+    rows = drawn(grid, [c.condition for c in program.constraints], 200)
+    assert all(p.legal([(1, v) for v in zip(*[c.tolist() for c in rows.values()])]))
