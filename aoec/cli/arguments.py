@@ -181,6 +181,8 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _space_options(p: Parser) -> None:
+    p.add_argument("--space", action="store_true",
+                   help="show the space and search nothing: sketches, holes, and how many candidates each constraint leaves")
     p.add_argument("--pin", action="append", default=[], type=_values, metavar="HOLE=N,..",
                    help="leave a hole only these choices, as in --pin tm=64,128; a sketch without the hole stays as it is")
     p.add_argument("--exclude", action="append", default=[], type=_values, metavar="HOLE=N,..", help="take these choices from a hole")

@@ -1,30 +1,38 @@
-"""`aoec search`: the best schedule of one func, as text on standard output, with the figures on standard error."""
+"""`aoec search`: the best schedule of one func, as text on standard output, with the figures on standard error; or its space."""
 from __future__ import annotations
 
 import json
 import sys
 from argparse import Namespace
 
+from aoec.base.errors import ScheduleError
 from aoec.base.files import read_text, write_text
 from aoec.ir.index import reads
 from aoec.ir.parse import parse_func
 from aoec.ir.show import show
 from aoec.ir.tir import Func
+from aoec.jobs.space import space_facts, why_empty
 from aoec.jobs.trust import Trust, weighed
-from aoec.jobs.tuning import Outcome, problem, search, start
+from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.jobs.version import model_version
 from aoec.report.fidelity import sentence
+from aoec.report.space import lines
 from aoec.search.restrict import Restriction, parse_where
 from aoec.search.sketches import find_product, writer
 from aoec.target.machine import Machine, load
 
 
 def search_func(options: Namespace) -> int:
-    """Searches the space of a func text; 0. The trace goes to `options.output`, or the facts as JSON."""
+    """Searches the space of a func text, or shows it; 0. The trace goes to `options.output`, or the facts as JSON."""
     machine = load(options.target) if options.target else load()
     func = parse_func(read_text(options.input), options.input)
-    p = problem(func, machine, restriction=restriction(options))
-    first = start(p)
+    left = restriction(options)
+    p = problem(func, machine, restriction=left)
+    if options.space:
+        facts = space_facts(p, left)
+        write_text(options.output, json.dumps(facts, indent=2) + "\n" if options.json else lines(facts))
+        return 0
+    first = started(p)
     found = weighed(p, search(p, first, options.search, options.budget, options.seed), options.robust)
     trace = show(p.trace(found.best))
     facts = describe(found, machine, p.space.size, len(p.sketches)) | {"fidelity": sentence(machine.name, class_of(func), model_version())}
@@ -32,6 +40,14 @@ def search_func(options: Namespace) -> int:
     if not options.json:
         print("  ".join(f"{k} {v}" for k, v in facts.items()), file=sys.stderr)
     return 0
+
+
+def started(p: Problem) -> Outcome:
+    """The default of a space; ScheduleError with what took the last candidates where none is legal."""
+    try:
+        return start(p)
+    except ScheduleError as e:
+        raise ScheduleError(why_empty(p) or str(e)) from None
 
 
 def restriction(options: Namespace) -> Restriction:

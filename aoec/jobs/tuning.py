@@ -19,6 +19,7 @@ from aoec.ir.tir import Func
 from aoec.jobs.trust import Trust
 from aoec.lowering.emit import emit
 from aoec.search.bounds import Bound, bound, size_bytes
+from aoec.search.count import some
 from aoec.search.default import Found, default, settle
 from aoec.search.grid import Candidate, Grid, Space
 from aoec.search.restrict import NONE, Restriction, restricted
@@ -32,6 +33,7 @@ from aoec.simulate.time import time_rows
 from aoec.target.machine import Machine
 
 SMALL = 4096  # candidates that are all tried
+DRAWN = 256  # candidates of a sketch, where the default's short list has no legal one
 SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
 
 
@@ -77,6 +79,11 @@ class Problem:
             for place, status in zip(places, first_false(self.sketches[grid].encoded, columns, len(places))):
                 out[place] = not status
         return out
+
+    def some(self) -> list[Candidate]:
+        """Legal candidates of each sketch that has any, drawn from all of its own."""
+        grids = enumerate(zip(self.space.grids, self.sketches))
+        return [(i, v) for i, (grid, s) in grids for v in some(grid, [c.condition for c in s.program.constraints], DRAWN)]
 
     def leaders(self) -> list[Found]:
         """The cheapest timed candidate of each sketch, cheapest first."""
@@ -143,7 +150,7 @@ Watch = Callable[[Result], bool]  # told of each batch; True stops the search wi
 
 def start(p: Problem) -> Outcome:
     """The default schedule, timed; ScheduleError where no candidate of the space is legal."""
-    ticks, first = default(p.space, p.cost, p.legal)
+    ticks, first = default(p.space, p.cost, p.legal, p.some)
     return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
 
 

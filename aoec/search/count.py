@@ -15,7 +15,7 @@ from math import prod, sqrt
 
 import numpy as np
 
-from aoec.ir.index import Expr, evaluate, hole_names
+from aoec.ir.index import Binary, Expr, evaluate, hole_names
 from aoec.ir.tir import Constraint
 from aoec.search.grid import Grid, Rows
 
@@ -95,6 +95,10 @@ class Counting:
 
     def add(self, condition: Expr) -> bool:
         """Whether the condition can make a difference: it is new, and somewhere false."""
+        return any([self.add_one(part) for part in conjuncts(condition)])
+
+    def add_one(self, condition: Expr) -> bool:
+        """The same, of a condition that is no `and`."""
         if condition in self.seen:
             return False
         self.seen.add(condition)
@@ -115,6 +119,13 @@ class Counting:
             total *= self.known[component]
             used |= {h for i in component for h in self.tables[i][0]}
         return total * prod(count for h, count in enumerate(self.grid.counts) if h not in used)
+
+
+def conjuncts(condition: Expr) -> list[Expr]:
+    """The conditions that an `and` joins: each reads fewer holes."""
+    if isinstance(condition, Binary) and condition.op == "and":
+        return [*conjuncts(condition.left), *conjuncts(condition.right)]
+    return [condition]
 
 
 def truths(grid: Grid, holes: tuple[int, ...], condition: Expr) -> np.ndarray:
@@ -221,6 +232,15 @@ def drawn(grid: Grid, conditions: Sequence[Expr], count: int, seed: int = 0) -> 
     return {name: np.array(grid.choices[h], np.int64)[digits[h]] for h, name in enumerate(grid.names)}
 
 
+def some(grid: Grid, conditions: Sequence[Expr], count: int) -> list[tuple[int, ...]]:
+    """Hole values of `count` candidates that keep all conditions, some perhaps the same; of a grid whose tables are too large: of any."""
+    try:
+        rows = drawn(grid, conditions, count)
+    except TooLarge:
+        rows = drawn(grid, [], count)
+    return list(zip(*[c.tolist() for c in rows.values()])) if grid.names else [()]
+
+
 def picks(hole: int, tables: Sequence[Table], digits: dict[int, np.ndarray], choices: int, chances: np.ndarray) -> np.ndarray:
     """The place of a choice of a hole for each row, as likely as it is among the candidates that the row may yet become."""
     weights = np.ones((len(chances), choices))
@@ -240,6 +260,6 @@ def estimated(grid: Grid, conditions: Sequence[Expr]) -> list[tuple[int, float]]
     for condition in conditions:
         with np.errstate(divide="ignore", invalid="ignore"):
             holds &= np.asarray(evaluate(condition, rows)) != 0
-        share = float(holds.mean())
-        out.append((round(share * grid.size), sqrt(share * (1 - share) / SAMPLE) * grid.size))
+        share = (int(holds.sum()) + 1) / (SAMPLE + 2)  # never quite 0 or 1: an estimate of none has an error too
+        out.append((round(float(holds.mean()) * grid.size), sqrt(share * (1 - share) / SAMPLE) * grid.size))
     return out

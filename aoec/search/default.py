@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import product
 from math import prod
-from random import Random
 
 import numpy as np
 
@@ -42,16 +41,14 @@ Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
 Found = tuple[int, Candidate]  # ticks first
 
 
-def default(space: Space, cost: Cost, legal: Legal) -> Found:
+def default(space: Space, cost: Cost, legal: Legal, others: Callable[[], list[Candidate]]) -> Found:
     """The default schedule and its cost; ScheduleError where nothing legal is found. `legal` is cheaper than `cost`: all that is laid out
-    is timed in one batch a sketch."""
+    is timed in one batch a sketch. `others`: candidates drawn from all that are legal, for where the list has none."""
     listed = [c for g in range(len(space.grids)) for c in shortlist(space, g)] + stock(space, legal)
     found = spread(listed, cost)
+    found = found or spread(others(), cost)
     if not found:
-        listed = [space.at(r) for r in Random(0).sample(range(space.size), min(space.size, 1 << 16))]
-        found = spread(listed, cost)
-    if not found:
-        raise ScheduleError(f"no legal schedule among {len(listed):,} of a space of {space.size:,}: the smallest tiles do not fit")
+        raise ScheduleError(f"no legal schedule in a space of {space.size:,}: the smallest tiles do not fit")
     return settle(space, [settle(space, found, cost, TILES)], cost, LAST)
 
 

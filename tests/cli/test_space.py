@@ -31,3 +31,17 @@ def test_wrong_options_are_one_sentence(func: Path, words: list[str], message: s
     assert main(["search", str(func), *words]) == 2
     err = capsys.readouterr().err
     assert message in err and "Traceback" not in err
+
+
+def test_a_space_is_shown_and_not_searched(func: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["search", str(func), "--space", "--pin", "g0=8,16"]) == 0
+    text = capsys.readouterr().out
+    assert main(["search", str(func), "--space", "--pin", "g0=8,16", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["kind"] == "space" and 0 < facts["legal"] < facts["size"] and facts["sketches"][0]["holes"]["g0"] == [8, 16]
+    assert text.splitlines()[0] == f"g0 on Ascend910B3: 1 sketches, {facts['size']:,} candidates, {facts['legal']:,} legal"
+
+
+def test_nothing_left_is_one_sentence(func: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["search", str(func), "--where", "t0 > 5000"]) == 2
+    assert "nothing is left of the space: none of" in capsys.readouterr().err
