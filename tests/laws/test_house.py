@@ -84,7 +84,7 @@ def test_packages_exist_and_are_listed() -> None:
     assert folders == set(setup["packages"])
 
 
-HEAVY = frozenset("numpy onnx numba scipy skopt sqlalchemy lark rich asyncio multiprocessing".split())
+HEAVY = frozenset(["numpy", "onnx", "numba", "scipy", "skopt", "sqlalchemy", "lark", "rich", "asyncio", "multiprocessing"])
 STARTS = {  # what a command may import of the heavy ones; everything else would be waited for in vain
     "--help": "", "bank list": "sqlalchemy asyncio", "bank best aa": "sqlalchemy asyncio", "bank export bank.jsonl": "sqlalchemy asyncio",
     "targets": "numpy lark", "fuse no.graph": "numpy lark", "lower matmul(m=64,k=64,n=64)": "numpy lark",
