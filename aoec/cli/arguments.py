@@ -183,6 +183,8 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
 def _space_options(p: Parser) -> None:
     p.add_argument("--space", action="store_true",
                    help="show the space and search nothing: sketches, holes, and how many candidates each constraint leaves")
+    p.add_argument("--trials", type=_table, metavar="FILE.csv|FILE.jsonl",
+                   help="write a row for each candidate that was looked at: holes, status, modelled time, why it is illegal")
     p.add_argument("--pin", action="append", default=[], type=_values, metavar="HOLE=N,..",
                    help="leave a hole only these choices, as in --pin tm=64,128; a sketch without the hole stays as it is")
     p.add_argument("--exclude", action="append", default=[], type=_values, metavar="HOLE=N,..", help="take these choices from a hole")
@@ -299,6 +301,12 @@ def _values(text: str) -> tuple[str, tuple[int, ...]]:
     if not match:
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form tm=64 or tm=64,128")
     return match[1], tuple(dict.fromkeys(map(int, match[2].split(","))))
+
+
+def _table(text: str) -> str:
+    if not text.endswith((".csv", ".jsonl")):
+        raise argparse.ArgumentTypeError(f"{text!r} ends in neither .csv nor .jsonl, which say how the table is written")
+    return text
 
 
 def _hole(text: str) -> tuple[str, int]:

@@ -51,7 +51,7 @@ def write_noun(path: str, text: str) -> None:
 
 def ready_output(options: Namespace) -> None:
     """Nothing, or BackendError: what will be written is asked for before any work."""
-    for path in (options.output, getattr(options, "trace", None), getattr(options, "svg", None)):
+    for path in (options.output, getattr(options, "trace", None), getattr(options, "svg", None), getattr(options, "trials", None)):
         if path and path != "-":
             check_writable(path)
     if getattr(options, "dump", None):
@@ -189,6 +189,8 @@ def run_explain(options: Namespace) -> int:
 def run_search(options: Namespace) -> int:
     from aoec.jobs.search import search_func
     ready_output(options)
+    if options.space and options.trials:
+        raise CheckError("--space searches nothing, so there are no trials to write; leave out one of them")
     return search_func(options)
 
 

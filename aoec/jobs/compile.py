@@ -252,7 +252,8 @@ def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, o
         times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
         bound_us += times.bound_us or 0.0
         trials[at] = c.solved.trials
-        new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof, held(c.trust))
+        new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof, held(c.trust),
+                  c.solved.candidates)
         row = rows.get(at, new)
         rows[at] = replace(row, count=row.count + 1)
     for g in model.graph.groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
+from collections.abc import Mapping
 
 from aoec.base.errors import ScheduleError
 from aoec.base.files import read_text, write_text
@@ -17,9 +18,13 @@ from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.jobs.version import model_version
 from aoec.report.fidelity import sentence
 from aoec.report.space import lines
+from aoec.report.trials import Line, as_csv, as_json_lines
 from aoec.search.restrict import Restriction, parse_where
 from aoec.search.sketches import find_product, writer
-from aoec.target.machine import Machine, load
+from aoec.simulate.time import ERRORS
+from aoec.target.machine import load
+
+Facts = dict[str, object]
 
 
 def search_func(options: Namespace) -> int:
@@ -30,16 +35,23 @@ def search_func(options: Namespace) -> int:
     p = problem(func, machine, restriction=left)
     if options.space:
         facts = space_facts(p, left)
-        write_text(options.output, json.dumps(facts, indent=2) + "\n" if options.json else lines(facts))
+        write_text(options.output, as_json(facts) if options.json else lines(facts))
         return 0
-    first = started(p)
-    found = weighed(p, search(p, first, options.search, options.budget, options.seed), options.robust)
+    p.ledger.whole = bool(options.trials)
+    found = weighed(p, search(p, started(p), options.search, options.budget, options.seed), options.robust)
     trace = show(p.trace(found.best))
-    facts = describe(found, machine, p.space.size, len(p.sketches)) | {"fidelity": sentence(machine.name, class_of(func), model_version())}
-    write_text(options.output, json.dumps({**facts, "schedule": trace}, indent=2) + "\n" if options.json else trace)
+    facts = describe(found, p) | {"fidelity": sentence(machine.name, class_of(func), model_version())}
+    if options.trials:
+        write_text(options.trials, trial_table(p, options.trials))
+    write_text(options.output, as_json({**facts, "schedule": trace, "best": best_facts(p)}) if options.json else trace)
     if not options.json:
-        print("  ".join(f"{k} {v}" for k, v in facts.items()), file=sys.stderr)
+        print("  ".join(f"{k} {v}" for k, v in in_line(facts).items()), file=sys.stderr)
     return 0
+
+
+def as_json(facts: Mapping[str, object]) -> str:
+    """Facts as a program reads them."""
+    return json.dumps(facts, indent=2) + "\n"
 
 
 def started(p: Problem) -> Outcome:
@@ -63,15 +75,44 @@ def class_of(func: Func) -> str:
     return "conv" if writer(func, reads(product.block.value)[0].buffer) else "matmul"
 
 
-def describe(found: Outcome, machine: Machine, size: int, sketches: int) -> dict[str, object]:
+def describe(found: Outcome, p: Problem) -> Facts:
     """The figures of a search; times are modelled, from cold inputs."""
-    us = 1.0 / (1024 * machine.clock_mhz)
-    return {"kind": "modelled", "target": machine.name, "default_us": round(found.default_ticks * us, 3),
+    us = us_per_tick(p)
+    return {"kind": "modelled", "target": p.machine.name, "default_us": round(found.default_ticks * us, 3),
             "tuned_us": round(found.ticks * us, 3),
             "bound_us": round(found.bound_ticks * us, 3), "gap_percent": round(100 * (found.ticks / found.bound_ticks - 1), 2),
-            "space": size, "sketches": sketches, "trials": found.trials, "illegal": found.illegal,
+            "space": p.space.size, "sketches": len(p.sketches), "trials": found.trials,
+            "candidates": {status.value: count for status, count in p.ledger.counts().items()},
             "holds": held_on(found.trust),
             "proof": {"space": "optimal in this model and space", "bound": "meets the bound"}.get(found.proof, "none")}
+
+
+def in_line(facts: Facts) -> Facts:
+    """The figures as they are printed: of the candidates only what there are."""
+    counts = facts["candidates"]
+    assert isinstance(counts, dict)
+    return {**facts, "candidates": ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)}
+
+
+def best_facts(p: Problem) -> list[Facts]:
+    """The fastest candidates that were timed, at most a hundred, with their modelled times; fastest first, then in canonical order."""
+    return [{"rank": rank, "sketch": p.sketches[c[0]].number, "holes": p.values(c), "ticks": ticks,
+             "modelled_us": round(ticks * us_per_tick(p), 3)} for ticks, rank, c in p.ledger.best]
+
+
+def trial_table(p: Problem, path: str) -> str:
+    """The table of all candidates that were looked at, as the file's suffix says."""
+    us = us_per_tick(p)
+    table = (Line(t.order, p.space.rank(t.candidate), p.sketches[t.candidate[0]].number, p.values(t.candidate), t.status.value, t.ticks,
+                  None if t.ticks is None else round(t.ticks * us, 3), t.reason)
+             for t in p.ledger.trials(lambda grid: p.sketches[grid].program.constraints, ERRORS))
+    names = dict.fromkeys(name for g in p.space.grids for name in g.names)
+    return as_csv(table, list(names)) if path.endswith(".csv") else as_json_lines(table)
+
+
+def us_per_tick(p: Problem) -> float:
+    """Microseconds of a tick, 1/1024 cycle."""
+    return 1.0 / (1024 * p.machine.clock_mhz)
 
 
 def held_on(trust: Trust | None) -> str:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from importlib.metadata import version
@@ -48,13 +48,15 @@ class Order:
 
 @dataclass(frozen=True)
 class Solved:
-    """Records of a task's default and best schedule; `found`: both were in the bank already; `trials`: what this run spent."""
+    """Records of a task's default and best schedule; `found`: both were in the bank already; `trials`: what this run spent; `candidates`:
+    how many of those that it looked at ended in each status."""
 
     default: Record
     best: Record
     found: bool
     trials: int = 0
     trust: Trust | None = None  # of the best against the default, where this run timed them on seeded machines
+    candidates: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -219,4 +221,4 @@ def attempt(task: Task, machine: Machine, order: Order) -> Solved | str:
     default = Record(key=default_key, trace=show(p.trace(first.default)), ticks=first.default_ticks, search="default", **common)  # type: ignore[arg-type]
     best = Record(key=best_key, trace=show(p.trace(found.best)), ticks=found.ticks, trials=found.trials, searched=found.trials,
                   seed=order.seed, search=order.strategy if order.tune else "default", proof=found.proof, **common)  # type: ignore[arg-type]
-    return Solved(default, best, False, found.trials, found.trust)
+    return Solved(default, best, False, found.trials, found.trust, {status.value: n for status, n in p.ledger.counts().items()})

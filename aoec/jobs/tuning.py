@@ -4,10 +4,8 @@ A sketch is scheduled, emitted and encoded once; candidates are rows of hole val
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
 
 from aoec import primitives
 from aoec.base.errors import AoecError, UnsupportedError
@@ -21,11 +19,12 @@ from aoec.lowering.emit import emit
 from aoec.search.bounds import Bound, bound, size_bytes
 from aoec.search.count import some
 from aoec.search.default import Found, default, settle
-from aoec.search.grid import Candidate, Grid, Space
+from aoec.search.grid import Candidate, Grid, Rows, Space
 from aoec.search.restrict import NONE, Restriction, restricted
 from aoec.search.run import Result, steps
 from aoec.search.sketches import sketches
 from aoec.search.strategies import make
+from aoec.search.trials import Ledger
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.simulate.tables import first_false
@@ -50,7 +49,8 @@ class Sketch:
 
 @dataclass
 class Problem:
-    """`costs` remembers what was timed: a default's shortlist is not timed again by the search."""
+    """`costs` remembers what was timed: a default's shortlist is not timed again by the search. `known`: what was when the search began;
+    `ledger`: what became of each."""
 
     func: Func
     machine: Machine
@@ -59,17 +59,24 @@ class Problem:
     refused: list[str]
     space: Space
     costs: dict[Candidate, int | None] = field(default_factory=dict)
+    known: frozenset[Candidate] = frozenset()
+    ledger: Ledger = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.space)
 
     def cost(self, candidates: Sequence[Candidate]) -> list[int | None]:
         """Modelled ticks of each candidate, launch included; None where it is illegal."""
         new = [c for c in dict.fromkeys(candidates) if c not in self.costs]
+        self.ledger.note_cached(c for c in candidates if c in self.known and self.costs[c] is not None)
         for grid, places, columns in self.space.slabs(new):
-            for place, ticks in zip(places, self._time(self.sketches[grid], columns)):
+            for place, ticks in zip(places, self._time(grid, columns)):
                 self.costs[new[place]] = ticks
         return [self.costs[c] for c in candidates]
 
-    def _time(self, sketch: Sketch, columns: Mapping[str, np.ndarray]) -> list[int | None]:
-        times = time_rows(sketch.encoded, columns, self.state)
+    def _time(self, grid: int, columns: Rows) -> list[int | None]:
+        times = time_rows(self.sketches[grid].encoded, columns, self.state)
+        self.ledger.note(grid, columns, times.total_ticks, times.status)
         return [ticks if status == 0 else None for ticks, status in zip(times.total_ticks.tolist(), times.status.tolist())]
 
     def legal(self, candidates: Sequence[Candidate]) -> list[bool]:
@@ -161,6 +168,7 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     of each sketch that the default was chosen from. What was found is settled at the end, and beside it the cheapest of other
     sketches: every hole and pair of holes at its best in turn; none of that is counted in the trials.
     """
+    p.known = frozenset(p.costs)
     kind, amount = budget
     limits = {"budget_trials": int(amount)} if kind == "trials" else {"budget_seconds": float(amount)}
     if p.space.size <= SMALL:
@@ -175,5 +183,6 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     assert result.best is not None and result.cost is not None
     found = list(dict.fromkeys([(result.cost, result.best), *p.leaders()[:SETTLED]]))
     ticks, best = min(found, key=lambda f: f[0]) if result.closed or stopped else settle(p.space, found, p.cost)
+    p.known = frozenset()
     return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
                    result.stopped if result.closed else "")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TextIO
 
 from rich import box
@@ -67,6 +67,7 @@ class Row:
     kind: str = "cube"
     proof: str = ""
     held: Held | None = None  # None where default and tuned are one schedule
+    candidates: Mapping[str, int] = field(default_factory=dict)  # that this run looked at, by how they ended; none where the bank had it
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ def as_dict(report: Report) -> dict[str, Any]:
     return {
         "times": "modelled", "model": report.model, "target": report.target, "precision": report.precision, "state": report.state,
         "groups": [{"name": r.name, "what": r.what, "count": r.count, **_times(r.times), "bound_by": r.bound_by, "kind": r.kind,
-                    "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held(r.held)} for r in report.rows],
+                    "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held(r.held), "candidates": dict(r.candidates)}
+                   for r in report.rows],
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "trials": report.trials,
         "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned, "notes": list(report.notes),
         "held": _held(report.held), "fidelity": report.fidelity,

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,21 @@ def test_a_space_is_shown_and_not_searched(func: Path, capsys: pytest.CaptureFix
 def test_nothing_left_is_one_sentence(func: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["search", str(func), "--where", "t0 > 5000"]) == 2
     assert "nothing is left of the space: none of" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_trials_are_written_beside_the_schedule(func: Path, suffix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / f"t{suffix}"
+    assert main(["search", str(func), "--pin", "g0=8", "--budget", "9", "--trials", str(table), "-o", str(tmp_path / "g.sched")]) == 0
+    told, lines = capsys.readouterr().err, table.read_text().splitlines()
+    counts = [int(n.replace(",", "")) for n in re.findall(r"([0-9,]+) (?:timed|cached|illegal)", told)]
+    assert sum(counts) == len(lines) - (suffix == ".csv") and (tmp_path / "g.sched").read_text().startswith("sched {")
+
+
+@pytest.mark.parametrize(("words", "message"), [
+    (["--trials", "t.txt"], "'t.txt' ends in neither .csv nor .jsonl"), (["--trials", "no/t.csv"], "there is no directory no"),
+    (["--trials", "t.csv", "--space"], "--space searches nothing")])
+def test_a_table_that_cannot_be_written_is_refused_first(func: Path, words: list[str], message: str,
+                                                         capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["search", str(func), *words]) == 2
+    assert message in capsys.readouterr().err

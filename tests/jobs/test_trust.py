@@ -111,7 +111,9 @@ def test_robust_is_kept_apart_in_the_bank_and_said(tmp_path, capsys, monkeypatch
     plain, robust, again = run(), run("--robust"), run("--robust")
     states = [r.key.state for r in Bank.open("b.db").list()]
     assert sorted(s.rpartition("; ")[2] for s in states if s.endswith(("robust", "default"))) == ["default", "robust"] and len(states) == 3
-    assert robust["found_in_bank"] == 0 and again["found_in_bank"] == 1 and again["groups"] == robust["groups"]
+    assert robust["found_in_bank"] == 0 and again["found_in_bank"] == 1
+    assert sum(robust["groups"][0].pop("candidates").values()) > 30 and again["groups"][0].pop("candidates") == {}  # nothing was looked at
+    assert again["groups"] == robust["groups"]
     for facts in (plain, robust):
         group = facts["groups"][0]
         held = group["held"]
