@@ -4,7 +4,12 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+from aoec.base.errors import ParseError
+
+if TYPE_CHECKING:
+    from aoec.base.ranges import Axis
 
 DEFAULT_TARGET = "Ascend910B3"
 STAGES = ("import", "fuse", "lower", "schedule", "emit")  # of a dump, in order
@@ -111,10 +116,14 @@ def _tuning_options(p: Parser) -> None:
 def _search_options(p: Parser, per: str = "") -> None:
     p.add_argument("--budget", type=_budget, default=("trials", 2000), metavar="N|Ts",
                    help=f"trials, or seconds as in 30s, {per}(default: 2000)")
-    p.add_argument("--search", choices=("exhaustive", "random", "genetic", "bayes"), default="genetic", help="(default: genetic)")
-    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="same seed, same result (default: 0)")
+    _strategy(p)
     p.add_argument("--robust", action="store_true",
                    help="of the best ten pick the one that holds best on 32 machines whose numbers vary within their confidence")
+
+
+def _strategy(p: Parser) -> None:
+    p.add_argument("--search", choices=("exhaustive", "random", "genetic", "bayes"), default="genetic", help="(default: genetic)")
+    p.add_argument("--seed", type=_seed, default=0, metavar="N", help="same seed, same result (default: 0)")
 
 
 def _target(p: Parser) -> None:
@@ -177,6 +186,30 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     _search_options(p)
     _space_options(p)
     p.add_argument("--json", action="store_true", help="print the result as JSON instead of the schedule")
+    _output(p)
+    _sweep_command(commands)
+
+
+def _sweep_command(commands: argparse._SubParsersAction) -> None:
+    p = _add(commands, "sweep", "time schedules over ranges of sizes, holes and machines, a row each",
+             'aoec sweep g.tir --with a.sched --with b.sched --set "m=128..8192*2" -o out.csv --plot out.svg')
+    p.add_argument("input", metavar="G.tir|OPERATOR", help="a func, - for standard input, or an operator by name and sizes")
+    p.add_argument("--with", dest="traces", action="append", default=[], metavar="G.sched|default|tuned",
+                   help="a schedule to compare, as often as there are; default: what compile takes without a search, and what is timed "
+                        "without --with; tuned: the best of a search")
+    p.add_argument("--set", dest="axes", action="append", default=[], type=_axis, metavar="NAME=RANGE",
+                   help='values of a size or hole: "m=64,128", "m=128..8192*2", "m=128..1024+128"; "?tm=..." is a hole and nothing else, '
+                        '"?tm=all" takes all of its choices')
+    p.add_argument("--target", dest="targets", action="append", default=[], metavar="NAME|FILE.toml",
+                   help=f"machine, as often as there are (default: {DEFAULT_TARGET})")
+    _state(p)
+    p.add_argument("--tune", type=_positive, metavar="N",
+                   help="let a search of N trials fill, for each row, the holes that no --set names; without --with, find the schedule")
+    _strategy(p)
+    p.add_argument("--verify", action="store_true", help="check the values of each program against the reference, where it is small enough")
+    p.add_argument("--brief", action="store_true", help="times without busy pipes and bytes: many more rows a second")
+    p.add_argument("--plot", metavar="FILE.svg", help="draw time along the first --set that has several values")
+    p.add_argument("--json", action="store_true", help="write JSON instead of CSV")
     _output(p)
 
 
@@ -307,6 +340,14 @@ def _table(text: str) -> str:
     if not text.endswith((".csv", ".jsonl")):
         raise argparse.ArgumentTypeError(f"{text!r} ends in neither .csv nor .jsonl, which say how the table is written")
     return text
+
+
+def _axis(text: str) -> Axis:
+    from aoec.base.ranges import axis
+    try:
+        return axis(text)
+    except ParseError as e:
+        raise argparse.ArgumentTypeError(e.message) from None
 
 
 def _hole(text: str) -> tuple[str, int]:

@@ -51,7 +51,7 @@ def write_noun(path: str, text: str) -> None:
 
 def ready_output(options: Namespace) -> None:
     """Nothing, or BackendError: what will be written is asked for before any work."""
-    for path in (options.output, getattr(options, "trace", None), getattr(options, "svg", None), getattr(options, "trials", None)):
+    for path in (options.output, *[getattr(options, name, None) for name in ("trace", "svg", "trials", "plot")]):
         if path and path != "-":
             check_writable(path)
     if getattr(options, "dump", None):
@@ -192,6 +192,13 @@ def run_search(options: Namespace) -> int:
     if options.space and options.trials:
         raise CheckError("--space searches nothing, so there are no trials to write; leave out one of them")
     return search_func(options)
+
+
+def run_sweep(options: Namespace) -> int:
+    from aoec.jobs.sweep import sweep
+    ready_output(options)
+    note_first_use()
+    return sweep(options)
 
 
 def measure_facts(measure: Any) -> dict[str, Any]:

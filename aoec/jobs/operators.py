@@ -4,6 +4,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,10 +52,7 @@ def graph_of(text: str) -> tuple[Graph, dict[str, np.ndarray]]:
 
 def parse_call(text: str) -> Call:
     """The call that the text spells; ParseError with the place where it does not."""
-    words = _words(text)
-    name, at = words[0][0], words[0][2]
-    if name not in KNOWN:
-        raise _error(text, at, f"unknown operator {name}; known: {', '.join(KNOWN)}")
+    words, name = _words(text), _known(text)
     required, optional, extra = KNOWN[name]
     sizes, flags = dict(optional), set()
     for word, value, at in words[1:]:
@@ -70,6 +68,27 @@ def parse_call(text: str) -> Call:
     if flags.issuperset(DTYPES):
         raise _error(text, 0, "fp16 and fp32 exclude each other")
     return Call(name, sizes, frozenset(flags))
+
+
+def sizes_of(text: str) -> tuple[str, ...]:
+    """The sizes that the operator of a call takes; ParseError where it is no call of a known one."""
+    name = _known(text)
+    required, optional, _ = KNOWN[name]
+    return (*required, *optional)
+
+
+def with_sizes(text: str, sizes: Mapping[str, int]) -> str:
+    """The call with these sizes, whether it states others or none: `matmul(k=64, n=64)` with m=16 is `matmul(k=64, n=64, m=16)`."""
+    stated = {word: int(value) if value is not None else None for word, value, _ in _words(text)[1:]} | dict(sizes)
+    return f"{_known(text)}({', '.join(word if value is None else f'{word}={value}' for word, value in stated.items())})"
+
+
+def _known(text: str) -> str:
+    """The name of the operator that is called."""
+    name, _, at = _words(text)[0]
+    if name not in KNOWN:
+        raise _error(text, at, f"unknown operator {name}; known: {', '.join(KNOWN)}")
+    return name
 
 
 def _words(text: str) -> list[tuple[str, str | None, int]]:

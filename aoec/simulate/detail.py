@@ -1,6 +1,7 @@
-"""A filled program walked once with probes: where the time of every pipe went, and every instruction of chosen cores."""
+"""Programs walked once with probes, filled or row by row: where the time of every pipe went, and every instruction of chosen cores."""
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,9 +33,9 @@ class Told:
 
 @dataclass
 class Walked:
-    """One walk of a filled program; where `status` is not 0 (as in time.Times) it has no times.
+    """One walk of a filled program, or of one row of hole values; where `status` is not 0 (as in time.Times) it has no times.
 
-    `moved` bytes [site, (hbm, l2)] over all cores; `cores` by stream.
+    `moved` bytes [site, (hbm, l2)] over all cores; `cores` by stream. `state` is that of the latest walk of several.
     """
 
     encoded: Encoded
@@ -45,13 +46,14 @@ class Walked:
     told: Told
     state: kernel.State
     probed: kernel.Tables
+    row: int = 0
 
     @property
     def moved(self) -> Array:
         """Bytes [site, (hbm, l2)] over all cores."""
         out = np.zeros((len(self.encoded.sites), 2))
-        for entry, site in enumerate(self.filled.site_of if self.encoded.sites else ()):
-            out[site] += self.filled.moved[0, entry] * self.told.uses[entry]
+        if self.encoded.sites:
+            np.add.at(out, self.filled.site_of, self.filled.moved[self.row] * self.told.uses[:, None])
         return out
 
     def log(self, stream: int, core: int, limit: int) -> tuple[Array, int]:
@@ -66,7 +68,7 @@ class Walked:
         self.state = self.state._replace(log=np.zeros((rows, self.state.log.shape[1]), np.int64))
         whole = self.probed._replace(used=np.full_like(self.probed.used, kernel.NEVER))  # skips no iteration
         self.state.logged[:] = watched, 0
-        status = kernel.run_group(whole, self.state, 0, streams, members, len(members), sizes)
+        status = kernel.run_group(whole, self.state, self.row, streams, members, len(members), sizes)
         assert status >= 0, "a program that was walked can be walked again"
         count, self.state.logged[0] = int(self.state.logged[1]), -1
         return count
@@ -84,15 +86,21 @@ class Walked:
 
 def walk(encoded: Encoded, state: State) -> Walked:
     """The walk of a filled program whose constraints hold."""
-    filled = Tabulator(encoded, {}, 1, state, True).fill()
+    return next(walks(encoded, {}, 1, state))
+
+
+def walks(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State) -> Iterator[Walked]:
+    """The walk of each of some rows of hole values for which all constraints hold: the tables of all are made once."""
+    filled = Tabulator(encoded, rows, count, state, True).fill()
     cores = core_counts(encoded, filled.tables)
     code, starts = encoded.probed()
     probed, s = filled.tables._replace(code=code, starts=starts), fresh_state(encoded, filled.tables, cores, len(encoded.code))
-    ticks, sizes = np.zeros(1, np.int64), np.zeros(cores.shape[1], np.int64)
-    kernel.time_rows(filled.tables, s, 0, 1, sizes.copy(), sizes, ticks, filled.status)
-    status = int(filled.status[0])
-    told = nothing_told(cores.shape[1], s) if status else tell(probed, s, sizes)
-    return Walked(encoded, filled, status, int(ticks[0]), cores[0], told, s, probed)
+    for row in range(count):
+        ticks, sizes = np.zeros(count, np.int64), np.zeros(cores.shape[1], np.int64)
+        kernel.time_rows(filled.tables, s, row, row + 1, sizes.copy(), sizes, ticks, filled.status)
+        status = int(filled.status[row])
+        told = nothing_told(cores.shape[1], s) if status else tell(probed, s, sizes, row)
+        yield Walked(encoded, filled, status, int(ticks[row]), cores[row], told, s, probed, row)
 
 
 def nothing_told(streams: int, s: kernel.State) -> Told:
@@ -102,13 +110,13 @@ def nothing_told(streams: int, s: kernel.State) -> Told:
                 np.zeros(s.uses.shape[1], np.int64), np.zeros(2, np.int64))
 
 
-def tell(probed: kernel.Tables, s: kernel.State, sizes: Array) -> Told:
+def tell(probed: kernel.Tables, s: kernel.State, sizes: Array, row: int) -> Told:
     """Where the time went: all classes walked once more, with probes, under the epochs that `s` keeps of the first walk."""
     told, g = nothing_told(len(sizes), s), s.groups
     for k in range(int(g.classes[0])):
         for zero in (s.spent, s.at, s.uses, s.probed):
             zero[:] = 0
-        kernel.run_group(probed, s, 0, g.stream_of[k], g.core_of[k], len(s.pc), sizes)
+        kernel.run_group(probed, s, row, g.stream_of[k], g.core_of[k], len(s.pc), sizes)
         for m in range(len(s.pc)):
             tell_core(told, s, m, int(g.stream_of[k, m]), int(g.core_of[k, m]), int(g.weight[k]))
     return told

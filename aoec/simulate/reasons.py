@@ -96,8 +96,8 @@ class Reasons:
     flags: dict[str, tuple[int, int]]
 
 
-def reasons(walked: Walked) -> Reasons:
-    """The reasons of a walk."""
+def reasons(walked: Walked, texts: bool = True) -> Reasons:
+    """The reasons of a walk. Without `texts` no single waits and instructions, which only a program without holes has."""
     program, machine, told = walked.encoded.program, walked.encoded.machine, walked.told
     moved = walked.moved
     hbm, l2 = (float(x) for x in moved.sum(axis=0)) if len(moved) else (0.0, 0.0)
@@ -105,7 +105,8 @@ def reasons(walked: Walked) -> Reasons:
     latest = int(np.argmax(told.ends[:, 0]))
     mean = told.ends[latest, 2] / walked.cores[latest]
     return Reasons(
-        _accounts(walked), _waits(walked), _work(walked), _paths(walked, moved), l2 / (hbm + l2) if hbm + l2 else 0.0,
+        _accounts(walked), _waits(walked) if texts else (), _work(walked) if texts else (), _paths(walked, moved),
+        l2 / (hbm + l2) if hbm + l2 else 0.0,
         hbm / machine.hbm_bytes_per_cycle / run, l2 / machine.l2_bytes_per_cycle / run,
         {s.name: int(told.ends[i, 1]) for i, s in enumerate(program.streams)}, float(told.ends[latest, 0] / mean) if mean else 1.0,
         {s.name: (int(walked.cores[i]), machine.core(s.core).count) for i, s in enumerate(program.streams)},

@@ -144,7 +144,7 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State
     return Times(ticks, _launch_ticks(encoded, cores, rows), status, cores), entries * 24.0
 
 
-def zeroing_us(program: Program, machine: Machine, rows: Mapping[str, Array]) -> Any:
+def zeroing_us(program: Program, machine: Machine, rows: Mapping[str, Any]) -> Any:
     """µs that go by before a program that adds to its outputs: a task of its own fills them with zeros, bytes at the chip's rate to HBM
     and the gap of the queue between two tasks. 0 for a program that adds nothing."""
     added = [t for t in program.tensors if t.name in added_to(program)]
@@ -192,9 +192,15 @@ def _joined(parts: list[Times], legal: Array, status: Array) -> Times:
 def measure(program: Program, machine: Machine, state: State = COLD) -> Measure:
     """The modelled time of a filled program. CheckError where it cannot be timed, with the reason."""
     walked = checked_walk(program, machine, state)
-    cores, why = int(walked.cores.sum()), reasons(walked)
+    return measured(walked, reasons(walked), {})
+
+
+def measured(walked: Walked, why: Reasons, values: Mapping[str, int]) -> Measure:
+    """The measure of a walk whose holes, if any, have these values."""
+    program, machine = walked.encoded.program, walked.encoded.machine
+    cores = int(walked.cores.sum())
     cycles, launch_us = walked.ticks / TICKS, machine.launch_us(cores, len(program.streams))
-    run_us, zeros_us = cycles / machine.clock_mhz, zeroing_us(program, machine, {})
+    run_us, zeros_us = cycles / machine.clock_mhz, zeroing_us(program, machine, values)
     busy = {p: a.busy + a.memory for p, a in why.accounts.items() if p.rpartition(".")[2] != "S" and a.busy + a.memory}
     paths = why.bytes_by_path
     return Measure(

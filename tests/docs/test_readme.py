@@ -22,6 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a model.onnx, and an `aoec` of this environment first on the path."""
     path = tmp_path_factory.mktemp("readme")
     onnx.save(zoo.tiny_resnet(), path / "model.onnx")
+    (path / "docs").symlink_to(Path(__file__).parents[2] / "docs")
     (path / "bin").mkdir()
     (path / "bin" / "aoec").write_text(f"#!/bin/sh\nexec {sys.executable} -m aoec \"$@\"\n")
     (path / "bin" / "aoec").chmod(0o755)
@@ -36,6 +37,18 @@ def test_command(command: str, folder: Path) -> None:
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     named = re.findall(r"-o (\S+)", command)
     assert all((folder / n).stat().st_size > 0 for n in named) and (named or done.stdout)
+
+
+def test_the_sweep_that_is_shown_is_about_what_comes(folder: Path) -> None:
+    """Words and shapes are the same, times within a fifth: a better model may move them, and then they are to be shown again."""
+    command = next(c for c in COMMANDS if c.startswith("aoec sweep"))
+    shown = README.partition(command)[2].split("```text\n")[1].split("```")[0].splitlines()
+    made = subprocess.run(["bash", "-c", f"PATH={folder}/bin:$PATH {command}"], cwd=folder, capture_output=True, text=True, timeout=240)
+    came = made.stdout.splitlines()
+    assert came[0] == shown[0] and came[1].split() == shown[1].split() and len(came) == len(shown) == 12
+    for a, b in zip(came[2:], shown[2:]):
+        assert a.split()[0] == b.split()[0]
+        assert [float(x.strip("*")) for x in a.split()[1:]] == pytest.approx([float(x.strip("*")) for x in b.split()[1:]], rel=0.2)
 
 
 def test_every_command_is_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,203 @@
+"""The rows of one schedule at one shape on one machine: lowered once, all values of its holes timed together."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from aoec import primitives
+from aoec.base.errors import AoecError
+from aoec.ir.index import Int
+from aoec.ir.program import Program
+from aoec.ir.rewrite import fill, normalise
+from aoec.ir.rewrite import holes as holes_of
+from aoec.ir.tir import Func
+from aoec.jobs import interrupt
+from aoec.jobs.sweep_plan import Contender
+from aoec.jobs.tuning import Outcome, Problem, problem, search, start
+from aoec.lowering.emit import emit
+from aoec.search.bounds import bound, size_bytes
+from aoec.simulate.encode import Encoded, encode
+from aoec.simulate.rows import illegal, measure_rows, used_bytes
+from aoec.simulate.state import PREVIOUS_LAUNCH, State
+from aoec.simulate.time import Measure, time_rows, zeroing_us
+from aoec.target.machine import Machine
+
+SLAB = 1024  # rows between two looks at Ctrl-C
+TICKS_PER_CYCLE = 1024
+Row = dict[str, Any]
+Values = Mapping[str, int]
+Columns = Mapping[str, np.ndarray]
+Make = Callable[[], Program]  # the program of a row, without holes: made where its values are wanted
+
+
+@dataclass(frozen=True)
+class How:
+    """What is asked of every row. `brief`: times alone; `trials`, `seed`: of each search."""
+
+    state: State
+    brief: bool
+    strategy: str
+    trials: int
+    seed: int
+
+
+@dataclass
+class Cell:
+    """A func on a machine, and the searches of it that are done: `tuned` goes on from `default`."""
+
+    func: Func
+    machine: Machine
+    how: How
+    searches: dict[tuple[object, ...], tuple[Problem, Outcome]] = field(default_factory=dict)
+    bounds: dict[tuple[int, ...], float | None] = field(default_factory=dict)
+
+    def rows(self, c: Contender) -> Iterator[tuple[Row, Make | None]]:
+        """Each row of a schedule, in the order of its grid, with its program where it was timed."""
+        try:
+            made = None if c.searched else self.emitted(c)
+        except AoecError as e:
+            yield from ((row | refused(e), None) for row in c.settings())
+            return
+        for start_at in range(0, c.grid.size, SLAB):
+            columns = c.grid.rows(start_at, start_at + SLAB)
+            yield from self.given(c, *made, columns) if made else self.found(c, columns)
+
+    def bound_us(self, values: Values) -> float | None:
+        """The time that no schedule of the func beats, launch included; None where the func is scheduled already."""
+        own = tuple(values.values())
+        if own not in self.bounds:
+            func = fill(self.func, values)
+            fixed = all(isinstance(e, Int) for b in (*func.inputs, *func.outputs) for e in b.shape)
+            scheduled = any(b.scope != "GM" for b in func.locals)
+            self.bounds[own] = None if scheduled or not fixed else lower_bound_us(func, self.machine, self.how.state)
+        return self.bounds[own]
+
+    # ------------------------------------------------------------ schedules that are given
+
+    def emitted(self, c: Contender) -> tuple[Program, Encoded]:
+        """The program of a schedule with its holes, ready to be timed."""
+        func = self.func if c.trace is None else normalise(primitives.apply(self.func, c.trace))
+        program = normalise(emit(func, self.machine))
+        return program, encode(program, self.machine)
+
+    def given(self, c: Contender, program: Program, encoded: Encoded, columns: Columns) -> Iterator[tuple[Row, Make | None]]:
+        """Some rows of a program with holes; a value that is none of a hole's choices is illegal."""
+        count = len(next(iter(columns.values()))) if columns else 1
+        legal = np.ones(count, bool)
+        for name, column in columns.items():
+            legal &= np.isin(column, c.choices[name]) if c.choices[name] else True
+        part = {name: column[legal] for name, column in columns.items()}
+        timed = iter(self.timed(program, encoded, part, int(legal.sum())))
+        for (row, values), yes in zip(settings(columns, count), legal):
+            facts = next(timed) if yes else {"status": "illegal", "reason": no_choice(c, values)}
+            yield self.row(row, facts, values, partial(filled, program, values))
+
+    def row(self, row: Row, facts: Row, values: Values, make: Make) -> tuple[Row, Make | None]:
+        """A row with its bound, and how to make its program."""
+        if facts["status"] != "timed":
+            return row | facts, None
+        own = holes_of(self.func)
+        facts["bound_us"] = self.bound_us({name: v for name, v in values.items() if name in own})
+        return row | facts, make
+
+    def timed(self, program: Program, encoded: Encoded, columns: Columns, count: int) -> Iterator[Row]:
+        """What is found of some rows of hole values."""
+        if not count:
+            return
+        used = used_bytes(program, columns, count)
+        for i, measure in enumerate(brief(encoded, columns, count, self.how.state) if self.how.brief
+                                    else measure_rows(encoded, columns, count, self.how.state)):
+            if isinstance(measure, str):
+                yield {"status": "illegal", "reason": illegal(encoded, {n: int(v[i]) for n, v in columns.items()}) or measure}
+            else:
+                facts = measure if isinstance(measure, dict) else details(measure)
+                yield {"status": "timed", "reason": "", **facts, **{f"used_bytes.{scope}": int(v[i]) for scope, v in used.items()}}
+
+    # ------------------------------------------------------------ schedules that are searched
+
+    def found(self, c: Contender, columns: Columns) -> Iterator[tuple[Row, Make | None]]:
+        """Some rows of what a search fills."""
+        count = len(next(iter(columns.values()))) if columns else 1
+        for row, values in settings(columns, count):
+            if interrupt.asked():
+                return
+            try:
+                p, outcome = self.searched(c, values)
+            except AoecError as e:
+                yield row | refused(e), None
+                continue
+            grid, chosen = outcome.best if c.trace or c.name == "tuned" else outcome.default
+            sketch, picked = p.sketches[grid], dict(zip(p.space.grids[grid].names, chosen))
+            facts = next(self.timed(sketch.program, sketch.encoded, {name: np.array([v]) for name, v in picked.items()}, 1))
+            facts["found"] = " ".join(f"{n}={v}" for n, v in picked.items())
+            yield self.row(row, facts, values, partial(filled, sketch.program, picked))
+
+    def searched(self, c: Contender, values: Values) -> tuple[Problem, Outcome]:
+        """The best that a search makes of a schedule with these holes filled; of the default, what it begins with."""
+        at = (c.trace, tuple(values.items()))
+        if at not in self.searches:
+            traces = None if c.trace is None else [fill(c.trace, values)]
+            p = problem(fill(self.func, values), self.machine, self.how.state, traces)
+            self.searches[at] = p, start(p)
+        p, first = self.searches[at]
+        if c.name == "default" and c.trace is None:
+            return p, first
+        limits = ("trials", float(self.how.trials))
+        return p, search(p, first, self.how.strategy, limits, self.how.seed, lambda result: interrupt.asked())
+
+
+def settings(columns: Columns, count: int) -> Iterator[tuple[Row, Values]]:
+    """What is swept of each row, and the values of its holes."""
+    table = {name: column.tolist() for name, column in columns.items()}
+    for i in range(count):
+        values = {name: column[i] for name, column in table.items()}
+        yield {f"?{name}": v for name, v in values.items()}, values
+
+
+def filled(program: Program, values: Values) -> Program:
+    """The program with these values in its holes, in normal form."""
+    return normalise(fill(program, values))
+
+
+def refused(error: AoecError) -> Row:
+    """A row whose schedule cannot be had."""
+    return {"status": "illegal", "reason": getattr(error, "message", "") or str(error)}
+
+
+def no_choice(c: Contender, values: Values) -> str:
+    """Which hole has a value that its schedule does not offer."""
+    name = next(n for n, v in values.items() if c.choices[n] and v not in c.choices[n])
+    return f"hole ?{name} takes {', '.join(map(str, c.choices[name]))}, not {values[name]}"
+
+
+def brief(encoded: Encoded, columns: Columns, count: int, state: State) -> Iterator[Row | str]:
+    """Times alone, of all rows together; as text why a row is not legal."""
+    machine, times = encoded.machine, time_rows(encoded, columns, state)
+    for i in range(count):
+        if times.status[i]:
+            yield times.reason(i, encoded.program)
+        else:
+            cores = int(times.cores[i].sum())
+            cycles, launch_us = int(times.ticks[i]) / TICKS_PER_CYCLE, machine.launch_us(cores, len(encoded.program.streams))
+            zeros_us = zeroing_us(encoded.program, machine, {name: int(v[i]) for name, v in columns.items()})
+            yield {"kind": "modelled", "cycles": cycles, "time_us": cycles / machine.clock_mhz + launch_us + zeros_us,
+                   "launch_us": launch_us, "cores": cores}
+
+
+def details(m: Measure) -> Row:
+    """A measure as one flat row: busy cycles by pipe, bytes by path."""
+    assert m.verdict is not None
+    return {"kind": "modelled", "cycles": m.cycles, "time_us": m.time_us, "launch_us": m.launch_us, "cores": m.cores,
+            "bound_by": m.bound_by, "verdict": m.verdict.bound, "hbm_bytes": m.hbm_bytes, "l2_bytes": m.l2_bytes,
+            **{f"busy_cycles.{pipe}": v for pipe, v in m.busy_cycles.items()},
+            **{f"bytes.{path}": v for path, v in m.bytes_by_path.items()}}
+
+
+def lower_bound_us(func: Func, machine: Machine, state: State) -> float:
+    """The lower bound of a func's time in µs, modelled."""
+    resident = {b.name: size_bytes(b) for b in func.inputs} if state == PREVIOUS_LAUNCH else dict(state)
+    return bound(func, machine, resident).ticks / TICKS_PER_CYCLE / machine.clock_mhz

@@ -1,0 +1,140 @@
+"""Values of a sweep's programs against the reference: of an operator by name its NumPy one, of a func its evaluation point by point.
+
+Small whole numbers come in, whose sums of products are exact in any order; programs of an operator are also held to its reference on
+normal data (jobs/verify.py).
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from aoec.base.errors import AoecError
+from aoec.ir.evaluate import evaluate_func
+from aoec.ir.graph import Graph, Group, Tensor
+from aoec.ir.index import Call, Expr, Float, Int, walk
+from aoec.ir.keys import key
+from aoec.ir.program import Program
+from aoec.ir.tir import Buffer, Func, blocks
+from aoec.jobs.execute import run_program
+from aoec.jobs.operators import graph_of
+from aoec.jobs.sweep_plan import Subject
+from aoec.jobs.verify import SMALLEST, SPACING, differences, finite, verify_group
+from aoec.lowering.fuse import fuse
+from aoec.lowering.lower import operands
+from aoec.ops.layout import to_logical, to_physical
+from aoec.ops.run import NUMPY, REALS
+from aoec.target.check import check
+from aoec.target.machine import Machine
+
+MOST_POINTS = {"operator": 1 << 27, "func": 1 << 18}  # of all loops: NumPy does 10^8 a second, the plain evaluation some 300,000
+EXACT_CALLS = ("min", "max", "select", "abs", "ceil", "floor")
+
+
+class Finding(NamedTuple):
+    """The status of a row whose program was looked at; `verified`: yes, no, or why it was skipped."""
+
+    status: str
+    verified: str
+    reason: str = ""
+
+
+@dataclass
+class Values:
+    """The reference of one subject at one shape; `seen`: what was found of each distinct program."""
+
+    subject: Subject
+    sizes: Mapping[str, int]
+    func: Func
+    seen: dict[tuple[str, str], Finding] = field(default_factory=dict)
+    _operator: tuple[Graph, Group, tuple[tuple[str, str], ...], dict[str, np.ndarray]] | None = None
+    _data: tuple[dict[str, np.ndarray], dict[str, np.ndarray]] | None = None
+
+    def finding(self, program: Program, machine: Machine) -> Finding:
+        """What is found of a program's values, if its func is small enough; equal programs are run once."""
+        points, most = points_of(self.func), MOST_POINTS["func" if self.subject.read else "operator"]
+        if points > most:
+            return Finding("timed", f"skipped: {points:,} points of loops, and at most {most:,} are checked")
+        at = key(program), machine.hash
+        if at not in self.seen:
+            self.seen[at] = self.found(program, machine)
+        return self.seen[at]
+
+    def found(self, program: Program, machine: Machine) -> Finding:
+        """What is found: a program that breaks a rule of the machine is not run."""
+        try:
+            check(program, machine)
+        except AoecError as e:
+            return Finding("illegal", "no", str(e))
+        faults = self.against_func(program) if self.subject.read else self.against_operator(program)
+        return Finding("wrong value", "no", "; ".join(faults)) if faults else Finding("timed", "yes")
+
+    def against_operator(self, program: Program) -> list[str]:
+        """Against the operator's reference in NumPy, with seeded constants."""
+        if self._operator is None:
+            self._operator = operator(self.subject.call(self.sizes), self.func)
+        graph, group, bindings, weights = self._operator
+        return verify_group(graph, group, program, bindings, weights)
+
+    def against_func(self, program: Program) -> list[str]:
+        """Against the func's own evaluation."""
+        if self._data is None:
+            feeds = whole_numbers(self.func)
+            self._data = feeds, evaluate_func(self.func, feeds)
+        feeds, wanted = self._data
+        tensors = {b.name: tensor(b) for b in (*self.func.inputs, *self.func.outputs)}
+        stored = {name: to_physical(x, tensors[name]) for name, x in feeds.items()}
+        results = run_program(program, tuple((name, name) for name in tensors), tensors, stored)
+        out: list[str] = []
+        for name, x in wanted.items():
+            logical = to_logical(to_physical(x, tensors[name]), tensors[name])
+            out += differences(self.func.name, tensors[name], results[name], logical, allowed(self.func, x, tensors[name]), "whole numbers")
+        return out
+
+
+def points_of(func: Func) -> int:
+    """How often the blocks of a func run in all, open extents counted as 1."""
+    return sum(prod(lp.extent.value for lp in above if isinstance(lp.extent, Int)) for _, above in blocks(func.body))
+
+
+def operator(call: str, func: Func) -> tuple[Graph, Group, tuple[tuple[str, str], ...], dict[str, np.ndarray]]:
+    """The operator's fused graph, its own group, (tensor of the func, of the graph), and constants of seeded normal values."""
+    graph, zeros = graph_of(call)
+    random = np.random.default_rng(0)
+    weights = {name: random.standard_normal(x.shape).astype(x.dtype) for name, x in zeros.items()}
+    fused, stored = fuse(graph, weights)
+    group = next(g for g in fused.groups if graph.name in g.nodes)
+    ins, outs = operands(fused, group)
+    names = [b.name for b in (*func.inputs, *func.outputs)]
+    return fused, group, tuple(zip(names, [t.name for t in (*ins, *outs)], strict=True)), stored
+
+
+def tensor(b: Buffer) -> Tensor:
+    """A buffer of fixed shape as a tensor of a graph, whose layout says how it is stored."""
+    return Tensor(b.name, b.dtype, tuple(e.value for e in b.shape if isinstance(e, Int)), b.layout)
+
+
+def whole_numbers(func: Func) -> dict[str, np.ndarray]:
+    """Seeded whole numbers of -2 to 2 for each input."""
+    random = np.random.default_rng(0)
+    return {b.name: random.integers(-2 if b.dtype in REALS else 0, 3, tensor(b).shape).astype(NUMPY[b.dtype]) for b in func.inputs}
+
+
+def allowed(func: Func, wanted: np.ndarray, t: Tensor) -> np.ndarray:
+    """How much each element may differ: nothing where whole numbers stay whole; else what rounding once a block gives, as
+    jobs/verify.py says of nodes."""
+    size = np.nan_to_num(np.abs(finite(wanted, t.dtype)))
+    if t.dtype not in REALS or all(exact(e) for b, _ in blocks(func.body) for e in (b.value, *([] if b.init is None else [b.init]))):
+        return np.zeros(t.shape)
+    u = SPACING[t.dtype]
+    out: np.ndarray = 8 * u * len(blocks(func.body)) * (size + min(1.0, float(size.max(initial=0.0)))) + SMALLEST[t.dtype]
+    return out
+
+
+def exact(e: Expr) -> bool:
+    """Whether an expression makes whole numbers of whole numbers."""
+    return not any(isinstance(n, Float) and n.value != round(n.value) or isinstance(n, Call) and n.fn not in EXACT_CALLS
+                   or getattr(n, "op", "") == "/" for n in walk(e))

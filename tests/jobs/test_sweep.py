@@ -1,0 +1,259 @@
+"""Rows of a sweep are what the single commands say of the same thing; what is swept, drawn and kept is what was asked for."""
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from aoec.base.errors import AoecError, CheckError
+from aoec.base.ranges import axis
+from aoec.cli import main
+from aoec.ir.show import show
+from aoec.jobs import sweep as job
+from aoec.jobs.stages import emit_text, lower_operator, program_text, schedule_text
+from aoec.jobs.sweep_plan import plan
+from aoec.jobs.sweep_time import Cell, How, Row
+from aoec.simulate.state import NAMED
+from aoec.simulate.time import measure
+
+FUNCS = Path(__file__).parents[1] / "funcs"
+HOLES = {"matmul": {"tm": (5, 8, 16, 32), "gm": (1, 2), "tn": (8, 16), "gn": (1, 2, 3), "tk1": (16, 24, 64), "tk0": (7, 8, 16),
+                    "d1": (1, 2), "d0": (1, 2), "dc": (1, 2)}}
+FUNC = (FUNCS / "matmul.tir").read_text().replace("33", "40")  # columns in whole blocks: the bias of 33 would be read beyond its end
+
+
+def swept(source: str, traces: list[str], axes: list[str], targets: list[str], state: str = "cold", brief: bool = False) -> list[Row]:
+    """The rows of a sweep."""
+    what = plan(source, traces, [axis(a) for a in axes], targets, False)
+    return list(job.rows(what, How(NAMED[state], brief, "genetic", 0, 0), False))
+
+
+def single(func: str, schedule: str, values: dict[str, int], target: str, state: str) -> Any:
+    """The measure that `schedule | emit | simulate` give, or the refusal of one of them."""
+    try:
+        made = show(schedule_text(func, "f", schedule, "s", values))
+        return measure(*program_text(show(emit_text(made, "t", target, {})), "p", target, {}), NAMED[state])
+    except AoecError as e:
+        return str(e)
+
+
+@settings(max_examples=10, phases=(Phase.generate,))  # each example runs the commands some eight times
+@given(st.data())
+def test_rows_are_what_the_single_commands_say(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    path = tmp_path_factory.mktemp("sweep") / "f.tir"
+    fixed = {name: data.draw(st.sampled_from(choices), name) for name, choices in HOLES["matmul"].items()}
+    wide = data.draw(st.sampled_from(["tm", "tn", "tk0"]))
+    sizes = data.draw(st.lists(st.integers(1, 70).filter(lambda m: m != 40), min_size=1, max_size=2, unique=True))
+    state, target = data.draw(st.sampled_from(["cold", "previous", "cleared"])), data.draw(st.sampled_from(["Ascend910B3", "Ascend910B4"]))
+    axes = [f"m={','.join(map(str, sizes))}", f"{wide}=all", *(f"?{n}={v}" for n, v in fixed.items() if n != wide)]
+    path.write_text(FUNC)
+    found = swept(str(path), [str(FUNCS / "matmul.sched")], axes, [target], state)
+    assert [(r["m"], r[f"?{wide}"]) for r in found] == [(m, v) for m in sizes for v in HOLES["matmul"][wide]]
+    for row in found:
+        func = FUNC.replace("20", str(row["m"]))
+        alone = single(func, (FUNCS / "matmul.sched").read_text(), fixed | {wide: row[f"?{wide}"]}, target, state)
+        assert (row["status"] == "timed") == (not isinstance(alone, str)), (row, alone)
+        if row["status"] == "timed":
+            assert (row["cycles"], row["time_us"], row["launch_us"], row["cores"]) == (
+                alone.cycles, alone.time_us, alone.launch_us, alone.cores)
+            assert {k[12:]: v for k, v in row.items() if k.startswith("busy_cycles.")} == alone.busy_cycles
+            assert {k[6:]: v for k, v in row.items() if k.startswith("bytes.")} == alone.bytes_by_path
+            assert (row["hbm_bytes"], row["bound_by"], row["verdict"]) == (alone.hbm_bytes, alone.bound_by, alone.verdict.bound)
+            assert row["bound_us"] <= row["time_us"]
+
+
+def test_brief_rows_say_the_same_times() -> None:
+    source, traces = str(FUNCS / "matmul.tir"), [str(FUNCS / "matmul.sched")]
+    axes = ["m=16,40", "tm=all", "gm=1", "tn=all", "gn=1,2", "tk1=64", "tk0=16", "d1=2", "d0=2", "dc=1"]
+    full, short = (swept(source, traces, axes, ["Ascend910B3", "Ascend910A"], brief=b) for b in (False, True))
+    assert len(full) == len(short) == 2 * 16 * 2
+    for a, b in zip(full, short):
+        assert b == {k: v for k, v in a.items() if k in b} and ("time_us" in b) == (a["status"] == "timed")
+    assert {r["status"] for r in full} == {"timed", "illegal"}
+
+
+def test_illegal_rows_say_which_limit_by_how_much() -> None:
+    axes = ["tm=all", "gm=2", "tn=16", "gn=1", "tk1=64", "tk0=16", "d1=2", "d0=2", "dc=1", "m=32768"]
+    rows = swept(str(FUNCS / "matmul.tir"), [str(FUNCS / "matmul.sched")], ["?tm=5,7,32", *axes[1:-1], "m=16"], ["Ascend910B3"])
+    assert [r["status"] for r in rows] == ["timed", "illegal", "illegal"]
+    assert rows[1]["reason"] == "hole ?tm takes 5, 8, 16, 32, not 7"
+    assert rows[2]["reason"].startswith("none of the parts of loop mt is empty") and "1" in rows[2]["reason"].partition("(")[2]
+
+
+def test_a_hole_in_a_shape_is_swept_in_one_lowering(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (FUNCS / "matmul.tir").read_text().replace("[20,", "[?rows,").replace("m in 20", "m in ?rows")
+    (tmp_path / "f.tir").write_text(text)
+    emitted = []
+    plain = Cell.emitted
+    monkeypatch.setattr(Cell, "emitted", lambda self, c: emitted.append(c) or plain(self, c))
+    axes = ["?rows=16..64*2", "tm=16", "gm=1", "tn=16", "gn=1", "tk1=64", "tk0=16", "d1=2", "d0=2", "dc=1"]
+    rows = swept(str(tmp_path / "f.tir"), [str(FUNCS / "matmul.sched")], axes, ["Ascend910B3"])
+    fixed = swept(str(FUNCS / "matmul.tir"), [str(FUNCS / "matmul.sched")], ["m=16..64*2", *axes[1:]], ["Ascend910B3"])
+    assert len(emitted) == 1 + 3 and [r["cycles"] for r in rows] == [r["cycles"] for r in fixed]
+    assert [r["bound_us"] for r in rows] == [r["bound_us"] for r in fixed]
+
+
+# ---------------------------------------------------------------- the command
+
+def run(folder: Path, *words: str) -> tuple[int, list[dict[str, str]]]:
+    """The exit code of a sweep into out.csv, and its rows."""
+    code = main(["sweep", *words, "-o", str(folder / "out.csv")])
+    return code, list(csv.DictReader((folder / "out.csv").read_text("utf-8").splitlines()))
+
+
+def test_default_and_tuned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, rows = run(tmp_path, "softmax(n=64)", "--set", "m=48,64", "--tune", "30", "--verify")
+    assert code == 0 and [(r["m"], r["schedule"]) for r in rows] == [(m, s) for m in ("48", "64") for s in ("default", "tuned")]
+    assert all(r["verified"] == "yes" and "=" in r["found"] and r["status"] == "timed" for r in rows)
+    for default, tuned in zip(rows[::2], rows[1::2]):
+        assert float(tuned["bound_us"]) <= float(tuned["time_us"]) <= float(default["time_us"])
+    said = capsys.readouterr()
+    assert "modelled" in said.out and "tuned" in said.out and "4 rows: 4 timed" in said.err
+    again = tmp_path / "again"
+    again.mkdir()
+    run(again, "softmax(n=64)", "--set", "m=48,64", "--tune", "30", "--verify")
+    assert (again / "out.csv").read_bytes() == (tmp_path / "out.csv").read_bytes()
+
+
+def test_a_search_fills_what_is_open_and_never_does_worse_than_a_value(tmp_path: Path) -> None:
+    holes = [w for v in ("tm=16", "tk1=64", "tk0=16", "d1=2", "d0=2", "dc=1") for w in ("--set", v)]
+    words = [str(FUNCS / "matmul.tir"), "--with", str(FUNCS / "matmul.sched"), "--set", "m=16..64*2", *holes]
+    _, every = run(tmp_path, *words, "--set", "gm=all", "--set", "gn=all", "--set", "tn=all")
+    code, best = run(tmp_path, *words, "--tune", "100")
+    assert code == 0 and len(best) == 3
+    for row in best:
+        values = dict(word.split("=") for word in row["found"].split())
+        same = [r for r in every if r["m"] == row["m"] and r["status"] == "timed"]
+        assert float(row["time_us"]) == min(float(r["time_us"]) for r in same)
+        assert [r["cycles"] for r in same if all(r[f"?{n}"] == v for n, v in values.items())] == [row["cycles"]]
+
+
+def test_json_is_the_same_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["softmax(m=8, n=64)", "--set", "n=64,128", "--target", "Ascend910B3", "--target", "Ascend310P3"]
+    _, rows = run(tmp_path, *words)
+    capsys.readouterr()
+    assert main(["sweep", *words, "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["kind"] == "modelled" and facts["swept"] == ["n"]
+    assert [(str(r["n"]), r["target"], r["cycles"]) for r in facts["rows"]] == [(r["n"], r["target"], float(r["cycles"])) for r in rows]
+    assert facts["rows"][0]["busy_cycles"] == {k[12:]: float(v) for k, v in rows[0].items() if k.startswith("busy_cycles.") and v}
+
+
+def test_a_scheduled_func_is_swept_as_written(tmp_path: Path) -> None:
+    made = schedule_text((FUNCS / "matmul.tir").read_text(), "f", (FUNCS / "matmul.sched").read_text(), "s", {"tm": 16, "tk1": 64})
+    (tmp_path / "s.tir").write_text(show(made))
+    sets = [w for v in ("gm=1", "tn=16", "gn=1", "tk0=16", "d1=1,2", "d0=2", "dc=1") for w in ("--set", v)]
+    code, rows = run(tmp_path, str(tmp_path / "s.tir"), *sets)
+    assert code == 0 and [(r["schedule"], r["?d1"], r["status"], r["bound_us"]) for r in rows] == [
+        ("as written", "1", "timed", ""), ("as written", "2", "timed", "")]
+
+
+def test_wrong_values_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against a reference of another meaning: the schedule is right, and the row says that values differ."""
+    from aoec.jobs import sweep_values
+    plain = sweep_values.evaluate_func
+    monkeypatch.setattr(sweep_values, "evaluate_func", lambda f, feeds: {n: x + np.float16(1) for n, x in plain(f, feeds).items()})
+    (tmp_path / "f.tir").write_text(FUNC)
+    words = [str(tmp_path / "f.tir"), "--with", str(FUNCS / "matmul.sched"), "--verify"]
+    holes = [w for v in ("tm=16", "gm=1", "tn=16", "gn=1", "tk1=64", "tk0=16", "d1=2", "d0=2", "dc=1") for w in ("--set", v)]
+    code, rows = run(tmp_path, *words, *holes)
+    assert code == 1 and rows[0]["status"] == "wrong value" and "elements differ from the reference" in rows[0]["reason"]
+    monkeypatch.undo()
+    code, rows = run(tmp_path, str(FUNCS / "matmul.tir"), *words[1:], *holes)
+    assert code == 0 and rows[0]["status"] == "illegal" and "bytes 128 to 160 of bias" in rows[0]["reason"] and not rows[0]["cycles"]
+    code, rows = run(tmp_path, *words, *holes, "--set", "m=20,2000")
+    assert code == 0 and rows[0]["verified"] == "yes" and rows[1]["verified"].startswith("skipped: ")
+
+
+def test_an_operators_values_are_checked_against_numpy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, rows = run(tmp_path, "conv2d(n=1, c=20, h=9, w=9, co=18, kh=3, kw=3, relu, bias)", "--set", "pad=0,1", "--verify")
+    assert code == 0 and [r["verified"] for r in rows] == ["yes", "yes"] and rows[0]["cycles"] != rows[1]["cycles"]
+    code, rows = run(tmp_path, "matmul(m=2048, k=512, n=512)", "--verify", "--brief")
+    assert rows[0]["verified"].startswith("skipped: 537,") and "values not checked: 1 row (skipped" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------- pictures
+
+def test_the_picture_says_what_it_shows(tmp_path: Path) -> None:
+    values = ("m=16,32,64,640", "?tm=all", "?gm=2", "tn=16", "gn=1", "tk1=64", "tk0=16", "d1=2", "d0=2", "dc=1")
+    picture = tmp_path / "out.svg"
+    words = [str(FUNCS / "matmul.tir"), "--with", str(FUNCS / "matmul.sched"), "--with", "default", "--plot", str(picture)]
+    code, rows = run(tmp_path, *words, *[w for v in values for w in ("--set", v)])
+    assert code == 0
+    root = ElementTree.parse(picture).getroot()
+    words = [e.text or "" for e in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "m (log scale)" in words and "µs, modelled" in " ".join(words) and {"matmul", "default", "16", "640"} <= set(words)
+    assert "lower bound of any schedule" in words
+    titles = [e.text or "" for e in root.iter("{http://www.w3.org/2000/svg}title")]
+    best = min(float(r["time_us"]) for r in rows if r["m"] == "640" and r["schedule"] == "matmul" and r["time_us"])
+    assert f"matmul, 640: {best:,.2f} µs modelled" in titles
+    assert not any(word in picture.read_text("utf-8") for word in ("<script", "href", "url("))
+
+
+# ---------------------------------------------------------------- what is refused, and what is kept
+
+@pytest.mark.parametrize("words, said", [
+    (["matmul(k=64, n=64)"], "matmul needs m=... too"),
+    (["matmul(m=64, k=64, n=64)", "--set", "q=1,2"], "has no size q, and no schedule such a hole"),
+    (["matmul(m=64, k=64, n=64)", "--set", "?m=1,2"], "no schedule and no shape has a hole ?m"),
+    (["matmul(m=64, k=64, n=64)", "--set", "m=1", "--set", "m=2"], "m is swept twice"),
+    (["matmul(m=64, k=64, n=64)", "--set", "m=all"], "size m has no choices of its own"),
+    (["matmul(m=64, k=64, n=64)", "--set", "m=1..1000", "--set", "n=1..1001"], "these are 1,001,000 combinations, and at most 1,000,000"),
+    (["matmul(m=64, k=64, n=64)", "--set", "m"], "is not of the form m=128..8192*2"),
+    (["matmul(m=64, k=64, n=64)", "--plot", "x.svg"], "there is nothing to draw along"),
+    (["matmul(m=64, k=64, n=64)", "--with", "tuned"], "give --tune N"),
+    (["mat(m=64)"], "unknown operator mat"),
+    (["nothing.tir"], "cannot read nothing.tir"),
+    (["matmul(m=64, k=64, n=64)", "--target", "Ascend1"], "target Ascend1 is unknown"),
+    (["matmul(m=64, k=64, n=64)", "--tune", "0"], "is not a whole number above 0"),
+    ([str(FUNCS / "matmul.tir"), "--with", str(FUNCS / "matmul.sched"), "--set", "tm=16"],
+     '--set "?gm=all"'),
+    (["-", "--with", "-"], "cannot both come from standard input"),
+])
+def test_refusals(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["sweep", *words])
+    err = capsys.readouterr().err
+    if "too" in said:  # a shape that is missing is a row's fault: other shapes may have it
+        assert code == 0 and said in err
+    else:
+        assert code == 2 and said in err and err.count("\n") <= 4
+
+
+def test_a_schedule_with_a_wrong_step_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a.sched").write_text("sched {\n  splitt(loop=m, factor=16, outer=a, inner=b)\n}\n")
+    assert main(["sweep", "matmul(m=64, k=64, n=64)", "--with", str(tmp_path / "a.sched")]) == 2
+    assert "a.sched:2:3" in capsys.readouterr().err
+
+
+def test_ctrl_c_keeps_the_rows_that_are_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    plain = job.func_of
+
+    def second(what: Any, sizes: dict[str, int]) -> Any:
+        if sizes["m"] == 32:
+            os.kill(os.getpid(), signal.SIGINT)
+        return plain(what, sizes)
+    monkeypatch.setattr(job, "func_of", second)
+    path = tmp_path / "out.csv"
+    assert main(["sweep", "softmax(n=64)", "--set", "m=16,32,48,64", "--brief", "-o", str(path)]) == 130
+    rows = list(csv.DictReader(path.read_text().splitlines()))
+    assert [r["m"] for r in rows] == ["16"] and rows[0]["status"] == "timed"
+    assert f"the 1 of 4 rows that were done are in {path}" in capsys.readouterr().err
+
+
+def test_too_many_is_said_before_anything_is_read_twice() -> None:
+    with pytest.raises(CheckError, match="1,000 of m x 1,001 of n x 1 schedules with their holes' values x 1 machines"):
+        plan("matmul(m=64, k=64, n=64)", [], [axis("m=1..1000"), axis("n=1..1001")], [], False)
+
+
+def test_lowering_is_what_lower_says() -> None:
+    what = plan("matmul(k=64, n=64)", [], [axis("m=16")], [], False)
+    assert show(what.subject.func({"m": 16})) == show(lower_operator("matmul(m=16, k=64, n=64)"))
