@@ -102,14 +102,6 @@ def test_verified_schedules_are_not_verified_again(run: Compile, monkeypatch: py
     assert done == ["g0", "g1", "g2"]
 
 
-def test_same_seed_same_bytes_whatever_the_processes(run: Compile) -> None:
-    run(*TUNE)
-    run("--tune", "--budget", "16", "--jobs", "2", output="two.aoec", bank="two.db")
-    assert Path("two.aoec").read_bytes() == Path("model.aoec").read_bytes()
-    exports = [list(Bank.open(b).lines(times=False)) for b in ("bank.db", "two.db")]
-    assert exports[0] == exports[1] and len(exports[0]) == 6
-
-
 def test_a_larger_budget_searches_again_and_is_never_slower(run: Compile, searches: list[str]) -> None:
     first = run(*TUNE)
     known = {r["func_key"]: r["ticks"] for r in rows("bank.db")}
