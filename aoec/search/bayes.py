@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from aoec.search.grid import Space
+from aoec.search.pool import Pool
 from aoec.search.strategy import Cost, Strategy
 
 FIRST = 32  # random candidates before the first model
@@ -23,8 +24,8 @@ TREES = 40
 
 
 class Bayes(Strategy):
-    def __init__(self, space: Space, seed: int = 0) -> None:
-        super().__init__(space, seed)
+    def __init__(self, space: Space, seed: int = 0, pool: Pool | None = None) -> None:
+        super().__init__(space, seed, pool)
         self.known: dict[int, Cost] = {}
         self._names = sorted({name for g in space.grids for name in g.names})
 
@@ -42,8 +43,9 @@ class Bayes(Strategy):
 
     def _pool(self, leaders: list[int]) -> list[int]:
         """Unseen candidates worth ranking: beside the leaders, and anywhere."""
-        near = [n for rank in leaders for n in self.space.neighbours(self.space.at(rank)) if n not in self.seen]
-        return sorted({*near, *self._strangers(POOL // 2, set(near)), *self._draw_many(POOL // 2)})
+        lines = [n for rank in leaders for n in self.space.neighbours(self.space.at(rank)) if n not in self.seen]
+        near = [n for n in lines if self.pool.holds(n)]
+        return sorted(self.pool.keep(list({*near, *self._strangers(POOL // 2, set(near)), *self._draw_many(POOL // 2)})))
 
     def _ranked(self, pool: list[int], legal: list[tuple[int, int]]) -> list[int]:
         """The pool by expected improvement, best first."""

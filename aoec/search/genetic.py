@@ -6,6 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 
 from aoec.search.grid import Space
+from aoec.search.pool import Pool
 from aoec.search.strategy import Cost, Strategy
 
 GENERATION = (32, 256)  # legal candidates of a generation, a quarter of the legal trials so far: batches grow as the search does
@@ -13,7 +14,7 @@ MOST = 8  # proposed at most for each that is expected to be legal
 PARENTS = 48  # legal candidates kept, best first
 TOURNAMENT = 3
 IMMIGRANTS = 8  # one in so many of a generation: it keeps sketches in play whose first samples were poor
-TRIES = 12  # further mutations of a child that was seen before
+TRIES = 12  # further mutations of a child that was seen before, or that a listed pool does not hold
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,8 @@ class Parent:
 class Genetic(Strategy):
     """The first generation takes the sketches in turn; later ones breed the best candidates known."""
 
-    def __init__(self, space: Space, seed: int = 0) -> None:
-        super().__init__(space, seed)
+    def __init__(self, space: Space, seed: int = 0, pool: Pool | None = None) -> None:
+        super().__init__(space, seed, pool)
         self.parents: list[tuple[int, int]] = []  # (cost, rank), sorted
         self._told = self._legal = 0
 
@@ -45,7 +46,7 @@ class Genetic(Strategy):
         size = min(max(GENERATION[0], self._legal // 4), GENERATION[1])
         size = min(size * self._told // max(self._legal, 1), MOST * size) if self._told else size
         strangers = size // IMMIGRANTS if len(self.parents) >= size // IMMIGRANTS else size // 2 if self.parents else size
-        children = self._children(min(size - strangers, self.space.size))
+        children = self._children(min(size - strangers, self.pool.size))
         return children + self._strangers(strangers, set(children), 1 if children else 0)
 
     def _children(self, count: int) -> list[int]:
@@ -75,7 +76,7 @@ class Genetic(Strategy):
         for _ in range(TRIES):
             self._mutate(self.space.grids[grid].counts, child)
             rank = self.space.starts[grid] + self.space.grids[grid].at(child)
-            if rank not in self.seen and rank not in taken:
+            if rank not in self.seen and rank not in taken and self.pool.holds(rank):
                 return rank
         return None
 

@@ -123,6 +123,14 @@ class Space:
             out += [grid.at([*digits[:hole], near, *digits[hole + 1:]]) for near in (digit - 1, digit + 1) if 0 <= near < count]
         return sorted(self.starts[number] + rank for rank in out)
 
+    def lines(self, candidate: Candidate) -> list[int]:
+        """The ranks of the candidates that differ in one hole, by any of its choices, in order."""
+        number, values = candidate
+        grid = self.grids[number]
+        digits = grid.digits(grid.rank(values))
+        return sorted(self.starts[number] + grid.at([*digits[:hole], other, *digits[hole + 1:]])
+                      for hole, count in enumerate(grid.counts) for other in range(count) if other != digits[hole])
+
     def rows(self, grid: int, start: int, stop: int) -> Rows:
         """Columns of hole values for a slab of one grid: ranks in that grid from `start` to before `stop`."""
         return self.grids[grid].rows(start, stop)

@@ -1,12 +1,17 @@
 """The strategies by name, and the two that need no model: exhaustive and random."""
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from aoec.base.errors import UnsupportedError
+from aoec.search.annealing import Annealing
 from aoec.search.bayes import Bayes
+from aoec.search.forest import Forest
 from aoec.search.genetic import Genetic
 from aoec.search.grid import Space
+from aoec.search.pool import Pool
+from aoec.search.portfolio import portfolio
 from aoec.search.strategy import Strategy
 
 SLAB = 1024  # ranks proposed at a time
@@ -20,8 +25,8 @@ class Exhaustive(Strategy):
     def _next(self) -> list[int]:
         ranks: list[int] = []
         while not ranks:  # a slab may have been told already, candidate by candidate
-            stop = min(self._at + SLAB, self.space.size)
-            ranks = [r for r in range(self._at, stop) if r not in self.seen]
+            stop = min(self._at + SLAB, self.pool.size)
+            ranks = [r for r in map(self.pool.at, range(self._at, stop)) if r not in self.seen]
             self._at = stop
         return ranks
 
@@ -33,12 +38,17 @@ class Uniform(Strategy):
         return self._draw_many(SLAB // 16)
 
 
-STRATEGIES: dict[str, Callable[[Space, int], Strategy]] = {
-    "exhaustive": Exhaustive, "random": Uniform, "genetic": Genetic, "bayes": Bayes}
+STRATEGIES: dict[str, Callable[[Space, int, Pool | None], Strategy]] = {
+    "portfolio": portfolio, "pool": Forest, "genetic": Genetic, "bayes": Bayes, "annealing": Annealing, "random": Uniform,
+    "exhaustive": Exhaustive}
 
 
-def make(name: str, space: Space, seed: int = 0) -> Strategy:
-    """The strategy of that name; UnsupportedError where there is none."""
+def make(name: str, space: Space, seed: int = 0, pool: Pool | None = None, measure_us: float = math.inf) -> Strategy:
+    """The strategy of that name; UnsupportedError where there is none.
+
+    `pool`: what it may propose, all of the space by default. `measure_us`: about how long one measure takes, which says what a
+    proposal may cost; by default it is dear.
+    """
     if name not in STRATEGIES:
         raise UnsupportedError(f"search {name!r} is unknown; choose one of {', '.join(STRATEGIES)}")
-    return STRATEGIES[name](space, seed)
+    return portfolio(space, seed, pool, measure_us) if name == "portfolio" else STRATEGIES[name](space, seed, pool)

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from aoec.base.errors import ScheduleError
 from aoec.search.grid import Candidate, Grid, Space
+from aoec.search.pool import Listed, Pool
 from aoec.search.run import run
 from aoec.search.strategies import STRATEGIES, make
 
 choices = st.lists(st.integers(0, 512), min_size=1, max_size=6, unique=True).map(tuple)
 grids = st.lists(choices, max_size=4).map(lambda cs: Grid(tuple(f"h{i}" for i in range(len(cs))), tuple(cs)))
 spaces = st.lists(grids, min_size=1, max_size=4).map(lambda gs: Space(tuple(gs)))
-quick = st.sampled_from(["exhaustive", "random", "genetic"])
+quick = st.sampled_from(["exhaustive", "random", "genetic", "annealing"])
 names = st.one_of(quick, quick, quick, st.sampled_from(sorted(STRATEGIES)))  # a model costs more than the others
 
 
@@ -75,6 +76,26 @@ def test_proposals_never_repeat_and_do_not_depend_on_how_many_are_asked_for(name
         assert len(set(stream)) == len(stream)
         assert len(stream) >= min(150, space.size)
     assert all(a == b for a, b in zip(*streams))
+
+
+@settings(max_examples=40, deadline=None)
+@given(names, spaces, st.integers(0, 99), st.integers(0, 99), st.data())
+def test_a_pool_is_proposed_whole_and_nothing_else(name, space, seed, terrain, data):
+    """Listed, filtered or both as one: the same legal candidates, each once, however many are asked for; what fails is not tried again."""
+    cost, sparse = landscape(space, terrain), data.draw(st.integers(1, 5))
+    ranks = range(0, min(space.size, 4000), sparse)
+    legal = {space.at(r) for r in ranks}
+    pools = (lambda: Listed(space, ranks), lambda: Listed(space, ranks), lambda: Pool(space, lambda cs: [c in legal for c in cs]))
+    streams = []
+    for pool, often in zip(pools, data.draw(st.permutations([1, 7, 40]))):
+        strategy, stream = make(name, space, seed, pool()), []
+        while len(stream) < 100 and (batch := strategy.ask(often)):
+            strategy.tell(batch, cost(batch))
+            stream += batch
+        streams.append(stream)
+        assert len(set(stream)) == len(stream) >= min(100, len(legal)) and legal.issuperset(stream)
+        assert strategy.finished == (len(stream) == len(legal)) or pool is pools[2]
+    assert all(a == b for a, b in zip(*streams[:2]))
 
 
 @settings(max_examples=40, deadline=None)

@@ -10,7 +10,10 @@ import numpy as np
 import pytest
 
 from aoec.base.errors import ScheduleError, UnsupportedError
+from aoec.search.genetic import Genetic
 from aoec.search.grid import Candidate, Grid, Space
+from aoec.search.pool import Listed, Pool
+from aoec.search.portfolio import MODEL_US, Portfolio
 from aoec.search.run import run, steps
 from aoec.search.strategies import STRATEGIES, make
 
@@ -60,7 +63,7 @@ def test_every_strategy_exhausts_the_space_and_finds_the_same_best(name):
     assert result.trials + result.illegal == space.size and result.stopped == "space" and result.closed
 
 
-@pytest.mark.parametrize(("name", "within"), [("random", 1.4), ("genetic", 1.08), ("bayes", 1.03)])
+@pytest.mark.parametrize(("name", "within"), [("random", 1.4), ("genetic", 1.08), ("bayes", 1.03), ("annealing", 1.25)])
 def test_quality_after_a_seventh_of_the_legal_candidates(name, within):
     ratios = [run(make(name, TILES, seed), tile_costs, budget_trials=280).cost / OPTIMUM for seed in range(3)]
     assert max(ratios) <= within
@@ -70,6 +73,32 @@ def test_models_beat_chance():
     mean = {name: np.mean([run(make(name, TILES, seed), tile_costs, budget_trials=200).cost for seed in range(6)])
             for name in ("random", "genetic", "bayes")}
     assert mean["genetic"] < mean["random"] and mean["bayes"] < mean["random"]
+
+
+@pytest.mark.parametrize("name", ["pool", "portfolio"])
+def test_a_twentieth_of_a_list_is_enough_for_a_model(name):
+    """Of 1,742 legal candidates 9 lie within 3 %; 87 measures find one, for one in sixteen measures that fails, too."""
+    legal = [r for r in range(TILES.size) if ALL[r] is not None]
+    fails = {r for r in legal if r % 16 == 0}
+    for seed in range(3):
+        strategy, told = make(name, TILES, seed, Listed(TILES, legal)), []
+        while len(told) < len(legal) // 20:
+            batch = [TILES.rank(c) for c in strategy.ask(8)]
+            strategy.tell(map(TILES.at, batch), [None if r in fails else ALL[r] for r in batch])
+            told += batch
+        assert min(ALL[r] for r in told if r not in fails) <= 1.03 * OPTIMUM
+
+
+def test_a_model_is_paid_for_only_where_measures_are_dear():
+    assert isinstance(make("portfolio", TILES, 0, measure_us=20.0), Genetic)
+    sizes = [len(dear.slots) for us in (1e3, 4e3, 1e6) if isinstance(dear := make("portfolio", TILES, 0, measure_us=us), Portfolio)]
+    assert len(sizes) == 3 and sizes == sorted(sizes, reverse=True) and sizes[0] * 1e3 >= MODEL_US and sizes[-1] == 8
+
+
+def test_a_pool_without_a_legal_candidate_is_refused():
+    huge = Space((Grid(tuple("abcdefgh"), (tuple(range(64)),) * 8),))
+    with pytest.raises(ScheduleError, match="the space has 281,474,976,710,656"):
+        make("random", huge, 0, Pool(huge, lambda cs: [False] * len(cs))).ask(1)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
@@ -85,7 +114,7 @@ def test_budget_in_seconds_is_repeated_by_its_trial_count(name):
     ticks = iter(range(1000))
     timed = run(make(name, TILES, 5), tile_costs, budget_seconds=3, clock=lambda: float(next(ticks)), first=(0, (16, 16, 16, 1)))
     again = run(make(name, TILES, 5), tile_costs, budget_trials=timed.trials, first=(0, (16, 16, 16, 1)))
-    assert timed.stopped == again.stopped == "budget" and timed.trials > 20
+    assert timed.stopped == again.stopped == "budget" and timed.trials > 10
     assert (again.best, again.cost, again.history) == (timed.best, timed.cost, timed.history)
 
 
@@ -160,13 +189,13 @@ print(seen)"""
 
 
 def test_seeds_differ():
-    for name in ("random", "genetic", "bayes"):
+    for name in set(STRATEGIES) - {"exhaustive"}:
         assert make(name, TILES, 1).ask(20) != make(name, TILES, 2).ask(20)
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(UnsupportedError, match="exhaustive, random, genetic, bayes"):
-        make("annealing", TILES)
+    with pytest.raises(UnsupportedError, match="portfolio, pool, genetic, bayes"):
+        make("tempering", TILES)
     with pytest.raises(ScheduleError, match="one or more different choices"):
         Grid(("a",), ((),))
     with pytest.raises(ScheduleError, match="not in the space"):

@@ -1,0 +1,119 @@
+"""A forest of trees predicts cost and doubt over the legal candidates that were not tried; the most promising are asked for, and neighbours
+of the best beside them.
+
+Trees take sketches and holes of any number in one model, need no scale and no kernel, learn 200 points in 25 ms, and add no matrix
+products whose rounding differs between machines, so that the same seed gives the same proposals everywhere. They are scikit-learn's
+extremely randomised trees (Geurts, Ernst, Wehenkel 2006), on the logarithm of cost; what failed costs as much as the worst.
+
+A generation is a few *slots*, filled one after another: `mean` takes the lowest prediction, `bound` the lowest of prediction less
+spread of the trees (`bound2`: twice the spread), `near` a neighbour of one of the leaders, `child` what lies between two of the
+better, `random` any. Neighbours, children and chance go where the model is wrong and does not know it.
+"""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from aoec.search.grid import Space
+from aoec.search.moves import beside, between
+from aoec.search.pool import Pool
+from aoec.search.strategy import Cost, Strategy
+from aoec.search.table import Columns, Table
+
+START = 16  # random candidates before the first model
+TREES = 40
+LEADERS = 3  # whose neighbours are tried
+PARENTS = 12  # of which children are bred
+POINTS = 1024  # given to the model: the best half, the others spread over the rest
+GROWTH = 128  # trials for which a generation has all its slots once more: what is fitted often must be cheap beside what is known
+ROWS = 20_000  # of a pool of at most so many the model ranks all; of a larger one DRAWN at random, and what lies near the best
+DRAWN = 4096
+DOUBT = {"mean": 0, "bound": 1, "bound2": 2}  # slot -> how much of the trees' spread is taken off
+SPLITS = 40  # features looked at for a split, at most
+
+
+class Forest(Strategy):
+    """The strategy `pool`."""
+
+    slots: tuple[str, ...] = ("mean", "bound", "bound2", "bound", "near", "near", "near", "random")
+
+    def __init__(self, space: Space, seed: int = 0, pool: Pool | None = None) -> None:
+        super().__init__(space, seed, pool)
+        self.known: dict[int, Cost] = {}
+        self._columns = Columns(space)
+        self._all: Table | None = None
+
+    def _learn(self, rank: int, cost: Cost) -> None:
+        self.known[rank] = cost
+
+    def _next(self) -> list[int]:
+        told = sorted((cost, rank) for rank, cost in self.known.items() if cost is not None)
+        if len(self.known) < START or not told:
+            return self._draw_many(START)
+        best = [rank for _, rank in told]
+        table = self._unseen(best)
+        if not len(table):
+            return []
+        generation = Generation(self, table, self._columns.table(best[:PARENTS]), self._predictions(table, told))
+        return generation.fill(self.slots * max(1, len(self.known) // GROWTH))
+
+    def _unseen(self, best: list[int]) -> Table:
+        """Candidates to choose from: legal and not seen; all of a listed pool that is small enough."""
+        if self.pool.size > ROWS:
+            near = [r for rank in best[:LEADERS] for r in self.space.lines(self.space.at(rank)) if self.pool.holds(r)]
+            ranks = {*near, *self._strangers(DRAWN // 2, set(near)), *self._draw_many(DRAWN // 2)}
+            return self._columns.table(sorted(self.pool.keep([r for r in ranks if r not in self.seen])))
+        if self._all is None:
+            self._all = self._columns.table(self.pool.keep([self.pool.at(place) for place in range(self.pool.size)]))
+        self._all = self._all.take(np.array([r not in self.seen for r in self._all.ranks.tolist()], dtype=bool))
+        return self._all
+
+    def _predictions(self, table: Table, told: list[tuple[int, int]]) -> np.ndarray:
+        """float[tree, row]: log cost by each tree."""
+        from sklearn.ensemble import ExtraTreesRegressor  # a second of import that other strategies do not pay
+
+        points = [(math.log(cost + 1), rank) for cost, rank in told]
+        points += [(points[-1][0], rank) for rank, cost in self.known.items() if cost is None]
+        half = POINTS // 2
+        points = points[:half] + points[half::max(1, math.ceil((len(points) - half) / half))]
+        known = self._columns.table([rank for _, rank in points])
+        model = ExtraTreesRegressor(TREES, max_features=min(SPLITS, known.features.shape[1]), random_state=self.random.randrange(1 << 31))
+        model.fit(known.features, [log for log, _ in points])
+        return np.array([tree.tree_.predict(table.features)[:, 0] for tree in model.estimators_])
+
+
+class Generation:
+    """Rows of a table, chosen one after another; each once."""
+
+    def __init__(self, strategy: Strategy, table: Table, leaders: Table, predictions: np.ndarray) -> None:
+        self.random, self.table, self.leaders = strategy.random, table, leaders
+        self.mean = np.round(predictions.mean(axis=0), 9)  # sums may be taken in another order elsewhere: ties stay ties
+        self.spread = np.round(predictions.std(axis=0), 9)
+        self.free = np.ones(len(table), dtype=bool)
+
+    def fill(self, slots: tuple[str, ...]) -> list[int]:
+        """The ranks that the slots take, fewer where the table is used up."""
+        ranks = []
+        for slot in slots[:len(self.table)]:
+            row = self._row(slot)
+            self.free[row] = False
+            ranks.append(int(self.table.ranks[row]))
+        return ranks
+
+    def _row(self, slot: str) -> int:
+        """The free row that a slot takes."""
+        if slot in DOUBT:
+            return int(np.where(self.free, self.mean - DOUBT[slot] * self.spread, np.inf).argmin())
+        row = None
+        if slot == "near":
+            leader = self.random.randrange(min(LEADERS, len(self.leaders)))
+            row = beside(self.table, self.free, self.leaders.codes[leader], self.random)
+        elif slot == "child":
+            row = between(self.table, self.free, (self._parent(), self._parent()), self.random)
+        rows = np.flatnonzero(self.free)
+        return int(rows[self.random.randrange(len(rows))]) if row is None else row
+
+    def _parent(self) -> np.ndarray:
+        """The codes of one of the leaders, the better ones oftener."""
+        return np.asarray(self.leaders.codes[int(self.random.betavariate(1, 2.5) * len(self.leaders))])

@@ -1,0 +1,36 @@
+"""Moves: which row of a table lies beside a candidate, or between two. What they give is a row that is free, so legal and new."""
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+
+from aoec.search.table import Table
+
+MUTATED = 0.2  # of the children; and every one that would be a parent
+
+
+def beside(table: Table, free: np.ndarray, codes: np.ndarray, random: Random) -> int | None:
+    """A free row that differs in one column, else in two, each equally likely; None where there is none."""
+    steps = np.where(free, table.steps(codes), 3)
+    for distance in (1, 2):
+        rows = np.flatnonzero(steps == distance)
+        if len(rows):
+            return int(rows[random.randrange(len(rows))])
+    return None
+
+
+def between(table: Table, free: np.ndarray, parents: tuple[np.ndarray, np.ndarray], random: Random) -> int:
+    """The free row that is nearest to a child of two rows of codes: each column from either parent, and now and then one from any row.
+
+    Crossing breaks rules that hold between holes; the nearest legal candidate keeps the most of what was crossed. Among rows that differ
+    in as many columns, the one whose codes are nearer; of equals any.
+    """
+    child = np.where([random.random() < 0.5 for _ in parents[0]], *parents)
+    if random.random() < MUTATED or any(np.array_equal(child, p) for p in parents):
+        column = random.randrange(len(child))
+        child[column] = table.codes[random.randrange(len(table)), column]
+    apart = np.abs(table.codes - child) / np.maximum(table.codes.max(axis=0), 1)
+    distance = np.where(free, np.round(table.steps(child) + 0.3 * apart.sum(axis=1), 6), np.inf)
+    rows = np.flatnonzero(distance == distance.min())
+    return int(rows[random.randrange(len(rows))])

@@ -1,0 +1,36 @@
+"""The portfolio: a forest's predictions, neighbours of the best and children of the better in one generation.
+
+Each alone loses somewhere: a model on a space with few good candidates that nothing points at, breeding where each measure counts,
+neighbours in a valley that is not the deepest. In one generation they share what each finds.
+
+What a model's ranking costs it must win. A generation with a model is one fit and one ranking, MODEL_US, whatever its size; so a generation
+is as large as keeps that below the time that its measures take, and where it would be larger than LARGEST there is no model at all: the
+search is genetic, whose proposals cost microseconds. A device, or anything that takes milliseconds a candidate, gets the model.
+"""
+from __future__ import annotations
+
+import math
+
+from aoec.search.forest import Forest
+from aoec.search.genetic import Genetic
+from aoec.search.grid import Space
+from aoec.search.pool import Pool
+from aoec.search.strategy import Strategy
+
+MODEL_US = 60_000.0  # one fit and one ranking of 18,000 candidates, measured on one core of 2 GHz
+SLOTS = ("mean", "mean", "bound2", "bound", "near", "near", "near", "child")
+LARGEST = 256
+
+
+class Portfolio(Forest):
+    """The strategy where measures are dear; `rounds` times SLOTS is a generation."""
+
+    def __init__(self, space: Space, seed: int = 0, pool: Pool | None = None, rounds: int = 1) -> None:
+        super().__init__(space, seed, pool)
+        self.slots = SLOTS * rounds
+
+
+def portfolio(space: Space, seed: int = 0, pool: Pool | None = None, measure_us: float = math.inf) -> Strategy:
+    """The portfolio for measures that take that long each: with a model where that pays, else genetic."""
+    rounds = math.ceil(MODEL_US / measure_us / len(SLOTS))
+    return Genetic(space, seed, pool) if rounds * len(SLOTS) > LARGEST else Portfolio(space, seed, pool, max(1, rounds))
