@@ -15,6 +15,7 @@ from aoec.jobs.sweep_time import Cell, How, Make, Row, refused
 from aoec.jobs.sweep_values import Values
 from aoec.report.chart import chart
 from aoec.report.sweep import Sheet, csv_text, json_text, skipped, summary, table
+from aoec.search.trials import Status
 from aoec.simulate.state import NAMED
 from aoec.target.machine import Machine
 
@@ -34,7 +35,7 @@ def sweep(options: Namespace) -> int:
         with progress(what.rows) as told:
             fill_sheet(sheet, what, how, options.verify, told)
         write(sheet, what, options)
-    return int(any(row["status"] == "wrong value" for row in sheet.rows(["status"])))
+    return int(any(row["status"] == Status.WRONG_VALUE.value for row in sheet.rows(["status"])))
 
 
 def empty(what: Plan, options: Namespace) -> Sheet:
@@ -86,7 +87,7 @@ def checked(row: Row, make: Make | None, machine: Machine, values: Values | None
     if values is None or make is None:
         return row
     found = values.finding(make(), machine)
-    kept = {name: v for name, v in row.items() if name.startswith("?")} if found.status == "illegal" else row
+    kept = {name: v for name, v in row.items() if name.startswith("?")} if found.status == Status.ILLEGAL.value else row
     return kept | found._asdict()
 
 

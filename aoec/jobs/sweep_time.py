@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from aoec import primitives
-from aoec.base.errors import AoecError
+from aoec.base.errors import AoecError, UnsupportedError
 from aoec.ir.index import Int
 from aoec.ir.program import Program
+from aoec.ir.refusal import refusals
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.tir import Func
@@ -20,14 +21,16 @@ from aoec.jobs.sweep_plan import Contender
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.lowering.emit import emit
 from aoec.search.bounds import bound, size_bytes
+from aoec.search.trials import Status
 from aoec.simulate.encode import Encoded, encode
-from aoec.simulate.rows import illegal, measure_rows, used_bytes
+from aoec.simulate.rows import measure_rows, used_bytes
 from aoec.simulate.state import PREVIOUS_LAUNCH, State
-from aoec.simulate.time import Measure, time_rows, zeroing_us
+from aoec.simulate.time import ERRORS, Measure, time_rows, zeroing_us
 from aoec.target.machine import Machine
 
 SLAB = 1024  # rows between two looks at Ctrl-C
 TICKS_PER_CYCLE = 1024
+TIMED, ILLEGAL, FAILED = (s.value for s in (Status.TIMED, Status.ILLEGAL, Status.FAILED))
 Row = dict[str, Any]
 Values = Mapping[str, int]
 Columns = Mapping[str, np.ndarray]
@@ -93,12 +96,12 @@ class Cell:
         part = {name: column[legal] for name, column in columns.items()}
         timed = iter(self.timed(program, encoded, part, int(legal.sum())))
         for (row, values), yes in zip(settings(columns, count), legal):
-            facts = next(timed) if yes else {"status": "illegal", "reason": no_choice(c, values)}
+            facts = next(timed) if yes else {"status": ILLEGAL, "reason": no_choice(c, values)}
             yield self.row(row, facts, values, partial(filled, program, values))
 
     def row(self, row: Row, facts: Row, values: Values, make: Make) -> tuple[Row, Make | None]:
         """A row with its bound, and how to make its program."""
-        if facts["status"] != "timed":
+        if facts["status"] != TIMED:
             return row | facts, None
         own = holes_of(self.func)
         facts["bound_us"] = self.bound_us({name: v for name, v in values.items() if name in own})
@@ -109,13 +112,12 @@ class Cell:
         if not count:
             return
         used = used_bytes(program, columns, count)
-        for i, measure in enumerate(brief(encoded, columns, count, self.how.state) if self.how.brief
-                                    else measure_rows(encoded, columns, count, self.how.state)):
-            if isinstance(measure, str):
-                yield {"status": "illegal", "reason": illegal(encoded, {n: int(v[i]) for n, v in columns.items()}) or measure}
+        for i, measure in enumerate((brief if self.how.brief else measure_rows)(encoded, columns, count, self.how.state)):
+            if isinstance(measure, int):
+                yield untimed(measure, program, {name: column[i:i + 1] for name, column in columns.items()})
             else:
                 facts = measure if isinstance(measure, dict) else details(measure)
-                yield {"status": "timed", "reason": "", **facts, **{f"used_bytes.{scope}": int(v[i]) for scope, v in used.items()}}
+                yield {"status": TIMED, "reason": "", **facts, **{f"used_bytes.{scope}": int(v[i]) for scope, v in used.items()}}
 
     # ------------------------------------------------------------ schedules that are searched
 
@@ -164,8 +166,15 @@ def filled(program: Program, values: Values) -> Program:
 
 
 def refused(error: AoecError) -> Row:
-    """A row whose schedule cannot be had."""
-    return {"status": "illegal", "reason": getattr(error, "message", "") or str(error)}
+    """A row whose schedule cannot be had: it breaks a rule, or asks for what aoec does not do."""
+    return {"status": FAILED if isinstance(error, UnsupportedError) else ILLEGAL, "reason": getattr(error, "message", "") or str(error)}
+
+
+def untimed(status: int, program: Program, row: Columns) -> Row:
+    """A row without a time: it breaks a constraint, by how much, or the timeline cannot walk it."""
+    if status < 0:
+        return {"status": FAILED, "reason": ERRORS[status]}
+    return {"status": ILLEGAL, "reason": refusals(program.constraints[status - 1], row, 1)[0]}
 
 
 def no_choice(c: Contender, values: Values) -> str:
@@ -174,12 +183,12 @@ def no_choice(c: Contender, values: Values) -> str:
     return f"hole ?{name} takes {', '.join(map(str, c.choices[name]))}, not {values[name]}"
 
 
-def brief(encoded: Encoded, columns: Columns, count: int, state: State) -> Iterator[Row | str]:
-    """Times alone, of all rows together; as text why a row is not legal."""
+def brief(encoded: Encoded, columns: Columns, count: int, state: State) -> Iterator[Row | int]:
+    """Times alone, of all rows together; the status of a row that has none."""
     machine, times = encoded.machine, time_rows(encoded, columns, state)
     for i in range(count):
         if times.status[i]:
-            yield times.reason(i, encoded.program)
+            yield int(times.status[i])
         else:
             cores = int(times.cores[i].sum())
             cycles, launch_us = int(times.ticks[i]) / TICKS_PER_CYCLE, machine.launch_us(cores, len(encoded.program.streams))

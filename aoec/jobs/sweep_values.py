@@ -27,6 +27,7 @@ from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import operands
 from aoec.ops.layout import to_logical, to_physical
 from aoec.ops.run import NUMPY, REALS
+from aoec.search.trials import Status
 from aoec.target.check import check
 from aoec.target.machine import Machine
 
@@ -57,7 +58,7 @@ class Values:
         """What is found of a program's values, if its func is small enough; equal programs are run once."""
         points, most = points_of(self.func), MOST_POINTS["func" if self.subject.read else "operator"]
         if points > most:
-            return Finding("timed", f"skipped: {points:,} points of loops, and at most {most:,} are checked")
+            return Finding(Status.TIMED.value, f"skipped: {points:,} points of loops, and at most {most:,} are checked")
         at = key(program), machine.hash
         if at not in self.seen:
             self.seen[at] = self.found(program, machine)
@@ -68,9 +69,9 @@ class Values:
         try:
             check(program, machine)
         except AoecError as e:
-            return Finding("illegal", "no", str(e))
+            return Finding(Status.ILLEGAL.value, "no", str(e))
         faults = self.against_func(program) if self.subject.read else self.against_operator(program)
-        return Finding("wrong value", "no", "; ".join(faults)) if faults else Finding("timed", "yes")
+        return Finding(Status.WRONG_VALUE.value, "no", "; ".join(faults)) if faults else Finding(Status.TIMED.value, "yes")
 
     def against_operator(self, program: Program) -> list[str]:
         """Against the operator's reference in NumPy, with seeded constants."""

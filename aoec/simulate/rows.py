@@ -5,23 +5,21 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from aoec.ir.index import Binary, Expr, evaluate
+from aoec.ir.index import evaluate
 from aoec.ir.program import Program
-from aoec.ir.show import show
 from aoec.simulate.detail import walks
 from aoec.simulate.encode import Encoded
 from aoec.simulate.reasons import reasons
 from aoec.simulate.sizes import Array
 from aoec.simulate.state import COLD, State
 from aoec.simulate.tables import first_false
-from aoec.simulate.time import Measure, measured, why_not
+from aoec.simulate.time import Measure, measured
 
-COMPARISONS = ("<=", "<", ">=", ">", "==", "!=")
 SLAB = 256  # rows whose tables are made together
 
 
-def measure_rows(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State = COLD) -> Iterator[Measure | str]:
-    """For each of `count` rows of hole values, in order, its measure, or why it is not legal.
+def measure_rows(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State = COLD) -> Iterator[Measure | int]:
+    """For each of `count` rows of hole values, in order, its measure, or its status as of time.Times where it has none.
 
     Modelled; equal to `measure` of the filled program, but that its reasons hold no single waits and instructions.
     """
@@ -30,7 +28,7 @@ def measure_rows(encoded: Encoded, rows: Mapping[str, Array], count: int, state:
         yield from _slab(encoded, part, min(SLAB, count - start), state)
 
 
-def _slab(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State) -> Iterator[Measure | str]:
+def _slab(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State) -> Iterator[Measure | int]:
     status = first_false(encoded, rows, count)
     legal = np.flatnonzero(status == 0)
     walked = walks(encoded, {name: values[legal] for name, values in rows.items()}, len(legal), state) if len(legal) else iter(())
@@ -39,7 +37,7 @@ def _slab(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State)
         done = None if status[row] else next(walked)
         wrong = int(status[row]) if done is None else done.status
         if done is None or wrong:
-            yield why_not(wrong, encoded.program)
+            yield wrong
         else:
             yield measured(done, reasons(done, texts=False), values)
 
@@ -52,18 +50,3 @@ def used_bytes(program: Program, rows: Mapping[str, Array], count: int) -> dict[
         out[s.scope] = np.maximum(out.get(s.scope, 0), end)
     return out
 
-
-def illegal(encoded: Encoded, values: Mapping[str, int]) -> str:
-    """Which constraint hole values break and by how much, in a sentence; empty where they break none."""
-    for c in encoded.program.constraints:
-        if not evaluate(c.condition, values):
-            return f"{c.reason} ({shortfall(c.condition, values)})"
-    return ""
-
-
-def shortfall(condition: Expr, values: Mapping[str, int]) -> str:
-    """What a comparison that is false comes to, such as "196,608 <= 131,072 is false"; the condition itself where it is none."""
-    if isinstance(condition, Binary) and condition.op in COMPARISONS:
-        left, right = (int(evaluate(e, values)) for e in (condition.left, condition.right))
-        return f"{left:,} {condition.op} {right:,} is false"
-    return f"{show(condition)} is false"
