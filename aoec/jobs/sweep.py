@@ -5,6 +5,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from aoec.base.errors import AoecError, CheckError
 from aoec.base.files import write_text
@@ -12,12 +13,14 @@ from aoec.ir.tir import Func
 from aoec.jobs import interrupt
 from aoec.jobs.sweep_plan import Plan, plan
 from aoec.jobs.sweep_time import Cell, How, Make, Row, refused
-from aoec.jobs.sweep_values import Values
 from aoec.report.chart import chart
 from aoec.report.sweep import Sheet, csv_text, json_text, skipped, summary, table
 from aoec.search.trials import Status
 from aoec.simulate.state import NAMED
 from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.sweep_values import Values
 
 SLAB = 1024  # rows that are kept together
 WORDS = {"cold": "cold inputs", "previous": "after a launch of the same program", "cleared": "L2 cleared"}
@@ -64,7 +67,7 @@ def rows(what: Plan, how: How, verify: bool) -> Iterator[Row]:
     for sizes in what.sizes():
         func = func_of(what, sizes)
         cells = {} if isinstance(func, AoecError) else {m.hash: Cell(func, m, how) for m in what.machines}
-        values = None if isinstance(func, AoecError) or not verify else Values(what.subject, sizes, func)
+        values = None if isinstance(func, AoecError) or not verify else reference(what, sizes, func)
         for c in what.contenders:
             for machine in what.machines:
                 first = {**sizes, "schedule": c.name, "target": machine.name}
@@ -80,6 +83,12 @@ def func_of(what: Plan, sizes: dict[str, int]) -> Func | AoecError:
         return what.subject.func(sizes)
     except AoecError as e:
         return e
+
+
+def reference(what: Plan, sizes: dict[str, int], func: Func) -> Values:
+    """What values are held against at some sizes."""
+    from aoec.jobs.sweep_values import Values
+    return Values(what.subject, sizes, func)
 
 
 def checked(row: Row, make: Make | None, machine: Machine, values: Values | None) -> Row:

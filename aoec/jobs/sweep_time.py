@@ -58,6 +58,9 @@ class Cell:
     searches: dict[tuple[object, ...], tuple[Problem, Outcome]] = field(default_factory=dict)
     bounds: dict[tuple[int, ...], float | None] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.holes = frozenset(holes_of(self.func))
+
     def rows(self, c: Contender) -> Iterator[tuple[Row, Make | None]]:
         """Each row of a schedule, in the order of its grid, with its program where it was timed."""
         try:
@@ -103,8 +106,7 @@ class Cell:
         """A row with its bound, and how to make its program."""
         if facts["status"] != TIMED:
             return row | facts, None
-        own = holes_of(self.func)
-        facts["bound_us"] = self.bound_us({name: v for name, v in values.items() if name in own})
+        facts["bound_us"] = self.bound_us({name: v for name, v in values.items() if name in self.holes})
         return row | facts, make
 
     def timed(self, program: Program, encoded: Encoded, columns: Columns, count: int) -> Iterator[Row]:

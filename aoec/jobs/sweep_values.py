@@ -1,4 +1,4 @@
-"""Values of a sweep's programs against the reference: of an operator by name its NumPy one, of a func its evaluation point by point.
+"""Values of a sweep's programs against the reference: of an operator by name its NumPy one, of a func its own evaluation.
 
 Small whole numbers come in, whose sums of products are exact in any order; programs of an operator are also held to its reference on
 normal data (jobs/verify.py).
@@ -14,6 +14,7 @@ import numpy as np
 
 from aoec.base.errors import AoecError
 from aoec.ir.evaluate import evaluate_func
+from aoec.ir.evaluate_whole import evaluate_whole, takes
 from aoec.ir.graph import Graph, Group, Tensor
 from aoec.ir.index import Call, Expr, Float, Int, walk
 from aoec.ir.keys import key
@@ -31,7 +32,7 @@ from aoec.search.trials import Status
 from aoec.target.check import check
 from aoec.target.machine import Machine
 
-MOST_POINTS = {"operator": 1 << 27, "func": 1 << 18}  # of all loops: NumPy does 10^8 a second, the plain evaluation some 300,000
+MOST_POINTS = {"whole": 1 << 27, "by point": 1 << 18}  # of all loops: NumPy does 10^8 a second, the plain evaluation some 300,000
 EXACT_CALLS = ("min", "max", "select", "abs", "ceil", "floor")
 
 
@@ -56,7 +57,8 @@ class Values:
 
     def finding(self, program: Program, machine: Machine) -> Finding:
         """What is found of a program's values, if its func is small enough; equal programs are run once."""
-        points, most = points_of(self.func), MOST_POINTS["func" if self.subject.read else "operator"]
+        plain = self.subject.read is not None and not takes(self.func)
+        points, most = points_of(self.func), MOST_POINTS["by point" if plain else "whole"]
         if points > most:
             return Finding(Status.TIMED.value, f"skipped: {points:,} points of loops, and at most {most:,} are checked")
         at = key(program), machine.hash
@@ -84,7 +86,7 @@ class Values:
         """Against the func's own evaluation."""
         if self._data is None:
             feeds = whole_numbers(self.func)
-            self._data = feeds, evaluate_func(self.func, feeds)
+            self._data = feeds, (evaluate_whole if takes(self.func) else evaluate_func)(self.func, feeds)
         feeds, wanted = self._data
         tensors = {b.name: tensor(b) for b in (*self.func.inputs, *self.func.outputs)}
         stored = {name: to_physical(x, tensors[name]) for name, x in feeds.items()}

@@ -160,8 +160,8 @@ def test_a_scheduled_func_is_swept_as_written(tmp_path: Path) -> None:
 def test_wrong_values_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against a reference of another meaning: the schedule is right, and the row says that values differ."""
     from aoec.jobs import sweep_values
-    plain = sweep_values.evaluate_func
-    monkeypatch.setattr(sweep_values, "evaluate_func", lambda f, feeds: {n: x + np.float16(1) for n, x in plain(f, feeds).items()})
+    plain = sweep_values.evaluate_whole
+    monkeypatch.setattr(sweep_values, "evaluate_whole", lambda f, feeds: {n: x + np.float16(1) for n, x in plain(f, feeds).items()})
     (tmp_path / "f.tir").write_text(FUNC)
     words = [str(tmp_path / "f.tir"), "--with", str(FUNCS / "matmul.sched"), "--verify"]
     holes = [w for v in ("tm=16", "gm=1", "tn=16", "gn=1", "tk1=64", "tk0=16", "d1=2", "d0=2", "dc=1") for w in ("--set", v)]
@@ -170,7 +170,7 @@ def test_wrong_values_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.undo()
     code, rows = run(tmp_path, str(FUNCS / "matmul.tir"), *words[1:], *holes)
     assert code == 0 and rows[0]["status"] == "illegal" and "bytes 128 to 160 of bias" in rows[0]["reason"] and not rows[0]["cycles"]
-    code, rows = run(tmp_path, *words, *holes, "--set", "m=20,2000")
+    code, rows = run(tmp_path, *words, *holes, "--set", "m=20,200000")
     assert code == 0 and rows[0]["verified"] == "yes" and rows[1]["verified"].startswith("skipped: ")
 
 
