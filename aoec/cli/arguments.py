@@ -209,6 +209,7 @@ def _sweep_command(commands: argparse._SubParsersAction) -> None:
     _strategy(p)
     p.add_argument("--verify", action="store_true", help="check the values of each program against the reference, where it is small enough")
     p.add_argument("--brief", action="store_true", help="times without busy pipes and bytes: many more rows a second")
+    p.add_argument("--dump", metavar="DIR", help="write the schedule of each row that was timed there, its holes filled")
     p.add_argument("--plot", metavar="FILE.svg", help="draw time along the first --set that has several values")
     p.add_argument("--json", action="store_true", help="write JSON instead of CSV")
     _output(p)

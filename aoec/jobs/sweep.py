@@ -1,18 +1,20 @@
 """`aoec sweep`: every combination of sizes, schedules, machines and hole values timed, a row each. One page of named steps."""
 from __future__ import annotations
 
+import re
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.errors import AoecError, CheckError
 from aoec.base.files import write_text
 from aoec.ir.tir import Func
 from aoec.jobs import interrupt
-from aoec.jobs.sweep_plan import Plan, plan
-from aoec.jobs.sweep_time import Cell, How, Make, Row, refused
+from aoec.jobs.sweep_plan import Contender, Plan, plan
+from aoec.jobs.sweep_time import Cell, How, Made, Row, refused
 from aoec.report.chart import chart
 from aoec.report.sweep import Sheet, csv_text, json_text, skipped, summary, table
 from aoec.search.trials import Status
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from aoec.jobs.sweep_values import Values
 
 SLAB = 1024  # rows that are kept together
+MOST_FILES = 10_000
 WORDS = {"cold": "cold inputs", "previous": "after a launch of the same program", "cleared": "L2 cleared"}
 Told = Callable[[int], None]
 
@@ -32,11 +35,13 @@ def sweep(options: Namespace) -> int:
     what = plan(options.input, options.traces, options.axes, options.targets, options.tune is not None)
     if options.plot and not what.x:
         raise CheckError("there is nothing to draw along: --plot needs a --set with more than one value")
-    how = How(NAMED[options.state], options.brief, options.search, options.tune or 0, options.seed)
+    if options.dump and what.rows > MOST_FILES:
+        raise CheckError(f"--dump would write {what.rows:,} files, and at most {MOST_FILES:,} are written; sweep fewer values")
+    how = How(NAMED[options.state], options.brief, options.search, options.tune or 0, options.seed, options.verify, options.dump or "")
     sheet = empty(what, options)
     with interrupt.noted():
         with progress(what.rows) as told:
-            fill_sheet(sheet, what, how, options.verify, told)
+            fill_sheet(sheet, what, how, told)
         write(sheet, what, options)
     return int(any(row["status"] == Status.WRONG_VALUE.value for row in sheet.rows(["status"])))
 
@@ -48,10 +53,10 @@ def empty(what: Plan, options: Namespace) -> Sheet:
     return Sheet(what.title, WORDS[options.state], (*sizes, *(f"?{h}" for h in what.holes)), what.x, tuple(apart))
 
 
-def fill_sheet(sheet: Sheet, what: Plan, how: How, verify: bool, told: Told) -> None:
+def fill_sheet(sheet: Sheet, what: Plan, how: How, told: Told) -> None:
     """Adds all rows, or those up to a Ctrl-C."""
     slab: list[Row] = []
-    for row in rows(what, how, verify):
+    for row in rows(what, how):
         slab.append(row)
         told(1)
         if len(slab) == SLAB:
@@ -62,19 +67,15 @@ def fill_sheet(sheet: Sheet, what: Plan, how: How, verify: bool, told: Told) -> 
     sheet.add(slab)
 
 
-def rows(what: Plan, how: How, verify: bool) -> Iterator[Row]:
+def rows(what: Plan, how: How) -> Iterator[Row]:
     """Each combination's row: sizes vary slowest, then schedules, machines, and fastest the values of holes."""
     for sizes in what.sizes():
         func = func_of(what, sizes)
-        cells = {} if isinstance(func, AoecError) else {m.hash: Cell(func, m, how) for m in what.machines}
-        values = None if isinstance(func, AoecError) or not verify else reference(what, sizes, func)
-        for c in what.contenders:
-            for machine in what.machines:
-                first = {**sizes, "schedule": c.name, "target": machine.name}
-                if isinstance(func, AoecError):
-                    yield from (first | row | refused(func) for row in c.settings())
-                else:
-                    yield from (first | checked(row, make, machine, values) for row, make in cells[machine.hash].rows(c))
+        if isinstance(func, AoecError):
+            for first, c, _ in contests(what, sizes):
+                yield from (first | row | refused(func) for row in c.settings())
+        else:
+            yield from at_size(what, sizes, func, how)
 
 
 def func_of(what: Plan, sizes: dict[str, int]) -> Func | AoecError:
@@ -85,19 +86,46 @@ def func_of(what: Plan, sizes: dict[str, int]) -> Func | AoecError:
         return e
 
 
+def contests(what: Plan, sizes: dict[str, int]) -> Iterator[tuple[Row, Contender, Machine]]:
+    """(what all rows have in common, schedule, machine) at some sizes."""
+    for c in what.contenders:
+        for machine in what.machines:
+            yield {**sizes, "schedule": c.name, "target": machine.name}, c, machine
+
+
+def at_size(what: Plan, sizes: dict[str, int], func: Func, how: How) -> Iterator[Row]:
+    """The rows at some sizes; schedules of the same machine share what is searched."""
+    cells = {m.hash: Cell(func, m, how) for m in what.machines}
+    values = reference(what, sizes, func) if how.verify else None
+    for first, c, machine in contests(what, sizes):
+        for row, made in cells[machine.hash].rows(c):
+            done = first | (row if made is None or values is None else checked(row, made, machine, values))
+            yield done | dumped(done, made, (*sizes, *(name for name in row if name[0] == "?")), how.folder)
+
+
 def reference(what: Plan, sizes: dict[str, int], func: Func) -> Values:
     """What values are held against at some sizes."""
     from aoec.jobs.sweep_values import Values
     return Values(what.subject, sizes, func)
 
 
-def checked(row: Row, make: Make | None, machine: Machine, values: Values | None) -> Row:
-    """The row with what was found of its values, where that is asked for."""
-    if values is None or make is None:
-        return row
-    found = values.finding(make(), machine)
+def checked(row: Row, made: Made, machine: Machine, values: Values) -> Row:
+    """The row with what was found of its values; of one that breaks a rule after all nothing else."""
+    found = values.finding(made.program(), machine)
     kept = {name: v for name, v in row.items() if name.startswith("?")} if found.status == Status.ILLEGAL.value else row
     return kept | found._asdict()
+
+
+def dumped(row: Row, made: Made | None, swept: Sequence[str], folder: str) -> Row:
+    """The name of the file in `folder` that holds a row's schedule, where that is asked for and there is one."""
+    text = made.schedule() if folder and made and row["status"] != Status.ILLEGAL.value else ""
+    if not text:
+        return {}
+    words = [row["schedule"], row["target"], *(f"{name.removeprefix('?')}={row[name]}" for name in swept)]
+    name = re.sub(r"[^\w=.-]", "_", ".".join(words)) + ".sched"
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    write_text(Path(folder) / name, text + "\n")
+    return {"file": name}
 
 
 @contextmanager

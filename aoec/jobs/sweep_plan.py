@@ -12,14 +12,13 @@ from aoec import primitives
 from aoec.base.errors import CheckError, ScheduleError
 from aoec.base.files import read_text
 from aoec.base.ranges import Axis
-from aoec.base.text import nearest
 from aoec.ir.index import Int
 from aoec.ir.parse import parse_func, parse_trace
 from aoec.ir.resize import loops_of, resize
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func, blocks
-from aoec.jobs.operators import sizes_of, with_sizes
+from aoec.jobs.operators import parse_call, sizes_of, with_sizes
 from aoec.jobs.places import shown, step_places
 from aoec.jobs.stages import lower_operator
 from aoec.primitives.primitive import from_step
@@ -57,6 +56,15 @@ class Subject:
     def scheduled(self) -> bool:
         """Whether the func has instructions already."""
         return self.read is not None and any(b.instr for b, _ in blocks(self.read.body))
+
+    def check(self, shapes: Sequence[Axis]) -> None:
+        """Nothing, or an AoecError where no row of such axes could have a func: a size is missing, beyond its limits, or ambiguous."""
+        if self.read is None:
+            for pick in (min, max):
+                parse_call(self.call({a.name: pick(a.values or ()) for a in shapes}))
+            return
+        for a in shapes:
+            resize(self.read, a.name, min(a.values or ()))
 
     def call(self, sizes: Sizes) -> str:
         """The operator with these sizes."""
@@ -137,6 +145,7 @@ def plan(source: str, traces: Sequence[str], axes: Sequence[Axis], targets: Sequ
     contenders = tuple(contender(subject, name, trace, text, holes, tune) for name, trace, text in named)
     machines = tuple(load(t) for t in dict.fromkeys(targets or (DEFAULT,)))
     varied = [("?" if a in holes else "") + a.name for a in axes if a.values is None or len(a.values) > 1]
+    subject.check(shapes)
     made = Plan(subject, tuple(shapes), contenders, machines, tuple(a.name for a in holes), varied[0] if varied else "")
     if made.rows > MOST_ROWS:
         raise CheckError(f"these are {made.rows:,} combinations, and at most {MOST_ROWS:,} are timed: {counted(made)}; sweep fewer values")
@@ -185,7 +194,7 @@ def check_axes(subject: Subject, axes: Sequence[Axis], holes: set[str]) -> None:
             plain = f"{subject.source} has no size {a.name}, and no schedule such a hole"
             what = f"no schedule and no shape has a hole ?{a.name}" if a.hole else plain
             listed = ", ".join([*subject.sizes, *(f"?{h}" for h in sorted(holes))])
-            raise CheckError(f"{what}{nearest(a.name, known)}; what can be swept is {listed or 'nothing'}")
+            raise CheckError(f"{what}; what can be swept is {listed or 'nothing'}")
         if a.name in seen:
             raise CheckError(f"{a.name} is swept twice; give all of its values at once, as in --set {a.name}=64,128..512*2")
         if a.values is None and not a.hole and a.name in subject.sizes:
@@ -206,7 +215,7 @@ def contender(subject: Subject, name: str, trace: Trace | None, text: str, holes
     if shape or left and not tune:
         fill = " ".join(f'--set "?{h}={"all" if choices[h] else "64,128"}"' for h in (shape or left))
         search = "" if shape else ", or let a search of N trials fill them for each row: --tune N"
-        raise CheckError(f"{subject.source if shape else name} has open holes {', '.join(f'?{h}' for h in shape or left)}: "
+        raise CheckError(f"{subject.source if shape else f'schedule {name}'} has open holes {', '.join(f'?{h}' for h in shape or left)}: "
                          f"sweep them with {fill}{search}")
     if bare := [h for h in left if not choices[h]]:
         raise CheckError(f"hole ?{bare[0]} of {name} states no choices that a search could try; {give(bare[0])}")

@@ -1,9 +1,8 @@
 """The rows of one schedule at one shape on one machine: lowered once, all values of its holes timed together."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,8 @@ from aoec.ir.program import Program
 from aoec.ir.refusal import refusals
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
+from aoec.ir.schedule import Trace
+from aoec.ir.show import show
 from aoec.ir.tir import Func
 from aoec.jobs import interrupt
 from aoec.jobs.sweep_plan import Contender
@@ -34,18 +35,37 @@ TIMED, ILLEGAL, FAILED = (s.value for s in (Status.TIMED, Status.ILLEGAL, Status
 Row = dict[str, Any]
 Values = Mapping[str, int]
 Columns = Mapping[str, np.ndarray]
-Make = Callable[[], Program]  # the program of a row, without holes: made where its values are wanted
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a row that was timed is made of: a schedule (None: the func is scheduled as it was read) and its program, with holes that
+    have these values."""
+
+    trace: Trace | None
+    open_program: Program
+    values: Values
+
+    def program(self) -> Program:
+        """The program without holes."""
+        return normalise(fill(self.open_program, self.values))
+
+    def schedule(self) -> str:
+        """The schedule's text without holes, "" where there is none."""
+        return "" if self.trace is None else show(fill(self.trace, self.values))
 
 
 @dataclass(frozen=True)
 class How:
-    """What is asked of every row. `brief`: times alone; `trials`, `seed`: of each search."""
+    """What is asked of every row. `brief`: times alone; `trials`, `seed`: of each search; `folder`: where schedules go, "" for nowhere."""
 
     state: State
     brief: bool
     strategy: str
     trials: int
     seed: int
+    verify: bool = False
+    folder: str = ""
 
 
 @dataclass
@@ -61,8 +81,8 @@ class Cell:
     def __post_init__(self) -> None:
         self.holes = frozenset(holes_of(self.func))
 
-    def rows(self, c: Contender) -> Iterator[tuple[Row, Make | None]]:
-        """Each row of a schedule, in the order of its grid, with its program where it was timed."""
+    def rows(self, c: Contender) -> Iterator[tuple[Row, Made | None]]:
+        """Each row of a schedule, in the order of its grid, with what it is made of where it was timed."""
         try:
             made = None if c.searched else self.emitted(c)
         except AoecError as e:
@@ -90,7 +110,7 @@ class Cell:
         program = normalise(emit(func, self.machine))
         return program, encode(program, self.machine)
 
-    def given(self, c: Contender, program: Program, encoded: Encoded, columns: Columns) -> Iterator[tuple[Row, Make | None]]:
+    def given(self, c: Contender, program: Program, encoded: Encoded, columns: Columns) -> Iterator[tuple[Row, Made | None]]:
         """Some rows of a program with holes; a value that is none of a hole's choices is illegal."""
         count = len(next(iter(columns.values()))) if columns else 1
         legal = np.ones(count, bool)
@@ -100,14 +120,14 @@ class Cell:
         timed = iter(self.timed(program, encoded, part, int(legal.sum())))
         for (row, values), yes in zip(settings(columns, count), legal):
             facts = next(timed) if yes else {"status": ILLEGAL, "reason": no_choice(c, values)}
-            yield self.row(row, facts, values, partial(filled, program, values))
+            yield self.row(row, facts, values, Made(c.trace, program, values))
 
-    def row(self, row: Row, facts: Row, values: Values, make: Make) -> tuple[Row, Make | None]:
-        """A row with its bound, and how to make its program."""
+    def row(self, row: Row, facts: Row, values: Values, made: Made) -> tuple[Row, Made | None]:
+        """A row with its bound, and what it is made of."""
         if facts["status"] != TIMED:
             return row | facts, None
         facts["bound_us"] = self.bound_us({name: v for name, v in values.items() if name in self.holes})
-        return row | facts, make
+        return row | facts, made
 
     def timed(self, program: Program, encoded: Encoded, columns: Columns, count: int) -> Iterator[Row]:
         """What is found of some rows of hole values."""
@@ -123,7 +143,7 @@ class Cell:
 
     # ------------------------------------------------------------ schedules that are searched
 
-    def found(self, c: Contender, columns: Columns) -> Iterator[tuple[Row, Make | None]]:
+    def found(self, c: Contender, columns: Columns) -> Iterator[tuple[Row, Made | None]]:
         """Some rows of what a search fills."""
         count = len(next(iter(columns.values()))) if columns else 1
         for row, values in settings(columns, count):
@@ -138,7 +158,7 @@ class Cell:
             sketch, picked = p.sketches[grid], dict(zip(p.space.grids[grid].names, chosen))
             facts = next(self.timed(sketch.program, sketch.encoded, {name: np.array([v]) for name, v in picked.items()}, 1))
             facts["found"] = " ".join(f"{n}={v}" for n, v in picked.items())
-            yield self.row(row, facts, values, partial(filled, sketch.program, picked))
+            yield self.row(row, facts, values, Made(sketch.trace, sketch.program, picked))
 
     def searched(self, c: Contender, values: Values) -> tuple[Problem, Outcome]:
         """The best that a search makes of a schedule with these holes filled; of the default, what it begins with."""
@@ -160,11 +180,6 @@ def settings(columns: Columns, count: int) -> Iterator[tuple[Row, Values]]:
     for i in range(count):
         values = {name: column[i] for name, column in table.items()}
         yield {f"?{name}": v for name, v in values.items()}, values
-
-
-def filled(program: Program, values: Values) -> Program:
-    """The program with these values in its holes, in normal form."""
-    return normalise(fill(program, values))
 
 
 def refused(error: AoecError) -> Row:

@@ -15,6 +15,7 @@ COLOURS = ("#33658a", "#c8553d", "#2a9d8f", "#7b4fa3", "#e0a030", "#588157", "#d
 DASHES = ("", "7 3", "2 3", "9 3 2 3")  # one for each round of the colours
 MOST_DOTS = 4000  # of all lines: more are not told apart
 LABELS = 14  # on an axis
+FEW = 60  # points of a line that have room for a mark of full size
 STYLE = """text{font-family:sans-serif;font-size:12px;fill:#222}.t{font-size:16px;font-weight:bold}.s{fill:#666}
 .g{stroke:#e4e4e4;stroke-width:1}.a{stroke:#444;stroke-width:1;fill:none}.p{fill:none;stroke-width:2}
 .b{fill:none;stroke:#999;stroke-dasharray:3 3}"""
@@ -141,8 +142,9 @@ def curve(line: Line, colour: str, dash: str, across: Scale, up: Scale, dots: in
     for x, us in line.every[::step]:
         if us != line.best[x]:
             yield f'<circle cx="{across.at(x):.1f}" cy="{up.at(us):.1f}" r="1.8" fill="{colour}" opacity=".35"/>'
+    radius = 4 if len(line.best) <= FEW else 1.5
     for x, us in line.best.items():
-        yield (f'<circle cx="{across.at(x):.1f}" cy="{up.at(us):.1f}" r="4" fill="{colour}">'
+        yield (f'<circle cx="{across.at(x):.1f}" cy="{up.at(us):.1f}" r="{radius}" fill="{colour}">'
                f"<title>{escape(f'{line.label}, {x}: {us:,.2f} µs modelled')}</title></circle>")
     for x, why in line.illegal.items():
         if x >= 0:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 # of the columns, in this order; a name with a dot at its end stands for all that begin so
-COLUMNS = ("schedule", "target", "status", "reason", "found", "verified", "kind", "cycles", "time_us", "launch_us", "bound_us", "cores",
-           "bound_by", "verdict", "busy_cycles.", "hbm_bytes", "l2_bytes", "bytes.", "used_bytes.")
+COLUMNS = ("schedule", "target", "status", "reason", "found", "file", "verified", "kind", "cycles", "time_us", "launch_us", "bound_us",
+           "cores", "bound_by", "verdict", "busy_cycles.", "hbm_bytes", "l2_bytes", "bytes.", "used_bytes.")
 ALWAYS = ("schedule", "target", "status", "reason", "kind", "cycles", "time_us", "bound_us")
 DONE = ("timed", "wrong value")  # statuses of rows that have a time
 SHOWN = 40  # rows of a table for people
@@ -34,6 +34,8 @@ class Sheet:
 
     def add(self, rows: Sequence[Row]) -> None:
         """Keeps some rows; numbers take eight bytes each, for there may be a million rows."""
+        if not rows:
+            return
         self.count += len(rows)
         names = dict.fromkeys(name for row in rows for name in row)
         self.slabs.append({name: column([row.get(name) for row in rows]) for name in names})
@@ -162,7 +164,7 @@ def cells(drawn: Sequence[Line], x: int) -> list[str]:
     """The times of all lines at x."""
     times = [line.best.get(x, line.level) for line in drawn]
     least = min((t for t in times if t is not None), default=None)
-    return ["-" if t is None else f"{t:,.2f}" + ("*" if t == least and len(times) > 1 else " ") for t in times]
+    return ["- " if t is None else f"{t:,.2f}" + ("*" if t == least and len(times) > 1 else " ") for t in times]
 
 
 def summary(sheet: Sheet, expected: int) -> str:
