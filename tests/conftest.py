@@ -14,10 +14,12 @@ A case runs in an empty folder of its own, in this process.
 """
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import re
 import shlex
+import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -32,6 +34,11 @@ settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 if settings.get_current_profile_name() != "mutants":
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+# what a run keeps for the next one is kept apart from what the user's own runs keep, and for this session only
+if "AOEC_CACHE_DIR" not in os.environ:
+    os.environ["AOEC_CACHE_DIR"] = tempfile.mkdtemp(prefix="aoec-tests-")
+    atexit.register(shutil.rmtree, os.environ["AOEC_CACHE_DIR"], ignore_errors=True)
 
 HEAD = re.compile(r"^--- (\S+)(?: (\d+))?\n", re.MULTILINE)
 

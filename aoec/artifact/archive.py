@@ -5,8 +5,10 @@ a fixed list of forms, each at most once.
 """
 from __future__ import annotations
 
+import hashlib
 import io
 import json
+import mmap
 import re
 import struct
 import tokenize
@@ -14,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,8 @@ from aoec.base.files import reason
 FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the zip format's first day
 NAMES = re.compile(r"manifest\.json|machine\.toml|graph\.graph|traces/\w{1,200}\.sched|programs/\w{1,200}\.prog|"
                    r"weights/[0-9a-f]{64}\.npy", re.ASCII)
+LOCAL_BYTES = 30  # before each entry, without its name (APPNOTE.TXT 4.3.7)
+FIRST_DAY = 1 << 5 | 1  # FIXED_DATE as a zip file writes it: years since 1980 from bit 9 on, month from bit 5 on, day
 ENTRY_LIMIT = 1 << 17
 TEXT_LIMIT_BYTES = 64 << 20
 HEADER_LIMIT_BYTES = 4096
@@ -39,10 +44,62 @@ def pack(entries: Mapping[str, bytes]) -> bytes:
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as z:
         for name in sorted(entries):
-            info = zipfile.ZipInfo(name, FIXED_DATE)
-            info.create_system, info.external_attr = 3, 0o644 << 16  # the same on every system
-            z.writestr(info, entries[name])
+            z.writestr(_info(name), entries[name])
     return out.getvalue()
+
+
+def _info(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, FIXED_DATE)
+    info.create_system, info.external_attr = 3, 0o644 << 16  # the same on every system
+    return info
+
+
+@dataclass(frozen=True)
+class Hashed:
+    """An entry that is known by how it begins and by the sha256 (hex) of the rest."""
+
+    header: bytes
+    rest_bytes: int
+    rest_hash: str
+
+    def is_(self, part: memoryview) -> bool:
+        start = len(self.header)
+        return part[:start] == self.header and hashlib.sha256(part[start:]).hexdigest() == self.rest_hash
+
+
+def holds(path: str | Path, entries: Mapping[str, bytes | Hashed]) -> bool:
+    """True where the file is what `pack` would write of the entries, byte for byte. Nothing in it is taken at its word."""
+    try:
+        with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as all_:
+            return _holds(all_, entries)
+    except (OSError, ValueError, zipfile.LargeZipFile):  # an empty file cannot be mapped; of 4 GB and more the layout is another one
+        return False
+
+
+def _holds(data: memoryview, entries: Mapping[str, bytes | Hashed]) -> bool:
+    at, directory = 0, b""
+    for name in sorted(entries):
+        wanted, info = entries[name], _info(name)
+        start = at + LOCAL_BYTES + len(name)
+        info.file_size = info.compress_size = len(wanted) if isinstance(wanted, bytes) else len(wanted.header) + wanted.rest_bytes
+        info.header_offset = at
+        with data[start:start + info.file_size] as part:
+            if not (wanted.is_(part) if isinstance(wanted, Hashed) else part == wanted):
+                return False
+            info.CRC = zlib.crc32(part)
+        if data[at:start] != info.FileHeader(zip64=False):
+            return False
+        at, directory = start + info.file_size, directory + _listed(info)
+    return data[at:] == directory + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, len(entries), len(entries), len(directory), at, 0)
+
+
+def _listed(info: zipfile.ZipInfo) -> bytes:
+    """The record of an entry in the directory at the end of a zip file (APPNOTE.TXT 4.3.12), as zipfile writes it."""
+    name = info.filename.encode()
+    versions = info.create_version, info.create_system, info.extract_version, 0
+    sizes = info.CRC, info.compress_size, info.file_size
+    return struct.pack("<4s4B4H3L5H2L", b"PK\1\2", *versions, 0, info.compress_type, 0, FIRST_DAY, *sizes, len(name), 0, 0, 0, 0,
+                       info.external_attr, info.header_offset) + name
 
 
 class Entries:
@@ -133,6 +190,14 @@ def pack_array(array: np.ndarray) -> bytes:
     out = io.BytesIO()
     flat = array.view(f"<u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
     npy.write_array(out, flat, version=(1, 0), allow_pickle=False)
+    return out.getvalue()
+
+
+def array_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
+    """What `pack_array` writes before the elements of an array."""
+    out = io.BytesIO()
+    plain = np.dtype(f"<u{dtype.itemsize}") if dtype.kind == "V" else dtype.newbyteorder("<")
+    npy.write_array_header_1_0(out, {"descr": npy.dtype_to_descr(plain), "fortran_order": False, "shape": shape})
     return out.getvalue()
 
 

@@ -23,7 +23,18 @@ __all__ = ["Artifact", "Compiled", "Port", "check", "digest", "load", "pack", "w
 
 def write(path: str | Path, artifact: Artifact) -> None:
     """Nothing; the file holds the artifact, whole or not at all. CheckError where its parts contradict each other."""
-    write_bytes(path, pack(artifact))
+    check(artifact, constants=False)  # where the file is current its constants have been hashed there, and need not be made
+    if not current(path, artifact):
+        write_bytes(path, pack(artifact))
+
+
+def current(path: str | Path, artifact: Artifact) -> bool:
+    """True where the file holds, byte for byte, what `pack` makes of the artifact; its constants are compared by their hashes."""
+    stored = {t.name: manifest.Constant.of(t) for t in artifact.graph.tensors if t.data}
+    entries: dict[str, bytes | archive.Hashed] = {}
+    for _, c in sorted(stored.items()):  # as when packed: the first of equal ones says what shape
+        entries.setdefault(c.entry, c.hashed)
+    return archive.holds(path, {**entries, **manifest.texts(artifact, stored)})
 
 
 def pack(artifact: Artifact) -> bytes:

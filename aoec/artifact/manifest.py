@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -11,10 +13,13 @@ import numpy as np
 from aoec.artifact import archive
 from aoec.artifact.compiled import Artifact, Compiled, Port, digest, little_endian
 from aoec.base.errors import CheckError
+from aoec.ir.graph import Tensor
 from aoec.ir.parse import parse_graph, parse_program, parse_trace
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
 from aoec.ir.show import show
+from aoec.ops.layout import stored_shape
+from aoec.ops.run import NUMPY as ELEMENTS
 
 FORMAT = 1
 MACHINE = "machine.toml"
@@ -26,11 +31,45 @@ RANK_LIMIT = 32
 
 # ---------------------------------------------------------------- to entries
 
+@dataclass(frozen=True)
+class Constant:
+    """What a manifest says of a constant, as it is stored."""
+
+    dtype: str  # NumPy's name of it
+    shape: tuple[int, ...]
+    digest: str
+
+    @classmethod
+    def of(cls, t: Tensor) -> Constant:
+        """A constant of a graph, of which the graph says enough."""
+        return cls(np.dtype(ELEMENTS[t.dtype]).name, stored_shape(t), t.data)
+
+    @property
+    def entry(self) -> str:
+        return f"weights/{self.digest}.npy"
+
+    @property
+    def hashed(self) -> archive.Hashed:
+        """Its entry, as far as it is known without the elements."""
+        dtype = NUMPY[self.dtype]
+        return archive.Hashed(archive.array_header(dtype, self.shape), prod(self.shape) * dtype.itemsize, self.digest)
+
+
 def entries(a: Artifact) -> dict[str, bytes]:
     """Entry name -> bytes for a checked artifact."""
+    stored = {name: Constant(array.dtype.name, array.shape, digest(array)) for name, array in sorted(a.weights.items())}
+    files = texts(a, stored)
+    for name, constant in stored.items():
+        if constant.entry not in files:
+            files[constant.entry] = archive.pack_array(little_endian(a.weights[name]))
+    return files
+
+
+def texts(a: Artifact, stored: Mapping[str, Constant]) -> dict[str, bytes]:
+    """Entry name -> bytes of all but the constants, of which `stored` says enough."""
     files = _Files()
     groups = [_group(g, files) for g in a.groups]
-    weights = {name: _weight(array, files) for name, array in sorted(a.weights.items())}
+    weights = {name: {"file": c.entry, "dtype": c.dtype, "shape": list(c.shape)} for name, c in stored.items()}
     files.entries["graph.graph"] = (show(a.graph) + "\n").encode()
     data = {
         "format": FORMAT, "times": TIMES, "name": a.name, "target": a.target, "machine_hash": a.machine_hash,
@@ -67,13 +106,6 @@ def _group(g: Compiled, files: _Files) -> dict[str, Any]:
         "program": files.add(g.program, "programs", g.group, "prog"), "bindings": [list(b) for b in g.bindings],
         "default_ticks": g.default_ticks, "ticks": g.ticks, "bound_ticks": g.bound_ticks,
     }
-
-
-def _weight(array: np.ndarray, files: _Files) -> dict[str, Any]:
-    name = f"weights/{digest(array)}.npy"
-    if name not in files.entries:
-        files.entries[name] = archive.pack_array(little_endian(array))
-    return {"file": name, "dtype": array.dtype.name, "shape": list(array.shape)}
 
 
 def _port(p: Port) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from aoec.base.files import reason, write_text
 
 IMPORT_LIMIT_BYTES = 1 << 30
 LINE_LIMIT_BYTES = 1 << 20
+ASKED = 500  # func keys in one question: SQLite takes no more than 999 values in older versions
 
 
 class Bank:
@@ -46,6 +47,18 @@ class Bank:
         """The record of `key`, or None."""
         with self._store.reading() as c:
             return _find(c, key)
+
+    def all_of(self, keys: Iterable[Key]) -> dict[Key, Record]:
+        """The records of those of the keys that have one, in one reading."""
+        wanted = set(keys)
+        funcs = sorted({k.func_key for k in wanted})
+        out: dict[Key, Record] = {}
+        with self._store.reading() as c:
+            for first in range(0, len(funcs), ASKED):
+                query = select(store.records).where(store.records.c.func_key.in_(funcs[first:first + ASKED]))
+                rows = [row._mapping for row in c.execute(query)]
+                out |= {at: _record(row) for row in rows if (at := Key(**{n: row[n] for n in KEY_FIELDS})) in wanted}
+        return out
 
     def put(self, record: Record) -> str:
         """"added", "updated" or "kept": the bank now holds the join of `record` and what it knew of that key."""

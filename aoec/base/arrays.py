@@ -6,7 +6,7 @@ import math
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +18,27 @@ from aoec.base.files import reason, write_bytes
 
 FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the zip format's first day: equal arrays give equal files
 LIMIT_BYTES = 16 << 30
+
+
+class Lazy(Mapping[str, np.ndarray]):
+    """Arrays by name, of which only the names are known until one is asked for; `make` then makes all of them, once."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[], Mapping[str, np.ndarray]]) -> None:
+        self._names, self._make = dict.fromkeys(names), make
+        self._made: Mapping[str, np.ndarray] | None = None
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        if name not in self._names:
+            raise KeyError(name)
+        if self._made is None:
+            self._made = self._make()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
 
 
 def load(path: str | Path) -> dict[str, np.ndarray]:

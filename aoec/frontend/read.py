@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import TypeVar, Union
 
@@ -16,6 +17,8 @@ from aoec.frontend.contrib import spell_out
 Shapes = Mapping[str, Sequence[int]]
 LIMIT_BYTES = 2 << 30  # protobuf's own bound on one message
 OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
+REALS = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.FLOAT16: 2, onnx.TensorProto.BFLOAT16: 2, onnx.TensorProto.DOUBLE: 8}  # bytes
+LARGE_BYTES = 4096  # far above the few reals that a shape can follow from, such as the scales of a Resize
 IMAGE_SIZE, OTHER_SIZE = 224, 128  # what a suggestion puts for a free dimension of an image, of anything else
 T = TypeVar("T")
 
@@ -83,13 +86,43 @@ def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: fro
     _refuse_unknown(name, proto)
     for o in proto.graph.output:
         o.type.tensor_type.shape.SetInParent()  # the checker wants one there, and exporters leave it out at times
+    if opset(proto) < OLDEST_OPSET:
+        checker.check_model(proto)
+        proto = _modern(name, proto)
+    weights = _Weights(proto)
+    weights.leave(empty=True)
     checker.check_model(proto)
-    proto = _modern(name, proto)
+    weights.leave(empty=False)
     bind(name, proto.graph, input_shapes, notices)
     for info in (*proto.graph.output, *proto.graph.value_info):
         info.type.tensor_type.ClearField("shape")  # stated for other input shapes perhaps; inferred anew
-    proto = _inline(proto, known)
-    return _infer(proto)
+    return weights.back(_infer(_inline(proto, known)))
+
+
+class _Weights:
+    """The data of a model's large real constants, taken out while onnx checks and infers, which copies the whole model each time; no
+    shape depends on them. A constant whose data are not of the size that it declares is left in its place, for the checker to refuse."""
+
+    def __init__(self, proto: onnx.ModelProto) -> None:
+        self.proto = proto
+        named = Counter(w.name for w in proto.graph.initializer)
+        self.data = {w.name: w.raw_data for w in proto.graph.initializer if w.data_type in REALS and len(w.raw_data) >= LARGE_BYTES
+                     and len(w.raw_data) == prod(w.dims) * REALS[w.data_type] and named[w.name] == 1}
+        self.dims = {w.name: tuple(w.dims) for w in proto.graph.initializer if w.name in self.data}
+
+    def leave(self, empty: bool) -> None:
+        """Nothing; what is left of the constants is of no element, which the checker takes, or has its shape, from which others follow."""
+        for w in self.proto.graph.initializer:
+            if w.name in self.data:
+                w.raw_data = b""
+                w.dims[:] = (0,) if empty else self.dims[w.name]
+
+    def back(self, proto: onnx.ModelProto) -> onnx.ModelProto:
+        """The model, made of the one given, with the data in their places."""
+        for w in proto.graph.initializer:
+            if w.name in self.data:
+                w.raw_data = self.data[w.name]
+        return proto
 
 
 def opset(proto: onnx.ModelProto) -> int:
@@ -121,8 +154,6 @@ def _has_schema(n: onnx.NodeProto, version: int) -> bool:
 
 
 def _modern(name: str, proto: onnx.ModelProto) -> onnx.ModelProto:
-    if opset(proto) >= OLDEST_OPSET:
-        return proto
     try:
         return version_converter.convert_version(proto, OLDEST_OPSET)
     except Exception as e:  # the converter raises RuntimeError and others

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
-from aoec.frontend import onnx as frontend
 from aoec.jobs import manifest
+from aoec.jobs.models import imported
 from aoec.jobs.say import Voice
 from aoec.target.machine import Machine, load, targets
 
@@ -67,7 +67,7 @@ def _begin(source: Path, options: Namespace) -> tuple[Machine, Voice]:
 def _compile(model: str | ModelProto, name: str, shapes: dict[str, tuple[int, ...]], machine: Machine, options: Namespace,
              voice: Voice) -> int:
     """Imports the model, says so, and does the rest."""
-    graph, weights, notices = frontend.load(model, shapes, options.precision)
+    graph, weights, notices = imported(model, shapes, options.precision)
     voice.read(graph, options.precision, notices)
     voice.bank_at(options.bank)
     from aoec.jobs import dump

@@ -6,28 +6,27 @@ from argparse import Namespace
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from aoec.artifact.artifact import write
 from aoec.artifact.compiled import Artifact, Compiled, Port
 from aoec.bank.bank import Bank
 from aoec.ir.graph import Graph
-from aoec.ir.parse import parse_trace
-from aoec.jobs import dump
-from aoec.jobs.plan import Task, on_host, tasks, without_lowering
+from aoec.ir.tir import Func
+from aoec.jobs import dump, models
+from aoec.jobs.made import Schedule, realise, trusted
+from aoec.jobs.models import Weights
+from aoec.jobs.plan import Task, lowered, on_host, tasks
 from aoec.jobs.say import Voice
-from aoec.jobs.solve import Order, Schedule, Solved, keys, realise, solve, total_ticks
+from aoec.jobs.solve import Order, Solved, keys, solve, total_ticks
 from aoec.jobs.trust import Trust, of_programs, together
 from aoec.jobs.version import model_version
-from aoec.lowering.fuse import fuse
 from aoec.report.fidelity import as_dict as fidelity_of
 from aoec.report.fidelity import operator_class, sentence
 from aoec.report.table import Held, Report, Row, Times, as_dict
-from aoec.simulate.time import Chain, chain
+from aoec.simulate.state import State
+from aoec.simulate.time import Chain, Measure, chain, measure
 from aoec.target.check import check
 from aoec.target.machine import Machine
 
-Weights = dict[str, np.ndarray]
 TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2}  # of a whole model against fp32, relative to its largest output
 
 
@@ -64,8 +63,8 @@ def ports(graph: Graph, names: tuple[str, ...], precision: str) -> tuple[Port, .
 def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice) -> int:
     """Everything from an imported graph, or from wherever a dump is entered again, to the written model and its table."""
     started = time.monotonic()
-    model = fused(stage, machine, voice)
-    plan = tasks(model.graph, machine, options.metric == "throughput", stage.funcs)
+    model, funcs = fused(stage, machine, voice)
+    plan = tasks(model.graph, machine, options.metric == "throughput", funcs)
     bank = Bank.open(options.bank)
     voice.bank(bank)
     order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune)
@@ -93,20 +92,20 @@ def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice
             return voice.wrong(faults, options.output)
     write(options.output, artifact)
     if options.dump:
-        dump.write(Path(options.dump), stage, artifact, choices)
+        dump.write(Path(options.dump), stage, artifact, choices, machine)
     report = replace(table(model, choices, machine, lines, options, time.monotonic() - started), notes=tuple(notes))
     report = believed(report, model, machine)
     voice.close(report, as_dict(report), options.output)
     return 0
 
 
-def fused(stage: dump.Stage, machine: Machine, voice: Voice) -> Model:
-    """The model in layouts and groups; groups that cannot be lowered go to the host, and that is said."""
-    graph, weights = (stage.graph, stage.weights) if stage.graph.groups else fuse(stage.graph, stage.weights, machine)
-    reasons = without_lowering(graph)
+def fused(stage: dump.Stage, machine: Machine, voice: Voice) -> tuple[Model, dict[str, Func]]:
+    """The model in layouts and groups, with their funcs by group; groups that cannot be lowered go to the host, and that is said."""
+    graph, weights = (stage.graph, stage.weights) if stage.graph.groups else models.fused(stage.graph, stage.weights, machine)
+    funcs, reasons = lowered(graph)
     voice.on_host(reasons)
     graph = on_host(graph, reasons)
-    return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs)
+    return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs), {**funcs, **stage.funcs}
 
 
 def scheduled(plan: list[Task], solved: dict[str, Solved], model: Model, reasons: dict[str, str], voice: Voice) -> tuple[list[Task], Model]:
@@ -126,25 +125,26 @@ def chosen(plan: list[Task], solved: dict[str, Solved], machine: Machine, stage:
         for record in (records.default, records.best):
             at = (task.func_key, task.state_text, record.trace)
             if at not in made:
-                made[at] = realise(task.func, parse_trace(record.trace), machine, task.state)
+                made[at] = realise(task.func, record.trace, machine, task.state)
             pair.append(made[at])
         best = stage.replaced(task, pair[1], machine)
         if total_ticks(best.measure, machine) != records.best.ticks:  # edited: what was proved was proved of another
             records = replace(records, best=replace(records.best, proof=""))
         same = (task.func_key, task.state_text, id(best.program))
         if same not in trusts:
-            trusts[same] = trust_in(task, records, pair[0], best, machine)
+            trusts[same] = trust_in(task, records, pair[0], best, machine, best is pair[1])
         out.append(Choice(task, records, pair[0], best, trusts[same]))
     return out
 
 
-def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, machine: Machine) -> Trust | None:
-    """How far a choice holds: as its search found it, else timed now; None where nothing is gained."""
+def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, machine: Machine, emitted: bool) -> Trust | None:
+    """How far a choice holds: as its search found it, else timed; None where nothing is gained. `emitted`: its program is its trace's."""
     if best.program == default.program:
         return None
-    if records.trust is not None and total_ticks(best.measure, machine) == records.best.ticks:
-        return records.trust
-    return of_programs(default.program, best.program, machine, task.state)
+    if not emitted:
+        return of_programs(default.program, best.program, machine, task.state)
+    found = records.trust if total_ticks(best.measure, machine) == records.best.ticks else None
+    return trusted(task.func, default, best, machine, task.state, found)
 
 
 def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int) -> list[str]:
@@ -204,7 +204,7 @@ def whole(model: Model, choices: list[Choice], machine: Machine) -> Lines:
 
     def line(pick: str) -> Chain:
         cold = [getattr(c, pick).measure for c in choices]
-        cache: dict[tuple[int, str], object] = {}
+        cache: dict[tuple[int, str], Measure] = {}
         steady = []
         for c in choices:
             state, program = warm[c.task.group.name].state, getattr(c, pick).program
@@ -212,17 +212,18 @@ def whole(model: Model, choices: list[Choice], machine: Machine) -> Lines:
             if at not in cache:
                 cache[at] = cold_or(c, pick, state, machine)
             steady.append(cache[at])
-        return chain(cold, machine, steady)  # type: ignore[arg-type]
+        return chain(cold, machine, steady)
 
     return Lines(line("default"), line("best"))
 
 
-def cold_or(c: Choice, pick: str, state: tuple[tuple[str, int], ...], machine: Machine) -> object:
+def cold_or(c: Choice, pick: str, state: State, machine: Machine) -> Measure:
     """The measure of a chosen program in another state; its own where the states are equal."""
-    from aoec.simulate.time import measure
-
-    schedule: Schedule = getattr(c, pick)
-    return schedule.measure if state == c.task.state else measure(schedule.program, machine, state)
+    schedule, record = getattr(c, pick), getattr(c.solved, pick)
+    if state == c.task.state:
+        return schedule.measure
+    made = realise(c.task.func, record.trace, machine, state)
+    return made.measure if made.program == schedule.program else measure(schedule.program, machine, state)
 
 
 def assemble(model: Model, choices: list[Choice], machine: Machine, lines: Lines) -> Artifact:

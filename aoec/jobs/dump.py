@@ -11,7 +11,7 @@ DIR/programs/g1.prog       stage emit
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,9 +32,10 @@ from aoec.ir.schedule import Trace
 from aoec.ir.show import show
 from aoec.ir.tir import Func
 from aoec.jobs import manifest
+from aoec.jobs.made import Schedule
 from aoec.jobs.places import blamed_step, shown, step_places
 from aoec.jobs.plan import Task
-from aoec.jobs.solve import Order, Schedule, Solved, attempt, keys
+from aoec.jobs.solve import Order, Solved, attempt, keys
 from aoec.jobs.stages import apply_shown, check_shown, graph_of, load_weights, save_weights
 from aoec.lowering.emit import emit
 from aoec.lowering.lower import lower
@@ -56,7 +57,7 @@ class Stage:
     name: str
     precision: str
     graph: Graph
-    weights: dict[str, np.ndarray]
+    weights: Mapping[str, np.ndarray]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     funcs: dict[str, Func] = field(default_factory=dict)
@@ -101,7 +102,7 @@ def _ends(program: Program) -> str:
 
 # ---------------------------------------------------------------- writing
 
-def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choice]) -> None:
+def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choice], machine: Machine) -> None:
     """The text of every stage, a file a group."""
     try:
         for name in ("funcs", "schedules", "scheduled", "programs", "reasons"):
@@ -115,14 +116,14 @@ def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choi
             _text(folder / "schedules" / f"{name}.sched", c.best.trace)
             _text(folder / "scheduled" / f"{name}.tir", normalise(primitives.apply(c.task.func, c.best.trace)))
             _text(folder / "programs" / f"{name}.prog", c.best.program)
-            (folder / "reasons" / f"{name}.json").write_text(json.dumps(_reasons(c), indent=1) + "\n", encoding="utf-8")
+            (folder / "reasons" / f"{name}.json").write_text(json.dumps(_reasons(c, machine), indent=1) + "\n", encoding="utf-8")
         (folder / "machine.toml").write_text(artifact.machine, encoding="utf-8")
         (folder / "manifest.json").write_text(json.dumps(_manifest(artifact, choices), indent=1) + "\n")
     except OSError as e:
         raise BackendError(f"{folder}: cannot write the dump: {e.strerror}") from None
 
 
-def _graph(path: Path, graph: Graph, weights: dict[str, np.ndarray]) -> None:
+def _graph(path: Path, graph: Graph, weights: Mapping[str, np.ndarray]) -> None:
     _text(path, graph)
     save_weights(graph, weights, f"{path}.npz")
 
@@ -131,9 +132,12 @@ def _text(path: Path, noun: Graph | Func | Trace | Program) -> None:
     path.write_text(show(noun) + "\n", encoding="utf-8")
 
 
-def _reasons(choice: Choice) -> dict[str, Any]:
+def _reasons(choice: Choice, machine: Machine) -> dict[str, Any]:
     """Where the time of the best and of the default candidate goes, for reading (docs/explain.md); nothing is taken from it again."""
-    return {"times": "modelled", "best": asdict(choice.best.measure), "default": asdict(choice.default.measure)}
+    def told(s: Schedule) -> dict[str, Any]:
+        return asdict(s.measure if s.measure.reasons else measure(s.program, machine, choice.task.state))
+
+    return {"times": "modelled", "best": told(choice.best), "default": told(choice.default)}
 
 
 def _manifest(artifact: Artifact, choices: Sequence[Choice]) -> dict[str, Any]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import Graph, Group, Tensor
@@ -55,16 +56,16 @@ def on_host(graph: Graph, reasons: Mapping[str, str]) -> Graph:
     return replace(graph, groups=groups)
 
 
-def without_lowering(graph: Graph) -> dict[str, str]:
-    """Group -> reason, for cube and vector groups that cannot be lowered."""
-    out = {}
+def lowered(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
+    """(group -> func, group -> reason) of cube and vector groups: of those that can be lowered, and of those that cannot."""
+    funcs, reasons = {}, {}
     for g in graph.groups:
         if g.kind in ("cube", "vector"):
             try:
-                lower(graph, g)
+                funcs[g.name] = lower(graph, g)
             except UnsupportedError as e:
-                out[g.name] = str(e)
-    return out
+                reasons[g.name] = str(e)
+    return funcs, reasons
 
 
 class Walk:
@@ -77,7 +78,6 @@ class Walk:
         self.alias: dict[str, str] = {}  # a view's tensor -> the tensor whose bytes it is
         self.state: State = ()
         self.funcs = dict(funcs)
-        self.keys: dict[str, str] = {}
 
     def run(self) -> list[Task]:
         return [t for t in map(self.group, self.graph.groups) if t is not None]
@@ -98,14 +98,12 @@ class Walk:
         if group.name not in self.funcs:
             self.funcs[group.name] = lower(self.graph, group)
         func = self.funcs[group.name]
-        if group.name not in self.keys:
-            self.keys[group.name] = key(func)
         ins, outs = operands(self.graph, group)
         bindings = tuple(zip([b.name for b in (*func.inputs, *func.outputs)], [t.name for t in (*ins, *outs)], strict=True))
         roots = {self.root(t): name for name, t in bindings[:len(ins)]}
         local = tuple((roots[name], size) for name, size in self.state if name in roots)
         self.touch([*ins, *outs])
-        return Task(group, func, self.keys[group.name], bindings, local, self.label(group))
+        return Task(group, func, _key(func), bindings, local, self.label(group))
 
     def root(self, name: str) -> str:
         return self.alias.get(name, name)
@@ -124,6 +122,11 @@ class Walk:
             ops[0] += " " + "x".join(str(k) for k in kernel)
         shapes = [self.tensors[nodes[0].inputs[0]].shape, self.tensors[nodes[-1].outputs[0]].shape]
         return f"{'+'.join(ops)} {'->'.join('x'.join(map(str, s)) for s in shapes)}"
+
+
+@lru_cache(maxsize=1024)
+def _key(func: Func) -> str:
+    return key(func)
 
 
 def size_bytes(t: Tensor) -> int:

@@ -7,28 +7,20 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from functools import lru_cache
 from importlib.metadata import version
 from multiprocessing import get_context
 
-from aoec import primitives
 from aoec.bank.bank import Bank
 from aoec.bank.record import DEFAULT, ROBUST, Key, Record, join
 from aoec.base.errors import AoecError, BackendError, ScheduleError, UnsupportedError
-from aoec.ir.parse import parse_trace
-from aoec.ir.program import Program
-from aoec.ir.rewrite import normalise
-from aoec.ir.schedule import Trace
 from aoec.ir.show import show
-from aoec.ir.tir import Func
 from aoec.jobs import interrupt
+from aoec.jobs.made import measured
 from aoec.jobs.plan import Task
 from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Budget, problem, search, start
 from aoec.jobs.version import model_version
-from aoec.lowering.emit import emit
-from aoec.simulate.state import State
-from aoec.simulate.time import Measure, measure, prepare
+from aoec.simulate.time import Measure, prepare
 from aoec.target.machine import Machine, load
 
 POLL_S = 0.5  # how soon Ctrl-C is seen while others work
@@ -59,26 +51,10 @@ class Solved:
     candidates: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Schedule:
-    """A trace made real: its program and modelled measure in the task's state."""
-
-    trace: Trace
-    program: Program
-    measure: Measure
-
-
 def keys(task: Task, machine: Machine, robust: bool = False) -> tuple[Key, Key]:
     """The bank's keys of a task: of its default, and of its best (or of the one that holds best)."""
     best = Key(task.func_key, machine.name, machine.hash, model_version(), task.state_text)
     return replace(best, state=best.state + DEFAULT), replace(best, state=best.state + ROBUST * robust)
-
-
-@lru_cache(maxsize=1024)
-def realise(func: Func, trace: Trace, machine: Machine, state: State) -> Schedule:
-    """The program of a trace and its measure; AoecError where the trace does not fit the func any more."""
-    program = normalise(emit(primitives.apply(func, trace), machine))
-    return Schedule(trace, program, measure(program, machine, state))
 
 
 def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, order: Order,
@@ -91,11 +67,13 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
     reasons: dict[Key, str] = {}
     missing: dict[Key, Task] = {}
     held: dict[Key, Record] = {}
+    tasks = list(tasks)
+    claimed = bank.all_of(k for t in tasks for k in keys(t, machine, order.robust))
     for task in tasks:
         best = keys(task, machine, order.robust)[1]
         if best in out or best in missing:
             continue
-        held |= held_records(bank, task, machine, order.robust)
+        held |= held_records(bank, claimed, task, machine, order.robust)
         known = enough(held, keys(task, machine, order.robust), order)
         if known is None:
             missing[best] = task
@@ -115,10 +93,10 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
     return out, reasons
 
 
-def held_records(bank: Bank, task: Task, machine: Machine, robust: bool = False) -> dict[Key, Record]:
-    """What the bank holds of a task: timed again before it is believed, and dropped where it does not hold, to make room for what does."""
+def held_records(bank: Bank, claimed: Mapping[Key, Record], task: Task, machine: Machine, robust: bool = False) -> dict[Key, Record]:
+    """What of the bank's claims about a task is so: timed before it is believed, dropped where it is not, to make room for what is."""
     out = {}
-    for record in filter(None, map(bank.best, keys(task, machine, robust))):
+    for record in filter(None, map(claimed.get, keys(task, machine, robust))):
         if holds(record, task, machine):
             out[record.key] = record
         elif bank.writable:
@@ -145,7 +123,7 @@ def with_held(solved: Solved, held: Mapping[Key, Record]) -> Solved:
 def holds(record: Record, task: Task, machine: Machine) -> bool:
     """True where the record's trace still makes a program of the recorded time."""
     try:
-        made = realise(task.func, parse_trace(record.trace), machine, task.state).measure
+        made = measured(task.func, record.trace, machine, task.state)
     except AoecError:
         return False
     return total_ticks(made, machine) == record.ticks

@@ -178,7 +178,7 @@ def _settings(open_holes: Mapping[str, tuple[int, ...]]) -> str:
 
 # ---------------------------------------------------------------- constants beside a graph's text
 
-def save_weights(graph: Graph, weights: Weights, path: str | Path) -> None:
+def save_weights(graph: Graph, weights: Mapping[str, np.ndarray], path: str | Path) -> None:
     """Nothing; the constants of the graph go to a .npz file under the hashes that its text names."""
     arrays.save(path, {t.data: weights[t.name] for t in graph.tensors if t.data})
 

@@ -3,18 +3,32 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
-from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 
 # packages whose text decides a modelled time: what is emitted, and how it is timed
 PARTS = ("aoec.ir", "aoec.primitives", "aoec.lowering", "aoec.simulate", "aoec.target", "aoec.kernels")
+ROOMS = (*PARTS, "aoec.base", "aoec.grammars", "aoec.ops", "aoec.frontend", "aoec.frontend.passes", "aoec.jobs")  # that make what is kept
 
 
 @lru_cache(maxsize=1)
 def model_version() -> str:
     """The first 16 hex digits of the hash over the Python sources of emission, primitives and timing."""
+    return _hashed(PARTS)
+
+
+@lru_cache(maxsize=1)
+def source_version() -> str:
+    """The first 16 hex digits of the hash over the sources and grammars of all that makes what is kept for later runs."""
+    return _hashed(ROOMS, (".py", ".lark"))
+
+
+def _hashed(packages: tuple[str, ...], suffixes: tuple[str, ...] = (".py",)) -> str:
     h = hashlib.sha256()
-    for package in PARTS:
-        for f in sorted(resources.files(package).iterdir(), key=lambda f: f.name):
-            if f.name.endswith(".py"):
+    for package in packages:
+        spec = find_spec(package)  # and nothing is imported for it
+        assert spec is not None and spec.submodule_search_locations is not None  # a part of this package
+        for f in sorted(Path(spec.submodule_search_locations[0]).iterdir(), key=lambda f: f.name):
+            if f.name.endswith(suffixes):
                 h.update(f"{package}/{f.name}\n".encode() + f.read_bytes())
     return h.hexdigest()[:16]

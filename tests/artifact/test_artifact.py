@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import warnings
 import zipfile
 from dataclasses import replace
@@ -18,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoec.artifact.artifact import Artifact, Compiled, Port, check, digest, load, pack, write
+from aoec.artifact.artifact import Artifact, Compiled, Port, check, current, digest, load, pack, write
 from aoec.base.errors import AoecError, BackendError, CheckError
 from aoec.ir.graph import Graph, Group, OpNode
 from aoec.ir.graph import Tensor as GraphTensor
@@ -112,6 +113,45 @@ def test_the_file_is_plain_and_equal_parts_are_stored_once():
     assert np.load(io.BytesIO(files[f"weights/{digest(W)}.npy"]), allow_pickle=False).tobytes() == W.tobytes()
     with zipfile.ZipFile(io.BytesIO(BYTES)) as z:
         assert {(i.date_time, i.compress_type) for i in z.infolist()} == {((1980, 1, 1, 0, 0, 0), zipfile.ZIP_STORED)}
+
+
+SHAPED = replace(SAMPLE, graph=replace(SAMPLE.graph, tensors=tuple(t for t in SAMPLE.graph.tensors if t.name not in ("one", "w_flat"))),
+                 weights={n: a for n, a in WEIGHTS.items() if n not in ("one", "w_flat")})  # as stored in the shapes that the graph gives
+SHAPED = replace(SHAPED, graph=replace(SHAPED.graph, tensors=tuple(replace(t, shape=WEIGHTS[t.name].shape) if t.data else t
+                                                                   for t in SHAPED.graph.tensors)))
+
+
+class Refusing(dict):
+    """Constants that nobody may look at."""
+
+    def __getitem__(self, name):
+        raise AssertionError(f"{name} is looked at")
+
+
+def test_what_is_there_already_is_not_written_again(tmp_path):
+    path = tmp_path / "m.aoec"
+    write(path, SHAPED)
+    before = path.stat()
+    write(path, replace(SHAPED, weights=Refusing(SHAPED.weights)))
+    assert path.stat() == before and path.read_bytes() == pack(SHAPED)
+    write(path, replace(SHAPED, name="other"))
+    assert path.read_bytes() == pack(replace(SHAPED, name="other"))
+
+
+GOOD = pack(SHAPED)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, len(GOOD) - 1), st.integers(1, 255), st.sampled_from(["flip", "drop", "insert", "cut"]))
+def test_a_file_that_differs_in_any_byte_is_not_taken_for_current(at, change, how):
+    bad = {"flip": GOOD[:at] + bytes([GOOD[at] ^ change]) + GOOD[at + 1:], "drop": GOOD[:at] + GOOD[at + 1:],
+           "insert": GOOD[:at] + bytes([change]) + GOOD[at:], "cut": GOOD[:at]}[how]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "m.aoec"
+        path.write_bytes(GOOD)
+        assert current(path, SHAPED)
+        path.write_bytes(bad)
+        assert current(path, SHAPED) == (bad == GOOD)
 
 
 def first_group(a: Artifact, **changes: object) -> Artifact:

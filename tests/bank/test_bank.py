@@ -24,6 +24,15 @@ RECORD = Record(KEY, "matmul 64x64x64", "sched matmul {\n  split(loop=m, factor=
                 search="genetic", tool="aoec 0.1.0", created="2025-11-21T10:00:00Z")
 
 
+def test_many_are_found_as_each_is(tmp_path):
+    bank = Bank.open(tmp_path / "bank.db")
+    keys = [replace(KEY, func_key=f"{i:064x}", state=state) for i in range(600) for state in ("cold", "warm")]
+    bank.put_all(replace(RECORD, key=k, trials=n) for n, k in enumerate(keys[:1100]))
+    asked = [*keys[::2], *keys[5:40], replace(KEY, kind="measured")]
+    found = bank.all_of(asked)
+    assert found == {k: r for k in asked if (r := bank.best(k))} and len(found) == 550 + 18
+
+
 def healthy() -> bytes:
     """The bytes of a bank of twenty records."""
     with tempfile.TemporaryDirectory() as folder:

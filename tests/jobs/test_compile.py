@@ -19,9 +19,10 @@ from onnx import TensorProto, helper, numpy_helper
 from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.base.errors import BankError
+from aoec.base.memo import Memo
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import compile as job
-from aoec.jobs import solve, verify
+from aoec.jobs import known, made, models, solve, verify
 
 TUNE = ("--tune", "--budget", "16", "--jobs", "1")
 
@@ -136,15 +137,66 @@ def test_a_record_that_does_not_hold_is_replaced(tamper: tuple[str], run: Compil
     assert not searches
 
 
+def lasting(said: dict[str, object]) -> dict[str, object]:
+    """What a run says but how it came to it: time, what was searched, and values, which are compared in the run that verifies."""
+    groups = [{k: v for k, v in g.items() if k != "candidates"} for g in said["groups"]]  # type: ignore[attr-defined]
+    return {k: v for k, v in said.items() if k not in ("seconds", "trials", "found_in_bank", "notes")} | {"groups": groups}
+
+
+def test_a_second_run_imports_nothing_writes_nothing_and_is_the_same(run: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, bytes_, file = run(*TUNE), Path("model.aoec").read_bytes(), Path("model.aoec").stat()
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError("made again")
+
+    made.emitted.cache_clear()
+    made.measured.cache_clear()
+    with monkeypatch.context() as m:
+        for module, name in ((models.frontend, "load"), (made, "emit"), (made, "measure"), (made, "of_programs"), (made, "parse_trace")):
+            m.setattr(module, name, refused)
+        again = run(*TUNE)
+        assert Path("model.aoec").stat() == file
+        run(*TUNE, output="other.aoec", code=70)  # what is not there yet is written, with constants that are made for it
+        assert "made again" in run.err
+    assert lasting(again) == lasting(first)
+    run(*TUNE, output="other.aoec")
+    assert Path("other.aoec").read_bytes() == bytes_
+
+
+def test_a_changed_model_is_compiled_anew(run: Compile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run()
+    before = Path("model.aoec").read_bytes()
+    proto = onnx.load("model.onnx")
+    w = proto.graph.initializer[0]
+    w.CopyFrom(numpy_helper.from_array(2 * numpy_helper.to_array(w), w.name))
+    onnx.save(proto, "model.onnx")
+    run()
+    after = Path("model.aoec").read_bytes()
+    monkeypatch.setattr(known, "memo", lambda: Memo(tmp_path / "nothing", "yet"))
+    run(output="other.aoec", bank="other.db")
+    assert before != after == Path("other.aoec").read_bytes()
+
+
+def test_a_model_with_data_in_other_files_is_read_every_time(run: Compile) -> None:
+    proto = onnx.load("model.onnx")
+    onnx.save(proto, "model.onnx", save_as_external_data=True, location="data.bin", size_threshold=0)
+    run()
+    before = Path("model.aoec").read_bytes()
+    data = np.fromfile("data.bin", np.float32)
+    (2 * data).tofile("data.bin")
+    run()
+    assert Path("model.aoec").read_bytes() != before
+
+
 def test_wrong_values_are_said_and_not_remembered_as_verified(run: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
     real = job.realise
 
-    def broken(func: object, trace: object, *more: object) -> solve.Schedule:
+    def broken(func: object, trace: object, *more: object) -> made.Schedule:
         """The schedule without its activation, as an emitter's fault would leave it."""
         from aoec.ir.parse import parse_program
         from aoec.ir.show import show
-        made = real(func, trace, *more)  # type: ignore[arg-type]
-        return solve.Schedule(made.trace, parse_program(show(made.program).replace("relu=1", "relu=0")), made.measure)
+        right = real(func, trace, *more)  # type: ignore[arg-type]
+        return made.Schedule(right.trace, parse_program(show(right.program).replace("relu=1", "relu=0")), right.measure)
 
     monkeypatch.setattr(job, "realise", broken)
     run(*TUNE, code=1)
@@ -222,7 +274,7 @@ def test_a_disk_that_is_full_leaves_no_half_of_a_model(run: Compile, monkeypatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    run("--seed", "1", code=2)
+    run("--precision", "fp32", code=2)
     assert "cannot write model.aoec: no space left on device" in run.err
     assert Path("model.aoec").read_bytes() == before and not list(Path(".").glob(".*.part"))
 

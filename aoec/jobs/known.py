@@ -1,0 +1,36 @@
+"""What earlier runs of this user made and this one looks up: see base/memo.py for why it may be believed."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from importlib.metadata import version
+from typing import Any, TypeVar
+
+import numpy as np
+
+from aoec.base.memo import Memo, cache_folder
+from aoec.jobs.version import source_version
+
+T = TypeVar("T")
+
+
+def known(at: tuple[str, ...], make: Callable[[], T], to: Callable[[T], Any], back: Callable[[Any], T]) -> T:
+    """What is kept under a key; where that is nothing, or nothing that can be used, what `make` makes, which is kept from now on.
+
+    `to` and `back` turn it into plain values and back. The key names all that it follows from but the sources and packages of aoec.
+    """
+    kept = memo().get(*at)
+    if kept is not None:
+        try:
+            return back(kept)
+        except (ValueError, TypeError, LookupError, AttributeError):
+            pass
+    made = make()
+    memo().put(to(made), *at)
+    return made
+
+
+@lru_cache(maxsize=1)
+def memo() -> Memo:
+    """What these sources, with this NumPy, have made."""
+    return Memo(cache_folder() / "made", f"{version('aoec')}-{source_version()}-numpy{np.__version__}")
