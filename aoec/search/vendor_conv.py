@@ -69,16 +69,40 @@ class _Axes:
         return self.height == 1
 
 
-def conv_trace(func: Func, machine: Machine, tiling: ConvTiling) -> Trace:
-    """The trace of a tiling, legalised to the func; it has no holes. UnsupportedError where the func is no convolution.
+@dataclass(frozen=True, slots=True)
+class ConvForm:
+    """The structure of a convolution's schedule, as `conv_sketch` takes it."""
 
-    An L1 tile of several L0 blocks needs all of its k there: else each block has an L1 tile of its own (hoL1 = hoL0, nBL1 = nL0),
-    which moves the same bytes. Chunks of k are whole C1 planes, the larger a multiple of the smaller.
-    """
+    resident: str
+    wide: bool
+    larger: str
+    pixels_inside: bool
+
+
+def conv_trace(func: Func, machine: Machine, tiling: ConvTiling) -> Trace:
+    """The trace of a tiling, legalised to the func; it has no holes. UnsupportedError where the func is no convolution."""
+    mm, gather = convolution(func)
+    form, values = conv_choice(func, tiling)
+    point = _axes(func, mm, gather).point
+    return fill(conv_sketch(func, mm, gather, machine, form.resident, form.wide, point, form.larger, form.pixels_inside), values)
+
+
+def convolution(func: Func) -> tuple[Nest, Nest]:
+    """The product block of a convolution, and its img2col block."""
     mm = find_product(func)
     gather = None if mm is None else writer(func, factors(mm)[0].buffer)
     if mm is None or gather is None:
         raise UnsupportedError(f"func {func.name} is no convolution")
+    return mm, gather
+
+
+def conv_choice(func: Func, tiling: ConvTiling) -> tuple[ConvForm, dict[str, int]]:
+    """(form, values of its holes) of a tiling.
+
+    An L1 tile of several L0 blocks needs all of its k there: else each block has an L1 tile of its own (hoL1 = hoL0, nBL1 = nL0),
+    which moves the same bytes. Chunks of k are whole C1 planes, the larger a multiple of the smaller.
+    """
+    mm, gather = convolution(func)
     axes = _axes(func, mm, gather)
     chunks = _chunks(tiling, axes)
     whole = (bool(tiling.al1FullLoad) or chunks[0] >= axes.planes, bool(tiling.bl1FullLoad) or chunks[1] >= axes.planes)
@@ -91,7 +115,7 @@ def conv_trace(func: Func, machine: Machine, tiling: ConvTiling) -> Trace:
     values = rectangle | _channels(tiling, axes) | _parts_of_batch(mm, tiling, axes) | {
         "sk": min(chunks), "rk": max(chunks) // min(chunks), "tk": min(up(tiling.kL0, axes.unit), axes.chunk * axes.planes),
         "da": tiling.pbAL1, "db": tiling.pbBL1, "d0a": tiling.pbAL0, "d0b": tiling.pbBL0, "dc": tiling.pbCL0, "uf": 0}
-    return fill(conv_sketch(func, mm, gather, machine, resident, wide, axes.point, larger, inside), values)
+    return ConvForm(resident, wide, larger, inside), values
 
 
 def _axes(func: Func, mm: Nest, gather: Nest) -> _Axes:
