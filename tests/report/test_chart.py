@@ -43,7 +43,7 @@ def test_slabs_with_other_columns_join() -> None:
 
 
 def test_lines_take_the_fastest_over_holes_and_keep_sizes_and_machines_apart() -> None:
-    rows = [row(m, us * k, target=t, k=k, **{"?h": h}) for m in (1, 2) for k in (1, 2) for t in "TU" for h, us in ((8, 5.0), (9, 3.0))]
+    rows = [row(m, us * k, target=t, k=k, **{"?h": h}) for m in (1, 2) for k in (1, 2) for t in "TU" for h, us in ((8, 3.0), (9, 5.0))]
     drawn, bounds = lines(sheet(rows, swept=("m", "k", "?h"), apart=("k",)))
     assert [line.label for line in drawn] == ["a k=1 T", "a k=1 U", "a k=2 T", "a k=2 U"]
     assert drawn[0].best == {1: 3.0, 2: 3.0} and drawn[2].best == {1: 6.0, 2: 6.0} and len(drawn[0].every) == 4
