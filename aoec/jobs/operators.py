@@ -4,7 +4,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,9 +77,12 @@ def sizes_of(text: str) -> tuple[str, ...]:
     return (*required, *optional)
 
 
-def with_sizes(text: str, sizes: Mapping[str, int]) -> str:
-    """The call with these sizes, whether it states others or none: `matmul(k=64, n=64)` with m=16 is `matmul(k=64, n=64, m=16)`."""
-    stated = {word: int(value) if value is not None else None for word, value, _ in _words(text)[1:]} | dict(sizes)
+def with_sizes(text: str, sizes: Mapping[str, int], without: Collection[str] = ()) -> str:
+    """The call with these sizes, whether it states others or none: `matmul(k=64, n=64)` with m=16 is `matmul(k=64, n=64, m=16)`.
+
+    `without`: sizes that are not written at all, for people who read it.
+    """
+    stated = {word: int(value) if value is not None else None for word, value, _ in _words(text)[1:] if word not in without} | dict(sizes)
     return f"{_known(text)}({', '.join(word if value is None else f'{word}={value}' for word, value in stated.items())})"
 
 

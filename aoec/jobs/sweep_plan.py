@@ -119,7 +119,10 @@ class Plan:
     @property
     def title(self) -> str:
         """What is swept, in words."""
-        return self.subject.source if self.subject.read is None else f"func {self.subject.read.name} of {self.subject.source}"
+        if self.subject.read is None:
+            return with_sizes(self.subject.operator, {a.name: a.values[0] for a in self.shapes if a.values and len(a.values) == 1},
+                              [a.name for a in self.shapes])
+        return f"func {self.subject.read.name} of {'standard input' if self.subject.source == '-' else self.subject.source}"
 
     @property
     def rows(self) -> int:

@@ -109,10 +109,11 @@ def nested(row: Mapping[str, Any]) -> Row:
 class Line:
     """The times of one schedule on one machine along x, in µs: `best` by x, `every` row, `level` where x does not matter to it.
 
-    `illegal`: x -> why, where no row has a time.
+    `illegal`: x -> why, where no row has a time. `sizes`: the other sizes, in words: lines of the same ones compare.
     """
 
     label: str
+    sizes: str = ""
     best: dict[int, float] = field(default_factory=dict)
     every: list[tuple[int, float]] = field(default_factory=list)
     level: float | None = None
@@ -125,8 +126,9 @@ def lines(sheet: Sheet) -> tuple[list[Line], list[Line]]:
     out: dict[str, Line] = {}
     bounds: dict[str, Line] = {}
     for row in sheet.rows([*sheet.swept, "schedule", "target", "status", "reason", "time_us", "bound_us"]):
-        words = [f"{name}={row[name]}" for name in sheet.apart] + ([row["target"]] if len(targets) > 1 else [])
-        line = out.setdefault(label := " ".join([row["schedule"], *words]), Line(label))
+        sizes = [f"{name}={row[name]}" for name in sheet.apart]
+        words = sizes + ([row["target"]] if len(targets) > 1 else [])
+        line = out.setdefault(label := " ".join([row["schedule"], *words]), Line(label, " ".join(sizes)))
         x = row[sheet.x] if sheet.x else 0
         put(line, x, row)
         if row["bound_us"] is not None and x is not None:
@@ -161,10 +163,11 @@ def table(sheet: Sheet) -> str:
 
 
 def cells(drawn: Sequence[Line], x: int) -> list[str]:
-    """The times of all lines at x."""
-    times = [line.best.get(x, line.level) for line in drawn]
-    least = min((t for t in times if t is not None), default=None)
-    return ["- " if t is None else f"{t:,.2f}" + ("*" if t == least and len(times) > 1 else " ") for t in times]
+    """The times of all lines at x; of those of the same sizes the fastest is marked."""
+    times = [(line.sizes, line.best.get(x, line.level)) for line in drawn]
+    groups = {sizes: [t for same, t in times if same == sizes and t is not None] for sizes, _ in times}
+    counts = {sizes: sum(line.sizes == sizes for line in drawn) for sizes in groups}
+    return ["- " if t is None else f"{t:,.2f}" + ("*" if t == min(groups[sizes]) and counts[sizes] > 1 else " ") for sizes, t in times]
 
 
 def summary(sheet: Sheet, expected: int) -> str:

@@ -283,4 +283,6 @@ def test_too_many_is_said_before_anything_is_read_twice() -> None:
 
 def test_lowering_is_what_lower_says() -> None:
     what = plan("matmul(k=64, n=64)", [], [axis("m=16")], [], False)
+    assert what.title == "matmul(k=64, n=64, m=16)"
+    assert plan("matmul(m=8, k=64, n=64, relu)", [], [axis("m=16,32")], [], False).title == "matmul(k=64, n=64, relu)"
     assert show(what.subject.func({"m": 16})) == show(lower_operator("matmul(m=16, k=64, n=64)"))

@@ -61,6 +61,11 @@ def test_the_table_marks_the_fastest_and_shows_what_is_not_there() -> None:
         "f: µs, modelled, cold inputs; * the fastest", " m         a       b", "16  1,234.50   99.25*", "32         -    7.00*"]
 
 
+def test_only_lines_of_the_same_sizes_compare() -> None:
+    rows = [row(1, us, schedule, k=k) for k, us, schedule in ((1, 2.0, "a"), (1, 3.0, "b"), (2, 5.0, "a"), (2, 4.0, "b"), (3, 9.0, "a"))]
+    assert table(sheet(rows, swept=("m", "k"), apart=("k",))).splitlines()[2].split() == ["1", "2.00*", "3.00", "5.00", "4.00*", "9.00"]
+
+
 @given(st.lists(NUMBERS, min_size=2, max_size=9, unique=True), st.booleans())
 def test_scales_keep_order_and_stay_inside(values: list[float], log: bool) -> None:
     values.sort()
