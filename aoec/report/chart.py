@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from xml.sax.saxutils import escape
 
+from aoec.report.panel import text
 from aoec.report.sweep import Line, Sheet, lines
 
 WIDTH, LEFT, TOP, HEIGHT, RIGHT = 900, 80, 70, 420, 30  # pixels: picture, plot's left, top and height, margin
@@ -52,11 +53,6 @@ def chart(sheet: Sheet) -> str:
     size = f'width="{WIDTH}" height="{y}" viewBox="0 0 {WIDTH} {y}"'
     return "\n".join([f'<svg xmlns="http://www.w3.org/2000/svg" {size}>', f"<style>{STYLE}</style>",
                       f'<rect width="{WIDTH}" height="{y}" fill="#fff"/>', *head(sheet), *parts, *legend, "</svg>"]) + "\n"
-
-
-def text(x: float, y: float, words: str, kind: str = "", anchor: str = "start", more: str = "") -> str:
-    """A text element."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}"{more}>{escape(words)}</text>'
 
 
 def head(sheet: Sheet) -> Iterator[str]:
@@ -119,7 +115,7 @@ def grid(xs: Sequence[int], across: Scale, up: Scale, name: str) -> Iterator[str
     yield f'<rect class="a" x="{LEFT}" y="{TOP}" width="{PLOT}" height="{HEIGHT}"/>'
     yield text(LEFT + PLOT / 2, TOP + HEIGHT + 40, name + (" (log scale)" if across.log else ""), anchor="middle")
     middle, words = TOP + HEIGHT / 2, "µs, modelled" + (" (log scale)" if up.log else "")
-    yield text(20, middle, words, anchor="middle", more=f' transform="rotate(-90 20 {middle})"')
+    yield f'<g transform="rotate(-90 20 {middle})">{text(20, middle, words, anchor="middle")}</g>'
 
 
 # ---------------------------------------------------------------- lines

@@ -1,7 +1,9 @@
 """Whole measures of a program with holes, row by row: what `time.measure` says of it filled, without filling it each time."""
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from aoec.simulate.state import COLD, State
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import Measure, measured
 
-SLAB = 256  # rows whose tables are made together
+SLAB = 128  # rows whose tables are made together, by one thread
 
 
 def measure_rows(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State = COLD) -> Iterator[Measure | int]:
@@ -23,9 +25,14 @@ def measure_rows(encoded: Encoded, rows: Mapping[str, Array], count: int, state:
 
     Modelled; equal to `measure` of the filled program, but that its reasons hold no single waits and instructions.
     """
-    for start in range(0, count, SLAB):
+    def some(start: int) -> list[Measure | int]:
         part = {name: values[start:start + SLAB] for name, values in rows.items()}
-        yield from _slab(encoded, part, min(SLAB, count - start), state)
+        return list(_slab(encoded, part, min(SLAB, count - start), state))
+
+    starts = range(0, count, SLAB)
+    with ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, len(starts)))) as pool:  # the kernel holds no lock
+        for found in pool.map(some, starts):
+            yield from found
 
 
 def _slab(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State) -> Iterator[Measure | int]:
