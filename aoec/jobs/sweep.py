@@ -22,7 +22,7 @@ from aoec.simulate.state import NAMED
 from aoec.target.machine import Machine
 
 if TYPE_CHECKING:
-    from aoec.jobs.sweep_values import Values
+    from aoec.jobs.sweep_values import References
 
 SLAB = 1024  # rows that are kept together
 MOST_FILES = 10_000
@@ -96,22 +96,22 @@ def contests(what: Plan, sizes: dict[str, int]) -> Iterator[tuple[Row, Contender
 def at_size(what: Plan, sizes: dict[str, int], func: Func, how: How) -> Iterator[Row]:
     """The rows at some sizes; schedules of the same machine share what is searched."""
     cells = {m.hash: Cell(func, m, how) for m in what.machines}
-    values = reference(what, sizes, func) if how.verify else None
+    held = references(what, sizes, func) if how.verify else None
     for first, c, machine in contests(what, sizes):
         for row, made in cells[machine.hash].rows(c):
-            done = first | (row if made is None or values is None else checked(row, made, machine, values))
+            done = first | (row if made is None or held is None else checked(row, made, machine, held))
             yield done | dumped(done, made, (*sizes, *(name for name in row if name[0] == "?")), how.folder)
 
 
-def reference(what: Plan, sizes: dict[str, int], func: Func) -> Values:
+def references(what: Plan, sizes: dict[str, int], func: Func) -> References:
     """What values are held against at some sizes."""
-    from aoec.jobs.sweep_values import Values
-    return Values(what.subject, sizes, func)
+    from aoec.jobs.sweep_values import References
+    return References(what.subject, sizes, func)
 
 
-def checked(row: Row, made: Made, machine: Machine, values: Values) -> Row:
+def checked(row: Row, made: Made, machine: Machine, held: References) -> Row:
     """The row with what was found of its values; of one that breaks a rule after all nothing else."""
-    found = values.finding(made.program(), machine)
+    found = held.at(row).finding(made.program(), machine)
     kept = {name: v for name, v in row.items() if name.startswith("?")} if found.status == Status.ILLEGAL.value else row
     return kept | found._asdict()
 

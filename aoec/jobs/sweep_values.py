@@ -19,6 +19,7 @@ from aoec.ir.graph import Graph, Group, Tensor
 from aoec.ir.index import Call, Expr, Float, Int, walk
 from aoec.ir.keys import key
 from aoec.ir.program import Program
+from aoec.ir.rewrite import fill
 from aoec.ir.tir import Buffer, Func, blocks
 from aoec.jobs.execute import run_program
 from aoec.jobs.operators import graph_of
@@ -45,8 +46,25 @@ class Finding(NamedTuple):
 
 
 @dataclass
+class References:
+    """The references of one subject at some sizes: one for each choice of the holes in its func's own text."""
+
+    subject: Subject
+    sizes: Mapping[str, int]
+    func: Func
+    _latest: tuple[dict[str, int], Values] | None = None
+
+    def at(self, row: Mapping[str, object]) -> Values:
+        """The reference of a row of a sweep; only the latest is kept, for its arrays are large."""
+        own = {name: int(str(row[f"?{name}"])) for name in self.subject.holes}
+        if self._latest is None or self._latest[0] != own:
+            self._latest = own, Values(self.subject, self.sizes, fill(self.func, own))
+        return self._latest[1]
+
+
+@dataclass
 class Values:
-    """The reference of one subject at one shape; `seen`: what was found of each distinct program."""
+    """The reference of one func without holes; `seen`: what was found of each distinct program."""
 
     subject: Subject
     sizes: Mapping[str, int]
@@ -99,7 +117,7 @@ class Values:
 
 
 def points_of(func: Func) -> int:
-    """How often the blocks of a func run in all, open extents counted as 1."""
+    """How often the blocks of a func without holes run in all."""
     return sum(prod(lp.extent.value for lp in above if isinstance(lp.extent, Int)) for _, above in blocks(func.body))
 
 

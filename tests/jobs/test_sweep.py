@@ -191,6 +191,15 @@ def test_wrong_values_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert code == 0 and rows[0]["verified"] == "yes" and rows[1]["verified"].startswith("skipped: ")
 
 
+def test_values_of_a_func_with_holes_in_its_shape(tmp_path: Path) -> None:
+    (tmp_path / "f.tir").write_text((FUNCS / "elementwise.tir").read_text().replace("50", "?n"))
+    words = [str(tmp_path / "f.tir"), "--with", str(FUNCS / "elementwise.sched"), "--verify"]
+    code, rows = run(tmp_path, *words, *[w for v in ("?n=7,50,100", "t=8,64", "g=1", "d=2") for w in ("--set", v)])
+    assert code == 0 and len(rows) == 6 and all(r["verified"] == "yes" for r in rows)
+    code, rows = run(tmp_path, *words[:1], "--verify", "--set", "?n=50,100")
+    assert code == 0 and [(r["schedule"], r["verified"]) for r in rows] == [("default", "yes")] * 2
+
+
 def test_an_operators_values_are_checked_against_numpy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, rows = run(tmp_path, "conv2d(n=1, c=20, h=9, w=9, co=18, kh=3, kw=3, relu, bias)", "--set", "pad=0,1", "--verify")
     assert code == 0 and [r["verified"] for r in rows] == ["yes", "yes"] and rows[0]["cycles"] != rows[1]["cycles"]
