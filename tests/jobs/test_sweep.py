@@ -48,7 +48,7 @@ def single(func: str, schedule: str, values: dict[str, int], target: str, state:
         return str(e)
 
 
-@settings(max_examples=10, phases=(Phase.generate,))  # each example runs the commands some eight times
+@settings(max_examples=6, phases=(Phase.generate,))  # each example runs the commands some eight times
 @given(st.data())
 def test_rows_are_what_the_single_commands_say(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = tmp_path_factory.mktemp("sweep") / "f.tir"
@@ -201,8 +201,8 @@ def test_values_of_a_func_with_holes_in_its_shape(tmp_path: Path) -> None:
 
 
 def test_an_operators_values_are_checked_against_numpy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, rows = run(tmp_path, "conv2d(n=1, c=20, h=9, w=9, co=18, kh=3, kw=3, relu, bias)", "--set", "pad=0,1", "--verify")
-    assert code == 0 and [r["verified"] for r in rows] == ["yes", "yes"] and rows[0]["cycles"] != rows[1]["cycles"]
+    code, rows = run(tmp_path, "conv2d(n=1, c=20, h=9, w=9, co=18, kh=3, kw=3, relu, bias)", "--set", "pad=1", "--verify")
+    assert code == 0 and [(r["pad"], r["verified"]) for r in rows] == [("1", "yes")]
     code, rows = run(tmp_path, "matmul(m=2048, k=512, n=512)", "--verify", "--brief")
     assert rows[0]["verified"].startswith("skipped: 537,") and "values not checked: 1 row (skipped" in capsys.readouterr().err
 
@@ -219,7 +219,7 @@ def test_dumped_schedules_say_the_rows_again(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- pictures
 
 def test_the_picture_says_what_it_shows(tmp_path: Path) -> None:
-    values = ("m=16,32,64,640", "?tm=all", "?gm=2", "tn=16", "gn=1", "tk1=64", "tk0=16", "d1=2", "d0=2", "dc=1")
+    values = ("m=16,640", "?tm=all", "?gm=2", "tn=16", "gn=1", "tk1=64", "tk0=16", "d1=2", "d0=2", "dc=1")
     picture = tmp_path / "out.svg"
     words = [str(FUNCS / "matmul.tir"), "--with", str(FUNCS / "matmul.sched"), "--with", "default", "--plot", str(picture)]
     code, rows = run(tmp_path, *words, *[w for v in values for w in ("--set", v)])
