@@ -33,6 +33,11 @@ def loops_of(func: Func) -> dict[str, Loop]:
     return {n.var: n for n, _ in walk(func.body) if isinstance(n, Loop)}
 
 
+def tied(func: Func, loop: str) -> frozenset[str]:
+    """The loops whose extents go together with that of `loop`, which is one of them."""
+    return _walked(func, loop).loops
+
+
 def resize(func: Func, loop: str, extent: int) -> Func:
     """The func in which `loop`, and all that has the same extent because it walks the same dimensions, has the extent given.
 

@@ -14,7 +14,7 @@ from aoec.base.files import read_text
 from aoec.base.ranges import Axis
 from aoec.ir.index import Int
 from aoec.ir.parse import parse_func, parse_trace
-from aoec.ir.resize import loops_of, resize
+from aoec.ir.resize import loops_of, resize, tied
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func, blocks
@@ -22,6 +22,7 @@ from aoec.jobs.operators import parse_call, sizes_of, with_sizes
 from aoec.jobs.places import shown, step_places
 from aoec.jobs.stages import lower_operator
 from aoec.primitives.primitive import from_step
+from aoec.report.sweep import COLUMNS
 from aoec.search.grid import Grid
 from aoec.target.machine import DEFAULT, Machine, load
 
@@ -63,8 +64,10 @@ class Subject:
             for pick in (min, max):
                 parse_call(self.call({a.name: pick(a.values or ()) for a in shapes}))
             return
-        for a in shapes:
+        for i, a in enumerate(shapes):
             resize(self.read, a.name, min(a.values or ()))
+            if same := [b.name for b in shapes[:i] if b.name in tied(self.read, a.name)]:
+                raise CheckError(f"loops {same[0]} and {a.name} of {self.source} walk the same dimensions: sweep one of them")
 
     def call(self, sizes: Sizes) -> str:
         """The operator with these sizes."""
@@ -141,11 +144,11 @@ def plan(source: str, traces: Sequence[str], axes: Sequence[Axis], targets: Sequ
         raise CheckError("the func and a schedule cannot both come from standard input")
     subject = read_subject(source)
     named = read_schedules(subject, traces, tune)
-    known = {name for _, trace, _ in named if trace for name in holes_of(trace)} | subject.holes.keys()
+    known = {name for _, trace in named if trace for name in holes_of(trace)} | subject.holes.keys()
     check_axes(subject, axes, known)
     shapes = [a for a in axes if not a.hole and a.name in subject.sizes]
     holes = [a for a in axes if a not in shapes]
-    contenders = tuple(contender(subject, name, trace, text, holes, tune) for name, trace, text in named)
+    contenders = tuple(contender(subject, name, trace, holes, tune) for name, trace in named)
     machines = tuple(load(t) for t in dict.fromkeys(targets or (DEFAULT,)))
     varied = [("?" if a in holes else "") + a.name for a in axes if a.values is None or len(a.values) > 1]
     subject.check(shapes)
@@ -163,20 +166,20 @@ def read_subject(source: str) -> Subject:
     return Subject(source, read=parse_func(read_text(source), source))
 
 
-def read_schedules(subject: Subject, paths: Sequence[str], tune: bool) -> list[tuple[str, Trace | None, str]]:
-    """(name, trace, its text) of each: a file's name without folder and suffix, where that tells them apart."""
+def read_schedules(subject: Subject, paths: Sequence[str], tune: bool) -> list[tuple[str, Trace | None]]:
+    """(name, trace) of each: a file's name without folder and suffix, where that tells them apart."""
     if not paths and subject.scheduled:
-        return [("as written", None, "")]
+        return [("as written", None)]
     if "tuned" in paths and not tune:
         raise CheckError("--with tuned is the best that a search finds; give --tune N, the trials of each search")
     paths = list(dict.fromkeys(paths or (SEARCHED if tune else SEARCHED[:1])))
     stems = [Path(p).stem for p in paths]
     apart = len(set(stems)) == len(stems) and not {s for s, p in zip(stems, paths) if s != p} & set(SEARCHED)
-    return [(stem if apart else path, *((None, "") if path in SEARCHED else read_trace(path))) for stem, path in zip(stems, paths)]
+    return [(stem if apart else path, None if path in SEARCHED else read_trace(path)) for stem, path in zip(stems, paths)]
 
 
-def read_trace(path: str) -> tuple[Trace, str]:
-    """The schedule in a file and its text; a step that is no primitive is shown there."""
+def read_trace(path: str) -> Trace:
+    """The schedule in a file; a step that is no primitive is shown there."""
     text = read_text(path)
     trace = parse_trace(text, path)
     for step, place in zip(trace.steps, step_places(text)):
@@ -185,12 +188,12 @@ def read_trace(path: str) -> tuple[Trace, str]:
         except ScheduleError as e:
             raise shown(e, text, path, place) from e
     primitives.check(trace)
-    return trace, text
+    return trace
 
 
 def check_axes(subject: Subject, axes: Sequence[Axis], holes: set[str]) -> None:
     """Nothing, or CheckError: each axis is swept once, and is a size or a hole of something."""
-    seen: set[str] = set()
+    seen: set[tuple[str, bool]] = set()
     for a in axes:
         known = [*(() if a.hole else subject.sizes), *sorted(holes)]
         if a.name not in known:
@@ -198,14 +201,17 @@ def check_axes(subject: Subject, axes: Sequence[Axis], holes: set[str]) -> None:
             what = f"no schedule and no shape has a hole ?{a.name}" if a.hole else plain
             listed = ", ".join([*subject.sizes, *(f"?{h}" for h in sorted(holes))])
             raise CheckError(f"{what}; what can be swept is {listed or 'nothing'}")
-        if a.name in seen:
+        size = not a.hole and a.name in subject.sizes
+        if (a.name, size) in seen:
             raise CheckError(f"{a.name} is swept twice; give all of its values at once, as in --set {a.name}=64,128..512*2")
-        if a.values is None and not a.hole and a.name in subject.sizes:
+        if size and a.values is None:
             raise CheckError(f"size {a.name} has no choices of its own that `all` could mean; give its values, as in --set {a.name}=64,128")
-        seen.add(a.name)
+        if size and a.name in COLUMNS:
+            raise CheckError(f"a loop named {a.name} cannot be swept, since the rows have a column of that name; name the loop otherwise")
+        seen.add((a.name, size))
 
 
-def contender(subject: Subject, name: str, trace: Trace | None, text: str, holes: Sequence[Axis], tune: bool) -> Contender:
+def contender(subject: Subject, name: str, trace: Trace | None, holes: Sequence[Axis], tune: bool) -> Contender:
     """A schedule with the values of its holes; CheckError where one is open and nothing fills it."""
     choices = {**subject.holes, **(holes_of(trace) if trace else {})}
     mine = [h for h in holes if h.name in choices]

@@ -30,6 +30,7 @@ from aoec.simulate.time import ERRORS, Measure, time_rows, zeroing_us
 from aoec.target.machine import Machine
 
 SLAB = 1024  # rows between two looks at Ctrl-C
+KEPT = 4  # searches, which remember all that they timed
 TICKS_PER_CYCLE = 1024
 TIMED, ILLEGAL, FAILED = (s.value for s in (Status.TIMED, Status.ILLEGAL, Status.FAILED))
 Row = dict[str, Any]
@@ -70,7 +71,7 @@ class How:
 
 @dataclass
 class Cell:
-    """A func on a machine, and the searches of it that are done: `tuned` goes on from `default`."""
+    """A func on a machine, and the latest searches of it: `tuned` goes on from `default`."""
 
     func: Func
     machine: Machine
@@ -154,6 +155,8 @@ class Cell:
             except AoecError as e:
                 yield row | refused(e), None
                 continue
+            if interrupt.asked():  # what an unfinished search has is no row
+                return
             grid, chosen = outcome.best if c.trace or c.name == "tuned" else outcome.default
             sketch, picked = p.sketches[grid], dict(zip(p.space.grids[grid].names, chosen))
             facts = next(self.timed(sketch.program, sketch.encoded, {name: np.array([v]) for name, v in picked.items()}, 1))
@@ -164,6 +167,8 @@ class Cell:
         """The best that a search makes of a schedule with these holes filled; of the default, what it begins with."""
         at = (c.trace, tuple(values.items()))
         if at not in self.searches:
+            if len(self.searches) == KEPT:
+                del self.searches[next(iter(self.searches))]
             traces = None if c.trace is None else [fill(c.trace, values)]
             p = problem(fill(self.func, values), self.machine, self.how.state, traces)
             self.searches[at] = p, start(p)

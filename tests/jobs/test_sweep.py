@@ -263,6 +263,22 @@ def test_refusals(words: list[str], said: str, capsys: pytest.CaptureFixture[str
     assert code == 2 and said in err and err.count("\n") <= 4
 
 
+def test_loops_that_go_together_or_hide_a_column_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "f.tir").write_text("func f(A: fp16[50]) -> (Y: fp16[50]) { for i in 50 { y: Y[i] = A[i] } }")
+    (tmp_path / "g.tir").write_text((tmp_path / "f.tir").read_text().replace("i in", "cycles in").replace("[i]", "[cycles]"))
+    assert main(["sweep", str(FUNCS / "matmul.tir"), "--set", "m=16,32", "--set", "om=64"]) == 2
+    assert "loops m and om of" in capsys.readouterr().err
+    assert main(["sweep", str(tmp_path / "g.tir"), "--set", "cycles=16,32"]) == 2
+    assert "the rows have a column of that name" in capsys.readouterr().err
+
+
+def test_a_hole_may_have_the_name_of_a_size(tmp_path: Path) -> None:
+    (tmp_path / "a.sched").write_text((FUNCS / "elementwise.sched").read_text().replace("?t in", "?j in"))
+    words = [str(FUNCS / "elementwise.tir"), "--with", str(tmp_path / "a.sched"), "--set", "j=64,128", "--set", "?j=all"]
+    code, rows = run(tmp_path, *words, "--set", "g=1", "--set", "d=1", "--brief")
+    assert code == 0 and [(r["j"], r["?j"]) for r in rows] == [(j, t) for j in ("64", "128") for t in ("8", "16", "64")]
+
+
 def test_a_schedule_with_a_wrong_step_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.sched").write_text("sched {\n  splitt(loop=m, factor=16, outer=a, inner=b)\n}\n")
     assert main(["sweep", "matmul(m=64, k=64, n=64)", "--with", str(tmp_path / "a.sched")]) == 2
