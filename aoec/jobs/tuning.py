@@ -17,9 +17,10 @@ from aoec.ir.tir import Func
 from aoec.jobs.trust import Trust
 from aoec.lowering.emit import emit
 from aoec.search.bounds import Bound, bound, size_bytes
-from aoec.search.count import some
+from aoec.search.count import few, some
 from aoec.search.default import Found, default, settle
 from aoec.search.grid import Candidate, Grid, Rows, Space
+from aoec.search.pool import Listed, Pool
 from aoec.search.restrict import NONE, Restriction, restricted
 from aoec.search.run import Result, steps
 from aoec.search.sketches import sketches
@@ -31,7 +32,9 @@ from aoec.simulate.tables import first_false
 from aoec.simulate.time import time_rows
 from aoec.target.machine import Machine
 
-SMALL = 4096  # candidates that are all tried
+SMALL = 8192  # legal candidates that are all tried: in large batches, which costs no more than 2,000 in the small ones of a strategy
+LISTABLE = 1 << 22  # candidates of a space that is counted before a search, which takes a twentieth of a second; a restricted one always is
+LISTED = 1 << 16  # legal candidates of a restricted space that are listed for the strategies to propose from
 DRAWN = 256  # candidates of a sketch, where the default's short list has no legal one
 SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
 
@@ -60,6 +63,7 @@ class Problem:
     space: Space
     costs: dict[Candidate, int | None] = field(default_factory=dict)
     known: frozenset[Candidate] = frozenset()
+    restriction: Restriction = NONE
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,6 +95,18 @@ class Problem:
         """Legal candidates of each sketch that has any, drawn from all of its own."""
         grids = enumerate(zip(self.space.grids, self.sketches))
         return [(i, v) for i, (grid, s) in grids for v in some(grid, [c.condition for c in s.program.constraints], DRAWN)]
+
+    def pool(self) -> Pool | None:
+        """The legal candidates, where they may be few and are; None where they are not."""
+        if self.space.size > LISTABLE and self.restriction == NONE:
+            return None
+        most, ranks = SMALL if self.restriction == NONE else LISTED, list[int]()
+        for start, grid, s in zip(self.space.starts, self.space.grids, self.sketches):
+            some = few(grid, [c.condition for c in s.program.constraints], most - len(ranks))
+            if some is None:
+                return None
+            ranks += [start + r for r in some.tolist()]
+        return Listed(self.space, ranks)
 
     def leaders(self) -> list[Found]:
         """The cheapest timed candidate of each sketch, cheapest first."""
@@ -133,7 +149,7 @@ def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Tr
     if not kept:
         raise UnsupportedError(f"func {func.name} has no schedule on {machine.name}: {refused[0] if refused else 'no sketch rule fits it'}")
     grids = tuple(Grid(tuple(h), tuple(h.values())) for h in (holes_of(s.trace) for s in kept))
-    return Problem(func, machine, state, kept, refused, Space(grids))
+    return Problem(func, machine, state, kept, refused, Space(grids), restriction=restriction)
 
 
 @dataclass(frozen=True)
@@ -164,16 +180,17 @@ def start(p: Problem) -> Outcome:
 def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: False) -> Outcome:
     """The best that a strategy finds within the budget, the default being candidate 0; never slower than it.
 
-    A space of at most SMALL candidates is searched whole, whatever the strategy. A strategy is told the cheapest
+    A space of at most SMALL legal candidates is searched whole, whatever the strategy. A strategy is told the cheapest
     of each sketch that the default was chosen from. What was found is settled at the end, and beside it the cheapest of other
     sketches: every hole and pair of holes at its best in turn; none of that is counted in the trials.
     """
     p.known = frozenset(p.costs)
     kind, amount = budget
     limits = {"budget_trials": int(amount)} if kind == "trials" else {"budget_seconds": float(amount)}
-    if p.space.size <= SMALL:
+    pool = p.pool()
+    if (p.space if pool is None else pool).size <= SMALL:
         strategy, limits = "exhaustive", {}
-    result, stopped, asked = Result(), False, make(strategy, p.space, seed)
+    result, stopped, asked = Result(), False, make(strategy, p.space, seed, pool)
     if limits:  # else all are tried, and counted
         known = [(ticks, c) for ticks, c in p.leaders() if c != first.default]
         asked.tell([c for _, c in known], [ticks for ticks, _ in known])

@@ -220,16 +220,49 @@ def summed(tables: Sequence[Table], hole: int, counts: Sequence[int]) -> Table:
 def drawn(grid: Grid, conditions: Sequence[Expr], count: int, seed: int = 0) -> Rows:
     """Columns of hole values for candidates that keep all conditions, each drawn with equal chance from all that do; none where there are
     none. TooLarge where that takes too much."""
+    found = decided(grid, conditions)
+    random = np.random.RandomState(seed)  # whose numbers are the same in every version of NumPy
+    digits: dict[int, np.ndarray] = {}
+    for hole, tables in found.buckets[::-1]:
+        chances = random.random_sample(count if found.total else 0)
+        reached = np.cumsum(weights(hole, tables, digits, len(chances), grid.counts[hole]), axis=1)
+        digits[hole] = np.asarray((reached <= chances[:, None] * reached[:, -1:]).sum(axis=1))
+    return {name: np.array(grid.choices[h], np.int64)[digits[h]] for h, name in enumerate(grid.names)}
+
+
+def listed(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray | None:
+    """The ranks in a grid of all candidates that keep all conditions, ascending; None where they are more than `most`. TooLarge where that
+    takes too much."""
+    found = decided(grid, conditions)
+    if found.total > most:
+        return None
+    digits: dict[int, np.ndarray] = {}
+    count = min(found.total, 1)
+    for hole, tables in found.buckets[::-1]:  # each row becomes a candidate at least, so that no more are held than there are
+        source, choice = np.nonzero(weights(hole, tables, digits, count, grid.counts[hole]))
+        digits = {h: d[source] for h, d in digits.items()} | {hole: choice}
+        count = len(choice)
+    steps = np.cumprod([1, *grid.counts[:0:-1]], dtype=np.int64)[::-1]
+    return np.sort(sum((digits[h] * step for h, step in zip(range(len(grid.counts)), steps)), np.zeros(count, np.int64)))
+
+
+def few(grid: Grid, conditions: Sequence[Expr], most: int) -> np.ndarray | None:
+    """`listed`, or None where that takes too much."""
+    try:
+        return listed(grid, conditions, most)
+    except TooLarge:
+        return None
+
+
+def decided(grid: Grid, conditions: Sequence[Expr]) -> Elimination:
+    """The elimination of all holes of a grid, those first that no condition reads (they come last backwards)."""
     counting = Counting(grid)
     for condition in conditions:
         counting.add(condition)
     found = eliminate(counting.tables, grid.counts)
-    random = np.random.RandomState(seed)  # whose numbers are the same in every version of NumPy
-    digits: dict[int, np.ndarray] = {}
-    for hole, tables in [*reversed(found.buckets), *[(h, list[Table]()) for h in range(len(grid.counts))]]:
-        if hole not in digits:
-            digits[hole] = picks(hole, tables, digits, grid.counts[hole], random.random_sample(count if found.total else 0))
-    return {name: np.array(grid.choices[h], np.int64)[digits[h]] for h, name in enumerate(grid.names)}
+    free = sorted(set(range(len(grid.counts))) - {hole for hole, _ in found.buckets})
+    total = found.total * prod(grid.counts[h] for h in free)
+    return Elimination(total, [*[(h, list[Table]()) for h in free], *found.buckets], found.work)
 
 
 def some(grid: Grid, conditions: Sequence[Expr], count: int) -> list[tuple[int, ...]]:
@@ -241,13 +274,13 @@ def some(grid: Grid, conditions: Sequence[Expr], count: int) -> list[tuple[int, 
     return list(zip(*[c.tolist() for c in rows.values()])) if grid.names else [()]
 
 
-def picks(hole: int, tables: Sequence[Table], digits: dict[int, np.ndarray], choices: int, chances: np.ndarray) -> np.ndarray:
-    """The place of a choice of a hole for each row, as likely as it is among the candidates that the row may yet become."""
-    weights = np.ones((len(chances), choices))
+def weights(hole: int, tables: Sequence[Table], digits: dict[int, np.ndarray], count: int, choices: int) -> np.ndarray:
+    """float64[row, choice]: how many candidates that keep all conditions a row with this choice of a hole may yet become, by a factor
+    of the row."""
+    out = np.ones((count, choices))
     for holes, table in tables:
-        weights *= np.moveaxis(table, holes.index(hole), -1)[tuple(digits[h] for h in holes if h != hole)]
-    reached = np.cumsum(weights, axis=1)
-    return np.asarray((reached <= chances[:, None] * reached[:, -1:]).sum(axis=1))
+        out *= np.moveaxis(table, holes.index(hole), -1)[tuple(digits[h] for h in holes if h != hole)]
+    return out
 
 
 # ---------------------------------------------------------------- estimates

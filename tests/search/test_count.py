@@ -15,7 +15,7 @@ from aoec.ir.tir import Constraint
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem
 from aoec.search import count
-from aoec.search.count import TooLarge, cuts, drawn, exact
+from aoec.search.count import TooLarge, cuts, drawn, exact, listed
 from aoec.search.grid import Grid
 from aoec.target.machine import load
 
@@ -70,6 +70,16 @@ def test_what_is_drawn_keeps_all_conditions(grid: Grid, data: st.DataObject) -> 
     rows = drawn(grid, conditions, 50)
     assert tuple(rows) == grid.names and {len(c) for c in rows.values()} <= {50 if left else 0}
     assert set(zip(*[c.tolist() for c in rows.values()])) <= left
+
+
+@settings(max_examples=100, deadline=None)
+@given(grids, st.data())
+def test_what_is_listed_is_all_that_keeps_all_conditions(grid: Grid, data: st.DataObject) -> None:
+    conditions = data.draw(conditions_of(grid))
+    left = enumerated(grid, conditions)[-1] if conditions else list(product(*grid.choices))
+    ranks = listed(grid, conditions, len(left))
+    assert ranks is not None and ranks.tolist() == sorted(map(grid.rank, left))
+    assert not left or listed(grid, conditions, len(left) - 1) is None
 
 
 def test_draws_are_even_and_repeat() -> None:
