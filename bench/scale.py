@@ -1,0 +1,190 @@
+"""How time and memory grow: with the shapes of a product, the rows that are timed, the layers of a model, and the cores of a machine.
+
+    python bench/scale.py [--only shapes,rows,layers,cores] [--more] [--json]
+
+Every line is a child process, which imports, does a small one of its kind, and then reports the CPU seconds that the work took
+and the most memory that it ever held above what it held before. Beside each figure stands its ratio to the line before and that of
+the size: a ratio below it is growth that is less than linear. Ratios compare between computers, seconds do not.
+"""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+HERE = str(Path(__file__).resolve())
+sys.path.insert(0, str(Path(HERE).parents[1]))
+
+Work = Callable[[], dict[str, float]]  # done once; what it counted, by name
+# kind -> sizes, the first of which is what a child does before it measures; --more adds the last
+SIZES = {"shapes": (64, 256, 1024, 4096, 16384), "rows": (100, 1_000, 10_000, 100_000, 1_000_000), "layers": (2, 8, 32, 128, 512),
+         "distinct": (2, 4, 8, 16, 32), "cores": (1, 4, 20, 100, 400)}
+SAYS = {"shapes": "m = k = n of a product: its space laid out, its default found",
+        "rows": "legal candidates of 1024^3 timed in one call",
+        "layers": "equal layers of a model: imported, fused, lowered, compiled with defaults",
+        "distinct": "the same of layers that all differ",
+        "cores": "cube cores of a machine: the default of 4096^3 found for them, and measured"}
+
+
+def shapes(n: int) -> Work:
+    """The default schedule of a product of n x n x n."""
+    from aoec.jobs.stages import lower_operator
+    from aoec.jobs.tuning import problem, start
+    from aoec.target.machine import load
+
+    def work() -> dict[str, float]:
+        p = problem(lower_operator(f"matmul(m={n}, k={n}, n={n}, fp16)"), load("Ascend910B3"))
+        start(p)
+        return {"space": p.space.size, "timed": len(p.costs)}
+
+    return work
+
+
+def rows(count: int) -> Work:
+    """`count` candidates of one space, legal and new, timed in one call."""
+    import numpy as np
+
+    from aoec.jobs.stages import lower_operator
+    from aoec.jobs.tuning import problem, start
+    from aoec.simulate.time import time_rows
+    from aoec.target.machine import load
+
+    p = problem(lower_operator("matmul(m=1024, k=1024, n=1024, fp16)"), load("Ascend910B3"))
+    grid = max(range(len(p.space.grids)), key=lambda g: p.space.grids[g].size)
+    legal = [values for g, values in start_costs(p, start) if g == grid]
+    names, encoded = p.space.grids[grid].names, p.sketches[grid].encoded
+    table = np.array([legal[i % len(legal)] for i in range(count)], np.int64)
+
+    def work() -> dict[str, float]:
+        times = time_rows(encoded, {name: table[:, i] for i, name in enumerate(names)}, p.state)
+        return {"legal": int((times.status == 0).sum())}
+
+    return work
+
+
+def start_costs(p: Any, start: Callable[[Any], object]) -> list[tuple[int, tuple[int, ...]]]:
+    """The legal candidates that a default is chosen from."""
+    start(p)
+    return [c for c, ticks in p.costs.items() if ticks is not None]
+
+
+def layers(count: int, distinct: bool = False) -> Work:
+    """A model of `count` linear layers with relu, compiled without a search into an empty bank."""
+    import numpy as np
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    widths = [64 + 16 * (i + 1 if distinct else 0) for i in range(count + 1)]
+    random, nodes, constants = np.random.default_rng(0), [], []
+    for i, (k, n) in enumerate(pairwise(widths)):
+        constants.append(numpy_helper.from_array(random.standard_normal((k, n)).astype(np.float32) / 8, f"w{i}"))
+        nodes += [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"y{i}"]), helper.make_node("Relu", [f"y{i}"], [f"x{i + 1}"])]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [16, n]) for name, n in (("x0", widths[0]), (f"x{count}", widths[-1]))]
+    model = helper.make_model(helper.make_graph(nodes, "layers", ends[:1], ends[1:], constants), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17)])
+
+    def work() -> dict[str, float]:
+        import contextlib
+        import io
+
+        from aoec.cli import main
+
+        with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as out:
+            onnx.save(model, "m.onnx")
+            with contextlib.redirect_stderr(io.StringIO()):
+                assert main(["compile", "m.onnx", "--bank", "b.db", "-o", "m.aoec", "--json", "--jobs", "1", "--no-verify"]) == 0
+        return {"groups": sum(g["count"] for g in json.loads(out.getvalue())["groups"])}
+
+    return work
+
+
+def cores(count: int) -> Work:
+    """A product of 4096^3 on a machine of so many cube cores, all else as it is: its default found and one program measured."""
+    from aoec.jobs.stages import lower_operator
+    from aoec.jobs.tuning import problem, start
+    from aoec.simulate.time import measure
+    from aoec.target.machine import parse_machine
+
+    source = 'source = "bench/scale.py", confidence = "estimate"'
+    machine = parse_machine(f'name = "of{count}"\nextends = "Ascend910B3"\ncores.aic.count = {{value = {count}, {source}}}\n', "of.toml")
+
+    def work() -> dict[str, float]:
+        p = problem(lower_operator("matmul(m=4096, k=4096, n=4096, fp16)"), machine)
+        return {"cores_used": measure(p.program(start(p).best), machine).cores}
+
+    return work
+
+
+KINDS: dict[str, Callable[[int], Work]] = {
+    "shapes": shapes, "rows": rows, "layers": layers, "distinct": lambda n: layers(n, distinct=True), "cores": cores}
+
+
+def child(kind: str, size: int) -> dict[str, float]:
+    """What one line says."""
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ["AOEC_CACHE_DIR"] = cache
+        KINDS[kind](SIZES[kind][0])()
+        work = KINDS[kind](size)
+        before, start = peak_bytes(), time.process_time()
+        counted = work()
+        taken = time.process_time() - start
+        return {"size": size, "cpu_s": taken, "grown_bytes": peak_bytes() - before, "peak_bytes": peak_bytes(), **counted}
+
+
+def peak_bytes() -> int:
+    """The most memory that this process has held so far."""
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return used if sys.platform == "darwin" else used * 1024
+
+
+def measured(kind: str, more: bool) -> list[dict[str, float]]:
+    """A line for each size, each in its own process."""
+    sizes = SIZES[kind][1:] if more else SIZES[kind][1:-1]
+    return [json.loads(subprocess.run([sys.executable, HERE, "--child", kind, str(n)], capture_output=True, text=True, check=True).stdout)
+            for n in sizes]
+
+
+def show(kind: str, lines: list[dict[str, float]]) -> str:
+    out, before = [f"{kind}: {SAYS[kind]}"], None
+    for line in lines:
+        told = ", ".join(f"{name} {value:,.0f}" for name, value in list(line.items())[4:])
+        ratio = f"x{line['size'] / before['size']:<4.1f} size, x{line['cpu_s'] / max(before['cpu_s'], 1e-3):<6.2f} time" if before else ""
+        out.append(f"  {line['size']:>9,.0f}  {line['cpu_s']:8.3f} CPU s  {line['grown_bytes'] / 2**20:7.1f} MiB more, "
+                   f"{line['peak_bytes'] / 2**20:5.0f} in all  {ratio:32} {told}")
+        before = line
+    return "\n".join(out)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--only", default=",".join(SIZES), metavar="KIND,...", help=f"of {', '.join(SIZES)}")
+    parser.add_argument("--more", action="store_true", help="the largest sizes as well")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.child:
+        print(json.dumps(child(args.child[0], int(args.child[1]))))
+        return 0
+    if unknown := set(args.only.split(",")) - set(SIZES):
+        parser.error(f"{', '.join(sorted(unknown))}: not one of {', '.join(SIZES)}")
+    results = {}
+    for kind in args.only.split(","):
+        results[kind] = measured(kind, args.more)
+        if not args.json:
+            print(show(kind, results[kind]), flush=True)
+    if args.json:
+        print(json.dumps(results, indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
