@@ -20,6 +20,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 HERE = str(Path(__file__).resolve())
 sys.path.insert(0, str(Path(HERE).parents[1]))
@@ -130,8 +131,7 @@ KINDS: dict[str, Callable[[int], Work]] = {
 
 def child(kind: str, size: int) -> dict[str, float]:
     """What one line says."""
-    with tempfile.TemporaryDirectory() as cache:
-        os.environ["AOEC_CACHE_DIR"] = cache
+    with tempfile.TemporaryDirectory() as cache, patch.dict(os.environ, AOEC_CACHE_DIR=cache):
         KINDS[kind](SIZES[kind][0])()
         work = KINDS[kind](size)
         before, start = peak_bytes(), time.process_time()

@@ -103,8 +103,7 @@ def bench(model: str, budget: int, repeat: int) -> dict[str, Any]:
     """All figures, in a folder of their own."""
     from aoec.frontend.zoo import MODELS
 
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        os.environ["AOEC_CACHE_DIR"] = str(Path(folder) / "cache")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), patch.dict(os.environ, AOEC_CACHE_DIR=f"{folder}/cache"):
         Path("m.onnx").write_bytes(MODELS[model](1, 0).SerializeToString(deterministic=True))
         first = taken(lambda: compiled(budget))
         before = Path("m.aoec").stat().st_mtime_ns
