@@ -135,9 +135,11 @@ class Cell:
         if not count:
             return
         used = used_bytes(program, columns, count)
-        for i, measure in enumerate((brief if self.how.brief else measure_rows)(encoded, columns, count, self.how.state)):
+        measures = list((brief if self.how.brief else measure_rows)(encoded, columns, count, self.how.state))
+        reasons = why(program, columns, np.array([m if isinstance(m, int) else 0 for m in measures]))
+        for i, measure in enumerate(measures):
             if isinstance(measure, int):
-                yield untimed(measure, program, {name: column[i:i + 1] for name, column in columns.items()})
+                yield {"status": FAILED if measure < 0 else ILLEGAL, "reason": reasons[i]}
             else:
                 facts = measure if isinstance(measure, dict) else details(measure)
                 yield {"status": TIMED, "reason": "", **facts, **{f"used_bytes.{scope}": int(v[i]) for scope, v in used.items()}}
@@ -192,11 +194,15 @@ def refused(error: AoecError) -> Row:
     return {"status": FAILED if isinstance(error, UnsupportedError) else ILLEGAL, "reason": getattr(error, "message", "") or str(error)}
 
 
-def untimed(status: int, program: Program, row: Columns) -> Row:
-    """A row without a time: it breaks a constraint, by how much, or the timeline cannot walk it."""
-    if status < 0:
-        return {"status": FAILED, "reason": ERRORS[status]}
-    return {"status": ILLEGAL, "reason": refusals(program.constraints[status - 1], row, 1)[0]}
+def why(program: Program, columns: Columns, statuses: np.ndarray) -> dict[int, str]:
+    """Row -> why it has no time: a constraint that it breaks, and by how much, or what the timeline cannot walk."""
+    out: dict[int, str] = {}
+    for status in np.unique(statuses[statuses != 0]).tolist():
+        rows = np.flatnonzero(statuses == status)
+        some = {name: column[rows] for name, column in columns.items()}
+        words = [ERRORS[status]] * len(rows) if status < 0 else refusals(program.constraints[status - 1], some, len(rows))
+        out |= zip(rows.tolist(), words)
+    return out
 
 
 def no_choice(c: Contender, values: Values) -> str:
@@ -208,14 +214,14 @@ def no_choice(c: Contender, values: Values) -> str:
 def brief(encoded: Encoded, columns: Columns, count: int, state: State) -> Iterator[Row | int]:
     """Times alone, of all rows together; the status of a row that has none."""
     machine, times = encoded.machine, time_rows(encoded, columns, state)
+    zeros_us = np.broadcast_to(zeroing_us(encoded.program, machine, columns), (count,)).tolist()
     for i in range(count):
         if times.status[i]:
             yield int(times.status[i])
         else:
             cores = int(times.cores[i].sum())
             cycles, launch_us = int(times.ticks[i]) / TICKS_PER_CYCLE, machine.launch_us(cores, len(encoded.program.streams))
-            zeros_us = zeroing_us(encoded.program, machine, {name: int(v[i]) for name, v in columns.items()})
-            yield {"kind": "modelled", "cycles": cycles, "time_us": cycles / machine.clock_mhz + launch_us + zeros_us,
+            yield {"kind": "modelled", "cycles": cycles, "time_us": cycles / machine.clock_mhz + launch_us + zeros_us[i],
                    "launch_us": launch_us, "cores": cores}
 
 
