@@ -10,7 +10,7 @@ values are the integers 0 and 1. Element expressions add reads of tensors, casts
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any, Union
@@ -135,20 +135,21 @@ def as_expr(x: ExprLike) -> Expr:
 def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     """The node of `left op right`, with constants and neutral elements folded."""
     a, b = as_expr(left), as_expr(right)
-    if isinstance(a, Int) and isinstance(b, Int) and op != "/" and not (op in ("//", "%") and b.value == 0):
-        return Int(int(INT_OPS[op](a.value, b.value)))
+    x, y = (e.value if type(e) is Int else None for e in (a, b))
+    if x is not None and y is not None and op != "/" and not (op in ("//", "%") and y == 0):
+        return Int(int(INT_OPS[op](x, y)))
     if op == "+":
-        if a == Int(0): return b
-        if b == Int(0): return a
-    elif op == "-" and b == Int(0):
+        if x == 0: return b
+        if y == 0: return a
+    elif op == "-" and y == 0:
         return a
     elif op == "*":
-        if a == Int(1): return b
-        if b == Int(1): return a
-        if a == Int(0) or b == Int(0): return Int(0)
-    elif op == "//" and b == Int(1):
+        if x == 1: return b
+        if y == 1: return a
+        if x == 0 or y == 0: return Int(0)
+    elif op == "//" and y == 1:
         return a
-    elif op == "%" and b == Int(1):
+    elif op == "%" and y == 1:
         return Int(0)
     return Binary(op, a, b)
 
@@ -355,15 +356,19 @@ def _order(e: Expr) -> tuple[int, str]:
 def _poly(e: Expr) -> Poly:
     if isinstance(e, Int): return {(): e.value} if e.value else {}
     if isinstance(e, Hole): return {(Hole(e.name),): 1}
-    if isinstance(e, Binary):
-        if e.op in "+-":
-            return _add(_poly(e.left), _poly(e.right), 1 if e.op == "+" else -1)
-        if e.op == "*":
-            return _mul(_poly(e.left), _poly(e.right))
-        return _rule_binary(e.op, _normalise(e.left), _normalise(e.right))
+    return _compound_poly(e) if isinstance(e, (Binary, Call)) else {(e,): 1}
+
+
+@lru_cache(maxsize=1 << 16)
+def _compound_poly(e: Binary | Call) -> Poly:
+    """Found once for equal expressions, of which scheduling makes many; nobody may change it."""
     if isinstance(e, Call):
         return _rule_call(e.fn, [_normalise(a) for a in e.args])
-    return {(e,): 1}
+    if e.op in "+-":
+        return _add(_poly(e.left), _poly(e.right), 1 if e.op == "+" else -1)
+    if e.op == "*":
+        return _mul(_poly(e.left), _poly(e.right))
+    return _rule_binary(e.op, _normalise(e.left), _normalise(e.right))
 
 
 def _atom(e: Expr) -> Poly:
@@ -458,11 +463,17 @@ def _extremum(fn: str, args: list[Expr]) -> Expr:
     return items[0] if len(items) == 1 else Call(fn, tuple(items))
 
 
-def affine(e: Expr, names: frozenset[str]) -> tuple[dict[str, Expr], Expr] | None:
+def affine(e: Expr, names: Set[str]) -> tuple[dict[str, Expr], Expr] | None:
     """(coefficient by variable, constant) where `e` is affine in `names`; None where it is not.
 
     Coefficients and constant may hold other variables and holes, never one of `names`.
     """
+    found = _affine(e, frozenset(names))
+    return found and (dict(found[0]), found[1])
+
+
+@lru_cache(maxsize=1 << 16)
+def _affine(e: Expr, names: frozenset[str]) -> tuple[tuple[tuple[str, Expr], ...], Expr] | None:
     coefficients: dict[str, Poly] = {}
     constant: Poly = {}
     for term, c in _poly(normalise(e)).items():
@@ -475,4 +486,4 @@ def affine(e: Expr, names: frozenset[str]) -> tuple[dict[str, Expr], Expr] | Non
         rest = tuple(a for a in term if a is not inside[0])
         v = inside[0].name
         coefficients[v] = _add(coefficients.get(v, {}), {rest: c})
-    return {v: _from_poly(p) for v, p in coefficients.items()}, _from_poly(constant)
+    return tuple([(v, _from_poly(p)) for v, p in coefficients.items()]), _from_poly(constant)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 
 from aoec.base.errors import ScheduleError
@@ -347,7 +348,8 @@ def _largest_div(e: Binary, loops: Extents) -> Expr:
     return e.right - 1 if e.op == "%" else normalise(largest(e.left, loops) // e.right)
 
 
-def _choices(e: Expr) -> list[Expr]:
+@lru_cache(maxsize=1 << 14)
+def _choices(e: Expr) -> tuple[Expr, ...]:
     """Sums whose minimum is `e`: each min that is added, and each max that is subtracted, replaced by one argument."""
     signed = _signed(e)
     options = []
@@ -361,7 +363,7 @@ def _choices(e: Expr) -> list[Expr]:
         for p in pick:
             total = total + p
         sums.append(normalise(total))
-    return sums
+    return tuple(sums)
 
 
 def _signed(e: Expr, sign: int = 1) -> list[tuple[int, Expr]]:

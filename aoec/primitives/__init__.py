@@ -1,6 +1,8 @@
 """The dictionary of schedule moves; a trace is a list of their uses."""
 from __future__ import annotations
 
+from functools import lru_cache
+
 from aoec.base.errors import ScheduleError
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
@@ -27,10 +29,18 @@ def apply(func: Func, trace: Trace) -> Func:
     return func
 
 
+@lru_cache(maxsize=512)
+def _after(func: Func, step: Step) -> Func:
+    """The func after a step; sketches of one func begin alike, and what they share is done once."""
+    return from_step(step).apply(func)
+
+
 def _at(number: int, step: Step, func: Func | None) -> Func | None:
     """The func after the step (None: the step is only checked); its errors say which step it was."""
     try:
-        primitive = from_step(step)
-        return None if func is None else primitive.apply(func)
+        if func is not None:
+            return _after(func, step)
+        from_step(step)
+        return None
     except ScheduleError as e:
         raise ScheduleError(f"step {number}, {step.primitive}: {e}") from None
