@@ -5,6 +5,10 @@ Trees take sketches and holes of any number in one model, need no scale and no k
 products whose rounding differs between machines, so that the same seed gives the same proposals everywhere. They are scikit-learn's
 extremely randomised trees (Geurts, Ernst, Wehenkel 2006), on the logarithm of cost; what failed costs as much as the worst.
 
+Where a caller has a model of the cost, its `prior` says it for any candidates: half of the first generation are the cheapest by it, the
+trees see it as a feature, and where it explains what was measured (measured over predicted spreads less than measured) they learn only what
+it leaves: a device is learned from as the model's error, with few measures.
+
 A generation is a few *slots*, filled one after another: `mean` takes the lowest prediction, `bound` the lowest of prediction less
 spread of the trees (`bound2`: twice the spread), `near` a neighbour of one of the leaders, `child` what lies between two of the
 better, `random` any. Neighbours, children and chance go where the model is wrong and does not know it.
@@ -12,11 +16,12 @@ better, `random` any. Neighbours, children and chance go where the model is wron
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from aoec.search.grid import Space
-from aoec.search.moves import beside, between
+from aoec.search.grid import Candidate, Space
+from aoec.search.moves import beside, between, mutants
 from aoec.search.pool import Pool
 from aoec.search.strategy import Cost, Strategy
 from aoec.search.table import Columns, Table
@@ -27,8 +32,10 @@ LEADERS = 3  # whose neighbours are tried
 PARENTS = 12  # of which children are bred
 POINTS = 1024  # given to the model: the best half, the others spread over the rest
 GROWTH = 128  # trials for which a generation has all its slots once more: what is fitted often must be cheap beside what is known
-ROWS = 20_000  # of a pool of at most so many the model ranks all; of a larger one DRAWN at random, and what lies near the best
+ROWS = 20_000  # of a pool of at most so many the model ranks all; of a larger one DRAWN: half at random, half bred, and lines of the best
 DRAWN = 4096
+
+Prior = Callable[[Sequence[Candidate]], Sequence[Cost]]  # what a model says that candidates cost; None: nothing, or that they are illegal
 DOUBT = {"mean": 0, "bound": 1, "bound2": 2}  # slot -> how much of the trees' spread is taken off
 SPLITS = 40  # features looked at for a split, at most
 
@@ -38,8 +45,10 @@ class Forest(Strategy):
 
     slots: tuple[str, ...] = ("mean", "bound", "bound2", "bound", "near", "near", "near", "random")
 
-    def __init__(self, space: Space, seed: int = 0, pool: Pool | None = None) -> None:
+    def __init__(self, space: Space, seed: int = 0, pool: Pool | None = None, prior: Prior | None = None) -> None:
         super().__init__(space, seed, pool)
+        self.prior = prior
+        self._priors: dict[int, float] = {}  # rank -> log of the prior, infinite where it says nothing
         self.known: dict[int, Cost] = {}
         self._columns = Columns(space)
         self._all: Table | None = None
@@ -50,7 +59,7 @@ class Forest(Strategy):
     def _next(self) -> list[int]:
         told = sorted((cost, rank) for rank, cost in self.known.items() if cost is not None)
         if len(self.known) < START or not told:
-            return self._draw_many(START)
+            return self._first()
         best = [rank for _, rank in told]
         table = self._unseen(best)
         if not len(table):
@@ -58,11 +67,32 @@ class Forest(Strategy):
         generation = Generation(self, table, self._columns.table(best[:PARENTS]), self._predictions(table, told))
         return generation.fill(self.slots * max(1, len(self.known) // GROWTH))
 
+    def _first(self) -> list[int]:
+        """Candidates to begin with: any, and where there is a prior as many that are cheap by it."""
+        if self.prior is None:
+            return self._draw_many(START)
+        table = self._unseen([])
+        cheap = np.argsort(self._said(table), kind="stable")[:START // 2]
+        ranks = [int(r) for r in table.ranks[cheap]]
+        return ranks + self._draw_many(START - len(ranks), set(ranks))
+
+    def _said(self, table: Table) -> np.ndarray:
+        """float[row]: the logarithm of the prior; where it says nothing, that of the most it said."""
+        ranks = table.ranks.tolist()
+        new = [r for r in ranks if r not in self._priors]
+        if new and self.prior is not None:
+            costs = self.prior([self.space.at(r) for r in new])
+            self._priors.update((r, math.inf if c is None else math.log(c + 1)) for r, c in zip(new, costs))
+        said = np.array([self._priors[r] for r in ranks])
+        return np.where(np.isfinite(said), said, max((p for p in self._priors.values() if p < math.inf), default=0.0))
+
     def _unseen(self, best: list[int]) -> Table:
         """Candidates to choose from: legal and not seen; all of a listed pool that is small enough."""
         if self.pool.size > ROWS:
-            near = [r for rank in best[:LEADERS] for r in self.space.lines(self.space.at(rank)) if self.pool.holds(r)]
-            ranks = {*near, *self._strangers(DRAWN // 2, set(near)), *self._draw_many(DRAWN // 2)}
+            lines = [r for rank in best[:LEADERS] for r in self.space.lines(self.space.at(rank))]
+            bred = [r for rank in best[:PARENTS] for r in mutants(self.space, rank, DRAWN // 2 // PARENTS, self.random)]
+            near = [r for r in (*lines, *bred) if self.pool.holds(r)]
+            ranks = {*near, *self._strangers(DRAWN // 2, set(near))}
             return self._columns.table(sorted(self.pool.keep([r for r in ranks if r not in self.seen])))
         if self._all is None:
             self._all = self._columns.table(self.pool.keep([self.pool.at(place) for place in range(self.pool.size)]))
@@ -73,14 +103,25 @@ class Forest(Strategy):
         """float[tree, row]: log cost by each tree."""
         from sklearn.ensemble import ExtraTreesRegressor  # a second of import that other strategies do not pay
 
+        known, logs = self._points(told)
+        learned, asked, back = known.features, table.features, np.zeros(len(table))
+        if self.prior is not None:
+            by_known, by_table = self._said(known), self._said(table)
+            learned, asked = np.column_stack([learned, by_known]), np.column_stack([asked, by_table])
+            if np.std(logs - by_known) < np.std(logs):
+                logs, back = logs - by_known, by_table
+        model = ExtraTreesRegressor(TREES, max_features=min(SPLITS, learned.shape[1]), random_state=self.random.randrange(1 << 31))
+        model.fit(learned.astype(np.float32), logs)
+        asked = np.ascontiguousarray(asked, dtype=np.float32)
+        return np.array([tree.tree_.predict(asked)[:, 0] for tree in model.estimators_]) + back
+
+    def _points(self, told: list[tuple[int, int]]) -> tuple[Table, np.ndarray]:
+        """What the model learns from: candidates, cheapest first and then those that failed, and their log costs."""
         points = [(math.log(cost + 1), rank) for cost, rank in told]
         points += [(points[-1][0], rank) for rank, cost in self.known.items() if cost is None]
         half = POINTS // 2
         points = points[:half] + points[half::max(1, math.ceil((len(points) - half) / half))]
-        known = self._columns.table([rank for _, rank in points])
-        model = ExtraTreesRegressor(TREES, max_features=min(SPLITS, known.features.shape[1]), random_state=self.random.randrange(1 << 31))
-        model.fit(known.features, [log for log, _ in points])
-        return np.array([tree.tree_.predict(table.features)[:, 0] for tree in model.estimators_])
+        return self._columns.table([rank for _, rank in points]), np.array([log for log, _ in points])
 
 
 class Generation:

@@ -5,6 +5,7 @@ from random import Random
 
 import numpy as np
 
+from aoec.search.grid import Space
 from aoec.search.table import Table
 
 MUTATED = 0.2  # of the children; and every one that would be a parent
@@ -34,3 +35,16 @@ def between(table: Table, free: np.ndarray, parents: tuple[np.ndarray, np.ndarra
     distance = np.where(free, np.round(table.steps(child) + 0.3 * apart.sum(axis=1), 6), np.inf)
     rows = np.flatnonzero(distance == distance.min())
     return int(rows[random.randrange(len(rows))])
+
+
+def mutants(space: Space, rank: int, count: int, random: Random) -> list[int]:
+    """The ranks of `count` candidates of the same grid in which two or three holes have any of their choices; some may be equal."""
+    number = space.grid_of(rank)
+    grid, out = space.grids[number], []
+    digits = grid.digits(rank - space.starts[number])
+    for _ in range(count):
+        child = list(digits)
+        for hole in random.sample(range(len(child)), min(len(child), random.randint(2, 3))):
+            child[hole] = random.randrange(grid.counts[hole])
+        out.append(space.starts[number] + grid.at(child))
+    return out

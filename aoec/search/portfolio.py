@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from aoec.search.forest import Forest
+from aoec.search.forest import Forest, Prior
 from aoec.search.genetic import Genetic
 from aoec.search.grid import Space
 from aoec.search.pool import Pool
@@ -25,12 +25,12 @@ LARGEST = 256
 class Portfolio(Forest):
     """The strategy where measures are dear; `rounds` times SLOTS is a generation."""
 
-    def __init__(self, space: Space, seed: int = 0, pool: Pool | None = None, rounds: int = 1) -> None:
-        super().__init__(space, seed, pool)
+    def __init__(self, space: Space, seed: int = 0, pool: Pool | None = None, prior: Prior | None = None, rounds: int = 1) -> None:
+        super().__init__(space, seed, pool, prior)
         self.slots = SLOTS * rounds
 
 
-def portfolio(space: Space, seed: int = 0, pool: Pool | None = None, measure_us: float = math.inf) -> Strategy:
+def portfolio(space: Space, seed: int = 0, pool: Pool | None = None, prior: Prior | None = None, measure_us: float = math.inf) -> Strategy:
     """The portfolio for measures that take that long each: with a model where that pays, else genetic."""
     rounds = math.ceil(MODEL_US / measure_us / len(SLOTS))
-    return Genetic(space, seed, pool) if rounds * len(SLOTS) > LARGEST else Portfolio(space, seed, pool, max(1, rounds))
+    return Genetic(space, seed, pool) if rounds * len(SLOTS) > LARGEST else Portfolio(space, seed, pool, prior, max(1, rounds))

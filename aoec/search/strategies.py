@@ -7,7 +7,7 @@ from collections.abc import Callable
 from aoec.base.errors import UnsupportedError
 from aoec.search.annealing import Annealing
 from aoec.search.bayes import Bayes
-from aoec.search.forest import Forest
+from aoec.search.forest import Forest, Prior
 from aoec.search.genetic import Genetic
 from aoec.search.grid import Space
 from aoec.search.pool import Pool
@@ -38,17 +38,20 @@ class Uniform(Strategy):
         return self._draw_many(SLAB // 16)
 
 
-STRATEGIES: dict[str, Callable[[Space, int, Pool | None], Strategy]] = {
+STRATEGIES: dict[str, Callable[..., Strategy]] = {
     "portfolio": portfolio, "pool": Forest, "genetic": Genetic, "bayes": Bayes, "annealing": Annealing, "random": Uniform,
     "exhaustive": Exhaustive}
 
 
-def make(name: str, space: Space, seed: int = 0, pool: Pool | None = None, measure_us: float = math.inf) -> Strategy:
+def make(name: str, space: Space, seed: int = 0, pool: Pool | None = None, prior: Prior | None = None,
+         measure_us: float = math.inf) -> Strategy:
     """The strategy of that name; UnsupportedError where there is none.
 
-    `pool`: what it may propose, all of the space by default. `measure_us`: about how long one measure takes, which says what a
-    proposal may cost; by default it is dear.
+    `pool`: what it may propose, all of the space by default. `prior`: what a model says that candidates cost, for those that learn.
+    `measure_us`: about how long one measure takes, which says what a proposal may cost; by default it is dear.
     """
     if name not in STRATEGIES:
         raise UnsupportedError(f"search {name!r} is unknown; choose one of {', '.join(STRATEGIES)}")
-    return portfolio(space, seed, pool, measure_us) if name == "portfolio" else STRATEGIES[name](space, seed, pool)
+    if name == "portfolio":
+        return portfolio(space, seed, pool, prior, measure_us)
+    return Forest(space, seed, pool, prior) if name == "pool" else STRATEGIES[name](space, seed, pool)
