@@ -31,7 +31,7 @@ class Order:
     """How to search: `tune` False keeps to bank and defaults."""
 
     tune: bool
-    strategy: str = "genetic"
+    strategy: str = "portfolio"
     budget: Budget = ("trials", 2000)
     seed: int = 0
     jobs: int | None = None

@@ -32,6 +32,7 @@ from aoec.simulate.tables import first_false
 from aoec.simulate.time import time_rows
 from aoec.target.machine import Machine
 
+MODELLED_US = 30.0  # that a modelled time takes, about, as bench/throughput.py says: it tells a strategy what a proposal may cost
 SMALL = 8192  # legal candidates that are all tried: in large batches, which costs no more than 2,000 in the small ones of a strategy
 LISTABLE = 1 << 22  # candidates of a space that is counted before a search, which takes a twentieth of a second; a restricted one always is
 LISTED = 1 << 16  # legal candidates of a restricted space that are listed for the strategies to propose from
@@ -107,6 +108,11 @@ class Problem:
                 return None
             ranks += [start + r for r in some.tolist()]
         return Listed(self.space, ranks)
+
+    def filter(self, strategy: str) -> Pool | None:
+        """What refuses illegal candidates to a strategy whose proposals cost more than to ask whether they are legal; None for others,
+        which learn it with the times: asking costs as much as timing."""
+        return Pool(self.space, self.legal) if strategy in ("pool", "bayes") else None
 
     def leaders(self) -> list[Found]:
         """The cheapest timed candidate of each sketch, cheapest first."""
@@ -190,7 +196,7 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     pool = p.pool()
     if (p.space if pool is None else pool).size <= SMALL:
         strategy, limits = "exhaustive", {}
-    result, stopped, asked = Result(), False, make(strategy, p.space, seed, pool)
+    result, stopped, asked = Result(), False, make(strategy, p.space, seed, pool or p.filter(strategy), measure_us=MODELLED_US)
     if limits:  # else all are tried, and counted
         known = [(ticks, c) for ticks, c in p.leaders() if c != first.default]
         asked.tell([c for _, c in known], [ticks for ticks, _ in known])

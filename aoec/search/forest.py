@@ -11,7 +11,8 @@ it leaves: a device is learned from as the model's error, with few measures.
 
 A generation is a few *slots*, filled one after another: `mean` takes the lowest prediction, `bound` the lowest of prediction less
 spread of the trees (`bound2`: twice the spread), `near` a neighbour of one of the leaders, `child` what lies between two of the
-better, `random` any. Neighbours, children and chance go where the model is wrong and does not know it.
+better, `rare` the best predicted with a value that was hardly tried, `random` any. All but the first two go where the model is wrong and
+does not know it.
 """
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from aoec.search.grid import Candidate, Space
-from aoec.search.moves import beside, between, mutants
+from aoec.search.moves import beside, between, mutants, rarest
 from aoec.search.pool import Pool
 from aoec.search.strategy import Cost, Strategy
 from aoec.search.table import Columns, Table
@@ -64,7 +65,8 @@ class Forest(Strategy):
         table = self._unseen(best)
         if not len(table):
             return []
-        generation = Generation(self, table, self._columns.table(best[:PARENTS]), self._predictions(table, told))
+        tried = self._columns.table(list(self.known)).codes
+        generation = Generation(self, table, self._columns.table(best[:PARENTS]), tried, self._predictions(table, told))
         return generation.fill(self.slots * max(1, len(self.known) // GROWTH))
 
     def _first(self) -> list[int]:
@@ -127,8 +129,8 @@ class Forest(Strategy):
 class Generation:
     """Rows of a table, chosen one after another; each once."""
 
-    def __init__(self, strategy: Strategy, table: Table, leaders: Table, predictions: np.ndarray) -> None:
-        self.random, self.table, self.leaders = strategy.random, table, leaders
+    def __init__(self, strategy: Strategy, table: Table, leaders: Table, tried: np.ndarray, predictions: np.ndarray) -> None:
+        self.random, self.table, self.leaders, self.tried = strategy.random, table, leaders, tried
         self.mean = np.round(predictions.mean(axis=0), 9)  # sums may be taken in another order elsewhere: ties stay ties
         self.spread = np.round(predictions.std(axis=0), 9)
         self.free = np.ones(len(table), dtype=bool)
@@ -139,6 +141,7 @@ class Generation:
         for slot in slots[:len(self.table)]:
             row = self._row(slot)
             self.free[row] = False
+            self.tried = np.vstack([self.tried, self.table.codes[row]])
             ranks.append(int(self.table.ranks[row]))
         return ranks
 
@@ -152,6 +155,8 @@ class Generation:
             row = beside(self.table, self.free, self.leaders.codes[leader], self.random)
         elif slot == "child":
             row = between(self.table, self.free, (self._parent(), self._parent()), self.random)
+        elif slot == "rare":
+            row = rarest(self.table, self.free, self.tried, self.mean, self.random)
         rows = np.flatnonzero(self.free)
         return int(rows[self.random.randrange(len(rows))]) if row is None else row
 

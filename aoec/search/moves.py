@@ -12,13 +12,28 @@ MUTATED = 0.2  # of the children; and every one that would be a parent
 
 
 def beside(table: Table, free: np.ndarray, codes: np.ndarray, random: Random) -> int | None:
-    """A free row that differs in one column, else in two, each equally likely; None where there is none."""
+    """A free row that differs in one column, each column equally likely and then each row, else any that differs in two; None where
+    there is none. So a switch of two values is tried as often as a tile of forty."""
     steps = np.where(free, table.steps(codes), 3)
-    for distance in (1, 2):
-        rows = np.flatnonzero(steps == distance)
-        if len(rows):
-            return int(rows[random.randrange(len(rows))])
-    return None
+    rows = np.flatnonzero(steps == 1)
+    if len(rows):
+        columns = (table.codes[rows] != codes).argmax(axis=1)
+        present = np.unique(columns)
+        rows = rows[columns == present[random.randrange(len(present))]]
+    else:
+        rows = np.flatnonzero(steps == 2)
+    return int(rows[random.randrange(len(rows))]) if len(rows) else None
+
+
+def rarest(table: Table, free: np.ndarray, tried: np.ndarray, score: np.ndarray, random: Random) -> int:
+    """Of a column drawn at random the value that was tried least, in `tried[row, column]` codes, and the free row of the lowest score that
+    has it: no value of any hole is given up for how it looked beside the wrong others."""
+    column = random.randrange(table.codes.shape[1])
+    left = table.codes[free, column]
+    values, counts = np.unique(np.concatenate([left, tried[:, column]]), return_counts=True)
+    counts = np.where(np.isin(values, left), counts - (left[:, None] == values).sum(axis=0), np.iinfo(np.int64).max)
+    chosen = values[counts.argmin()]
+    return int(np.where(free & (table.codes[:, column] == chosen), score, np.inf).argmin())
 
 
 def between(table: Table, free: np.ndarray, parents: tuple[np.ndarray, np.ndarray], random: Random) -> int:

@@ -18,7 +18,7 @@ from aoec.search.pool import Pool
 from aoec.search.strategy import Strategy
 
 MODEL_US = 60_000.0  # one fit and one ranking of 18,000 candidates, measured on one core of 2 GHz
-SLOTS = ("mean", "mean", "bound2", "bound", "near", "near", "near", "child")
+SLOTS = ("mean", "mean", "bound2", "bound", "near", "near", "rare", "child")
 LARGEST = 256
 
 

@@ -5,7 +5,7 @@ A player plays until the game is over, or until it has nothing more to propose.
 | peer | told what is legal by | does with the rest |
 |---|---|---|
 | Kernel Tuner's genetic, its Bayesian | its search space, made of the list | nothing: it proposes legal configurations only |
-| optuna's TPE and NSGA-II | no interface: parameters only | an illegal trial is told as failed, at no cost |
+| optuna's TPE and NSGA-II | no interface: a proposal is moved to the nearest legal configuration | that one is measured and told |
 | nevergrad | `register_cheap_constraint` | what still comes is told a time worse than all, at no cost |
 | scikit-optimize | `space_constraint` | the same |
 """
@@ -113,9 +113,14 @@ def optuna(sampler: Callable[[Any, int], Any]) -> Player:
         while True:
             trial = study.ask()
             values = tuple(c[trial.suggest_int(n, 0, len(c) - 1)] for n, c in zip(case.names, case.choices))
-            time = measured(case, game, values)
-            study.tell(trial, time, state=package.trial.TrialState.FAIL if time is None else None)
+            time = game.measure(nearest(case, values))
+            study.tell(trial, worse(case) if time is None else time)
     return play
+
+
+def nearest(case: Case, values: tuple[int, ...]) -> int:
+    """The row that differs from a proposal in the fewest parameters, of equals the first."""
+    return case.rows[values] if values in case.rows else int((case.values != values).sum(axis=1).argmin())
 
 
 def measured(case: Case, game: Game, values: tuple[int, ...]) -> float | None:
