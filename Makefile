@@ -25,10 +25,10 @@ $(READY): pyproject.toml constraints.txt
 	@touch $(READY)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-all: $(READY)
-	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 	$(MAKE) mutants
 
 mutants: $(READY)

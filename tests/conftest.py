@@ -43,6 +43,17 @@ if "AOEC_CACHE_DIR" not in os.environ:
 HEAD = re.compile(r"^--- (\S+)(?: (\d+))?\n", re.MULTILINE)
 
 
+# Files that take longest come first, so that at the end no process is alone with one of them: of files, --dist loadfile hands out
+# the next whole one (make test; --no-loadscope-reorder keeps it from putting those of few tests last, which models are).
+LONGEST = ("laws/test_emit_laws.py", "jobs/test_compile.py", "laws/test_coupled.py", "models/test_resnet50.py", "cli/test_bad_input.py",
+           "jobs/test_dump.py", "cli/test_first_contact.py", "frontend/test_zoo.py", "models/test_light.py", "models/test_bert.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    place = {Path(__file__).parent / name: at for at, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="write what golden cases answer now into their files; read the diff")
 

@@ -128,9 +128,15 @@ class _Run:
         start = self.expr(block.init) if block.init is not None else _constant(IDENTITY[block.op])
         combine = {"+=": lambda a, b: a + b, "max=": _maximum, "min=": _minimum}[block.op]
 
+        element = _element(array)
+
         def update(env: Env) -> None:
             at = place(env)
-            old = _element(array[at]) if any(env[v] for v in reduction) else start(env)
+            old = start(env)
+            for v in reduction:
+                if env[v]:
+                    old = element(at)
+                    break
             array[at] = combine(old, value(env))
         return update
 
@@ -140,9 +146,10 @@ class _Run:
             raise CheckError(f"{what} {read.buffer} with {len(indices)} indices; it has {len(shape)} dimensions")
 
         def at(env: Env) -> tuple[int, ...]:
-            point = tuple(int(i(env)) for i in indices)
-            if not all(0 <= p < n for p, n in zip(point, shape)):
-                raise CheckError(f"{what} {read.buffer}{list(point)}, outside its shape {list(shape)}, at {env}")
+            point = tuple([int(i(env)) for i in indices])
+            for p, n in zip(point, shape):
+                if not 0 <= p < n:
+                    raise CheckError(f"{what} {read.buffer}{list(point)}, outside its shape {list(shape)}, at {env}")
             return point
         return at
 
@@ -154,13 +161,13 @@ class _Run:
         if isinstance(e, Cast): return _cast(e.dtype, self.expr(e.value))
         if isinstance(e, Read): return self.read(e)
         if isinstance(e, Call) and e.fn == "select": return _select(*[self.expr(a) for a in e.args])
-        if isinstance(e, Binary): return _apply2(BINARY[e.op], self.expr(e.left), self.expr(e.right))
+        if isinstance(e, Binary): return _of_variable(e) or _apply2(e.op, self.expr(e.left), self.expr(e.right))
         if isinstance(e, Call): return _apply(FUNCTIONS[e.fn], [self.expr(a) for a in e.args])
         raise CheckError(f"not an expression: {e!r}")
 
     def read(self, e: Read) -> Value:
-        array, place = self.arrays[e.buffer], self.place(e, "a block reads")
-        return lambda env: _element(array[place(env)])
+        element, place = _element(self.arrays[e.buffer]), self.place(e, "a block reads")
+        return lambda env: element(place(env))
 
 
 def _shape(shape: tuple[Expr, ...], what: str) -> tuple[int, ...]:
@@ -179,16 +186,39 @@ def _poisoned(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     return np.full(shape, _poison(d), dtype=d)
 
 
-def _element(x: Any) -> Any:
-    """An element as arithmetic sees it: fp32, or a Python integer."""
-    return int(x) if x.dtype.kind in "iub" else np.float32(x)
+def _element(array: np.ndarray) -> Callable[[tuple[int, ...]], Any]:
+    """What gives an element of an array as arithmetic sees it: fp32, or a Python integer."""
+    if array.dtype == np.float32:
+        return array.__getitem__
+    return (lambda at: int(array[at])) if array.dtype.kind in "iub" else (lambda at: np.float32(array[at]))
 
 
 def _constant(x: Any) -> Value: return lambda env: x
 def _variable(name: str) -> Value: return lambda env: env[name]
 def _select(c: Value, a: Value, b: Value) -> Value: return lambda env: a(env) if c(env) else b(env)
-def _apply2(f: Callable[[Any, Any], Any], a: Value, b: Value) -> Value: return lambda env: f(a(env), b(env))
 def _apply(f: Callable[..., Any], args: list[Value]) -> Value: return lambda env: f(*[a(env) for a in args])
+
+
+def _of_variable(e: Binary) -> Value | None:
+    """A multiple of a variable or a sum of two, which most indices are made of, without calls; None for others."""
+    if not isinstance(e.left, Var):
+        return None
+    a = e.left.name
+    if e.op == "*" and isinstance(e.right, Int):
+        n = e.right.value
+        return lambda env: env[a] * n
+    if e.op == "+" and isinstance(e.right, Var):
+        b = e.right.name
+        return lambda env: env[a] + env[b]
+    return None
+
+
+def _apply2(op: str, a: Value, b: Value) -> Value:
+    """The commonest ones without a call more: an evaluation is a few million of them."""
+    if op == "+": return lambda env: a(env) + b(env)
+    if op == "*": return lambda env: a(env) * b(env)
+    f = BINARY[op]
+    return lambda env: f(a(env), b(env))
 
 
 def _cast(dtype: str, value: Value) -> Value:

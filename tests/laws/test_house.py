@@ -125,6 +125,12 @@ def test_the_rules_ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
         assert faults(path), name
 
 
+def test_the_longest_files_are_there() -> None:
+    """What is run first is named by its file."""
+    from tests.conftest import LONGEST
+    assert [name for name in LONGEST if not (ROOT / "tests" / name).is_file()] == []
+
+
 def alarms() -> str:
     """Lengths that ring (design 7), for `make lint`; they are for people to decide, so no test fails by them."""
     lengths = [(n.end_lineno - n.lineno + 1, f"{p.relative_to(ROOT)}:{n.name}") for p in FILES

@@ -11,6 +11,7 @@ from onnx import numpy_helper
 
 from aoec.frontend.onnx import load
 from aoec.ir.evaluate import evaluate_func
+from aoec.ir.evaluate_whole import evaluate_whole, takes
 from aoec.ir.graph import Graph, Tensor
 from aoec.ir.program import Program
 from aoec.ir.tir import Buffer, Func
@@ -149,7 +150,7 @@ class Case:
         """What a func of the group means, scheduled or not."""
         own = dict(self.bindings)
         feeds = {b.name: indexed(self.stored[own[b.name]], b) for b in func.inputs}
-        (got,) = evaluate_func(func, feeds).values()
+        (got,) = (evaluate_whole if takes(func) else evaluate_func)(func, feeds).values()  # equal by a law of theirs, and far faster
         return got
 
 
