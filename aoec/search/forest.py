@@ -10,9 +10,9 @@ trees see it as a feature, and where it explains what was measured (measured ove
 it leaves: a device is learned from as the model's error, with few measures.
 
 A generation is a few *slots*, filled one after another: `mean` takes the lowest prediction, `bound` the lowest of prediction less
-spread of the trees (`bound2`: twice the spread), `near` a neighbour of one of the leaders, `child` what lies between two of the
-better, `rare` the best predicted with a value that was hardly tried, `random` any. All but the first two go where the model is wrong and
-does not know it.
+spread of the trees (`bound2`: twice the spread), `smooth`, `smooth1` and `smooth2` the same of a Gaussian process, `near` a neighbour of
+one of the leaders, `child` what lies between two of the better, `rare` the best predicted with a value that was hardly tried, `random`
+any. The last four go where a model is wrong and does not know it.
 """
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from aoec.search import gaussian
 from aoec.search.grid import Candidate, Space
 from aoec.search.moves import beside, between, mutants, rarest
 from aoec.search.pool import Pool
@@ -38,6 +39,7 @@ DRAWN = 4096
 
 Prior = Callable[[Sequence[Candidate]], Sequence[Cost]]  # what a model says that candidates cost; None: nothing, or that they are illegal
 DOUBT = {"mean": 0, "bound": 1, "bound2": 2}  # slot -> how much of the trees' spread is taken off
+SMOOTH = {"smooth": 0, "smooth1": 1, "smooth2": 2}  # slot -> how much of the Gaussian process's spread is taken off
 SPLITS = 40  # features looked at for a split, at most
 
 
@@ -65,8 +67,13 @@ class Forest(Strategy):
         table = self._unseen(best)
         if not len(table):
             return []
+        known, logs = self._points(told)
+        left, back = self._unexplained(known, logs, table)
         tried = self._columns.table(list(self.known)).codes
-        generation = Generation(self, table, self._columns.table(best[:PARENTS]), tried, self._predictions(table, told))
+        generation = Generation(self, table, self._columns.table(best[:PARENTS]), tried, self._trees(known, left, table) + back)
+        if SMOOTH.keys() & set(self.slots):
+            mean, spread = gaussian.predict(known, left, table)
+            generation.smooth = mean + back, spread
         return generation.fill(self.slots * max(1, len(self.known) // GROWTH))
 
     def _first(self) -> list[int]:
@@ -101,21 +108,23 @@ class Forest(Strategy):
         self._all = self._all.take(np.array([r not in self.seen for r in self._all.ranks.tolist()], dtype=bool))
         return self._all
 
-    def _predictions(self, table: Table, told: list[tuple[int, int]]) -> np.ndarray:
-        """float[tree, row]: log cost by each tree."""
+    def _unexplained(self, known: Table, logs: np.ndarray, table: Table) -> tuple[np.ndarray, np.ndarray]:
+        """What models learn of log costs, and what is added to what they predict: all and 0, or the error of a prior and the prior."""
+        if self.prior is None or np.std(logs - self._said(known)) >= np.std(logs):
+            return logs, np.zeros(len(table))
+        return logs - self._said(known), self._said(table)
+
+    def _trees(self, known: Table, logs: np.ndarray, table: Table) -> np.ndarray:
+        """float[tree, row]: what each tree of a forest predicts."""
         from sklearn.ensemble import ExtraTreesRegressor  # a second of import that other strategies do not pay
 
-        known, logs = self._points(told)
-        learned, asked, back = known.features, table.features, np.zeros(len(table))
+        learned, asked = known.features, table.features
         if self.prior is not None:
-            by_known, by_table = self._said(known), self._said(table)
-            learned, asked = np.column_stack([learned, by_known]), np.column_stack([asked, by_table])
-            if np.std(logs - by_known) < np.std(logs):
-                logs, back = logs - by_known, by_table
+            learned, asked = (np.column_stack([t.features, self._said(t)]).astype(np.float32) for t in (known, table))
         model = ExtraTreesRegressor(TREES, max_features=min(SPLITS, learned.shape[1]), random_state=self.random.randrange(1 << 31))
-        model.fit(learned.astype(np.float32), logs)
-        asked = np.ascontiguousarray(asked, dtype=np.float32)
-        return np.array([tree.tree_.predict(asked)[:, 0] for tree in model.estimators_]) + back
+        model.fit(learned, logs)
+        asked = np.ascontiguousarray(asked)
+        return np.array([tree.tree_.predict(asked)[:, 0] for tree in model.estimators_])
 
     def _points(self, told: list[tuple[int, int]]) -> tuple[Table, np.ndarray]:
         """What the model learns from: candidates, cheapest first and then those that failed, and their log costs."""
@@ -133,6 +142,7 @@ class Generation:
         self.random, self.table, self.leaders, self.tried = strategy.random, table, leaders, tried
         self.mean = np.round(predictions.mean(axis=0), 9)  # sums may be taken in another order elsewhere: ties stay ties
         self.spread = np.round(predictions.std(axis=0), 9)
+        self.smooth = self.mean, self.spread  # of a Gaussian process, where one is asked
         self.free = np.ones(len(table), dtype=bool)
 
     def fill(self, slots: tuple[str, ...]) -> list[int]:
@@ -149,6 +159,9 @@ class Generation:
         """The free row that a slot takes."""
         if slot in DOUBT:
             return int(np.where(self.free, self.mean - DOUBT[slot] * self.spread, np.inf).argmin())
+        if slot in SMOOTH:
+            mean, spread = self.smooth
+            return int(np.where(self.free, np.round(mean - SMOOTH[slot] * spread, 5), np.inf).argmin())
         row = None
         if slot == "near":
             leader = self.random.randrange(min(LEADERS, len(self.leaders)))

@@ -1,11 +1,11 @@
-"""The portfolio: a forest's predictions, neighbours of the best and children of the better in one generation.
+"""The portfolio: a forest's and a Gaussian process's predictions, neighbours of the best and children of the better in one generation.
 
-Each alone loses somewhere: a model on a space with few good candidates that nothing points at, breeding where each measure counts,
-neighbours in a valley that is not the deepest. In one generation they share what each finds.
+Each alone loses somewhere: trees in smooth spaces, a Gaussian process in rugged ones, any model on a space with few good candidates that
+nothing points at, breeding where each measure counts. In one generation they share what each finds.
 
-What a model's ranking costs it must win. A generation with a model is one fit and one ranking, MODEL_US, whatever its size; so a generation
-is as large as keeps that below the time that its measures take, and where it would be larger than LARGEST there is no model at all: the
-search is genetic, whose proposals cost microseconds. A device, or anything that takes milliseconds a candidate, gets the model.
+What a model's ranking costs it must win. A generation with models is their fits and one ranking, MODEL_US, whatever its size; so a
+generation is as large as keeps that below the time that its measures take, and where it would be larger than LARGEST there is no model at
+all: the search is genetic, whose proposals cost microseconds. A device, or anything that takes milliseconds a candidate, gets the models.
 """
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from aoec.search.grid import Space
 from aoec.search.pool import Pool
 from aoec.search.strategy import Strategy
 
-MODEL_US = 60_000.0  # one fit and one ranking of 18,000 candidates, measured on one core of 2 GHz
-SLOTS = ("mean", "mean", "bound2", "bound", "near", "near", "rare", "child")
+MODEL_US = 75_000.0  # both fits and one ranking of 18,000 candidates with 100 points, measured on one core of 2 GHz
+SLOTS = ("smooth", "mean", "smooth1", "smooth2", "bound2", "near", "rare", "child")
 LARGEST = 256
 
 
