@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aoec.artifact import archive
 from aoec.artifact.artifact import Artifact, Compiled, Port, check, current, digest, load, pack, write
 from aoec.base.errors import AoecError, BackendError, CheckError
 from aoec.ir.graph import Graph, Group, OpNode
@@ -136,6 +137,15 @@ def test_what_is_there_already_is_not_written_again(tmp_path):
     assert (path.stat().st_mtime_ns, path.stat().st_ino) == before and path.read_bytes() == pack(SHAPED)
     write(path, replace(SHAPED, name="other"))
     assert path.read_bytes() == pack(replace(SHAPED, name="other"))
+
+
+def test_a_constant_that_was_changed_with_its_checksum_is_not_taken_for_current(tmp_path):
+    with zipfile.ZipFile(io.BytesIO(pack(SHAPED))) as z:
+        files = {n: z.read(n) for n in z.namelist()}
+    assert archive.pack(files) == pack(SHAPED)
+    name = f"weights/{digest(W)}.npy"
+    (tmp_path / "m.aoec").write_bytes(archive.pack({**files, name: files[name][:-1] + b"x"}))
+    assert not current(tmp_path / "m.aoec", SHAPED)
 
 
 GOOD = pack(SHAPED)

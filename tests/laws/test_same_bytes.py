@@ -47,7 +47,8 @@ def started(folder: Path, hash_seed: int, threads: int, jobs: int) -> subprocess
     folder.mkdir()
     onnx.save(mlp_softmax(), folder / "model.onnx")
     code = SCRIPT.format(threads=threads, jobs=str(jobs), matmul=MATMUL, softmax=SOFTMAX)
-    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": os.pathsep.join(sys.path),
+                   "AOEC_CACHE_DIR": f"{folder}.cache"}  # each makes everything itself
     return subprocess.Popen([sys.executable, "-c", code], cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             text=True)
 
