@@ -62,10 +62,12 @@ LOOP, END, INSTR, SET, WAIT, CROSS_SET, CROSS_WAIT, ADVANCE, STOP, PROBE, EARLY_
 BUSY, MEMORY, ISSUE, QUEUE, FLAG, CROSS, HEAD = range(7)  # what the time of a pipe goes to, see `probe`
 EVENT_COLUMNS = 7  # of a log, before the registers, see `probe`
 FIRST, BODY, LAST = range(3)
-ENDED, BLOCKED = 0, 1
+ENDED, BLOCKED, OVER = 0, 1, 2
 SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RANGE = -1, -2, -3, -4, -5, -6, -7
+ABANDONED = -10  # beside errors of rows that others know: not before its limit is the row done
 MAX_CORES = 4096
 NEVER = 2**63 - 1
+FOLLOWED = 256  # operations before the end of which it is looked up what follows them
 FIRST_REACH = 2  # iterations for which the first mark of a loop stands, twice as many for each next one
 
 # functions that only others here call: without the way in from Python, which would take longer to compile than most of them; and without
@@ -83,23 +85,33 @@ Tables = namedtuple("Tables", (
     "depend_start", "depend_cursor", "depend_step",  # per loop, then per axis: cursors that it moves, and where to, by class
     "cursor_base",  # int32[cursor]: instruction sites, then loops
     "counter_of",  # int32[counter]: its register
+    "preset",  # int64[1]: pairs of pipes, as bits, between which flags are set before the loops: those that give slots back
     "joined",  # int64[1]: whether streams meet by cross flags
     "used",  # int64[loop, 4]: pipes, and pairs of them, that a loop's body uses, as bits; how many iterations left are not worth a look;
     # whether its iterations are long, so that all is marked from the first
     "costs",
     "queue",  # int64[stream]: instructions that a pipe's queue holds
-    "pipe_head",  # int64[row, stream, pipe]: ticks
-    "cost",  # int64[row, entry, 4]: busy, latency, unit, granule (below zero where L0C is not handed over in granules)
+    "form_constant", "form_coefficient", "depth",  # int64[row, ...]
     "trips",  # int64[row, entry]
-    "form_constant", "form_coefficient", "depth", "extent",  # int64[row, ...]
-    "head",  # int64[row, axis]: how many coordinates are of the first class, 1 but where work is dealt out
-    "merge",  # int8[row, axis, class]: the class that stands for it
+    "work",  # int64[row]: rows of equal sizes, which differ in slots at most, share one row of all tables below
+    "busy", "latency", "unit", "granule",  # int64[entry]: ticks (granule: below zero where L0C is not handed over in granules)
+    "place",  # int64[work, site]: the first of a site's entries
+    "pipe_head",  # int64[work, stream, pipe]: ticks
+    "extent",  # int64[work, axis]
+    "head",  # int64[work, axis]: how many coordinates are of the first class, 1 but where work is dealt out
+    "merge",  # int8[work, axis, class]: the class that stands for it
 ))
 
 # what a walk changes; the first index is the core within its group of cores that meet
 State = namedtuple("State", (
     "pc", "free", "done", "bit", "cleared", "register", "count", "kind", "cursor", "last_held",
     "stream", "local", "ended", "progress", "ring", "put", "got", "latest",
+    "limit",  # ticks at which a row is abandoned
+    "left",  # ticks that what a core has yet to do will keep each pipe busy, at the least
+    "taken", "excess",  # of it by the last operations, and how much later than that all is done, at the least
+    "alike",  # cores that run at least as long as this one
+    "weight",  # see `total`
+    "shared",  # ticks [stream, pipe] that all transfers keep the chip's memory busy
     "starts", "turn",  # of the last instructions on each pipe, and the place of the oldest among them
     "early", "late", "floor", "until",  # hand-over of L0C: first and last granule by pipe, floor by pipe, last granule by bit
     "before", "spent", "at", "uses", "log", "logged",  # what probes see
@@ -113,13 +125,15 @@ Mark = namedtuple("Mark", (
     "at",  # the iteration that came next
     "reach",  # how many iterations later it is set anew
     "whole",  # whether there is a picture, or `free` alone
-    "free",
+    "free", "left",
     "picture",  # see `picture`; the last row is for the one to compare
     "spent", "times", "uses",  # what probes had seen: of State spent, at and uses
 ))
 
 # the groups of cores of a row by class; the first index is the class, the second the core within the group
-Groups = namedtuple("Groups", ("stream_of", "core_of", "key", "weight", "end", "running", "held", "stale", "classes"))
+Groups = namedtuple("Groups", ("stream_of", "core_of", "key", "weight", "end", "running", "held", "stale", "classes",
+                               "left", "taken", "excess",  # see State, [class, member, pipe] of all that a core has to do
+                               ))
 
 
 @inner
@@ -204,9 +218,9 @@ def probe(t, s, r, m, pc, place):
     s.spent[m, 0, QUEUE] += issue - s.before[m, 0] - t.costs[0]
     start, done, which = max(was, issue), end, np.int64(-1)
     if op == INSTR:
-        which = s.cursor[m, a]
-        done = end + t.cost[r, which, 1]
-        own = end - start if c == 1 and end == s.floor[m, pipe] else min(t.cost[r, which, 0], end - start)
+        which = t.place[t.work[r], a] + s.cursor[m, a]
+        done = end + t.latency[which]
+        own = end - start if c == 1 and end == s.floor[m, pipe] else min(t.busy[which], end - start)
         s.spent[m, pipe, BUSY] += own
         s.spent[m, pipe, MEMORY] += end - start - own
         s.uses[m, which] += 1
@@ -423,6 +437,8 @@ def skip(t, s, m, a, period, left):
     times = rounds(s.free[m], t.used[a, 0], was, left // period, epoch_end(s.epoch_time, s.epochs[0], was))
     if times > 0:
         later(t, s, m, a, times * (s.free[m, 0] - was))
+        for p in range(1, PIPE_COUNT):
+            s.left[m, p] -= times * (s.mark.left[a, p] - s.left[m, p])
     if s.at.shape[1] > 0:
         account(s, m, a, times)
     return times * period
@@ -453,16 +469,132 @@ def leap(t, s, m, a, own, i):
             account(s, m, a, 0)
     k.at[a] = i
     copy(k.free[a], s.free[m], PIPE_COUNT)
+    copy(k.left[a], s.left[m], PIPE_COUNT)
     return i
+
+
+@within
+def over(free, left, taken, excess, limit):
+    """Whether a core cannot end before the limit: some pipe, or the scalar unit so far, is busy up to it."""
+    latest = free[0]
+    for p in range(1, PIPE_COUNT):
+        latest = max(latest, free[p] + left[p] + (excess[p] if left[p] >= taken[p] else 0))
+    return latest >= limit
+
+
+@inner
+def total(t, s, r, m, alike, out, shared):
+    """Fills how long the work of core m, which stands at its start, keeps each pipe busy, where `alike` cores are at it until it ends;
+    adds to `shared` what it takes of the memory with all of them.
+
+    Each class of iterations is gone through once, for as many as there are of it.
+    """
+    code, place, trips, cursor = t.code, t.place[t.work[r]], t.trips[r], s.cursor[m]
+    first_loop = cursor.shape[0] - s.count.shape[1]
+    pc, times = s.pc[m], np.int64(1)
+    set_all(out, 0)
+    while code[pc, 0] != STOP:
+        op, a, b = code[pc, 0], code[pc, 1], code[pc, 2]
+        if op == INSTR:
+            entry = place[a] + cursor[a]
+            out[b] += times * max(t.busy[entry], t.unit[entry] * alike)
+            shared[b] += times * t.unit[entry] * alike
+            out[0] += times * t.costs[0]
+        elif op == LOOP:
+            n = trips[cursor[first_loop + a]]
+            if n <= 0:
+                pc = b
+            else:
+                s.count[m, a], s.weight[a] = n, times
+                s.kind[m, a] = BODY if t.depend_start[a] == t.depend_start[a + 1] else LAST if n == 1 else FIRST
+                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), s.kind[m, a])
+                times = times * n if s.kind[m, a] == BODY else times
+                out[0] += times * t.costs[6]
+        elif op == END:
+            was, n = s.kind[m, a], s.count[m, a]
+            if was == LAST or t.depend_start[a] == t.depend_start[a + 1]:
+                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), was, np.int64(-1))
+                times = s.weight[a]
+            else:
+                s.kind[m, a] = BODY if was == FIRST and n > 2 else LAST
+                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), was, s.kind[m, a])
+                times = s.weight[a] * (n - 2) if s.kind[m, a] == BODY else s.weight[a]
+                out[0] += times * t.costs[6]
+                pc = b
+        elif op == ADVANCE:
+            s.register[m, t.counter_of[a]] += times
+        elif op != PROBE:
+            out[0] += times * t.costs[0]
+        pc += 1
+    s.pc[m] = pc
+
+
+@inner
+def follow(t, s, r, m, alike, open_slots, taken, excess):
+    """Fills for the last operations of core m how long they keep each pipe busy, and how much later at the least all is done than a pipe
+    for which nothing is left but these.
+
+    `total` has been there: the counters stand as they do at the end, and the core at its stop. What the program does is gone
+    through from there back, flags from their waits to their sets; what they are handed over early for is passed over, and with
+    `open_slots` what gives slots back, as if there were enough of them. `tail` is what follows a pipe that is free, `late` a pipe on which
+    all is done.
+    """
+    code, place, cursor, register, depth = t.code, t.place[t.work[r]], s.cursor[m], s.register[m], t.depth[r]
+    tail, late, need, first_loop = s.early[m], s.late[m], s.until[m], s.cursor.shape[1] - s.count.shape[1]
+    set_all(tail, 0), set_all(late, 0), set_all(need, 0), set_all(taken, 0)
+    for k in range(depth.shape[0]):
+        register[t.counter_of[k]] %= depth[k]
+    pc, first, steps = s.pc[m] - 1, t.starts[s.stream[m]], 0
+    while pc >= first and steps < FOLLOWED:
+        op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
+        steps += 1
+        if op == INSTR:
+            entry = place[a] + cursor[a]
+            own = max(t.busy[entry], t.unit[entry] * alike)
+            tail[b] = own + max(tail[b], t.latency[entry] + late[b])
+            taken[b] += own
+        elif op in (SET, WAIT, EARLY_SET, EARLY_WAIT):
+            flag = b + flag_id(t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r], register, a)
+            if flag < b or flag >= b + t.costs[3]:
+                break
+            if op in (WAIT, EARLY_WAIT):
+                need[flag] = t.costs[1] + tail[c]
+            else:
+                if op == SET and not (open_slots and (t.preset[0] >> (b // t.costs[3])) & 1):
+                    tail[c], late[c] = max(tail[c], need[flag]), max(late[c], need[flag])
+                need[flag] = 0
+        elif op == END:
+            n = t.trips[r, cursor[first_loop + a]]
+            if n <= 0:
+                pc = b
+            else:
+                s.count[m, a], register[c], s.kind[m, a] = n, n - 1, LAST
+                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), np.int64(LAST))
+        elif op == LOOP:
+            if register[c] > 0:
+                register[c] -= 1
+                new = FIRST if register[c] == 0 else BODY
+                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), s.kind[m, a], np.int64(new))
+                s.kind[m, a] = new
+                pc = b
+            else:
+                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), s.kind[m, a], np.int64(-1))
+        elif op == ADVANCE:
+            n = t.counter_of[a]
+            register[n] = register[n] - 1 if register[n] > 0 else depth[a] - 1
+        pc -= 1
+    for p in range(PIPE_COUNT):
+        excess[p] = tail[p] - taken[p]
 
 
 @inner
 def walk(t, s, r, m, members, sizes):
-    """ENDED, BLOCKED at a cross flag (call again later), or an error: core m of the group from where it stands."""
-    code, cost, trips = t.code, t.cost[r], t.trips[r]
+    """ENDED, BLOCKED at a cross flag (call again later), OVER past the limit, or an error: core m of the group from where it stands."""
+    code, place, trips = t.code, t.place[t.work[r]], t.trips[r]
     free, done, early, late, floor = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m]
     starts, turn, bit, cleared, until = s.starts[m], s.turn[m], s.bit[m], s.cleared[m], s.until[m]
     cursor, register, count, kind = s.cursor[m], s.register[m], s.count[m], s.kind[m]
+    left, taken, excess, alike = s.left[m], s.taken[m], s.excess[m], s.alike[m]
     form_start, form_register, form_constant, form_coefficient = t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r]
     depend_start, depend_cursor, depend_step, depth, counter_of = t.depend_start, t.depend_cursor, t.depend_step, t.depth[r], t.counter_of
     epoch_time, epoch_active, last_epoch = s.epoch_time, s.epoch_active, s.epochs[0] - 1
@@ -470,16 +602,17 @@ def walk(t, s, r, m, members, sizes):
     issue, hop, cross, ids, loop = t.costs[0], t.costs[1], t.costs[2], t.costs[3], t.costs[6]
     queue = t.queue[s.stream[m]]
     first_loop = cursor.shape[0] - count.shape[0]
-    pc = s.pc[m]
+    pc, limit = s.pc[m], s.limit[0]
     while True:
         op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
         if op == INSTR:  # a site, b pipe, c 1 where L0C is handed over in granules
             oldest = turn[b]
             free[0] = max(free[0] + issue, starts[b, oldest])
-            entry = cursor[a]
-            busy, unit = cost[entry, 0], cost[entry, 2]
+            entry = place[a] + cursor[a]
+            busy, unit, latency, granule = t.busy[entry], t.unit[entry], t.latency[entry], t.granule[entry]
+            left[b] -= max(busy, unit * alike)
             start = max(free[b], free[0])
-            if c == 1 and cost[entry, 3] < 0:
+            if c == 1 and granule < 0:
                 start = max(start, floor[b])
             starts[b, oldest] = start
             turn[b] = oldest + 1 if oldest + 1 < queue else 0
@@ -493,8 +626,8 @@ def walk(t, s, r, m, members, sizes):
                     s.last_held[m] = max(s.last_held[m], start)
             free[b] = start + busy
             if c == 1:
-                hand_over(free, floor, early, late, b, start, cost[entry, 1], cost[entry, 3])
-            done[b] = max(done[b], free[b] + cost[entry, 1])
+                hand_over(free, floor, early, late, b, start, latency, granule)
+            done[b] = max(done[b], free[b] + latency)
         elif op in (SET, EARLY_SET):  # a form, b first bit of the pair, c source pipe; early: between M and FIXP, in granules
             free[0] += issue
             flag = flag_id(form_start, form_register, form_constant, form_coefficient, register, a)
@@ -540,6 +673,8 @@ def walk(t, s, r, m, members, sizes):
                     i = leap(t, s, m, np.int64(a), c, i)
                 register[c] = i
                 free[0] += loop
+                if over(free, left, taken, excess, limit):
+                    return OVER
                 new = np.int64(LAST if i == count[a] - 1 else BODY)
                 if new != kind[a]:
                     move(depend_start, depend_cursor, depend_step, cursor, a, kind[a], new)
@@ -588,10 +723,10 @@ def axis_class(index, extent, head):
 def signature(t, r, stream, core):
     """A number that is equal for cores of equal class."""
     value = np.int64(stream)
-    rest = core
+    rest, w = core, t.work[r]
     for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
-        n = t.extent[r, axis]
-        value = value * 3 + t.merge[r, axis, axis_class(rest % n, n, t.head[r, axis])]
+        n = t.extent[w, axis]
+        value = value * 3 + t.merge[w, axis, axis_class(rest % n, n, t.head[w, axis])]
         rest //= n
     return value
 
@@ -606,16 +741,17 @@ def set_all(values, value):
 @inner
 def begin(t, s, r, m, stream, local, core):
     """Puts core m of a group at the start of its stream."""
+    w = t.work[r]
     s.stream[m] = stream
     s.local[m] = local
     s.pc[m] = t.starts[stream]
     s.ended[m] = 0
     s.last_held[m] = -1
     for p in range(PIPE_COUNT):
-        s.free[m, p] = t.pipe_head[r, stream, p]
-        s.spent[m, p, HEAD] = t.pipe_head[r, stream, p]
-        s.early[m, p] = t.pipe_head[r, stream, p]
-        s.late[m, p] = t.pipe_head[r, stream, p]
+        s.free[m, p] = t.pipe_head[w, stream, p]
+        s.spent[m, p, HEAD] = t.pipe_head[w, stream, p]
+        s.early[m, p] = t.pipe_head[w, stream, p]
+        s.late[m, p] = t.pipe_head[w, stream, p]
         set_all(s.starts[m, p], 0)
     set_all(s.turn[m], 0)
     set_all(s.floor[m], 0)
@@ -631,15 +767,15 @@ def begin(t, s, r, m, stream, local, core):
     loops = s.count.shape[1]
     rest = core
     for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
-        n = t.extent[r, axis]
-        at = np.int64(t.merge[r, axis, axis_class(rest % n, n, t.head[r, axis])])
+        n = t.extent[w, axis]
+        at = np.int64(t.merge[w, axis, axis_class(rest % n, n, t.head[w, axis])])
         move(t.depend_start, t.depend_cursor, t.depend_step, s.cursor[m], np.int32(loops + axis), np.int64(-1), at)
         rest //= n
 
 
 @njit(cache=True, nogil=True)
 def run_group(t, s, r, stream_of, core_of, members, sizes):
-    """ENDED or an error: all cores of a group from start to end, in turns."""
+    """ENDED, OVER where one of them has not ended by the limit, or an error: all cores of a group from start to end, in turns."""
     local = np.int64(0)
     for m in range(members):
         local = local + 1 if m > 0 and stream_of[m] == stream_of[m - 1] else 0
@@ -654,7 +790,7 @@ def run_group(t, s, r, stream_of, core_of, members, sizes):
         for m in range(members):
             if s.ended[m] == 0:
                 status = walk(t, s, r, m, members, sizes)
-                if status < 0:
+                if status < 0 or status == OVER:
                     return status
                 left -= s.ended[m]
         if s.progress[0] == before:
@@ -687,7 +823,7 @@ def stream_cores(t, r, cores):
     for stream in range(cores.shape[0]):
         cores[stream] = 1
         for axis in range(t.axis_start[stream], t.axis_start[stream + 1]):
-            n = t.extent[r, axis]
+            n = t.extent[t.work[r], axis]
             if n < 1 or n > MAX_CORES or cores[stream] * n > MAX_CORES:
                 return np.int64(-1)
             cores[stream] *= n
@@ -781,25 +917,62 @@ def time_row(t, s, r, cores, sizes):
     for j in range(cores.shape[0]):
         s.epoch_active[0, j] = cores[j]
     s.epochs[0] = 1
+    if s.limit[0] < NEVER and floor(t, s, r, classes, members, False) >= s.limit[0]:
+        return np.int64(ABANDONED)
     now = np.int64(0)
     left = classes * members
     while left > 0:
         for k in range(classes):
             if g.stale[k] == 1:
+                for m in range(members):
+                    s.alike[m] = g.weight[k]
+                    copy(s.left[m], g.left[k, m], PIPE_COUNT)
+                    copy(s.taken[m], g.taken[k, m], PIPE_COUNT)
+                    copy(s.excess[m], g.excess[k, m], PIPE_COUNT)
                 status = run_group(t, s, r, g.stream_of[k], g.core_of[k], members, sizes)
                 if status < 0:
                     return np.int64(status)
-                g.held[k] = -1
+                g.held[k] = NEVER if status == OVER else -1
                 for m in range(members):
                     g.held[k] = max(g.held[k], s.last_held[m])
-                    g.end[k, m] = core_end(s.free, s.done, m)
+                    g.end[k, m] = NEVER if status == OVER else core_end(s.free, s.done, m)
         now = np.int64(NEVER)
         for k in range(classes):
             for m in range(members):
                 if g.running[k, m] == 1:
                     now = min(now, g.end[k, m])
+        if now >= s.limit[0]:
+            return np.int64(ABANDONED)
         left -= close_epoch(s, g, classes, members, now)
     return now
+
+
+@inner
+def floor(t, s, r, classes, members, open_slots):
+    """Ticks that a row takes at the least, for what keeps some pipe of a core busy, or the memory of all, with its slots or however
+    many; fills `left`, `taken` and `excess` of classes.
+
+    While a core of a class runs, all of them do. And no more cores share the memory during a transfer than at its start: so
+    what all transfers on a pipe hold of it, one after the other, fits into the time.
+    """
+    g, least = s.groups, np.int64(0)
+    for j in range(s.shared.shape[0]):
+        set_all(s.shared[j], 0)
+    for k in range(classes):
+        for m in range(members):
+            begin(t, s, r, m, g.stream_of[k, m], np.int64(0), g.core_of[k, m])
+            total(t, s, r, m, g.weight[k], g.left[k, m], s.shared[g.stream_of[k, m]])
+            if t.joined[0] == 0:
+                follow(t, s, r, m, g.weight[k], open_slots, g.taken[k, m], g.excess[k, m])
+            else:
+                set_all(g.excess[k, m], 0)
+            for p in range(PIPE_COUNT):
+                if g.left[k, m, p] > 0:
+                    least = max(least, s.free[m, p] + g.left[k, m, p] + g.excess[k, m, p])
+    for j in range(s.shared.shape[0]):
+        for p in range(PIPE_COUNT):
+            least = max(least, s.shared[j, p])
+    return least
 
 
 @inner
@@ -823,15 +996,71 @@ def close_epoch(s, g, classes, members, now):
 
 
 @njit(cache=True, nogil=True)
-def time_rows(t, s, first, last, cores, sizes, ticks, status):
-    """Fills ticks and status of rows first .. last - 1 whose status is still 0; `s` keeps the groups and epochs of the last."""
+def time_rows(t, s, first, last, cores, sizes, ticks, status, limits):
+    """Fills ticks and status of rows first .. last - 1 whose status is still 0; `s` keeps the groups and epochs of the last.
+
+    A row is ABANDONED as soon as it is certain that it takes `limits[row]` ticks or more.
+    """
     for r in range(first, last):
         if status[r] == 0:
+            s.limit[0] = limits[r]
             time = time_row(t, s, r, cores, sizes)
             if time < 0:
                 status[r] = time
             else:
                 ticks[r] = time
+
+
+@inner
+def alike(t, r, stream):
+    """How many cores of a stream are of the class of its first."""
+    w, cores = t.work[r], np.int64(1)
+    for axis in range(t.axis_start[stream], t.axis_start[stream + 1]):
+        n = t.extent[w, axis]
+        heads = min(t.head[w, axis], n - 1)
+        own, same = t.merge[w, axis, axis_class(0, n, t.head[w, axis])], np.int64(0)
+        for kind, count in ((FIRST, heads), (BODY, n - 1 - heads), (LAST, 1)):
+            if t.merge[w, axis, kind] == own:
+                same += count
+        cores *= same
+    return cores
+
+
+@njit(cache=True, nogil=True)
+def first_floor_rows(t, s, first, last, cores, sizes, ticks, status):
+    """Fills what rows first .. last - 1 whose status is still 0 take at the least by the work of the first core of each stream, which
+    where work is shared out evenly has no less than any other."""
+    for r in range(first, last):
+        if status[r] == 0:
+            if stream_cores(t, r, cores) < 1:
+                status[r] = CORE_RANGE
+                continue
+            for stream in range(cores.shape[0]):
+                begin(t, s, r, 0, stream, np.int64(0), np.int64(0))
+                total(t, s, r, 0, alike(t, r, stream), s.left[0], s.shared[stream])
+                for p in range(PIPE_COUNT):
+                    if s.left[0, p] > 0:
+                        ticks[r] = max(ticks[r], s.free[0, p] + s.left[0, p])
+
+
+@njit(cache=True, nogil=True)
+def floor_rows(t, s, first, last, cores, sizes, ticks, status):
+    """Fills what rows first .. last - 1 whose status is still 0 take at the least, never more than `time_rows` finds for them and for rows
+    with more slots; and their status."""
+    for r in range(first, last):
+        if status[r] == 0:
+            total, members = stream_cores(t, r, cores), np.int64(1)
+            if total < 1:
+                status[r] = CORE_RANGE
+                continue
+            if t.joined[0] == 1:
+                members = total // lowest(cores)
+            g = s.groups
+            classes = group_classes(t, r, cores, sizes, g.stream_of, g.core_of, g.key, g.weight)
+            if classes < 0:
+                status[r] = classes
+            else:
+                ticks[r] = floor(t, s, r, classes, members, True)
 
 
 def make_state(cores: int, members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, queue: int,
@@ -845,17 +1074,22 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
 
     epochs, uses, most = cores + 2, entries if places else 1, cores + 1
     picture = PIPE_COUNT * (4 + queue) + 2 * bits + registers
-    mark = Mark(at=zeros(loops), reach=zeros(loops), whole=zeros(loops), free=zeros(loops, PIPE_COUNT), picture=zeros(loops + 1, picture),
+    mark = Mark(at=zeros(loops), reach=zeros(loops), whole=zeros(loops), free=zeros(loops, PIPE_COUNT),
+                left=zeros(loops, PIPE_COUNT), picture=zeros(loops + 1, picture),
                 spent=zeros(loops, PIPE_COUNT, HEAD + 1), times=zeros(loops, places, 2), uses=zeros(loops, uses))
     groups = Groups(stream_of=zeros(most, members), core_of=zeros(most, members), key=zeros(most, members), weight=zeros(most),
-                    end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1))
+                    end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1),
+                    left=zeros(most, members, PIPE_COUNT), taken=zeros(most, members, PIPE_COUNT),
+                    excess=zeros(most, members, PIPE_COUNT))
     return State(
         pc=zeros(members), free=zeros(members, PIPE_COUNT), done=zeros(members, PIPE_COUNT), bit=zeros(members, bits),
         cleared=zeros(members, bits), register=zeros(members, registers), count=zeros(members, loops), kind=zeros(members, loops),
         cursor=zeros(members, cursors), last_held=zeros(members), stream=zeros(members),
         local=zeros(members), ended=zeros(members), progress=zeros(1),
         ring=zeros(members, members, cross_ids, cross_count), put=zeros(members, members, cross_ids),
-        got=zeros(members, members, cross_ids), latest=zeros(members, members, cross_ids),
+        limit=np.array([NEVER]), left=zeros(members, PIPE_COUNT), taken=zeros(members, PIPE_COUNT),
+        excess=zeros(members, PIPE_COUNT), alike=zeros(members), weight=zeros(loops),
+        shared=zeros(streams, PIPE_COUNT), got=zeros(members, members, cross_ids), latest=zeros(members, members, cross_ids),
         starts=zeros(members, PIPE_COUNT, queue), turn=zeros(members, PIPE_COUNT), early=zeros(members, PIPE_COUNT),
         late=zeros(members, PIPE_COUNT), floor=zeros(members, PIPE_COUNT), until=zeros(members, bits),
         before=zeros(members, PIPE_COUNT), spent=zeros(members, PIPE_COUNT, HEAD + 1), at=zeros(members, places, 2),

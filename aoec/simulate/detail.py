@@ -53,7 +53,8 @@ class Walked:
         """Bytes [site, (hbm, l2)] over all cores."""
         out = np.zeros((len(self.encoded.sites), 2))
         if self.encoded.sites:
-            np.add.at(out, self.filled.site_of, self.filled.moved[self.row] * self.told.uses[:, None])
+            used = np.flatnonzero(self.told.uses)
+            np.add.at(out, self.filled.site_of[used], self.filled.moved[used] * self.told.uses[used, None])
         return out
 
     def log(self, stream: int, core: int, limit: int) -> tuple[Array, int]:
@@ -91,13 +92,13 @@ def walk(encoded: Encoded, state: State) -> Walked:
 
 def walks(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State) -> Iterator[Walked]:
     """The walk of each of some rows of hole values for which all constraints hold: the tables of all are made once."""
-    filled = Tabulator(encoded, rows, count, state, True).fill()
+    filled = Tabulator(encoded, rows, count, state, detail=True).fill()
     cores = core_counts(encoded, filled.tables)
     code, starts = encoded.probed()
     probed, s = filled.tables._replace(code=code, starts=starts), fresh_state(encoded, filled.tables, cores, len(encoded.code))
     for row in range(count):
         ticks, sizes = np.zeros(count, np.int64), np.zeros(cores.shape[1], np.int64)
-        kernel.time_rows(filled.tables, s, row, row + 1, sizes.copy(), sizes, ticks, filled.status)
+        kernel.time_rows(filled.tables, s, row, row + 1, sizes.copy(), sizes, ticks, filled.status, np.full(count, kernel.NEVER))
         status = int(filled.status[row])
         told = nothing_told(cores.shape[1], s) if status else tell(probed, s, sizes, row)
         yield Walked(encoded, filled, status, int(ticks[row]), cores[row], told, s, probed, row)
@@ -140,10 +141,11 @@ def fresh_state(encoded: Encoded, t: kernel.Tables, cores: Array, places: int = 
     most = int(legal.sum(axis=1).max()) if len(legal) else 1
     together = int((legal.sum(axis=1) // legal.min(axis=1)).max()) if len(legal) and encoded.joined else 1
     return kernel.make_state(
-        most, together, encoded.bits, encoded.registers, max(1, len(encoded.loops)), len(t.cursor_base), t.cost.shape[1],
+        most, together, encoded.bits, encoded.registers, max(1, len(encoded.loops)), len(t.cursor_base), len(t.busy) if places else 1,
         len(encoded.starts), int(t.queue.max()), encoded.machine.cross_ids if encoded.joined else 1, encoded.machine.cross_count, places)
 
 
 def core_counts(encoded: Encoded, t: kernel.Tables) -> Array:
     """Cores [row, stream]."""
-    return np.stack([np.prod(t.extent[:, t.axis_start[s]:t.axis_start[s + 1]], axis=1) for s in range(len(encoded.starts))], axis=1)
+    extent = t.extent[t.work]
+    return np.stack([np.prod(extent[:, t.axis_start[s]:t.axis_start[s + 1]], axis=1) for s in range(len(encoded.starts))], axis=1)

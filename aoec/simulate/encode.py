@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Binary, Expr, Int, affine, holes, variables, walk
+from aoec.ir.index import DTYPES, Binary, Expr, Int, affine, hole_names, holes, substitute, variables, walk
 from aoec.ir.program import PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.kernels import timeline as kernel
 from aoec.simulate.reuse import Access
@@ -42,6 +42,7 @@ class Site:
     numbers: tuple[tuple[str, float], ...]
     gm_size: int  # bytes per element of the GM operand; 0 where there is none
     access: Access | None  # where in GM, and in which loops
+    start: Expr  # of it in the first iterations, over grid axes: where each core begins
     path: str  # such as GM->L1; empty where nothing crosses GM
 
     def on(self, machine: Machine) -> Site:
@@ -57,6 +58,7 @@ class Loop:
     var: str
     trips: Expr
     outer: tuple[str, ...]  # loops around it
+    idle: bool  # no instruction stands in it: flags are set, or waited for, once for each slot
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,11 @@ class Encoded:
     axes: list[tuple[int, str, Expr]] = field(default_factory=list)  # stream, variable, extent
     registers: int = 1
     bits: int = 1
+    preset: int = 0  # pairs of pipes, as bits, between which flags are set before the loops
     joined: bool = False
     used: np.ndarray = field(default_factory=lambda: np.zeros((1, 4), np.int64))  # of loops, see kernel.Tables
     holes: tuple[str, ...] = ()  # that the times depend on
+    work_holes: frozenset[str] = frozenset()  # of them those that sizes, trip counts, grids or places in GM depend on: all but slots
     places: list[Place] = field(default_factory=list)  # of the code
     register_of: list[dict[str, int]] = field(default_factory=list)  # by stream: of counters and loop variables
     dependences: dict[int, Any] = field(default_factory=dict)  # by stream, found when it is first timed (sizes.py)
@@ -142,7 +146,9 @@ class _Encoder:
         out.code, out.starts = np.array(self.code, np.int32).reshape(-1, 4), np.array(starts, np.int32)
         out.bits = max(1, len(self.pairs) * self.machine.flag_ids)
         out.holes = program_holes(self.program)
+        out.work_holes = work_holes(out)
         out.used = used_in_loops(out, self.machine.flag_ids)
+        out.preset = preset_pairs(out, self.machine.flag_ids)
         out.joined = any(row[0] in (kernel.CROSS_SET, kernel.CROSS_WAIT) for row in self.code)
         return out
 
@@ -173,7 +179,8 @@ class _Encoder:
     def loop(self, item: For, outer: tuple[str, ...]) -> None:
         self.sized(item.trips, f"the trip count of loop {item.var}")
         number = len(self.out.loops)
-        self.out.loops.append(Loop(self.stream, item.var, item.trips, outer))
+        idle = not variables(item.trips) and not any(isinstance(i, Instr) for i in _items(item.body))
+        self.out.loops.append(Loop(self.stream, item.var, item.trips, outer, idle))
         start = len(self.code)
         self.put((kernel.LOOP, number, 0, self.register[item.var]), item, outer)
         before, self.around = self.meets, (*outer, item.var)
@@ -268,8 +275,9 @@ class _Encoder:
         dtype = self.dtypes[source[0]]
         numbers = {"size": DTYPES[dtype], "dst_size": sizes[0]} | self.tables(item.op, dtype, wanted)
         scopes = ["/".join(o.scopes) for o, _ in refs]
+        access = self.access(*gm[0]) if gm else None
         return Site(self.stream, item.op, PIPE[instruction.pipe], timing, used, dtype, tuple(sorted(numbers.items())),  # type: ignore[arg-type]
-                    DTYPES[self.dtypes[gm[0][0].buffer]] if gm else 0, self.access(*gm[0]) if gm else None,
+                    DTYPES[self.dtypes[gm[0][0].buffer]] if gm else 0, access, beginning(access) if access else Int(0),
                     f"{scopes[1]}->{scopes[0]}" if gm else "")
 
     def access(self, ref: Ref, writes: bool) -> Access:
@@ -327,6 +335,32 @@ def _items(items: tuple[Item, ...]) -> Iterator[Item]:
         yield item
         if isinstance(item, For):
             yield from _items(item.body)
+
+
+def beginning(access: Access) -> Expr:
+    """The offset of an access before any loop around it has gone on."""
+    return substitute(access.offset, {v: Int(0) for v in access.loops})
+
+
+def preset_pairs(encoded: Encoded, flag_ids: int) -> int:
+    """The pairs of pipes, as bits, between which flags are set in loops without instructions: a slot's first use waits for none before."""
+    found, idle = 0, [False]
+    for op, a, b, _ in encoded.code.tolist():
+        if op == kernel.LOOP:
+            idle.append(encoded.loops[a].idle)
+        elif op == kernel.END:
+            idle.pop()
+        elif idle[-1] and op in (kernel.SET, kernel.EARLY_SET):
+            found |= 1 << b // flag_ids
+    return found
+
+
+def work_holes(encoded: Encoded) -> frozenset[str]:
+    """The holes on which it depends what instructions cost and how often they run."""
+    found = [e for site in encoded.sites for _, e in site.fields] + [site.access.offset for site in encoded.sites if site.access]
+    found += [loop.trips for loop in encoded.loops if not loop.idle] + [extent for _, _, extent in encoded.axes]
+    found += [e for t in encoded.program.tensors for e in t.shape]
+    return frozenset().union(*map(hole_names, found))
 
 
 def program_holes(program: Program) -> tuple[str, ...]:

@@ -103,7 +103,7 @@ class Events:
     @cached_property
     def own_ticks(self) -> Array:
         """Of each instruction what it takes where nothing is shared; 0 for flags."""
-        cost = self.walked.filled.tables.cost[0, :, 0]
+        cost = self.walked.filled.tables.busy
         run = self.kinds == 0
         own = cost[np.where(run, self.column("which"), 0)]
         return np.asarray(np.where(run, np.minimum(own, self.column("end") - self.column("start")), 0))
@@ -112,7 +112,7 @@ class Events:
         """Bytes from or to (HBM, L2) of an event."""
         if self.kinds[index]:
             return 0.0, 0.0
-        hbm, l2 = self.walked.filled.moved[0, self.log[index, 1]]
+        hbm, l2 = self.walked.filled.moved[self.log[index, 1]]
         return float(hbm), float(l2)
 
     def setters(self) -> Array:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from aoec.ir.index import Binary, Expr, Int, affine, evaluate, normalise, substitute, variables
 from aoec.ir.program import Program, Tensor
-from aoec.simulate.state import CLEARED, PREVIOUS_LAUNCH, State, footprint_bytes, resident_bytes
+from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH, State, footprint_bytes, resident_bytes
 from aoec.target.machine import Machine
 
 Rows = Any  # a number, or a column of them
@@ -66,6 +66,14 @@ def traffic(program: Program, machine: Machine, state: State, flows: Sequence[Fl
     return Traffic(shares, crowding, waits_for, both_ways(flows, shares, crowding, machine))
 
 
+def in_l2(program: Program, machine: Machine, flows: Sequence[Flow], trips: Sequence[Mapping[str, Rows]],
+          holes: Mapping[str, Rows]) -> Traffic:
+    """The traffic where all hits L2 and cores crowd as little as where all that is read beside each other is in flight at once."""
+    reuse = Reuse(program, machine, COLD, flows, trips, holes)
+    crowding = {f.access: (1.0, reuse.least_crowding(f.access)) for f in flows}
+    return Traffic(dict.fromkeys(crowding, 0.0), crowding, dict.fromkeys(crowding, 0.0), 1.0)
+
+
 def both_ways(flows: Sequence[Flow], shares: Mapping[Access, Rows], crowding: Mapping[Access, tuple[Rows, Rows]], machine: Machine) -> Rows:
     """How much longer a transfer holds the chip's memory because reads and writes share HBM: h / max(r, w), 1 at least.
 
@@ -92,8 +100,12 @@ class Reuse:
         self.machine, self.state, self.flows, self.trips, self.holes = machine, state, flows, trips, holes
         self.tensors: dict[str, Tensor] = {t.name: t for t in program.tensors}
         self.sizes = {t.name: np.asarray(footprint_bytes(t, holes), float) for t in program.tensors}
-        self.within = {f.access: self.footprints(f) for f in flows}
         self.windows: dict[tuple[int, tuple[str, ...]], Rows] = {}
+
+    @cached_property
+    def within(self) -> dict[Access, list[Rows]]:
+        """The footprints of all accesses."""
+        return {f.access: self.footprints(f) for f in self.flows}
 
     def footprints(self, f: Flow) -> list[Rows]:
         """Bytes touched over all cores within one iteration of the first i loops, for i = 0 (the launch) .. all (one transfer)."""
@@ -236,7 +248,7 @@ class Reuse:
         rate = self.machine.same_address_bytes_per_cycle
         if rate is None or a.writes:
             return 1.0, 1.0
-        beside = [f for f in self.flows if not f.access.writes and (f.access.stream, f.access.loops[:1]) == (a.stream, a.loops[:1])]
+        beside = self.beside(a)
         cores = product([self.trips[a.stream][v] for v in a.grid])
         every = np.maximum(sum((f.total for f in beside), np.float64(0)), 1.0)
         streams = sum((np.minimum(self.addresses(f.access, set(a.grid)), cores * f.total / every) for f in beside), np.float64(0))
@@ -245,6 +257,19 @@ class Reuse:
         hbm, l2 = (np.maximum(1.0 / working(streams, whole / rate), own * whole / rate) for whole in (
             self.machine.hbm_bytes_per_cycle, self.machine.l2_bytes_per_cycle))
         return hbm, l2
+
+    def beside(self, a: Access) -> list[Flow]:
+        """The reads of the loop nest that an access stands in."""
+        return [f for f in self.flows if not f.access.writes and (f.access.stream, f.access.loops[:1]) == (a.stream, a.loops[:1])]
+
+    def least_crowding(self, a: Access) -> Rows:
+        """How much longer reads take of L2 at the least, however their bytes are shared out: no more streams than addresses, or cores."""
+        rate = self.machine.same_address_bytes_per_cycle
+        if rate is None or a.writes:
+            return 1.0
+        cores = product([self.trips[a.stream][v] for v in a.grid])
+        streams = sum((self.addresses(f.access, set(a.grid)) for f in self.beside(a)), np.float64(0))
+        return 1.0 / working(np.clip(streams, 1.0, cores), self.machine.l2_bytes_per_cycle / rate)
 
     def waits_for(self, a: Access) -> Rows:
         """The cores whose shares of the memory go by in a transfer, ended or not: all where cores share addresses, else none.

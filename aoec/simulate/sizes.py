@@ -27,11 +27,21 @@ Array = np.ndarray[Any, Any]
 
 @dataclass
 class Sized:
-    """A size by class: `values` [row, axis...] with extent 1 or 3 (first, body, last) per axis."""
+    """A size by class: `own` [choice, axis...] with extent 1 or 3 (first, body, last) per axis, for the choices `at`."""
 
-    values: Array
+    own: Array
+    at: Choices
     first_differs: dict[int, Array] = field(default_factory=dict)  # axis -> bool[row]: first and body differ
     last_differs: dict[int, Array] = field(default_factory=dict)
+
+    @property
+    def values(self) -> Array:
+        """The size of every row [row, axis...]."""
+        return self.at.spread(self.own)
+
+    def of(self, rows: Array) -> Array:
+        """The size of some rows [row, axis...]."""
+        return self.own if len(self.own) == 1 else self.own.take(self.at.which[rows], 0)
 
 
 @dataclass(frozen=True)
@@ -113,8 +123,7 @@ class StreamValues:
         self.rows, self.status, self.holes = len(status), status, holes
         self.on = dependence(encoded, stream)
         self.trips, self.axis, self.rank = self.on.trips, self.on.axis, self.on.rank
-        found = {name: np.unique(values, return_inverse=True) for name, values in holes.items()}
-        self.codes = {name: (inverse.reshape(-1), len(values)) for name, (values, inverse) in found.items() if len(values) > 1}
+        self.codes = codes(holes)
         self.chosen: dict[frozenset[str], Choices] = {}
         self.sampled: dict[str, Array] = {}
         self.dealt = {name: np.broadcast_to(np.maximum(longer(trips, name, self.trips[name], holes), 1), self.rows).reshape(self.column)
@@ -132,16 +141,11 @@ class StreamValues:
         names = self.on.closure(frozenset().union(*[variables(e) for e in expressions]))
         return Layout([self.size(e) for e in expressions], {n: x for n, x in self.axis.items() if n in names})
 
-    def choices(self, e: Expr) -> Choices:
-        """The different values of the holes that an expression depends on."""
-        names = self.on.holes_of(e).intersection(self.codes)
+    def choices(self, *expressions: Expr) -> Choices:
+        """The different values that the holes have together on which expressions depend."""
+        names = frozenset().union(*map(self.on.holes_of, expressions)).intersection(self.codes)
         if names not in self.chosen:
-            code = np.zeros(self.rows, np.int64)
-            for name in sorted(names):  # each time as few codes as there are, so that they never grow beyond int64
-                own, count = self.codes[name]
-                _, first, code = np.unique(code * count + own, return_index=True, return_inverse=True)
-                code = code.reshape(-1)
-            self.chosen[names] = Choices(first if names else np.zeros(1, np.int64), code)
+            self.chosen[names] = Choices(*together({name: self.codes[name] for name in names}, self.rows))
         return self.chosen[names]
 
     def raw(self, e: Expr, at: Choices) -> Array:
@@ -186,7 +190,7 @@ class StreamValues:
                     self.status[at.spread(differs(values, axis, first, first + 1)) & (self.status == 0)] = VARIES
                     values = np.delete(values, first + 1, axis)
         axes = [axis for axis in range(1, values.ndim) if values.shape[axis] == 3]
-        return Sized(at.spread(values), {x: at.spread(differs(values, x, kernel.FIRST, kernel.BODY)) for x in axes},
+        return Sized(values, at, {x: at.spread(differs(values, x, kernel.FIRST, kernel.BODY)) for x in axes},
                      {x: at.spread(differs(values, x, kernel.LAST, kernel.BODY)) for x in axes})
 
     def most(self, name: str) -> Array:
@@ -211,6 +215,26 @@ class StreamValues:
             else:  # all iterations are alike
                 out = out * np.maximum(self.size(self.trips[name]).values, 0)
         return out.reshape(self.rows)
+
+
+def codes(holes: Mapping[str, Array]) -> dict[str, tuple[Array, int]]:
+    """(number of its value, how many values there are) by hole, of those that have several."""
+    found = {name: np.unique(values, return_inverse=True) for name, values in holes.items()}
+    return {name: (inverse.reshape(-1), len(values)) for name, (values, inverse) in found.items() if len(values) > 1}
+
+
+def together(numbered: Mapping[str, tuple[Array, int]], count: int) -> tuple[Array, Array]:
+    """(a row of each different choice of the holes together, which of them each of `count` rows has)."""
+    first, code = np.zeros(min(count, 1), np.int64), np.zeros(count, np.int64)
+    for _, (own, many) in sorted(numbered.items()):  # each time as few codes as there are, so that they never grow beyond int64
+        _, first, code = np.unique(code * many + own, return_index=True, return_inverse=True)
+        code = code.reshape(-1)
+    return first, code
+
+
+def distinct(holes: Mapping[str, Array], count: int) -> tuple[Array, Array]:
+    """`together` of plain columns."""
+    return together(codes(holes), count)
 
 
 def differs(values: Array, axis: int, a: int, b: int) -> Array:

@@ -3,16 +3,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from aoec.ir.index import Expr, evaluate
+from aoec.ir.index import Expr, evaluate, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.bus import bus_stretch
 from aoec.simulate.encode import PIPE, Encoded, Site
-from aoec.simulate.reuse import Flow, Traffic, traffic
-from aoec.simulate.sizes import Array, Layout, Sized, StreamValues
+from aoec.simulate.reuse import Flow, Traffic, in_l2, traffic
+from aoec.simulate.sizes import Array, Choices, Layout, Sized, StreamValues, distinct
 from aoec.simulate.state import State
 from aoec.target.instructions import INSTRUCTIONS
 
@@ -23,7 +24,7 @@ DEPTH_RANGE = -9  # error of a row, beside those of the kernel and of sizes
 
 @dataclass
 class Filled:
-    """What the kernel walks, for some rows. `moved` [row, entry, (hbm, l2)] bytes is filled when asked for."""
+    """What the kernel walks, for some rows. `moved` [entry, (hbm, l2)] bytes is filled when asked for."""
 
     tables: kernel.Tables
     status: Array
@@ -51,17 +52,26 @@ def first_false(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Arra
 
 
 class Tabulator:
-    """Builds the tables of one batch of rows, all of which meet the program's constraints."""
+    """Builds the tables of one batch of rows, all of which meet the program's constraints.
 
-    def __init__(self, encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, detail: bool) -> None:
-        self.encoded, self.machine, self.count, self.detail = encoded, encoded.machine, count, detail
-        self.holes = {name: np.asarray(values, np.int64) for name, values in rows.items()}
-        self.status = np.zeros(count, np.int32)
+    Rows that differ only in holes that no size, trip count or grid depends on (slots) share their work: a row of all tables but those of
+    flags and counters. `holes` are of the rows, `rows` below are rows of work. `lenient`: a buffer's
+    slots do not lie in each other's way, as if there were one. `kind`: further, all that crosses GM hits L2, and no core is in the way.
+    """
+
+    def __init__(self, encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, detail: bool = False,
+                 lenient: bool = False, kind: bool = False) -> None:
+        self.encoded, self.machine, self.detail, self.lenient, self.kind = encoded, encoded.machine, detail, lenient or kind, kind
+        self.given = {name: np.asarray(values, np.int64) for name, values in rows.items()}
+        first, self.work = distinct({n: v for n, v in self.given.items() if n in encoded.work_holes}, count)
+        self.holes = {name: values[first] for name, values in self.given.items()}
+        self.count = len(first)
+        self.status = np.zeros(self.count, np.int32)
         self.state = state
         self.loops = max(1, len(encoded.loops))
         self.cursors: list[int] = []
         self.moves: list[list[tuple[int, Array]]] = [[] for _ in range(self.loops + max(1, len(encoded.axes)))]
-        self.merge = np.broadcast_to(np.array([kernel.BODY] * 3, np.int8), (count, max(1, len(encoded.axes)), 3)).copy()
+        self.merge = np.broadcast_to(np.array([kernel.BODY] * 3, np.int8), (self.count, max(1, len(encoded.axes)), 3)).copy()
         self.variable = {(loop.stream, loop.var): i for i, loop in enumerate(encoded.loops)}
         self.variable |= {(s, name): self.loops + i for i, (s, name, _) in enumerate(encoded.axes)}
         self.cores = [self.grid_cores(s) for s in range(len(encoded.program.streams))]
@@ -70,7 +80,7 @@ class Tabulator:
         encoded = self.encoded
         with np.errstate(divide="ignore", invalid="ignore"):
             values = [StreamValues(encoded, s, self.holes, self.status) for s in range(len(encoded.program.streams))]
-            cost, moved, site_of = self.sites(values)
+            place, cost, moved, site_of = self.sites(values)
             trips = self.trips(values)
         axis_start = [sum(s < stream for s, _, _ in encoded.axes) for stream in range(len(values) + 1)]
         start, cursor, step = self.dependents()
@@ -80,29 +90,25 @@ class Tabulator:
             form_register=np.array([r for _, terms in encoded.forms for r, _ in terms] or [0], np.int32),
             depend_start=start, depend_cursor=cursor, depend_step=step, cursor_base=np.array(self.cursors, np.int64),
             counter_of=np.array([r for r, _ in encoded.counters] or [0], np.int32), joined=np.array([int(encoded.joined)], np.int64),
-            used=encoded.used, costs=self.costs(), queue=self.queues(), pipe_head=self.pipe_heads(), cost=cost, trips=trips,
-            form_constant=self.columns([c for c, _ in encoded.forms]),
-            form_coefficient=self.columns([c for _, terms in encoded.forms for _, c in terms]), depth=self.depths(),
-            extent=self.columns([e for _, _, e in encoded.axes]), head=self.heads(values),
-            merge=self.merge)
-        return Filled(tables, self.status, site_of, moved, self.traffic)
+            preset=np.array([encoded.preset], np.int64),
+            used=encoded.used, costs=self.costs(), queue=self.queues(), pipe_head=self.pipe_heads(), place=place, trips=trips,
+            busy=cost[0], latency=cost[1], unit=cost[2], granule=cost[3],
+            form_constant=columns([c for c, _ in encoded.forms], self.given, len(self.work)),
+            form_coefficient=columns([c for _, terms in encoded.forms for _, c in terms], self.given, len(self.work)),
+            depth=columns([d for _, d in encoded.counters], self.given, len(self.work)), work=self.work,
+            extent=columns([e for _, _, e in encoded.axes], self.holes, self.count), head=self.heads(values), merge=self.merge)
+        return Filled(tables._replace(depth=np.maximum(tables.depth, 1)), self.statuses(tables.depth), site_of, moved, self.traffic)
+
+    def statuses(self, depth: Array) -> Array:
+        """int32[row]: of a row's work, or that a counter has no depth."""
+        status = self.status[self.work]
+        if self.encoded.counters:
+            status[(depth < 1).any(axis=1) & (status == 0)] = DEPTH_RANGE
+        return status
 
     def evaluate(self, e: Expr) -> Array:
         """int64 values of an expression of holes, per row."""
         return np.asarray(evaluate(e, self.holes))
-
-    def columns(self, expressions: list[Expr]) -> Array:
-        """int64[row, expression]; one zero column where there is none."""
-        out = np.zeros((self.count, max(1, len(expressions))), np.int64)
-        for i, e in enumerate(expressions):
-            out[:, i] = self.evaluate(e)
-        return out
-
-    def depths(self) -> Array:
-        depths = self.columns([d for _, d in self.encoded.counters])
-        if self.encoded.counters:
-            self.status[(depths < 1).any(axis=1) & (self.status == 0)] = DEPTH_RANGE
-        return np.maximum(depths, 1)
 
     def grid_cores(self, stream: int) -> Array:
         """int64[row]: cores that the grid of a stream takes."""
@@ -159,82 +165,135 @@ class Tabulator:
         steps = np.array([step for _, step in flat], np.int64).reshape(-1, 3)
         return start, np.array([c for c, _ in flat], np.int32), steps
 
-    def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array]:
-        """cost[row, entry, 4], moved[row, entry, 2] bytes (no entries where no detail is asked for), site[entry]."""
-        blocks, moved, site_of, base = [], [], [], 0
-        sizes = [self.sizes(site, values[site.stream]) for site in self.encoded.sites]
+    def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array, Array]:
+        """place[row, site], costs[busy, latency, unit, granule][entry], moved[entry, 2] bytes (no entries where no detail is asked for),
+        site[entry].
+
+        What a site's costs depend on has fewer different values than there are rows; but where it touches GM, for what hits L2 there
+        depends on all that a launch moves.
+        """
+        sites = self.encoded.sites
+        sizes = [self.sizes(site, values[site.stream]) for site in sites]
+        choices = [self.priced(site, values[site.stream]) for site in sites]
         self.charge_memory(sizes, values)
-        for i, (site, size) in enumerate(zip(self.encoded.sites, sizes, strict=True)):
-            stream, layout = values[site.stream], size.layout
-            self.cursor(site.stream, layout, base)
-            block, bytes_moved = self.price(site, size, stream.rank)
-            blocks.append(block)
-            moved.append(bytes_moved)
-            site_of += [i] * layout.entries
-            base += layout.entries
-        if not blocks:
-            return np.zeros((self.count, 1, 4), np.int64), np.zeros((self.count, 1, 2)), np.zeros(1, np.int64)
-        return np.concatenate(blocks, axis=1), np.concatenate(moved, axis=1), np.array(site_of)
+        counts = [len(at.rows) * size.layout.entries for at, size in zip(choices, sizes)]
+        ends = np.cumsum([0, *counts])
+        place, cost = np.zeros((max(1, len(sites)), self.count), np.int64), np.zeros((4, max(1, ends[-1])), np.int64)
+        moved = np.zeros((ends[-1] if self.detail else 0, 2))
+        for i, (site, size, at) in enumerate(zip(sites, sizes, choices)):
+            self.cursor(site.stream, size.layout, 0)
+            place[i] = ends[i] + at.which * size.layout.entries
+            own = slice(ends[i], ends[i + 1])
+            self.price(site, size, values[site.stream].rank, at, cost[:, own], moved[own])
+        return np.ascontiguousarray(place.T), cost, moved, np.repeat(np.arange(len(sites)), counts)
+
+    def priced(self, site: Site, stream: StreamValues) -> Choices:
+        """The rows for which the costs of a site are made."""
+        if site.access and not self.kind:
+            return self.everything
+        return stream.choices(*[e for _, e in site.fields], *self.grid_of(site))
+
+    @cached_property
+    def everything(self) -> Choices:
+        """Each row for itself."""
+        return Choices(np.arange(self.count), np.arange(self.count))
+
+    def grid_of(self, site: Site) -> list[Expr]:
+        """The grid of a site's stream, and where it reads in it, where its cost hangs on that or the number of cores."""
+        if site.access:
+            return [site.start, *[e for s, _, e in self.encoded.axes if s == site.stream]]
+        formulas = (site.timing.busy, site.timing.latency, site.timing.granule)
+        return [e for s, _, e in self.encoded.axes if s == site.stream] if any("cores" in variables(f) for f in formulas) else []
 
     def sizes(self, site: Site, stream: StreamValues) -> Sizes:
         fields = {name: stream.size(e) for name, e in site.fields}
         moved = np.zeros(1)
-        if site.access:
+        if site.access and not self.kind:
             moved = evaluate(INSTRUCTIONS[site.op].gm_bytes, {n: s.values for n, s in fields.items()} | {"size": site.gm_size})
         return Sizes(fields, stream.layout([e for _, e in site.fields]), moved)
 
     def charge_memory(self, sizes: list[Sizes], values: list[StreamValues]) -> None:
         """Finds what of each site's traffic hits L2, from what all of them move."""
+        if self.kind:
+            read = [Flow(a, 0, 0) for a in dict.fromkeys(site.access for site in self.encoded.sites if site.access)]
+            axes = [{name: values[s].most(name) for x, name, _ in self.encoded.axes if x == s} for s in range(len(values))]
+            self.traffic = in_l2(self.encoded.program, self.machine, read, axes, self.holes)
+            self.bus = [1.0] * len(values)
+            return
         flows: dict[Any, Flow] = {}
         for site, size in zip(self.encoded.sites, sizes, strict=True):
             if site.access:
                 stream, a = values[site.stream], site.access
-                largest, total = size.gm_bytes.reshape(self.count, -1).max(axis=1), stream.total(size.gm_bytes, a.grid + a.loops)
+                moved = np.broadcast_to(size.gm_bytes, (self.count, *size.gm_bytes.shape[1:]))
+                largest, total = moved.reshape(self.count, -1).max(axis=1), stream.total(moved, a.grid + a.loops)
                 before = flows.get(a, Flow(a, 0, 0))
                 flows[a] = Flow(a, np.maximum(before.largest, largest), before.total + total)
         trips = [{name: stream.most(name) for name in stream.trips} for stream in values]
         self.traffic = traffic(self.encoded.program, self.machine, self.state, list(flows.values()), trips, self.holes)
         self.bus = bus_stretch(self.encoded.program, self.machine, list(flows.values()), self.traffic.shares)
 
-    def price(self, site: Site, size: Sizes, rank: int) -> tuple[Array, Array]:
-        """(ticks[row, entry, (busy, latency, unit, granule)], bytes[row, entry, (hbm, l2)]) of a site."""
-        layout = size.layout
-        fields = {name: layout.narrow(s.values) for name, s in size.fields.items()}
+    def price(self, site: Site, size: Sizes, rank: int, at: Choices, cost: Array, moved: Array) -> None:
+        """Fills ticks[(busy, latency, unit, granule), entry], and where detail is asked for bytes[entry, (hbm, l2)], of a site, for each of
+        the choices `at` in turn."""
+        layout, count = size.layout, len(at.rows)
+        fields = {name: layout.narrow(s.of(at.rows)) for name, s in size.fields.items()}
         env: dict[str, Any] = {**dict(site.numbers), **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
-        env["cores"] = self.cores[site.stream].reshape((self.count,) + (1,) * rank)
+        if self.lenient:
+            env |= {name: fields[f"{name.removesuffix('_last')}_at"] for name in fields if name.endswith("_last")}
+        if self.kind and "filter_h" in env:  # img2col brings the more a cycle the fewer rows of the filter a load spans
+            env["filter_h"] = 1
+        env["cores"] = upright(self.cores[site.stream][at.rows], rank)
         unit: Any = 0.0
         stretch: Any = 1.0  # of the core's bus
         whole: Any = 0.0  # cores that count as long as any of them runs
         if site.access:
-            gm = layout.narrow(size.gm_bytes)
-            share = upright(self.traffic.shares[site.access], rank)
+            gm = layout.narrow(evaluate(INSTRUCTIONS[site.op].gm_bytes, fields | {"size": site.gm_size}))
+            share = upright(rows_of(self.traffic.shares[site.access], at.rows), rank)
             env |= {"gm_bytes": gm, "hbm_bytes": gm * share, "l2_bytes": gm - gm * share}
             through_l2 = env["l2_bytes"] + gm * env.get("atomic", 0)  # L2 reads what it adds to
-            hbm, l2, both = (upright(x, rank) for x in (*self.traffic.crowding[site.access], self.traffic.both_ways))
+            hbm, l2, both = (upright(rows_of(x, at.rows), rank) for x in (*self.traffic.crowding[site.access], self.traffic.both_ways))
             unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle * hbm + through_l2 / self.machine.l2_bytes_per_cycle * l2
             unit = unit * both * evaluate(site.timing.memory, env)
-            stretch, whole = upright(self.bus[site.stream], rank), upright(self.traffic.waits_for[site.access], rank)
+            stretch, whole = (upright(rows_of(x, at.rows), rank) for x in (self.bus[site.stream], self.traffic.waits_for[site.access]))
         cycles = (np.maximum(evaluate(site.timing.busy, env) * stretch, unit * whole), evaluate(site.timing.latency, env), unit)
-        flat = [ticks(layout.flatten(x, self.count, rank)) for x in cycles]
-        granule = np.where(np.asarray(env.get("unit", 0)) != 0, ticks(evaluate(site.timing.granule, env)), -1)
-        flat.append(layout.flatten(granule, self.count, rank))
-        moved = [layout.flatten(env[x], self.count, rank) for x in ("hbm_bytes", "l2_bytes")] if self.detail else []
-        return np.stack(flat, axis=2), np.stack(moved, axis=2) if moved else np.zeros((self.count, 0, 2))
+        parts = [*map(ticks, cycles), np.asarray(-1)]
+        if "unit" in env:
+            parts[3] = np.where(np.asarray(env["unit"]) != 0, ticks(evaluate(site.timing.granule, env)), -1)
+        for i, part in enumerate(parts):
+            cost[i] = part if part.ndim == 0 else layout.flatten(part, count, rank).reshape(-1)
+        for i, name in enumerate(("hbm_bytes", "l2_bytes") if self.detail else ()):
+            moved[:, i] = layout.flatten(env[name], count, rank).reshape(-1)
 
     def trips(self, values: list[StreamValues]) -> Array:
         """Trip counts [row, entry], with a cursor per loop."""
         blocks, base = [], 0
         for loop in self.encoded.loops:
             stream = values[loop.stream]
-            size = stream.size(loop.trips)
             layout = stream.layout([loop.trips])
             self.cursor(loop.stream, layout, base)
-            blocks.append(layout.flatten(layout.narrow(size.values), self.count, stream.rank))
+            if loop.idle:  # its slots are a row's own
+                blocks.append(np.broadcast_to(np.asarray(evaluate(loop.trips, self.given)).reshape(-1, 1), (len(self.work), 1)))
+            else:
+                blocks.append(layout.flatten(layout.narrow(stream.size(loop.trips).values), self.count, stream.rank)[self.work])
             base += layout.entries
         if not blocks:
             self.cursors.append(0)
-            return np.zeros((self.count, 1), np.int64)
+            return np.zeros((len(self.work), 1), np.int64)
         return np.ascontiguousarray(np.concatenate(blocks, axis=1), np.int64)
+
+
+def columns(expressions: list[Expr], holes: Mapping[str, Array], count: int) -> Array:
+    """int64[row, expression]; one zero column where there is none."""
+    out = np.zeros((count, max(1, len(expressions))), np.int64)
+    for i, e in enumerate(expressions):
+        out[:, i] = evaluate(e, holes)
+    return out
+
+
+def rows_of(values: Any, rows: Array) -> Any:
+    """A number, or the given rows of a column."""
+    column = np.asarray(values)
+    return column[rows] if column.ndim and len(column) > 1 else values
 
 
 def upright(rows: Any, rank: int) -> Array:

@@ -5,7 +5,7 @@ Times are *modelled*. The rules are in kernels/timeline.py, the costs in the mac
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from typing import Any
@@ -25,8 +25,9 @@ from aoec.simulate.verdict import Verdict, verdict
 from aoec.target.instructions import added_to
 from aoec.target.machine import Machine
 
-BATCH_BYTES = 100e6  # of the value tables of one batch; temporaries take about twice that again
+BATCH_BYTES = 8e6  # of the value tables of one batch; temporaries take about twice that again
 FIRST_BATCH = 256
+ABANDONED = kernel.ABANDONED  # the status of a row that was not timed to its end
 ERRORS = {
     kernel.SET_ON_SET: "a flag is set while it is still set; wait for it before setting it again",
     kernel.WAIT_WITHOUT_SET: "a flag is waited for and no earlier set stands in the stream",
@@ -37,6 +38,7 @@ ERRORS = {
     kernel.CORE_RANGE: "a grid axis has no cores or too many",
     VARIES: "a size varies with a loop in other than its first and last iteration",
     DEPTH_RANGE: "a counter's depth is below one",
+    ABANDONED: "it takes longer than the best that is known",
 }
 
 
@@ -93,26 +95,49 @@ class Measure:
         return self.time_us - self.launch_us
 
 
-def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD) -> Times:
+def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, limit: int = kernel.NEVER) -> Times:
     """Times of a program for every row of hole values: `rows` maps each hole to an int64 column (no holes: one row).
 
-    Rows are independent: their order, number and neighbours change nothing.
+    Rows are independent: their order, number and neighbours change nothing. Rows whose total is `limit` ticks or more may be ABANDONED.
     """
+    columns, count = _columns(encoded, rows)
+    status = first_false(encoded, columns, count)
+    legal = np.flatnonzero(status == 0)  # no tables are made for the others
+    parts = _in_batches(lambda part, size: _batch(encoded, part, size, state, limit), {n: v[legal] for n, v in columns.items()}, len(legal))
+    return _joined(parts or [_none(encoded)], legal, status)
+
+
+def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, kind: bool = False) -> Times:
+    """What each row takes at the least, by what keeps a pipe of some core busy or the memory of all: never above its times, nor those of
+    rows with fewer slots. Constraints are not asked.
+
+    With a `kind` memory (tables.Tabulator) it is not above the times of rows that cut the same tiles finer either.
+    """
+    columns, count = _columns(encoded, rows)
+    parts = _in_batches(lambda part, size: _floors(encoded, part, size, state, kind), columns, count)
+    return _joined(parts or [_none(encoded)], np.arange(count), np.zeros(count, np.int32))
+
+
+def _columns(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, Array], int]:
+    """(int64 columns by hole, rows)"""
     columns = {name: np.atleast_1d(np.asarray(v, np.int64)) for name, v in rows.items()}
     _check_given(encoded, columns)
     counts = {len(v) for v in columns.values()} or {1}
     if len(counts) > 1:
         raise CheckError(f"columns of hole values have different lengths: {sorted(counts)}")
+    return columns, counts.pop()
+
+
+def _in_batches(timed: Callable[[dict[str, Array], int], tuple[Times, float]], columns: dict[str, Array], count: int) -> list[Times]:
+    """The times of rows, in parts whose tables take about BATCH_BYTES."""
     parts: list[Times] = []
-    total, start, size = counts.pop(), 0, FIRST_BATCH
-    status = first_false(encoded, columns, total)
-    legal = np.flatnonzero(status == 0)  # no tables are made for the others
-    while start < len(legal):
-        stop = min(start + size, len(legal))
-        part, row_bytes = _batch(encoded, {n: v[legal[start:stop]] for n, v in columns.items()}, stop - start, state)
+    start, size = 0, FIRST_BATCH
+    while start < count:
+        stop = min(start + size, count)
+        part, row_bytes = timed({n: v[start:stop] for n, v in columns.items()}, stop - start)
         parts.append(part)
         start, size = stop, max(1, int(BATCH_BYTES / max(row_bytes, 1)))
-    return _joined(parts or [_none(encoded)], legal, status)
+    return parts
 
 
 def prepare(machine: Machine) -> None:
@@ -128,20 +153,41 @@ def _check_given(encoded: Encoded, given: Collection[str]) -> None:
             raise CheckError(f"program {encoded.program.name}: nothing gives a value to {name}; give one for every hole")
 
 
-def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State) -> tuple[Times, float]:
+def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, limit: int) -> tuple[Times, float]:
     """The times of some rows, and the bytes that a row's tables take."""
-    filled = Tabulator(encoded, rows, count, state, False).fill()
+    filled = Tabulator(encoded, rows, count, state).fill()
     t, streams = filled.tables, len(encoded.program.streams)
-    entries = t.cost.shape[1]
+    cores = core_counts(encoded, t)
+    status, ticks, launch = filled.status, np.zeros(count, np.int64), _launch_ticks(encoded, cores, rows)
+    limits = limit - launch
+
+    def run(first: int, last: int) -> None:
+        s = fresh_state(encoded, t, cores[first:last])
+        kernel.time_rows(t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), ticks, status, limits)
+
+    _share(run, count)
+    return Times(ticks, launch, status, cores), _row_bytes(t)
+
+
+def _floors(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, kind: bool) -> tuple[Times, float]:
+    """What some rows take at the least, and the bytes that a row's tables take."""
+    filled = Tabulator(encoded, rows, count, state, lenient=True, kind=kind).fill()
+    t, streams = filled.tables, len(encoded.program.streams)
     cores = core_counts(encoded, t)
     status, ticks = filled.status, np.zeros(count, np.int64)
 
     def run(first: int, last: int) -> None:
         s = fresh_state(encoded, t, cores[first:last])
-        kernel.time_rows(t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), ticks, status)
+        floors = kernel.first_floor_rows if kind else kernel.floor_rows
+        floors(t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), ticks, status)
 
     _share(run, count)
-    return Times(ticks, _launch_ticks(encoded, cores, rows), status, cores), entries * 24.0
+    return Times(ticks, _launch_ticks(encoded, cores, rows), status, cores), _row_bytes(t)
+
+
+def _row_bytes(t: kernel.Tables) -> float:
+    """Bytes that the tables of a row take."""
+    return float(4 * t.busy.nbytes + t.place.nbytes + t.trips.nbytes) / len(t.work)
 
 
 def zeroing_us(program: Program, machine: Machine, rows: Mapping[str, Any]) -> Any:

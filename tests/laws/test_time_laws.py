@@ -14,7 +14,7 @@ from aoec.ir.index import Int
 from aoec.ir.program import For, Instr
 from aoec.simulate.encode import encode
 from aoec.simulate.events import events
-from aoec.simulate.time import ERRORS, measure, time_rows
+from aoec.simulate.time import ERRORS, floor_rows, measure, time_rows
 from aoec.target.machine import load
 from tests.oracle.pipelines import cases, cube_cases, filled, twisted, twists, vector_cases
 from tests.oracle.slow_timeline import Illegal, simulate
@@ -185,3 +185,21 @@ def without(items, index):
                 continue
         out.append(item)
     return tuple(out), index
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases, st.data())
+def test_rows_are_abandoned_exactly_at_their_limit_and_no_row_ends_below_its_floor(case, data):
+    program, rows = case
+    machine = twisted(load(program.target), data.draw(twists))
+    encoded = encode(program, machine)
+    times, floors = time_rows(encoded, columns(rows)), floor_rows(encoded, columns(rows))
+    good = times.status == 0
+    assert (floors.total_ticks[good] <= times.total_ticks[good]).all()
+    kind = floor_rows(encoded, columns(rows), kind=True)
+    assert (kind.total_ticks[good] <= floors.total_ticks[good]).all()
+    limit = int(data.draw(st.sampled_from([*times.total_ticks[good], 10**6])) + data.draw(st.integers(-1, 1)))
+    cut = time_rows(encoded, columns(rows), limit=limit)
+    below = good & (times.total_ticks < limit)
+    assert (cut.total_ticks[below] == times.total_ticks[below]).all() and (cut.status[below] == 0).all()
+    assert (cut.status[good & ~below] == kernel.ABANDONED).all()
