@@ -122,8 +122,8 @@ def _search_options(p: Parser, per: str = "") -> None:
 
 
 def _strategy(p: Parser) -> None:
-    p.add_argument("--search", choices=("portfolio", "pool", "genetic", "bayes", "annealing", "random", "exhaustive"), default="portfolio",
-                   help="(default: portfolio)")
+    p.add_argument("--search", choices=("portfolio", "proof", "pool", "genetic", "bayes", "annealing", "random", "exhaustive"),
+                   default="portfolio", help="proof: decide the whole space by bounds, as far as the budget reaches (default: portfolio)")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="same seed, same result (default: 0)")
 
 

@@ -12,15 +12,17 @@ from aoec.ir.index import reads
 from aoec.ir.parse import parse_func
 from aoec.ir.show import show
 from aoec.ir.tir import Func
-from aoec.jobs.space import space_facts, why_empty
+from aoec.jobs.space import legal, space_facts, why_empty
 from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.jobs.version import model_version
 from aoec.report.fidelity import sentence
 from aoec.report.space import lines
 from aoec.report.trials import Line, as_csv, as_json_lines
+from aoec.search.count import cuts
 from aoec.search.restrict import Restriction, parse_where
 from aoec.search.sketches import find_product, writer
+from aoec.search.trials import Status
 from aoec.simulate.time import ERRORS
 from aoec.target.machine import load
 
@@ -84,7 +86,26 @@ def describe(found: Outcome, p: Problem) -> Facts:
             "space": p.space.size, "sketches": len(p.sketches), "trials": found.trials,
             "candidates": {status.value: count for status, count in p.ledger.counts().items()},
             "holds": held_on(found.trust),
-            "proof": {"space": "optimal in this model and space", "bound": "meets the bound"}.get(found.proof, "none")}
+            "proof": proof_of(found, p)}
+
+
+def proof_of(found: Outcome, p: Problem) -> str:
+    """How near the best of the space, or of all that is possible, the schedule is for sure."""
+    if found.proof == "space":
+        return f"optimal in this model and space{share_timed(p)}"
+    if found.proof == "bound":
+        return "meets the bound"
+    gap = 100 * (found.ticks / found.floor_ticks - 1) if found.floor_ticks else 0.0
+    return f"within {gap:.1f} % of the best in this model and space" if found.floor_ticks else "none"
+
+
+def share_timed(p: Problem) -> str:
+    """What part of the legal candidates was timed, in words."""
+    found = [legal(grid, cuts(grid, s.program.constraints)) for grid, s in zip(p.space.grids, p.sketches)]
+    count, about = sum(left for left, _ in found), "about " if any(error for _, error in found) else ""
+    ended = p.ledger.counts()
+    timed = sum(ended[s] for s in (Status.TIMED, Status.CACHED, Status.ABANDONED))
+    return f" of {about}{count:,} legal candidates, {100 * timed / max(count, 1):.2g} % timed"
 
 
 def in_line(facts: Facts) -> Facts:

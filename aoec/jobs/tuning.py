@@ -7,8 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from aoec import primitives
 from aoec.base.errors import AoecError, UnsupportedError
+from aoec.ir.index import Expr, hole_names
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
@@ -21,6 +24,7 @@ from aoec.search.count import few, some
 from aoec.search.default import Found, default, settle
 from aoec.search.grid import Candidate, Grid, Rows, Space
 from aoec.search.pool import Listed, Pool
+from aoec.search.prove import NEVER, Proof, prove
 from aoec.search.restrict import NONE, Restriction, restricted
 from aoec.search.run import Result, steps
 from aoec.search.sketches import sketches
@@ -29,7 +33,7 @@ from aoec.search.trials import Ledger
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.simulate.tables import first_false
-from aoec.simulate.time import time_rows
+from aoec.simulate.time import ABANDONED, floor_rows, time_rows
 from aoec.target.machine import Machine
 
 MODELLED_US = 30.0  # that a modelled time takes, about, as bench/throughput.py says: it tells a strategy what a proposal may cost
@@ -37,6 +41,8 @@ SMALL = 8192  # legal candidates that are all tried: in large batches, which cos
 LISTABLE = 1 << 22  # candidates of a space that is counted before a search, which takes a twentieth of a second; a restricted one always is
 LISTED = 1 << 16  # legal candidates of a restricted space that are listed for the strategies to propose from
 DRAWN = 256  # candidates of a sketch, where the default's short list has no legal one
+PROOF_ROWS, PROOF_ROWS_A_SECOND = 1000, 20_000  # that a proof looks at for a trial of a budget, or a second: some 50 us each
+TRIED_FIRST = 100  # part of it with which a proof is tried before a search
 SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
 
 
@@ -68,7 +74,7 @@ class Problem:
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ledger = Ledger(self.space)
+        self.ledger = Ledger(self.space, abandoned=frozenset((ABANDONED,)))
 
     def cost(self, candidates: Sequence[Candidate]) -> list[int | None]:
         """Modelled ticks of each candidate, launch included; None where it is illegal."""
@@ -94,16 +100,15 @@ class Problem:
 
     def some(self) -> list[Candidate]:
         """Legal candidates of each sketch that has any, drawn from all of its own."""
-        grids = enumerate(zip(self.space.grids, self.sketches))
-        return [(i, v) for i, (grid, s) in grids for v in some(grid, [c.condition for c in s.program.constraints], DRAWN)]
+        return [(i, v) for i, grid in enumerate(self.space.grids) for v in some(grid, self.constraints(i), DRAWN)]
 
     def pool(self) -> Pool | None:
         """The legal candidates, where they may be few and are; None where they are not."""
         if self.space.size > LISTABLE and self.restriction == NONE:
             return None
         most, ranks = SMALL if self.restriction == NONE else LISTED, list[int]()
-        for start, grid, s in zip(self.space.starts, self.space.grids, self.sketches):
-            some = few(grid, [c.condition for c in s.program.constraints], most - len(ranks))
+        for i, (start, grid) in enumerate(zip(self.space.starts, self.space.grids)):
+            some = few(grid, self.constraints(i), most - len(ranks))
             if some is None:
                 return None
             ranks += [start + r for r in some.tolist()]
@@ -125,6 +130,35 @@ class Problem:
     def bound(self) -> Bound:
         found = {b.name: size_bytes(b) for b in self.func.inputs} if self.state == PREVIOUS_LAUNCH else dict(self.state)
         return bound(self.func, self.machine, found)
+
+    # ---- what a proof asks (search/prove.py: Bounds)
+
+    def constraints(self, grid: int) -> list[Expr]:
+        """The conditions that a candidate of a sketch must meet."""
+        return [c.condition for c in self.sketches[grid].program.constraints]
+
+    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str]]:
+        """The holes that count slots, and those of them on which no instruction's cost depends."""
+        encoded = self.sketches[grid].encoded
+        found = frozenset().union(*(hole_names(depth) for _, depth in encoded.counters))
+        return found, found - encoded.work_holes
+
+    def floors(self, grid: int, columns: Rows, kind: bool) -> np.ndarray:
+        """Ticks that no row beats, 0 where none are known; `kind`: nor any that cuts the same tiles finer."""
+        floors = floor_rows(self.sketches[grid].encoded, columns, self.state, kind)
+        return np.where(floors.status == 0, floors.total_ticks, 0)
+
+    def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
+        rows = list(zip(*[columns[n].tolist() for n in self.space.grids[grid].names]))
+        new = np.array([(grid, row) not in self.costs for row in rows], bool)
+        fresh = {n: v[new] for n, v in columns.items()}
+        times = time_rows(self.sketches[grid].encoded, fresh, self.state, limit)
+        self.ledger.note(grid, fresh, times.total_ticks, times.status)
+        out = np.array([NEVER if done else self.costs[grid, row] or NEVER for done, row in zip(new.tolist(), rows)], np.int64)
+        out[new] = np.where(times.status == 0, times.total_ticks, NEVER)
+        self.costs |= {(grid, rows[i]): int(out[i]) for i in np.flatnonzero(new & (out < limit)).tolist()}
+        return out
 
     def values(self, candidate: Candidate) -> dict[str, int]:
         grid, values = candidate
@@ -160,7 +194,8 @@ def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Tr
 
 @dataclass(frozen=True)
 class Outcome:
-    """`best` is `default` where nothing was searched; ticks are modelled, with launch."""
+    """`best` is `default` where nothing was searched; ticks are modelled, with launch. `floor_ticks`: what no candidate of the space beats,
+    as far as a proof came; 0 where nothing is known."""
 
     default: Candidate
     default_ticks: int
@@ -170,6 +205,7 @@ class Outcome:
     trials: int = 0
     illegal: int = 0
     proof: str = ""
+    floor_ticks: int = 0
     trust: Trust | None = None  # of best against default, where they differ and were timed again
 
 
@@ -183,19 +219,41 @@ def start(p: Problem) -> Outcome:
     return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
 
 
+def effort(strategy: str, kind: str) -> int:
+    """Rows that a proof may look at for each trial, or second, of a budget: all that fit, or a small part where it is only tried first."""
+    rows = PROOF_ROWS if kind == "trials" else PROOF_ROWS_A_SECOND
+    return rows if strategy == "proof" else rows // TRIED_FIRST
+
+
+def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
+    """The outcome of a proof, settled: where it is closed in its slots alone, since one less than fits may save two flag operations."""
+    found = min((proof.ticks, proof.best), *p.leaders()[:1])
+    slots = [(name,) for name in p.space.grids[found[1][0]].names if name in p.slots(found[1][0])[0]]
+    ticks, best = settle(p.space, [found], p.cost, slots if proof.closed else ())
+    return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, proof.timed, 0, "space" if proof.closed else "",
+                   min(proof.floor, ticks))
+
+
 def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: False) -> Outcome:
     """The best that a strategy finds within the budget, the default being candidate 0; never slower than it.
 
-    A space of at most SMALL legal candidates is searched whole, whatever the strategy. A strategy is told the cheapest
-    of each sketch that the default was chosen from. What was found is settled at the end, and beside it the cheapest of other
+    A space of at most SMALL legal candidates is searched whole, whatever the strategy; a larger one is first tried to be decided by bounds
+    (search/prove.py), before a portfolio with a small part of the budget, or for strategy "proof" with all of it. A strategy is told the
+    cheapest of each sketch that the default was chosen from. What was found is settled at the end, and beside it the cheapest of other
     sketches: every hole and pair of holes at its best in turn; none of that is counted in the trials.
     """
     p.known = frozenset(p.costs)
     kind, amount = budget
     limits = {"budget_trials": int(amount)} if kind == "trials" else {"budget_seconds": float(amount)}
-    pool = p.pool()
+    pool, floor = p.pool(), 0
     if (p.space if pool is None else pool).size <= SMALL:
         strategy, limits = "exhaustive", {}
+    elif strategy in ("proof", "portfolio"):
+        proof = prove(p.space.grids, p, first.default, first.default_ticks, int(amount * effort(strategy, kind)), lambda: watch(Result()))
+        if proof.closed or strategy == "proof":
+            p.known = frozenset()
+            return proved(p, first, proof)
+        floor = proof.floor
     result, stopped, asked = Result(), False, make(strategy, p.space, seed, pool or p.filter(strategy), measure_us=MODELLED_US)
     if limits:  # else all are tried, and counted
         known = [(ticks, c) for ticks, c in p.leaders() if c != first.default]
@@ -208,4 +266,4 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     ticks, best = min(found, key=lambda f: f[0]) if result.closed or stopped else settle(p.space, found, p.cost)
     p.known = frozenset()
     return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
-                   result.stopped if result.closed else "")
+                   result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks))

@@ -1,0 +1,240 @@
+"""Proof: the best of a whole space, each candidate decided: timed, or excluded by a bound that none like it can beat.
+
+Holes of a sketch fall into three kinds. *Outer* ones say what a core does: tiles, grid. *Inner* ones cut that finer, tiles of k and tiles
+of L0 in tiles of L1: they add instructions, each with a head and with what is rounded up, and take none away. So with each at its
+largest choice, capacity left aside, and all that is read in L2, pipes have the least to do. *Slots* change no work; but where they say at
+which address something lies, and so what lies in its way, every choice of them is looked at.
+
+Assignments are bounded level by level: outer holes; inner ones; then all of them by what really comes from HBM, and by what must
+still follow a pipe's last instruction. What is left is timed with its slots, cheapest bound first, and abandoned as soon as its own
+remaining work says that it cannot beat the best. Of slots that lie in nobody's way only the largest that fit together are timed: a
+further one lets no instruction start later, and costs two flag operations.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Protocol
+
+import numpy as np
+
+from aoec.ir.index import Expr, evaluate, hole_names
+from aoec.search.grid import Candidate, Grid, Rows
+
+INNER = ("h0", "w0", "tk", "sk", "rk", "uc", "pl")  # in the order in which they are assigned
+BOUNDED = "tk"  # after which what is open is bounded again
+LEAST = ("pl",)  # of inner ones those that add work the larger they are
+SWITCHES = ("uf",)  # change when something is done, not what
+BLOCK = 256  # assignments of outer holes whose inner ones are looked at together
+TIMED = 1 << 11  # rows that are timed before the best is looked at again
+NOTHING = np.zeros(0, np.int64)
+
+
+class Bounds(Protocol):
+    """What a proof is told of a problem; columns map each hole of a sketch to its values, ticks are with launch."""
+
+    def constraints(self, grid: int) -> Sequence[Expr]:
+        """The conditions that a candidate of a sketch must meet."""
+
+    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str]]:
+        """The holes that count slots, and those of them on which no instruction's cost depends."""
+
+    def floors(self, grid: int, columns: Rows, kind: bool) -> np.ndarray:
+        """Ticks that no row beats, 0 where none are known; `kind`: nor any that cuts the same tiles finer."""
+
+    def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
+
+
+NEVER = 2**62
+
+
+@dataclass
+class Proof:
+    """`best`: of the whole space where `closed`; `floor`: ticks that nothing undecided beats. `bounded`: rows that were bounded, `timed`:
+    candidates whose timing began."""
+
+    best: Candidate
+    ticks: int
+    floor: int = 0
+    closed: bool = False
+    bounded: int = 0
+    timed: int = 0
+
+    @property
+    def effort(self) -> int:
+        """Rows for which something was calculated."""
+        return self.bounded + self.timed
+
+
+@dataclass(frozen=True)
+class Part:
+    """Assignments of a sketch's work that no bound excludes, and their floors."""
+
+    grid: int
+    columns: Rows
+    floors: np.ndarray
+
+    def rows(self, where: np.ndarray) -> Part:
+        return Part(self.grid, {n: v[where] for n, v in self.columns.items()}, self.floors[where])
+
+
+def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, effort: int,
+          stop: Callable[[], bool] = lambda: False) -> Proof:
+    """The best candidate of the grids, which the given one begins; not closed where more than about `effort` rows had to be looked at, or
+    `stop` said so in between."""
+    found = Proof(best, ticks)
+    levels = [Levels(i, grid, bounds) for i, grid in enumerate(grids)]
+    parts: list[Part] = []
+    for level in levels:
+        part = level.outer(found, effort)
+        if part is None or stop():
+            return found
+        parts.append(part)
+    todo = [some for part in parts for some in blocks(part, BLOCK)]
+    todo.sort(key=lambda p: (int(p.floors[0]), p.grid))
+    for part in todo:
+        if not search_inner(levels[part.grid], part, found, effort) or stop():
+            found.floor = min(found.ticks, int(part.floors[0]))
+            return found
+    found.floor, found.closed = found.ticks, True
+    return found
+
+
+def blocks(part: Part, count: int) -> Iterator[Part]:
+    """The rows of a part, those with the lowest floors first, some at a time."""
+    order = np.argsort(part.floors, kind="stable")
+    for i in range(0, len(order), count):
+        yield part.rows(order[i:i + count])
+
+
+def search_inner(level: Levels, part: Part, found: Proof, effort: int) -> bool:
+    """Whether all of a part is decided: its inner holes are assigned, and what no bound excludes is timed."""
+    part = part.rows(part.floors < found.ticks)
+    for at, name in enumerate(level.inner):
+        part = level.assigned(part, name)
+        if name == BOUNDED and at + 1 < len(level.inner):
+            part = level.bounded(part, level.inner[at + 1:], True, found)
+        if found.effort + len(part.floors) > effort:
+            return False
+    part = level.bounded(level.bounded(part, (), True, found), (), False, found)
+    for some in blocks(part, TIMED):
+        if found.effort > effort:
+            return False
+        level.time(some.rows(some.floors < found.ticks), found)
+    return True
+
+
+class Levels:
+    """One sketch of a proof: its holes by kind, its constraints by the holes that they ask about."""
+
+    def __init__(self, number: int, grid: Grid, bounds: Bounds) -> None:
+        self.number, self.grid, self.bounds = number, grid, bounds
+        self.choices = dict(zip(grid.names, grid.choices))
+        slots, plain = bounds.slots(number)
+        self.slots = tuple(n for n in grid.names if n in slots)
+        self.shifting = tuple(n for n in self.slots if n not in plain)
+        self.plain = tuple(n for n in self.slots if n in plain)
+        self.inner = tuple(n for n in INNER if n in self.choices and n not in slots)
+        self.switches = tuple(n for n in SWITCHES if n in self.choices)
+        early = () if self.inner else self.shifting
+        self.outer_names = tuple(n for n in grid.names if n in early or n not in {*self.inner, *self.switches, *slots})
+        self.asked = [(c, frozenset(hole_names(c))) for c in bounds.constraints(number)]
+
+    def holding(self, columns: Rows, newest: str, count: int) -> np.ndarray:
+        """bool[row]: where every constraint can still hold that can be asked since hole `newest` is assigned, some slots being open."""
+        good = np.ones(count, bool)
+        for condition, names in self.asked:
+            opened = sorted(names - columns.keys())
+            if newest in names and set(opened) <= set(self.slots):
+                good &= self.possible(condition, columns, opened, count)
+        return good
+
+    def possible(self, condition: Expr, columns: Rows, opened: Sequence[str], count: int) -> np.ndarray:
+        """bool[row]: where a condition holds for some choice of what is open."""
+        out = np.zeros(count, bool)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for values in product(*[self.choices[n] for n in opened]):
+                out |= evaluate(condition, {**columns, **dict(zip(opened, values))}) != 0
+                if out.all():
+                    break
+        return out
+
+    def grown(self, columns: Rows, count: int, name: str) -> tuple[Rows, np.ndarray]:
+        """(columns with a further hole at each of its choices that the constraints allow, the row that each came of)"""
+        values = np.array(self.choices[name], np.int64)
+        source = np.repeat(np.arange(count), len(values))
+        out = {n: v[source] for n, v in columns.items()} | {name: np.tile(values, count)}
+        good = self.holding(out, name, len(source))
+        return {n: v[good] for n, v in out.items()}, source[good]
+
+    def outer(self, found: Proof, effort: int) -> Part | None:
+        """All assignments of the outer holes that the constraints allow and no bound excludes; None where they are too many."""
+        columns: Rows = {}
+        count = 1
+        for name in self.outer_names:
+            columns, source = self.grown(columns, count, name)
+            count = len(source)
+            if found.effort + count > effort:
+                return None
+        return self.bounded(Part(self.number, columns, np.zeros(count, np.int64)), self.inner, True, found)
+
+    def assigned(self, part: Part, name: str) -> Part:
+        """The part with a further inner hole assigned."""
+        columns, source = self.grown(part.columns, len(part.floors), name)
+        return Part(self.number, columns, part.floors[source])
+
+    def bounded(self, part: Part, rest: Sequence[str], kind: bool, found: Proof) -> Part:
+        """The rows of a part that no bound excludes, the `rest` of the inner holes being open, and switches and slots."""
+        count = len(part.floors)
+        found.bounded += count
+        opened = (*rest, *self.switches, *(n for n in self.slots if n not in part.columns))
+        filled = {**part.columns, **{n: np.full(count, (min if n in LEAST else max)(self.choices[n])) for n in opened}}
+        floors = np.maximum(part.floors, self.bounds.floors(self.number, filled, kind)) if count else part.floors
+        return Part(self.number, part.columns, floors).rows(floors < found.ticks)
+
+    def time(self, part: Part, found: Proof) -> None:
+        """Times a part, every hole of whose work is assigned: with each choice of slots that shift what lies beside them, and of the
+        others with the largest that fit together."""
+        columns = self.with_slots(part)
+        count = len(next(iter(columns.values()), NOTHING))
+        if not count:
+            return
+        found.timed += count
+        ticks = self.bounds.times(self.number, columns, found.ticks)
+        at = int(np.argmin(ticks))
+        if ticks[at] < found.ticks:
+            found.ticks = int(ticks[at])
+            found.best = (self.number, tuple(int(columns[n][at]) for n in self.grid.names))
+
+    def with_slots(self, part: Part) -> Rows:
+        """The rows of a part once for each choice of slots that is to be timed."""
+        columns, count = part.columns, len(part.floors)
+        for name in (*self.shifting, *self.switches):
+            if name not in columns:
+                columns, source = self.grown(columns, count, name)
+                count = len(source)
+        fits = {digits: self.fitting(columns, count, digits) for digits in product(*[range(len(self.choices[n])) for n in self.plain])}
+        parts = []
+        for digits, good in fits.items():
+            more = [fits[d] for d in raised(digits) if d in fits]
+            kept = np.flatnonzero(good & ~np.any(more, axis=0)) if more else np.flatnonzero(good)
+            chosen = {n: np.full(len(kept), sorted(self.choices[n])[d]) for n, d in zip(self.plain, digits)}
+            parts.append({n: v[kept] for n, v in columns.items()} | chosen)
+        return {n: np.concatenate([p[n] for p in parts]) for n in self.grid.names}
+
+    def fitting(self, columns: Rows, count: int, digits: tuple[int, ...]) -> np.ndarray:
+        """bool[row]: where the constraints on slots hold with these of them."""
+        chosen = {n: sorted(self.choices[n])[d] for n, d in zip(self.plain, digits)}
+        good = np.ones(count, bool)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for condition, names in self.asked:
+                if names & chosen.keys():
+                    good &= evaluate(condition, {**columns, **chosen}) != 0
+        return good
+
+
+def raised(digits: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The choices that have one more in one place."""
+    return [(*digits[:i], d + 1, *digits[i + 1:]) for i, d in enumerate(digits)]

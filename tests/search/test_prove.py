@@ -1,0 +1,107 @@
+"""Proofs: the floors that they rest on are below the times of every candidate, and what they find is what trying all finds."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import Problem, problem, search, start
+from aoec.search.count import few
+from aoec.search.prove import LEAST, NEVER, Levels, prove
+from aoec.search.restrict import Restriction
+from aoec.simulate.tables import first_false
+from aoec.simulate.time import time_rows
+from aoec.target.machine import load
+
+ROWS = 60_000  # random rows of a sketch, of which few are legal
+FUNCS = ("matmul(m=512, k=768, n=320, bias)", "conv2d(n=1, c=64, h=28, w=28, co=96, kh=3, kw=3, pad=1, bias, relu)",
+         "conv2d(n=2, c=128, h=14, w=14, co=256, kh=1, kw=1, stride=2, bias)", "softmax(m=300, n=700)", "add(m=256, n=3136, relu)")
+TARGETS = ("Ascend910B1", "Ascend310P3", "Ascend910A")
+
+
+def legal_rows(p: Problem, sketch: int, random: np.random.Generator, most: int) -> dict[str, np.ndarray]:
+    """Columns of random legal candidates of a sketch."""
+    grid = p.space.grids[sketch]
+    columns = {name: random.choice(values, ROWS) for name, values in zip(grid.names, grid.choices)}
+    good = np.flatnonzero(first_false(p.sketches[sketch].encoded, columns, ROWS) == 0)[:most]
+    return {name: values[good] for name, values in columns.items()}
+
+
+def opened(levels: Levels, columns: dict[str, np.ndarray], names: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The columns with these holes at the choices at which a bound takes open ones."""
+    count = len(next(iter(columns.values())))
+    return {**columns, **{n: np.full(count, (min if n in LEAST else max)(levels.choices[n])) for n in names}}
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("text", FUNCS)
+def test_no_candidate_is_faster_than_a_floor_of_its_assignment_at_any_level(text: str, target: str) -> None:
+    p, random, seen = problem(lower_operator(text), load(target)), np.random.default_rng(0), 0
+    for sketch in range(len(p.space.grids)):
+        levels, columns = Levels(sketch, p.space.grids[sketch], p), legal_rows(p, sketch, random, 80)
+        if not len(next(iter(columns.values()))):
+            continue
+        ticks = p.times(sketch, columns, NEVER)
+        late = (*levels.switches, *(n for n in levels.slots if n not in levels.outer_names))
+        for open_from in range(len(levels.inner) + 1):
+            some = opened(levels, columns, (*levels.inner[open_from:], *late))
+            assert (p.floors(sketch, some, True) <= ticks).all(), (sketch, levels.inner[open_from:])
+        assert (p.floors(sketch, opened(levels, columns, late), False) <= ticks).all(), sketch
+        seen += len(ticks)
+    assert seen >= 80
+
+
+def all_tried(p: Problem) -> int:
+    """Ticks of the fastest of all legal candidates."""
+    least = []
+    for i, grid in enumerate(p.space.grids):
+        ranks = few(grid, p.constraints(i), 10**6)
+        assert ranks is not None and len(ranks) > 100
+        digits = np.unravel_index(ranks, grid.counts)
+        columns = {n: np.array(values)[d] for n, values, d in zip(grid.names, grid.choices, digits)}
+        least.append(int(time_rows(p.sketches[i].encoded, columns, p.state).total_ticks.min()))
+    return min(least)
+
+
+SMALL = (
+    ("Ascend910B1", "matmul(m=256, k=512, n=384, fp16)",
+     ("tm=64,128", "tn=64,128", "tk=64,128", "sk=1,4", "gm=2,4", "gn=3,6", "da=1,2"), (0, 6)),
+    ("Ascend310P3", "matmul(m=128, k=256, n=256, bias)",
+     ("tm=32,64", "tn=64,128", "tk=64", "sk=1,2", "gm=2,4", "gn=2,4", "uc=2,8", "da=1,2"), (0, 7)),
+    ("Ascend910B3", "conv2d(n=1, c=64, h=28, w=28, co=64, kh=3, kw=3, pad=1, bias, relu)",
+     ("n1=2,4", "th=2,4,7", "gh=2,4,7", "gn=1,2", "sk=1,2", "tk=48,144", "da=1,2", "db=2"), (0, 2)),
+    ("Ascend910B3", "softmax(m=300, n=700)", (), (0,)),
+)
+
+
+@pytest.mark.parametrize(("target", "text", "pins", "sketches"), SMALL)
+def test_a_proof_finds_what_trying_all_candidates_finds(target: str, text: str, pins: tuple[str, ...], sketches: tuple[int, ...]) -> None:
+    machine = load(target)
+    left = Restriction(tuple((name, tuple(map(int, values.split(",")))) for name, _, values in (pin.partition("=") for pin in pins)),
+                       (), (), sketches)
+    least = all_tried(problem(lower_operator(text), machine, restriction=left))
+    first = start(problem(lower_operator(text), machine, restriction=left))
+    again = problem(lower_operator(text), machine, restriction=left)
+    found = prove(again.space.grids, again, first.default, first.default_ticks, 10**7)
+    assert found.closed and again.cost([found.best]) == [found.ticks]
+    slots = sum(max(again.space.grids[g].choices[again.space.grids[g].names.index(n)]) for g in range(len(again.space.grids))
+                for n in again.slots(g)[1])
+    flags = round(2 * slots * machine.issue_cycles * 1024)  # a slot less saves a set and a wait: those alone are not tried
+    assert least <= found.ticks <= least + flags
+
+
+def test_a_proof_that_is_cut_short_keeps_what_it_found_and_says_what_is_left() -> None:
+    p = problem(lower_operator(FUNCS[0]), load(TARGETS[0]))
+    first = start(p)
+    found = prove(p.space.grids, p, first.default, first.default_ticks, 30_000)
+    assert not found.closed and 0 < found.floor <= found.ticks <= first.default_ticks and found.effort < 60_000
+    assert prove(p.space.grids, p, first.default, first.default_ticks, 10**7, lambda: True).closed is False
+    assert not prove(p.space.grids, p, first.default, first.default_ticks, 1).closed
+
+
+def test_a_search_by_proof_is_never_slower_than_the_default_and_says_how_far_it_came() -> None:
+    p = problem(lower_operator(FUNCS[0]), load(TARGETS[0]))
+    first = start(p)
+    found = search(p, first, "proof", ("trials", 30), 0)
+    assert found.floor_ticks <= found.ticks <= first.default_ticks and found.bound_ticks <= found.ticks
+    assert found.proof in ("", "space")
