@@ -105,7 +105,7 @@ def share_timed(p: Problem) -> str:
     count, about = sum(left for left, _ in found), "about " if any(error for _, error in found) else ""
     ended = p.ledger.counts()
     timed = sum(ended[s] for s in (Status.TIMED, Status.CACHED, Status.ABANDONED))
-    return f" of {about}{count:,} legal candidates, {100 * timed / max(count, 1):.2g} % timed"
+    return f" of {about}{count:,} legal candidates, {100 * min(timed / max(count, 1), 1.0):.3g} % timed"
 
 
 def in_line(facts: Facts) -> Facts:

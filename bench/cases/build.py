@@ -131,17 +131,17 @@ def with_work(func: Func, tile: int, cores: int) -> int:
 def pinned_best(func: Func, traces: Sequence[Trace], pinned: Mapping[str, int], machine: Machine, state: State = ()) -> Program:
     """The program of the best candidate among sketches with some holes at stated values."""
     kept, reasons = [], []
-    for trace in traces:
+    for number, trace in enumerate(traces):
         own = {n: v for n, v in pinned.items() if n in holes_of(trace)}
         try:
             told = fill(trace, own)
             program = emit(primitives.apply(func, told), machine)
-            kept.append(Sketch(told, program, encode(program, machine)))
+            kept.append(Sketch(told, program, encode(program, machine), number))
         except AoecError as e:
             reasons.append(str(e))
     if not kept:
         raise UnsupportedError(reasons[0] if reasons else "no sketch of it")
     grids = tuple(Grid(tuple(h), tuple(h.values())) for h in (holes_of(s.trace) for s in kept))
     problem = Problem(func, machine, state, kept, reasons, Space(grids))
-    _, best = default(problem.space, problem.cost, problem.legal)
+    _, best = default(problem.space, problem.cost, problem.legal, problem.some)
     return problem.program(best)
