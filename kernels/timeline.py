@@ -588,6 +588,74 @@ def follow(t, s, r, m, alike, open_slots, taken, excess):
 
 
 @inner
+def lead(t, s, r, m, alike, used):
+    """Fills for the first operations of core m, which stands at its start, how long they keep each pipe busy (`used`) and when at the
+    earliest pipes are free behind them, as if there were enough slots; returns when all that is done.
+
+    The walk's rules without queues and held memory, which only hold things up.
+    """
+    code, place, cursor, register, depth, trips = t.code, t.place[t.work[r]], s.cursor[m], s.register[m], t.depth[r], t.trips[r]
+    free, done, early, late, floor, bit, until = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m], s.bit[m], s.until[m]
+    first_loop, issue = s.cursor.shape[1] - s.count.shape[1], t.costs[0]
+    set_all(used, 0)
+    pc, steps, ended = s.pc[m], 0, np.int64(0)
+    while steps < FOLLOWED and code[pc, 0] != STOP:
+        op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
+        steps += 1
+        if op == INSTR:
+            entry = place[a] + cursor[a]
+            own = max(t.busy[entry], t.unit[entry] * alike)
+            free[0] += issue
+            start = max(free[b], free[0])
+            if c == 1 and t.granule[entry] < 0:
+                start = max(start, floor[b])
+            free[b] = start + own
+            if c == 1:
+                hand_over(free, floor, early, late, b, start, t.latency[entry], t.granule[entry])
+            done[b] = max(done[b], free[b] + t.latency[entry])
+            used[b] += own
+            ended = max(ended, done[b])
+        elif op in (SET, WAIT, EARLY_SET, EARLY_WAIT):
+            free[0] += issue
+            flag = b + flag_id(t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r], register, a)
+            if flag < b or flag >= b + t.costs[3]:
+                break
+            if (t.preset[0] >> (b // t.costs[3])) & 1 == 0:
+                if op == SET:
+                    bit[flag] = max(free[0], max(free[c], done[c]))
+                elif op == EARLY_SET:
+                    bit[flag], until[flag] = max(free[0], early[c]), max(free[0], late[c])
+                else:
+                    free[c] = max(free[c], max(free[0], bit[flag] + t.costs[1] if bit[flag] >= 0 else 0))
+                    if op == EARLY_WAIT:
+                        floor[c] = max(floor[c], until[flag])
+                        reach(free, early, late, c)
+        elif op == LOOP:
+            n = trips[cursor[first_loop + a]]
+            if n <= 0:
+                pc = b
+            else:
+                s.count[m, a], register[c], s.kind[m, a] = n, 0, LAST if n == 1 else FIRST
+                free[0] += t.costs[6]
+                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), s.kind[m, a])
+        elif op == END:
+            register[c] += 1
+            new = np.int64(-1)
+            if register[c] < s.count[m, a]:
+                new = np.int64(LAST if register[c] == s.count[m, a] - 1 else BODY)
+                free[0] += t.costs[6]
+                pc = b
+            if new != s.kind[m, a]:
+                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), s.kind[m, a], new)
+                s.kind[m, a] = new
+        elif op == ADVANCE:
+            n = t.counter_of[a]
+            register[n] = register[n] + 1 if register[n] + 1 < depth[a] else 0
+        pc += 1
+    return ended
+
+
+@inner
 def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag (call again later), OVER past the limit, or an error: core m of the group from where it stands."""
     code, place, trips = t.code, t.place[t.work[r]], t.trips[r]
@@ -953,7 +1021,8 @@ def floor(t, s, r, classes, members, open_slots):
     many; fills `left`, `taken` and `excess` of classes.
 
     While a core of a class runs, all of them do. And no more cores share the memory during a transfer than at its start: so
-    what all transfers on a pipe hold of it, one after the other, fits into the time.
+    what all transfers on a pipe hold of it, one after the other, fits into the time. Of the first core it is counted, too, what must come
+    before a pipe's first instructions and after its last.
     """
     g, least = s.groups, np.int64(0)
     for j in range(s.shared.shape[0]):
@@ -962,13 +1031,20 @@ def floor(t, s, r, classes, members, open_slots):
         for m in range(members):
             begin(t, s, r, m, g.stream_of[k, m], np.int64(0), g.core_of[k, m])
             total(t, s, r, m, g.weight[k], g.left[k, m], s.shared[g.stream_of[k, m]])
-            if t.joined[0] == 0:
-                follow(t, s, r, m, g.weight[k], open_slots, g.taken[k, m], g.excess[k, m])
-            else:
-                set_all(g.excess[k, m], 0)
+            set_all(g.excess[k, m], 0)
             for p in range(PIPE_COUNT):
                 if g.left[k, m, p] > 0:
-                    least = max(least, s.free[m, p] + g.left[k, m, p] + g.excess[k, m, p])
+                    least = max(least, s.free[m, p] + g.left[k, m, p])
+    if t.joined[0] == 0:  # the first core has no less to do than others
+        begin(t, s, r, 0, g.stream_of[0, 0], np.int64(0), g.core_of[0, 0])
+        total(t, s, r, 0, g.weight[0], g.left[0, 0], s.left[0])
+        follow(t, s, r, 0, g.weight[0], open_slots, g.taken[0, 0], g.excess[0, 0])
+        begin(t, s, r, 0, g.stream_of[0, 0], np.int64(0), g.core_of[0, 0])
+        least = max(least, lead(t, s, r, 0, g.weight[0], s.left[0]))
+        for p in range(1, PIPE_COUNT):
+            rest = g.left[0, 0, p] - s.left[0, p]
+            if g.left[0, 0, p] > 0:
+                least = max(least, s.free[0, p] + rest + (g.excess[0, 0, p] if rest >= g.taken[0, 0, p] else 0))
     for j in range(s.shared.shape[0]):
         for p in range(PIPE_COUNT):
             least = max(least, s.shared[j, p])

@@ -190,9 +190,16 @@ class Levels:
         count = len(part.floors)
         found.bounded += count
         opened = (*rest, *self.switches, *(n for n in self.slots if n not in part.columns))
-        filled = {**part.columns, **{n: np.full(count, (min if n in LEAST else max)(self.choices[n])) for n in opened}}
+        filled = {**part.columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
         floors = np.maximum(part.floors, self.bounds.floors(self.number, filled, kind)) if count else part.floors
         return Part(self.number, part.columns, floors).rows(floors < found.ticks)
+
+    def lenient(self, name: str) -> int:
+        """The choice of an open hole at which no row takes longer than at another: of slots, which floors take to be enough, two, for
+        which there are flags."""
+        if name in self.slots:
+            return max((v for v in self.choices[name] if v <= 2), default=min(self.choices[name]))
+        return (min if name in LEAST else max)(self.choices[name])
 
     def time(self, part: Part, found: Proof) -> None:
         """Times a part, every hole of whose work is assigned: with each choice of slots that shift what lies beside them, and of the

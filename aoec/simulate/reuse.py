@@ -265,7 +265,7 @@ class Reuse:
     def least_crowding(self, a: Access) -> Rows:
         """How much longer reads take of L2 at the least, however their bytes are shared out: no more streams than addresses, or cores."""
         rate = self.machine.same_address_bytes_per_cycle
-        if rate is None or a.writes:
+        if a.writes or rate is None:
             return 1.0
         cores = product([self.trips[a.stream][v] for v in a.grid])
         streams = sum((self.addresses(f.access, set(a.grid)) for f in self.beside(a)), np.float64(0))
