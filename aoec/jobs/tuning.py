@@ -42,7 +42,7 @@ LISTABLE = 1 << 22  # candidates of a space that is counted before a search, whi
 LISTED = 1 << 16  # legal candidates of a restricted space that are listed for the strategies to propose from
 DRAWN = 256  # candidates of a sketch, where the default's short list has no legal one
 PROOF_ROWS, PROOF_ROWS_A_SECOND = 1000, 20_000  # that a proof looks at for a trial of a budget, or a second: some 50 us each
-TRIED_FIRST = 100  # part of it with which a proof is tried before a search
+TRIED_FIRST = 500  # part of it with which a proof is tried before a search: a tenth of a second for 2,000 trials
 SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
 
 
