@@ -14,8 +14,8 @@ from onnx import TensorProto, numpy_helper
 from aoec.base.errors import CheckError, ParseError, UnsupportedError
 from aoec.frontend import passes
 from aoec.frontend.node import Node
-from aoec.frontend.operators import RULES
 from aoec.frontend.read import Shapes, graph_inputs, opset, read, refuse
+from aoec.frontend.rules import RULES
 from aoec.frontend.shapes import infer, shape_of
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph, OpNode, Tensor

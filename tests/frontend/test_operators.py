@@ -7,7 +7,7 @@ import pytest
 
 from aoec import ops
 from aoec.frontend.onnx import load
-from aoec.frontend.operators import RULES
+from aoec.frontend.rules import RULES
 from aoec.ir.parse import parse_graph
 from aoec.ir.show import show
 from aoec.lowering.fuse import fuse

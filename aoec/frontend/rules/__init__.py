@@ -1,0 +1,8 @@
+"""ONNX operators in our words: one small function for each, from a node at hand to nodes of the draft, a file for each family.
+
+A function returns False where our words do not cover the case (a weight that is no constant, three spatial dimensions, ...);
+the node then runs on the host.
+"""
+from aoec.frontend.rules import matrix, movement, rows, vector, window
+
+RULES = vector.RULES | movement.RULES | rows.RULES | matrix.RULES | window.RULES
