@@ -1,0 +1,216 @@
+"""ONNX's backend tests through aoec.backend: which pass, which run wholly on the AI Core, which are refused and why.
+
+    python bench/nodes.py [-k PATTERN] [--list] [--stride N] [--write]
+
+All tests of the kinds node, simple, pytorch-converted and pytorch-operator, which lie in the onnx package, each with the tolerance that it
+states. --list prints a line a test; --write makes docs/operators.md of a run of all of them. Exit code 1 where a value is wrong.
+"""
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+warnings.simplefilter("ignore")
+
+import onnx  # noqa: E402
+from onnx.backend.test.case.test_case import TestCase  # noqa: E402
+from onnx.backend.test.loader import load_model_tests  # noqa: E402
+from onnx.backend.test.runner import Runner  # noqa: E402
+
+from aoec import backend  # noqa: E402
+from aoec.base.errors import AoecError  # noqa: E402
+
+KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
+SECONDS = 60  # that one test may take
+STATUSES = ("passed", "refused", "wrong", "fault")  # refused: an AoecError, which is one sentence; fault: any other exception
+DOCUMENT = HERE.parent / "docs/operators.md"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a test. `operators`: those of its model, in subgraphs too; `host`: the operators of nodes on the host; `notes`: why it
+    did not pass, or why its groups run on the host."""
+
+    name: str
+    operators: frozenset[str]
+    status: str
+    host: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def whole(self) -> bool:
+        """True where all of it ran on the AI Core, with the right values."""
+        return self.status == "passed" and not self.host
+
+
+def core_operators() -> frozenset[str]:
+    """The operators that are the AI Core's, as bench/nodes_core.txt lists them."""
+    lines = (HERE / "nodes_core.txt").read_text("utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+
+
+def tests(pattern: str = "", stride: int = 1) -> list[TestCase]:
+    """ONNX's tests whose names contain the pattern, each `stride`-th of them."""
+    return [t for kind in KINDS for t in load_model_tests(kind=kind) if pattern in t.name][::stride]
+
+
+# ---------------------------------------------------------------- one test
+
+def outcome(test: TestCase) -> Outcome:
+    """What becomes of a test through the backend."""
+    model = test.model or onnx.load(Path(test.model_dir) / "model.onnx")
+    operators, began = frozenset(operators_of(model.graph)), time.monotonic()
+    host: tuple[str, ...] = ()
+    status, notes = "passed", ()
+    try:
+        prepared = backend.prepare(model)
+        host, notes = prepared.on_host, tuple(f"{g}: {why}" for g, why in prepared.reasons.items())
+        for inputs, wanted in data_sets(test, model):
+            Runner.assert_similar_outputs(wanted, list(prepared.run(inputs)), test.rtol, test.atol)
+    except AoecError as e:
+        status, notes = "refused", (first_line(e),)
+    except AssertionError as e:
+        status, notes = "wrong", (" ".join(str(e).split())[:300],)
+    except Exception as e:  # whatever it is, it is noted, and is a fault of ours
+        status, notes = "fault", (f"{type(e).__name__}: {first_line(e)}",)
+    return Outcome(test.name, operators, status, host, notes, time.monotonic() - began)
+
+
+def first_line(e: Exception) -> str:
+    return (str(e).splitlines() or ["no message"])[0][:300]
+
+
+def operators_of(graph: onnx.GraphProto) -> Iterator[str]:
+    """The operator of every node, in subgraphs too."""
+    for n in graph.node:
+        yield n.op_type if n.domain in ("", "ai.onnx") else f"{n.domain}.{n.op_type}"
+        for a in n.attribute:
+            for sub in (*([a.g] if a.HasField("g") else []), *a.graphs):
+                yield from operators_of(sub)
+
+
+def data_sets(test: TestCase, model: onnx.ModelProto) -> Iterator[tuple[list[Any], list[Any]]]:
+    """(inputs, wanted outputs) of each data set of a test."""
+    if test.data_sets is not None:
+        for inputs, outputs in test.data_sets:
+            yield [plain(x) for x in inputs], [plain(x) for x in outputs]
+        return
+    for folder in sorted(Path(test.model_dir).glob("test_data_set*")):
+        yield read(folder, "input", [i.type for i in model.graph.input]), read(folder, "output", [o.type for o in model.graph.output])
+
+
+def plain(x: Any) -> Any:
+    return onnx.numpy_helper.to_array(x) if isinstance(x, onnx.TensorProto) else x
+
+
+def read(folder: Path, what: str, types: Sequence[onnx.TypeProto]) -> list[Any]:
+    """The values that a data set has as files."""
+    return [value((folder / f"{what}_{i}.pb").read_bytes(), types[i]) for i in range(len(list(folder.glob(f"{what}_*.pb"))))]
+
+
+def value(data: bytes, of: onnx.TypeProto) -> Any:
+    """The value of a type in its ONNX serialisation."""
+    kind = of.WhichOneof("value")
+    proto, take = {"tensor_type": (onnx.TensorProto(), onnx.numpy_helper.to_array),
+                   "sequence_type": (onnx.SequenceProto(), onnx.numpy_helper.to_list),
+                   "optional_type": (onnx.OptionalProto(), onnx.numpy_helper.to_optional)}[kind]
+    proto.ParseFromString(data)
+    return take(proto)
+
+
+# ---------------------------------------------------------------- what is said
+
+def share(outcomes: Sequence[Outcome], operators: frozenset[str]) -> tuple[int, int]:
+    """(tests that run wholly on the AI Core, tests) of those that contain one of the operators."""
+    found = [o for o in outcomes if o.operators & operators]
+    return sum(o.whole for o in found), len(found)
+
+
+def summary(outcomes: Sequence[Outcome]) -> list[str]:
+    """Counts, as lines."""
+    counts = Counter(o.status for o in outcomes)
+    whole, found = share(outcomes, core_operators())
+    return [f"{len(outcomes):,} tests: " + ", ".join(f"{counts[s]:,} {s}" for s in STATUSES),
+            f"{sum(o.whole for o in outcomes):,} wholly on the AI Core; of the {found:,} that contain an operator of the AI Core's list "
+            f"{whole:,} ({100 * whole / max(1, found):.1f} %)"]
+
+
+def rows(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """A row an operator: its tests, how many passed, ran wholly on the AI Core, had a node on the host."""
+    core = core_operators()
+    yield "| operator | list | tests | passed | wholly on the AI Core | with host nodes |"
+    yield "|---|---|---:|---:|---:|---:|"
+    for op in sorted({op for o in outcomes for op in o.operators}):
+        of = [o for o in outcomes if op in o.operators]
+        yield (f"| {op} | {'AI Core' if op in core else ''} | {len(of)} | {sum(o.status == 'passed' for o in of)} | "
+               f"{sum(o.whole for o in of)} | {sum(bool(o.host) for o in of)} |")
+
+
+def document(outcomes: Sequence[Outcome]) -> str:
+    """docs/operators.md."""
+    refused = [o for o in outcomes if o.status != "passed"]
+    host = Counter(op.removeprefix("host.") for o in outcomes for op in o.host)
+    return "\n".join([
+        "# Operators: ONNX's backend tests through `aoec.backend`", "",
+        f"Made by `python bench/nodes.py --write` of the tests of onnx {onnx.__version__}: node, simple, pytorch-converted, "
+        "pytorch-operator. A test counts for every operator that its model contains, beside those that it is about.", "",
+        *(f"- {line}" for line in summary(outcomes)), "",
+        "## By operator", "", *rows(outcomes), "",
+        f"## Not passed ({len(refused)})", "", *(f"- {o.name} ({o.status}): {'; '.join(o.notes)}" for o in refused), "",
+        "## Operators that ran on the host", "", "In brackets how many nodes of all tests did.", "",
+        ", ".join(f"{op} ({n})" for op, n in sorted(host.items())), ""])
+
+
+def line(o: Outcome) -> str:
+    """A test, as a line."""
+    where = f"host: {', '.join(o.host)}" if o.host else "AI Core" if o.whole else ""
+    return f"{o.status:8} {o.seconds:6.2f} s  {o.name}  {where}  {'; '.join(o.notes)}"
+
+
+class TooLong(Exception):
+    """A test took longer than it may."""
+
+
+def _too_long(*_: object) -> None:
+    raise TooLong(f"more than {SECONDS} s")
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    p.add_argument("-k", dest="pattern", default="", help="only tests whose names contain this")
+    p.add_argument("--stride", type=int, default=1, help="only each n-th test")
+    p.add_argument("--list", action="store_true", help="a line a test")
+    p.add_argument("--core", action="store_true", help="with --list: only tests of the AI Core's operators that do not run wholly on it")
+    p.add_argument("--write", action="store_true", help="write docs/operators.md")
+    options = p.parse_args()
+    if options.write and (options.pattern or options.stride > 1):
+        p.error("--write takes all tests")
+    outcome(tests("test_add")[0])  # compiles the kernels, where nothing else has yet
+    signal.signal(signal.SIGALRM, _too_long)
+    outcomes = []
+    for test in tests(options.pattern, options.stride):
+        signal.alarm(SECONDS)
+        o = outcome(test)
+        signal.alarm(0)
+        outcomes.append(o)
+        if (options.list or o.status in ("wrong", "fault")) and not (options.core and (o.whole or not o.operators & core_operators())):
+            print(line(o), flush=True)
+    print("\n".join(summary(outcomes)))
+    if options.write:
+        DOCUMENT.write_text(document(outcomes), "utf-8")
+    return int(any(o.status in ("wrong", "fault") for o in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
