@@ -6,7 +6,7 @@ or a value that is no choice of a hole.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from random import Random
@@ -40,6 +40,9 @@ class Place:
     sketch: int
     values: Values
     why: frozenset[str]
+
+
+Drawn = tuple[Func, Problem, MatmulTiling | ConvTiling, Place]  # a tiling of a func, and its place in the func's problem
 
 
 def best_place(places: Iterable[Place]) -> Place:
@@ -128,23 +131,16 @@ def is_the_same_work(func: Func, p: Problem, trace: Trace, place: Place) -> bool
     return alike and 0.98 * one.ticks <= other.ticks <= one.ticks
 
 
-def matmuls(count: int, seed: int) -> tuple[int, Counter[frozenset[str]]]:
-    """(tilings of matrix products that lie in the space, why the others do not)."""
+def matmuls(count: int, seed: int) -> Iterator[Drawn]:
+    """Tilings of matrix products."""
     problems: dict[int, tuple[Problem, list[Form]]] = {}
-    members, outside = 0, Counter[frozenset[str]]()
     for func, tiling in cases_of(count, seed):
         if id(func) not in problems:
             mm = find_product(func)
             assert mm is not None
             problems[id(func)] = problem(func, MACHINE), [plain(f) for f in forms(func, mm, MACHINE)]
         p, laid_out = problems[id(func)]
-        place = matmul_place(func, p, laid_out, tiling)
-        if place.why:
-            outside[place.why] += 1
-        else:
-            assert is_the_same_work(func, p, matmul_trace(func, MACHINE, tiling), place), tiling
-            members += 1
-    return members, outside
+        yield func, p, tiling, matmul_place(func, p, laid_out, tiling)
 
 
 def plain(form: Form) -> Form:
@@ -152,18 +148,24 @@ def plain(form: Form) -> Form:
     return form if form.resident == "none" else replace(form, larger="")
 
 
-def convs(count: int, seed: int) -> tuple[int, Counter[frozenset[str]]]:
-    """The same of convolutions."""
+def convs(count: int, seed: int) -> Iterator[Drawn]:
+    """Tilings of convolutions."""
     random, problems = Random(seed), [(f, problem(f, MACHINE)) for f in map(lower_operator, CONVS)]
-    members, outside = 0, Counter[frozenset[str]]()
     for i in range(count):
         func, p = problems[i % len(problems)]
         tiling = conv_drawn(random)
-        place = conv_place(func, p, tiling)
+        yield func, p, tiling, conv_place(func, p, tiling)
+
+
+def members_of(drawn: Iterable[Drawn]) -> tuple[int, Counter[frozenset[str]]]:
+    """(tilings that lie in the space and are the same work there, why the others do not lie in it)."""
+    members, outside = 0, Counter[frozenset[str]]()
+    for func, p, tiling, place in drawn:
         if place.why:
             outside[place.why] += 1
         else:
-            assert is_the_same_work(func, p, conv_trace(func, MACHINE, tiling), place), tiling
+            trace = matmul_trace(func, MACHINE, tiling) if isinstance(tiling, MatmulTiling) else conv_trace(func, MACHINE, tiling)
+            assert is_the_same_work(func, p, trace, place), tiling
             members += 1
     return members, outside
 
@@ -179,9 +181,9 @@ def told(members: int, outside: Counter[frozenset[str]]) -> str:
 
 
 def test_members_are_candidates_of_the_same_work() -> None:
-    members, outside = matmuls(60, 2)
+    members, outside = members_of(matmuls(60, 2))
     assert members >= 4, told(members, outside)
-    members, outside = convs(15, 1)
+    members, outside = members_of(convs(15, 1))
     assert members >= 10, told(members, outside)
 
 
@@ -199,6 +201,6 @@ def test_an_l2_block_is_said_by_the_tiles_of_a_core_in_it() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "least"), [(matmuls, 100), (convs, 800)])
 def test_of_a_thousand_tilings_no_fewer_are_members(kind: object, least: int) -> None:
-    members, outside = kind(1000, 2)  # type: ignore[operator]
+    members, outside = members_of(kind(1000, 2))  # type: ignore[operator]
     print(told(members, outside))
     assert members >= least
