@@ -15,6 +15,7 @@ import numpy as np
 
 from aoec.ir.program import Program
 from aoec.search.grid import Candidate
+from aoec.search.prove import NEVER
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.state import State
 from aoec.simulate.time import time_rows
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 MACHINES = 32
 BEST = 10  # candidates that are timed again
 CONFIRMS = 0.9  # the share of machines that makes a gain one
-NEVER = 1 << 62  # ticks of what a machine cannot run
 
 
 @dataclass(frozen=True)
