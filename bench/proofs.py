@@ -78,7 +78,7 @@ def line(case: Case, machine: Machine, budget: int, clock: Clock) -> Line:
         clock.spent[name] = clock.spent.get(name, 0.0) + seconds
     found = [legal(grid, cuts(grid, s.program.constraints)) for grid, s in zip(p.space.grids, p.sketches)]
     count, counts = sum(left for left, _ in found), p.ledger.counts()
-    us = 1.0 / (1024 * machine.clock_mhz)
+    us = machine.us_per_tick
     return {"group": label, "legal": count, "about": any(error for _, error in found), "bounded": proof.bounded, "timed": proof.timed,
             "abandoned": counts[Status.ABANDONED], "default_us": first.default_ticks * us, "best_us": proof.ticks * us,
             "floor_us": proof.floor * us, "closed": proof.closed, "start_s": own.spent["lay out"] + own.spent["default"],

@@ -57,7 +57,7 @@ def measure(task: Task, target: str, ticks: tuple[int, int], count: int) -> Row:
     machine = load(target)
     p = problem(task.func, machine, task.state)
     chance, legal = best_of_random(p)
-    us = 1 / (1024 * machine.clock_mhz)
+    us = machine.us_per_tick
     block = stock(p, machine)
     least = least_ticks(task.func, machine, dict(task.state))
     return Row(task.group.name, task.label, count, ticks[0] * us, ticks[1] * us, p.bound().ticks * us,

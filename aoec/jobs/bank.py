@@ -8,9 +8,9 @@ from pathlib import Path
 from aoec.bank.bank import Bank, statuses
 from aoec.bank.record import DEFAULT, Record, flat
 from aoec.base.errors import BankError
+from aoec.base.ticks import TICKS_PER_CYCLE
 
 SHOWN_DIGITS = 16  # of a func key: enough to name a record
-TICKS_PER_CYCLE = 1024
 
 
 def list_records(path: Path, target: str | None, as_json: bool) -> str:

@@ -243,7 +243,7 @@ def assemble(model: Model, choices: list[Choice], machine: Machine, lines: Lines
 
 def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, options: Namespace, seconds: float) -> Report:
     """The closing table: equal groups in one row."""
-    us = 1.0 / (1024 * machine.clock_mhz)
+    us = machine.us_per_tick
     rows: dict[object, Row] = {}
     bound_us = 0.0
     trials = {}

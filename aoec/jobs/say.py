@@ -64,7 +64,7 @@ class Voice:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        us = 1.0 / (1024 * machine.clock_mhz)
+        us = machine.us_per_tick
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
             line = bar.add_task("tuning" if tune else "scheduling", total=len({(t.func_key, t.state_text) for t in plan}))

@@ -79,7 +79,7 @@ def class_of(func: Func) -> str:
 
 def describe(found: Outcome, p: Problem) -> Facts:
     """The figures of a search; times are modelled, from cold inputs."""
-    us = us_per_tick(p)
+    us = p.machine.us_per_tick
     return {"kind": "modelled", "target": p.machine.name, "default_us": round(found.default_ticks * us, 3),
             "tuned_us": round(found.ticks * us, 3),
             "bound_us": round(found.bound_ticks * us, 3), "gap_percent": round(100 * (found.ticks / found.bound_ticks - 1), 2),
@@ -118,22 +118,17 @@ def in_line(facts: Facts) -> Facts:
 def best_facts(p: Problem) -> list[Facts]:
     """The fastest candidates that were timed, at most a hundred, with their modelled times; fastest first, then in canonical order."""
     return [{"rank": rank, "sketch": p.sketches[c[0]].number, "holes": p.values(c), "ticks": ticks,
-             "modelled_us": round(ticks * us_per_tick(p), 3)} for ticks, rank, c in p.ledger.best]
+             "modelled_us": round(ticks * p.machine.us_per_tick, 3)} for ticks, rank, c in p.ledger.best]
 
 
 def trial_table(p: Problem, path: str) -> str:
     """The table of all candidates that were looked at, as the file's suffix says."""
-    us = us_per_tick(p)
+    us = p.machine.us_per_tick
     table = (Line(t.order, p.space.rank(t.candidate), p.sketches[t.candidate[0]].number, p.values(t.candidate), t.status.value, t.ticks,
                   None if t.ticks is None else round(t.ticks * us, 3), t.reason)
              for t in p.ledger.trials(lambda grid: p.sketches[grid].program.constraints, ERRORS))
     names = dict.fromkeys(name for g in p.space.grids for name in g.names)
     return as_csv(table, list(names)) if path.endswith(".csv") else as_json_lines(table)
-
-
-def us_per_tick(p: Problem) -> float:
-    """Microseconds of a tick, 1/1024 cycle."""
-    return 1.0 / (1024 * p.machine.clock_mhz)
 
 
 def held_on(trust: Trust | None) -> str:

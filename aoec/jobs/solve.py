@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from aoec.bank.bank import Bank
 from aoec.bank.record import DEFAULT, ROBUST, Key, Record, join
 from aoec.base.errors import AoecError, BackendError, ScheduleError, UnsupportedError
+from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.show import show
 from aoec.jobs import interrupt
 from aoec.jobs.made import measured
@@ -136,7 +137,7 @@ def budget_trials(order: Order) -> int:
 
 def total_ticks(m: Measure, machine: Machine) -> int:
     """Ticks of a measure with all that goes before its first instruction: the launch, and the zeros of what it adds to."""
-    return m.ticks + round((m.time_us - m.cycles / machine.clock_mhz) * machine.clock_mhz * 1024)
+    return m.ticks + round((m.time_us - m.cycles / machine.clock_mhz) * machine.clock_mhz * TICKS_PER_CYCLE)
 
 
 def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) -> Iterable[tuple[Task, Solved | str]]:

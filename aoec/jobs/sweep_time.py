@@ -9,6 +9,7 @@ import numpy as np
 
 from aoec import primitives
 from aoec.base.errors import AoecError, UnsupportedError
+from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.index import Int
 from aoec.ir.program import Program
 from aoec.ir.refusal import refusals
@@ -19,19 +20,17 @@ from aoec.ir.show import show
 from aoec.ir.tir import Func
 from aoec.jobs import interrupt
 from aoec.jobs.sweep_plan import Contender
-from aoec.jobs.tuning import Outcome, Problem, problem, search, start
+from aoec.jobs.tuning import Outcome, Problem, bound_in, problem, search, start
 from aoec.lowering.emit import emit
-from aoec.search.bounds import bound, size_bytes
 from aoec.search.trials import Status
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.rows import measure_rows, used_bytes
-from aoec.simulate.state import PREVIOUS_LAUNCH, State
+from aoec.simulate.state import State
 from aoec.simulate.time import ERRORS, Measure, time_rows, zeroing_us
 from aoec.target.machine import Machine
 
 SLAB = 1024  # rows between two looks at Ctrl-C
 KEPT = 4  # searches, which remember all that they timed
-TICKS_PER_CYCLE = 1024
 TIMED, ILLEGAL, FAILED = (s.value for s in (Status.TIMED, Status.ILLEGAL, Status.FAILED))
 Row = dict[str, Any]
 Values = Mapping[str, int]
@@ -99,8 +98,8 @@ class Cell:
         if own not in self.bounds:
             func = fill(self.func, values)
             fixed = all(isinstance(e, Int) for b in (*func.inputs, *func.outputs) for e in b.shape)
-            scheduled = any(b.scope != "GM" for b in func.locals)
-            self.bounds[own] = None if scheduled or not fixed else lower_bound_us(func, self.machine, self.how.state)
+            known = fixed and all(b.scope == "GM" for b in func.locals)  # else it is scheduled already
+            self.bounds[own] = bound_in(func, self.machine, self.how.state).ticks * self.machine.us_per_tick if known else None
         return self.bounds[own]
 
     # ------------------------------------------------------------ schedules that are given
@@ -232,9 +231,3 @@ def details(m: Measure) -> Row:
             "bound_by": m.bound_by, "verdict": m.verdict.bound, "hbm_bytes": m.hbm_bytes, "l2_bytes": m.l2_bytes,
             **{f"busy_cycles.{pipe}": v for pipe, v in m.busy_cycles.items()},
             **{f"bytes.{path}": v for path, v in m.bytes_by_path.items()}}
-
-
-def lower_bound_us(func: Func, machine: Machine, state: State) -> float:
-    """The lower bound of a func's time in µs, modelled."""
-    resident = {b.name: size_bytes(b) for b in func.inputs} if state == PREVIOUS_LAUNCH else dict(state)
-    return bound(func, machine, resident).ticks / TICKS_PER_CYCLE / machine.clock_mhz

@@ -10,6 +10,7 @@ import numpy as np
 
 from aoec.base.errors import CheckError
 from aoec.base.files import write_text
+from aoec.base.ticks import TICKS_PER_CYCLE as TICKS
 from aoec.ir.index import evaluate
 from aoec.ir.program import PIPES, Instr, Program, Ref
 from aoec.ir.show import show
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from aoec.simulate.state import State
     from aoec.target.machine import Machine
 
-TICKS = 1024
 KEPT = 1_000_000  # events of a core
 PIXELS = 1400  # of a strip
 

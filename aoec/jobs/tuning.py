@@ -128,8 +128,7 @@ class Problem:
         return sorted(found.values())
 
     def bound(self) -> Bound:
-        found = {b.name: size_bytes(b) for b in self.func.inputs} if self.state == PREVIOUS_LAUNCH else dict(self.state)
-        return bound(self.func, self.machine, found)
+        return bound_in(self.func, self.machine, self.state)
 
     # ---- what a proof asks (search/prove.py: Bounds)
 
@@ -171,6 +170,12 @@ class Problem:
     def program(self, candidate: Candidate) -> Program:
         """The candidate's program: holes filled after emission, in normal form."""
         return normalise(fill(self.sketches[candidate[0]].program, self.values(candidate)))
+
+
+def bound_in(func: Func, machine: Machine, state: State) -> Bound:
+    """The bound of an unscheduled func in a memory state; where an equal launch went before, all inputs may lie in L2."""
+    resident = {b.name: size_bytes(b) for b in func.inputs} if state == PREVIOUS_LAUNCH else dict(state)
+    return bound(func, machine, resident)
 
 
 def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Trace] | None = None,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, Read, Var, evaluate, reads, variables
 from aoec.ir.tir import Block, Buffer, Func, Loop, blocks
 from aoec.search.sketches import Nest
@@ -21,7 +22,6 @@ from aoec.target.instructions import FRACTAL_BYTES, INSTRUCTIONS, REPEAT_BYTES
 from aoec.target.machine import Machine
 from aoec.target.placement import placed_names
 
-TICKS_PER_CYCLE = 1024
 ROWS = 16
 MOST_VALUES = 1 << 21  # of one index: beyond that all of a dimension counts as read
 

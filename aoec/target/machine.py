@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import AoecError, TargetError
+from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.index import DTYPES, Expr, Int, substitute, variables
 from aoec.ir.parse import parse_expr
 from aoec.ir.program import CORE_KINDS, PIPES
@@ -78,6 +79,11 @@ class Machine:
     hash: str
     sources: dict[str, Number] = field(repr=False)
     merged: Merged = field(repr=False)
+
+    @property
+    def us_per_tick(self) -> float:
+        """Microseconds of a tick, in which the timeline counts."""
+        return 1.0 / (TICKS_PER_CYCLE * self.clock_mhz)
 
     @property
     def hbm_bytes_per_cycle(self) -> float:

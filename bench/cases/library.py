@@ -55,7 +55,7 @@ def one(task: Task, machine: Machine, trials: int, done: Done) -> tuple[Measure,
             best = search(p, start(p), "genetic", ("trials", trials), 0)
         else:
             p, best = scheduled(task, machine, done)
-        done.measures[at] = measure(p.program(best.best), machine, task.state), best.bound_ticks / 1024 / machine.clock_mhz
+        done.measures[at] = measure(p.program(best.best), machine, task.state), best.bound_ticks * machine.us_per_tick
     return done.measures[at]
 
 

@@ -83,7 +83,7 @@ def timed(name: str, p: Problem) -> Case:
             if legal.any():
                 found = time_rows(p.sketches[sketch].encoded, {n: np.ascontiguousarray(v[legal]) for n, v in rows.items()}, p.state)
                 values.append(table[legal])
-                times.append(np.where(found.status == 0, found.total_ticks / (1024e3 * p.machine.clock_mhz), np.nan))
+                times.append(np.where(found.status == 0, found.total_ticks * p.machine.us_per_tick / 1000, np.nan))
     return Case(name, ("sketch", *grid.names), np.concatenate(values), np.concatenate(times))
 
 

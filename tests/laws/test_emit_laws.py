@@ -25,7 +25,6 @@ from aoec.simulate.time import measure, time_rows
 from aoec.target.check import check
 from tests.lowering.groups import MODELS, Case, cases, edited, legal, machine_named, tuning
 
-TICKS = 1024
 FLAGS = (SetFlag, WaitFlag, CrossSet, CrossWait)
 
 

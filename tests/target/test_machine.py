@@ -6,8 +6,10 @@ from importlib import resources
 import pytest
 
 from aoec.base.errors import TargetError
+from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.index import variables
 from aoec.ir.parse import parse_program
+from aoec.simulate.tables import TICKS
 from aoec.simulate.time import measure
 from aoec.target.inherit import read_merged, shipped, shipped_machines
 from aoec.target.instructions import INSTRUCTIONS
@@ -34,6 +36,10 @@ def test_ascend910b3():
     assert sizes == {"L1": 512, "L0A": 64, "L0B": 64, "L0C": 128, "UB": 192, "BT": 1, "FB": 7}
     assert m.hbm_bytes_per_cycle == pytest.approx(861.1, abs=0.1)
     assert m.launch_us(1) == pytest.approx(0.73) and m.launch_us(60, 2) == pytest.approx(4.5)
+
+
+def test_ticks_are_those_of_the_timeline():
+    assert load("Ascend910B3").us_per_tick == 1 / (1800 * TICKS) and TICKS == TICKS_PER_CYCLE
 
 
 def test_names_are_found_in_any_case():
