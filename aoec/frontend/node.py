@@ -11,6 +11,7 @@ from aoec import ops
 from aoec.base.errors import UnsupportedError
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Attribute, Tensor
+from aoec.ops.run import NUMPY
 
 NONE: Mapping[str, Attribute] = {}
 
@@ -106,21 +107,21 @@ class Node:
 
     # ------------------------------------------------------------ results
 
-    def constant(self, label: str, array: np.ndarray) -> str:
-        return self.draft.constant(f"{self.proto.output[0]}_{label}", array.astype(np.float32), "fp32")
+    def constant(self, label: str, array: np.ndarray, dtype: str = "fp32") -> str:
+        return self.draft.constant(f"{self.proto.output[0]}_{label}", array.astype(NUMPY[dtype]), dtype)
 
-    def step(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE) -> str:
-        """The tensor that a new node makes on the way to the result."""
+    def step(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, dtype: str = "") -> str:
+        """The tensor that a new node makes on the way to the result, of the first argument's dtype where none is stated."""
         shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)
-        out = self.draft.tensor(f"{self.proto.output[0]}_{op}", "fp32", shape)
+        out = self.draft.tensor(f"{self.proto.output[0]}_{op}", dtype or self.draft.tensors[inputs[0]].dtype, shape)
         self.draft.nodes.append(self.draft.node(op, inputs, out, attributes, f"{self.proto.name}_{op}" if self.proto.name else ""))
         return out
 
-    def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, dtype: str = "fp32", at: int = 0) -> bool:
+    def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, at: int = 0) -> bool:
         """True, after the node that makes result `at` was added; UnsupportedError where its shape is not the one that ONNX infers."""
         shape, result = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes), self.proto.output[at]
         if self.shapes.get(result, shape) != shape:
             raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shape(at))}, and {op} gives {list(shape)}")
-        self.draft.put(Tensor(result, dtype, shape))
+        self.draft.put(Tensor(result, self.dtypes[result], shape))
         self.draft.nodes.append(self.draft.node(op, inputs, result, attributes, self.proto.name))
         return True

@@ -15,7 +15,7 @@ from aoec.base.errors import CheckError, ParseError, UnsupportedError
 from aoec.frontend import passes
 from aoec.frontend.node import Node
 from aoec.frontend.read import Shapes, graph_inputs, opset, read, refuse
-from aoec.frontend.rules import RULES
+from aoec.frontend.rules import ANY_DTYPE, RULES
 from aoec.frontend.shapes import infer, shape_of
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph, OpNode, Tensor
@@ -33,7 +33,6 @@ GROWING: dict[str, Callable[..., int]] = {
     "OneHot": lambda at, depth, values: at.size * abs(int(depth.reshape(()))),
     "Pad": lambda x, pads, *more: x.size + (1 + int(abs(pads).sum())) ** x.ndim,
     "Resize": lambda x, *more: 1 << 62}
-ANY_DTYPE = ("Cast",)  # operators whose rules look at dtypes themselves
 NOT_CONSTANT = ("Random", "Bernoulli", "Multinomial")  # no inputs, or equal ones, and yet other results each time
 
 

@@ -6,3 +6,4 @@ the node then runs on the host.
 from aoec.frontend.rules import matrix, movement, rows, vector, window
 
 RULES = vector.RULES | movement.RULES | rows.RULES | matrix.RULES | window.RULES
+ANY_DTYPE = vector.ANY_DTYPE  # operators whose rules look at dtypes themselves; those of all others are asked where everything is real

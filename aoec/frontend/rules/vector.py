@@ -13,7 +13,7 @@ _CASTS = {("fp32", "int32"), ("int32", "fp32"), ("fp32", "int8"), ("int8", "fp32
 def _cast(n: Node) -> bool:
     """Reals are one dtype here, so that a cast among them changes nothing."""
     pair = n.dtype_of(0), n.dtype()
-    return view(n) if pair == ("fp32", "fp32") else pair in _CASTS and n.emit("cast", [n.input(0)], dtype=pair[1])
+    return view(n) if pair == ("fp32", "fp32") else pair in _CASTS and n.emit("cast", [n.input(0)])
 
 
 def _clip(n: Node) -> bool:
@@ -55,6 +55,7 @@ def _mean(n: Node) -> bool:
     return n.emit("muls", [total], {"scalar": 1.0 / len(n.inputs())})
 
 
+ANY_DTYPE = {"Cast"}
 RULES: dict[str, Rule] = {
     "Abs": unary("abs"), "Add": chain("add"), "Cast": _cast, "Clip": _clip, "Div": chain("div"), "Erf": unary("erf"), "Exp": unary("exp"),
     "Gelu": _gelu, "HardSigmoid": parametric("hard_sigmoid", alpha=0.2, beta=0.5), "HardSwish": _hard_swish,
