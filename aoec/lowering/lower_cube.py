@@ -6,6 +6,7 @@ and split. A 1x1 convolution of stride 1 sees its image as one row of h*w pixels
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OpNode, Tensor
@@ -40,7 +41,8 @@ def epilogue(read: Expr, dtype: str, relu: bool) -> Expr:
 
 
 def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool) -> Func:
-    """C[..., m, n] += A[..., m, k] * B[k, n]; leading dimensions of A fold into m where B has none of its own.
+    """C[..., m, n] += A[..., m, k] * B[..., k, n]; leading dimensions of A fold into m where B has none of its own, and an operand that
+    is broadcast along one is read without it.
 
     Leading dimensions fold where rows follow rows, which those of NZ matrices do not. With trans_a the left operand is A[..., k, m],
     with trans_b the right one B[..., n, k], as they lie in GM.
@@ -48,27 +50,34 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     ts = [tensors[i] for i in node.inputs if i]
     a, b = ts[0], ts[1]
     turn_a, turn_b = (bool(node.attribute(f"trans_{x}", 0)) for x in "ab")
-    *lead, m, k = (*a.shape[:-2], a.shape[-1], a.shape[-2]) if turn_a else a.shape
+    m, k = a.shape[:-3:-1] if turn_a else a.shape[-2:]
     n = b.shape[-2] if turn_b else b.shape[-1]
-    batch = tuple(lead) if len(b.shape) > 2 or turn_a or "NZ" in (a.layout, out.layout) else ()
-    rows = m
-    for d in lead if not batch else ():
-        rows *= d
+    lead = out.shape[:-2]
+    folds = prod(b.shape[:-2]) == 1 and prod(a.shape[:-2]) == prod(lead) and not turn_a and "NZ" not in (a.layout, out.layout)
+    batch = () if folds else lead
+    rows = m * prod(lead) if folds else m
     loops = [(f"b{i}", d) for i, d in enumerate(batch)] + [("m", rows), ("n", n), ("k", k)]
     outer = tuple(Var(v) for v, _ in loops[:-3])
-    A = buffer_of(a, "A", (*batch, *((k, rows) if turn_a else (rows, k))))
-    B = buffer_of(b, "B")
+    own_a, own_b = (() if folds else _own_axes(t, lead) for t in (a, b))
+    A = buffer_of(a, "A", (*(batch[i] for i in own_a), *((k, rows) if turn_a else (rows, k))))
+    B = buffer_of(b, "B", (*(batch[i] for i in own_b), *b.shape[-2:]))
     Y = buffer_of(out, "Y", (*batch, rows, n))
     C = Buffer("C", "fp32", (*(Int(d) for d in batch), Int(rows), Int(n)))
     mv, nv, kv = Var("m"), Var("n"), Var("k")
-    a_read = Read("A", (*outer, *((kv, mv) if turn_a else (mv, kv))))
-    b_read = Read("B", (*(outer if len(b.shape) > 2 else ()), *((nv, kv) if turn_b else (kv, nv))))
+    a_read = Read("A", (*(outer[i] for i in own_a), *((kv, mv) if turn_a else (mv, kv))))
+    b_read = Read("B", (*(outer[i] for i in own_b), *((nv, kv) if turn_b else (kv, nv))))
     bias = [bias_buffer(ts[2], n)] if len(ts) > 2 else []
     mm = Block("mm", Read("C", (*outer, mv, nv)), "+=", a_read * b_read, Read("bias", (nv,)) if bias else None)
     new = {v: Var(f"out_{v}") for v, _ in loops}
     target = Read("Y", tuple(substitute(i, new) for i in (*outer, mv, nv)))
     done = Block("out", target, "=", epilogue(Read("C", target.indices), out.dtype, relu))
     return Func(name, (A, B, *bias), (Y,), (C,), (nest(loops, mm), nest([(f"out_{v}", d) for v, d in loops[:-1]], done)))
+
+
+def _own_axes(t: Tensor, lead: tuple[int, ...]) -> list[int]:
+    """The leading dimensions of the result that an operand has too; it is broadcast along the others."""
+    first = len(lead) + 2 - len(t.shape)
+    return [axis for axis in range(first, len(lead)) if t.shape[axis - first] == lead[axis]]
 
 
 def bias_buffer(t: Tensor, n: int) -> Buffer:

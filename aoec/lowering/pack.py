@@ -66,25 +66,38 @@ def _diagonal(w: np.ndarray, group: int, merged: int) -> np.ndarray:
 
 
 def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
-    """The product with a constant right operand packed now. Another one stays ND, for MTE2 and MTE1 bring it into order on their
-    way, but where it is neither transposed nor of 16 bits, which MTE1 cannot turn: there a node converts it."""
-    given, right = dict(node.attributes), node.inputs[1]
-    constant = draft.is_constant(right)
-    if constant or not (given.get("trans_b") or DTYPES[draft.tensors[right].dtype] == 2):
-        right = _right(draft, right, bool(given.pop("trans_b", 0)), packed)
-    inputs = (node.inputs[0], right, *_bias(draft, node, packed))
-    return replace(node, inputs=inputs, attributes=tuple(given.items()))
+    """The product with a constant right operand packed now. Another one stays ND, for MTE2 and MTE1 bring it into order on their way;
+    but MTE1 turns fractals of 16-bit elements only, so that of any others what it would have to turn is transposed before."""
+    given = dict(node.attributes)
+    left, right, *more = node.inputs
+    turns = DTYPES[draft.tensors[right].dtype] == 2
+    if given.get("trans_a") and not turns:
+        left, _ = _transposed(draft, left, packed), given.pop("trans_a")
+    if draft.is_constant(right):
+        right = _packed(draft, right, bool(given.pop("trans_b", 0)), packed)
+    elif not given.get("trans_b") and not turns:
+        right, given["trans_b"] = _transposed(draft, right, packed), 1
+    return replace(node, inputs=(left, right, *_bias(draft, node, packed)), attributes=tuple(given.items()))
 
 
-def _right(draft: Draft, name: str, turned: bool, packed: dict[str, str]) -> str:
-    """The right operand in ZN: packed now where it is constant (stored transposed if `turned`), else converted by a node."""
+def _packed(draft: Draft, name: str, turned: bool, packed: dict[str, str]) -> str:
+    """The constant right operand in ZN, stored transposed if `turned`."""
     t, key = draft.tensors[name], f"{name} turned" if turned else name
-    if key not in packed and draft.is_constant(name):
+    if key not in packed:
         data = draft.weights[name].swapaxes(-1, -2) if turned else draft.weights[name]
         packed[key] = draft.constant(f"{name}_zn", pack_zn(data, c0_of(t.dtype)), t.dtype, data.shape, "ZN")
+    return packed[key]
+
+
+def _transposed(draft: Draft, name: str, packed: dict[str, str]) -> str:
+    """The operand with its last two axes exchanged, by a node of its own; a constant at once."""
+    t, key = draft.tensors[name], f"transposed {name}"
+    *lead, m, n = range(len(t.shape))
+    if key not in packed and draft.is_constant(name):
+        packed[key] = draft.constant(f"{name}_transposed", draft.weights[name].swapaxes(-1, -2), t.dtype)
     elif key not in packed:
-        packed[key] = draft.tensor(f"{name}_zn", t.dtype, t.shape, "ZN")
-        draft.nodes.append(draft.node("to_zn", [name], packed[key]))
+        packed[key] = draft.tensor(f"{name}_transposed", t.dtype, [*t.shape[:-2], t.shape[-1], t.shape[-2]])
+        draft.nodes.append(draft.node("transpose", [name], packed[key], {"perm": (*lead, n, m)}))
     return packed[key]
 
 

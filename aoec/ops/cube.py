@@ -9,20 +9,28 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aoec.ops.declare import Attributes, Op, Shape, names, numbers, tensor
+from aoec.ops.declare import Attributes, Op, Shape, broadcast, names, numbers, tensor
 from aoec.ops.layout import unpack_conv
 
 
 def _matmul_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """A[..., m, k] x B[k, n] or B[..., k, n] with the same leading dimensions as A; trans_a: A[..., k, m]; trans_b: B[..., n, k]."""
-    a, b = shapes[0], shapes[1]
-    lead = names("i", len(a) - 2)
-    inner = lead if len(b) > 2 else []
+    """A[..., m, k] x B[..., k, n], leading dimensions under broadcasting; trans_a: A[..., k, m]; trans_b: B[..., n, k]."""
+    lead = broadcast([s[:-2] for s in shapes[:2]])
     left, right = ("k", "m") if attributes.get("trans_a") else ("m", "k"), ("n", "k") if attributes.get("trans_b") else ("k", "n")
-    args = [tensor("A", [*lead, *left]), tensor("B", [*inner, *right])] + ["C[nc]"] * (len(shapes) > 2)
-    y = tensor("Y", [*lead, "m", "n"])
+    (a, a_read), (b, b_read) = (_batched(name, s[:-2], lead, own) for name, s, own in zip("AB", shapes, (left, right)))
+    args = [a, b] + ["C[nc]"] * (len(shapes) > 2)
+    y = tensor("Y", [*(f"i{axis}: {extent}" for axis, extent in enumerate(lead)), "m", "n"])
+    target = tensor("Y", [*names("i", len(lead)), "m", "n"])
     init = " init C[n]" if len(shapes) > 2 else ""
-    return f"matmul({', '.join(args)}) -> {y} {{\n  {y} += {args[0]} * {args[1]}{init}\n}}"
+    return f"matmul({', '.join(args)}) -> {y} {{\n  {target} += {a_read} * {b_read}{init}\n}}"
+
+
+def _batched(name: str, own: Shape, lead: Shape, matrix: Sequence[str]) -> tuple[str, str]:
+    """(argument, what is read of it) of an operand with leading dimensions `own`: where it is broadcast, it is read at 0."""
+    axes = range(len(lead) - len(own), len(lead))
+    dims = [f"{name.lower()}{axis}" if extent != lead[axis] else f"i{axis}" for axis, extent in zip(axes, own)]
+    reads = ["0" if extent != lead[axis] else f"i{axis}" for axis, extent in zip(axes, own)]
+    return tensor(name, [*dims, *matrix]), tensor(name, [*reads, *matrix])
 
 
 def _matmul(a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, *, trans_a: int = 0, trans_b: int = 0) -> np.ndarray:
