@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
+from aoec.ir.graph import Attribute
 
 
 def _gemm(n: Node) -> bool:
@@ -20,11 +21,17 @@ def _gemm(n: Node) -> bool:
 
 
 def _matmul(n: Node) -> bool:
-    """Rows of any leading dimensions by a matrix, or matrices of equal leading dimensions."""
+    """Matrices with leading dimensions under broadcasting; a vector is a row on the left and a column on the right, of which the result
+    has nothing left."""
     a, b = n.shape_of(0), n.shape_of(1)
-    if len(a) < 2 or len(b) < 2 or (len(b) > 2 and a[:-2] != b[:-2]):
+    if not a or not b or 0 in (*a, *b):
         return False
-    return n.emit("matmul", [n.input(0), n.input(1)])
+    if len(a) > 1 and len(b) > 1:
+        return n.emit("matmul", [n.input(0), n.input(1)])
+    given: dict[str, Attribute] = {"trans_b": 1} if len(b) == 1 else {}
+    left = n.step("reshape", [n.input(0)], {"shape": (1, *a)}) if len(a) == 1 else n.input(0)
+    right = n.step("reshape", [n.input(1)], {"shape": (1, *b)}) if given else n.input(1)
+    return n.emit("reshape", [n.step("matmul", [left, right], given)], {"shape": n.shape()})
 
 
 RULES: dict[str, Rule] = {
