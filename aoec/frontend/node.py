@@ -65,6 +65,10 @@ class Node:
     def shape_of(self, at: int) -> tuple[int, ...]:
         return self.draft.tensors[self.proto.input[at]].shape
 
+    def made(self, tensor: str) -> tuple[int, ...]:
+        """The shape of a tensor of the draft, such as a step made."""
+        return self.draft.tensors[tensor].shape
+
     def dtype_of(self, at: int) -> str:
         return self.draft.tensors[self.proto.input[at]].dtype
 

@@ -35,7 +35,9 @@ def assign(draft: Draft) -> None:
         node = replace(node, inputs=tuple(pending.get(i, i) for i in node.inputs))
         layout = _layout(draft, node)
         taken = _taken(draft, node, layout)
-        node = replace(node, inputs=tuple(_fetch(draft, node, i, taken, converted) for i in node.inputs))
+        plain = family(node.op) == "cube"  # weights and biases are no images
+        node = replace(node, inputs=tuple(_fetch(draft, node, i, "ND" if plain and at else taken, converted)
+                                          for at, i in enumerate(node.inputs)))
         if layout == FIVE:
             node = replace(node, outputs=tuple(_five(draft, o, pending) for o in node.outputs))
         draft.nodes.append(node)

@@ -109,7 +109,8 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     ranges = extents(said)
     image = next(r for r in reads(statement.value) if r.buffer == said.inputs[0].name)
     co = statement.target.indices[1]
-    blocks = [v for v in ("g",) if v in ranges and len(w.shape) == 3]
+    turned = bool(node.attribute("trans_b", 0))
+    blocks = [v for v in ("g",) if v in ranges]
     shape, y_shape = list(stored_shape(x)), list(stored_shape(out))
     indices = list(physical_indices(x, image.indices))
     point = shape[2:4] == y_shape[2:4] and all(i == Var(v) for i, v in zip(_spatial(indices, node), ("ho", "wo")))
@@ -129,8 +130,9 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     im = _renamed("im", loops + [("k", k)])
     im2col = Block("im2col", _at(Read("cols", (*spatial, Var("k"))), im), "=", substitute(gather, im))
     w_row = Var("k") if not blocks else Var("g") * w.shape[1] + Var("k")
+    weight = Read("W", (co, Var("k")) if turned else (w_row, Var(column)))
     bias = [bias_buffer(ts[2], ranges[column])] if len(ts) > 2 else []
-    mm = Block("mm", Read("C", (*spatial, Var(column))), "+=", Read("cols", (*spatial, Var("k"))) * Read("W", (w_row, Var(column))),
+    mm = Block("mm", Read("C", (*spatial, Var(column))), "+=", Read("cols", (*spatial, Var("k"))) * weight,
                Read("bias", (co,)) if bias else None)
     every = [*loops, (column, ranges[column])]
     o = _renamed("out", every)
@@ -141,7 +143,7 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     stored = [buffer_of(tensors[t], f"R{i}", tuple(y_shape)) for i, t in enumerate(tail.others)]
     brought = [bring(b, f"r{i}", every, (Var("n"), c1, Var("ho"), Var("wo"), c0)) for i, b in enumerate(stored)]
     done = nest([(f"out_{v}", d) for v, d in every], Block("out", target, "=", _at(last, o) if isinstance(last, Read) else last))
-    W = Buffer("W", w.dtype, (Int(w.shape[-2] * (w.shape[0] if blocks else 1)), Int(_columns(w))), "GM", "ZN")
+    W = buffer_of(w, "W") if turned else Buffer("W", w.dtype, (Int(w.shape[-2] * (w.shape[0] if blocks else 1)), Int(_columns(w))), "GM", "ZN")
     gathered = nest([(f"im_{v}", d) for v, d in loops + [("k", k)]], im2col)
     return Func(name, (buffer_of(x, "X", tuple(shape)), W, *bias, *stored), (buffer_of(out, "Y", tuple(y_shape)),), (cols, C, *locals_),
                 (*brought, gathered, nest([*every, ("k", k)], mm), *between, done))

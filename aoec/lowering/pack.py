@@ -10,8 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph import Attribute, OpNode
 from aoec.ir.index import DTYPES
+from aoec.lowering.pack_rows import bias_in_fractals, merged_groups, weight_in_rows
 from aoec.ops.layout import FRACTAL_ROWS, c0_of, pack_conv, pack_zn, pixel_channels
 
 
@@ -28,31 +29,30 @@ def pack(draft: Draft) -> None:
 
 
 def _conv(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
-    w = draft.weights[node.inputs[1]]
-    dtype = draft.tensors[node.inputs[1]].dtype
+    weight = node.inputs[1]
     each, given = pixel_channels(draft.tensors[node.inputs[0]]), dict(node.attributes)
     group = given.pop("group", 1)
     assert isinstance(group, int)
-    key = f"{node.inputs[1]} {each}"
-    if key not in packed:
-        matrix = blocks(w, group, each)
-        packed[key] = draft.constant(f"{node.inputs[1]}_zn", pack_zn(matrix, c0_of(dtype)), dtype, matrix.shape, "ZN")
-    attributes = {"kernel": w.shape[2:], **given, "c0": each}
+    key, shape = f"{weight} {each}", draft.tensors[weight].shape
+    form: dict[str, Attribute] = {}
+    if draft.is_constant(weight):
+        if key not in packed:
+            matrix, dtype = blocks(draft.weights[weight], group, each), draft.tensors[weight].dtype
+            packed[key] = draft.constant(f"{weight}_zn", pack_zn(matrix, c0_of(dtype)), dtype, matrix.shape, "ZN")
+    else:
+        if key not in packed:
+            packed[key] = weight_in_rows(draft, weight, group, each)
+        form = {"trans_b": 1, "blocks": group // merged_groups(shape[0] // group, shape[1], group, each), "channels": shape[0]}
+    attributes = {"kernel": shape[2:], **given, "c0": each, **form}
     inputs = (node.inputs[0], packed[key], *_bias(draft, node, packed))
     return OpNode(node.name, "conv2d_packed", inputs, node.outputs, tuple(attributes.items()))
 
 
 def blocks(w: np.ndarray, group: int, c0: int) -> np.ndarray:
     """The matrix [k, co] of a convolution weight [co, c / group, kh, kw], or [block, k, co / blocks] where blocks remain."""
-    merged = _merged(w.shape[0] // group, w.shape[1], group, c0)
+    merged = merged_groups(w.shape[0] // group, w.shape[1], group, c0)
     matrices = [pack_conv(part, c0) for part in _diagonal(w, group, merged)]
     return matrices[0] if len(matrices) == 1 else np.stack(matrices)
-
-
-def _merged(each_out: int, each_in: int, group: int, c0: int) -> int:
-    """How many groups make a block."""
-    fits = [m for m in range(1, group + 1) if group % m == 0 and m * each_in % c0 == 0 and m * each_out % FRACTAL_ROWS == 0]
-    return 1 if group == 1 else min(fits, default=group)
 
 
 def _diagonal(w: np.ndarray, group: int, merged: int) -> np.ndarray:
@@ -106,8 +106,11 @@ def _bias(draft: Draft, node: OpNode, packed: dict[str, str]) -> list[str]:
     out = []
     for name in node.inputs[2:]:
         if f"bias {name}" not in packed:
-            b = draft.weights[name].astype(np.float32)
-            wide = np.pad(b, (0, -len(b) % FRACTAL_ROWS))
-            packed[f"bias {name}"] = draft.constant(f"{name}_padded", wide, "fp32")
+            packed[f"bias {name}"] = _constant_bias(draft, name) if draft.is_constant(name) else bias_in_fractals(draft, name)
         out.append(packed[f"bias {name}"])
     return out
+
+
+def _constant_bias(draft: Draft, name: str) -> str:
+    b = draft.weights[name].astype(np.float32)
+    return draft.constant(f"{name}_padded", np.pad(b, (0, -len(b) % FRACTAL_ROWS)), "fp32")

@@ -1,7 +1,8 @@
 """Operators of the cube unit: matrix multiplication and convolution. A bias is what the sum starts from, in fp32.
 
 `matmul` and `conv2d` are what a model says; `conv2d_packed` is `conv2d` after its weights were packed (ops/layout.py):
-a matrix W[k, co] per block of groups, k running over (channel / C0, kernel row, kernel column, C0).
+a matrix W[k, co] per block of groups, k running over (channel / C0, kernel row, kernel column, C0); or, where they are no constants, brought
+into rows W[co, k] by nodes.
 """
 from __future__ import annotations
 
@@ -79,24 +80,38 @@ def _conv_group(x: np.ndarray, w: np.ndarray, stride: Sequence[int], dilation: S
 
 
 def _packed_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """X[n, c, h, w] * W[k, co], or W[g, k, co / blocks] where groups remain; k holds whole units of C0 channels."""
+    """X[n, c, h, w] * W[k, co], or W[g, k, co / blocks] where groups remain; k holds whole units of C0 channels. With trans_b the weight is
+    W[co, k] of all blocks, perhaps with rows behind those of the result's channels."""
     given = numbers(attributes)
     kh, kw, c0 = int(given["kernel_h"]), int(given["kernel_w"]), int(given["c0"])
-    blocks, each_out = (1, shapes[1][1]) if len(shapes[1]) == 2 else (shapes[1][0], shapes[1][2])
-    channel = f"k // {kh * kw * c0} * {c0} + k % {c0}"
-    w, target = "W[k, co]", "co"
+    blocks, channels = _blocks(shapes[1], given)
+    each_out, channel = channels // blocks, f"k // {kh * kw * c0} * {c0} + k % {c0}"
+    target = "co" if blocks == 1 else f"g * {each_out} + o"
     if blocks > 1:
-        channel, w, target = f"g * {shapes[0][1] // blocks} + {channel}", "W[g, k, o]", f"g * {each_out} + o"
+        channel = f"g * {shapes[0][1] // blocks} + {channel}"
+    w = w_read = "W[k, co]" if blocks == 1 else "W[g, k, o]"
+    loops = ""
+    if "trans_b" in given:
+        w, w_read, loops = "W[rows, k]", f"W[{target}, k]", f", g: {blocks}, o: {each_out}" if blocks > 1 else ""
     bias, init = (", B[cb]", f" init B[{target}]") if len(shapes) > 2 else ("", "")
-    co = "co" if blocks == 1 else f"co: {blocks * each_out}"
-    return (f"conv2d_packed(X[n, c, h, w], {w}{bias}; {_CONV_PARAMS}) -> "
+    co = "co" if w == "W[k, co]" else f"co: {channels}"
+    return (f"conv2d_packed(X[n, c, h, w], {w}{bias}; {_CONV_PARAMS}{loops}) -> "
             f"Y[n, {co}, ho: {_out('h', kh, 'h', 'pad_top', 'pad_bottom')}, wo: {_out('w', kw, 'w', 'pad_left', 'pad_right')}] {{\n"
             f"  Y[n, {target}, ho, wo] += X[n, {channel}, ho * stride_h + k // {kw * c0} % {kh} * dilation_h - pad_top, "
-            f"wo * stride_w + k // {c0} % {kw} * dilation_w - pad_left] else 0.0 * {w}{init}\n}}")
+            f"wo * stride_w + k // {c0} % {kw} * dilation_w - pad_left] else 0.0 * {w_read}{init}\n}}")
 
 
-def _conv_packed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, kernel: Sequence[int], c0: int,
-                 **window: Sequence[int]) -> np.ndarray:
+def _blocks(w: Shape, given: dict[str, int | float]) -> tuple[int, int]:
+    """(blocks of groups, channels of the result) of a packed weight."""
+    if "trans_b" in given:
+        return int(given["blocks"]), int(given["channels"])
+    return (1, w[1]) if len(w) == 2 else (w[0], w[0] * w[2])
+
+
+def _conv_packed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, kernel: Sequence[int], c0: int, trans_b: int = 0,
+                 blocks: int = 1, channels: int = 0, **window: Sequence[int]) -> np.ndarray:
+    if trans_b:
+        w = w[:channels].reshape(blocks, channels // blocks, -1).swapaxes(1, 2)
     blocks = 1 if w.ndim == 2 else w.shape[0]
     return convolve(x, unpack_conv(w, x.shape[1] // blocks, (kernel[0], kernel[1]), c0), b, group=blocks, **window)  # type: ignore[arg-type]
 

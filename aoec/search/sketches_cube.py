@@ -25,21 +25,23 @@ def cube_sketches(func: Func, mm: Nest, machine: Machine) -> list[Trace]:
     point = mm.extent(mm.loops[-4].var) == 1
     widths = (True,) if point else (False,) if narrow(func, gather) else (False, True)
     kept = ("none", "image", "weight", "both")
-    return [conv_sketch(func, mm, gather, machine, resident, wide, point) for resident in kept for wide in widths]
+    return [conv_sketch(func, mm, gather, machine, resident, wide, point, through=through)
+            for through in ways(func, mm, machine) for resident in kept for wide in widths]
 
 
 # ---------------------------------------------------------------- convolution
 
 def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: str, wide: bool, point: bool, larger: str = "",
-                pixels_inside: bool = False) -> Trace:
+                pixels_inside: bool = False, through: tuple[str, ...] = ()) -> Trace:
     """One sketch over rectangles th x tw of output pixels.
 
     `resident`: the image tile, the weight tile, both or none stay in L1 for all of k. `wide`: the width is tiled too; otherwise a
     tile is whole rows. With a resident image an L1 tile holds several L0 tiles: of rows, or of pixels where the image is one row.
     `larger`: where nothing is resident, the operand (image, weight) whose chunk of k in L1 is ?rk chunks of the other's.
-    `pixels_inside`: where nothing is resident, output pixels run faster than output channels.
+    `pixels_inside`: where nothing is resident, output pixels run faster than output channels. `through`: operands that go through UB.
     """
     p = begin(func, mm, machine)
+    p.through = through
     n, *group, ho, wo, co, k = [lp.var for lp in mm.loops]
     cols, weight = factors(mm)
     image = image_of(gather)
@@ -88,7 +90,8 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     image_at = spatial[-1] if inner_tile and resident == "image" else order[-1] if inner_tile else "k_2" if larger == "image" else "k_1"
     p.add("cache_read", block=gather.block.name, buffer=image, scope="L1", at=image_at)
     weight_at = "o_s" if resident in ("weight", "both") else "k_2" if larger == "weight" else "k_1"
-    load_operand(p, mm, weight, weight_at, "ZN", "L0B", "ZN", "k_0")
+    packed = "ZN" if func.buffer(weight.buffer).layout == "ZN" else "NZ"  # rows [co, k] in NZ are the bytes of [k, co] in ZN
+    load_operand(p, mm, weight, weight_at, packed, "L0B", packed, "k_0")
     load_bias(p, mm, tile)
     p.add("tensorize", loop=gather.loops[-3].var, instr="load3d")
     finish(p, mm, "h_i", image, weight.buffer, tile, grid[-1])

@@ -18,7 +18,7 @@ def choose_precision(draft: Draft, precision: str) -> list[str]:
     _split_bias(draft)
     if precision == "fp32":
         return []
-    biases = {i for n in draft.nodes if n.op in CUBE for i in n.inputs[2:]}
+    biases = {i for n in draft.nodes if n.op in CUBE for i in n.inputs[2:] if draft.is_constant(i)}
     overflowing = [_round(draft, name) for name, t in draft.tensors.items() if t.dtype == "fp32" and name not in biases]
     lost = [name for name in overflowing if name]
     return [f"{len(lost)} constant{'s' * (len(lost) > 1)} exceed the range of fp16 and became infinite (first: {lost[0]}); "
@@ -43,7 +43,7 @@ def _split_bias(draft: Draft) -> None:
     others = {i for n in nodes for i in (n.inputs[:2] if n.op in CUBE else n.inputs)}
     copies: dict[str, str] = {}
     for node in nodes:
-        if node.op in CUBE and len(node.inputs) > 2 and node.inputs[2] in others:
+        if node.op in CUBE and len(node.inputs) > 2 and node.inputs[2] in others and draft.is_constant(node.inputs[2]):
             name = node.inputs[2]
             copies[name] = copies.get(name) or draft.constant(f"{name}_bias", draft.weights[name], "fp32")
             node = _with_bias(node, copies[name])

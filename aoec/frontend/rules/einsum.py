@@ -56,12 +56,8 @@ def _labels(text: str, dotted: int) -> tuple[str, ...]:
     return (*before, *(f".{at}" for at in range(dotted - 1, -1, -1) if dots), *after)
 
 
-def _shape(n: Node, t: Term) -> tuple[int, ...]:
-    return n.draft.tensors[t.tensor].shape
-
-
 def _sizes(n: Node, t: Term) -> dict[str, int]:
-    return dict(zip(t.labels, _shape(n, t)))
+    return dict(zip(t.labels, n.made(t.tensor)))
 
 
 def _diagonal(n: Node, t: Term) -> Term:
@@ -73,7 +69,7 @@ def _diagonal(n: Node, t: Term) -> Term:
     second = t.labels.index(twice, first + 1)
     rest = [at for at in range(len(t.labels)) if at not in (first, second)]
     turned = n.step("transpose", [t.tensor], {"perm": (*rest, first, second)})
-    *lead, size, _ = n.draft.tensors[turned].shape
+    *lead, size, _ = n.made(turned)
     rows = n.step("reshape", [turned], {"shape": (*lead, size * size)})
     place = {"starts": (0,) * (len(lead) + 1), "sizes": (*lead, size), "steps": (*(1 for _ in lead), size + 1)}
     return _diagonal(n, Term(n.step("slice", [rows], place), (*(t.labels[at] for at in rest), twice)))
@@ -81,7 +77,7 @@ def _diagonal(n: Node, t: Term) -> Term:
 
 def _without_ones(n: Node, t: Term, sizes: dict[str, int]) -> Term:
     """The term without dimensions of extent 1 along which it is broadcast."""
-    kept = [(label, size) for label, size in zip(t.labels, _shape(n, t)) if size == sizes[label]]
+    kept = [(label, size) for label, size in zip(t.labels, n.made(t.tensor)) if size == sizes[label]]
     return t if len(kept) == len(t.labels) else Term(
         n.step("reshape", [t.tensor], {"shape": tuple(size for _, size in kept)}), tuple(label for label, _ in kept))
 

@@ -1,100 +1,277 @@
-"""Operators of windows over images: convolution and pooling."""
+"""Operators of windows: convolution and pooling over one to three dimensions.
+
+Our words have windows over two. One dimension is the width of an image of one row. Of three, the depth of a convolution becomes channels:
+those of the kernel's planes side by side, so that one product does it all; and pooling, which can be done an axis after the other, takes
+rows and columns first.
+"""
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 import numpy as np
 
 from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
+from aoec.ir.graph import Attribute
+
+Sizes = tuple[int, ...]
 
 
-def _pads(n: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Explicit pads (top, left, bottom, right); None where some are negative."""
+@dataclass(frozen=True)
+class Window:
+    """How a kernel slides over the dimensions behind the channels, a number each; `before` and `after` are pads."""
+
+    kernel: Sizes
+    stride: Sizes
+    dilation: Sizes
+    before: Sizes
+    after: Sizes
+
+    @property
+    def span(self) -> Sizes:
+        """What the kernel covers of each dimension."""
+        return tuple(d * (k - 1) + 1 for k, d in zip(self.kernel, self.dilation))
+
+    @property
+    def rank(self) -> int:
+        return len(self.kernel)
+
+    def of(self, axes: Sequence[int]) -> Window:
+        """The window over some of the dimensions; -1: one of extent 1."""
+        def pick(values: Sizes, neutral: int) -> Sizes:
+            return tuple(values[a] if a >= 0 else neutral for a in axes)
+        return Window(pick(self.kernel, 1), pick(self.stride, 1), pick(self.dilation, 1), pick(self.before, 0), pick(self.after, 0))
+
+    def attributes(self) -> dict[str, Attribute]:
+        """The attributes of a word for a window over two dimensions, but for its kernel."""
+        return {"stride": self.stride, "pad": (*self.before, *self.after), "dilation": self.dilation}
+
+
+def window(n: Node, kernel: Sizes) -> Window | None:
+    """The window that a node states; None where its rank is not one to three or does not fit its argument, or where nothing is there."""
+    size, rank = n.shape_of(0)[2:], len(kernel)
+    if not 1 <= rank <= 3 or len(size) != rank or 0 in (*n.shape_of(0), *kernel):
+        return None
+    ones = (1,) * rank
+    found = Window(kernel, n.integers("strides", ones), n.integers("dilations", ones), (0,) * rank, (0,) * rank)
     auto = n.text("auto_pad", "NOTSET")
     if auto in ("NOTSET", ""):
-        pads = n.integers("pads", (0, 0, 0, 0))
-        return pads if min(pads) >= 0 else None
+        pads = n.integers("pads", (0,) * (2 * rank))
+        return replace(found, before=pads[:rank], after=pads[rank:])
     if auto == "VALID":
-        return (0, 0, 0, 0)
-    size = n.shape_of(0)[2:]
-    total = [max(0, (ceil(i / s) - 1) * s + d * (k - 1) + 1 - i) for i, s, d, k in zip(size, stride, dilation, kernel)]
-    less = [t // 2 for t in total]
-    more = [t - half for t, half in zip(total, less)]
-    return (*less, *more) if auto == "SAME_UPPER" else (*more, *less)
+        return found
+    total = [max(0, (ceil(i / s) - 1) * s + span - i) for i, s, span in zip(size, found.stride, found.span)]
+    less = tuple(t // 2 for t in total)
+    more = tuple(t - half for t, half in zip(total, less))
+    return replace(found, before=less, after=more) if auto == "SAME_UPPER" else replace(found, before=more, after=less)
 
 
-Window = dict[str, tuple[int, ...]]
+def cropped(n: Node, x: str, w: Window) -> tuple[str, Window]:
+    """(the tensor without what negative pads take away, the window with pads of at least 0)."""
+    if min(*w.before, *w.after) >= 0:
+        return x, w
+    shape = n.made(x)
+    starts = (0, 0, *(max(0, -b) for b in w.before))
+    sizes = (*shape[:2], *(s + min(0, b) + min(0, a) for s, b, a in zip(shape[2:], w.before, w.after)))
+    x = n.step("slice", [x], {"starts": starts, "sizes": sizes, "steps": (1,) * len(shape)})
+    return x, replace(w, before=tuple(max(0, b) for b in w.before), after=tuple(max(0, a) for a in w.after))
 
 
-def _window(n: Node, kernel: tuple[int, ...]) -> Window | None:
-    """stride, pad and dilation of a window over two dimensions; None for other ranks."""
-    if len(n.shape_of(0)) != 4 or len(kernel) != 2:
-        return None
-    stride, dilation = n.integers("strides", (1, 1)), n.integers("dilations", (1, 1))
-    pad = _pads(n, kernel, stride, dilation)
-    return None if pad is None else {"stride": stride, "pad": pad, "dilation": dilation}
-
+# ---------------------------------------------------------------- convolution
 
 def _conv(n: Node) -> bool:
-    if not n.is_constant(1) or (n.has(2) and not n.is_constant(2)):
+    w = window(n, n.shape_of(1)[2:])
+    if w is None:
         return False
-    window = _window(n, n.shape_of(1)[2:])
-    return window is not None and n.emit("conv2d", n.inputs(), {**window, "group": n.integer("group", 1)})
+    x, w = cropped(n, n.input(0), w)
+    group = n.integer("group", 1)
+    if w.rank == 2:
+        return n.emit("conv2d", [x, *n.inputs()[1:]], {**w.attributes(), "group": group})
+    return n.emit("reshape", [convolve(n, [x, *n.inputs()[1:]], w, group)], {"shape": n.shape()})
 
 
-def _pool(n: Node) -> tuple[Window, tuple[int, ...]] | None:
-    """Attributes of a pooling window, with pads that give ONNX's output (ceil_mode may add some at the end), and the pads as stated."""
-    kernel = n.integers("kernel_shape", ())
-    window = _window(n, kernel)
-    if window is None or n.has_second_result():
+def convolve(n: Node, inputs: Sequence[str], w: Window, group: int) -> str:
+    """The convolution of [image, kernel, perhaps bias] over one to three dimensions."""
+    x, kernel, *bias = inputs
+    if w.rank == 2:
+        return n.step("conv2d", inputs, {**w.attributes(), "group": group})
+    if w.rank == 1:
+        x, kernel = (n.step("reshape", [t], {"shape": (*n.made(t)[:2], 1, n.made(t)[2])}) for t in (x, kernel))
+        y = n.step("conv2d", [x, kernel, *bias], {**w.of((-1, 0)).attributes(), "group": group})
+        batch, channels, _, width = n.made(y)
+        return n.step("reshape", [y], {"shape": (batch, channels, width)})
+    batch, depth = n.made(x)[0], (n.made(x)[2] + w.before[0] + w.after[0] - w.span[0]) // w.stride[0] + 1
+    x, kernel = _planes_as_channels(n, x, w, group, depth), _kernel_planes(n, kernel)
+    y = n.step("conv2d", [x, kernel, *bias], {**w.of((1, 2)).attributes(), "group": group})
+    y = n.step("reshape", [y], {"shape": (batch, depth, *n.made(y)[1:])})
+    return n.step("transpose", [y], {"perm": (0, 2, 1, 3, 4)})
+
+
+def _planes_as_channels(n: Node, x: str, w: Window, group: int, depth: int) -> str:
+    """[n, c, d, h, w] as [n * depth, kd * c, h, w]: for each plane of the result the planes that it sees, group by group."""
+    batch, c, _, *plane = n.made(x)
+    x = n.step("transpose", [x], {"perm": (0, 2, 1, 3, 4)})
+    empty = [n.constant(f"zeros_{at}", np.zeros((batch, count, c, *plane))) for at, count in enumerate((w.before[0], w.after[0])) if count]
+    if empty:
+        parts = [*empty[:w.before[0] > 0], x, *empty[w.before[0] > 0:]]
+        x = n.step("concat", parts, {"axis": 1})
+    seen = []
+    for at in range(w.kernel[0]):
+        place = {"starts": (0, at * w.dilation[0], 0, 0, 0), "sizes": (batch, depth, c, *plane), "steps": (1, w.stride[0], 1, 1, 1)}
+        seen.append(n.step("reshape", [n.step("slice", [x], place)], {"shape": (batch * depth, group, c // group, *plane)}))
+    side_by_side = n.step("concat", seen, {"axis": 2}) if len(seen) > 1 else seen[0]
+    return n.step("reshape", [side_by_side], {"shape": (batch * depth, c * w.kernel[0], *plane)})
+
+
+def _kernel_planes(n: Node, kernel: str) -> str:
+    """[co, c, kd, kh, kw] as [co, kd * c, kh, kw]."""
+    co, c, planes, *rest = n.made(kernel)
+    turned = n.step("transpose", [kernel], {"perm": (0, 2, 1, 3, 4)})
+    return n.step("reshape", [turned], {"shape": (co, planes * c, *rest)})
+
+
+# ---------------------------------------------------------------- pooling
+
+Pool = Callable[[str, Window, Sequence[int]], str]  # a tensor of four dimensions, the window over its last two, their axes -> the result
+
+
+def _pool(n: Node) -> tuple[Window, Window] | None:
+    """(the window with pads that give ONNX's output: ceil_mode may add some at the end; the window as stated)."""
+    stated = window(n, n.integers("kernel_shape", ()))
+    if stated is None or n.has_second_result() or 0 in n.shape():
         return None
-    stated = window["pad"]
-    spans = [d * (k - 1) + 1 for k, d in zip(kernel, window["dilation"])]
     ends = [(out - 1) * s + span - size - before for out, s, span, size, before in
-            zip(n.shape()[2:], window["stride"], spans, n.shape_of(0)[2:], stated)]
-    pad = (*stated[:2], *(max(end, given) for end, given in zip(ends, stated[2:])))
-    return {"kernel": kernel, **window, "pad": pad}, stated
+            zip(n.shape()[2:], stated.stride, stated.span, n.shape_of(0)[2:], stated.before)]
+    return replace(stated, after=tuple(max(end, given) for end, given in zip(ends, stated.after))), stated
+
+
+def _pooled(n: Node, x: str, w: Window, pool: Pool) -> str:
+    """The tensor pooled by a word over two dimensions: of three the last two, then the first."""
+    batch, channels, *size = n.made(x)
+    if w.rank == 2:
+        return pool(x, w, (0, 1))
+    if w.rank == 1:
+        y = pool(n.step("reshape", [x], {"shape": (batch, channels, 1, size[0])}), w.of((-1, 0)), (-1, 0))
+        return n.step("reshape", [y], {"shape": (batch, channels, n.made(y)[3])})
+    y = pool(n.step("reshape", [x], {"shape": (batch, channels * size[0], *size[1:])}), w.of((1, 2)), (1, 2))
+    rows, columns = n.made(y)[2:]
+    y = n.step("reshape", [y], {"shape": (batch, channels, size[0], rows * columns)})
+    y = pool(y, w.of((0, -1)), (0, -1))
+    return n.step("reshape", [y], {"shape": (batch, channels, n.made(y)[2], rows, columns)})
 
 
 def _max_pool(n: Node) -> bool:
     found = _pool(n)
-    return found is not None and n.emit("max_pool", [n.input(0)], found[0])
+    if found is None:
+        return False
+    x, w = cropped(n, n.input(0), found[0])
+
+    def pool(t: str, own: Window, axes: Sequence[int]) -> str:
+        return n.step("max_pool", [t], {"kernel": own.kernel, **own.attributes()})
+    if w.rank == 2:
+        return n.emit("max_pool", [x], {"kernel": w.kernel, **w.attributes()})
+    return n.emit("reshape", [_pooled(n, x, w, pool)], {"shape": n.shape()})
 
 
 def _avg_pool(n: Node) -> bool:
     found = _pool(n)
-    if found is None:
+    if found is None or min(*found[0].before, *found[0].after) < 0:
         return False
-    attributes, stated = found
-    counted = stated if n.integer("count_include_pad", 0) else (0, 0, 0, 0)
-    counts = _counts(n.shape_of(0)[2:], n.shape()[2:], attributes, counted)
-    inputs = [n.input(0)]
-    if (counts != prod(attributes["kernel"])).any():
-        inputs.append(n.constant("reciprocal_counts", (1.0 / np.maximum(counts, 1))[None, None]))
-    return n.emit("avg_pool", inputs, attributes)
+    w, stated = found
+    rows = [_counts(n, w, stated if n.integer("count_include_pad", 0) else None, axis) for axis in range(w.rank)]
+    if w.rank == 2:
+        return n.emit("avg_pool", _with_counts(n, n.input(0), w, rows), {"kernel": w.kernel, **w.attributes()})
+
+    def pool(t: str, own: Window, axes: Sequence[int]) -> str:
+        size = n.made(t)[2:]
+        counts = [rows[a] if a >= 0 else np.ones(extent, np.int64) for a, extent in zip(axes, size)]
+        return n.step("avg_pool", _with_counts(n, t, own, counts), {"kernel": own.kernel, **own.attributes()})
+    return n.emit("reshape", [_pooled(n, n.input(0), w, pool)], {"shape": n.shape()})
 
 
-def _counts(size: tuple[int, ...], out: tuple[int, ...], window: Window, counted: tuple[int, ...]) -> np.ndarray:
-    """[ho, wo]: how many elements of each window count: those of the tensor, and of the padding in `counted`."""
-    rows = []
-    for axis in (0, 1):
-        kernel, stride, pad, dilation = (window[name][axis] for name in ("kernel", "stride", "pad", "dilation"))
-        at = np.arange(out[axis])[:, None] * stride - pad + np.arange(kernel)[None, :] * dilation
-        rows.append(((at >= -counted[axis]) & (at < size[axis] + counted[axis + 2])).sum(axis=1))
-    return np.outer(rows[0], rows[1])
+def _with_counts(n: Node, x: str, w: Window, rows: Sequence[np.ndarray]) -> list[str]:
+    """The arguments of an average: where not all of each window counts, a constant of what its sum is multiplied by too."""
+    counts = np.outer(*rows)
+    if (counts == prod(w.kernel)).all():
+        return [x]
+    return [x, n.constant("reciprocal_counts", (1.0 / np.maximum(counts, 1))[None, None])]
 
+
+def _counts(n: Node, w: Window, counted: Window | None, axis: int) -> np.ndarray:
+    """How many elements along an axis each window counts: those of the tensor, and those of the padding that `counted` states."""
+    size, out = n.shape_of(0)[2 + axis], n.shape()[2 + axis]
+    low, high = (-counted.before[axis], size + counted.after[axis]) if counted else (0, size)
+    at = np.arange(out)[:, None] * w.stride[axis] - w.before[axis] + np.arange(w.kernel[axis])[None, :] * w.dilation[axis]
+    return np.asarray(((at >= low) & (at < high)).sum(axis=1))
+
+
+def _lp_pool(n: Node) -> bool:
+    """The root of the sum of powers: an average whose sums are multiplied by 1."""
+    found = _pool(n)
+    if found is None or min(*found[0].before, *found[0].after) < 0:
+        return False
+    p = n.integer("p", 2)
+
+    def pool(t: str, own: Window, axes: Sequence[int]) -> str:
+        out = [(s + b + a - span) // by + 1 for s, b, a, span, by in
+               zip(n.made(t)[2:], own.before, own.after, own.span, own.stride)]
+        ones = n.constant("sums", np.ones((1, 1, *out)))
+        return n.step("avg_pool", [t, ones], {"kernel": own.kernel, **own.attributes()})
+    return _root(n, _pooled(n, _power(n, n.input(0), p), found[0], pool), p)
+
+
+def _power(n: Node, x: str, p: int) -> str:
+    """The absolute values to a power of 1 and more."""
+    if p == 2:
+        return n.step("mul", [x, x])
+    size = n.step("abs", [x])
+    return size if p == 1 else n.step("exp", [n.step("muls", [n.step("log", [size])], {"scalar": float(p)})])
+
+
+def _root(n: Node, x: str, p: int) -> bool:
+    """True, after the p-th root of sums of powers became the node's result."""
+    if p == 2:
+        return n.emit("sqrt", [x])
+    if p == 1:
+        return n.emit("reshape", [x], {"shape": n.shape()})
+    return n.emit("exp", [n.step("muls", [n.step("log", [x])], {"scalar": 1.0 / p})])
+
+
+# ---------------------------------------------------------------- whole images
 
 def _global_avg(n: Node) -> bool:
-    return len(n.shape_of(0)) == 4 and n.emit("global_avg_pool", [n.input(0)])
+    shape = n.shape_of(0)
+    if len(shape) == 4:
+        return n.emit("global_avg_pool", [n.input(0)])
+    return len(shape) > 2 and 0 not in shape and n.emit("reshape", [n.step("global_avg_pool", [_flat(n, n.input(0))])], {"shape": n.shape()})
+
+
+def _flat(n: Node, x: str) -> str:
+    """An image of one row."""
+    shape = n.made(x)
+    return n.step("reshape", [x], {"shape": (*shape[:2], 1, prod(shape[2:]))})
 
 
 def _global_max(n: Node) -> bool:
     shape = n.shape_of(0)
-    window = {"kernel": shape[2:], "stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1)}
-    return len(shape) == 4 and n.emit("max_pool", [n.input(0)], window)
+    if len(shape) == 4:
+        return n.emit("max_pool", [n.input(0)], {"kernel": shape[2:], "stride": (1, 1), "pad": (0, 0, 0, 0), "dilation": (1, 1)})
+    if len(shape) < 3 or 0 in shape:
+        return False
+    return n.emit("reshape", [n.step("reduce_max", [n.input(0)], {"axes": tuple(range(2, len(shape)))})], {"shape": n.shape()})
+
+
+def _global_lp(n: Node) -> bool:
+    shape, p = n.shape_of(0), n.integer("p", 2)
+    if len(shape) < 3 or 0 in shape:
+        return False
+    total = n.step("reduce_sum", [_power(n, n.input(0), p)], {"axes": tuple(range(2, len(shape)))})
+    return _root(n, n.step("reshape", [total], {"shape": n.shape()}), p)
 
 
 RULES: dict[str, Rule] = {
-    "AveragePool": _avg_pool, "Conv": _conv, "GlobalAveragePool": _global_avg, "GlobalMaxPool": _global_max, "MaxPool": _max_pool,
+    "AveragePool": _avg_pool, "Conv": _conv, "GlobalAveragePool": _global_avg, "GlobalLpPool": _global_lp, "GlobalMaxPool": _global_max,
+    "LpPool": _lp_pool, "MaxPool": _max_pool,
 }
