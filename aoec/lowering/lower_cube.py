@@ -143,7 +143,8 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     stored = [buffer_of(tensors[t], f"R{i}", tuple(y_shape)) for i, t in enumerate(tail.others)]
     brought = [bring(b, f"r{i}", every, (Var("n"), c1, Var("ho"), Var("wo"), c0)) for i, b in enumerate(stored)]
     done = nest([(f"out_{v}", d) for v, d in every], Block("out", target, "=", _at(last, o) if isinstance(last, Read) else last))
-    W = buffer_of(w, "W") if turned else Buffer("W", w.dtype, (Int(w.shape[-2] * (w.shape[0] if blocks else 1)), Int(_columns(w))), "GM", "ZN")
+    rows = w.shape[-2] * (w.shape[0] if blocks and not turned else 1)
+    W = buffer_of(w, "W") if turned else Buffer("W", w.dtype, (Int(rows), Int(_columns(w))), "GM", "ZN")
     gathered = nest([(f"im_{v}", d) for v, d in loops + [("k", k)]], im2col)
     return Func(name, (buffer_of(x, "X", tuple(shape)), W, *bias, *stored), (buffer_of(out, "Y", tuple(y_shape)),), (cols, C, *locals_),
                 (*brought, gathered, nest([*every, ("k", k)], mm), *between, done))

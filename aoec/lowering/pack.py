@@ -69,7 +69,7 @@ def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
     """The product with a constant right operand packed now. Another one stays ND, for MTE2 and MTE1 bring it into order on their way;
     but MTE1 turns fractals of 16-bit elements only, so that of any others what it would have to turn is transposed before."""
     given = dict(node.attributes)
-    left, right, *more = node.inputs
+    left, right = node.inputs[:2]
     turns = DTYPES[draft.tensors[right].dtype] == 2
     if given.get("trans_a") and not turns:
         left, _ = _transposed(draft, left, packed), given.pop("trans_a")

@@ -1,8 +1,8 @@
 """Operators of the cube unit: matrix multiplication and convolution. A bias is what the sum starts from, in fp32.
 
 `matmul` and `conv2d` are what a model says; `conv2d_packed` is `conv2d` after its weights were packed (ops/layout.py):
-a matrix W[k, co] per block of groups, k running over (channel / C0, kernel row, kernel column, C0); or, where they are no constants, brought
-into rows W[co, k] by nodes.
+a matrix W[k, co] per block of groups, k running over (channel / C0, kernel row, kernel column, C0); weights that are no constants are
+brought into rows W[co, k] by nodes before it (lowering/pack_rows.py).
 """
 from __future__ import annotations
 

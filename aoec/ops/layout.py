@@ -121,4 +121,4 @@ def _conversion(name: str) -> Op:
     return Op(name, op.text, op.reference, "layout")
 
 
-OPS = (_conversion("to_nc1hwc0"), _conversion("from_nc1hwc0"), _conversion("to_zn"))
+OPS = (_conversion("to_nc1hwc0"), _conversion("from_nc1hwc0"))

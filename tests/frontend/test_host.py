@@ -21,7 +21,6 @@ HOST = {
     "strings": model([node("DepthToSpace", "x", "y", blocksize=2, mode="CRD")], {"x": X}, ["y"]),
     "integers": model([node("ArgMax", "x", "y", axis=1)], {"x": X}, ["y"], types={"y": TensorProto.INT64}),
     "gather": model([node("Gather", "x i", "y", axis=3)], {"x": X}, ["y"], {"i": np.array([5, 0, 2])}),
-    "1-d conv": model([node("Conv", "x w", "y")], {"x": (1, 4, 9)}, ["y"], {"w": normal(3, 4, 2)}),
     "several results": model([node("TopK", "x k", "y z", axis=1)], {"x": X}, ["y", "z"], {"k": np.array([2])},
                              types={"z": TensorProto.INT64}),
     "in the middle": model([node("Relu", "x", "a"), node("LRN", "a", "b", size=3), node("Conv", "b w", "y")], {"x": X}, ["y"],

@@ -12,6 +12,7 @@ from aoec.ir.parse import parse_graph
 from aoec.ir.show import show
 from aoec.lowering.fuse import fuse
 
+from . import cases_cube
 from .models import model, node, normal, run
 
 X = (1, 6, 9, 8)
@@ -99,6 +100,7 @@ CASES = {
     "Unsqueeze": one("Unsqueeze", np.array([1])), "Upsample": one("Upsample", np.array([1, 1, 2, 2], F), opset=9),
     "Transpose reversed": one("Transpose"), "Div from": model(
         [node("Exp", "x", "e"), node("Div", "c e", "y")], {"x": X}, ["y"], {"c": F(3.0)}),
+    **cases_cube.CASES,
 }
 
 

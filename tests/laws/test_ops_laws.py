@@ -78,11 +78,15 @@ def test_binary_broadcasts(op: str, data: st.DataObject, shape: list[int], seed:
     agree(op, [array(seed, narrowed()), array(seed + 1, narrowed(), op == "div")], {})
 
 
-@given(SIZE, st.integers(1, 20), SIZE, st.lists(st.integers(1, 3), max_size=2), st.booleans(), st.booleans(), RANDOM)
+@given(SIZE, st.integers(1, 20), SIZE, st.lists(st.integers(1, 3), max_size=2), st.data(), RANDOM)
 @settings(max_examples=25)
-def test_matmul(m: int, k: int, n: int, lead: list[int], batched: bool, bias: bool, seed: int) -> None:
-    b = array(seed + 1, (*lead, k, n) if batched else (k, n))
-    agree("matmul", [array(seed, (*lead, m, k)), b, *([array(seed + 2, (n + 3,))] if bias else [])], {})
+def test_matmul(m: int, k: int, n: int, lead: list[int], data: st.DataObject, seed: int) -> None:
+    def leading() -> list[int]:
+        return [data.draw(st.sampled_from((1, d))) for d in lead][data.draw(st.integers(0, len(lead))):]
+    turns = {f"trans_{x}": 1 for x in "ab" if data.draw(st.booleans())}
+    a, b = (array(seed + at, (*leading(), *(pair[::-1] if f"trans_{x}" in turns else pair)))
+            for at, (x, pair) in enumerate((("a", (m, k)), ("b", (k, n)))))
+    agree("matmul", [a, b, *([array(seed + 2, (n + 3,))] if data.draw(st.booleans()) else [])], turns)
 
 
 @st.composite
@@ -117,7 +121,10 @@ def test_conv2d_packed(window: Window, channels: tuple[int, ...], bias: bool, se
     parts = [pack_conv(part, c0) for part in w.reshape(blocks, each_out, *w.shape[1:])]
     b = [array(seed + 2, (blocks * each_out + 1,))] if bias else []
     matrix = parts[0] if blocks == 1 else np.stack(parts)
-    agree("conv2d_packed", [array(seed, (1, blocks * each_in, *size)), matrix, *b], {**attributes, "c0": c0})
+    x = array(seed, (1, blocks * each_in, *size))
+    agree("conv2d_packed", [x, matrix, *b], {**attributes, "c0": c0})
+    rows = np.concatenate([*(part.T for part in parts), array(seed + 3, (2, parts[0].shape[0]))])
+    agree("conv2d_packed", [x, rows, *b], {**attributes, "c0": c0, "trans_b": 1, "blocks": blocks, "channels": blocks * each_out})
 
 
 @given(windows(), st.integers(1, 2), st.integers(1, 3), RANDOM)
@@ -148,7 +155,7 @@ def test_softmax_and_movement(shape: list[int], data: st.DataObject, seed: int) 
     agree("reshape", [x], {"shape": (x.size,)})
     others = [array(seed + extent, (*shape[:axis], extent, *shape[axis + 1:])) for extent in (2, 1, 3)]
     agree("concat", [x, *others], {"axis": axis})
-    for op in ("to_nc1hwc0", "from_nc1hwc0", "to_zn"):
+    for op in ("to_nc1hwc0", "from_nc1hwc0"):
         agree(op, [x], {})
 
 

@@ -3,7 +3,7 @@
 A function returns False where our words do not cover the case (a weight that is no constant, three spatial dimensions, ...);
 the node then runs on the host.
 """
-from aoec.frontend.rules import einsum, matrix, movement, rows, vector, window
+from aoec.frontend.rules import einsum, matrix, movement, rows, transposed, vector, window
 
-RULES = vector.RULES | movement.RULES | rows.RULES | matrix.RULES | einsum.RULES | window.RULES
+RULES = vector.RULES | movement.RULES | rows.RULES | matrix.RULES | einsum.RULES | window.RULES | transposed.RULES
 ANY_DTYPE = vector.ANY_DTYPE  # operators whose rules look at dtypes themselves; those of all others are asked where everything is real

@@ -245,13 +245,10 @@ def _global_avg(n: Node) -> bool:
     shape = n.shape_of(0)
     if len(shape) == 4:
         return n.emit("global_avg_pool", [n.input(0)])
-    return len(shape) > 2 and 0 not in shape and n.emit("reshape", [n.step("global_avg_pool", [_flat(n, n.input(0))])], {"shape": n.shape()})
-
-
-def _flat(n: Node, x: str) -> str:
-    """An image of one row."""
-    shape = n.made(x)
-    return n.step("reshape", [x], {"shape": (*shape[:2], 1, prod(shape[2:]))})
+    if len(shape) < 3 or 0 in shape:
+        return False
+    row = n.step("reshape", [n.input(0)], {"shape": (*shape[:2], 1, prod(shape[2:]))})
+    return n.emit("reshape", [n.step("global_avg_pool", [row])], {"shape": n.shape()})
 
 
 def _global_max(n: Node) -> bool:

@@ -1,0 +1,123 @@
+"""Transposed convolution, the gradient of a strided one, by stride phases.
+
+With stride s, result u of the uncropped output sums kernel taps k = u % s + t * s over image pixels u // s - t: so every phase u % s is a
+convolution of stride 1 of the image with its own s-th part of the kernel, flipped. All phases are channels of one convolution, whose
+result is then interleaved. A convolution of the image with s - 1 zeros between its pixels does s products for each of these, a dimension.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from aoec.frontend.node import Node
+from aoec.frontend.rules.rule import Rule
+from aoec.frontend.rules.window import Sizes, Window, convolve, cropped
+
+
+def _conv_transpose(n: Node) -> bool:
+    kernel, size, group = n.shape_of(1)[2:], n.shape_of(0)[2:], n.integer("group", 1)
+    rank = len(kernel)
+    if not 1 <= rank <= 3 or len(size) != rank or 0 in (*n.shape_of(0), *n.shape_of(1)):
+        return False
+    ones = (1,) * rank
+    stride, dilation = n.integers("strides", ones), n.integers("dilations", ones)
+    spans = tuple(d * (k - 1) + 1 for k, d in zip(kernel, dilation))
+    before, out = _cropping(n, size, stride, spans)
+    taps = tuple(-(-span // s) for span, s in zip(spans, stride))  # of a phase
+    first = tuple(b // s for b, s in zip(before, stride))  # pixel of a phase that the result begins in
+    count = tuple(-(-(b + o) // s) - f for b, o, s, f in zip(before, out, stride, first))
+    pad_before = tuple(t - 1 - f for t, f in zip(taps, first))
+    pad_after = tuple(f + c - i for f, c, i in zip(first, count, size))
+    x, w = cropped(n, n.input(0), Window(taps, ones, ones, pad_before, pad_after))
+    phases = prod(stride)
+    bias = [n.input(2)] if n.has(2) and phases == 1 else []
+    y = convolve(n, [x, _phase_kernels(n, group, stride, dilation, taps), *bias], w, group)
+    y = _interleaved(n, y, stride, tuple(b - f * s for b, f, s in zip(before, first, stride)), out)
+    if n.has(2) and not bias:
+        return n.emit("add", [y, n.step("reshape", [n.input(2)], {"shape": (1, *n.shape_of(2), *ones)})])
+    return n.emit("reshape", [y], {"shape": n.made(y)})
+
+
+def _cropping(n: Node, size: Sizes, stride: Sizes, spans: Sizes) -> tuple[Sizes, Sizes]:
+    """(what is cut off before, extents of the result) along each dimension; as ONNX's text of the operator says."""
+    rank = len(size)
+    more = n.integers("output_padding", (0,) * rank)
+    whole = [s * (i - 1) + span + m for s, i, span, m in zip(stride, size, spans, more)]
+    auto, stated = n.text("auto_pad", "NOTSET"), n.integers("output_shape", ())[-rank:]
+    pads = n.integers("pads", (0,) * (2 * rank))
+    if not stated and not auto.startswith("SAME"):
+        pads = (0,) * (2 * rank) if auto == "VALID" else pads
+        return pads[:rank], tuple(w - b - a for w, b, a in zip(whole, pads[:rank], pads[rank:]))
+    out = stated or tuple(i * s for i, s in zip(size, stride))
+    total = [max(0, w - o) for w, o in zip(whole, out)]
+    return tuple(t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total), out
+
+
+def _phase_kernels(n: Node, group: int, stride: Sizes, dilation: Sizes, taps: Sizes) -> str:
+    """The kernel [c, co / group, *k] as [co * phases, c / group, *taps]: a kernel for each phase of each channel, flipped."""
+    c, each, *kernel = n.shape_of(1)
+    w, rank = n.input(1), len(kernel)
+    for at in range(rank):
+        w = _spread(n, w, at + 2, dilation[at], taps[at] * stride[at])
+        w = _flipped(n, n.step("reshape", [w], {"shape": _parted(n.made(w), at + 2, taps[at], stride[at])}), at + 2)
+        w = n.step("reshape", [w], {"shape": _joined(n.made(w), at + 2)})
+    parts = [extent for t, s in zip(taps, stride) for extent in (t, s)]
+    w = n.step("reshape", [w], {"shape": (group, c // group, each, *parts)})
+    phase_axes, tap_axes = range(4, 4 + 2 * rank, 2), range(3, 3 + 2 * rank, 2)
+    w = n.step("transpose", [w], {"perm": (0, 2, *phase_axes, 1, *tap_axes)})
+    return n.step("reshape", [w], {"shape": (group * each * prod(stride), c // group, *taps)})
+
+
+def _parted(shape: Sequence[int], axis: int, outer: int, inner: int) -> Sizes:
+    return (*shape[:axis], outer, inner, *shape[axis + 1:])
+
+
+def _joined(shape: Sequence[int], axis: int) -> Sizes:
+    return (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2:])
+
+
+def _spread(n: Node, w: str, axis: int, dilation: int, extent: int) -> str:
+    """The kernel with zeros between its taps along an axis, and behind them up to an extent."""
+    shape = n.made(w)
+    if dilation > 1:
+        wide = n.step("reshape", [w], {"shape": _parted(shape, axis, shape[axis], 1)})
+        wide = n.step("concat", [wide, _zeros(n, _parted(shape, axis, shape[axis], dilation - 1))], {"axis": axis + 1})
+        w = n.step("reshape", [wide], {"shape": _joined(n.made(wide), axis)})
+        kept = min(n.made(w)[axis], extent)
+        place = {"starts": (0,) * len(shape), "sizes": (*shape[:axis], kept, *shape[axis + 1:]), "steps": (1,) * len(shape)}
+        w = n.step("slice", [w], place)
+    missing = extent - n.made(w)[axis]
+    return n.step("concat", [w, _zeros(n, (*shape[:axis], missing, *shape[axis + 1:]))], {"axis": axis}) if missing else w
+
+
+def _zeros(n: Node, shape: Sizes) -> str:
+    return n.constant("zeros", np.zeros(shape))
+
+
+def _flipped(n: Node, w: str, axis: int) -> str:
+    """The tensor backwards along an axis."""
+    shape = n.made(w)
+    if shape[axis] == 1:
+        return w
+    sizes, steps = (*shape[:axis], 1, *shape[axis + 1:]), (1,) * len(shape)
+    parts = [n.step("slice", [w], {"starts": tuple(at if i == axis else 0 for i in range(len(shape))), "sizes": sizes, "steps": steps})
+             for at in reversed(range(shape[axis]))]
+    return n.step("concat", parts, {"axis": axis})
+
+
+def _interleaved(n: Node, y: str, stride: Sizes, start: Sizes, out: Sizes) -> str:
+    """[n, co * phases, *count] as [n, co, *out]: pixel q of phase p is pixel q * stride + p, of which `out` are kept from `start` on."""
+    batch, channels, *count = n.made(y)
+    rank, co = len(count), channels // prod(stride)
+    if prod(stride) > 1:
+        y = n.step("reshape", [y], {"shape": (batch, co, *stride, *count)})
+        y = n.step("transpose", [y], {"perm": (0, 1, *(axis for at in range(rank) for axis in (2 + rank + at, 2 + at)))})
+        y = n.step("reshape", [y], {"shape": (batch, co, *(c * s for c, s in zip(count, stride)))})
+    if n.made(y)[2:] == out:
+        return y
+    return n.step("slice", [y], {"starts": (0, 0, *start), "sizes": (batch, co, *out), "steps": (1,) * (rank + 2)})
+
+
+RULES: dict[str, Rule] = {"ConvTranspose": _conv_transpose}
