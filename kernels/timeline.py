@@ -83,7 +83,8 @@ Tables = namedtuple("Tables", (
     "axis_start",  # int32[stream + 1] into the grid axes
     "form_start", "form_register",  # flag ids as linear forms: constant + sum of coefficient * register
     "depend_start", "depend_cursor", "depend_step",  # per loop, then per axis: cursors that it moves, and where to, by class
-    "cursor_base",  # int32[cursor]: instruction sites, then loops
+    "cursor_base",  # int64[cursor]: instruction sites, then loops (into a row of `trips`)
+    "entry_of",  # int32[position]: which of a site's entries instructions have, by class of the loops that their sizes vary with
     "counter_of",  # int32[counter]: its register
     "preset",  # int64[1]: pairs of pipes, as bits, between which flags are set before the loops: those that give slots back
     "joined",  # int64[1]: whether streams meet by cross flags
@@ -95,11 +96,11 @@ Tables = namedtuple("Tables", (
     "trips",  # int64[row, entry]
     "work",  # int64[row]: rows of equal sizes, which differ in slots at most, share one row of all tables below
     "busy", "latency", "unit", "granule",  # int64[entry]: ticks (granule: below zero where L0C is not handed over in granules)
-    "place",  # int64[work, site]: the first of a site's entries
+    "place",  # int64[work, site, 2]: the first of a site's entries, and of its positions
     "pipe_head",  # int64[work, stream, pipe]: ticks
     "extent",  # int64[work, axis]
     "head",  # int64[work, axis]: how many coordinates are of the first class, 1 but where work is dealt out
-    "merge",  # int8[work, axis, class]: the class that stands for it
+    "merge",  # int8[work, loop or axis, class]: the class that stands for it: BODY where no size differs
 ))
 
 # what a walk changes; the first index is the core within its group of cores that meet
@@ -132,6 +133,7 @@ Mark = namedtuple("Mark", (
 
 # the groups of cores of a row by class; the first index is the class, the second the core within the group
 Groups = namedtuple("Groups", ("stream_of", "core_of", "key", "weight", "end", "running", "held", "stale", "classes",
+                               "members",  # of a group
                                "left", "taken", "excess",  # see State, [class, member, pipe] of all that a core has to do
                                ))
 
@@ -218,7 +220,7 @@ def probe(t, s, r, m, pc, place):
     s.spent[m, 0, QUEUE] += issue - s.before[m, 0] - t.costs[0]
     start, done, which = max(was, issue), end, np.int64(-1)
     if op == INSTR:
-        which = t.place[t.work[r], a] + s.cursor[m, a]
+        which = t.place[t.work[r], a, 0] + t.entry_of[t.place[t.work[r], a, 1] + s.cursor[m, a]]
         done = end + t.latency[which]
         own = end - start if c == 1 and end == s.floor[m, pipe] else min(t.busy[which], end - start)
         s.spent[m, pipe, BUSY] += own
@@ -482,6 +484,14 @@ def over(free, left, taken, excess, limit):
     return latest >= limit
 
 
+@within
+def iterations(merge, a, n, kind):
+    """How many of the n iterations of loop `a`, one at least, are of a class."""
+    if kind != BODY:
+        return np.int64(1)
+    return n - (1 if merge[a, LAST] == LAST else 0) - (1 if n > 1 and merge[a, FIRST] == FIRST else 0)
+
+
 @inner
 def total(t, s, r, m, alike, out, shared):
     """Fills how long the work of core m, which stands at its start, keeps each pipe busy, where `alike` cores are at it until it ends;
@@ -489,14 +499,14 @@ def total(t, s, r, m, alike, out, shared):
 
     Each class of iterations is gone through once, for as many as there are of it.
     """
-    code, place, trips, cursor = t.code, t.place[t.work[r]], t.trips[r], s.cursor[m]
-    first_loop = cursor.shape[0] - s.count.shape[1]
+    code, place, entry_of, trips, cursor = t.code, t.place[t.work[r]], t.entry_of, t.trips[r], s.cursor[m]
+    first_loop, merge = cursor.shape[0] - s.count.shape[1], t.merge[t.work[r]]
     pc, times = s.pc[m], np.int64(1)
     set_all(out, 0)
     while code[pc, 0] != STOP:
         op, a, b = code[pc, 0], code[pc, 1], code[pc, 2]
         if op == INSTR:
-            entry = place[a] + cursor[a]
+            entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
             out[b] += times * max(t.busy[entry], t.unit[entry] * alike)
             shared[b] += times * t.unit[entry] * alike
             out[0] += times * t.costs[0]
@@ -506,19 +516,22 @@ def total(t, s, r, m, alike, out, shared):
                 pc = b
             else:
                 s.count[m, a], s.weight[a] = n, times
-                s.kind[m, a] = BODY if t.depend_start[a] == t.depend_start[a + 1] else LAST if n == 1 else FIRST
+                s.kind[m, a] = merge[a, LAST if n == 1 else FIRST]
                 move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), s.kind[m, a])
-                times = times * n if s.kind[m, a] == BODY else times
+                times *= iterations(merge, a, n, s.kind[m, a])
                 out[0] += times * t.costs[6]
         elif op == END:
             was, n = s.kind[m, a], s.count[m, a]
-            if was == LAST or t.depend_start[a] == t.depend_start[a + 1]:
+            new = merge[a, LAST]
+            if was == FIRST and iterations(merge, a, n, np.int64(BODY)) > 0:
+                new = np.int8(BODY)
+            if was == LAST or was == new or n == 1:
                 move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), was, np.int64(-1))
                 times = s.weight[a]
             else:
-                s.kind[m, a] = BODY if was == FIRST and n > 2 else LAST
+                s.kind[m, a] = new
                 move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), was, s.kind[m, a])
-                times = s.weight[a] * (n - 2) if s.kind[m, a] == BODY else s.weight[a]
+                times = s.weight[a] * iterations(merge, a, n, s.kind[m, a])
                 out[0] += times * t.costs[6]
                 pc = b
         elif op == ADVANCE:
@@ -539,8 +552,9 @@ def follow(t, s, r, m, alike, open_slots, taken, excess):
     `open_slots` what gives slots back, as if there were enough of them. `tail` is what follows a pipe that is free, `late` a pipe on which
     all is done.
     """
-    code, place, cursor, register, depth = t.code, t.place[t.work[r]], s.cursor[m], s.register[m], t.depth[r]
+    code, place, entry_of, cursor, register, depth = t.code, t.place[t.work[r]], t.entry_of, s.cursor[m], s.register[m], t.depth[r]
     tail, late, need, first_loop = s.early[m], s.late[m], s.until[m], s.cursor.shape[1] - s.count.shape[1]
+    merge = t.merge[t.work[r]]
     set_all(tail, 0), set_all(late, 0), set_all(need, 0), set_all(taken, 0)
     for k in range(depth.shape[0]):
         register[t.counter_of[k]] %= depth[k]
@@ -549,7 +563,7 @@ def follow(t, s, r, m, alike, open_slots, taken, excess):
         op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
         steps += 1
         if op == INSTR:
-            entry = place[a] + cursor[a]
+            entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
             own = max(t.busy[entry], t.unit[entry] * alike)
             tail[b] = own + max(tail[b], t.latency[entry] + late[b])
             taken[b] += own
@@ -568,13 +582,13 @@ def follow(t, s, r, m, alike, open_slots, taken, excess):
             if n <= 0:
                 pc = b
             else:
-                s.count[m, a], register[c], s.kind[m, a] = n, n - 1, LAST
-                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), np.int64(LAST))
+                s.count[m, a], register[c], s.kind[m, a] = n, n - 1, merge[a, LAST]
+                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), s.kind[m, a])
         elif op == LOOP:
             if register[c] > 0:
                 register[c] -= 1
-                new = FIRST if register[c] == 0 else BODY
-                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), s.kind[m, a], np.int64(new))
+                new = np.int64(merge[a, FIRST if register[c] == 0 else BODY])
+                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), s.kind[m, a], new)
                 s.kind[m, a] = new
                 pc = b
             else:
@@ -594,7 +608,8 @@ def lead(t, s, r, m, alike, used):
 
     The walk's rules without queues and held memory, which only hold things up.
     """
-    code, place, cursor, register, depth, trips = t.code, t.place[t.work[r]], s.cursor[m], s.register[m], t.depth[r], t.trips[r]
+    code, place, entry_of, trips = t.code, t.place[t.work[r]], t.entry_of, t.trips[r]
+    cursor, register, depth, merge = s.cursor[m], s.register[m], t.depth[r], t.merge[t.work[r]]
     free, done, early, late, floor, bit, until = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m], s.bit[m], s.until[m]
     first_loop, issue = s.cursor.shape[1] - s.count.shape[1], t.costs[0]
     set_all(used, 0)
@@ -603,7 +618,7 @@ def lead(t, s, r, m, alike, used):
         op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
         steps += 1
         if op == INSTR:
-            entry = place[a] + cursor[a]
+            entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
             own = max(t.busy[entry], t.unit[entry] * alike)
             free[0] += issue
             start = max(free[b], free[0])
@@ -635,14 +650,14 @@ def lead(t, s, r, m, alike, used):
             if n <= 0:
                 pc = b
             else:
-                s.count[m, a], register[c], s.kind[m, a] = n, 0, LAST if n == 1 else FIRST
+                s.count[m, a], register[c], s.kind[m, a] = n, 0, merge[a, LAST if n == 1 else FIRST]
                 free[0] += t.costs[6]
                 move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), s.kind[m, a])
         elif op == END:
             register[c] += 1
             new = np.int64(-1)
             if register[c] < s.count[m, a]:
-                new = np.int64(LAST if register[c] == s.count[m, a] - 1 else BODY)
+                new = np.int64(merge[a, LAST if register[c] == s.count[m, a] - 1 else BODY])
                 free[0] += t.costs[6]
                 pc = b
             if new != s.kind[m, a]:
@@ -658,7 +673,7 @@ def lead(t, s, r, m, alike, used):
 @inner
 def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag (call again later), OVER past the limit, or an error: core m of the group from where it stands."""
-    code, place, trips = t.code, t.place[t.work[r]], t.trips[r]
+    code, place, entry_of, trips = t.code, t.place[t.work[r]], t.entry_of, t.trips[r]
     free, done, early, late, floor = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m]
     starts, turn, bit, cleared, until = s.starts[m], s.turn[m], s.bit[m], s.cleared[m], s.until[m]
     cursor, register, count, kind = s.cursor[m], s.register[m], s.count[m], s.kind[m]
@@ -668,7 +683,7 @@ def walk(t, s, r, m, members, sizes):
     epoch_time, epoch_active, last_epoch = s.epoch_time, s.epoch_active, s.epochs[0] - 1
     used, marked, marked_at, reach_of = t.used, s.mark.free, s.mark.at, s.mark.reach
     issue, hop, cross, ids, loop = t.costs[0], t.costs[1], t.costs[2], t.costs[3], t.costs[6]
-    queue = t.queue[s.stream[m]]
+    queue, merge = t.queue[s.stream[m]], t.merge[t.work[r]]
     first_loop = cursor.shape[0] - count.shape[0]
     pc, limit = s.pc[m], s.limit[0]
     while True:
@@ -676,7 +691,7 @@ def walk(t, s, r, m, members, sizes):
         if op == INSTR:  # a site, b pipe, c 1 where L0C is handed over in granules
             oldest = turn[b]
             free[0] = max(free[0] + issue, starts[b, oldest])
-            entry = place[a] + cursor[a]
+            entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
             busy, unit, latency, granule = t.busy[entry], t.unit[entry], t.latency[entry], t.granule[entry]
             left[b] -= max(busy, unit * alike)
             start = max(free[b], free[0])
@@ -730,7 +745,7 @@ def walk(t, s, r, m, members, sizes):
             else:
                 count[a] = n
                 register[c] = 0
-                kind[a] = LAST if n == 1 else FIRST
+                kind[a] = merge[a, LAST if n == 1 else FIRST]
                 free[0] += loop
                 move(depend_start, depend_cursor, depend_step, cursor, a, np.int64(-1), kind[a])
         elif op == END:  # a loop, b its start, c register
@@ -743,7 +758,7 @@ def walk(t, s, r, m, members, sizes):
                 free[0] += loop
                 if over(free, left, taken, excess, limit):
                     return OVER
-                new = np.int64(LAST if i == count[a] - 1 else BODY)
+                new = np.int64(merge[a, LAST if i == count[a] - 1 else BODY])
                 if new != kind[a]:
                     move(depend_start, depend_cursor, depend_step, cursor, a, kind[a], new)
                     kind[a] = new
@@ -791,10 +806,10 @@ def axis_class(index, extent, head):
 def signature(t, r, stream, core):
     """A number that is equal for cores of equal class."""
     value = np.int64(stream)
-    rest, w = core, t.work[r]
+    rest, w, loops = core, t.work[r], t.merge.shape[1] - t.extent.shape[1]
     for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
         n = t.extent[w, axis]
-        value = value * 3 + t.merge[w, axis, axis_class(rest % n, n, t.head[w, axis])]
+        value = value * 3 + t.merge[w, loops + axis, axis_class(rest % n, n, t.head[w, axis])]
         rest //= n
     return value
 
@@ -836,7 +851,7 @@ def begin(t, s, r, m, stream, local, core):
     rest = core
     for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
         n = t.extent[w, axis]
-        at = np.int64(t.merge[w, axis, axis_class(rest % n, n, t.head[w, axis])])
+        at = np.int64(t.merge[w, loops + axis, axis_class(rest % n, n, t.head[w, axis])])
         move(t.depend_start, t.depend_cursor, t.depend_step, s.cursor[m], np.int32(loops + axis), np.int64(-1), at)
         rest //= n
 
@@ -965,18 +980,23 @@ def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
 
 
 @inner
-def time_row(t, s, r, cores, sizes):
-    """Ticks of a row, or an error (below zero)."""
+def grouped(t, s, r, cores, sizes):
+    """The number of classes of groups of cores of a row, or an error (below zero); fills `groups`, and how many cores meet in `members`."""
     total, g = stream_cores(t, r, cores), s.groups
     if total < 1:
         return np.int64(CORE_RANGE)
-    members = np.int64(1)
-    if t.joined[0] == 1:
-        members = total // lowest(cores)
-    classes = group_classes(t, r, cores, sizes, g.stream_of, g.core_of, g.key, g.weight)
+    g.members[0] = total // lowest(cores) if t.joined[0] == 1 else 1
+    g.classes[0] = group_classes(t, r, cores, sizes, g.stream_of, g.core_of, g.key, g.weight)
+    return g.classes[0]
+
+
+@inner
+def time_row(t, s, r, cores, sizes):
+    """Ticks of a row, or an error (below zero)."""
+    g, classes = s.groups, grouped(t, s, r, cores, sizes)
     if classes < 0:
-        return np.int64(classes)
-    g.classes[0] = classes
+        return classes
+    members = g.members[0]
     for k in range(classes):
         g.stale[k] = 1
         for m in range(members):
@@ -985,7 +1005,7 @@ def time_row(t, s, r, cores, sizes):
     for j in range(cores.shape[0]):
         s.epoch_active[0, j] = cores[j]
     s.epochs[0] = 1
-    if s.limit[0] < NEVER and floor(t, s, r, classes, members, False) >= s.limit[0]:
+    if s.limit[0] < NEVER and floor(t, s, r, classes, members, False, s.limit[0]) >= s.limit[0]:
         return np.int64(ABANDONED)
     now = np.int64(0)
     left = classes * members
@@ -1016,38 +1036,57 @@ def time_row(t, s, r, cores, sizes):
 
 
 @inner
-def floor(t, s, r, classes, members, open_slots):
-    """Ticks that a row takes at the least, for what keeps some pipe of a core busy, or the memory of all, with its slots or however
-    many; fills `left`, `taken` and `excess` of classes.
+def floor(t, s, r, classes, members, open_slots, limit):
+    """Ticks that a row takes at the least, or some of them that reach the limit: for what keeps some pipe of a core busy, or the memory of
+    all, with its slots or however many; below the limit it fills `left`, `taken` and `excess` of classes.
 
     While a core of a class runs, all of them do. And no more cores share the memory during a transfer than at its start: so
-    what all transfers on a pipe hold of it, one after the other, fits into the time. Of the first core it is counted, too, what must come
-    before a pipe's first instructions and after its last.
+    what all transfers on a pipe hold of it, one after the other, fits into the time. Of the first core, which has no less to do than
+    others, it is counted, too, what must come before a pipe's first instructions and after its last.
     """
-    g, least = s.groups, np.int64(0)
+    g, least, alone = s.groups, np.int64(0), t.joined[0] == 0
     for j in range(s.shared.shape[0]):
         set_all(s.shared[j], 0)
     for k in range(classes):
         for m in range(members):
-            begin(t, s, r, m, g.stream_of[k, m], np.int64(0), g.core_of[k, m])
-            total(t, s, r, m, g.weight[k], g.left[k, m], s.shared[g.stream_of[k, m]])
-            set_all(g.excess[k, m], 0)
-            for p in range(PIPE_COUNT):
-                if g.left[k, m, p] > 0:
-                    least = max(least, s.free[m, p] + g.left[k, m, p])
-    if t.joined[0] == 0:  # the first core has no less to do than others
-        begin(t, s, r, 0, g.stream_of[0, 0], np.int64(0), g.core_of[0, 0])
-        total(t, s, r, 0, g.weight[0], g.left[0, 0], s.left[0])
-        follow(t, s, r, 0, g.weight[0], open_slots, g.taken[0, 0], g.excess[0, 0])
-        begin(t, s, r, 0, g.stream_of[0, 0], np.int64(0), g.core_of[0, 0])
-        least = max(least, lead(t, s, r, 0, g.weight[0], s.left[0]))
-        for p in range(1, PIPE_COUNT):
-            rest = g.left[0, 0, p] - s.left[0, p]
-            if g.left[0, 0, p] > 0:
-                least = max(least, s.free[0, p] + rest + (g.excess[0, 0, p] if rest >= g.taken[0, 0, p] else 0))
+            least = max(least, busiest(t, s, r, k, m))
+        if least >= limit:
+            return least
+        if k == 0 and alone:
+            least = max(least, first_core(t, s, r, open_slots))
+            if least >= limit:
+                return least
     for j in range(s.shared.shape[0]):
         for p in range(PIPE_COUNT):
             least = max(least, s.shared[j, p])
+    return least
+
+
+@inner
+def busiest(t, s, r, k, m):
+    """Ticks for which member m of the groups of class k keeps some pipe busy, from where it may first run; fills `left`."""
+    g = s.groups
+    begin(t, s, r, m, g.stream_of[k, m], np.int64(0), g.core_of[k, m])
+    total(t, s, r, m, g.weight[k], g.left[k, m], s.shared[g.stream_of[k, m]])
+    set_all(g.excess[k, m], 0)
+    least = np.int64(0)
+    for p in range(PIPE_COUNT):
+        if g.left[k, m, p] > 0:
+            least = max(least, s.free[m, p] + g.left[k, m, p])
+    return least
+
+
+@inner
+def first_core(t, s, r, open_slots):
+    """Ticks that the first core, which `total` has just gone through, takes at the least; fills its `taken` and `excess`."""
+    g = s.groups
+    follow(t, s, r, 0, g.weight[0], open_slots, g.taken[0, 0], g.excess[0, 0])
+    begin(t, s, r, 0, g.stream_of[0, 0], np.int64(0), g.core_of[0, 0])
+    least = lead(t, s, r, 0, g.weight[0], s.left[0])
+    for p in range(1, PIPE_COUNT):
+        rest = g.left[0, 0, p] - s.left[0, p]
+        if g.left[0, 0, p] > 0:
+            least = max(least, s.free[0, p] + rest + (g.excess[0, 0, p] if rest >= g.taken[0, 0, p] else 0))
     return least
 
 
@@ -1090,20 +1129,20 @@ def time_rows(t, s, first, last, cores, sizes, ticks, status, limits):
 @inner
 def alike(t, r, stream):
     """How many cores of a stream are of the class of its first."""
-    w, cores = t.work[r], np.int64(1)
+    w, cores, loops = t.work[r], np.int64(1), t.merge.shape[1] - t.extent.shape[1]
     for axis in range(t.axis_start[stream], t.axis_start[stream + 1]):
         n = t.extent[w, axis]
         heads = min(t.head[w, axis], n - 1)
-        own, same = t.merge[w, axis, axis_class(0, n, t.head[w, axis])], np.int64(0)
+        own, same = t.merge[w, loops + axis, axis_class(0, n, t.head[w, axis])], np.int64(0)
         for kind, count in ((FIRST, heads), (BODY, n - 1 - heads), (LAST, 1)):
-            if t.merge[w, axis, kind] == own:
+            if t.merge[w, loops + axis, kind] == own:
                 same += count
         cores *= same
     return cores
 
 
 @njit(cache=True, nogil=True)
-def first_floor_rows(t, s, first, last, cores, sizes, ticks, status):
+def first_floor_rows(t, s, first, last, cores, sizes, ticks, status, limits):
     """Fills what rows first .. last - 1 whose status is still 0 take at the least by the work of the first core of each stream, which
     where work is shared out evenly has no less than any other."""
     for r in range(first, last):
@@ -1111,32 +1150,23 @@ def first_floor_rows(t, s, first, last, cores, sizes, ticks, status):
             if stream_cores(t, r, cores) < 1:
                 status[r] = CORE_RANGE
                 continue
+            g = s.groups
             for stream in range(cores.shape[0]):
-                begin(t, s, r, 0, stream, np.int64(0), np.int64(0))
-                total(t, s, r, 0, alike(t, r, stream), s.left[0], s.shared[stream])
-                for p in range(PIPE_COUNT):
-                    if s.left[0, p] > 0:
-                        ticks[r] = max(ticks[r], s.free[0, p] + s.left[0, p])
+                g.stream_of[0, 0], g.core_of[0, 0], g.weight[0] = stream, 0, alike(t, r, stream)
+                ticks[r] = max(ticks[r], busiest(t, s, r, 0, 0))
 
 
 @njit(cache=True, nogil=True)
-def floor_rows(t, s, first, last, cores, sizes, ticks, status):
+def floor_rows(t, s, first, last, cores, sizes, ticks, status, limits):
     """Fills what rows first .. last - 1 whose status is still 0 take at the least, never more than `time_rows` finds for them and for rows
-    with more slots; and their status."""
+    with more slots, or some of it that reaches the row's limit; and their status."""
     for r in range(first, last):
         if status[r] == 0:
-            total, members = stream_cores(t, r, cores), np.int64(1)
-            if total < 1:
-                status[r] = CORE_RANGE
-                continue
-            if t.joined[0] == 1:
-                members = total // lowest(cores)
-            g = s.groups
-            classes = group_classes(t, r, cores, sizes, g.stream_of, g.core_of, g.key, g.weight)
+            classes = grouped(t, s, r, cores, sizes)
             if classes < 0:
                 status[r] = classes
             else:
-                ticks[r] = floor(t, s, r, classes, members, True)
+                ticks[r] = floor(t, s, r, classes, s.groups.members[0], True, limits[r])
 
 
 def make_state(cores: int, members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, queue: int,
@@ -1154,7 +1184,7 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
                 left=zeros(loops, PIPE_COUNT), picture=zeros(loops + 1, picture),
                 spent=zeros(loops, PIPE_COUNT, HEAD + 1), times=zeros(loops, places, 2), uses=zeros(loops, uses))
     groups = Groups(stream_of=zeros(most, members), core_of=zeros(most, members), key=zeros(most, members), weight=zeros(most),
-                    end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1),
+                    end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1), members=zeros(1),
                     left=zeros(most, members, PIPE_COUNT), taken=zeros(most, members, PIPE_COUNT),
                     excess=zeros(most, members, PIPE_COUNT))
     return State(

@@ -40,8 +40,8 @@ class Bounds(Protocol):
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str]]:
         """The holes that count slots, and those of them on which no instruction's cost depends."""
 
-    def floors(self, grid: int, columns: Rows, kind: bool) -> np.ndarray:
-        """Ticks that no row beats, 0 where none are known; `kind`: nor any that cuts the same tiles finer."""
+    def floors(self, grid: int, columns: Rows, kind: bool, limit: int) -> np.ndarray:
+        """Ticks that no row beats, 0 where none are known, any such that reach the limit; `kind`: nor any that cuts the same tiles finer."""
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
@@ -191,7 +191,7 @@ class Levels:
         found.bounded += count
         opened = (*rest, *self.switches, *(n for n in self.slots if n not in part.columns))
         filled = {**part.columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
-        floors = np.maximum(part.floors, self.bounds.floors(self.number, filled, kind)) if count else part.floors
+        floors = np.maximum(part.floors, self.bounds.floors(self.number, filled, kind, found.ticks)) if count else part.floors
         return Part(self.number, part.columns, floors).rows(floors < found.ticks)
 
     def lenient(self, name: str) -> int:

@@ -8,9 +8,10 @@ batch differ in all their holes together, and a size depends on few of them.
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -38,10 +39,6 @@ class Sized:
     def values(self) -> Array:
         """The size of every row [row, axis...]."""
         return self.at.spread(self.own)
-
-    def of(self, rows: Array) -> Array:
-        """The size of some rows [row, axis...]."""
-        return self.own if len(self.own) == 1 else self.own.take(self.at.which[rows], 0)
 
 
 @dataclass(frozen=True)
@@ -279,7 +276,85 @@ class Layout:
                 values = values.take(kept, x)
         return values
 
+    def shape(self, rank: int) -> tuple[int, ...]:
+        """How many classes are kept on each axis."""
+        return tuple(len(self.kept.get(x, [1])) for x in range(1, rank + 1))
+
     def flatten(self, values: Any, rows: int, rank: int) -> Array:
-        """[row, entry] of a result that broadcasts over the kept classes."""
-        shape = (rows,) + tuple(len(self.kept.get(x, [1])) for x in range(1, rank + 1))
-        return np.broadcast_to(values, shape).reshape(rows, -1)
+        """[row, position] of a result that broadcasts over the kept classes."""
+        return np.broadcast_to(values, (rows, *self.shape(rank))).reshape(rows, -1)
+
+
+class Entries:
+    """What of a place's positions (its combinations of classes) differs within a row: of a tail of a tail 3 x 3 positions, and two entries.
+
+    Sizes that vary with the same axes vary together; others vary by themselves, each such group on an axis of its own. An entry is one
+    value of each group. `of` [pattern, position]: the entry that a position has, in rows of one pattern; `pattern` [row]: of which.
+    """
+
+    def __init__(self, stream: StreamValues, layout: Layout, sizes: Mapping[str, Expr]) -> None:
+        self.stream, self.layout, self.sizes = stream, layout, sizes
+        self.positions = layout.shape(stream.rank)
+        self.groups: list[Group] = []
+        self.group_of: dict[str, int] = {}
+        for names in self.together():
+            self.group_of |= dict.fromkeys(names, len(self.groups))
+            self.groups.append(Group({name: self.narrowed(name) for name in names}, stream.choices(*[sizes[name] for name in names])))
+        self.shape = tuple(g.count for g in self.groups)
+        self.count = prod(self.shape)
+        first, self.pattern = together({str(i): (g.pattern[g.at.which], len(g.patterns)) for i, g in enumerate(self.groups)}, stream.rows)
+        of, step = np.zeros((len(first), *self.positions), np.int32), self.count
+        for g in self.groups:
+            step //= g.count
+            of += g.patterns[g.pattern[g.at.which[first]]] * np.int32(step)
+        self.of = of.reshape(len(first), -1)
+
+    def narrowed(self, name: str) -> tuple[Array, Choices]:
+        """A size with only the classes kept, and for which choices of the holes."""
+        sized = self.stream.size(self.sizes[name])
+        return self.layout.narrow(sized.own), sized.at
+
+    def together(self) -> list[list[str]]:
+        """The sizes that vary at all, those with axes in common together."""
+        groups: list[tuple[set[int], list[str]]] = []
+        for name in self.sizes:
+            axes = {x for x, n in enumerate(self.narrowed(name)[0].shape) if x and n > 1}
+            if axes:
+                joined = [g for g in groups if g[0] & axes]
+                groups = [g for g in groups if g not in joined]
+                groups.append((axes.union(*[g[0] for g in joined]), [n for g in joined for n in g[1]] + [name]))
+        return [names for _, names in groups]
+
+    def values(self, name: str, rows: Array) -> Array:
+        """A size of some rows: [row or 1, value of each group or 1]."""
+        at = self.group_of.get(name)
+        if at is None:
+            own, choices = self.narrowed(name)
+            own = own.reshape((-1,) + (1,) * len(self.groups))
+        else:
+            own, choices = self.groups[at].values[name], self.groups[at].at
+            own = own.reshape((len(own),) + (1,) * at + (-1,) + (1,) * (len(self.groups) - 1 - at))
+        return own if len(own) == 1 else own.take(choices.which[rows], 0)
+
+
+class Group:
+    """Sizes that vary with the same axes, for the choices `at` of the holes that they depend on.
+
+    `values` [size][choice, number]: those that they have together, `count` of them at most; `patterns` [pattern, axis...]: the number that
+    a position has; `pattern` [choice]: which of these.
+    """
+
+    def __init__(self, sizes: Mapping[str, tuple[Array, Choices]], at: Choices) -> None:
+        self.at = at
+        axes = np.broadcast_shapes(*[own.shape[1:] for own, _ in sizes.values()])
+        flat = {name: np.broadcast_to(own.take(its.which[at.rows], 0) if len(own) > 1 else own, (len(at.rows), *axes)).reshape(
+            len(at.rows), -1) for name, (own, its) in sizes.items()}
+        equal = np.logical_and.reduce([v[:, :, None] == v[:, None, :] for v in flat.values()])
+        first = equal.argmax(axis=2)  # position that each one is equal to
+        leads = first == np.arange(first.shape[1])
+        number = np.cumsum(leads, axis=1) - 1
+        self.count = int(number[:, -1].max(initial=0)) + 1
+        leaders = np.argsort(~leads, axis=1, kind="stable")[:, :self.count]  # of fewer values some stand twice, and nobody asks for them
+        self.values = {name: np.take_along_axis(v, leaders, 1) for name, v in flat.items()}
+        patterns, pattern = np.unique(np.take_along_axis(number, first, 1).astype(np.int32), axis=0, return_inverse=True)
+        self.patterns, self.pattern = patterns.reshape(-1, *axes), pattern.reshape(-1)

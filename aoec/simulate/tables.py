@@ -13,7 +13,7 @@ from aoec.kernels import timeline as kernel
 from aoec.simulate.bus import bus_stretch
 from aoec.simulate.encode import PIPE, Encoded, Site
 from aoec.simulate.reuse import Flow, Traffic, in_l2, traffic
-from aoec.simulate.sizes import Array, Choices, Layout, Sized, StreamValues, distinct
+from aoec.simulate.sizes import Array, Choices, Entries, Layout, Sized, StreamValues, distinct
 from aoec.simulate.state import State
 from aoec.target.instructions import INSTRUCTIONS
 
@@ -35,10 +35,10 @@ class Filled:
 
 @dataclass
 class Sizes:
-    """What a site's costs are made of, by class: its fields, and the bytes that a transfer moves (0 where nothing crosses GM)."""
+    """What a site's costs are made of: its fields by entry, and by class the bytes that a transfer moves (0 where nothing crosses GM)."""
 
-    fields: dict[str, Sized]
     layout: Layout
+    entries: Entries
     gm_bytes: Array
 
 
@@ -71,7 +71,7 @@ class Tabulator:
         self.loops = max(1, len(encoded.loops))
         self.cursors: list[int] = []
         self.moves: list[list[tuple[int, Array]]] = [[] for _ in range(self.loops + max(1, len(encoded.axes)))]
-        self.merge = np.broadcast_to(np.array([kernel.BODY] * 3, np.int8), (self.count, max(1, len(encoded.axes)), 3)).copy()
+        self.merge = np.full((self.count, len(self.moves), 3), kernel.BODY, np.int8)
         self.variable = {(loop.stream, loop.var): i for i, loop in enumerate(encoded.loops)}
         self.variable |= {(s, name): self.loops + i for i, (s, name, _) in enumerate(encoded.axes)}
         self.cores = [self.grid_cores(s) for s in range(len(encoded.program.streams))]
@@ -80,7 +80,7 @@ class Tabulator:
         encoded = self.encoded
         with np.errstate(divide="ignore", invalid="ignore"):
             values = [StreamValues(encoded, s, self.holes, self.status) for s in range(len(encoded.program.streams))]
-            place, cost, moved, site_of = self.sites(values)
+            place, entry_of, cost, moved, site_of = self.sites(values)
             trips = self.trips(values)
         axis_start = [sum(s < stream for s, _, _ in encoded.axes) for stream in range(len(values) + 1)]
         start, cursor, step = self.dependents()
@@ -91,7 +91,7 @@ class Tabulator:
             depend_start=start, depend_cursor=cursor, depend_step=step, cursor_base=np.array(self.cursors, np.int64),
             counter_of=np.array([r for r, _ in encoded.counters] or [0], np.int32), joined=np.array([int(encoded.joined)], np.int64),
             preset=np.array([encoded.preset], np.int64),
-            used=encoded.used, costs=self.costs(), queue=self.queues(), pipe_head=self.pipe_heads(), place=place, trips=trips,
+            used=encoded.used, costs=self.costs(), queue=self.queues(), pipe_head=self.pipe_heads(), place=place, entry_of=entry_of, trips=trips,
             busy=cost[0], latency=cost[1], unit=cost[2], granule=cost[3],
             form_constant=columns([c for c, _ in encoded.forms], self.given, len(self.work)),
             form_coefficient=columns([c for _, terms in encoded.forms for _, c in terms], self.given, len(self.work)),
@@ -145,19 +145,17 @@ class Tabulator:
         return out
 
     def cursor(self, stream: int, layout: Layout, base: int) -> None:
-        """Adds a cursor that starts at `base` and moves with the variables of its layout."""
+        """Adds a cursor that starts at `base` and moves with the variables of its layout.
+
+        The first or last iteration, or core, stays a class of its own in rows where a size differs.
+        """
         for name, step in layout.steps.items():
             which = self.variable[stream, name]
             if step.any():
                 self.moves[which].append((len(self.cursors), step))
-            if which >= self.loops:
-                self.keep_apart(which - self.loops, layout.first[name], layout.last[name])
+            self.merge[layout.first[name], which, kernel.FIRST] = kernel.FIRST
+            self.merge[layout.last[name], which, kernel.LAST] = kernel.LAST
         self.cursors.append(base)
-
-    def keep_apart(self, axis: int, first: Array, last: Array) -> None:
-        """Cores at the first or last coordinate of a grid axis stay classes of their own in rows where a size differs."""
-        self.merge[first, axis, kernel.FIRST] = kernel.FIRST
-        self.merge[last, axis, kernel.LAST] = kernel.LAST
 
     def dependents(self) -> tuple[Array, Array, Array]:
         flat = [move for moves in self.moves for move in moves]
@@ -165,9 +163,9 @@ class Tabulator:
         steps = np.array([step for _, step in flat], np.int64).reshape(-1, 3)
         return start, np.array([c for c, _ in flat], np.int32), steps
 
-    def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array, Array]:
-        """place[row, site], costs[busy, latency, unit, granule][entry], moved[entry, 2] bytes (no entries where no detail is asked for),
-        site[entry].
+    def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array, Array, Array]:
+        """place[row, site, (entry, position)], entry_of[position], costs[busy, latency, unit, granule][entry], moved[entry, 2] bytes (no entries where
+        no detail is asked for), site[entry].
 
         What a site's costs depend on has fewer different values than there are rows; but where it touches GM, for what hits L2 there
         depends on all that a launch moves.
@@ -176,16 +174,17 @@ class Tabulator:
         sizes = [self.sizes(site, values[site.stream]) for site in sites]
         choices = [self.priced(site, values[site.stream]) for site in sites]
         self.charge_memory(sizes, values)
-        counts = [len(at.rows) * size.layout.entries for at, size in zip(choices, sizes)]
-        ends = np.cumsum([0, *counts])
-        place, cost = np.zeros((max(1, len(sites)), self.count), np.int64), np.zeros((4, max(1, ends[-1])), np.int64)
+        counts = [len(at.rows) * size.entries.count for at, size in zip(choices, sizes)]
+        ends, starts = np.cumsum([0, *counts]), np.cumsum([0, *[size.entries.of.size for size in sizes]])
+        place, cost = np.zeros((2, max(1, len(sites)), self.count), np.int64), np.zeros((4, max(1, ends[-1])), np.int64)
         moved = np.zeros((ends[-1] if self.detail else 0, 2))
         for i, (site, size, at) in enumerate(zip(sites, sizes, choices)):
             self.cursor(site.stream, size.layout, 0)
-            place[i] = ends[i] + at.which * size.layout.entries
+            place[:, i] = ends[i] + at.which * size.entries.count, starts[i] + size.entries.pattern * size.entries.of.shape[1]
             own = slice(ends[i], ends[i + 1])
-            self.price(site, size, values[site.stream].rank, at, cost[:, own], moved[own])
-        return np.ascontiguousarray(place.T), cost, moved, np.repeat(np.arange(len(sites)), counts)
+            self.price(site, size, at, cost[:, own], moved[own])
+        entry_of = np.concatenate([size.entries.of.reshape(-1) for size in sizes] or [np.zeros(1, np.int32)])
+        return np.ascontiguousarray(place.transpose(2, 1, 0)), entry_of, cost, moved, np.repeat(np.arange(len(sites)), counts)
 
     def priced(self, site: Site, stream: StreamValues) -> Choices:
         """The rows for which the costs of a site are made."""
@@ -206,11 +205,11 @@ class Tabulator:
         return [e for s, _, e in self.encoded.axes if s == site.stream] if any("cores" in variables(f) for f in formulas) else []
 
     def sizes(self, site: Site, stream: StreamValues) -> Sizes:
-        fields = {name: stream.size(e) for name, e in site.fields}
         moved = np.zeros(1)
         if site.access and not self.kind:
-            moved = evaluate(INSTRUCTIONS[site.op].gm_bytes, {n: s.values for n, s in fields.items()} | {"size": site.gm_size})
-        return Sizes(fields, stream.layout([e for _, e in site.fields]), moved)
+            moved = gm_bytes(site, {name: stream.size(e).values for name, e in site.fields})
+        layout = stream.layout([e for _, e in site.fields])
+        return Sizes(layout, Entries(stream, layout, dict(site.fields)), moved)
 
     def charge_memory(self, sizes: list[Sizes], values: list[StreamValues]) -> None:
         """Finds what of each site's traffic hits L2, from what all of them move."""
@@ -232,37 +231,38 @@ class Tabulator:
         self.traffic = traffic(self.encoded.program, self.machine, self.state, list(flows.values()), trips, self.holes)
         self.bus = bus_stretch(self.encoded.program, self.machine, list(flows.values()), self.traffic.shares)
 
-    def price(self, site: Site, size: Sizes, rank: int, at: Choices, cost: Array, moved: Array) -> None:
+    def price(self, site: Site, size: Sizes, at: Choices, cost: Array, moved: Array) -> None:
         """Fills ticks[(busy, latency, unit, granule), entry], and where detail is asked for bytes[entry, (hbm, l2)], of a site, for each of
         the choices `at` in turn."""
-        layout, count = size.layout, len(at.rows)
-        fields = {name: layout.narrow(s.of(at.rows)) for name, s in size.fields.items()}
+        entries = size.entries
+        fields = {name: entries.values(name, at.rows) for name, _ in site.fields}
         env: dict[str, Any] = {**dict(site.numbers), **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
         if self.lenient:
             env |= {name: fields[f"{name.removesuffix('_last')}_at"] for name in fields if name.endswith("_last")}
         if self.kind and "filter_h" in env:  # img2col brings the more a cycle the fewer rows of the filter a load spans
             env["filter_h"] = 1
-        env["cores"] = upright(self.cores[site.stream][at.rows], rank)
+        env["cores"] = upright(self.cores[site.stream], at.rows, entries)
         unit: Any = 0.0
         stretch: Any = 1.0  # of the core's bus
         whole: Any = 0.0  # cores that count as long as any of them runs
         if site.access:
-            gm = layout.narrow(evaluate(INSTRUCTIONS[site.op].gm_bytes, fields | {"size": site.gm_size}))
-            share = upright(rows_of(self.traffic.shares[site.access], at.rows), rank)
+            gm = gm_bytes(site, fields)
+            share = upright(self.traffic.shares[site.access], at.rows, entries)
             env |= {"gm_bytes": gm, "hbm_bytes": gm * share, "l2_bytes": gm - gm * share}
             through_l2 = env["l2_bytes"] + gm * env.get("atomic", 0)  # L2 reads what it adds to
-            hbm, l2, both = (upright(rows_of(x, at.rows), rank) for x in (*self.traffic.crowding[site.access], self.traffic.both_ways))
+            hbm, l2, both = (upright(x, at.rows, entries) for x in (*self.traffic.crowding[site.access], self.traffic.both_ways))
             unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle * hbm + through_l2 / self.machine.l2_bytes_per_cycle * l2
             unit = unit * both * evaluate(site.timing.memory, env)
-            stretch, whole = (upright(rows_of(x, at.rows), rank) for x in (self.bus[site.stream], self.traffic.waits_for[site.access]))
+            stretch, whole = (upright(x, at.rows, entries) for x in (self.bus[site.stream], self.traffic.waits_for[site.access]))
         cycles = (np.maximum(evaluate(site.timing.busy, env) * stretch, unit * whole), evaluate(site.timing.latency, env), unit)
         parts = [*map(ticks, cycles), np.asarray(-1)]
         if "unit" in env:
             parts[3] = np.where(np.asarray(env["unit"]) != 0, ticks(evaluate(site.timing.granule, env)), -1)
+        shape = len(at.rows), *entries.shape
         for i, part in enumerate(parts):
-            cost[i] = part if part.ndim == 0 else layout.flatten(part, count, rank).reshape(-1)
+            cost[i].reshape(shape)[:] = part
         for i, name in enumerate(("hbm_bytes", "l2_bytes") if self.detail else ()):
-            moved[:, i] = layout.flatten(env[name], count, rank).reshape(-1)
+            moved[:, i].reshape(shape)[:] = env[name]
 
     def trips(self, values: list[StreamValues]) -> Array:
         """Trip counts [row, entry], with a cursor per loop."""
@@ -290,16 +290,15 @@ def columns(expressions: list[Expr], holes: Mapping[str, Array], count: int) -> 
     return out
 
 
-def rows_of(values: Any, rows: Array) -> Any:
-    """A number, or the given rows of a column."""
+def gm_bytes(site: Site, fields: Mapping[str, Array]) -> Array:
+    """Bytes that an instruction of a site moves to or from GM."""
+    return np.asarray(evaluate(INSTRUCTIONS[site.op].gm_bytes, {**fields, "size": site.gm_size}))
+
+
+def upright(values: Any, rows: Array, entries: Entries) -> Array:
+    """A number, or the given rows of a column, upright: it meets arrays [row, value of each group]."""
     column = np.asarray(values)
-    return column[rows] if column.ndim and len(column) > 1 else values
-
-
-def upright(rows: Any, rank: int) -> Array:
-    """A number, or a column [row], that meets arrays [row, axis...] of `rank` axes."""
-    values = np.asarray(rows)
-    return values.reshape(values.shape + (1,) * rank) if values.ndim else values
+    return column[rows].reshape((-1,) + (1,) * len(entries.shape)) if column.ndim and len(column) > 1 else column
 
 
 def ticks(cycles: Array) -> Array:

@@ -20,7 +20,7 @@ from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.reasons import Reasons, reasons
 from aoec.simulate.sizes import VARIES, Array
 from aoec.simulate.state import COLD, State, after, footprint_bytes
-from aoec.simulate.tables import DEPTH_RANGE, TICKS, Tabulator, first_false
+from aoec.simulate.tables import DEPTH_RANGE, TICKS, Filled, Tabulator, first_false
 from aoec.simulate.verdict import Verdict, verdict
 from aoec.target.instructions import added_to
 from aoec.target.machine import Machine
@@ -103,18 +103,27 @@ def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, 
     columns, count = _columns(encoded, rows)
     status = first_false(encoded, columns, count)
     legal = np.flatnonzero(status == 0)  # no tables are made for the others
-    parts = _in_batches(lambda part, size: _batch(encoded, part, size, state, limit), {n: v[legal] for n, v in columns.items()}, len(legal))
+
+    def timed(part: dict[str, Array], size: int) -> tuple[Times, float]:
+        return _batch(encoded, part, Tabulator(encoded, part, size, state).fill(), kernel.time_rows, np.full(size, limit))
+
+    parts = _in_batches(timed, {n: v[legal] for n, v in columns.items()}, len(legal))
     return _joined(parts or [_none(encoded)], legal, status)
 
 
-def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, kind: bool = False) -> Times:
+def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, kind: bool = False, limit: int = kernel.NEVER) -> Times:
     """What each row takes at the least, by what keeps a pipe of some core busy or the memory of all: never above its times, nor those of
-    rows with fewer slots. Constraints are not asked.
+    rows with fewer slots. Constraints are not asked. A floor of `limit` or more may be any such.
 
     With a `kind` memory (tables.Tabulator) it is not above the times of rows that cut the same tiles finer either.
     """
     columns, count = _columns(encoded, rows)
-    parts = _in_batches(lambda part, size: _floors(encoded, part, size, state, kind), columns, count)
+    work = kernel.first_floor_rows if kind else kernel.floor_rows
+
+    def bounded(part: dict[str, Array], size: int) -> tuple[Times, float]:
+        return _batch(encoded, part, Tabulator(encoded, part, size, state, lenient=True, kind=kind).fill(), work, np.full(size, limit))
+
+    parts = _in_batches(bounded, columns, count)
     return _joined(parts or [_none(encoded)], np.arange(count), np.zeros(count, np.int32))
 
 
@@ -153,41 +162,24 @@ def _check_given(encoded: Encoded, given: Collection[str]) -> None:
             raise CheckError(f"program {encoded.program.name}: nothing gives a value to {name}; give one for every hole")
 
 
-def _batch(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, limit: int) -> tuple[Times, float]:
-    """The times of some rows, and the bytes that a row's tables take."""
-    filled = Tabulator(encoded, rows, count, state).fill()
-    t, streams = filled.tables, len(encoded.program.streams)
+def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, work: Callable[..., None], limits: Array) -> tuple[Times, float]:
+    """What a kernel finds of some rows, each with a limit of its own with launch, and the bytes that a row's tables take."""
+    t, streams, count = filled.tables, len(encoded.program.streams), len(limits)
     cores = core_counts(encoded, t)
     status, ticks, launch = filled.status, np.zeros(count, np.int64), _launch_ticks(encoded, cores, rows)
-    limits = limit - launch
+    limits = limits - launch
 
     def run(first: int, last: int) -> None:
         s = fresh_state(encoded, t, cores[first:last])
-        kernel.time_rows(t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), ticks, status, limits)
+        work(t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), ticks, status, limits)
 
     _share(run, count)
     return Times(ticks, launch, status, cores), _row_bytes(t)
 
 
-def _floors(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, kind: bool) -> tuple[Times, float]:
-    """What some rows take at the least, and the bytes that a row's tables take."""
-    filled = Tabulator(encoded, rows, count, state, lenient=True, kind=kind).fill()
-    t, streams = filled.tables, len(encoded.program.streams)
-    cores = core_counts(encoded, t)
-    status, ticks = filled.status, np.zeros(count, np.int64)
-
-    def run(first: int, last: int) -> None:
-        s = fresh_state(encoded, t, cores[first:last])
-        floors = kernel.first_floor_rows if kind else kernel.floor_rows
-        floors(t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), ticks, status)
-
-    _share(run, count)
-    return Times(ticks, _launch_ticks(encoded, cores, rows), status, cores), _row_bytes(t)
-
-
 def _row_bytes(t: kernel.Tables) -> float:
     """Bytes that the tables of a row take."""
-    return float(4 * t.busy.nbytes + t.place.nbytes + t.trips.nbytes) / len(t.work)
+    return float(4 * t.busy.nbytes + t.entry_of.nbytes + t.place.nbytes + t.merge.nbytes + t.trips.nbytes) / len(t.work)
 
 
 def zeroing_us(program: Program, machine: Machine, rows: Mapping[str, Any]) -> Any:
