@@ -500,45 +500,50 @@ def total(t, s, r, m, alike, out, shared):
     Each class of iterations is gone through once, for as many as there are of it.
     """
     code, place, entry_of, trips, cursor = t.code, t.place[t.work[r]], t.entry_of, t.trips[r], s.cursor[m]
-    first_loop, merge = cursor.shape[0] - s.count.shape[1], t.merge[t.work[r]]
-    pc, times = s.pc[m], np.int64(1)
+    busy, unit, counter_of, count, kind, weight = t.busy, t.unit, t.counter_of, s.count[m], s.kind[m], s.weight
+    depend_start, depend_cursor, depend_step, register = t.depend_start, t.depend_cursor, t.depend_step, s.register[m]
+    first_loop, merge, issue, loop = cursor.shape[0] - count.shape[0], t.merge[t.work[r]], t.costs[0], t.costs[6]
+    pc, times, scalar = s.pc[m], np.int64(1), np.int64(0)
     set_all(out, 0)
-    while code[pc, 0] != STOP:
+    while True:
         op, a, b = code[pc, 0], code[pc, 1], code[pc, 2]
         if op == INSTR:
             entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
-            out[b] += times * max(t.busy[entry], t.unit[entry] * alike)
-            shared[b] += times * t.unit[entry] * alike
-            out[0] += times * t.costs[0]
+            held = unit[entry] * alike
+            out[b] += times * max(busy[entry], held)
+            shared[b] += times * held
+            scalar += times * issue
         elif op == LOOP:
             n = trips[cursor[first_loop + a]]
             if n <= 0:
                 pc = b
             else:
-                s.count[m, a], s.weight[a] = n, times
-                s.kind[m, a] = merge[a, LAST if n == 1 else FIRST]
-                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), s.kind[m, a])
-                times *= iterations(merge, a, n, s.kind[m, a])
-                out[0] += times * t.costs[6]
+                count[a], weight[a] = n, times
+                kind[a] = merge[a, LAST if n == 1 else FIRST]
+                move(depend_start, depend_cursor, depend_step, cursor, a, np.int64(-1), kind[a])
+                times *= iterations(merge, a, n, kind[a])
+                scalar += times * loop
         elif op == END:
-            was, n = s.kind[m, a], s.count[m, a]
-            new = merge[a, LAST]
+            was, n, new = kind[a], count[a], np.int64(merge[a, LAST])
             if was == FIRST and iterations(merge, a, n, np.int64(BODY)) > 0:
-                new = np.int8(BODY)
-            if was == LAST or was == new or n == 1:
-                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), was, np.int64(-1))
-                times = s.weight[a]
+                new = np.int64(BODY)
+            if was in (LAST, new) or n == 1:
+                move(depend_start, depend_cursor, depend_step, cursor, a, was, np.int64(-1))
+                times = weight[a]
             else:
-                s.kind[m, a] = new
-                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), was, s.kind[m, a])
-                times = s.weight[a] * iterations(merge, a, n, s.kind[m, a])
-                out[0] += times * t.costs[6]
+                kind[a] = new
+                move(depend_start, depend_cursor, depend_step, cursor, a, was, new)
+                times = weight[a] * iterations(merge, a, n, new)
+                scalar += times * loop
                 pc = b
         elif op == ADVANCE:
-            s.register[m, t.counter_of[a]] += times
+            register[counter_of[a]] += times
+        elif op == STOP:
+            break
         elif op != PROBE:
-            out[0] += times * t.costs[0]
+            scalar += times * issue
         pc += 1
+    out[0] += scalar
     s.pc[m] = pc
 
 
@@ -822,12 +827,26 @@ def set_all(values, value):
 
 
 @inner
+def stand(t, s, r, m, stream, core):
+    """Puts member m of a group, a core of a stream, at its start as far as `total` asks: what it does, not when."""
+    s.stream[m], s.pc[m] = stream, t.starts[stream]
+    cursor, register, base, merge, extent = s.cursor[m], s.register[m], t.cursor_base, t.merge[t.work[r]], t.extent[t.work[r]]
+    set_all(register, 0)
+    copy(cursor, base, base.shape[0])
+    loops, rest = s.count.shape[1], core
+    for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
+        n = extent[axis]
+        at = np.int64(merge[loops + axis, axis_class(rest % n, n, t.head[t.work[r], axis])])
+        move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int32(loops + axis), np.int64(-1), at)
+        rest //= n
+
+
+@inner
 def begin(t, s, r, m, stream, local, core):
     """Puts core m of a group at the start of its stream."""
+    stand(t, s, r, m, stream, core)
     w = t.work[r]
-    s.stream[m] = stream
     s.local[m] = local
-    s.pc[m] = t.starts[stream]
     s.ended[m] = 0
     s.last_held[m] = -1
     for p in range(PIPE_COUNT):
@@ -842,18 +861,8 @@ def begin(t, s, r, m, stream, local, core):
     set_all(s.done[m], 0)
     set_all(s.bit[m], -1)
     set_all(s.cleared[m], 0)
-    set_all(s.register[m], 0)
     for p in range(PIPE_COUNT):
         s.before[m, p] = s.free[m, p]
-    for k in range(t.cursor_base.shape[0]):
-        s.cursor[m, k] = t.cursor_base[k]
-    loops = s.count.shape[1]
-    rest = core
-    for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
-        n = t.extent[w, axis]
-        at = np.int64(t.merge[w, loops + axis, axis_class(rest % n, n, t.head[w, axis])])
-        move(t.depend_start, t.depend_cursor, t.depend_step, s.cursor[m], np.int32(loops + axis), np.int64(-1), at)
-        rest //= n
 
 
 @njit(cache=True, nogil=True)
@@ -1044,7 +1053,7 @@ def floor(t, s, r, classes, members, open_slots, limit):
     what all transfers on a pipe hold of it, one after the other, fits into the time. Of the first core, which has no less to do than
     others, it is counted, too, what must come before a pipe's first instructions and after its last.
     """
-    g, least, alone = s.groups, np.int64(0), t.joined[0] == 0
+    least, alone = np.int64(0), t.joined[0] == 0
     for j in range(s.shared.shape[0]):
         set_all(s.shared[j], 0)
     for k in range(classes):
@@ -1065,14 +1074,14 @@ def floor(t, s, r, classes, members, open_slots, limit):
 @inner
 def busiest(t, s, r, k, m):
     """Ticks for which member m of the groups of class k keeps some pipe busy, from where it may first run; fills `left`."""
-    g = s.groups
-    begin(t, s, r, m, g.stream_of[k, m], np.int64(0), g.core_of[k, m])
-    total(t, s, r, m, g.weight[k], g.left[k, m], s.shared[g.stream_of[k, m]])
+    g, stream = s.groups, s.groups.stream_of[k, m]
+    stand(t, s, r, m, stream, g.core_of[k, m])
+    total(t, s, r, m, g.weight[k], g.left[k, m], s.shared[stream])
     set_all(g.excess[k, m], 0)
     least = np.int64(0)
     for p in range(PIPE_COUNT):
         if g.left[k, m, p] > 0:
-            least = max(least, s.free[m, p] + g.left[k, m, p])
+            least = max(least, t.pipe_head[t.work[r], stream, p] + g.left[k, m, p])
     return least
 
 
@@ -1184,7 +1193,8 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
                 left=zeros(loops, PIPE_COUNT), picture=zeros(loops + 1, picture),
                 spent=zeros(loops, PIPE_COUNT, HEAD + 1), times=zeros(loops, places, 2), uses=zeros(loops, uses))
     groups = Groups(stream_of=zeros(most, members), core_of=zeros(most, members), key=zeros(most, members), weight=zeros(most),
-                    end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1), members=zeros(1),
+                    end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1),
+                    members=zeros(1),
                     left=zeros(most, members, PIPE_COUNT), taken=zeros(most, members, PIPE_COUNT),
                     excess=zeros(most, members, PIPE_COUNT))
     return State(

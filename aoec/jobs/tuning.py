@@ -143,7 +143,7 @@ class Problem:
         return found, found - encoded.work_holes
 
     def floors(self, grid: int, columns: Rows, kind: bool, limit: int) -> np.ndarray:
-        """Ticks that no row beats, 0 where none are known, any such that reach the limit; `kind`: nor any that cuts the same tiles finer."""
+        """Ticks that no row beats, 0 where none are known, any such from `limit` on; `kind`: nor any that cuts the same tiles finer."""
         floors = floor_rows(self.sketches[grid].encoded, columns, self.state, kind, limit)
         return np.where(floors.status == 0, floors.total_ticks, 0)
 

@@ -41,7 +41,7 @@ class Bounds(Protocol):
         """The holes that count slots, and those of them on which no instruction's cost depends."""
 
     def floors(self, grid: int, columns: Rows, kind: bool, limit: int) -> np.ndarray:
-        """Ticks that no row beats, 0 where none are known, any such that reach the limit; `kind`: nor any that cuts the same tiles finer."""
+        """Ticks that no row beats, 0 where none are known, any such from `limit` on; `kind`: nor any that cuts the same tiles finer."""
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""

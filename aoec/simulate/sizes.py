@@ -8,7 +8,7 @@ batch differ in all their holes together, and a size depends on few of them.
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from math import prod

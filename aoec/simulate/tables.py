@@ -13,7 +13,7 @@ from aoec.kernels import timeline as kernel
 from aoec.simulate.bus import bus_stretch
 from aoec.simulate.encode import PIPE, Encoded, Site
 from aoec.simulate.reuse import Flow, Traffic, in_l2, traffic
-from aoec.simulate.sizes import Array, Choices, Entries, Layout, Sized, StreamValues, distinct
+from aoec.simulate.sizes import Array, Choices, Entries, Layout, StreamValues, distinct
 from aoec.simulate.state import State
 from aoec.target.instructions import INSTRUCTIONS
 
@@ -91,8 +91,8 @@ class Tabulator:
             depend_start=start, depend_cursor=cursor, depend_step=step, cursor_base=np.array(self.cursors, np.int64),
             counter_of=np.array([r for r, _ in encoded.counters] or [0], np.int32), joined=np.array([int(encoded.joined)], np.int64),
             preset=np.array([encoded.preset], np.int64),
-            used=encoded.used, costs=self.costs(), queue=self.queues(), pipe_head=self.pipe_heads(), place=place, entry_of=entry_of, trips=trips,
-            busy=cost[0], latency=cost[1], unit=cost[2], granule=cost[3],
+            used=encoded.used, costs=self.costs(), queue=self.queues(), pipe_head=self.pipe_heads(), place=place, trips=trips,
+            entry_of=entry_of, busy=cost[0], latency=cost[1], unit=cost[2], granule=cost[3],
             form_constant=columns([c for c, _ in encoded.forms], self.given, len(self.work)),
             form_coefficient=columns([c for _, terms in encoded.forms for _, c in terms], self.given, len(self.work)),
             depth=columns([d for _, d in encoded.counters], self.given, len(self.work)), work=self.work,
@@ -164,8 +164,8 @@ class Tabulator:
         return start, np.array([c for c, _ in flat], np.int32), steps
 
     def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array, Array, Array]:
-        """place[row, site, (entry, position)], entry_of[position], costs[busy, latency, unit, granule][entry], moved[entry, 2] bytes (no entries where
-        no detail is asked for), site[entry].
+        """place[row, site, (entry, position)], entry_of[position], costs[busy, latency, unit, granule][entry], moved[entry, 2] bytes (no
+        entries where no detail is asked for), site[entry].
 
         What a site's costs depend on has fewer different values than there are rows; but where it touches GM, for what hits L2 there
         depends on all that a launch moves.
