@@ -20,8 +20,8 @@ OPS = (
  COPY_UB_L1, VADD, VSUB, VMUL, VDIV, VMAX, VMIN, VADDS, VMULS, VMAXS, VMINS, VEXP, VLN, VSQRT, VRSQRT, VREC, VABS, VRELU, VCOPY, VCONV,
  VDUP, VCMAX, VCMIN, VCADD, VBRCB, VNCHWCONV) = range(len(OPS))
 
-DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32")
-FP32, FP16, BF16, INT8, UINT8, INT32 = range(len(DTYPES))
+DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32", "int64", "bool")  # the last two are only moved
+FP32, FP16, BF16, INT8, UINT8, INT32, INT64, BOOL = range(len(DTYPES))
 POISON = 0xFF  # a NaN in fp32, fp16 and bf16 alike: what nothing has written shows in the result
 BLOCK = 32
 STACK = 64  # values that an expression may keep at once
@@ -94,6 +94,8 @@ def size_of(dtype):
     """Bytes of an element."""
     if dtype == FP32 or dtype == INT32:
         return 4
+    if dtype == INT64:
+        return 8
     return 2 if dtype == FP16 or dtype == BF16 else 1
 
 

@@ -20,6 +20,7 @@ from aoec.frontend.shapes import infer, shape_of
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.ops import OPS, host
+from aoec.ops.run import NUMPY
 
 # element types of ONNX in our words; reals are fp32 until the precision is chosen
 DTYPES = {
@@ -118,6 +119,8 @@ class _Translation:
         """True where the node's results are known now: its inputs are constants, or it asks for a shape."""
         if proto.op_type == "Shape" and proto.input[0] not in self.draft.weights:
             return self._fold_shape(proto)
+        if proto.output and all(o in self.shapes and 0 in self.shapes[o] for o in proto.output if o):
+            return self._fold_empty(proto)
         known = all(i in self.draft.weights for i in proto.input if i)
         if not known or proto.op_type.startswith(NOT_CONSTANT) or any(a.HasField("g") or a.graphs for a in proto.attribute):
             return False
@@ -138,6 +141,12 @@ class _Translation:
         bounds = {a.name: a.i for a in proto.attribute}
         shape = self.draft.tensors[proto.input[0]].shape
         self._constant(proto.output[0], np.array(shape[slice(bounds.get("start", 0), bounds.get("end"))], np.int64))
+        return True
+
+    def _fold_empty(self, proto: onnx.NodeProto) -> bool:
+        """True, after results without any element became constants."""
+        for name in filter(None, proto.output):
+            self._constant(name, np.zeros(self.shapes[name], NUMPY[self._dtype(name)]))
         return True
 
     def _bound(self, proto: onnx.NodeProto) -> None:

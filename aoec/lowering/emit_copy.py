@@ -79,9 +79,8 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
     bursts: Expr = Int(1)
     gap_gm: Expr = Int(0)
     gap_ub: Expr = Int(0)
-    if rest and _bursts(s_ub.get(rest[-1][0], Int(0)), size) and rest[-1][0] not in variables(length):  # all bursts are of one length
-        v_burst, _, count = rest.pop()
-        bursts = count
+    if (found := _burst_loop(rest, s_gm, s_ub, size, length)) is not None:
+        v_burst, _, bursts = rest.pop(found)
         gap_gm = (s_gm.get(v_burst, Int(0)) - length) * size
         gap_ub = (s_ub[v_burst] * size - ceildiv(length * size, 32) * 32) // 32
     chunk = em.fresh("burst")
@@ -97,6 +96,24 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
         gaps["atomic"] = Int(1)
     body: list[Item] = [instr("copy_gm_ub" if into else "copy_ub_gm", dst=dst, src=src, bursts=n, length=length * size, **gaps)]
     return nest([*[(v, c) for v, _, c in rest], (chunk, ceildiv(bursts, MAX_BURSTS))], body)
+
+
+def _burst_loop(rest: list[tuple[str, Expr, Expr]], s_gm: dict[str, Expr], s_ub: dict[str, Expr], size: int, length: Expr) -> int | None:
+    """The innermost loop that the bursts of one instruction can be: it goes forward on both sides, by whole blocks in UB, all bursts are
+    of one length, and no other loop's size hangs on it."""
+    for at, (v, _, _) in reversed(list(enumerate(rest))):
+        held = {w for _, low, count in rest for w in variables(low) | variables(count)} | variables(length)
+        forward = all(v in steps and not _falls(steps[v]) for steps in (s_gm, s_ub))
+        if forward and _bursts(s_ub[v], size) and v not in held:
+            return at
+    return None
+
+
+def _falls(step: Expr) -> bool:
+    """True for a step backwards: the sign that an index gives its loop is plain, other factors are sizes."""
+    if isinstance(step, Binary) and step.op == "*":
+        return _falls(step.left) != _falls(step.right)
+    return isinstance(step, Int) and step.value < 0
 
 
 def _bursts(step: Expr, size: int) -> bool:

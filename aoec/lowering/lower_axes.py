@@ -1,7 +1,7 @@
 """Axes of vector work: those of extent 1 go, neighbours that every access walks together become one."""
 from __future__ import annotations
 
-from aoec.ir.index import Expr, Int, Read, Var, rebuild, substitute, variables
+from aoec.ir.index import Call, Expr, Int, Read, Var, reads, rebuild, substitute, variables, walk
 from aoec.ir.meaning import Statement
 from aoec.lowering.lower_operations import variables_of
 from aoec.lowering.work import Work, accesses
@@ -25,9 +25,12 @@ def drop_ones(work: Work) -> Work:
     rows = [s.target.indices[0] for s in work.statements if s.op != "=" and s.target.indices and variables_of(s.target) <= set(ones)]
     saved = {e.name for e in rows if isinstance(e, Var)} or ({ones[-1]} if len(ones) == len(work.extents) else set())
     zero: dict[str, Expr] = {v: Int(0) for v in ones if v not in saved}
+    guards = [e for s in work.statements for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"]
+    padded = [r for g in guards for r in reads(g.args[0])]  # they leave an axis of one element, too
 
     def kept(name: str) -> list[int]:
         held = {d for r in accesses(work) if r.buffer == name for d, e in enumerate(r.indices) if variables(e) & saved}
+        held |= {d for r in padded if r.buffer == name for d, e in enumerate(r.indices) if variables(e) - zero.keys()}
         return [d for d, n in enumerate(work.shapes[name]) if n > 1 or d in held] or [len(work.shapes[name]) - 1]
 
     def drop(e: Expr) -> Expr:

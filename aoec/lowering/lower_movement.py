@@ -1,4 +1,4 @@
-"""Funcs of operators that only move elements: concat, transpose, slice, upsample."""
+"""Funcs of operators that only move elements: concat, upsample, and what is one copy (lower_copy.py)."""
 from __future__ import annotations
 
 from math import gcd, isqrt, prod
@@ -6,6 +6,7 @@ from math import gcd, isqrt, prod
 from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, reads, substitute, variables
 from aoec.ir.tir import Block, Func, Loop, Node
+from aoec.lowering.lower_copy import lower_copy
 from aoec.lowering.physical import buffer_of, extents, nest, split_channel
 from aoec.ops.layout import BLOCK_BYTES, stored_shape
 from aoec.ops.meanings import meaning
@@ -23,13 +24,15 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
     ins = [tensors[i] for i in node.inputs]
     out = tensors[node.outputs[0]]
     said = meaning(node.op, [t.shape for t in ins], dict(node.attributes))
+    if len(said.statements) == 1 and all(t.layout == "ND" for t in (*ins, out)):
+        return lower_copy(name, ins[0], out, said)
     ranges = extents(said)
     moves = []
     for s in said.statements:
         (read,) = reads(s.value)
         at = [a.name for a in said.inputs].index(read.buffer)
         moves.append((at, _moved(read, ins[at], ranges), _moved(s.target, out, ranges)))
-    moves, shapes = _merged(moves, [stored_shape(t) for t in (*ins, out)])
+    moves, shapes = _merged(*_without_ones(moves, [stored_shape(t) for t in (*ins, out)]))
     shared = _shared_axes(moves)
     moves, cut = _cut(moves, shared, DTYPES[out.dtype])
     shared |= cut
@@ -49,7 +52,8 @@ def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Mov
     """The moves with their last common axis in equal parts, and the loop over the parts: small enough for slots in UB, large
     enough that bursts are worth their issue. Neither cut nor loop where the moves have no such axis in common."""
     inner = [[(v, n) for v, n in sizes.items() if v not in shared] for _, (_, sizes), _ in moves]
-    common = [(v, n) for v, n in inner[0] if n > 1 and n * size != BLOCK_BYTES and all((v, n) in own for own in inner)]
+    common = [(v, n) for v, n in inner[0] if n > 1 and all((v, n) in own for own in inner)]
+    common = [(v, n) for v, n in common if n * size != BLOCK_BYTES] or ([] if shared else common)  # blocks stay whole, if anything else can go
     if len(moves) < 2 or not common:
         runs = len(moves) > 1 and not shared and all(len(side[1]) == 1 for m in moves for side in m[1:])  # type: ignore[arg-type]
         return _cut_runs(moves, size) if runs else (moves, {})
@@ -83,6 +87,19 @@ def divisors(n: int) -> list[int]:
     """All divisors of a number, in order."""
     small = [d for d in range(1, isqrt(n) + 1) if n % d == 0]
     return sorted({*small, *[n // d for d in small]})
+
+
+def _without_ones(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[list[Move], list[tuple[int, ...]]]:
+    """The moves and shapes without axes that have one element in all tensors, but for the last that is left."""
+    rank = len(shapes[0])
+    kept = [p for p in range(rank) if any(len(s) != rank or s[p] != 1 for s in shapes)] or [rank - 1]
+    gone = set(range(rank)) - set(kept)
+
+    def side(a: Access) -> Access:
+        lost = {v for p in gone for v in variables(a[0][p])}
+        return tuple(a[0][p] for p in kept), {v: n for v, n in a[1].items() if v not in lost}
+    return ([(at, side(source), side(target)) for at, source, target in moves], [tuple(s[p] for p in kept) for s in shapes]) if gone else (
+        moves, shapes)
 
 
 def _merged(moves: list[Move], shapes: list[tuple[int, ...]]) -> tuple[list[Move], list[tuple[int, ...]]]:

@@ -27,7 +27,7 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
         raise UnsupportedError(f"group {name}: a vector group gives one tensor, not {len(kept)}")
     if nodes[0].op == "transpose" and tensors[nodes[0].inputs[0]].layout == "NC1HWC0":
         return pixels_to_rows(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
-    if nodes[0].op in ("concat", "transpose", "slice", "upsample"):
+    if nodes[0].op in ("concat", "transpose", "slice", "expand", "pad", "upsample"):
         return lower_movement(name, nodes, tensors)
     made = {o for n in nodes for o in n.outputs}
     inputs = list(dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made))

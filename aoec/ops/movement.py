@@ -1,4 +1,5 @@
-"""Operators that move elements and change none: reshape (a view of a row-major tensor), transpose, concat, slice, upsample (nearest)."""
+"""Operators that move elements and change none: reshape (a view of a row-major tensor), transpose, concat, slice (either way), expand, pad
+with a constant, upsample (nearest)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ def _slice_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """Of each axis `sizes` elements from `starts` on, `steps` apart."""
     starts, sizes, steps = (_whole(attributes, name) for name in ("starts", "sizes", "steps"))
     for at, n, by, extent in zip(starts, sizes, steps, shapes[0], strict=True):
-        if not 0 <= at <= at + (n - 1) * by < extent:
+        if n and not (0 <= at < extent and 0 <= at + (n - 1) * by < extent):
             raise ValueError("the slice leaves its tensor")
     loops = names("o", len(shapes[0]))
     reads = [f"{o} * {by} + {at}" for o, at, by in zip(loops, starts, steps)]
@@ -61,7 +62,32 @@ def _whole(attributes: Attributes, name: str) -> tuple[int, ...]:
 
 
 def _slice(x: np.ndarray, *, starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) -> np.ndarray:
-    return x[tuple(slice(at, at + n * by, by) for at, n, by in zip(starts, sizes, steps))]
+    return x[np.ix_(*[at + by * np.arange(n) for at, n, by in zip(starts, sizes, steps)])] if x.ndim else x
+
+
+def _expand_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """A tensor of shape `shape`, of which axes of extent 1 are read again and again, and leading axes may be new."""
+    shape, own = _whole(attributes, "shape"), shapes[0]
+    if len(own) > len(shape) or any(n not in (1, to) for n, to in zip(own, shape[len(shape) - len(own):])):
+        raise ValueError(f"{list(own)} does not expand to {list(shape)}")
+    loops = names("o", len(shape))
+    reads = ["0" if n == 1 else loop for n, loop in zip(own, loops[len(shape) - len(own):])]
+    x, y = tensor("X", names("i", len(own))), tensor("Y", [f"{o}: {n}" for o, n in zip(loops, shape)])
+    return f"expand({x}) -> {y} {{\n  {tensor('Y', loops)} = {tensor('X', reads)}\n}}"
+
+
+def _pad_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """`before` and `after` elements of `value` at each end of each axis."""
+    before, after = _whole(attributes, "before"), _whole(attributes, "after")
+    loops = names("o", len(shapes[0]))
+    sizes = [f"{o}: {b + n + a}" for o, b, n, a in zip(loops, before, shapes[0], after, strict=True)]
+    x, y = tensor("X", names("i", len(loops))), tensor("Y", sizes)
+    read = tensor("X", [f"{o} - {b}" for o, b in zip(loops, before)])
+    return f"pad({x}) -> {y} {{\n  {tensor('Y', loops)} = {read} else {attributes['value']}\n}}"
+
+
+def _pad(x: np.ndarray, *, before: Sequence[int], after: Sequence[int], value: float) -> np.ndarray:
+    return np.pad(x, list(zip(before, after)), constant_values=x.dtype.type(value))
 
 
 def _upsample_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
@@ -78,5 +104,7 @@ OPS = (
     Op("transpose", _transpose_text, lambda x, *, perm: np.ascontiguousarray(x.transpose(perm)), "movement"),
     Op("concat", _concat_text, lambda *xs, axis: np.concatenate(xs, axis=axis), "movement"),
     Op("slice", _slice_text, _slice, "movement"),
+    Op("expand", _expand_text, lambda x, *, shape: np.ascontiguousarray(np.broadcast_to(x, shape)), "movement"),
+    Op("pad", _pad_text, _pad, "movement"),
     Op("upsample", _upsample_text, lambda x, *, scale: x.repeat(scale[0], axis=2).repeat(scale[1], axis=3), "movement"),
 )

@@ -33,6 +33,8 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     if len(axes) == 1:
         return [vector_sketch(func, machine, out, axes)]
     free = [v for v in axes[:-1] if v not in whole_axes(out)]
+    if not func.locals and out.extent(axes[-1]) > RUN_ELEMENTS:  # a plain copy of rows that are too long for UB
+        free.append(axes[-1])
     if serial := ruling_axes(out):
         last = max(axes.index(v) for v in serial)
         free = [v for v in free if axes.index(v) > last] or axes[-1:]
@@ -219,8 +221,8 @@ def shared_movement(func: Func, found: list[Nest], shared: list[str], steps: lis
     at = {n.block.name: f"{shared[-1]}_i" for n in found}
     run = max(RUN_ELEMENTS // len(found) // 64, 1) * 64
     for n in found:
-        v, name = first[n.block.name], n.block.name
-        if shared == ["part"] and n.extent(v) > run and len(readers[reads(n.block.value)[0].buffer]) == 1:  # of one axis, too long for UB
+        v, name = n.loops[-1].var, n.block.name
+        if v not in shared and n.extent(v) > run and len(readers[reads(n.block.value)[0].buffer]) == 1:  # too long for UB
             steps.append(step("split", loop=v, factor=run, outer=f"{v}_t", inner=f"{v}_i"))
             first[name], at[name] = f"{v}_i", f"{v}_t"
     for source, names in readers.items():

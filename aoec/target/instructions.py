@@ -183,6 +183,8 @@ _MMAD_DTYPES = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp32", "int8": "int32"}
 _FIXPIPE_DTYPES = {"fp32": ("fp32", "fp16", "bf16"), "int32": ("int32",)}
 _CASTS = {
     frozenset(p) for p in (("fp32", "fp16"), ("fp32", "bf16"), ("fp32", "int32"), ("fp16", "int8"), ("fp16", "uint8"), ("fp16", "int32"))}
+_BURSTS = ("copy_gm_ub", "copy_ub_gm")  # runs of bytes, whatever they mean
+_SPELT = {4: "four", 8: "eight"}
 _MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "copy_gm_ub", "copy_ub_gm", "copy_ub_l1", "vcopy",
           "vdup")
 
@@ -199,7 +201,8 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
     name, dst, rest = word.name, dtypes[0], dtypes[1:]
     same = all(d == dst for d in rest)
     if name in _MOVES:
-        good, need = same and dst in DTYPES and DTYPES[dst] <= 4, "operands of one dtype of at most four bytes"
+        most = 8 if name in _BURSTS else 4
+        good, need = same and dst in DTYPES and DTYPES[dst] <= most, f"operands of one dtype of at most {_SPELT[most]} bytes"
     elif name in ("mmad", "mmad_bias"):
         good = rest[0] == rest[1] and _MMAD_DTYPES.get(rest[0]) == dst and all(d == dst for d in rest[2:])
         need = "fp16, bf16 or fp32 into fp32, or int8 into int32, and a bias of the dtype of dst"

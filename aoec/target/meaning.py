@@ -14,7 +14,8 @@ import numpy as np
 from aoec.target.instructions import BLOCK_BYTES, FRACTAL_BYTES, REPEAT_BYTES, pixel_bytes
 
 NUMPY_DTYPES: dict[str, Any] = {
-    "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int32": np.int32}
+    "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int32": np.int32,
+    "int64": np.int64, "bool": np.bool_}
 POISON = 0xFF  # a NaN in fp32, fp16 and bf16: what on-chip memory holds before anything is written
 
 Array = np.ndarray

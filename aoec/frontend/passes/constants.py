@@ -5,7 +5,7 @@ import numpy as np
 
 from aoec.ir.draft import Draft
 from aoec.ops.host import PREFIX
-from aoec.ops.run import run_node
+from aoec.ops.run import NUMPY, run_node
 
 
 def fold_constants(draft: Draft) -> None:
@@ -15,5 +15,6 @@ def fold_constants(draft: Draft) -> None:
         if node.op.startswith(PREFIX) or not all(draft.is_constant(i) for i in node.inputs):
             kept.append(node)
             continue
-        draft.weights[node.outputs[0]] = np.asarray(run_node(node, [draft.weights[i] for i in node.inputs])[0], np.float32, order="C")
+        dtype = draft.tensors[node.outputs[0]].dtype
+        draft.weights[node.outputs[0]] = np.asarray(run_node(node, [draft.weights[i] for i in node.inputs])[0], NUMPY[dtype], order="C")
     draft.nodes = kept

@@ -6,4 +6,5 @@ the node then runs on the host.
 from aoec.frontend.rules import einsum, matrix, movement, rows, transposed, vector, window
 
 RULES = vector.RULES | movement.RULES | rows.RULES | matrix.RULES | einsum.RULES | window.RULES | transposed.RULES
-ANY_DTYPE = vector.ANY_DTYPE  # operators whose rules look at dtypes themselves; those of all others are asked where everything is real
+# operators whose rules look at dtypes themselves, or move elements whatever they are; those of all others are asked where all is real
+ANY_DTYPE = vector.ANY_DTYPE | movement.ANY_DTYPE

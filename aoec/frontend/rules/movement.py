@@ -1,9 +1,20 @@
-"""Operators that move elements or show them in another shape."""
+"""Operators that move elements or show them in another shape, whatever the elements mean."""
 from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+from math import isnan, prod
+
+import numpy as np
 
 from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule, view
 from aoec.ir.graph import Attribute
+from aoec.ir.index import DTYPES
+
+Attributes = dict[str, Attribute]
+MOST_PIECES = 16  # of an axis that is put together of slices
+FILLED_BYTES = (2, 4)  # of the elements that the vector unit writes many of
 
 
 def _transpose(n: Node) -> bool:
@@ -12,11 +23,23 @@ def _transpose(n: Node) -> bool:
 
 
 def _concat(n: Node) -> bool:
-    return n.emit("concat", n.inputs(), {"axis": n.integer("axis", 1) % len(n.shape())})
+    """What has no elements adds none."""
+    kept = [i for i in n.inputs() if prod(n.draft.tensors[i].shape)]
+    if len(kept) == 1:
+        return n.emit("reshape", kept, {"shape": n.shape()})
+    return len(kept) > 1 and n.emit("concat", kept, {"axis": n.integer("axis", 1) % len(n.shape())})
+
+
+def part(n: Node, x: str, axis: int, start: int, size: int, by: int = 1) -> tuple[list[str], Attributes]:
+    """(inputs, attributes) of a slice that takes part of one axis: `size` elements from `start` on, `by` apart."""
+    shape = n.draft.tensors[x].shape
+    starts, steps, sizes = [0] * len(shape), [1] * len(shape), list(shape)
+    starts[axis], steps[axis], sizes[axis] = start, by, size
+    return [x], {"starts": tuple(starts), "sizes": tuple(sizes), "steps": tuple(steps)}
 
 
 def _slice(n: Node) -> bool:
-    """Parts of axes at constant places, forwards; before version 10 the places are attributes."""
+    """Parts of axes at constant places, either way; before version 10 the places are attributes."""
     given = [n.integers(name, n.constant_integers(at)) for at, name in enumerate(("starts", "ends", "axes", "steps"), 1)]
     if not given[0] or any(n.has(at) and not n.is_constant(at) for at in range(1, 5)):
         return False
@@ -24,24 +47,138 @@ def _slice(n: Node) -> bool:
     axes = given[2] or tuple(range(len(given[0])))
     starts, steps = list(whole), [1] * len(shape)
     for axis, start, by in zip(axes, given[0], given[3] or (1,) * len(axes)):
-        starts[axis] = min(max(start + shape[axis] if start < 0 else start, 0), shape[axis])
+        last = shape[axis] - (by < 0)  # where a start beyond the end is put
+        starts[axis] = min(max(start + shape[axis] if start < 0 else start, 0), last)
         steps[axis] = by
-    attributes: dict[str, Attribute] = {"starts": tuple(starts), "sizes": n.shape(), "steps": tuple(steps)}
-    return min(steps) > 0 and min(n.shape()) > 0 and n.emit("slice", [n.input(0)], attributes)
+    return n.emit("slice", [n.input(0)], {"starts": tuple(starts), "sizes": n.shape(), "steps": tuple(steps)})
 
 
 def _split(n: Node) -> bool:
     """Parts of an axis one after the other; what nobody reads is not made."""
     if n.has(1) and not n.is_constant(1) or not all(n.proto.output) or any(0 in n.shape(at) for at in range(n.results())):
         return False
-    rank, start = len(n.shape_of(0)), 0
-    axis = n.integer("axis", 0) % rank
-    for at in range(n.results()):
-        sizes = n.shape(at)
-        starts = tuple(start if i == axis else 0 for i in range(rank))
-        n.emit("slice", [n.input(0)], {"starts": starts, "sizes": sizes, "steps": (1,) * rank}, at=at)
-        start += sizes[axis]
-    return True
+    axis, starts = n.integer("axis", 0) % len(n.shape_of(0)), [0]
+    starts += accumulate(n.shape(at)[axis] for at in range(n.results()))
+    return all(n.emit("slice", *part(n, n.input(0), axis, starts[at], n.shape(at)[axis]), at=at) for at in range(n.results()))
+
+
+def _expand(n: Node) -> bool:
+    same = n.shape() == n.shape_of(0)
+    return view(n) if same else n.emit("expand", [n.input(0)], {"shape": n.shape()})
+
+
+def _tile(n: Node) -> bool:
+    """Each axis so many times: read again and again along an axis of its own before it."""
+    own, times = n.shape_of(0), [a // b for a, b in zip(n.shape(), n.shape_of(0))]
+    return n.emit("reshape", [repeated(n, n.input(0), own, times)], {"shape": n.shape()})
+
+
+def repeated(n: Node, x: str, own: Sequence[int], times: Sequence[int], each: bool = False) -> str:
+    """The tensor of shape [times[0], own[0], times[1], ...]; with `each` [own[0], times[0], ...], every element so many times."""
+    pairs = [(size, count) if each else (count, size) for size, count in zip(own, times)]
+    ones = [(size, 1) if each else (1, size) for size in own]
+    apart = n.step("reshape", [x], {"shape": tuple(d for pair in ones for d in pair)})
+    return n.step("expand", [apart], {"shape": tuple(d for pair in pairs for d in pair)})
+
+
+# ---------------------------------------------------------------- padding
+
+def _pad(n: Node) -> bool:
+    """Negative pads cut first; then a constant all around, or what each axis itself has, axis after axis."""
+    stated = n.integers("pads", n.constant_integers(1))
+    if any(n.has(at) and not n.is_constant(at) for at in range(1, 4)) or not stated:
+        return False
+    rank = len(n.shape_of(0))
+    axes = [a % rank for a in n.constant_integers(3)] or list(range(rank))
+    before, after = [0] * rank, [0] * rank
+    for at, axis in enumerate(axes):
+        before[axis], after[axis] = stated[at], stated[at + len(axes)]
+    x = _cut(n, before, after)
+    before, after = ([max(p, 0) for p in pads] for pads in (before, after))
+    mode = n.text("mode", "constant")
+    if mode == "constant":
+        return _pad_constant(n, x, before, after)
+    for axis, (b, a) in enumerate(zip(before, after)):
+        size = n.draft.tensors[x].shape[axis]
+        places = np.pad(np.arange(size), (b, a), mode=mode)  # type: ignore[call-overload]
+        x = taken(n, x, axis, places.tolist()) if b + a else x
+    return n.emit("reshape", [x], {"shape": n.shape()})
+
+
+def _cut(n: Node, before: Sequence[int], after: Sequence[int]) -> str:
+    """The input without what negative pads take away."""
+    shape, x = n.shape_of(0), n.input(0)
+    starts = tuple(max(-b, 0) for b in before)
+    sizes = tuple(size - start - max(-a, 0) for size, start, a in zip(shape, starts, after))
+    return x if sizes == shape else n.step("slice", [x], {"starts": starts, "sizes": sizes, "steps": (1,) * len(shape)})
+
+
+def _pad_constant(n: Node, x: str, before: Sequence[int], after: Sequence[int]) -> bool:
+    """One operator where the vector unit writes such elements; else the element again and again at both ends of each axis."""
+    value, real = n.scalar(2, n.real("value", 0.0)), n.dtype() == "fp32"
+    if value is not None and DTYPES[n.dtype()] in FILLED_BYTES and not isnan(value):
+        return n.emit("pad", [x], {"before": tuple(before), "after": tuple(after), "value": value if real else int(value)})
+    one = n.input(2) if n.has(2) else n.constant("pad", np.array(value), n.dtype())
+    for axis, ends in enumerate(zip(before, after)):
+        first, last = (_filled(n, x, axis, size, one) for size in ends)
+        x = n.step("concat", [*first, x, *last], {"axis": axis}) if any(ends) else x
+    return n.emit("reshape", [x], {"shape": n.shape()})
+
+
+def _filled(n: Node, x: str, axis: int, size: int, one: str) -> list[str]:
+    """A tensor like `x` but for its extent along an axis, all of it the element of `one`; none of extent 0."""
+    shape = tuple(size if at == axis else d for at, d in enumerate(n.draft.tensors[x].shape))
+    return [n.step("expand", [n.step("reshape", [one], {"shape": (1,) * len(shape)})], {"shape": shape})] if size else []
+
+
+def taken(n: Node, x: str, axis: int, places: Sequence[int]) -> str:
+    """The elements of an axis at constant places, put together of slices in equal steps; of one element many times it is an expansion."""
+    pieces = []
+    for start, size, by in steps(places):
+        if by:
+            pieces.append(n.step("slice", *part(n, x, axis, start, size, by)))
+            continue
+        one = n.step("slice", *part(n, x, axis, start, 1))
+        shape = tuple(size if at == axis else d for at, d in enumerate(n.draft.tensors[x].shape))
+        pieces.append(n.step("expand", [one], {"shape": shape}))
+    return pieces[0] if len(pieces) == 1 else n.step("concat", pieces, {"axis": axis})
+
+
+def steps(places: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(first place, how many, step) of runs in equal steps, from the left, each as long as can be; a run of one has step 1."""
+    out: list[tuple[int, int, int]] = []
+    at = 0
+    while at < len(places):
+        by = places[at + 1] - places[at] if at + 1 < len(places) else 1
+        end = at + 1
+        while end < len(places) and places[end] - places[end - 1] == by:
+            end += 1
+        out.append((places[at], end - at, by))
+        at = end
+    return out
+
+
+# ---------------------------------------------------------------- blocks of pixels
+
+def _depth_to_space(n: Node) -> bool:
+    b, c, h, w = n.shape_of(0)
+    size = n.integer("blocksize", 1)
+    rows = n.text("mode", "DCR") == "DCR"
+    apart = (b, size, size, c // size ** 2, h, w) if rows else (b, c // size ** 2, size, size, h, w)
+    perm = (0, 3, 4, 1, 5, 2) if rows else (0, 1, 4, 2, 5, 3)
+    return _rearranged(n, apart, perm)
+
+
+def _space_to_depth(n: Node) -> bool:
+    b, c, h, w = n.shape_of(0)
+    size = n.integer("blocksize", 1)
+    perm = (0, 3, 5, 1, 2, 4) if n.text("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
+    return _rearranged(n, (b, c, h // size, size, w // size, size), perm)
+
+
+def _rearranged(n: Node, apart: tuple[int, ...], perm: tuple[int, ...]) -> bool:
+    turned = n.step("transpose", [n.step("reshape", [n.input(0)], {"shape": apart})], {"perm": perm})
+    return n.emit("reshape", [turned], {"shape": n.shape()})
 
 
 def _resize(n: Node) -> bool:
@@ -59,6 +196,9 @@ def _resize(n: Node) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "Concat": _concat, "Dropout": view, "Flatten": view, "Identity": view, "Reshape": view, "Resize": _resize, "Slice": _slice,
-    "Split": _split, "Squeeze": view, "Transpose": _transpose, "Unsqueeze": view, "Upsample": _resize,
+    "Concat": _concat, "DepthToSpace": _depth_to_space, "Dropout": view, "Expand": _expand, "Flatten": view, "Identity": view, "Pad": _pad,
+    "Reshape": view, "Resize": _resize, "Slice": _slice, "SpaceToDepth": _space_to_depth, "Split": _split, "Squeeze": view, "Tile": _tile,
+    "Transpose": _transpose, "Unsqueeze": view, "Upsample": _resize,
 }
+
+ANY_DTYPE = frozenset(RULES)

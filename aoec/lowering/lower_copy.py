@@ -1,0 +1,101 @@
+"""Funcs of one copy whose elements come in another order, from some places or again and again: transpose, slice, expand, pad.
+
+Axes that both sides walk together are one, so that runs are as long as can be. Where no run is longer than an element (the last axis is
+turned, taken in steps or backwards, or repeated), or would not start on a block in UB behind its padding, elements are moved one by one:
+each has a block of 32 bytes there, for a burst may start at no other place.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aoec.ir.graph import Tensor
+from aoec.ir.index import (
+    DTYPES,
+    Call,
+    Expr,
+    Int,
+    Read,
+    Var,
+    affine,
+    normalise,
+    reads,
+    rebuild,
+    rename_reads,
+    substitute,
+    variables,
+)
+from aoec.ir.meaning import Meaning, Statement
+from aoec.ir.tir import Block, Buffer, Func, Node
+from aoec.lowering.lower_axes import drop_ones, merge_axes, with_rows
+from aoec.lowering.physical import buffer_of, extents, guarded, nest
+from aoec.lowering.work import Work
+from aoec.ops.layout import BLOCK_BYTES
+
+LANE = "e"  # the axis of one element
+
+
+def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
+    """The func of a meaning that is one statement, of ND tensors; what is padded goes through a local that holds the padding too."""
+    (s,) = said.statements
+    (read,) = reads(s.value)
+    source, target = read.buffer, s.target.buffer
+    work = Work([s], extents(said), {source: x.shape, target: y.shape}, {source: x.dtype, target: y.dtype})
+    work = forwards(merge_axes(drop_ones(with_rows(work))))
+    if not runs(work.statements[0], BLOCK_BYTES // DTYPES[x.dtype]):
+        work = by_element(work)
+    (s,) = work.statements
+    own = {source: "X", target: "Y"}
+    to, value = Read("Y", s.target.indices), rename_reads(s.value, own)
+    loops = [(v, work.extents[v]) for i in s.target.indices for v in sorted(variables(i))]
+    body, local = ((nest(loops, Block("c0", to, "=", value)),), ()) if isinstance(value, Read) else padded(loops, to, value, work.shapes[source], x.dtype)
+    return Func(name, (buffer_of(x, "X", work.shapes[source]),), (buffer_of(y, "Y", work.shapes[target]),), local, body)
+
+
+def padded(loops: list[tuple[str, int]], to: Read, value: Expr, shape: tuple[int, ...], dtype: str) -> tuple[tuple[Node, ...], tuple[Buffer, ...]]:
+    """(body, locals) of a copy whose reads may leave their tensor."""
+    assert isinstance(value, Call) and isinstance(value.args[0], Read)
+    read, otherwise = value.args
+    own: dict[str, Expr] = {v: Var(f"load_{v}") for v, _ in loops}
+    inside = guarded(substitute(read, own), shape, {f"load_{v}": n for v, n in loops}, otherwise)  # type: ignore[arg-type]
+    point = Read("W", tuple(substitute(i, own) for i in to.indices))
+    load = nest([(f"load_{v}", n) for v, n in loops], Block("load", point, "=", inside))
+    store = nest(loops, Block("out", to, "=", Read("W", to.indices)))
+    return (load, store), (Buffer("W", dtype, tuple(Int(n) for _, n in loops)),)
+
+
+def forwards(work: Work) -> Work:
+    """The work where every axis reads forwards, and what was read backwards is written so: what is loaded is a box."""
+    (s,) = work.statements
+    (read,) = reads(s.value)
+    steps = {v: affine(i, frozenset((v,))) for i in read.indices for v in variables(i)}
+    turned: dict[str, Expr] = {v: Int(work.extents[v] - 1) - Var(v) for v, parts in steps.items() if parts and falls(parts[0][v])}
+    if not turned:
+        return work
+    target, value = (Read(r.buffer, tuple(normalise(substitute(i, turned)) for i in r.indices)) for r in (s.target, read))
+    return Work([replace(s, target=target, value=value)], work.extents, work.shapes, work.dtypes)
+
+
+def falls(step: Expr) -> bool:
+    return isinstance(step, Int) and step.value < 0
+
+
+def runs(s: Statement, unit: int) -> bool:
+    """True where elements that follow each other in the target do so in the source, and padding before them is whole blocks of `unit`
+    elements."""
+    (read,) = reads(s.value)
+    last = s.target.indices[-1]
+    if not isinstance(last, Var) or not read.indices:
+        return False
+    parts = affine(read.indices[-1], frozenset((last.name,)))
+    if parts is None or parts[0].get(last.name) != Int(1):
+        return False
+    return isinstance(s.value, Read) or isinstance(parts[1], Int) and parts[1].value % unit == 0
+
+
+def by_element(work: Work) -> Work:
+    """The work with an axis of one element behind all others, on both sides."""
+    def widen(e: Expr) -> Expr:
+        return Read(e.buffer, (*e.indices, Var(LANE))) if isinstance(e, Read) else rebuild(e, widen)
+
+    statements = [Statement(widen(s.target), s.op, widen(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
+    return Work(statements, {**work.extents, LANE: 1}, {n: (*d, 1) for n, d in work.shapes.items()}, work.dtypes)
