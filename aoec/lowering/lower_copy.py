@@ -47,12 +47,16 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
     own = {source: "X", target: "Y"}
     to, value = Read("Y", s.target.indices), rename_reads(s.value, own)
     loops = [(v, work.extents[v]) for i in s.target.indices for v in sorted(variables(i))]
-    body, local = ((nest(loops, Block("c0", to, "=", value)),), ()) if isinstance(value, Read) else padded(loops, to, value, work.shapes[source], x.dtype)
+    body: tuple[Node, ...] = (nest(loops, Block("c0", to, "=", value)),)
+    local: tuple[Buffer, ...] = ()
+    if not isinstance(value, Read):
+        local = (Buffer("W", x.dtype, tuple(Int(n) for _, n in loops)),)
+        body = padded(loops, to, value, work.shapes[source])
     return Func(name, (buffer_of(x, "X", work.shapes[source]),), (buffer_of(y, "Y", work.shapes[target]),), local, body)
 
 
-def padded(loops: list[tuple[str, int]], to: Read, value: Expr, shape: tuple[int, ...], dtype: str) -> tuple[tuple[Node, ...], tuple[Buffer, ...]]:
-    """(body, locals) of a copy whose reads may leave their tensor."""
+def padded(loops: list[tuple[str, int]], to: Read, value: Expr, shape: tuple[int, ...]) -> tuple[Node, ...]:
+    """The body of a copy whose reads may leave their tensor of that shape, through a local W."""
     assert isinstance(value, Call) and isinstance(value.args[0], Read)
     read, otherwise = value.args
     own: dict[str, Expr] = {v: Var(f"load_{v}") for v, _ in loops}
@@ -60,7 +64,7 @@ def padded(loops: list[tuple[str, int]], to: Read, value: Expr, shape: tuple[int
     point = Read("W", tuple(substitute(i, own) for i in to.indices))
     load = nest([(f"load_{v}", n) for v, n in loops], Block("load", point, "=", inside))
     store = nest(loops, Block("out", to, "=", Read("W", to.indices)))
-    return (load, store), (Buffer("W", dtype, tuple(Int(n) for _, n in loops)),)
+    return load, store
 
 
 def forwards(work: Work) -> Work:

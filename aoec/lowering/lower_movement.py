@@ -53,7 +53,7 @@ def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Mov
     enough that bursts are worth their issue. Neither cut nor loop where the moves have no such axis in common."""
     inner = [[(v, n) for v, n in sizes.items() if v not in shared] for _, (_, sizes), _ in moves]
     common = [(v, n) for v, n in inner[0] if n > 1 and all((v, n) in own for own in inner)]
-    common = [(v, n) for v, n in common if n * size != BLOCK_BYTES] or ([] if shared else common)  # blocks stay whole, if anything else can go
+    common = [(v, n) for v, n in common if n * size != BLOCK_BYTES] or ([] if shared else common)  # blocks last
     if len(moves) < 2 or not common:
         runs = len(moves) > 1 and not shared and all(len(side[1]) == 1 for m in moves for side in m[1:])  # type: ignore[arg-type]
         return _cut_runs(moves, size) if runs else (moves, {})

@@ -183,13 +183,26 @@ def test_every_operator_is_under_the_law() -> None:
     assert not missing
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2)), min_size=1, max_size=4), RANDOM)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 3), st.integers(0, 2), st.booleans()), min_size=1,
+                max_size=4), RANDOM)
 @settings(max_examples=15)
-def test_slice(axes: list[tuple[int, int, int, int]], seed: int) -> None:
-    """Of each axis: a start, a size, a step, and what lies behind."""
-    shape = tuple(at + (n - 1) * by + 1 + rest for at, n, by, rest in axes)
-    starts, sizes, steps, _ = zip(*axes)
-    agree("slice", [array(seed, shape)], {"starts": starts, "sizes": sizes, "steps": steps})
+def test_slice(axes: list[tuple[int, int, int, int, bool]], seed: int) -> None:
+    """Of each axis: a start, a size, a step, what lies behind, and whether it goes backwards."""
+    shape = tuple(at + (n - 1) * by + 1 + rest for at, n, by, rest, _ in axes)
+    starts = tuple(at + (n - 1) * by if back else at for at, n, by, _, back in axes)
+    steps = tuple(-by if back else by for _, _, by, _, back in axes)
+    agree("slice", [array(seed, shape)], {"starts": starts, "sizes": tuple(n for _, n, _, _, _ in axes), "steps": steps})
+
+
+@given(st.lists(st.tuples(SIZE, st.booleans(), st.integers(0, 2), st.integers(0, 2)), max_size=4), st.integers(-3, 3), RANDOM)
+@settings(max_examples=15)
+def test_expand_and_pad(axes: list[tuple[int, bool, int, int]], value: int, seed: int) -> None:
+    """Of each axis: an extent, whether it is read again and again, and what is put before and behind it."""
+    shape = tuple(n for n, _, _, _ in axes)
+    agree("expand", [array(seed, tuple(1 if again else n for n, again, _, _ in axes))], {"shape": (2, *shape)})
+    if shape:
+        before, after = tuple(b for _, _, b, _ in axes), tuple(a for _, _, _, a in axes)
+        agree("pad", [array(seed, shape)], {"before": before, "after": after, "value": value})
 
 
 @given(st.tuples(SIZE, SIZE, SIZE, SIZE), st.tuples(st.integers(1, 3), st.integers(1, 3)), RANDOM)

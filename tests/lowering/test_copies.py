@@ -1,0 +1,68 @@
+"""Copies in another order, from some places or again and again: what comes out is what the operator says, for every dtype and either kind
+of core; rows that are longer than UB, and single elements."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aoec import ops
+from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
+from aoec.jobs.execute import run_program
+from aoec.jobs.plan import tasks
+from aoec.jobs.tuning import problem, start
+from aoec.lowering.fuse import fuse
+from aoec.ops.run import NUMPY
+from aoec.target.check import check
+from aoec.target.machine import load
+
+DTYPES = ("fp32", "fp16", "int32", "int64", "uint8", "bool")
+
+
+def moved(op: str, x: np.ndarray, dtype: str, target: str = "Ascend910B3", **attributes: Attribute) -> np.ndarray:
+    """The result of the default program of one operator on one tensor; the program is checked against its machine."""
+    machine, shape = load(target), ops.shape(op, [x.shape], attributes)
+    tensors = (Tensor("x", dtype, x.shape), Tensor("y", dtype, shape))
+    graph = Graph("moved", ("x",), ("y",), tensors, (OpNode("n", op, ("x",), ("y",), tuple(attributes.items())),))
+    fused, weights = fuse(graph, {}, machine)
+    (task,) = tasks(fused, machine)
+    p = problem(task.func, machine, task.state)
+    program = p.program(start(p).best)
+    check(program, machine)
+    return run_program(program, task.bindings, {t.name: t for t in fused.tensors}, {"x": x, **weights})["y"]
+
+
+def data(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    """Elements that differ, of a size that only their own dtype holds."""
+    return (np.arange(np.prod(shape, dtype=int)).reshape(shape) * ((1 << 33) + 1 if dtype == "int64" else 3)).astype(NUMPY[dtype])
+
+
+def agree(op: str, own: tuple[int, ...], dtype: str, target: str = "Ascend910B3", **attributes: Attribute) -> None:
+    x = data(own, dtype)
+    np.testing.assert_array_equal(moved(op, x, dtype, target, **attributes), ops.get(op).reference(x, **attributes))
+
+
+SHAPES = st.lists(st.sampled_from((1, 2, 3, 8, 17)), min_size=1, max_size=4).map(tuple)
+
+
+@given(st.data(), SHAPES, st.sampled_from(DTYPES), st.sampled_from(("Ascend910B3", "Ascend310P3")))
+@settings(max_examples=8)
+def test_any_copy_of_any_dtype(draw: st.DataObject, shape: tuple[int, ...], dtype: str, target: str) -> None:
+    rank = len(shape)
+    agree("transpose", shape, dtype, target, perm=tuple(draw.draw(st.permutations(range(rank)))))
+    sizes = tuple(draw.draw(st.integers(1, n)) for n in shape)
+    steps = tuple(draw.draw(st.sampled_from((1, -1, (n - 1) // max(m - 1, 1) or 1))) for n, m in zip(shape, sizes))
+    starts = tuple(0 if by > 0 else (m - 1) * -by for m, by in zip(sizes, steps))
+    agree("slice", shape, dtype, target, starts=starts, sizes=sizes, steps=steps)
+    agree("expand", tuple(1 if draw.draw(st.booleans()) else n for n in shape), dtype, target, shape=(2, *shape))
+    if dtype not in ("uint8", "bool", "int64"):
+        pads = [tuple(draw.draw(st.integers(0, 3)) for _ in shape) for _ in range(2)]
+        agree("pad", shape, dtype, target, before=pads[0], after=pads[1], value=7)
+
+
+@pytest.mark.parametrize("shape, starts, steps", [
+    ((2, 100_003), (0, 1), (1, 1)), ((200_003,), (1,), (2,)), ((3, 20_001), (0, 20_000), (1, -1))])
+def test_rows_that_are_longer_than_ub(shape: tuple[int, ...], starts: tuple[int, ...], steps: tuple[int, ...]) -> None:
+    sizes = tuple((n - 1 - at) // by + 1 if by > 0 else at + 1 for n, at, by in zip(shape, starts, steps))
+    agree("slice", shape, "fp32", starts=starts, sizes=sizes, steps=steps)
