@@ -114,6 +114,14 @@ class Node:
     def constant(self, label: str, array: np.ndarray, dtype: str = "fp32") -> str:
         return self.draft.constant(f"{self.proto.output[0]}_{label}", array.astype(NUMPY[dtype]), dtype)
 
+    def known(self, array: np.ndarray, at: int = 0) -> bool:
+        """True, after result `at` became a constant."""
+        name = self.proto.output[at]
+        dtype = self.dtypes[name]
+        self.draft.put(Tensor(name, dtype, array.shape))
+        self.draft.weights[name] = np.asarray(array.astype(NUMPY[dtype]), order="C")
+        return True
+
     def step(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, dtype: str = "") -> str:
         """The tensor that a new node makes on the way to the result, of the first argument's dtype where none is stated."""
         shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)

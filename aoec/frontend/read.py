@@ -215,7 +215,7 @@ def _free(i: onnx.ValueInfoProto) -> list[int]:
     """The axes without a value; [-1] where not even the rank is stated."""
     if not i.type.tensor_type.HasField("shape"):
         return [-1]
-    return [axis for axis, d in enumerate(_dims(i)) if d.dim_value <= 0]
+    return [axis for axis, d in enumerate(_dims(i)) if d.dim_value < 0 or not d.HasField("dim_value")]
 
 
 def _bind_one(i: onnx.ValueInfoProto, shape: tuple[int, ...], symbols: dict[str, int]) -> None:

@@ -35,6 +35,8 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     free = [v for v in axes[:-1] if v not in whole_axes(out)]
     if not func.locals and out.extent(axes[-1]) > RUN_ELEMENTS:  # a plain copy of rows that are too long for UB
         free.append(axes[-1])
+    if summed := reduced_axes(func, out):
+        free = [v for v in free if v not in summed] or axes[-1:]
     if serial := ruling_axes(out):
         last = max(axes.index(v) for v in serial)
         free = [v for v in free if axes.index(v) > last] or axes[-1:]
@@ -46,6 +48,16 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
 def whole_axes(out: Nest) -> set[str]:
     """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last."""
     return {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var.endswith("_i")}
+
+
+def reduced_axes(func: Func, out: Nest) -> set[str]:
+    """Loops of the output over what some block reduces: a tile needs all of them. Lowering names an axis alike in all blocks, behind the
+    name of the block's target."""
+    def axis(n: Nest, v: str) -> str:
+        return v.removeprefix(n.block.name.rstrip("_") + "_")
+    found = {axis(n, lp.var) for n in nests(func) if n.block.op != "=" for lp in n.loops
+             if not any(lp.var in variables(i) for i in n.block.target.indices)}
+    return {lp.var for lp in out.loops if axis(out, lp.var) in found}
 
 
 def ruling_axes(out: Nest) -> set[str]:
@@ -72,9 +84,10 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
         steps += tiles_over_cores(v, i, sizes, -(-extent // unit), cores)
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
     names = [lp.var for lp in out.loops]
-    leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in whole_axes(out)]
+    summed = reduced_axes(func, out)
+    leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in whole_axes(out) | summed]
     inner = [v for v in names if v not in leading and v not in tiled]
-    reduced = [v for v in inner if v not in kept and names.index(v) < names.index(tiled[0])]
+    reduced = [v for v in inner if (v not in kept or v in summed) and names.index(v) < names.index(tiled[0])]
     inner = [v for v in inner if v not in reduced]
     grid, serial = [f"{v}_c" for v in tiled], [f"{v}_s" for v in tiled]
     steps.append(step("reorder", loops=(*grid, *leading, *serial, *reduced, *[f"{v}_i" for v in tiled], *inner)))

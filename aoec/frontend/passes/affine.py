@@ -79,6 +79,8 @@ def _affine(draft: Draft, node: OpNode) -> _Affine | None:
         c = np.array([float(given["scalar"])])  # type: ignore[arg-type]
         return _Affine(c, _ZERO) if node.op == "muls" else _Affine(_ONE, c)
     if node.op == "batch_norm":
+        if not all(draft.is_constant(i) for i in node.inputs[1:]):
+            return None
         scale, bias, mean, variance = (draft.weights[i].astype(np.float64) for i in node.inputs[1:])
         a = scale / np.sqrt(variance + float(given["epsilon"]))  # type: ignore[arg-type]
         return _Affine(a, bias - mean * a)

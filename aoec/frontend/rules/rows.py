@@ -1,11 +1,15 @@
-"""Operators that gather whole rows: reductions, softmax, norms."""
+"""Operators that gather whole rows, or planes: softmax, norms."""
 from __future__ import annotations
 
 from math import prod
 
 from aoec.frontend.node import Node
+from aoec.frontend.rules.reduce import reduced
 from aoec.frontend.rules.rule import Rule
 from aoec.ir.graph import Attribute
+
+LONGEST = 1024  # elements along an axis with others behind it: more do not fit UB in columns, and are turned into rows
+LEAST_NORM = 2.0 ** -24  # the smallest number of fp16: a norm that is less counts as this, so that zeros over zero are zeros
 
 
 def _softmax(word: str) -> Rule:
@@ -14,29 +18,60 @@ def _softmax(word: str) -> Rule:
         shape, old = n.shape(), n.opset < 13
         axis = n.integer("axis", 1 if old else -1) % len(shape)
         if not old or prod(shape[axis + 1:]) == 1:
-            return n.emit(word, [n.input(0)], {"axis": axis})
+            return _softmax_along(n, word, axis)
         rows = n.step("reshape", [n.input(0)], {"shape": (prod(shape[:axis]), prod(shape[axis:]))})
         return n.emit("reshape", [n.step(word, [rows], {"axis": 1})], {"shape": shape})
     return rule
 
 
+def _softmax_along(n: Node, word: str, axis: int) -> bool:
+    """Along an axis as it lies, or as the last one where it is long; of one element the logarithm is its distance to itself."""
+    shape = n.shape()
+    if shape[axis] == 1:
+        zero = [n.input(0), n.input(0)]
+        return n.emit("sub", zero) if word == "log_softmax" else n.emit("exp", [n.step("sub", zero)])
+    if prod(shape[axis + 1:]) == 1 or shape[axis] <= LONGEST:
+        return n.emit(word, [n.input(0)], {"axis": axis})
+    perm = tuple(range(len(shape)))
+    perm = (*perm[:axis], *perm[axis + 1:], axis)
+    back = tuple(perm.index(at) for at in range(len(shape)))
+    rows = n.step(word, [n.step("transpose", [n.input(0)], {"perm": perm})], {"axis": len(shape) - 1})
+    return n.emit("transpose", [rows], {"perm": back})
+
+
 def _row_norm(word: str) -> Rule:
     """All dimensions from `axis` on are one row, with a scale, and perhaps a bias, for each element."""
     def rule(n: Node) -> bool:
-        if n.has_second_result():
-            return False
         shape = n.shape()
         axis = n.integer("axis", -1) % len(shape)
         width = prod(shape[axis:])
         factors = [_row_factor(n, at, shape[axis:]) for at in range(1, len(n.inputs()))]
-        rows = n.input(0) if axis == len(shape) - 1 else n.step("reshape", [n.input(0)], {"shape": (*shape[:axis], width)})
-        given = {"epsilon": n.real("epsilon", 1e-5)}
         if None in factors:
             return False
+        rows = n.input(0) if axis == len(shape) - 1 else n.step("reshape", [n.input(0)], {"shape": (*shape[:axis], width)})
+        given = {"epsilon": n.real("epsilon", 1e-5)}
+        if n.has_second_result():
+            _statistics(n, rows, given["epsilon"])
         if rows == n.input(0):
             return n.emit(word, [rows, *factors], given)  # type: ignore[list-item]
         return n.emit("reshape", [n.step(word, [rows, *factors], given)], {"shape": shape})  # type: ignore[list-item]
     return rule
+
+
+def _statistics(n: Node, rows: str, epsilon: float) -> None:
+    """Nothing; the second and third result are the mean of each row, and one over its deviation."""
+    last = (len(n.draft.tensors[rows].shape) - 1,)
+    mean, variance = _moments(n, rows, last)
+    for at, found in ((1, [mean]), (2, [n.step("rsqrt", [n.step("adds", [variance], {"scalar": epsilon})])])):
+        if at < n.results() and n.proto.output[at]:
+            n.emit("reshape", found, {"shape": n.shape(at)}, at=at)
+
+
+def _moments(n: Node, x: str, axes: tuple[int, ...]) -> tuple[str, str]:
+    """(mean, variance) over axes, which stay with one element."""
+    mean = reduced(n, "reduce_mean", x, axes)
+    far = n.step("sub", [x, mean])
+    return mean, reduced(n, "reduce_mean", n.step("mul", [far, far]), axes)
 
 
 def _row_factor(n: Node, at: int, row: tuple[int, ...]) -> str | None:
@@ -48,26 +83,45 @@ def _row_factor(n: Node, at: int, row: tuple[int, ...]) -> str | None:
     return n.step("reshape", [n.input(at)], {"shape": (prod(row),)}) if kept == row else None
 
 
-def _reduce(word: str) -> Rule:
-    """Over stated axes, or all; the mean over both dimensions of an image is pooling, which takes channels in blocks."""
-    def rule(n: Node) -> bool:
-        rank = len(n.shape_of(0))
-        if n.has(1) and not n.is_constant(1) or rank == 0:
-            return False
-        given = n.integers("axes", n.constant_integers(1) if n.has(1) else ())
-        if not given and n.integer("noop_with_empty_axes", 0):
-            return False
-        axes = tuple(sorted(a % rank for a in given)) or tuple(range(rank))
-        if word == "reduce_mean" and (rank, axes) == (4, (2, 3)):
-            return n.emit("reshape", [n.step("global_avg_pool", [n.input(0)])], {"shape": n.shape()})
-        return n.emit("reshape", [n.step(word, [n.input(0)], {"axes": axes})], {"shape": n.shape()})
-    return rule
+def _plane_norm(n: Node) -> bool:
+    """Instance and group normalisation: the channels of an image, or groups of them, are a row each."""
+    shape, each = n.shape_of(0), n.shape_of(1)[0]
+    rows = n.integer("num_groups", each)
+    flat = n.step("reshape", [n.input(0)], {"shape": (shape[0] * rows, prod(shape[1:]) // rows)})
+    y = n.step("layer_norm", [flat], {"epsilon": n.real("epsilon", 1e-5)})
+    y = n.step("reshape", [y], {"shape": (shape[0], each, prod(shape[1:]) // each)})
+    scale, bias = (n.step("reshape", [n.input(at)], {"shape": (each, 1)}) for at in (1, 2))
+    return n.emit("reshape", [n.step("add", [n.step("mul", [y, scale]), bias])], {"shape": shape})
+
+
+def _lp_norm(n: Node) -> bool:
+    """x over the sum of magnitudes along an axis, or over the root of the sum of squares."""
+    x, axis, p = n.input(0), (n.integer("axis", -1) % len(n.shape()),), n.integer("p", 2)
+    if p == 1:
+        norm = reduced(n, "reduce_sum", n.step("abs", [x]), axis)
+    elif p == 2:
+        norm = n.step("sqrt", [reduced(n, "reduce_sum", n.step("mul", [x, x]), axis)])
+    else:
+        return False
+    return n.emit("div", [x, n.step("clip", [norm], {"lo": LEAST_NORM, "hi": float("inf")})])
 
 
 def _batch_norm(n: Node) -> bool:
-    if n.integer("training_mode", 0) or n.has_second_result() or not all(n.is_constant(i) for i in range(1, 5)):
-        return False
-    return n.emit("batch_norm", n.inputs(), {"epsilon": n.real("epsilon", 1e-5)})
+    if n.integer("training_mode", 0):
+        return _batch_norm_in_training(n)
+    return not n.has_second_result() and n.emit("batch_norm", n.inputs(), {"epsilon": n.real("epsilon", 1e-5)})
+
+
+def _batch_norm_in_training(n: Node) -> bool:
+    """By mean and variance of the batch itself, of which the running ones take a part."""
+    shape, part = n.shape(), n.real("momentum", 0.9)
+    axes = (0, *range(2, len(shape)))
+    found = [n.step("reshape", [m], {"shape": shape[1:2]}) for m in _moments(n, n.input(0), axes)]
+    for at, now in enumerate(found, 1):
+        if at < n.results() and n.proto.output[at]:
+            before = n.step("muls", [n.input(at + 2)], {"scalar": part})
+            n.emit("add", [before, n.step("muls", [now], {"scalar": 1.0 - part})], at=at)
+    return n.emit("batch_norm", [*n.inputs()[:3], *found], {"epsilon": n.real("epsilon", 1e-5)})
 
 
 def _lrn(n: Node) -> bool:
@@ -77,7 +131,7 @@ def _lrn(n: Node) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "BatchNormalization": _batch_norm, "LRN": _lrn, "LayerNormalization": _row_norm("layer_norm"), "LogSoftmax": _softmax("log_softmax"),
-    "ReduceMax": _reduce("reduce_max"), "ReduceMean": _reduce("reduce_mean"), "RMSNormalization": _row_norm("rms_norm"),
-    "ReduceMin": _reduce("reduce_min"), "ReduceSum": _reduce("reduce_sum"), "Softmax": _softmax("softmax"),
+    "BatchNormalization": _batch_norm, "GroupNormalization": _plane_norm, "InstanceNormalization": _plane_norm, "LRN": _lrn,
+    "LayerNormalization": _row_norm("layer_norm"), "LogSoftmax": _softmax("log_softmax"), "LpNormalization": _lp_norm,
+    "RMSNormalization": _row_norm("rms_norm"), "Softmax": _softmax("softmax"),
 }

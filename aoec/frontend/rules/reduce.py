@@ -1,0 +1,97 @@
+"""Reductions over stated axes, or all."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from math import inf, nan
+
+import numpy as np
+
+from aoec.frontend.node import Node
+from aoec.frontend.rules.movement import part
+from aoec.frontend.rules.rule import Rule
+
+Over = Callable[[Node, str, Sequence[int]], str]
+
+
+def reduced(n: Node, word: str, x: str, axes: Sequence[int]) -> str:
+    """The tensor reduced over axes, which stay with one element: those that lie side by side at once, others one after the other."""
+    shape = n.draft.tensors[x].shape
+    for side_by_side in reversed(neighbours([axis for axis in sorted(axes) if shape[axis] > 1])):
+        x = n.step(word, [x], {"axes": side_by_side})
+    return x
+
+
+def neighbours(axes: Sequence[int]) -> list[tuple[int, ...]]:
+    """Runs of numbers that follow each other."""
+    runs = groupby(enumerate(axes), lambda pair: pair[1] - pair[0])
+    return [tuple(axis for _, axis in run) for _, run in runs]
+
+
+def axes_of(n: Node) -> tuple[int, ...] | None:
+    """The axes that are reduced, in order; None where they are not known."""
+    rank = len(n.shape_of(0))
+    if n.has(1) and not n.is_constant(1):
+        return None
+    given = n.integers("axes", n.constant_integers(1) if n.has(1) else ())
+    if not given and n.integer("noop_with_empty_axes", 0):
+        return ()
+    return tuple(sorted(a % rank for a in given)) if given else tuple(range(rank))
+
+
+def _over(word: str) -> Over:
+    return lambda n, x, axes: reduced(n, word, x, axes)
+
+
+def _reduction(over: Over, nothing: float) -> Rule:
+    """A rule: `over` gives the result with axes of one element, `nothing` is what comes of no elements."""
+    def rule(n: Node) -> bool:
+        axes = axes_of(n)
+        if axes is None:
+            return False
+        if 0 in n.shape_of(0):
+            return n.known(np.full(n.shape(), nothing))
+        return n.emit("reshape", [over(n, n.input(0), axes)], {"shape": n.shape()})
+    return rule
+
+
+def _mean(n: Node, x: str, axes: Sequence[int]) -> str:
+    """The mean over both dimensions of an image is pooling, which takes channels in blocks."""
+    if (len(n.shape_of(0)), tuple(axes)) == (4, (2, 3)):
+        return n.step("global_avg_pool", [x])
+    return reduced(n, "reduce_mean", x, axes)
+
+
+def _prod(n: Node, x: str, axes: Sequence[int]) -> str:
+    """Halves multiplied with each other until one element is left; what halves leave over is multiplied at the end."""
+    for axis in axes:
+        left: list[str] = []
+        while (size := n.draft.tensors[x].shape[axis]) > 1:
+            first, second = (n.step("slice", *part(n, x, axis, at, size // 2)) for at in (0, size // 2))
+            left += [n.step("slice", *part(n, x, axis, size - 1, 1))] if size % 2 else []
+            x = n.step("mul", [first, second])
+        for last in left:
+            x = n.step("mul", [x, last])
+    return x
+
+
+def _log_sum_exp(n: Node, x: str, axes: Sequence[int]) -> str:
+    """The greatest element is taken out, so that nothing overflows."""
+    top = reduced(n, "reduce_max", x, axes)
+    total = reduced(n, "reduce_sum", n.step("exp", [n.step("sub", [x, top])]), axes)
+    return n.step("add", [n.step("log", [total]), top])
+
+
+def _sum_of_squares(n: Node, x: str, axes: Sequence[int]) -> str:
+    return reduced(n, "reduce_sum", n.step("mul", [x, x]), axes)
+
+
+RULES: dict[str, Rule] = {
+    "ReduceL1": _reduction(lambda n, x, axes: reduced(n, "reduce_sum", n.step("abs", [x]), axes), 0),
+    "ReduceL2": _reduction(lambda n, x, axes: n.step("sqrt", [_sum_of_squares(n, x, axes)]), 0),
+    "ReduceLogSum": _reduction(lambda n, x, axes: n.step("log", [reduced(n, "reduce_sum", x, axes)]), -inf),
+    "ReduceLogSumExp": _reduction(_log_sum_exp, -inf), "ReduceMax": _reduction(_over("reduce_max"), -inf),
+    "ReduceMean": _reduction(_mean, nan), "ReduceMin": _reduction(_over("reduce_min"), inf), "ReduceProd": _reduction(_prod, 1),
+    "ReduceSum": _reduction(_over("reduce_sum"), 0),
+    "ReduceSumSquare": _reduction(_sum_of_squares, 0),
+}
