@@ -679,6 +679,7 @@ def lead(t, s, r, m, alike, used):
 def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag (call again later), OVER past the limit, or an error: core m of the group from where it stands."""
     code, place, entry_of, trips = t.code, t.place[t.work[r]], t.entry_of, t.trips[r]
+    busy_of, unit_of, latency_of, granule_of = t.busy, t.unit, t.latency, t.granule
     free, done, early, late, floor = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m]
     starts, turn, bit, cleared, until = s.starts[m], s.turn[m], s.bit[m], s.cleared[m], s.until[m]
     cursor, register, count, kind = s.cursor[m], s.register[m], s.count[m], s.kind[m]
@@ -697,7 +698,7 @@ def walk(t, s, r, m, members, sizes):
             oldest = turn[b]
             free[0] = max(free[0] + issue, starts[b, oldest])
             entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
-            busy, unit, latency, granule = t.busy[entry], t.unit[entry], t.latency[entry], t.granule[entry]
+            busy, unit, latency, granule = busy_of[entry], unit_of[entry], latency_of[entry], granule_of[entry]
             left[b] -= max(busy, unit * alike)
             start = max(free[b], free[0])
             if c == 1 and granule < 0:
