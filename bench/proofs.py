@@ -14,57 +14,20 @@ import argparse
 import json
 import resource
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from aoec.frontend.onnx import load as load_onnx
-from aoec.frontend.zoo import MODELS
-from aoec.jobs.plan import tasks
 from aoec.jobs.space import legal
-from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import PROOF_ROWS, problem, start
-from aoec.lowering.fuse import fuse
 from aoec.search.count import cuts
 from aoec.search.prove import prove
 from aoec.search.trials import Status
-from aoec.simulate.state import State
 from aoec.target.machine import Machine, load
+from bench.groups import Case, Clock, cases
 
 Line = dict[str, Any]
-Case = tuple[str, Any, State]  # label, func, memory state
-
-
-class Clock:
-    """CPU seconds by name."""
-
-    def __init__(self) -> None:
-        self.spent: dict[str, float] = {}
-
-    def __call__(self, name: str, work: Callable[..., Any], *given: Any) -> Any:
-        """What the work gives."""
-        started = time.process_time()
-        out = work(*given)
-        self.spent[name] = self.spent.get(name, 0.0) + time.process_time() - started
-        return out
-
-
-def cases(words: list[str], batch: int, machine: Machine, clock: Clock) -> Iterator[Case]:
-    """The distinct groups of models, and operators."""
-    for word in words:
-        if "(" in word:
-            yield word, lower_operator(word), ()
-            continue
-        graph, weights, *_ = clock("import", load_onnx, MODELS[word](batch, 0) if word in MODELS else word)
-        graph, _ = clock("fuse", fuse, graph, weights, machine)
-        seen: set[tuple[str, str]] = set()
-        for task in clock("lower", tasks, graph, machine):
-            if (task.func_key, task.state_text) not in seen:
-                seen.add((task.func_key, task.state_text))
-                yield task.label, task.func, task.state
 
 
 def line(case: Case, machine: Machine, budget: int, clock: Clock) -> Line:

@@ -13,22 +13,14 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from aoec.frontend import zoo
-from bench.networks import speech, text, vision
+from bench.networks import NETWORKS
 from bench.networks.net import Network, parameters
-
-NETWORKS: dict[str, Callable[[int, int], Network]] = {
-    "resnet50": vision.resnet50, "bert-base": text.bert_base, "gpt2": text.gpt2, "yolov5s": vision.yolov5s, "llm-block": text.llm_block,
-    "unet": vision.unet, "mobilenet-v2": vision.mobilenet_v2, "lstm": speech.lstm, "resnet50-int8": vision.resnet50_int8,
-    **{name: lambda batch, seed, build=build: vision.of(build(batch, seed), seed)  # type: ignore[misc]
-       for name, build in zoo.MODELS.items() if name != "resnet50"}}
 
 
 def write(name: str, network: Network, path: Path) -> str:

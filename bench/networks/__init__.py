@@ -1,0 +1,16 @@
+"""The zoo: real architectures at full size with seeded weights, as people's tools export them."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aoec.frontend import zoo
+from bench.networks import speech, text, vision
+from bench.networks.net import Network
+
+# name -> the network for a batch and a seed
+NETWORKS: dict[str, Callable[[int, int], Network]] = {
+    "resnet50": vision.resnet50, "bert-base": text.bert_base, "bert-base-512": lambda batch, seed: text.bert_base(batch, seed, 512),
+    "gpt2": text.gpt2, "yolov5s": vision.yolov5s, "llm-block": text.llm_block, "unet": vision.unet, "mobilenet-v2": vision.mobilenet_v2,
+    "lstm": speech.lstm, "resnet50-int8": vision.resnet50_int8,
+    **{name: lambda batch, seed, build=build: vision.of(build(batch, seed), seed)  # type: ignore[misc]
+       for name, build in zoo.MODELS.items() if name != "resnet50"}}
