@@ -43,9 +43,9 @@ def check_order(program: Program, machine: Machine) -> None:
         return
     for s in program.streams:
         last = {a: int(evaluate(e, {})) - 1 for a, e in s.grid}
-        trace(program, s, last)  # the farthest addresses: bounds only
+        farthest = trace(program, s, last)  # of the addresses: bounds come first
         for axes in _classes(s):
-            _Group(program, machine, spaces).run([(s, 0, trace(program, s, axes))])
+            _Group(program, machine, spaces).run([(s, 0, farthest if axes == last else trace(program, s, axes))])
 
 
 def _items(body: tuple[Item, ...]) -> Iterator[Item]:

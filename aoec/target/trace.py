@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import lcm, prod
 from types import MappingProxyType
 from typing import Any
@@ -64,10 +65,24 @@ class Event:
 
 @dataclass(slots=True)
 class _Site:
-    """An item with the environments it ran in."""
+    """An item with the events that it ran in."""
 
     item: Item
     events: list[Event] = field(default_factory=list)
+    known: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def column(self, e: Expr) -> np.ndarray:
+        """The values of an expression for all events, in one go."""
+        if isinstance(e, (Int, Float)):
+            return np.full(len(self.events), e.value)
+        return np.broadcast_to(np.asarray(evaluate(e, {name: self.values(name) for name in variables(e)})), (len(self.events),))
+
+    def values(self, name: str) -> np.ndarray:
+        """int64[event]: the values of a loop, axis or counter."""
+        if name not in self.known:
+            i = self.events[0].names.index(name)
+            self.known[name] = np.array([event.env[i] for event in self.events], np.int64)
+        return self.known[name]
 
 
 def visits(trips: int, period: int) -> list[tuple[int, int]]:
@@ -89,9 +104,15 @@ def period(loop: For, depths: Mapping[str, int]) -> int:
         exprs = [v.slot for _, v in item.fields if isinstance(v, Ref)] if isinstance(item, Instr) else []
         exprs += [] if isinstance(item, (Instr, For, Advance)) else [item.id]
         out += [MOST_IDS] if isinstance(item, (SetFlag, WaitFlag)) and Var(loop.var) in _bare(item.id) else []
-        taken = [p for e in exprs for p in parts(e) if isinstance(p, Binary) and p.op == "%" and loop.var in variables(p.left)]
-        out += [p.right.value for p in taken if isinstance(p.right, Int) and p.right.value > 0]
+        out += [modulus for e in exprs for names, modulus in _remainders(e) if loop.var in names]
     return lcm(1, *out)
+
+
+@lru_cache(maxsize=1 << 12)
+def _remainders(e: Expr) -> tuple[tuple[frozenset[str], int], ...]:
+    """(the variables of x, n) of every part x % n of an expression whose n is a number."""
+    taken = [p for p in parts(e) if isinstance(p, Binary) and p.op == "%"]
+    return tuple((variables(p.left), p.right.value) for p in taken if isinstance(p.right, Int) and p.right.value > 0)
 
 
 def _bare(e: Expr) -> list[Expr]:
@@ -116,10 +137,10 @@ def trace(program: Program, stream: Stream, axes: Mapping[str, int]) -> list[Eve
     places = _places(program)
     for site in walker.sites.values():
         if isinstance(site.item, Instr):
-            _fill_instruction(site.item, site.events, places)
+            _fill_instruction(site, site.item, places)
         else:
-            for event, flag in zip(site.events, _column(site.item.id, site.events)):  # type: ignore[union-attr]
-                event.flag = int(flag)
+            for event, flag in zip(site.events, site.column(site.item.id).tolist()):  # type: ignore[union-attr]
+                event.flag = flag
     return walker.events
 
 
@@ -156,16 +177,6 @@ class _Walker:
                              f"its loops cut to what repeats; use counters of smaller or of equal depths")
 
 
-def _column(e: Expr, events: list[Event]) -> np.ndarray:
-    """The values of an expression for all events of an item, in one go."""
-    if isinstance(e, (Int, Float)):
-        return np.full(len(events), e.value)
-    used = [i for i, n in enumerate(events[0].names) if n in variables(e)]
-    table = np.array([[ev.env[i] for i in used] for ev in events], np.int64)
-    env = {events[0].names[i]: table[:, j] for j, i in enumerate(used)}
-    return np.broadcast_to(np.asarray(evaluate(e, env)), (len(events),))
-
-
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Where a buffer lies in its area."""
@@ -192,21 +203,21 @@ def _fail(event: Event, message: str) -> CheckError:
     return CheckError(f"{text[:120]}{'...' if len(text) > 120 else ''}: {message}" + (f" (at {event.place()})" if event.place() else ""))
 
 
-def _fill_instruction(item: Instr, events: list[Event], places: Mapping[str, _Place]) -> None:
+def _fill_instruction(site: _Site, item: Instr, places: Mapping[str, _Place]) -> None:
     """Fills the accesses of every event of one instruction."""
-    word = INSTRUCTIONS[item.op]
+    word, events = INSTRUCTIONS[item.op], site.events
     columns = {}
     for n in word.numbers:
         if n.real:
             continue
-        columns[n.name] = column = _column(item[n.name], events)  # type: ignore[arg-type]
+        columns[n.name] = column = site.column(item[n.name])  # type: ignore[arg-type]
         for i in np.flatnonzero((column < n.low) | (column > n.high))[:1]:
             raise _fail(events[i], f"{n.name} is {column[i]:,}, outside {n.low:,}..{n.high:,}")
     refs = [r for r in (item[o.name] for o in word.operands) if isinstance(r, Ref)]
     at = [places[r.buffer] for r in refs]
     dtypes = tuple(p.dtype for p in at)
     aligns = [operand_align(word, o, p.scope, p.dtype) for o, p in zip(word.operands, at)]
-    starts = [(_column(r.slot, events), _column(r.offset, events) * DTYPES[p.dtype]) for r, p in zip(refs, at)]
+    starts = [(site.column(r.slot).tolist(), (site.column(r.offset) * DTYPES[p.dtype]).tolist()) for r, p in zip(refs, at)]
     rows = np.stack([np.asarray(c, np.int64) for c in columns.values()], 1).tolist()
     known: dict[tuple[int, ...], list[list[Box]]] = {}
     atomic = item["atomic"] != Int(0)
@@ -219,7 +230,7 @@ def _fill_instruction(item: Instr, events: list[Event], places: Mapping[str, _Pl
                 raise _fail(event, RELATIONS[broken])
             known[row] = footprints(item.op, fields, dtypes)
         event.accesses = tuple(
-            _access(event, r, p, o.writes, boxes, int(slot[i]), int(offset[i]), align, atomic and o.writes)
+            _access(event, r, p, o.writes, boxes, slot[i], offset[i], align, atomic and o.writes)
             for r, p, o, boxes, (slot, offset), align in zip(refs, at, word.operands, known[row], starts, aligns) if boxes)
 
 
