@@ -94,6 +94,13 @@ def interval(e: Expr, inner: Extents, outer: Extents) -> Interval:
     e = normalise(e)
     if not variables(e) & inner.keys():
         return Interval(e, Int(1), Int(1))
+    return _interval(e, tuple(inner.items()), tuple(outer.items()))
+
+
+@lru_cache(maxsize=1 << 13)
+def _interval(e: Expr, inner_loops: tuple[tuple[str, Expr], ...], outer_loops: tuple[tuple[str, Expr], ...]) -> Interval:
+    """`interval` of what varies: sketches of one func ask for the same ones again and again."""
+    inner, outer = dict(inner_loops), dict(outer_loops)
     coefficients, offset, atoms = _parts(e, inner)
     terms = []
     for v in [*inner, *atoms]:

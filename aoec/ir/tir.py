@@ -1,7 +1,6 @@
 """Func: the tensor IR. Loops and blocks over buffers in scopes; extents and indices are index expressions."""
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Union
 
@@ -106,12 +105,18 @@ class Func:
         raise KeyError(name)
 
 
-def walk(body: tuple[Node, ...], above: tuple[Loop, ...] = ()) -> Iterator[tuple[Node, tuple[Loop, ...]]]:
+def walk(body: tuple[Node, ...], above: tuple[Loop, ...] = ()) -> list[tuple[Node, tuple[Loop, ...]]]:
     """Every node of a body with the loops above it, outermost first, in program order."""
+    found: list[tuple[Node, tuple[Loop, ...]]] = []
+    _gather(body, above, found)
+    return found
+
+
+def _gather(body: tuple[Node, ...], above: tuple[Loop, ...], found: list[tuple[Node, tuple[Loop, ...]]]) -> None:
     for n in body:
-        yield n, above
+        found.append((n, above))
         if isinstance(n, Loop):
-            yield from walk(n.body, above + (n,))
+            _gather(n.body, (*above, n), found)
 
 
 def blocks(body: tuple[Node, ...]) -> list[tuple[Block, tuple[Loop, ...]]]:
