@@ -35,9 +35,11 @@ DONE, BLOCKED, STUCK = 0, 1, 2  # stuck: waits, and has done nothing since it wa
 ERRORS = ("", "limit", "slot", "range", "align", "relation", "division", "flag", "deadlock")
 E_LIMIT, E_SLOT, E_RANGE, E_ALIGN, E_RELATION, E_DIVISION, E_FLAG, E_DEADLOCK = range(1, len(ERRORS))
 
-_jit = njit(cache=True, nogil=True, error_model="numpy")
+# functions that only others here call have no way in from Python: it would take longer to compile than many of them
+_jit = njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_from_python = njit(cache=True, nogil=True, error_model="numpy")
 _inline = njit(cache=True, nogil=True, error_model="numpy", inline="always")  # compiled once, in the caller
-_jit_fma = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"})
+_jit_fma = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 _MAGIC_HALF = np.uint32(113 << 23)  # smallest fp32 whose fp16 is normal
 _DENORMAL = np.uint32(126 << 23)  # adding 0.5 aligns a subnormal's bits to the end of the mantissa
@@ -47,7 +49,7 @@ _TWO_112 = np.float32(2.0 ** 112)
 
 # ---------------------------------------------------------------- fp16 and bf16 as uint16
 
-@_jit
+@_from_python
 def half_to_float(h):
     """The fp32 value of fp16 bits."""
     low = np.uint32(h) & np.uint32(0x7FFF)
@@ -58,7 +60,7 @@ def half_to_float(h):
     return np.uint32(bits | sign).view(np.float32)
 
 
-@_jit
+@_from_python
 def float_to_half(x):
     """fp16 bits of an fp32 value: nearest even, overflow to infinity, NaN to a quiet NaN."""
     bits = np.float32(x).view(np.uint32)
@@ -73,13 +75,13 @@ def float_to_half(x):
     return np.uint16(out | (sign >> np.uint32(16)))
 
 
-@_jit
+@_from_python
 def bfloat_to_float(h):
     """The fp32 value of bf16 bits."""
     return np.uint32(np.uint32(h) << np.uint32(16)).view(np.float32)
 
 
-@_jit
+@_from_python
 def float_to_bfloat(x):
     """bf16 bits of an fp32 value: nearest even, overflow to infinity, NaN to a quiet NaN."""
     bits = np.float32(x).view(np.uint32)
@@ -662,7 +664,7 @@ def adds(dtype):
     return dtype == FP32 or dtype == FP16 or dtype == BF16 or dtype == INT32
 
 
-@_jit
+@_from_python
 def reaches(op, f, dt, out):
     """Fills out[operand] with the bytes it touches from its start (0: none). Returns 0, or a number of RELATIONS that is broken."""
     out[:] = 0
@@ -917,7 +919,7 @@ def views(memory):
     return (memory, memory.view(np.uint16), memory.view(np.float32), memory.view(np.int32), memory.view(np.int8), memory.view(np.uint64))
 
 
-@_jit
+@_from_python
 def run_groups(low, high, code, program, scalars, starts, streams, first, count, envs, gm_bytes, mem_bytes, tiles, error):
     """Runs the core groups low..high-1, each core of a group with scopes of its own, taking turns where they wait for each other.
 
