@@ -25,6 +25,7 @@ from aoec.simulate.time import Measure, prepare
 from aoec.target.machine import Machine, load
 
 POLL_S = 0.5  # how soon Ctrl-C is seen while others work
+DEFAULTS_A_START = 4  # schedules found without a search while a process starts, imports and loads its kernels: about 1.5 s
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) 
 
     In processes where there are several. After Ctrl-C those under way end with what they have, and KeyboardInterrupt follows them.
     """
-    jobs = min(order.jobs or os.cpu_count() or 1, len(missing))
+    jobs = processes(order, len(missing))
     with interrupt.noted():
         if jobs > 1:
             prepare(machine)
@@ -155,6 +156,12 @@ def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order) 
             if interrupt.asked():
                 return
             yield task, attempt(task, machine, order)
+
+
+def processes(order: Order, tasks: int) -> int:
+    """How many processes work on so many tasks: those asked for, else one a core, but none whose start takes longer than its part."""
+    worth = tasks if order.tune or order.jobs else max(1, tasks // DEFAULTS_A_START)
+    return min(order.jobs or os.cpu_count() or 1, worth)
 
 
 def in_processes(jobs: int, missing: dict[Key, Task], target: str, order: Order) -> Iterable[tuple[Task, Solved | str]]:
