@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -67,6 +68,23 @@ def run(folder: Path, capsys: pytest.CaptureFixture[str]) -> Compile:
     return Compile(capsys)
 
 
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the model tuned and its bank, which tests copy."""
+    path = tmp_path_factory.mktemp("tuned")
+    onnx.save(mlp_softmax(), path / "model.onnx")
+    assert cli.main(["compile", str(path / "model.onnx"), "--bank", str(path / "bank.db"), "-o", str(path / "model.aoec"), *TUNE]) == 0
+    return path
+
+
+@pytest.fixture
+def tuned(run: Compile, once: Path) -> Compile:
+    """What runs where `run(*TUNE)` has run before."""
+    for name in ("model.aoec", "bank.db"):
+        shutil.copy(once / name, name)
+    return run
+
+
 def rows(path: str) -> list[sqlite3.Row]:
     with sqlite3.connect(path) as c:
         c.row_factory = sqlite3.Row
@@ -103,8 +121,8 @@ def test_verified_schedules_are_not_verified_again(run: Compile, monkeypatch: py
     assert done == ["g0", "g1", "g2"]
 
 
-def test_a_larger_budget_searches_again_and_is_never_slower(run: Compile, searches: list[str]) -> None:
-    first = run(*TUNE)
+def test_a_larger_budget_searches_again_and_is_never_slower(tuned: Compile, searches: list[str]) -> None:
+    run, first = tuned, tuned(*TUNE)
     known = {r["func_key"]: r["ticks"] for r in rows("bank.db")}
     open_groups = [g["name"] for g in first["groups"] if not g["proof"]]  # type: ignore[attr-defined]
     searches.clear()
@@ -123,8 +141,8 @@ def test_a_larger_budget_searches_again_and_is_never_slower(run: Compile, search
     ("trace = 'no schedule at all'",),
     ("trace = replace(trace, 'depth=1', 'depth=100000')",),
 ])
-def test_a_record_that_does_not_hold_is_replaced(tamper: tuple[str], run: Compile, searches: list[str]) -> None:
-    run(*TUNE)
+def test_a_record_that_does_not_hold_is_replaced(tamper: tuple[str], tuned: Compile, searches: list[str]) -> None:
+    run = tuned
     good, lines = Path("model.aoec").read_bytes(), list(Bank.open("bank.db").lines(times=False))
     change("bank.db", *tamper)
     assert list(Bank.open("bank.db").lines(times=False)) != lines
@@ -207,8 +225,8 @@ def test_wrong_values_are_said_and_not_remembered_as_verified(run: Compile, monk
     run(*TUNE, code=1)
 
 
-def test_throughput_is_tuned_in_the_state_that_an_inference_leaves(run: Compile) -> None:
-    cold = run(*TUNE)
+def test_throughput_is_tuned_in_the_state_that_an_inference_leaves(tuned: Compile) -> None:
+    run, cold = tuned, tuned(*TUNE)
     warm = run(*TUNE, "--metric", "throughput", output="warm.aoec")
     assert warm["found_in_bank"] == 1 and warm["state"] != cold["state"]  # softmax finds what its predecessor leaves, either way
     states = {r["state"] for r in rows("bank.db") if "; default" not in r["state"]}
@@ -229,8 +247,8 @@ def test_every_strategy_repeats_itself(strategy: str, run: Compile) -> None:
     assert Path("again.aoec").read_bytes() == Path("model.aoec").read_bytes()
 
 
-def test_a_bank_that_cannot_be_written_is_read(run: Compile, monkeypatch: pytest.MonkeyPatch, searches: list[str]) -> None:
-    run(*TUNE)
+def test_a_bank_that_cannot_be_written_is_read(tuned: Compile, monkeypatch: pytest.MonkeyPatch, searches: list[str]) -> None:
+    run = tuned
     before = Path("bank.db").read_bytes()
     real = os.access
     monkeypatch.setattr(os, "access", lambda path, mode: not (mode & os.W_OK and str(path).endswith("bank.db")) and real(path, mode))

@@ -207,16 +207,17 @@ def tuning(name: str, group: int, machine: str = DEFAULT, state: State = ()) -> 
 
 
 def legal(p: Problem, sketch: int, count: int, seed: int = 0) -> list[Candidate]:
-    """Some legal candidates of a sketch, drawn by a seed."""
+    """Some legal candidates of a sketch, drawn by a seed: those that keep its constraints and can be timed, of which no more are timed."""
     random = np.random.default_rng([seed, sketch])
     grid, found = p.space.grids[sketch], dict[Candidate, None]()
     for _ in range(8):
-        drawn = [(sketch, grid.values(r)) for r in sorted({int(random.random() * grid.size) for _ in range(300)})]
-        found.update((c, None) for c, cost in zip(drawn, p.cost(drawn)) if cost is not None)
+        drawn = list(dict.fromkeys((sketch, grid.values(int(r))) for r in random.random(300) * grid.size))
+        kept = [c for c, legal in zip(drawn, p.legal(drawn)) if legal][:count]
+        found.update((c, None) for c, cost in zip(kept, p.cost(kept)) if cost is not None)
         if len(found) >= min(count, grid.size // 2):
-            break
+            return list(found)[:count]
     if found:
-        return [list(found)[int(i)] for i in random.permutation(len(found))[:count]]
+        return list(found)
     raise AssertionError(f"sketch {sketch} of {p.func.name} has no legal candidate among 2,400")
 
 
