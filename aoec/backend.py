@@ -6,6 +6,7 @@ inputs give equal results. What has no lowering runs on the host, and `Prepared.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from onnx.backend.base import Backend, BackendRep
 from aoec.artifact.compiled import Artifact
 from aoec.base.errors import CheckError
 from aoec.frontend.onnx import load
+from aoec.frontend.read import free_inputs, graph_inputs
 from aoec.jobs.execute import run_model as run_artifact
 from aoec.jobs.untuned import untuned
 from aoec.target import machine
@@ -23,22 +25,54 @@ PRECISION = "fp32"
 
 
 class Prepared(BackendRep):
-    """A compiled model, ready to run."""
+    """A model ready to run, compiled for the shapes of its inputs: at once where it fixes them all, else when inputs of new shapes come."""
 
-    def __init__(self, artifact: Artifact, reasons: Mapping[str, str]) -> None:
-        self.artifact, self.reasons = artifact, reasons
+    def __init__(self, model: onnx.ModelProto, on: machine.Machine) -> None:
+        self._model, self._machine = model, on
+        self._inputs = graph_inputs(model.graph)
+        self._made: dict[tuple[tuple[str, tuple[int, ...]], ...], Compiled] = {}
+        self.compiled = None if free_inputs(model.graph) else self._compile({})
+
+    def _compile(self, shapes: dict[str, tuple[int, ...]]) -> Compiled:
+        at = tuple(shapes.items())
+        if at not in self._made:
+            graph, weights, _ = load(self._model, shapes, PRECISION)
+            self._made[at] = Compiled(*untuned(graph, weights, PRECISION, self._machine))
+        return self._made[at]
 
     @property
     def on_host(self) -> tuple[str, ...]:
-        """The operators of the nodes that run on the host, in order, one for each node."""
-        host = {name for g in self.artifact.graph.groups if g.kind == "host" for name in g.nodes}
-        return tuple(n.op for n in self.artifact.graph.nodes if n.name in host)
+        """The operators of the nodes that run on the host, in order, one for each node; of the last run where shapes are free."""
+        return self.compiled.on_host if self.compiled else ()
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """Why groups that could be the AI Core's run on the host, by group."""
+        return self.compiled.reasons if self.compiled else {}
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, in the model's order, of inputs by name, in order, or of the only one; CheckError where they do not fit."""
-        feeds = by_name([p.name for p in self.artifact.inputs], inputs)
-        outputs = run_artifact(self.artifact, feeds)
-        return tuple(outputs[p.name] for p in self.artifact.outputs)
+        feeds = by_name([i.name for i in self._inputs], inputs)
+        free = free_inputs(self._model.graph)
+        if free:
+            self.compiled = self._compile({name: np.shape(feeds[name]) for name in free if name in feeds})
+        assert self.compiled is not None
+        outputs = run_artifact(self.compiled.artifact, feeds)
+        return tuple(outputs[p.name] for p in self.compiled.artifact.outputs)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled model, and why groups that could be the AI Core's run on the host."""
+
+    artifact: Artifact
+    reasons: Mapping[str, str]
+
+    @property
+    def on_host(self) -> tuple[str, ...]:
+        """The operators of the nodes that run on the host, in order."""
+        host = {name for g in self.artifact.graph.groups if g.kind == "host" for name in g.nodes}
+        return tuple(n.op for n in self.artifact.graph.nodes if n.name in host)
 
 
 def by_name(names: Sequence[str], inputs: Any) -> dict[str, Any]:
@@ -57,8 +91,7 @@ class AscendBackend(Backend):
     @classmethod
     def prepare(cls, model: onnx.ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
         """The model, compiled; an AoecError says what is wrong with it or not supported. `target`: a machine by name or file."""
-        graph, weights, _ = load(model, precision=PRECISION)
-        return Prepared(*untuned(graph, weights, PRECISION, machine.load(kwargs.get("target", machine.DEFAULT))))
+        return Prepared(model, machine.load(kwargs.get("target", machine.DEFAULT)))
 
     @classmethod
     def run_model(cls, model: onnx.ModelProto, inputs: Any, device: str = "CPU", **kwargs: Any) -> tuple[Any, ...]:

@@ -33,6 +33,7 @@ from aoec.base.errors import AoecError  # noqa: E402
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 SECONDS = 60  # that one test may take
 STATUSES = ("passed", "refused", "wrong", "fault")  # refused: an AoecError, which is one sentence; fault: any other exception
+RANDOM = frozenset(("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"))
 DOCUMENT = HERE.parent / "docs/operators.md"
 
 
@@ -77,7 +78,7 @@ def outcome(test: TestCase) -> Outcome:
         prepared = backend.prepare(model)
         host, notes = prepared.on_host, tuple(f"{g}: {why}" for g, why in prepared.reasons.items())
         for inputs, wanted in data_sets(test, model):
-            Runner.assert_similar_outputs(wanted, list(prepared.run(inputs)), test.rtol, test.atol)
+            compare(test, wanted, list(prepared.run(inputs)), bool(operators & RANDOM))
     except AoecError as e:
         status, notes = "refused", (first_line(e),)
     except AssertionError as e:
@@ -85,6 +86,19 @@ def outcome(test: TestCase) -> Outcome:
     except Exception as e:  # whatever it is, it is noted, and is a fault of ours
         status, notes = "fault", (f"{type(e).__name__}: {first_line(e)}",)
     return Outcome(test.name, operators, status, host, notes, time.monotonic() - began)
+
+
+def compare(test: TestCase, wanted: Any, got: Any, random: bool) -> None:
+    """Nothing, or AssertionError where values differ by more than the test allows, or shapes and types where values are random."""
+    if isinstance(wanted, (list, tuple)):
+        assert isinstance(got, (list, tuple)) and len(got) == len(wanted), f"{len(wanted)} values are wanted, and {got} is given"
+        for w, g in zip(wanted, got):
+            compare(test, w, g, random)
+    elif random:
+        assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype), f"{wanted.dtype}{wanted.shape} is wanted: {got.dtype}{got.shape}"
+    else:
+        assert got is not None, "a value is wanted, and none is given"
+        Runner.assert_similar_outputs([wanted], [got], test.rtol, test.atol)
 
 
 def first_line(e: Exception) -> str:

@@ -16,6 +16,11 @@ from aoec.ops.run import NUMPY
 NONE: Mapping[str, Attribute] = {}
 
 
+def title_of(proto: onnx.NodeProto) -> str:
+    """How a sentence calls a node: by its name and operator, or by its operator and first result."""
+    return f"{proto.name} ({proto.op_type})" if proto.name else f"{proto.op_type} -> {', '.join(proto.output[:1])}"
+
+
 @dataclass(frozen=True)
 class Node:
     """`proto` in `draft`; the shapes of its results are those that ONNX inferred."""
@@ -107,7 +112,7 @@ class Node:
         return any(o in self.wanted for o in self.proto.output[1:])
 
     def title(self) -> str:
-        return f"{self.proto.name} ({self.proto.op_type})" if self.proto.name else f"{self.proto.op_type} -> {self.proto.output[0]}"
+        return title_of(self.proto)
 
     # ------------------------------------------------------------ results
 

@@ -1,6 +1,7 @@
 """A checked ONNX model with every dimension bound and every shape inferred, or one sentence on why not."""
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
@@ -16,6 +17,10 @@ from aoec.frontend.contrib import spell_out
 
 Shapes = Mapping[str, Sequence[int]]
 LIMIT_BYTES = 2 << 30  # protobuf's own bound on one message
+OWN_DOMAIN = ("", "ai.onnx")
+# operators with a body of others that stay whole: what a body makes of a seed, or of a sequence, is not what their own references make
+WHOLE = frozenset(("Bernoulli", "SequenceMap"))
+CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))  # a loop may be given one shape and carry another on, which inference holds against it
 OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
 REALS = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.FLOAT16: 2, onnx.TensorProto.BFLOAT16: 2, onnx.TensorProto.DOUBLE: 8}  # bytes
 LARGE_BYTES = 4096  # far above the few reals that a shape can follow from, such as the scales of a Resize
@@ -85,7 +90,8 @@ def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: fro
     spell_out(proto, opset(proto))
     _refuse_unknown(name, proto)
     for o in proto.graph.output:
-        o.type.tensor_type.shape.SetInParent()  # the checker wants one there, and exporters leave it out at times
+        if o.type.HasField("tensor_type"):
+            o.type.tensor_type.shape.SetInParent()  # the checker wants one there, and exporters leave it out at times
     if opset(proto) < OLDEST_OPSET:
         checker.check_model(proto)
         proto = _modern(name, proto)
@@ -95,7 +101,8 @@ def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: fro
     weights.leave(empty=False)
     bind(name, proto.graph, input_shapes, notices)
     for info in (*proto.graph.output, *proto.graph.value_info):
-        info.type.tensor_type.ClearField("shape")  # stated for other input shapes perhaps; inferred anew
+        if info.type.HasField("tensor_type"):
+            info.type.tensor_type.ClearField("shape")  # stated for other input shapes perhaps; inferred anew
     return weights.back(_infer(_inline(proto, known)))
 
 
@@ -127,14 +134,21 @@ class _Weights:
 
 def opset(proto: onnx.ModelProto) -> int:
     """The version of the default operator set that the model asks for."""
-    return next((int(o.version) for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
+    others = onnx.defs.onnx_opset_version() if proto.opset_import else 1  # a model without operators of ONNX's own domain
+    return next((int(o.version) for o in proto.opset_import if o.domain in OWN_DOMAIN), others)
+
+
+def opsets(proto: onnx.ModelProto) -> dict[str, int]:
+    """Domain -> the version of its operator set that the model asks for; "" is ONNX's own."""
+    return {"" if o.domain in OWN_DOMAIN else o.domain: int(o.version) for o in proto.opset_import} | {"": opset(proto)}
 
 
 def _refuse_unknown(name: str, proto: onnx.ModelProto) -> None:
     version, newest = opset(proto), onnx.defs.onnx_opset_version()
     if version > newest:
         raise UnsupportedError(f"{name}: the model asks for operator set {version}, and the onnx package here knows {newest}; upgrade onnx")
-    unknown = Counter(_full_name(n) for n in proto.graph.node if not _has_schema(n, version))
+    known = opsets(proto)
+    unknown = Counter(_full_name(n) for n in proto.graph.node if not _has_schema(n, known))
     refuse(name, unknown, "neither ONNX nor aoec defines them; export the model with standard operators")
 
 
@@ -146,11 +160,15 @@ def refuse(name: str, operators: Mapping[str, int], why: str) -> None:
 
 
 def _full_name(n: onnx.NodeProto) -> str:
-    return n.op_type if n.domain in ("", "ai.onnx") else f"{n.domain}.{n.op_type}"
+    return n.op_type if n.domain in OWN_DOMAIN else f"{n.domain}.{n.op_type}"
 
 
-def _has_schema(n: onnx.NodeProto, version: int) -> bool:
-    return n.domain in ("", "ai.onnx") and bool(onnx.defs.has(n.op_type, max_inclusive_version=version))
+def _domain(n: onnx.NodeProto) -> str:
+    return "" if n.domain in OWN_DOMAIN else n.domain
+
+
+def _has_schema(n: onnx.NodeProto, known: Mapping[str, int]) -> bool:
+    return _domain(n) in known and bool(onnx.defs.has(n.op_type, known[_domain(n)], _domain(n)))
 
 
 def _modern(name: str, proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -162,19 +180,42 @@ def _modern(name: str, proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def _inline(proto: onnx.ModelProto, known: frozenset[str]) -> onnx.ModelProto:
     """The model with operators that ONNX defines by simpler ones replaced, but those that we know ourselves."""
-    version = opset(proto)
-    schemas = {n.op_type: onnx.defs.get_schema(n.op_type, version) for n in proto.graph.node if n.op_type not in known}
+    versions = opsets(proto)
+    schemas = {(_domain(n), n.op_type): onnx.defs.get_schema(n.op_type, versions[_domain(n)], _domain(n)) for n in proto.graph.node
+               if n.op_type not in known | WHOLE}
     bodies = sorted(op for op, s in schemas.items() if s.has_function or s.has_context_dependent_function)  # type: ignore[attr-defined]
-    if not bodies:
-        return proto
-    typed = _infer(proto)
-    for w in typed.graph.initializer:  # the inliner looks for types among these
-        typed.graph.value_info.append(onnx.helper.make_tensor_value_info(w.name, w.data_type, w.dims))
-    return inliner.inline_selected_functions(typed, [("", op) for op in bodies], inline_schema_functions=True)
+    for n in proto.graph.node:
+        if (_domain(n), n.op_type) in bodies:
+            _state_defaults(n, schemas[_domain(n), n.op_type])
+    for body in bodies:
+        try:
+            proto = inliner.inline_selected_functions(_typed(_infer(proto)), [body], inline_schema_functions=True)
+        except RuntimeError:  # of types that the inliner does not know here: the operator stays whole
+            continue
+    return proto
+
+
+def _state_defaults(n: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
+    """Nothing; attributes that the node leaves at their defaults are stated, since the inliner looks for them in the node alone."""
+    stated = {a.name for a in n.attribute}
+    n.attribute.extend(a.default_value for name, a in schema.attributes.items() if name not in stated and a.default_value.name)
+
+
+def _typed(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the types of its constants where the inliner looks for them."""
+    known = {v.name for v in proto.graph.value_info}
+    proto.graph.value_info.extend(onnx.helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in proto.graph.initializer
+                                  if w.name not in known)
+    return proto
 
 
 def _infer(proto: onnx.ModelProto) -> onnx.ModelProto:
-    return shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+    try:
+        return shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+    except shape_inference.InferenceError as e:
+        if not set(re.findall(r"\(op_type:(\w+)", str(e))) <= CONTROL_FLOW:
+            raise
+        return shape_inference.infer_shapes(proto, check_type=True, data_prop=True)
 
 
 # ---------------------------------------------------------------- dimensions
@@ -183,6 +224,11 @@ def graph_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
     """The inputs that a user gives: those without an initialiser."""
     constants = {i.name for i in graph.initializer} | {i.values.name for i in graph.sparse_initializer}
     return [i for i in graph.input if i.name not in constants]
+
+
+def free_inputs(graph: onnx.GraphProto) -> list[str]:
+    """The inputs whose shapes the model leaves open, in whole or in part."""
+    return [i.name for i in graph_inputs(graph) if _free(i)]
 
 
 def bind(name: str, graph: onnx.GraphProto, input_shapes: Shapes, notices: list[str]) -> None:
@@ -213,18 +259,24 @@ def _dims(i: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
 
 def _free(i: onnx.ValueInfoProto) -> list[int]:
     """The axes without a value; [-1] where not even the rank is stated."""
+    if not i.type.HasField("tensor_type"):
+        return []
     if not i.type.tensor_type.HasField("shape"):
         return [-1]
-    return [axis for axis, d in enumerate(_dims(i)) if d.dim_value < 0 or not d.HasField("dim_value")]
+    return [axis for axis, d in enumerate(_dims(i)) if not _bound(d)]
+
+
+def _bound(d: onnx.TensorShapeProto.Dimension) -> bool:
+    return d.HasField("dim_value") and d.dim_value >= 0
 
 
 def _bind_one(i: onnx.ValueInfoProto, shape: tuple[int, ...], symbols: dict[str, int]) -> None:
-    if any(n <= 0 for n in shape):
-        raise CheckError(f"--input-shape {i.name}:{','.join(map(str, shape))}: every dimension must be at least 1")
+    if any(n < 0 for n in shape):
+        raise CheckError(f"--input-shape {i.name}:{','.join(map(str, shape))}: no dimension can be negative")
     if not i.type.tensor_type.HasField("shape"):
         i.type.tensor_type.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in shape)
     dims = _dims(i)
-    if len(dims) != len(shape) or any(d.dim_value not in (0, -1, n) for d, n in zip(dims, shape)):
+    if len(dims) != len(shape) or any(d.dim_value not in (-1, n) for d, n in zip(dims, shape) if d.HasField("dim_value")):
         raise CheckError(f"--input-shape gives {i.name} the shape {_list(shape)}, and the model says {_list([_say(d) for d in dims])}")
     for d, n in zip(dims, shape):
         if d.dim_param and symbols.setdefault(d.dim_param, n) != n:
@@ -239,7 +291,7 @@ def _bind_symbols(i: onnx.ValueInfoProto, symbols: Mapping[str, int]) -> None:
 
 
 def _say(d: onnx.TensorShapeProto.Dimension) -> str:
-    return str(d.dim_value) if d.dim_value > 0 else d.dim_param or "?"
+    return str(d.dim_value) if _bound(d) else d.dim_param or "?"
 
 
 def _list(shape: Sequence[object]) -> str:
@@ -249,7 +301,7 @@ def _list(shape: Sequence[object]) -> str:
 def _numbers(i: onnx.ValueInfoProto) -> str:
     """A shape to suggest: batch 1, images 224 x 224, 128 elsewhere."""
     dims = _dims(i)
-    return ",".join(str(d.dim_value if d.dim_value > 0 else 1 if axis == 0 else IMAGE_SIZE if len(dims) == 4 and axis > 1 else
+    return ",".join(str(d.dim_value if _bound(d) else 1 if axis == 0 else IMAGE_SIZE if len(dims) == 4 and axis > 1 else
                         3 if len(dims) == 4 else OTHER_SIZE) for axis, d in enumerate(dims))
 
 

@@ -152,9 +152,10 @@ class _Graph(_Rules):
     """graph.lark"""
 
     def tensor(self, c: Parts) -> Any:
-        role, name, dtype, shape, layout, data = c
+        role, name, dtype, shape, layout, data, declared = c
         sizes = tuple([int(n) for n in shape[1:-1].split(",")] if shape[1:-1].strip() else ())
-        noun = GraphTensor(unquote(name), unquote(dtype), sizes, str(layout or "ND"), data[7:] if data else "")
+        noun = GraphTensor(unquote(name), unquote(dtype), sizes, str(layout or "ND"), data[7:] if data else "",
+                           unquote(declared) if declared else "")
         if (role == "const") != bool(data):
             raise self.error("a const has its data's sha256:... and nothing else has", name)
         return str(role), self.put(noun, name)

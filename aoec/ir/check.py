@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from functools import singledispatch
 
 from aoec.base.errors import CheckError
-from aoec.ir.graph import Graph, OpNode
+from aoec.ir.graph import OPAQUE, Graph, OpNode
 from aoec.ir.index import DTYPES, FUNCTIONS, Call, Cast, Expr, Float, Hole, Int, Read, Var, children
 from aoec.ir.meaning import Meaning, Statement
 from aoec.ir.places import Places
@@ -17,6 +17,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop, Node
 
 GRAPH_LAYOUTS = (*LAYOUTS, "NC1HWC0", "NC1HWC0_C04")
+GRAPH_DTYPES = (*DTYPES, OPAQUE)
 GROUP_KINDS = ("cube", "vector", "host", "view")
 ROLES = ("input", "output", "temp")
 MAX_DEPTH = 100  # levels of an expression, and of loops: Python's own recursion holds that many in every rewriter
@@ -169,7 +170,9 @@ def _(g: Graph, at: Places) -> None:
     tensors = at.unique([(t.name, t) for t in g.tensors], "tensor", where)
     at.unique([(n.name, n) for n in g.nodes], "node", where)
     for t in g.tensors:
-        at.known(t.dtype, DTYPES, "dtype", f"{where}: tensor {t.name}", t)
+        at.known(t.dtype, GRAPH_DTYPES, "dtype", f"{where}: tensor {t.name}", t)
+        held = t.dtype == OPAQUE and (t.shape or t.layout != "ND" or t.data)
+        at.refuse(bool(held), lambda t=t: f"{where}: tensor {t.name} is opaque and has a shape, layout or data", t, t.name)  # type: ignore[misc]
         at.known(t.layout, GRAPH_LAYOUTS, "layout", f"{where}: tensor {t.name}", t)
         at.refuse(min(t.shape, default=0) < 0, lambda t=t: f"{where}: tensor {t.name} has a negative dimension", t, t.name)  # type: ignore[misc]
     ready = set(g.inputs) | {t.name for t in g.tensors if t.data}

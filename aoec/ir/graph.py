@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Union
 
 Attribute = Union[int, float, str, tuple[int, ...], tuple[float, ...]]
+OPAQUE = "opaque"  # dtype of a value that only the host holds: of any other type than a tensor of our dtypes and a fixed shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +13,8 @@ class Tensor:
     """`shape` is the logical (ONNX) shape; `layout` says how it lies in GM: ND, NZ (last two dimensions), NC1HWC0, NC1HWC0_C04.
 
     `data` is the sha256 of the raw little-endian bytes for a constant (they lie beside the text), else "".
-    `c0` of a fractal layout is 32 bytes of dtype.
+    `c0` of a fractal layout is 32 bytes of dtype. `declared` is ONNX's type, such as "tensor(float16)" or "seq(tensor(int64)[2,?])", where
+    dtype and shape do not say it: reals that the model does not declare as float, and values of dtype OPAQUE, which have no shape here.
     """
 
     name: str
@@ -20,6 +22,7 @@ class Tensor:
     shape: tuple[int, ...]
     layout: str = "ND"
     data: str = ""
+    declared: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,7 +91,7 @@ def _(g: Graph) -> Graph:
 
     def named(names: Iterable[str]) -> tuple[str, ...]:
         return tuple([tensors[name] for name in names])
-    declared = tuple([GraphTensor(tensors[t.name], t.dtype, t.shape, t.layout, t.data) for t in g.tensors])
+    declared = tuple([GraphTensor(tensors[t.name], t.dtype, t.shape, t.layout, t.data, t.declared) for t in g.tensors])
     return Graph(
         "g", named(g.inputs), named(g.outputs), declared,
         tuple([OpNode(nodes[n.name], n.op, named(n.inputs), named(n.outputs), n.attributes) for n in g.nodes]),

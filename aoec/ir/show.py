@@ -20,7 +20,7 @@ from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node
 EXPR_TAKEN = frozenset({"inf"})
 TARGET_TAKEN = frozenset({"inf", "or", "and", "else", "init", "in"})  # "in" would go on from a hole that ends the line before
 BLOCK_TAKEN = frozenset({"for", "local", "require", "init", "as", "else", "in", "depth", "align", "skew", "unit", "ahead", "or", "and"})
-NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "group", "ND", "NZ", "ZZ", "ZN", "NN", "NC1HWC0", "NC1HWC0_C04"})
+NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "group", "as", "ND", "NZ", "ZZ", "ZN", "NN", "NC1HWC0", "NC1HWC0_C04"})
 INSTR_TAKEN = frozenset({"for", "set", "wait", "cross_set", "cross_wait", "advance"})
 
 
@@ -138,7 +138,8 @@ def _(g: Graph) -> Iterable[str]:
 def _graph_tensor(t: GraphTensor, role: str) -> str:
     layout = "" if t.layout == "ND" else f" {t.layout}"
     data = f" sha256:{t.data}" if t.data else ""
-    return f"{role} {word(t.name)}: {word(t.dtype)}[{', '.join(map(str, t.shape))}]{layout}{data}"
+    declared = f" as {quote(t.declared)}" if t.declared else ""
+    return f"{role} {word(t.name)}: {word(t.dtype)}[{', '.join(map(str, t.shape))}]{layout}{data}{declared}"
 
 
 def _graph_node(n: OpNode) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from aoec.artifact.artifact import write
 from aoec.artifact.compiled import Artifact, Compiled, Port
 from aoec.bank.bank import Bank
-from aoec.ir.graph import Graph
+from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
 from aoec.jobs import dump, models
 from aoec.jobs.made import Schedule, realise, trusted
@@ -19,6 +19,7 @@ from aoec.jobs.say import Voice
 from aoec.jobs.solve import Order, Solved, keys, solve, total_ticks
 from aoec.jobs.trust import Trust, of_programs, together
 from aoec.jobs.version import model_version
+from aoec.ops.run import REALS
 from aoec.report.fidelity import as_dict as fidelity_of
 from aoec.report.fidelity import operator_class, sentence
 from aoec.report.table import Held, Report, Row, Times, as_dict
@@ -54,10 +55,16 @@ class Choice:
 
 
 def ports(graph: Graph, names: tuple[str, ...], precision: str) -> tuple[Port, ...]:
-    """The model's inputs or outputs by its own names; reals are fp32 to users whatever the precision inside."""
+    """The model's inputs or outputs by its own names; reals are what the model declares whatever the precision inside, fp32 for float."""
     tensors = {t.name: t for t in graph.tensors}
-    real = ("fp16", "bf16", "fp32")
-    return tuple(Port(n, n, "fp32" if tensors[n].dtype in real else tensors[n].dtype, tensors[n].shape) for n in names)
+    return tuple(Port(n, n, _port_dtype(tensors[n]), tensors[n].shape) for n in names)
+
+
+def _port_dtype(t: Tensor) -> str:
+    """A dtype of ours, or ONNX's type of what only the host holds."""
+    if t.dtype == OPAQUE:
+        return t.declared or OPAQUE
+    return {"tensor(float16)": "fp16", "tensor(bfloat16)": "bf16"}.get(t.declared, "fp32") if t.dtype in REALS else t.dtype
 
 
 def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice) -> int:

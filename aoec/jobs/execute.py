@@ -9,37 +9,40 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from aoec.artifact.compiled import Artifact, Compiled, Port
 from aoec.base.errors import CheckError
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
+from aoec.ir.graph import OPAQUE, Graph, Group, OpNode, Tensor
 from aoec.ir.index import evaluate
 from aoec.ir.program import Program
 from aoec.ir.program import Tensor as ProgramTensor
+from aoec.ops import typed
 from aoec.ops.layout import stored_shape, to_logical, to_physical
-from aoec.ops.run import NUMPY, run_node
+from aoec.ops.run import NUMPY, step
 from aoec.simulate.values import execute
 
 Arrays = Mapping[str, np.ndarray]
+Values = Mapping[str, Any]  # arrays, and what else only the host holds: sequences, texts
 
 
-def run_model(artifact: Artifact, feeds: Arrays) -> dict[str, np.ndarray]:
-    """Output name -> array, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
+def run_model(artifact: Artifact, feeds: Values) -> dict[str, Any]:
+    """Output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
     tensors = {t.name: t for t in artifact.graph.tensors}
     values = _stored_inputs(artifact, feeds, tensors)
-    left = _readers(artifact)
-    groups = {g.name: g for g in artifact.graph.groups}
+    members = _members(artifact.graph)
+    left = _readers(artifact, members)
     for compiled in artifact.groups:
-        group = groups[compiled.group]
-        nodes = [n for n in artifact.graph.nodes if n.name in set(group.nodes)]
+        nodes = members[compiled.group]
         values.update(_run_group(artifact, compiled, nodes, tensors, values))
         _drop(values, left, _touched(artifact, compiled, nodes))
-    return {p.name: to_logical(values[p.tensor], tensors[p.tensor]).reshape(p.shape).astype(_dtype(p)) for p in artifact.outputs}
+    made = {p.tensor: values[p.tensor] if p.tensor in values else artifact.weights[p.tensor] for p in artifact.outputs}
+    return {p.name: _returned(to_logical(made[p.tensor], tensors[p.tensor]), p) for p in artifact.outputs}
 
 
-def _run_group(artifact: Artifact, compiled: Compiled, nodes: Sequence[OpNode], tensors: Mapping[str, Tensor], values: Arrays) -> Arrays:
+def _run_group(artifact: Artifact, compiled: Compiled, nodes: Sequence[OpNode], tensors: Mapping[str, Tensor], values: Values) -> Values:
     """The tensors that a group makes, as stored."""
     known = {**artifact.weights, **values}
     if compiled.program is not None:
@@ -80,17 +83,13 @@ def taken(array: np.ndarray, t: Tensor, program: Program) -> np.ndarray:
     return array.reshape(-1)[:prod(shape)].reshape(shape)
 
 
-def run_nodes(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor], stored: Arrays) -> dict[str, np.ndarray]:
+def run_nodes(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor], stored: Values) -> dict[str, Any]:
     """Graph tensor -> stored array, of nodes that run as NumPy on the host: each result is rounded to its tensor's dtype."""
-    out: dict[str, np.ndarray] = {}
-    known = dict(stored)
+    made: dict[str, Any] = {}
     for node in nodes:
-        results = run_node(node, [to_logical(known[i], tensors[i]) if i else None for i in node.inputs])
-        for name, result in zip(node.outputs, results):
-            with np.errstate(over="ignore", invalid="ignore"):
-                logical = result.astype(NUMPY[tensors[name].dtype])
-            out[name] = known[name] = to_physical(logical, tensors[name])
-    return out
+        logical = {i: to_logical(made[i] if i in made else stored[i], tensors[i]) for i in node.inputs if i}
+        made.update({name: to_physical(x, tensors[name]) for name, x in step(node, tensors, logical).items()})
+    return made
 
 
 def group_graph(graph: Graph, group: Group, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Graph:
@@ -112,16 +111,21 @@ def _touched(artifact: Artifact, compiled: Compiled, nodes: Sequence[OpNode]) ->
     return list(dict.fromkeys(i for n in nodes for i in n.inputs if i))
 
 
-def _readers(artifact: Artifact) -> Counter[str]:
+def _members(graph: Graph) -> dict[str, list[OpNode]]:
+    """Group -> its nodes, in order."""
+    nodes = {n.name: n for n in graph.nodes}
+    return {g.name: [nodes[name] for name in g.nodes] for g in graph.groups}
+
+
+def _readers(artifact: Artifact, members: Mapping[str, list[OpNode]]) -> Counter[str]:
     """How many groups (and outputs) are still to read each tensor."""
-    members = {g.name: set(g.nodes) for g in artifact.graph.groups}
     out = Counter(p.tensor for p in artifact.outputs)
     for c in artifact.groups:
-        out.update(_touched(artifact, c, [n for n in artifact.graph.nodes if n.name in members[c.group]]))
+        out.update(_touched(artifact, c, members[c.group]))
     return out
 
 
-def _drop(values: dict[str, np.ndarray], left: Counter[str], read: Iterable[str]) -> None:
+def _drop(values: dict[str, Any], left: Counter[str], read: Iterable[str]) -> None:
     """Nothing; arrays that no later group reads are given back."""
     left.subtract(read)
     for name in [n for n in values if left[n] <= 0]:
@@ -130,39 +134,46 @@ def _drop(values: dict[str, np.ndarray], left: Counter[str], read: Iterable[str]
 
 # ---------------------------------------------------------------- the model's inputs
 
-def _dtype(port: Port) -> np.dtype:
-    return np.dtype(NUMPY[port.dtype]) if port.dtype in NUMPY else np.dtype(port.dtype)
+def _returned(value: Any, port: Port) -> Any:
+    """An output as the model declares it."""
+    return value.reshape(port.shape).astype(NUMPY[port.dtype], copy=False) if port.dtype in NUMPY else value
 
 
-def _stored_inputs(artifact: Artifact, feeds: Arrays, tensors: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
+def _stored_inputs(artifact: Artifact, feeds: Values, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     """The feeds as the graph stores them, after the checks of names, shapes and dtypes."""
     check_feeds(artifact.inputs, feeds)
     out = {}
     for p in artifact.inputs:
         t = tensors[p.tensor]
+        if t.dtype == OPAQUE:
+            out[p.tensor] = typed.given(p.name, feeds[p.name], p.dtype)
+            continue
         with np.errstate(over="ignore"):
             logical = np.asarray(feeds[p.name]).astype(NUMPY[t.dtype]).reshape(t.shape)
         out[p.tensor] = to_physical(logical, t)
     return out
 
 
-def check_feeds(ports: Sequence[Port], feeds: Arrays) -> None:
+def check_feeds(ports: Sequence[Port], feeds: Values) -> None:
     """Nothing, or CheckError in a sentence: a missing or unknown input, another shape, another dtype."""
     wanted = {p.name: p for p in ports}
-    listed = ", ".join(f"{p.name} ({p.dtype}{list(p.shape)})" for p in ports) or "none"
+    listed = ", ".join(f"{p.name} ({said(p)})" for p in ports) or "none"
     for name in sorted(set(wanted) - set(feeds)):
         raise CheckError(f"input {name} is missing; the model's inputs are {listed}")
     for name in sorted(set(feeds) - set(wanted)):
         raise CheckError(f"the model has no input {name}; its inputs are {listed}")
     for name, p in wanted.items():
-        given = np.asarray(feeds[name])
-        if given.shape != tuple(p.shape):
-            raise CheckError(f"input {name} has shape {list(p.shape)}, and an array of shape {list(given.shape)} is given")
-        if not _fits(given.dtype, _dtype(p)):
-            raise CheckError(f"input {name} is {_dtype(p)}, and an array of {given.dtype} is given; cast it first")
+        if p.dtype in NUMPY:
+            _check_feed(p, np.asarray(feeds[name]))
 
 
-def _fits(given: np.dtype, wanted: np.dtype) -> bool:
-    """True for the dtype itself and for floats of another width, which are rounded as an input is."""
-    floats = {np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64), np.dtype(NUMPY["bf16"])}
-    return given == wanted or (given in floats and wanted in floats)
+def _check_feed(p: Port, given: np.ndarray) -> None:
+    if given.shape != tuple(p.shape):
+        raise CheckError(f"input {p.name} has shape {list(p.shape)}, and an array of shape {list(given.shape)} is given")
+    if not typed.fits(given.dtype, np.dtype(NUMPY[p.dtype])):
+        raise CheckError(f"input {p.name} is {np.dtype(NUMPY[p.dtype])}, and an array of {given.dtype} is given; cast it first")
+
+
+def said(p: Port) -> str:
+    """The type of an input or output in a sentence."""
+    return f"{p.dtype}{list(p.shape)}" if p.dtype in NUMPY else p.dtype

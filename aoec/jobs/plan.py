@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.graph import Graph, Group, Tensor
+from aoec.ir.graph import OPAQUE, Graph, Group, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.keys import key
 from aoec.ir.tir import Func
@@ -110,7 +110,7 @@ class Walk:
 
     def touch(self, tensors: list[Tensor]) -> None:
         """These tensors become the most recent in L2."""
-        sizes = {self.root(t.name): size_bytes(t) for t in tensors}
+        sizes = {self.root(t.name): size_bytes(t) for t in tensors if t.dtype != OPAQUE}
         self.state = cap(tuple(e for e in self.state if e[0] not in sizes) + tuple(sizes.items()), self.machine.l2_usable_bytes)
 
     def label(self, group: Group) -> str:

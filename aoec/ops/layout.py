@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.graph import Tensor
+from aoec.ir.graph import OPAQUE, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ops.declare import Op, elementwise
 
@@ -41,9 +41,9 @@ def pixel_channels(tensor: Tensor) -> int:
 
 def stored_shape(tensor: Tensor) -> tuple[int, ...]:
     """The shape of the stored array of a graph tensor."""
-    c0, shape = c0_of(tensor.dtype), tensor.shape
     if tensor.layout == "ND":
-        return shape
+        return tensor.shape
+    c0, shape = c0_of(tensor.dtype), tensor.shape
     if tensor.layout in PIXEL:
         n, c, h, w = shape
         each = pixel_channels(tensor)
@@ -55,10 +55,12 @@ def stored_shape(tensor: Tensor) -> tuple[int, ...]:
 
 
 def to_physical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
-    """The stored array of a logical one, zero padded."""
-    c0 = c0_of(tensor.dtype)
+    """The stored array of a logical one, zero padded; what only the host holds is itself."""
+    if tensor.dtype == OPAQUE:
+        return array
     if tensor.layout == "ND":
         return np.ascontiguousarray(array)
+    c0 = c0_of(tensor.dtype)
     if tensor.layout in PIXEL:
         n, c1, h, w, each = stored_shape(tensor)
         wide = np.pad(array, ((0, 0), (0, c1 * each - array.shape[1]), (0, 0), (0, 0)))
@@ -68,7 +70,9 @@ def to_physical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
 
 
 def to_logical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
-    """The logical array of a stored one, of any shape with as many elements."""
+    """The logical array of a stored one, of any shape with as many elements; what only the host holds is itself."""
+    if tensor.dtype == OPAQUE:
+        return array
     stored = array.reshape(stored_shape(tensor))
     if tensor.layout == "ND":
         return stored

@@ -8,7 +8,8 @@ from pkgutil import iter_modules
 from aoec.base.errors import UnsupportedError
 from aoec.ops.declare import Op
 
-_MACHINERY = {"check", "declare", "host", "interpret", "meanings", "registry", "run"}  # modules that use operators and declare none
+# modules that use operators and declare none
+_MACHINERY = {"check", "declare", "host", "host_reference", "interpret", "meanings", "registry", "run", "typed"}
 
 
 def _load() -> dict[str, Op]:

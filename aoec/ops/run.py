@@ -6,13 +6,14 @@ tensor; so sums accumulate in fp32, as they do on the NPU. Constants of a fracta
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.ir.graph import Graph, OpNode, Tensor
-from aoec.ops import host
+from aoec.ir.graph import OPAQUE, Graph, OpNode, Tensor
+from aoec.ops import host, typed
 from aoec.ops.layout import to_logical
 from aoec.ops.registry import get
 
@@ -28,25 +29,31 @@ def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray], weights: Mapping[str
     values = {name: _feed(feeds, tensors[name]) for name in graph.inputs}
     values.update({t.name: to_logical(weights[t.name], t) for t in graph.tensors if t.data})
     for node in graph.nodes:
-        for name, result in zip(node.outputs, run_node(node, [values[i] if i else None for i in node.inputs])):
-            values[name] = _store(result, tensors[name], node)
+        values.update(step(node, tensors, values))
     return values if every else {name: values[name] for name in graph.outputs}
 
 
+def step(node: OpNode, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Output name -> what the node makes of logical values, rounded to the dtypes of its tensors."""
+    given = [values[i] if i else None for i in node.inputs]
+    results = host.run(node, given) if node.op.startswith(host.PREFIX) else run_node(node, given)
+    return {name: _store(result, tensors[name], node) for name, result in zip(node.outputs, results)}
+
+
 def run_node(node: OpNode, inputs: list[np.ndarray | None]) -> list[np.ndarray]:
-    """The node's results before they are rounded to their tensors' dtypes."""
+    """The results of a node of the dictionary, before they are rounded to their tensors' dtypes."""
     wide = [x.astype(np.float32) if x is not None and x.dtype in (np.float16, ml_dtypes.bfloat16) else x for x in inputs]
-    if node.op.startswith(host.PREFIX):
-        return host.run(node, wide)
     while wide and wide[-1] is None:
         wide.pop()
     with np.errstate(all="ignore"):
         return [get(node.op).reference(*wide, **dict(node.attributes))]
 
 
-def _feed(feeds: Mapping[str, np.ndarray], tensor: Tensor) -> np.ndarray:
+def _feed(feeds: Mapping[str, Any], tensor: Tensor) -> Any:
     if tensor.name not in feeds:
         raise CheckError(f"input {tensor.name} of shape {list(tensor.shape)} is not given; given: {', '.join(feeds) or 'nothing'}")
+    if tensor.dtype == OPAQUE:
+        return feeds[tensor.name]
     array = np.asarray(feeds[tensor.name])
     if array.shape != tensor.shape:
         raise CheckError(f"input {tensor.name} has shape {list(tensor.shape)}, and an array of shape {list(array.shape)} is given")
@@ -54,7 +61,11 @@ def _feed(feeds: Mapping[str, np.ndarray], tensor: Tensor) -> np.ndarray:
         return array.astype(NUMPY[tensor.dtype])
 
 
-def _store(result: np.ndarray, tensor: Tensor, node: OpNode) -> np.ndarray:
+def _store(result: Any, tensor: Tensor, node: OpNode) -> Any:
+    if tensor.dtype == OPAQUE:
+        return typed.result(result, tensor.declared)
+    if not isinstance(result, np.ndarray):
+        raise CheckError(f"node {node.name} ({node.op}) gives no tensor for {tensor.name}")
     if result.shape != tensor.shape:
         raise CheckError(f"node {node.name} ({node.op}) gives shape {list(result.shape)} and tensor {tensor.name} has {list(tensor.shape)}")
     with np.errstate(over="ignore", invalid="ignore"):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -15,6 +16,7 @@ from aoec.lowering.fuse import fuse
 from .models import model, node, normal, run
 
 X = (1, 4, 5, 6)
+NONE: dict[str, int] = {}
 HOST = {
     "numbers": model([node("CumSum", "x a", "y", reverse=1)], {"x": X}, ["y"], {"a": np.array(2)}),
     "own reference": model([node("LRN", "x", "y", size=3, alpha=0.1)], {"x": X}, ["y"]),
@@ -51,19 +53,74 @@ def test_functions_of_onnx_are_inlined() -> None:
     np.testing.assert_allclose(ops.evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0], rtol=1e-4, atol=1e-5)
 
 
-def test_subgraphs_are_refused() -> None:
-    branch = helper.make_graph([node("Relu", "x", "r")], "b", [], [helper.make_tensor_value_info("r", TensorProto.FLOAT, X)])
-    other = helper.make_graph([node("Neg", "x", "n")], "c", [], [helper.make_tensor_value_info("n", TensorProto.FLOAT, X)])
-    proto = model([node("If", "c", "y", then_branch=branch, else_branch=other)], {"x": X, "c": ()}, ["y"], types={"c": TensorProto.BOOL})
-    with pytest.raises(UnsupportedError, match=r"unsupported operators: If \(1 node\)"):
+def graph_of(nodes: list[onnx.NodeProto], inputs: dict[str, tuple[int, ...]], outputs: list[str], types: dict[str, int] = NONE,
+             ) -> onnx.GraphProto:
+    """A body: inputs of stated shapes, outputs of any."""
+    def info(name: str, shape: tuple[int, ...] | None) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, types.get(name, TensorProto.FLOAT), shape)
+    return helper.make_graph(nodes, "body", [info(n, s) for n, s in inputs.items()], [info(n, None) for n in outputs])
+
+
+BOOL, INT64 = TensorProto.BOOL, TensorProto.INT64
+COUNTED = {"i": INT64, "go": BOOL, "on": BOOL}
+LOOP = graph_of([node("Add", "s x", "t"), node("Mul", "t b", "row"), node("Identity", "go", "on")], {"i": (), "go": (), "s": (2, 3)},
+                ["on", "t", "row"], COUNTED)
+STOPS = graph_of([node("Add", "s a", "t"), node("ReduceSum", "t", "sum", keepdims=0), node("Less", "sum limit", "on")],
+                 {"i": (), "go": (), "s": (2, 3)}, ["on", "t"], COUNTED)
+SCAN = graph_of([node("Add", "s r", "t"), node("Mul", "t t", "u")], {"s": (2,), "r": (2,)}, ["t", "u"])
+# what only the host runs, or holds: model -> its inputs
+WHOLE = {
+    "if": model([node("ReduceSum", "x", "sum", keepdims=0), node("Greater", "sum zero", "c"),
+                 node("If", "c", "y", then_branch=graph_of([node("Mul", "x b", "p")], {}, ["p"]),
+                      else_branch=graph_of([node("Sub", "x b", "q")], {}, ["q"]))],
+                {"x": (2, 3)}, ["y"], {"b": normal(3), "zero": np.float32(0).reshape(())}),
+    "loop": model([node("Loop", "m - x", "y rows", body=LOOP)], {"x": (2, 3)}, ["y", "rows"], {"b": normal(2, 3), "m": np.array(4)}),
+    "loop that stops": model([node("Abs", "x", "a"), node("Loop", "- c a", "y", body=STOPS)], {"x": (2, 3)}, ["y"],
+                             {"c": np.array(True), "limit": np.float32(30).reshape(())}),
+    "scan backward": model([node("Scan", "s x", "y z", body=SCAN, num_scan_inputs=1, scan_input_axes=[1], scan_input_directions=[1],
+                                 scan_output_axes=[1], scan_output_directions=[1])], {"x": (2, 5)}, ["y", "z"], {"s": normal(2)}),
+    "indices of max pool": model([node("MaxPool", "x", "y i", kernel_shape=[2, 2])], {"x": X}, ["y", "i"], types={"i": INT64}),
+    "indices by columns": model([node("MaxPool", "x", "y i", kernel_shape=[3, 2], pads=[1, 0, 1, 1], strides=[2, 1], storage_order=1)],
+                                {"x": X}, ["y", "i"], types={"i": INT64}),
+    "shape that depends on data": model([node("Relu", "x", "r"), node("NonZero", "r", "n"), node("Transpose", "n", "y")], {"x": X}, ["y"],
+                                        types={"y": INT64}),
+    "and is fixed again": model([node("NonZero", "x", "n"), node("Slice", "n a b c", "t"), node("Cast", "t", "f", to=1),
+                                 node("Reshape", "f s", "g"), node("Exp", "g", "y")], {"x": X}, ["y"],
+                                {"a": np.array([0]), "b": np.array([6]), "c": np.array([1]), "s": np.array([4, 6])}),
+    "doubles": model([node("Cast", "x", "d", to=TensorProto.DOUBLE), node("Mul", "d big", "e"), node("Div", "e big", "f"),
+                      node("Cast", "f", "y", to=1)], {"x": X}, ["y"], {"big": np.array(1e300)}),
+    "sequences": model([node("SplitToSequence", "x", "s", axis=1, keepdims=0), node("SequenceAt", "s i", "a"), node("Exp", "a", "y")],
+                       {"x": X}, ["y"], {"i": np.array(2)}),
+    "strings": model([node("Cast", "x", "n", to=INT64), node("Cast", "n", "s", to=TensorProto.STRING), node("StringConcat", "s t", "y")],
+                     {"x": (3,)}, ["y"], {"t": np.array(["a", "bc", ""], object)}, types={"y": TensorProto.STRING}, opset=20),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_values_that_only_the_host_holds(name: str) -> None:
+    proto = WHOLE[name]
+    feeds = {"x": normal(*[d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim])}
+    graph, weights, _ = load(proto, precision="fp32")
+    fused, stored = fuse(graph, weights)
+    got = ops.evaluate(parse_graph(show(fused)), feeds, stored)
+    assert any(g.kind == "host" for g in fused.groups)
+    for output, expected in zip(graph.outputs, run(proto, feeds)):
+        if name == "strings":
+            assert got[output].tolist() == expected.tolist()
+            continue
+        assert (got[output].dtype, got[output].shape) == (expected.dtype, expected.shape)
+        np.testing.assert_allclose(got[output], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_random_numbers_are_the_same_each_time() -> None:
+    proto = model([node("RandomNormalLike", "x", "a"), node("RandomNormalLike", "x", "b")], {"x": X}, ["a", "b"])
+    graph, weights, _ = load(proto, precision="fp32")
+    one, other = (ops.evaluate(graph, {"x": normal(*X)}, weights) for _ in range(2))
+    assert np.array_equal(one["a"], other["a"]) and not np.array_equal(one["a"], one["b"])
+
+
+def test_what_nothing_runs_is_refused() -> None:
+    proto = model([helper.make_node("Gradient", ["x"], ["y"], domain="ai.onnx.preview.training", xs=["x"], y="x")], {"x": X}, ["y"])
+    proto.opset_import.append(helper.make_opsetid("ai.onnx.preview.training", 1))
+    with pytest.raises(UnsupportedError, match=r"ai.onnx.preview.training.Gradient \(1 node\)"):
         load(proto)
-
-
-def test_indices_of_max_pool_are_refused() -> None:
-    with pytest.raises(UnsupportedError, match=r"MaxPool with indices \(1 node\)"):
-        load(model([node("MaxPool", "x", "y i", kernel_shape=[2, 2])], {"x": X}, ["y", "i"], types={"i": TensorProto.INT64}))
-
-
-def test_a_shape_that_depends_on_data_is_refused() -> None:
-    with pytest.raises(UnsupportedError, match="depends on data"):
-        load(model([node("NonZero", "x", "y")], {"x": X}, ["y"], types={"y": TensorProto.INT64}))

@@ -6,7 +6,7 @@ from functools import lru_cache
 from hypothesis import strategies as st
 
 from aoec.ir.check import GRAPH_LAYOUTS
-from aoec.ir.graph import Graph, Group, OpNode
+from aoec.ir.graph import OPAQUE, Graph, Group, OpNode
 from aoec.ir.graph import Tensor as GraphTensor
 from aoec.ir.index import DTYPES, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var
 from aoec.ir.meaning import Argument, Dim, Meaning, Statement, guarded
@@ -210,7 +210,10 @@ def graphs(draw: st.DrawFn) -> Graph:
 def _graph_tensors(draw: st.DrawFn, name: str, const: bool) -> GraphTensor:
     data = draw(st.text("0123456789abcdef", min_size=1, max_size=6)) if const else ""
     shape = tuple(draw(st.lists(st.integers(0, 300), max_size=4)))
-    return GraphTensor(name, draw(dtypes), shape, draw(st.sampled_from(GRAPH_LAYOUTS)), data)
+    declared = draw(st.sampled_from(["", "", "tensor(float16)", "seq(tensor(string))"]))
+    if not const and draw(st.integers(0, 4)) == 0:
+        return GraphTensor(name, OPAQUE, (), declared=declared)
+    return GraphTensor(name, draw(dtypes), shape, draw(st.sampled_from(GRAPH_LAYOUTS)), data, declared)
 
 
 @st.composite

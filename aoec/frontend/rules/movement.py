@@ -195,8 +195,14 @@ def _resize(n: Node) -> bool:
     return same and n.emit("upsample", [n.input(0)], {"scale": scale})
 
 
+def _dropout(n: Node) -> bool:
+    """A view, where it is not training."""
+    return (not n.has(2) or n.constant_integers(2) == (0,)) and view(n)
+
+
 RULES: dict[str, Rule] = {
-    "Concat": _concat, "DepthToSpace": _depth_to_space, "Dropout": view, "Expand": _expand, "Flatten": view, "Identity": view, "Pad": _pad,
+    "Concat": _concat, "DepthToSpace": _depth_to_space, "Dropout": _dropout, "Expand": _expand, "Flatten": view,
+    "Identity": view, "Pad": _pad,
     "Reshape": view, "Resize": _resize, "Slice": _slice, "SpaceToDepth": _space_to_depth, "Split": _split, "Squeeze": view, "Tile": _tile,
     "Transpose": _transpose, "Unsqueeze": view, "Upsample": _resize,
 }

@@ -1,0 +1,64 @@
+"""ONNX's types of values as texts, such as "tensor(double)[2,?]" or "seq(tensor(string))": what users give and get, and what only the
+host holds. Dimensions stand behind a tensor where they are known, `?` or a name for one that is not."""
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from aoec.base.errors import CheckError
+
+NUMPY: dict[str, Any] = {
+    "float": np.float32, "float16": np.float16, "bfloat16": ml_dtypes.bfloat16, "double": np.float64, "bool": np.bool_,
+    "string": np.object_, "complex64": np.complex64, "complex128": np.complex128,
+    **{name: np.dtype(name).type for bits in (8, 16, 32, 64) for name in (f"int{bits}", f"uint{bits}")},
+    "int4": ml_dtypes.int4, "uint4": ml_dtypes.uint4, "int2": ml_dtypes.int2, "uint2": ml_dtypes.uint2,
+    "float4e2m1": ml_dtypes.float4_e2m1fn, "float8e4m3fn": ml_dtypes.float8_e4m3fn, "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+    "float8e5m2": ml_dtypes.float8_e5m2, "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz, "float8e8m0": ml_dtypes.float8_e8m0fnu}
+FLOATS = ("float", "float16", "bfloat16", "double")
+_TENSOR = re.compile(r"tensor\((\w+)\)(?:\[([^\]]*)\])?")
+
+
+def tensor(text: str) -> tuple[str, tuple[Any, ...] | None] | None:
+    """(element type, dimensions) of a tensor's type; a dimension is a number or a name, and they are None where not even the rank is known.
+    None for other types."""
+    found = _TENSOR.fullmatch(text)
+    if not found:
+        return None
+    if found[2] is None:
+        return found[1], None
+    return found[1], tuple(int(d) if d.isdecimal() else d for d in found[2].split(",") if d)
+
+
+def given(name: str, value: Any, text: str) -> Any:
+    """A value that a user gives for an input of that type, an array in the type's elements; CheckError where it does not fit."""
+    at = tensor(text)
+    if at is None:
+        if text.startswith("seq(") and not isinstance(value, (list, tuple)):
+            raise CheckError(f"input {name} is {text}, and no list is given")
+        return list(value) if isinstance(value, tuple) else value
+    element, dims = at
+    array = np.asarray(value)
+    if dims is not None and (len(dims) != array.ndim or any(isinstance(d, int) and d != n for d, n in zip(dims, array.shape))):
+        raise CheckError(f"input {name} has shape [{', '.join(map(str, dims))}], and an array of shape {list(array.shape)} is given")
+    wanted = np.dtype(NUMPY.get(element, np.object_))
+    if not fits(array.dtype, wanted):
+        raise CheckError(f"input {name} is {element}, and an array of {array.dtype} is given; cast it first")
+    return array if wanted == np.object_ else array.astype(wanted, copy=False)
+
+
+def fits(given: np.dtype, wanted: np.dtype) -> bool:
+    """True for the dtype itself, texts of any width for texts, and floats of another width, which are rounded."""
+    floats = {np.dtype(NUMPY[e]) for e in FLOATS}
+    return given == wanted or given in floats and wanted in floats or wanted == np.object_ and given.kind in "OUST"
+
+
+def result(value: Any, text: str) -> Any:
+    """A value that the host made, a tensor in the elements that its type says."""
+    at = tensor(text)
+    if at is None or not isinstance(value, np.ndarray) or at[0] not in NUMPY or value.dtype == NUMPY[at[0]] or at[0] == "string":
+        return value
+    with np.errstate(all="ignore"):
+        return value.astype(NUMPY[at[0]])
