@@ -53,6 +53,14 @@ class Node:
         value = self._attribute(name)
         return tuple(default) if value is None else tuple(int(v) for v in value)  # type: ignore[attr-defined]
 
+    def texts(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        value = self._attribute(name)
+        return tuple(default) if value is None else tuple(v.decode() for v in value)  # type: ignore[attr-defined]
+
+    def reals(self, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
+        value = self._attribute(name)
+        return tuple(default) if value is None else tuple(float(v) for v in value)  # type: ignore[attr-defined]
+
     # ------------------------------------------------------------ arguments
 
     def has(self, at: int) -> bool:
@@ -84,6 +92,10 @@ class Node:
     def results(self) -> int:
         """How many results the node has."""
         return len(self.proto.output)
+
+    def has_result(self, at: int) -> bool:
+        """True where a result has a name (which does not say that it is read)."""
+        return at < len(self.proto.output) and bool(self.proto.output[at])
 
     def shape(self, at: int = 0) -> tuple[int, ...]:
         """The shape of a result, the first where none is named."""
@@ -126,6 +138,9 @@ class Node:
         self.draft.put(Tensor(name, dtype, array.shape))
         self.draft.weights[name] = np.asarray(array.astype(NUMPY[dtype]), order="C")
         return True
+
+    def zeros(self, label: str, shape: Sequence[int], dtype: str = "fp32") -> str:
+        return self.constant(label, np.zeros(shape), dtype)
 
     def step(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, dtype: str = "") -> str:
         """The tensor that a new node makes on the way to the result, of the first argument's dtype where none is stated."""

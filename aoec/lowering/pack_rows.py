@@ -26,9 +26,10 @@ def weight_in_rows(draft: Draft, name: str, group: int, c0: int) -> str:
     merged = merged_groups(co // group, c, group, c0)
     w = name
     if merged > 1:
-        w = _step(draft, "concat", [w] * merged, {"axis": 1})
-        own = np.arange(co)[:, None] // (co // group) % merged == np.arange(merged * c)[None, :] // c
-        w = _step(draft, "mul", [w, _constant(draft, f"{name}_own", own[:, :, None, None], t.dtype)])
+        own = np.arange(co)[:, None] // (co // group) % merged == np.arange(merged)
+        w = _step(draft, "reshape", [w], {"shape": (co, 1, c * kh * kw)})
+        w = _step(draft, "mul", [w, _constant(draft, f"{name}_own", own[:, :, None], t.dtype)])
+        w = _step(draft, "reshape", [w], {"shape": (co, merged * c, kh, kw)})
     w = padded(draft, w, 1, c0)
     planes = draft.tensors[w].shape[1] // c0
     if kh * kw > 1:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-import numpy as np
-
 from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.window import Sizes, Window, convolve, cropped
@@ -83,17 +81,13 @@ def _spread(n: Node, w: str, axis: int, dilation: int, extent: int) -> str:
     shape = n.made(w)
     if dilation > 1:
         wide = n.step("reshape", [w], {"shape": _parted(shape, axis, shape[axis], 1)})
-        wide = n.step("concat", [wide, _zeros(n, _parted(shape, axis, shape[axis], dilation - 1))], {"axis": axis + 1})
+        wide = n.step("concat", [wide, n.zeros("zeros", _parted(shape, axis, shape[axis], dilation - 1))], {"axis": axis + 1})
         w = n.step("reshape", [wide], {"shape": _joined(n.made(wide), axis)})
         kept = min(n.made(w)[axis], extent)
         place = {"starts": (0,) * len(shape), "sizes": (*shape[:axis], kept, *shape[axis + 1:]), "steps": (1,) * len(shape)}
         w = n.step("slice", [w], place)
     missing = extent - n.made(w)[axis]
-    return n.step("concat", [w, _zeros(n, (*shape[:axis], missing, *shape[axis + 1:]))], {"axis": axis}) if missing else w
-
-
-def _zeros(n: Node, shape: Sizes) -> str:
-    return n.constant("zeros", np.zeros(shape))
+    return n.step("concat", [w, n.zeros("zeros", (*shape[:axis], missing, *shape[axis + 1:]))], {"axis": axis}) if missing else w
 
 
 def _flipped(n: Node, w: str, axis: int) -> str:

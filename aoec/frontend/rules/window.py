@@ -113,7 +113,7 @@ def _planes_as_channels(n: Node, x: str, w: Window, group: int, depth: int) -> s
     """[n, c, d, h, w] as [n * depth, kd * c, h, w]: for each plane of the result the planes that it sees, group by group."""
     batch, c, _, *plane = n.made(x)
     x = n.step("transpose", [x], {"perm": (0, 2, 1, 3, 4)})
-    empty = [n.constant(f"zeros_{at}", np.zeros((batch, count, c, *plane))) for at, count in enumerate((w.before[0], w.after[0])) if count]
+    empty = [n.zeros(f"zeros_{at}", (batch, count, c, *plane)) for at, count in enumerate((w.before[0], w.after[0])) if count]
     if empty:
         parts = [*empty[:w.before[0] > 0], x, *empty[w.before[0] > 0:]]
         x = n.step("concat", parts, {"axis": 1})
