@@ -35,9 +35,13 @@ def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Fu
     raise UnsupportedError(f"group {name}: {main.op} has no cube lowering")
 
 
-def epilogue(read: Expr, dtype: str, relu: bool) -> Expr:
+SUMS = {"int8": "int32"}  # dtype of operands -> of their sums of products; fp32 of all others
+
+
+def epilogue(read: Expr, sums: str, dtype: str, relu: bool) -> Expr:
+    """What is stored of sums: cast, after relu."""
     e = maximum(read, Float(0.0)) if relu else read
-    return e if dtype == "fp32" else Cast(dtype, e)
+    return e if dtype == sums else Cast(dtype, e)
 
 
 def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool) -> Func:
@@ -62,7 +66,8 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     A = buffer_of(a, "A", (*(batch[i] for i in own_a), *((k, rows) if turn_a else (rows, k))))
     B = buffer_of(b, "B", (*(batch[i] for i in own_b), *b.shape[-2:]))
     Y = buffer_of(out, "Y", (*batch, rows, n))
-    C = Buffer("C", "fp32", (*(Int(d) for d in batch), Int(rows), Int(n)))
+    sums = SUMS.get(a.dtype, "fp32")
+    C = Buffer("C", sums, (*(Int(d) for d in batch), Int(rows), Int(n)))
     mv, nv, kv = Var("m"), Var("n"), Var("k")
     a_read = Read("A", (*(outer[i] for i in own_a), *((kv, mv) if turn_a else (mv, kv))))
     b_read = Read("B", (*(outer[i] for i in own_b), *((nv, kv) if turn_b else (kv, nv))))
@@ -70,7 +75,7 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     mm = Block("mm", Read("C", (*outer, mv, nv)), "+=", a_read * b_read, Read("bias", (nv,)) if bias else None)
     new = {v: Var(f"out_{v}") for v, _ in loops}
     target = Read("Y", tuple(substitute(i, new) for i in (*outer, mv, nv)))
-    done = Block("out", target, "=", epilogue(Read("C", target.indices), out.dtype, relu))
+    done = Block("out", target, "=", epilogue(Read("C", target.indices), sums, out.dtype, relu))
     return Func(name, (A, B, *bias), (Y,), (C,), (nest(loops, mm), nest([(f"out_{v}", d) for v, d in loops[:-1]], done)))
 
 
@@ -81,8 +86,8 @@ def _own_axes(t: Tensor, lead: tuple[int, ...]) -> list[int]:
 
 
 def bias_buffer(t: Tensor, n: int) -> Buffer:
-    """The bias in fp32; what is stored is padded to whole fractals."""
-    return Buffer("bias", "fp32", (Int(max(t.shape[0], n)),))
+    """The bias in the dtype of sums; what is stored is padded to whole fractals."""
+    return Buffer("bias", t.dtype, (Int(max(t.shape[0], n)),))
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,8 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     spatial = tuple(Var(v) for v, _ in loops)
     k = ranges["k"]
     cols = Buffer("cols", x.dtype, (*(Int(d) for _, d in loops), Int(k)))
-    C = Buffer("C", "fp32", (*(Int(d) for _, d in loops), Int(ranges[column])))
+    sums = SUMS.get(x.dtype, "fp32")
+    C = Buffer("C", sums, (*(Int(d) for _, d in loops), Int(ranges[column])))
     gather = guarded(Read("X", tuple(indices)), tuple(shape), ranges)
     im = _renamed("im", loops + [("k", k)])
     im2col = Block("im2col", _at(Read("cols", (*spatial, Var("k"))), im), "=", substitute(gather, im))
@@ -138,7 +144,7 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     o = _renamed("out", every)
     c1, c0 = split_channel(co, y_shape[-1])
     target = _at(Read("Y", (Var("n"), c1, Var("ho"), Var("wo"), c0)), o)
-    given = epilogue(_at(Read("C", (*spatial, Var(column))), o), out.dtype, relu)
+    given = epilogue(_at(Read("C", (*spatial, Var(column))), o), sums, out.dtype, relu)
     between, last, locals_ = activation(tail, given, every, tensors)
     stored = [buffer_of(tensors[t], f"R{i}", tuple(y_shape)) for i, t in enumerate(tail.others)]
     brought = [bring(b, f"r{i}", every, (Var("n"), c1, Var("ho"), Var("wo"), c0)) for i, b in enumerate(stored)]

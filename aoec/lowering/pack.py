@@ -14,6 +14,7 @@ from aoec.ir.graph import Attribute, OpNode
 from aoec.ir.index import DTYPES
 from aoec.lowering.pack_rows import bias_in_fractals, merged_groups, weight_in_rows
 from aoec.ops.layout import FRACTAL_ROWS, c0_of, pack_conv, pack_zn, pixel_channels
+from aoec.ops.run import NUMPY
 
 
 def pack(draft: Draft) -> None:
@@ -102,7 +103,7 @@ def _transposed(draft: Draft, name: str, packed: dict[str, str]) -> str:
 
 
 def _bias(draft: Draft, node: OpNode, packed: dict[str, str]) -> list[str]:
-    """The bias, zero padded to a multiple of 16 elements, fp32; nothing where there is none."""
+    """The bias in the dtype of sums, zero padded to a multiple of 16 elements; nothing where there is none."""
     out = []
     for name in node.inputs[2:]:
         if f"bias {name}" not in packed:
@@ -112,5 +113,5 @@ def _bias(draft: Draft, node: OpNode, packed: dict[str, str]) -> list[str]:
 
 
 def _constant_bias(draft: Draft, name: str) -> str:
-    b = draft.weights[name].astype(np.float32)
-    return draft.constant(f"{name}_padded", np.pad(b, (0, -len(b) % FRACTAL_ROWS)), "fp32")
+    b, dtype = draft.weights[name], "int32" if draft.tensors[name].dtype == "int32" else "fp32"
+    return draft.constant(f"{name}_padded", np.pad(b.astype(NUMPY[dtype]), (0, -len(b) % FRACTAL_ROWS)), dtype)

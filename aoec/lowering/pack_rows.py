@@ -40,9 +40,9 @@ def weight_in_rows(draft: Draft, name: str, group: int, c0: int) -> str:
 
 
 def bias_in_fractals(draft: Draft, name: str) -> str:
-    """The bias in fp32, padded with zeros to whole fractals."""
+    """The bias in the dtype of sums, padded with zeros to whole fractals."""
     b = name
-    if draft.tensors[name].dtype != "fp32":
+    if draft.tensors[name].dtype not in ("fp32", "int32"):
         b = _step(draft, "cast", [b], dtype="fp32")
     return padded(draft, b, 0, FRACTAL_ROWS)
 

@@ -35,6 +35,7 @@ def _batched(name: str, own: Shape, lead: Shape, matrix: Sequence[str]) -> tuple
 
 
 def _matmul(a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, *, trans_a: int = 0, trans_b: int = 0) -> np.ndarray:
+    a, b = (x.astype(np.int32) if x.dtype == np.int8 else x for x in (a, b))
     y = np.matmul(a.swapaxes(-1, -2) if trans_a else a, b.swapaxes(-1, -2) if trans_b else b)
     return y if c is None else y + c[:y.shape[-1]]
 
