@@ -142,6 +142,21 @@ class Node:
     def zeros(self, label: str, shape: Sequence[int], dtype: str = "fp32") -> str:
         return self.constant(label, np.zeros(shape), dtype)
 
+    def piece(self, x: str, axis: int, start: int, size: int) -> str:
+        """`size` elements of a tensor along an axis, from `start` on; the tensor itself where these are all."""
+        shape = self.made(x)
+        starts = tuple(start if at == axis else 0 for at in range(len(shape)))
+        sizes = (*shape[:axis], size, *shape[axis + 1:])
+        return x if sizes == shape else self.step("slice", [x], {"starts": starts, "sizes": sizes, "steps": (1,) * len(shape)})
+
+    def padded(self, x: str, axis: int, before: int, after: int) -> str:
+        """A tensor with so many zeros at each end of an axis; the tensor itself where there are none."""
+        if before == after == 0:
+            return x
+        ends = {name: tuple(count if at == axis else 0 for at in range(len(self.made(x))))
+                for name, count in (("before", before), ("after", after))}
+        return self.step("pad", [x], {**ends, "value": 0.0})
+
     def step(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, dtype: str = "") -> str:
         """The tensor that a new node makes on the way to the result, of the first argument's dtype where none is stated."""
         shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)

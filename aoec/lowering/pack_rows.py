@@ -28,7 +28,8 @@ def weight_in_rows(draft: Draft, name: str, group: int, c0: int) -> str:
     if merged > 1:
         own = np.arange(co)[:, None] // (co // group) % merged == np.arange(merged)
         w = _step(draft, "reshape", [w], {"shape": (co, 1, c * kh * kw)})
-        w = _step(draft, "mul", [w, _constant(draft, f"{name}_own", own[:, :, None], t.dtype)])
+        own_only = draft.constant(f"{name}_own", own[:, :, None].astype(NUMPY[t.dtype]), t.dtype)
+        w = _step(draft, "mul", [w, own_only])
         w = _step(draft, "reshape", [w], {"shape": (co, merged * c, kh, kw)})
     w = padded(draft, w, 1, c0)
     planes = draft.tensors[w].shape[1] // c0
@@ -53,12 +54,8 @@ def padded(draft: Draft, name: str, axis: int, unit: int) -> str:
     missing = -t.shape[axis] % unit
     if not missing:
         return name
-    zeros = np.zeros([missing if at == axis else n for at, n in enumerate(t.shape)])
-    return _step(draft, "concat", [name, _constant(draft, f"{name}_zeros", zeros, t.dtype)], {"axis": axis})
-
-
-def _constant(draft: Draft, name: str, array: np.ndarray, dtype: str) -> str:
-    return draft.constant(name, array.astype(NUMPY[dtype]), dtype)
+    after = tuple(missing if at == axis else 0 for at in range(len(t.shape)))
+    return _step(draft, "pad", [name], {"before": (0,) * len(after), "after": after, "value": 0.0})
 
 
 def _step(draft: Draft, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] | None = None, dtype: str = "") -> str:

@@ -39,7 +39,7 @@ class Layer:
 
     def gate(self, gates: str, at: int, count: int = 1) -> str:
         """Gates of all of them, [batch, count * hidden]."""
-        return piece(self.n, gates, len(self.n.made(gates)) - 1, at * self.hidden, count * self.hidden)
+        return self.n.piece(gates, len(self.n.made(gates)) - 1, at * self.hidden, count * self.hidden)
 
     def turned(self, h: str, weights: str) -> str:
         """[batch, hidden] by [gates, hidden], transposed."""
@@ -48,15 +48,7 @@ class Layer:
     def at(self, t: int) -> str:
         """What the inputs make of the gates at a time, [batch, gates]."""
         _, batch, gates = self.n.made(self.inputs)
-        return self.n.step("reshape", [piece(self.n, self.inputs, 0, t, 1)], {"shape": (batch, gates)})
-
-
-def piece(n: Node, x: str, axis: int, start: int, size: int) -> str:
-    """Part of a tensor along an axis."""
-    shape = n.made(x)
-    starts = tuple(start if i == axis else 0 for i in range(len(shape)))
-    sizes = (*shape[:axis], size, *shape[axis + 1:])
-    return x if sizes == shape else n.step("slice", [x], {"starts": starts, "sizes": sizes, "steps": (1,) * len(shape)})
+        return self.n.step("reshape", [self.n.piece(self.inputs, 0, t, 1)], {"shape": (batch, gates)})
 
 
 # ---------------------------------------------------------------- steps
@@ -69,7 +61,7 @@ def _rnn_step(layer: Layer, x: str, state: State) -> State:
 def _gru_step(layer: Layer, x: str, state: State) -> State:
     """Gates z (how much stays), r (what of the state the new one sees) and h (the new one)."""
     n, h, (sigmoid, tanh) = layer.n, state[0], layer.activations
-    parts = [piece(n, layer.weights, 0, at * layer.hidden, count * layer.hidden) for at, count in ((0, 2), (2, 1))]
+    parts = [n.piece(layer.weights, 0, at * layer.hidden, count * layer.hidden) for at, count in ((0, 2), (2, 1))]
     gates = n.step("add", [layer.gate(x, 0, 2), layer.turned(h, parts[0])])
     z, r = (sigmoid(layer.gate(gates, at)) for at in (0, 1))
     if n.integer("linear_before_reset", 0):
@@ -91,7 +83,7 @@ def _lstm_step(layer: Layer, x: str, state: State) -> State:
         gate = layer.gate(gates, at)
         if not layer.peepholes:
             return gate
-        return n.step("add", [gate, n.step("mul", [cell, piece(n, layer.peepholes, 0, at, 1)])])
+        return n.step("add", [gate, n.step("mul", [cell, n.piece(layer.peepholes, 0, at, 1)])])
     i = f(seen(0, c))
     kept = _rest_of(n, i) if n.integer("input_forget", 0) else f(seen(2, c))
     cell = n.step("add", [n.step("mul", [kept, c]), n.step("mul", [i, g(layer.gate(gates, 3))])])
@@ -153,19 +145,19 @@ def _layer(n: Node, kind: str, x: str, d: int, activations: Sequence[Activation]
     """One direction, after the product of all inputs with its weights."""
     time, batch, size = n.made(x)
     gates, hidden = n.shape_of(2)[1:]
-    w, r = (n.step("reshape", [piece(n, n.input(at), 0, d, 1)], {"shape": n.shape_of(at)[1:]}) for at in (1, 2))
+    w, r = (n.step("reshape", [n.piece(n.input(at), 0, d, 1)], {"shape": n.shape_of(at)[1:]}) for at in (1, 2))
     rows = n.step("matmul", [n.step("reshape", [x], {"shape": (time * batch, size)}), w], {"trans_b": 1})
     rest = ""
     if n.has(3):
-        both = n.step("reshape", [piece(n, n.input(3), 0, d, 1)], {"shape": (2 * gates,)})
-        own, state = piece(n, both, 0, 0, gates), piece(n, both, 0, gates, gates)
+        both = n.step("reshape", [n.piece(n.input(3), 0, d, 1)], {"shape": (2 * gates,)})
+        own, state = n.piece(both, 0, 0, gates), n.piece(both, 0, gates, gates)
         if kind == "GRU" and n.integer("linear_before_reset", 0):
-            rest, zero = state, n.step("muls", [piece(n, state, 0, 2 * hidden, hidden)], {"scalar": 0.0})
-            state = n.step("concat", [piece(n, state, 0, 0, 2 * hidden), zero], {"axis": 0})
+            rest, zero = state, n.step("muls", [n.piece(state, 0, 2 * hidden, hidden)], {"scalar": 0.0})
+            state = n.step("concat", [n.piece(state, 0, 0, 2 * hidden), zero], {"axis": 0})
         rows = n.step("add", [rows, n.step("add", [own, state])])
     peepholes = ""
     if kind == "LSTM" and n.has(7):
-        peepholes = n.step("reshape", [piece(n, n.input(7), 0, d, 1)], {"shape": (3, hidden)})
+        peepholes = n.step("reshape", [n.piece(n.input(7), 0, d, 1)], {"shape": (3, hidden)})
     return Layer(n, n.step("reshape", [rows], {"shape": (time, batch, gates)}), r, rest, peepholes, activations)
 
 
@@ -176,7 +168,7 @@ def _initial(n: Node, kind: str, d: int, batch: int, batch_first: bool) -> State
     def given(at: int, label: str) -> str:
         if not n.has(at):
             return n.zeros(label, (batch, hidden))
-        return n.step("reshape", [piece(n, n.input(at), 1 if batch_first else 0, d, 1)], {"shape": (batch, hidden)})
+        return n.step("reshape", [n.piece(n.input(at), 1 if batch_first else 0, d, 1)], {"shape": (batch, hidden)})
     return (given(5, "h"), given(6, "c")) if kind == "LSTM" else (given(5, "h"),)
 
 

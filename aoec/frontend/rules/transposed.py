@@ -26,14 +26,13 @@ def _conv_transpose(n: Node) -> bool:
     taps = tuple(-(-span // s) for span, s in zip(spans, stride))  # of a phase
     first = tuple(b // s for b, s in zip(before, stride))  # pixel of a phase that the result begins in
     count = tuple(-(-(b + o) // s) - f for b, o, s, f in zip(before, out, stride, first))
+    count = tuple(min(c, i + t - 1 - f) for c, i, t, f in zip(count, size, taps, first))  # what lies behind has no kernel over it
     pad_before = tuple(t - 1 - f for t, f in zip(taps, first))
     pad_after = tuple(f + c - i for f, c, i in zip(first, count, size))
     x, w = cropped(n, n.input(0), Window(taps, ones, ones, pad_before, pad_after))
-    phases = prod(stride)
-    bias = [n.input(2)] if n.has(2) and phases == 1 else []
-    y = convolve(n, [x, _phase_kernels(n, group, stride, dilation, taps), *bias], w, group)
+    y = convolve(n, [x, _phase_kernels(n, group, stride, dilation, taps)], w, group)
     y = _interleaved(n, y, stride, tuple(b - f * s for b, f, s in zip(before, first, stride)), out)
-    if n.has(2) and not bias:
+    if n.has(2):
         return n.emit("add", [y, n.step("reshape", [n.input(2)], {"shape": (1, *n.shape_of(2), *ones)})])
     return n.emit("reshape", [y], {"shape": n.made(y)})
 
@@ -80,38 +79,34 @@ def _spread(n: Node, w: str, axis: int, dilation: int, extent: int) -> str:
     """The kernel with zeros between its taps along an axis, and behind them up to an extent."""
     shape = n.made(w)
     if dilation > 1:
-        wide = n.step("reshape", [w], {"shape": _parted(shape, axis, shape[axis], 1)})
-        wide = n.step("concat", [wide, n.zeros("zeros", _parted(shape, axis, shape[axis], dilation - 1))], {"axis": axis + 1})
+        wide = n.padded(n.step("reshape", [w], {"shape": _parted(shape, axis, shape[axis], 1)}), axis + 1, 0, dilation - 1)
         w = n.step("reshape", [wide], {"shape": _joined(n.made(wide), axis)})
-        kept = min(n.made(w)[axis], extent)
-        place = {"starts": (0,) * len(shape), "sizes": (*shape[:axis], kept, *shape[axis + 1:]), "steps": (1,) * len(shape)}
-        w = n.step("slice", [w], place)
-    missing = extent - n.made(w)[axis]
-    return n.step("concat", [w, n.zeros("zeros", (*shape[:axis], missing, *shape[axis + 1:]))], {"axis": axis}) if missing else w
+        w = n.piece(w, axis, 0, min(n.made(w)[axis], extent))
+    return n.padded(w, axis, 0, extent - n.made(w)[axis])
 
 
 def _flipped(n: Node, w: str, axis: int) -> str:
     """The tensor backwards along an axis."""
     shape = n.made(w)
-    if shape[axis] == 1:
-        return w
-    sizes, steps = (*shape[:axis], 1, *shape[axis + 1:]), (1,) * len(shape)
-    parts = [n.step("slice", [w], {"starts": tuple(at if i == axis else 0 for i in range(len(shape))), "sizes": sizes, "steps": steps})
-             for at in reversed(range(shape[axis]))]
-    return n.step("concat", parts, {"axis": axis})
+    starts = tuple(extent - 1 if at == axis else 0 for at, extent in enumerate(shape))
+    steps = tuple(-1 if at == axis else 1 for at in range(len(shape)))
+    return n.step("slice", [w], {"starts": starts, "sizes": shape, "steps": steps}) if shape[axis] > 1 else w
 
 
 def _interleaved(n: Node, y: str, stride: Sizes, start: Sizes, out: Sizes) -> str:
-    """[n, co * phases, *count] as [n, co, *out]: pixel q of phase p is pixel q * stride + p, of which `out` are kept from `start` on."""
+    """[n, co * phases, *count] as [n, co, *out]: pixel q of phase p is pixel q * stride + p, of which `out` are kept from `start` on,
+    zeros behind the last."""
     batch, channels, *count = n.made(y)
     rank, co = len(count), channels // prod(stride)
     if prod(stride) > 1:
         y = n.step("reshape", [y], {"shape": (batch, co, *stride, *count)})
         y = n.step("transpose", [y], {"perm": (0, 1, *(axis for at in range(rank) for axis in (2 + rank + at, 2 + at)))})
         y = n.step("reshape", [y], {"shape": (batch, co, *(c * s for c, s in zip(count, stride)))})
-    if n.made(y)[2:] == out:
-        return y
-    return n.step("slice", [y], {"starts": (0, 0, *start), "sizes": (batch, co, *out), "steps": (1,) * (rank + 2)})
+    for at in range(rank):
+        here = n.made(y)[2 + at]
+        y = n.piece(y, 2 + at, start[at], min(out[at], here - start[at]))
+        y = n.padded(y, 2 + at, 0, out[at] - n.made(y)[2 + at])
+    return y
 
 
 RULES: dict[str, Rule] = {"ConvTranspose": _conv_transpose}

@@ -15,8 +15,10 @@ import numpy as np
 from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
 from aoec.ir.graph import Attribute
+from aoec.ops.layout import BLOCK_BYTES
 
 Sizes = tuple[int, ...]
+MOST_BYTES = 64 << 10  # that a window of one block of channels may see at a time: a third of UB, which holds it once for each slot, and sums
 
 
 @dataclass(frozen=True)
@@ -69,14 +71,13 @@ def window(n: Node, kernel: Sizes) -> Window | None:
 
 
 def cropped(n: Node, x: str, w: Window) -> tuple[str, Window]:
-    """(the tensor without what negative pads take away, the window with pads of at least 0)."""
-    if min(*w.before, *w.after) >= 0:
-        return x, w
-    shape = n.made(x)
-    starts = (0, 0, *(max(0, -b) for b in w.before))
-    sizes = (*shape[:2], *(s + min(0, b) + min(0, a) for s, b, a in zip(shape[2:], w.before, w.after)))
-    x = n.step("slice", [x], {"starts": starts, "sizes": sizes, "steps": (1,) * len(shape)})
-    return x, replace(w, before=tuple(max(0, b) for b in w.before), after=tuple(max(0, a) for a in w.after))
+    """(the tensor without what negative pads take away, and with what lies beyond the kernel's reach; the window with the pads between)."""
+    before, after = ([min(max(0, p), span - 1) for p, span in zip(pads, w.span)] for pads in (w.before, w.after))
+    for at in range(w.rank):
+        low, high = w.before[at] - before[at], w.after[at] - after[at]
+        x = n.piece(x, at + 2, max(0, -low), n.made(x)[at + 2] + min(0, low) + min(0, high))
+        x = n.padded(x, at + 2, max(0, low), max(0, high))
+    return x, replace(w, before=tuple(before), after=tuple(after))
 
 
 # ---------------------------------------------------------------- convolution
@@ -112,11 +113,7 @@ def convolve(n: Node, inputs: Sequence[str], w: Window, group: int) -> str:
 def _planes_as_channels(n: Node, x: str, w: Window, group: int, depth: int) -> str:
     """[n, c, d, h, w] as [n * depth, kd * c, h, w]: for each plane of the result the planes that it sees, group by group."""
     batch, c, _, *plane = n.made(x)
-    x = n.step("transpose", [x], {"perm": (0, 2, 1, 3, 4)})
-    empty = [n.zeros(f"zeros_{at}", (batch, count, c, *plane)) for at, count in enumerate((w.before[0], w.after[0])) if count]
-    if empty:
-        parts = [*empty[:w.before[0] > 0], x, *empty[w.before[0] > 0:]]
-        x = n.step("concat", parts, {"axis": 1})
+    x = n.padded(n.step("transpose", [x], {"perm": (0, 2, 1, 3, 4)}), 1, w.before[0], w.after[0])
     seen = []
     for at in range(w.kernel[0]):
         place = {"starts": (0, at * w.dilation[0], 0, 0, 0), "sizes": (batch, depth, c, *plane), "steps": (1, w.stride[0], 1, 1, 1)}
@@ -140,7 +137,7 @@ Pool = Callable[[str, Window, Sequence[int]], str]  # a tensor of four dimension
 def _pool(n: Node) -> tuple[Window, Window] | None:
     """(the window with pads that give ONNX's output: ceil_mode may add some at the end; the window as stated)."""
     stated = window(n, n.integers("kernel_shape", ()))
-    if stated is None or n.has_second_result() or 0 in n.shape():
+    if stated is None or n.has_second_result() or 0 in n.shape() or min(*stated.before, *stated.after) < 0:
         return None
     ends = [(out - 1) * s + span - size - before for out, s, span, size, before in
             zip(n.shape()[2:], stated.stride, stated.span, n.shape_of(0)[2:], stated.before)]
@@ -148,43 +145,53 @@ def _pool(n: Node) -> tuple[Window, Window] | None:
 
 
 def _pooled(n: Node, x: str, w: Window, pool: Pool) -> str:
-    """The tensor pooled by a word over two dimensions: of three the last two, then the first."""
+    """The tensor pooled by a word over two dimensions: of three the last two, then the first; of two one after the other where UB would
+    not hold what a window sees."""
     batch, channels, *size = n.made(x)
     if w.rank == 2:
-        return pool(x, w, (0, 1))
+        if prod(w.span) * BLOCK_BYTES <= MOST_BYTES:
+            return pool(x, w, (0, 1))
+        return pool(pool(x, w.of((-1, 1)), (-1, 1)), w.of((0, -1)), (0, -1))
     if w.rank == 1:
         y = pool(n.step("reshape", [x], {"shape": (batch, channels, 1, size[0])}), w.of((-1, 0)), (-1, 0))
         return n.step("reshape", [y], {"shape": (batch, channels, n.made(y)[3])})
-    y = pool(n.step("reshape", [x], {"shape": (batch, channels * size[0], *size[1:])}), w.of((1, 2)), (1, 2))
+    y = n.step("reshape", [x], {"shape": (batch, channels * size[0], *size[1:])})
+    y = _pooled(n, y, w.of((1, 2)), lambda t, own, axes: pool(t, own, [a + 1 if a >= 0 else a for a in axes]))
     rows, columns = n.made(y)[2:]
     y = n.step("reshape", [y], {"shape": (batch, channels, size[0], rows * columns)})
     y = pool(y, w.of((0, -1)), (0, -1))
     return n.step("reshape", [y], {"shape": (batch, channels, n.made(y)[2], rows, columns)})
 
 
+def _kept(n: Node, x: str, w: Window) -> str:
+    """What a window of one element keeps."""
+    steps, out = (1, 1, *w.stride), [(s - 1) // by + 1 for s, by in zip(n.made(x)[2:], w.stride)]
+    return n.step("slice", [x], {"starts": (0,) * len(steps), "sizes": (*n.made(x)[:2], *out), "steps": steps})
+
+
 def _max_pool(n: Node) -> bool:
     found = _pool(n)
     if found is None:
         return False
-    x, w = cropped(n, n.input(0), found[0])
+    w = found[0]
 
     def pool(t: str, own: Window, axes: Sequence[int]) -> str:
+        if prod(own.kernel) == 1:
+            return _kept(n, t, own)
         return n.step("max_pool", [t], {"kernel": own.kernel, **own.attributes()})
-    if w.rank == 2:
-        return n.emit("max_pool", [x], {"kernel": w.kernel, **w.attributes()})
-    return n.emit("reshape", [_pooled(n, x, w, pool)], {"shape": n.shape()})
+    return n.emit("reshape", [_pooled(n, n.input(0), w, pool)], {"shape": n.shape()})
 
 
 def _avg_pool(n: Node) -> bool:
     found = _pool(n)
-    if found is None or min(*found[0].before, *found[0].after) < 0:
+    if found is None:
         return False
     w, stated = found
     rows = [_counts(n, w, stated if n.integer("count_include_pad", 0) else None, axis) for axis in range(w.rank)]
-    if w.rank == 2:
-        return n.emit("avg_pool", _with_counts(n, n.input(0), w, rows), {"kernel": w.kernel, **w.attributes()})
 
     def pool(t: str, own: Window, axes: Sequence[int]) -> str:
+        if prod(own.kernel) == 1:
+            return _kept(n, t, own)
         size = n.made(t)[2:]
         counts = [rows[a] if a >= 0 else np.ones(extent, np.int64) for a, extent in zip(axes, size)]
         return n.step("avg_pool", _with_counts(n, t, own, counts), {"kernel": own.kernel, **own.attributes()})
@@ -210,7 +217,7 @@ def _counts(n: Node, w: Window, counted: Window | None, axis: int) -> np.ndarray
 def _lp_pool(n: Node) -> bool:
     """The root of the sum of powers: an average whose sums are multiplied by 1."""
     found = _pool(n)
-    if found is None or min(*found[0].before, *found[0].after) < 0:
+    if found is None:
         return False
     p = n.integer("p", 2)
 
