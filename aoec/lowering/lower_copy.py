@@ -43,6 +43,7 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
     work = forwards(merge_axes(drop_ones(with_rows(work))))
     if not runs(work.statements[0], BLOCK_BYTES // DTYPES[x.dtype]):
         work = by_element(work)
+    work = numbered(work)
     (s,) = work.statements
     own = {source: "X", target: "Y"}
     to, value = Read("Y", s.target.indices), rename_reads(s.value, own)
@@ -53,6 +54,17 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
         local = (Buffer("W", x.dtype, tuple(Int(n) for _, n in loops)),)
         body = padded(loops, to, value, work.shapes[source])
     return Func(name, (buffer_of(x, "X", work.shapes[source]),), (buffer_of(y, "Y", work.shapes[target]),), local, body)
+
+
+def numbered(work: Work) -> Work:
+    """The work with its axes named by their order: equal copies are then equal to the name, and one schedule fits all of them."""
+    (s,) = work.statements
+    order = [v for i in s.target.indices for v in sorted(variables(i))]
+    names: dict[str, Expr] = {v: Var(v if v == LANE else f"i{at}") for at, v in enumerate(order)}
+    target, value = (substitute(e, names) for e in (s.target, s.value))
+    assert isinstance(target, Read)
+    extents = {names[v].name: n for v, n in work.extents.items() if v in names}  # type: ignore[attr-defined]
+    return Work([replace(s, target=target, value=value)], extents, work.shapes, work.dtypes)
 
 
 def padded(loops: list[tuple[str, int]], to: Read, value: Expr, shape: tuple[int, ...]) -> tuple[Node, ...]:

@@ -21,7 +21,26 @@ def einsum(equation: str, *shapes: Shape) -> onnx.ModelProto:
     return of("Einsum", *shapes, equation=equation)
 
 
+def recurrent(op: str, gates: int, names: str, outputs: str = "y", directions: int = 1, **attributes: object) -> onnx.ModelProto:
+    """A recurrent layer of two sequences of 4 numbers with 5 hidden ones; `names`: those of `given` and of its arguments that it takes."""
+    d, hidden, batch, size, steps = directions, 5, 2, 4, 3
+    given = {"x": (steps, batch, size), "w": (d, gates * hidden, size), "r": (d, gates * hidden, hidden), "b": (d, 2 * gates * hidden),
+             "h": (d, batch, hidden), "c": (d, batch, hidden), "p": (d, 3 * hidden)}
+    own = [name for name in names.split() if name != "-"]
+    constants = {"l": np.array([steps, 1], np.int32)} if "l" in own else {}
+    return model([node(op, names, outputs, hidden_size=hidden, **attributes)], {name: given[name] for name in own if name != "l"},
+                 [o for o in outputs.split() if o != "-"][-1:], constants, 14)
+
+
 CASES = {
+    "RNN": recurrent("RNN", 1, "x w r"), "RNN last": recurrent("RNN", 1, "x w r b - h", "a y", direction="reverse", clip=0.3),
+    "RNN lengths": recurrent("RNN", 1, "x w r b l h", directions=2, direction="bidirectional", activations=["Relu", "Affine"],
+                             activation_alpha=[0.5], activation_beta=[0.25]),
+    "GRU": recurrent("GRU", 3, "x w r b", "a y"), "GRU before": recurrent("GRU", 3, "x w r b l h", linear_before_reset=1),
+    "GRU activations": recurrent("GRU", 3, "x w r", activations=["HardSigmoid", "Softsign"], activation_alpha=[0.3]),
+    "LSTM": recurrent("LSTM", 4, "x w r b"), "LSTM peepholes": recurrent("LSTM", 4, "x w r b l h c p", "a b1 y"),
+    "LSTM both ways": recurrent("LSTM", 4, "x w r b l", "a y", directions=2, direction="bidirectional"),
+    "LSTM forgets": recurrent("LSTM", 4, "x w r b", input_forget=1, clip=0.5),
     "MatMul vectors": of("MatMul", (5,), (5,)), "MatMul vector left": of("MatMul", (5,), (2, 5, 3)),
     "MatMul vector right": of("MatMul", (3, 2, 5), (5,)), "MatMul batches": of("MatMul", (2, 1, 4, 5), (3, 5, 6)),
     "MatMul batch right": of("MatMul", (4, 5), (3, 5, 6)), "MatMul batch alone": of("MatMul", (2, 3, 4, 5), (1, 1, 5, 6)),

@@ -191,7 +191,7 @@ def test_other_images_do_not(why: dict[str, Any]) -> None:
 def test_an_image_that_others_read_too_is_kept_in_both_layouts() -> None:
     """A pooling reads sixteen channels a pixel; two convolutions share theirs, and a weight that serves both kinds is packed twice."""
     pads = {"pads": [1, 1, 1, 1]}
-    nodes = [node("Conv", "x w", "a", **pads), node("Conv", "x w", "b", **pads), node("MaxPool", "x", "p", kernel_shape=[1, 1]),
+    nodes = [node("Conv", "x w", "a", **pads), node("Conv", "x w", "b", **pads), node("MaxPool", "x", "p", kernel_shape=[3, 3], **pads),
              node("Conv", "p w", "c", **pads), node("Add", "a b", "d"), node("Add", "d c", "y")]
     g = fused(nodes, {"w": normal(6, 3, 3, 3)}, FEW)
     tensors = {t.name: t for t in g.tensors}

@@ -18,7 +18,7 @@ from aoec.ir.graph import Attribute
 from aoec.ops.layout import BLOCK_BYTES
 
 Sizes = tuple[int, ...]
-MOST_BYTES = 64 << 10  # that a window of one block of channels may see at a time: a third of UB, which holds it once for each slot, and sums
+MOST_BYTES = 64 << 10  # that a window over one block of channels may see: a third of UB, which holds each slot of it and sums
 
 
 @dataclass(frozen=True)
