@@ -445,6 +445,9 @@ def smaller(a, b):
 @_jit
 def load_lanes(mem, dtype, at, blk, n, out, per):
     """Reads n elements, `per` to a block, blocks `blk` blocks apart."""
+    if blk == 1:
+        load_run(mem, dtype, at, n, out, 0)
+        return
     for b in range(0, n, per):
         load_run(mem, dtype, at + b // per * blk * BLOCK, min(per, n - b), out, b)
 
@@ -452,6 +455,9 @@ def load_lanes(mem, dtype, at, blk, n, out, per):
 @_jit
 def store_lanes(mem, dtype, at, blk, n, src, per):
     """Writes n elements, `per` to a block, blocks `blk` blocks apart."""
+    if blk == 1:
+        store_run(mem, dtype, at, n, src)
+        return
     for b in range(0, n, per):
         store_run(mem, dtype, at + b // per * blk * BLOCK, min(per, n - b), src[b:])
 

@@ -6,11 +6,12 @@ memory starts as NaN, and every access is checked before it happens against the 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
+from threading import Lock
 from typing import NoReturn
 
 import numpy as np
@@ -34,17 +35,37 @@ def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np
     atomic writes add to it). Raises CheckError
     naming instruction and place where an access leaves its slot or tensor, a field its limits, or streams wait for each other.
     """
-    memory = _Memory(program, tensors)
-    code = _encode(program, memory)
-    threads = min(code.groups, os.cpu_count() or 1) if not memory.added else 1  # sums in one order: the same bytes every time
-    if threads > 1:
-        bounds = [code.groups * t // threads for t in range(threads + 1)]
-        with ThreadPoolExecutor(threads) as pool:
-            for job in [pool.submit(_run, code, memory, low, high) for low, high in pairwise(bounds)]:
-                job.result()
-    else:
-        _run(code, memory, 0, code.groups)
-    return {t.name: memory.array(t) for t in program.tensors if t.role != "input"}
+    return Executable(program).run(tensors)
+
+
+class Executable:
+    """A filled program to be run again and again: its code, and GM with the inputs that never change (`constants`) in their places.
+
+    Raises what `execute` raises, each as soon as it can be known. Runs of one executable wait for each other.
+    """
+
+    def __init__(self, program: Program, constants: Mapping[str, np.ndarray] | None = None) -> None:
+        self.program, self.constants = program, frozenset(constants or ())
+        self.memory = _Memory(program)
+        self.code = _encode(program, self.memory)
+        self.lock = Lock()
+        self.memory.put(constants or {})
+
+    def run(self, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """`execute`, for the inputs that are no constants."""
+        code, memory = self.code, self.memory
+        with self.lock:
+            memory.put(tensors)
+            memory.clear([t for t in self.program.tensors if t.name not in tensors and t.name not in self.constants])
+            threads = min(code.groups, os.cpu_count() or 1) if not memory.added else 1  # sums in one order: the same bytes every time
+            if threads > 1:
+                bounds = [code.groups * t // threads for t in range(threads + 1)]
+                with ThreadPoolExecutor(threads) as pool:
+                    for job in [pool.submit(_run, code, memory, low, high) for low, high in pairwise(bounds)]:
+                        job.result()
+            else:
+                _run(code, memory, 0, code.groups)
+            return {t.name: memory.array(t) for t in self.program.tensors if t.role != "input"}
 
 
 def _run(code: _Code, memory: _Memory, low: int, high: int) -> None:
@@ -93,11 +114,8 @@ class _Place:
 class _Memory:
     """GM as one byte array with every tensor in it, and where each tensor and space lies."""
 
-    def __init__(self, program: Program, tensors: Mapping[str, np.ndarray]) -> None:
-        unknown = sorted(set(tensors) - {t.name for t in program.tensors})
-        if unknown:
-            raise CheckError(f"program {program.name} has no tensor {unknown[0]}; it has {', '.join(t.name for t in program.tensors)}")
-        self.added = added_to(program)
+    def __init__(self, program: Program) -> None:
+        self.program, self.added = program, added_to(program)
         self.places: dict[str, _Place] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         at = 0
@@ -107,8 +125,6 @@ class _Memory:
             self.places[t.name] = _Place(t.dtype, "GM", at, size, 1)
             at += -(-size // GM_ALIGN_BYTES) * GM_ALIGN_BYTES
         self.gm = np.empty(max(at, GM_ALIGN_BYTES), np.uint8)
-        for t in program.tensors:
-            self._put(t, tensors)
         self._place_spaces(program)
 
     def _place_spaces(self, program: Program) -> None:
@@ -128,18 +144,24 @@ class _Memory:
                 raise CheckError(f"space {s.name} has address {address}, size {size} and depth {depth}; none may be negative")
             self.places[s.name] = _Place(s.dtype, s.scope, bases[s.scope] + address, size, depth)
 
-    def _put(self, t: Tensor, tensors: Mapping[str, np.ndarray]) -> None:
-        view = self._view(t)
-        if t.name not in tensors:
+    def put(self, tensors: Mapping[str, np.ndarray]) -> None:
+        """Nothing; tensors given by name lie in their places."""
+        own = {t.name: t for t in self.program.tensors}
+        for name, array in tensors.items():
+            if name not in own:
+                raise CheckError(f"program {self.program.name} has no tensor {name}; it has {', '.join(own)}")
+            view, x = self._view(own[name]), np.ascontiguousarray(array)
+            if x.dtype != view.dtype or x.size != view.size:
+                raise CheckError(f"tensor {name} is {x.dtype}{list(x.shape)} ({x.size} elements) where program says "
+                                 f"{own[name].dtype}{list(self.shapes[name])} ({view.size} elements)")
+            view[:] = x.reshape(-1)
+
+    def clear(self, tensors: Sequence[Tensor]) -> None:
+        """Nothing; results hold what nobody has written, or zeros where they are added to. CheckError for inputs: they are missing."""
+        for t in tensors:
             if t.role == "input":
                 raise CheckError(f"input {t.name} ({t.dtype}{list(self.shapes[t.name])}) is missing")
-            view.view(np.uint8)[:] = 0 if t.name in self.added else tile.POISON
-            return
-        x = np.ascontiguousarray(tensors[t.name])
-        if x.dtype != view.dtype or x.size != view.size:
-            raise CheckError(f"tensor {t.name} is {x.dtype}{list(x.shape)} ({x.size} elements) where program says "
-                             f"{t.dtype}{list(self.shapes[t.name])} ({view.size} elements)")
-        view[:] = x.reshape(-1)
+            self._view(t).view(np.uint8)[:] = 0 if t.name in self.added else tile.POISON
 
     def _view(self, t: Tensor) -> np.ndarray:
         if t.dtype not in NUMPY_DTYPES:
