@@ -15,10 +15,10 @@ OPS = (
     "copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "mmad", "mmad_bias", "fixpipe_nd", "fixpipe_nz",
     "copy_gm_ub", "copy_ub_gm", "copy_l0c_ub", "copy_ub_l1", "vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs",
     "vmins", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy", "vconv", "vdup", "vcmax", "vcmin", "vcadd", "vbrcb",
-    "vnchwconv")
+    "vnchwconv", "copy_gm_ub_at")
 (COPY_GM_L1, ND2NZ, LOAD_L0A, LOAD_L0B, LOAD3D, LOAD_BT, MMAD, MMAD_BIAS, FIXPIPE_ND, FIXPIPE_NZ, COPY_GM_UB, COPY_UB_GM, COPY_L0C_UB,
  COPY_UB_L1, VADD, VSUB, VMUL, VDIV, VMAX, VMIN, VADDS, VMULS, VMAXS, VMINS, VEXP, VLN, VSQRT, VRSQRT, VREC, VABS, VRELU, VCOPY, VCONV,
- VDUP, VCMAX, VCMIN, VCADD, VBRCB, VNCHWCONV) = range(len(OPS))
+ VDUP, VCMAX, VCMIN, VCADD, VBRCB, VNCHWCONV, COPY_GM_UB_AT) = range(len(OPS))
 
 DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32", "int64", "bool")  # the last two are only moved
 FP32, FP16, BF16, INT8, UINT8, INT32, INT64, BOOL = range(len(DTYPES))
@@ -207,6 +207,13 @@ def copy_bursts(dst, d, src, s, bursts, length, dst_step, src_step):
     """`bursts` runs of `length` bytes, steps in bytes from start to start."""
     for b in range(bursts):
         copy(dst, d + b * dst_step, src, s + b * src_step, length)
+
+
+@_jit
+def place_of(mem, dtype, at, extent):
+    """The index that lies at byte `at`, from 0 to extent - 1: a negative one counts from the end, one beyond is the nearest."""
+    index = np.int64(mem[3][at // 4]) if dtype == INT32 else np.int64(mem[5][at // 8])
+    return min(max(index + extent if index < 0 else index, 0), extent - 1)
 
 
 @_jit
@@ -626,6 +633,8 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8):
     elif op == COPY_GM_UB:
         padded = (f[1] + BLOCK - 1) // BLOCK * BLOCK
         copy_bursts(mem[0], at[0], gm[0], at[1], f[0], f[1], padded + f[3] * BLOCK, f[1] + f[2])
+    elif op == COPY_GM_UB_AT:
+        copy(mem[0], at[0], gm[0], at[1] + place_of(mem, dt[2], at[2], f[2]) * f[1], f[0])
     elif op == COPY_UB_GM:
         padded = (f[1] + BLOCK - 1) // BLOCK * BLOCK
         if f[4]:
@@ -722,6 +731,8 @@ def reaches(op, f, dt, out):
         ub, gm = (0, 1) if op == COPY_GM_UB else (1, 0)
         out[ub] = fills(f[0], padded, padded + f[2 + (1 - ub)] * BLOCK)
         out[gm] = fills(f[0], f[1], f[1] + f[2 + (1 - gm)])
+    elif op == COPY_GM_UB_AT:
+        out[0], out[1], out[2] = (f[0] + BLOCK - 1) // BLOCK * BLOCK, fills(f[2], f[0], f[1]), size_of(dt[2])
     else:
         return vector_reaches(op, f, dt, out)
     return 0

@@ -25,7 +25,7 @@ from aoec.ir.program import (
 )
 from aoec.ir.rewrite import drop_counters, map_items
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
-from aoec.lowering import emit_ahead, emit_copy, emit_coupled, emit_cube, emit_pixels, emit_transpose, emit_vector
+from aoec.lowering import emit_ahead, emit_copy, emit_coupled, emit_cube, emit_gather, emit_pixels, emit_transpose, emit_vector
 from aoec.lowering.emit_place import place, share
 from aoec.lowering.tile import Access, Emitter, Home, Piece, TileOp, product
 from aoec.target.machine import Machine
@@ -202,6 +202,8 @@ class Body:
             return [emit_cube.load3d(em, op, src, frozenset(self.homes[src.buffer]), self.image(src.buffer))]
         if scopes == {"L1"}:
             return [emit_cube.load_l0(em, op, sources[0])]
+        if scopes == {"GM", "UB"} and to == "UB" and (index := emit_gather.index_of(op)) is not None:
+            return [emit_gather.gather(em, op, index)]
         if scopes == {"GM"} and to == "UB" or scopes == {"UB"} and to == "GM":
             return emit_copy.copy(em, op, sources[0])
         if to == "UB" and scopes <= {"UB"}:

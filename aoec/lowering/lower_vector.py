@@ -13,6 +13,7 @@ from aoec.ir.meaning import Statement
 from aoec.ir.tir import Block, Buffer, Func
 from aoec.lowering.lower_axes import drop_ones, merge_axes, with_rows
 from aoec.lowering.lower_convert import pixels_to_rows
+from aoec.lowering.lower_gather import lower_gather
 from aoec.lowering.lower_movement import lower_movement
 from aoec.lowering.lower_operations import recomputed, row_results, single_operations, spread_rows, stage_windows
 from aoec.lowering.physical import buffer_of, extents, nest, physical_indices
@@ -29,6 +30,8 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
         return pixels_to_rows(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
     if nodes[0].op in ("concat", "transpose", "slice", "expand", "pad", "upsample"):
         return lower_movement(name, nodes, tensors)
+    if nodes[0].op in ("gather", "gather_elements"):
+        return lower_gather(name, nodes[0], tensors)
     made = {o for n in nodes for o in n.outputs}
     inputs = list(dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made))
     work = join(nodes, tensors)

@@ -68,7 +68,7 @@ def _value(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.nd
     if isinstance(e, Var):
         return points[e.name]
     if isinstance(e, Read):
-        return values[e.buffer][tuple(np.asarray(_value(i, points, values)) for i in e.indices)]
+        return values[e.buffer][tuple(np.asarray(_value(i, points, values)).astype(np.int64) for i in e.indices)]
     if isinstance(e, Cast):
         return np.asarray(_value(e.value, points, values)).astype(CASTS[e.dtype]).astype(np.float64)
     if isinstance(e, Binary):

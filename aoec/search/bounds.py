@@ -89,6 +89,8 @@ def places_read(func: Func, name: str, known: dict[str, list[np.ndarray]] | None
         ranges = loop_ranges(func, block, above, known) if found else {}
         for r in found:
             for places, index in zip(taken, r.indices):
+                if reads(index):  # what data say: none for sure
+                    continue
                 own = ranges.get(index.name) if isinstance(index, Var) else None
                 if own is not None:  # most indices: no need to sort a million places
                     places[own[own < len(places)]] = True

@@ -33,7 +33,7 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     if len(axes) == 1:
         return [vector_sketch(func, machine, out, axes)]
     free = [v for v in axes[:-1] if v not in whole_axes(out)]
-    if not func.locals and out.extent(axes[-1]) > RUN_ELEMENTS:  # a plain copy of rows that are too long for UB
+    if copies_only(func) and out.extent(axes[-1]) > RUN_ELEMENTS:  # rows that are too long for UB
         free.append(axes[-1])
     if summed := reduced_axes(func, out):
         free = [v for v in free if v not in summed] or axes[-1:]
@@ -43,6 +43,12 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     tiled = [v for v in free if out.extent(v) > 1] or free[:1]
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
     return [vector_sketch(func, machine, out, c) for c in choices]
+
+
+def copies_only(func: Func) -> bool:
+    """True for a copy, or one through a local that is filled by another."""
+    found = nests(func)
+    return len(found) <= 2 and all(_from_gm(func, n) or isinstance(n.block.value, Read) for n in found)
 
 
 def whole_axes(out: Nest) -> set[str]:
@@ -182,9 +188,9 @@ def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] 
     out: list[Step] = []
     readers: dict[str, dict[tuple[Expr, ...], list[str]]] = {}
     for n in order:
-        if not _from_gm(func, n) or n.block.target.buffer in {b.name for b in func.outputs}:
-            for b in gm_reads(func, n.block):
-                readers.setdefault(b, {}).setdefault(starts(n, b), []).append(n.block.name)
+        copies = _from_gm(func, n) and n.block.target.buffer not in {b.name for b in func.outputs}
+        for b in indices_read(n) if copies else gm_reads(func, n.block):
+            readers.setdefault(b, {}).setdefault(starts(n, b), []).append(n.block.name)
     for buffer, places in readers.items():
         for number, names in enumerate(places.values()):
             local = f"{buffer}_UB{number or ''}"
@@ -193,6 +199,11 @@ def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] 
             if buffer not in once:
                 out.append(step("double_buffer", buffer=local, depth=hole("di", SLOTS)))
     return out
+
+
+def indices_read(n: Nest) -> list[str]:
+    """The buffers that say where a block reads."""
+    return [r.buffer for read in reads(n.block.value) for i in read.indices for r in reads(i)]
 
 
 def starts(n: Nest, buffer: str) -> tuple[Expr, ...]:

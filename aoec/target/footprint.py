@@ -115,6 +115,7 @@ _FOOTPRINTS: dict[str, Callable[..., list[list[Box]]]] = {
     "copy_ub_l1": lambda f, d, s: [box(f.length * 32, (f.length + g) * 32, f.bursts) for g in (f.dst_gap, f.src_gap)],
     "copy_gm_ub": lambda f, d, s: [
         box(up(f.length, 32), up(f.length, 32) + f.dst_gap * 32, f.bursts), box(f.length, f.length + f.src_gap, f.bursts)],
+    "copy_gm_ub_at": lambda f, d, s, i: [box(up(f.length, 32)), box(f.length, f.pitch, f.extent), box(i)],
     "copy_ub_gm": lambda f, d, s: [
         box(f.length, f.length + f.dst_gap, f.bursts), box(up(f.length, 32), up(f.length, 32) + f.src_gap * 32, f.bursts)],
 }

@@ -132,6 +132,10 @@ _ALL = (
     Instruction("copy_gm_ub", "MTE2", (_out("UB"), _in("src", "GM")),
                 (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap", 0, 2**31 - 1), Number("dst_gap")),
                 Var("bursts") * Var("length")),
+    # a burst from where an index says, which the scalar unit reads from UB and counts from the end where it is negative: `pitch` bytes from
+    # what one index names to what the next does, `extent` of them in all; an index beyond is taken as the last, or first
+    Instruction("copy_gm_ub_at", "MTE2", (_out("UB"), _in("src", "GM"), _in("index", "UB")),
+                (Number("length", 0, 2097151), Number("pitch", 0, 2**31 - 1), Number("extent", 1, 2**31 - 1)), Var("length")),
     Instruction("copy_ub_gm", "MTE3", (_out("GM"), _in("src", "UB")),
                 (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap"), Number("dst_gap", 0, 2**31 - 1), _ATOMIC),
                 Var("bursts") * Var("length")),
@@ -183,6 +187,7 @@ _MMAD_DTYPES = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp32", "int8": "int32"}
 _FIXPIPE_DTYPES = {"fp32": ("fp32", "fp16", "bf16"), "int32": ("int32",)}
 _CASTS = {
     frozenset(p) for p in (("fp32", "fp16"), ("fp32", "bf16"), ("fp32", "int32"), ("fp16", "int8"), ("fp16", "uint8"), ("fp16", "int32"))}
+_INDICES = ("int32", "int64")  # dtypes of what the scalar unit takes as an index
 _BURSTS = ("copy_gm_ub", "copy_ub_gm")  # runs of bytes, whatever they mean
 _SPELT = {4: "four", 8: "eight"}
 _MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "copy_gm_ub", "copy_ub_gm", "copy_ub_l1", "vcopy",
@@ -190,8 +195,9 @@ _MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "l
 
 
 def operand_align(word: Instruction, operand: Operand, scope: str, dtype: str) -> int:
-    """Bytes that the address of an operand must be a multiple of: by scope; an element in GM and for the results of a reduction."""
-    if word.name in ("vcmax", "vcmin", "vcadd") and operand.writes:
+    """Bytes that the address of an operand must be a multiple of: by scope; an element in GM, for an index and for the results of a
+    reduction."""
+    if word.name in ("vcmax", "vcmin", "vcadd") and operand.writes or operand.name == "index":
         return DTYPES[dtype]
     return _ALIGN_BYTES.get(scope, BLOCK_BYTES if word.name == "fixpipe_nz" else DTYPES[dtype])
 
@@ -203,6 +209,8 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
     if name in _MOVES:
         most = 8 if name in _BURSTS else 4
         good, need = same and dst in DTYPES and DTYPES[dst] <= most, f"operands of one dtype of at most {_SPELT[most]} bytes"
+    elif name == "copy_gm_ub_at":
+        good, need = rest[0] == dst and rest[1] in _INDICES, f"operands of one dtype, and an index of {' or '.join(_INDICES)}"
     elif name in ("mmad", "mmad_bias"):
         good = rest[0] == rest[1] and _MMAD_DTYPES.get(rest[0]) == dst and all(d == dst for d in rest[2:])
         need = "fp16, bf16 or fp32 into fp32, or int8 into int32, and a bias of the dtype of dst"

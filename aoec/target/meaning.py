@@ -65,6 +65,12 @@ def _copy_gm_ub(f: F, dst: Array, src: Array) -> None:
     _bursts(dst, src, f.bursts, f.length, up(f.length, 32) + f.dst_gap * 32, f.length + f.src_gap)
 
 
+def _copy_gm_ub_at(f: F, dst: Array, src: Array, index: Array) -> None:
+    at = int(index[0])
+    at = min(max(at + f.extent if at < 0 else at, 0), f.extent - 1)
+    dst.view(np.uint8)[:f.length] = src.view(np.uint8)[at * f.pitch:][:f.length]
+
+
 def _copy_ub_gm(f: F, dst: Array, src: Array) -> None:
     if f.atomic:
         for b in range(f.bursts):
@@ -207,7 +213,8 @@ MEANINGS: dict[str, Callable[..., None]] = {
     "copy_gm_l1": _copy_gm_l1, "copy_gm_l1_nd2nz": _nd2nz, "load_l0a": _load2d, "load_l0b": _load2d, "load3d": _load3d, "load_bt": _load_bt,
     "mmad": _mmad, "mmad_bias": _mmad,
     "fixpipe_nd": lambda f, dst, src: _fixpipe(f, dst, src, False), "fixpipe_nz": lambda f, dst, src: _fixpipe(f, dst, src, True),
-    "copy_gm_ub": _copy_gm_ub, "copy_ub_gm": _copy_ub_gm, "copy_l0c_ub": _copy_l0c_ub, "copy_ub_l1": _copy_gm_l1,
+    "copy_gm_ub": _copy_gm_ub, "copy_gm_ub_at": _copy_gm_ub_at, "copy_ub_gm": _copy_ub_gm, "copy_l0c_ub": _copy_l0c_ub,
+    "copy_ub_l1": _copy_gm_l1,
     "vadd": _elementwise(np.add), "vsub": _elementwise(np.subtract), "vmul": _elementwise(np.multiply), "vdiv": _elementwise(np.divide),
     "vmax": _elementwise(np.maximum), "vmin": _elementwise(np.minimum), "vadds": _elementwise(np.add), "vmuls": _elementwise(np.multiply),
     "vmaxs": _elementwise(np.maximum), "vmins": _elementwise(np.minimum), "vexp": _elementwise(_double(np.exp)),

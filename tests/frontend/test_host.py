@@ -22,7 +22,6 @@ HOST = {
     "own reference": model([node("LRN", "x", "y", size=3, alpha=0.1)], {"x": X}, ["y"]),
     "strings": model([node("GridSample", "x g", "y", padding_mode="border")], {"x": X}, ["y"], {"g": normal(1, 3, 2, 2)}),
     "integers": model([node("ArgMax", "x", "y", axis=1)], {"x": X}, ["y"], types={"y": TensorProto.INT64}),
-    "gather": model([node("Gather", "x i", "y", axis=3)], {"x": X}, ["y"], {"i": np.array([5, 0, 2])}),
     "several results": model([node("TopK", "x k", "y z", axis=1)], {"x": X}, ["y", "z"], {"k": np.array([2])},
                              types={"z": TensorProto.INT64}),
     "in the middle": model([node("Relu", "x", "a"), node("LRN", "a", "b", size=3), node("Conv", "b w", "y")], {"x": X}, ["y"],

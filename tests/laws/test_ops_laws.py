@@ -205,6 +205,16 @@ def test_expand_and_pad(axes: list[tuple[int, bool, int, int]], value: int, seed
         agree("pad", [array(seed, shape)], {"before": before, "after": after, "value": value})
 
 
+@given(st.lists(SIZE, min_size=1, max_size=3), st.lists(SIZE, max_size=2), st.data(), RANDOM)
+@settings(max_examples=15)
+def test_gather(shape: list[int], found: list[int], data: st.DataObject, seed: int) -> None:
+    axis, random = data.draw(st.integers(0, len(shape) - 1)), np.random.default_rng(seed)
+    x, n = array(seed, tuple(shape)), shape[axis]
+    agree("gather", [x, random.integers(-n, n, found)], {"axis": axis})
+    own = [data.draw(st.integers(1, m)) if at != axis else m + 1 for at, m in enumerate(shape)]
+    agree("gather_elements", [x, random.integers(-n, n, own)], {"axis": axis})
+
+
 @given(st.tuples(SIZE, SIZE, SIZE, SIZE), st.tuples(st.integers(1, 3), st.integers(1, 3)), RANDOM)
 @settings(max_examples=10)
 def test_upsample(shape: tuple[int, ...], scale: tuple[int, int], seed: int) -> None:

@@ -285,6 +285,8 @@ def dtypes_of(draw, op: str) -> tuple[str, ...]:
         return draw(st.sampled_from((("fp32", "fp16", "fp16", "fp32"), ("fp32",) * 4, ("int32", "int8", "int8", "int32"))))[:count]
     if op.startswith("fixpipe") or op == "copy_l0c_ub":
         return draw(st.sampled_from((("fp16", "fp32"), ("fp32", "fp32"), ("int32", "int32"))))
+    if op == "copy_gm_ub_at":
+        return draw(st.sampled_from((("fp16", "fp16", "int32"), ("int64", "int64", "int64"))))
     return draw(st.sampled_from(CASTS)) if op == "vconv" else (draw(st.sampled_from(("fp16", "fp32"))),) * count
 
 

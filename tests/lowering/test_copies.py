@@ -20,17 +20,17 @@ from aoec.target.machine import load
 DTYPES = ("fp32", "fp16", "int32", "int64", "uint8", "bool")
 
 
-def moved(op: str, x: np.ndarray, dtype: str, target: str = "Ascend910B3", **attributes: Attribute) -> np.ndarray:
-    """The result of the default program of one operator on one tensor; the program is checked against its machine."""
-    machine, shape = load(target), ops.shape(op, [x.shape], attributes)
-    tensors = (Tensor("x", dtype, x.shape), Tensor("y", dtype, shape))
-    graph = Graph("moved", ("x",), ("y",), tensors, (OpNode("n", op, ("x",), ("y",), tuple(attributes.items())),))
+def moved(op: str, xs: dict[str, np.ndarray], dtypes: tuple[str, ...], target: str = "Ascend910B3", **attributes: Attribute) -> np.ndarray:
+    """The result of the default program of one operator, of the first tensor's dtype; the program is checked against its machine."""
+    machine, shape = load(target), ops.shape(op, [x.shape for x in xs.values()], attributes)
+    tensors = (*[Tensor(name, dtype, x.shape) for (name, x), dtype in zip(xs.items(), dtypes)], Tensor("y", dtypes[0], shape))
+    graph = Graph("moved", tuple(xs), ("y",), tensors, (OpNode("n", op, tuple(xs), ("y",), tuple(attributes.items())),))
     fused, weights = fuse(graph, {}, machine)
     (task,) = tasks(fused, machine)
     p = problem(task.func, machine, task.state)
     program = p.program(start(p).best)
     check(program, machine)
-    return run_program(program, task.bindings, {t.name: t for t in fused.tensors}, {"x": x, **weights})["y"]
+    return run_program(program, task.bindings, {t.name: t for t in fused.tensors}, {**xs, **weights})["y"]
 
 
 def data(shape: tuple[int, ...], dtype: str) -> np.ndarray:
@@ -40,7 +40,7 @@ def data(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 def agree(op: str, own: tuple[int, ...], dtype: str, target: str = "Ascend910B3", **attributes: Attribute) -> None:
     x = data(own, dtype)
-    np.testing.assert_array_equal(moved(op, x, dtype, target, **attributes), ops.get(op).reference(x, **attributes))
+    np.testing.assert_array_equal(moved(op, {"x": x}, (dtype,), target, **attributes), ops.get(op).reference(x, **attributes))
 
 
 SHAPES = st.lists(st.sampled_from((1, 2, 3, 8, 17)), min_size=1, max_size=4).map(tuple)
@@ -66,3 +66,20 @@ def test_any_copy_of_any_dtype(draw: st.DataObject, shape: tuple[int, ...], dtyp
 def test_rows_that_are_longer_than_ub(shape: tuple[int, ...], starts: tuple[int, ...], steps: tuple[int, ...]) -> None:
     sizes = tuple((n - 1 - at) // by + 1 if by > 0 else at + 1 for n, at, by in zip(shape, starts, steps))
     agree("slice", shape, "fp32", starts=starts, sizes=sizes, steps=steps)
+
+
+@given(st.data(), SHAPES, st.sampled_from(DTYPES), st.sampled_from(("int32", "int64")), st.sampled_from(("Ascend910B3", "Ascend310P3")))
+@settings(max_examples=6)
+def test_reads_where_an_index_says(draw: st.DataObject, shape: tuple[int, ...], dtype: str, whole: str, target: str) -> None:
+    axis, random = draw.draw(st.integers(0, len(shape) - 1)), np.random.default_rng(0)
+    other = tuple(n if at != axis else 5 for at, n in enumerate(shape))
+    for op, found in (("gather", (draw.draw(st.integers(1, 9)),)), ("gather_elements", other)):
+        xs = {"x": data(shape, dtype), "i": random.integers(-shape[axis], shape[axis], found).astype(NUMPY[whole])}
+        got = moved(op, xs, (dtype, whole), target, axis=axis)
+        np.testing.assert_array_equal(got, ops.get(op).reference(*xs.values(), axis=axis))
+
+
+def test_an_index_beyond_reads_the_nearest() -> None:
+    """The scalar unit does not go astray: what an index of no slice names is the last one, or the first."""
+    x, index = data((4, 8), "fp32"), np.array([9, -9, 3])
+    np.testing.assert_array_equal(moved("gather", {"x": x, "i": index}, ("fp32", "int64"), axis=0), x[[3, 0, 3]])

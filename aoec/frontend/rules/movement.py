@@ -158,6 +158,16 @@ def steps(places: Sequence[int]) -> list[tuple[int, int, int]]:
     return out
 
 
+# ---------------------------------------------------------------- indices
+
+def _gather(word: str) -> Rule:
+    """By an index of whole numbers, a constant or not."""
+    def rule(n: Node) -> bool:
+        axis = n.integer("axis", 0) % len(n.shape_of(0))
+        return n.dtype_of(1) in ("int32", "int64") and n.emit(word, n.inputs(), {"axis": axis})
+    return rule
+
+
 # ---------------------------------------------------------------- blocks of pixels
 
 def _depth_to_space(n: Node) -> bool:
@@ -202,7 +212,7 @@ def _dropout(n: Node) -> bool:
 
 RULES: dict[str, Rule] = {
     "Concat": _concat, "DepthToSpace": _depth_to_space, "Dropout": _dropout, "Expand": _expand, "Flatten": view,
-    "Identity": view, "Pad": _pad,
+    "Gather": _gather("gather"), "GatherElements": _gather("gather_elements"), "Identity": view, "Pad": _pad,
     "Reshape": view, "Resize": _resize, "Slice": _slice, "SpaceToDepth": _space_to_depth, "Split": _split, "Squeeze": view, "Tile": _tile,
     "Transpose": _transpose, "Unsqueeze": view, "Upsample": _resize,
 }

@@ -1,0 +1,52 @@
+"""Operators that read where data say: gather (whole slices of an axis) and gather_elements. A negative index counts from the end."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+
+
+def _counted(index: str, extent: int) -> str:
+    """The index from the start of its axis."""
+    return f"select({index} < 0, {index} + {extent}, {index})"
+
+
+def _axis(shapes: Sequence[Shape], attributes: Attributes) -> int:
+    axis = int(attributes["axis"])  # type: ignore[arg-type]
+    if not 0 <= axis < len(shapes[0]):
+        raise ValueError(f"a tensor of shape {list(shapes[0])} has no axis {axis}")
+    return axis
+
+
+def _gather_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """The index's axes stand in place of the axis that it speaks of."""
+    axis = _axis(shapes, attributes)
+    i, j = names("i", len(shapes[0])), names("j", len(shapes[1]))
+    index = tensor("I", j)
+    y = tensor("Y", [*i[:axis], *j, *i[axis + 1:]])
+    read = tensor("X", [*i[:axis], _counted(index, shapes[0][axis]), *i[axis + 1:]])
+    return f"gather({tensor('X', i)}, {index}) -> {y} {{\n  {y} = {read}\n}}"
+
+
+def _gather_elements_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """Each element of the index says where along the axis; other places are its own."""
+    axis = _axis(shapes, attributes)
+    j = names("j", len(shapes[1]))
+    if len(shapes[0]) != len(j) or any(m > n for at, (n, m) in enumerate(zip(*shapes)) if at != axis):
+        raise ValueError("the index has an axis that is longer than the tensor's, or another rank")
+    read = tensor("X", [_counted(tensor("I", j), shapes[0][axis]) if at == axis else v for at, v in enumerate(j)])
+    x = tensor("X", names("i", len(j)))
+    return f"gather_elements({x}, {tensor('I', j)}) -> {tensor('Y', j)} {{\n  {tensor('Y', j)} = {read}\n}}"
+
+
+def _gather_elements(x: np.ndarray, index: np.ndarray, *, axis: int) -> np.ndarray:
+    inside = x[tuple(slice(None) if at == axis else slice(n) for at, n in enumerate(index.shape))]
+    return np.take_along_axis(inside, index.astype(np.int64), axis)
+
+
+OPS = (
+    Op("gather", _gather_text, lambda x, index, *, axis: np.take(x, index.astype(np.int64), axis), "movement"),
+    Op("gather_elements", _gather_elements_text, _gather_elements, "movement"),
+)
