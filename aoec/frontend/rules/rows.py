@@ -83,14 +83,12 @@ def _row_factor(n: Node, at: int, row: tuple[int, ...]) -> str | None:
     return n.step("reshape", [n.input(at)], {"shape": (prod(row),)}) if kept == row else None
 
 
-def _plane_norm(n: Node) -> bool:
-    """Instance and group normalisation: the channels of an image, or groups of them, are a row each."""
-    shape, each = n.shape_of(0), n.shape_of(1)[0]
-    rows = n.integer("num_groups", each)
-    flat = n.step("reshape", [n.input(0)], {"shape": (shape[0] * rows, prod(shape[1:]) // rows)})
-    y = n.step("layer_norm", [flat], {"epsilon": n.real("epsilon", 1e-5)})
-    y = n.step("reshape", [y], {"shape": (shape[0], each, prod(shape[1:]) // each)})
-    scale, bias = (n.step("reshape", [n.input(at)], {"shape": (each, 1)}) for at in (1, 2))
+def _instance_norm(n: Node) -> bool:
+    """Each channel of an image is a row, with one scale and bias."""
+    shape = n.shape()
+    rows = n.step("reshape", [n.input(0)], {"shape": (*shape[:2], prod(shape[2:]))})
+    y = n.step("layer_norm", [rows], {"epsilon": n.real("epsilon", 1e-5)})
+    scale, bias = (n.step("reshape", [n.input(at)], {"shape": (shape[1], 1)}) for at in (1, 2))
     return n.emit("reshape", [n.step("add", [n.step("mul", [y, scale]), bias])], {"shape": shape})
 
 
@@ -131,7 +129,7 @@ def _lrn(n: Node) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "BatchNormalization": _batch_norm, "GroupNormalization": _plane_norm, "InstanceNormalization": _plane_norm, "LRN": _lrn,
+    "BatchNormalization": _batch_norm, "InstanceNormalization": _instance_norm, "LRN": _lrn,
     "LayerNormalization": _row_norm("layer_norm"), "LogSoftmax": _softmax("log_softmax"), "LpNormalization": _lp_norm,
     "RMSNormalization": _row_norm("rms_norm"), "Softmax": _softmax("softmax"),
 }
