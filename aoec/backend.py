@@ -1,7 +1,7 @@
 """ONNX's backend interface: `aoec.backend.prepare(model).run(inputs)`, as onnx.backend.base has it.
 
-A model is compiled in memory with default schedules and fp32 reals, on the machine that is the default of `aoec compile`; equal models and
-inputs give equal results. What has no lowering runs on the host, and `Prepared.on_host` says what did.
+A model is compiled in memory with fp32 reals, for the machine that is the default of `aoec compile`, each group with a legal schedule that
+nobody timed; equal models and inputs give equal results. What has no lowering runs on the host, and `Prepared.on_host` says what did.
 """
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.shape_inference
 from onnx.backend.base import Backend, BackendRep
 
 from aoec.artifact.compiled import Artifact
@@ -106,8 +107,11 @@ class AscendBackend(Backend):
         feeds = by_name(names, inputs)
         typed = [onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(np.asarray(x).dtype), np.asarray(x).shape)
                  for n, x in feeds.items()]
-        outputs = [onnx.helper.make_value_info(o, onnx.TypeProto()) for o in node.output if o]
         version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
+        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+        found = onnx.shape_inference.infer_node_outputs(schema, node, {i.name: i.type for i in typed}, {n: onnx.numpy_helper.from_array(
+            np.asarray(x), n) for n, x in feeds.items()})
+        outputs = [onnx.helper.make_value_info(o, t) for o, t in found.items()]
         graph = onnx.helper.make_graph([node], "node", typed, outputs)
         return cls.run_model(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid(node.domain, version)]), feeds, device,
                              **kwargs)

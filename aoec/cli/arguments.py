@@ -109,6 +109,7 @@ def _tuning_options(p: Parser) -> None:
                    help="check values against the reference (default: with --tune)")
     p.add_argument("--metric", choices=("latency", "throughput"), default="latency", help="what to tune for (default: latency)")
     p.add_argument("--jobs", type=_positive, metavar="N", help="processes (default: one per core, or fewer where there is little to do)")
+    p.add_argument("--no-host", action="store_true", help="an error, with their names, where nodes would run on the host")
     p.add_argument("--dump", metavar="DIR", help="write the text of every stage there")
     p.add_argument("--json", action="store_true", help="print the result as JSON")
 

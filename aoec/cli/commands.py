@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from argparse import Namespace
 from dataclasses import asdict
@@ -30,13 +29,9 @@ def note_first_use() -> None:
 
 
 def bank_path(options: Namespace) -> Path:
-    """--bank, else $TUNE_BANK_PATH (a file, or a directory that holds one), else the user data directory."""
-    named = options.bank or os.environ.get("TUNE_BANK_PATH")
-    if not named:
-        from aoec.bank.place import default_path
-        return default_path()
-    path = Path(named).expanduser()
-    return path / "bank.db" if path.is_dir() else path
+    """--bank, else what the environment and the system say."""
+    from aoec.bank.place import chosen
+    return chosen(options.bank)
 
 
 def as_json(facts: Any) -> str:

@@ -18,23 +18,24 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
-def compile_model(options: Namespace) -> int:
+def compile_model(options: Namespace, voice: Voice | None = None) -> int:
     """Compiles `options.model` (an ONNX file, or a folder that --dump wrote) to `options.output`; 0, or 1 where verification failed."""
+    voice = voice or Voice(options.json)
     source = Path(options.model)
     if source.is_dir():
-        return _enter(source, options)
+        return _enter(source, options, voice)
     if options.start != "import":
         raise CheckError(f"--from {options.start} enters a folder that --dump wrote; {source} is none")
-    machine, voice = _begin(source, options)
+    machine = _begin(source, options, voice)
     return _compile(str(source), source.stem, dict(options.input_shape), machine, options, voice)
 
 
-def _enter(folder: Path, options: Namespace) -> int:
+def _enter(folder: Path, options: Namespace, voice: Voice) -> int:
     """The job from a stage of a dump on, for the dump's own machine unless --target names another."""
     said = manifest.read(folder)
     how = "--target" if options.target else "of the dump; --target"
     options.target = options.target or _own_target(folder, said["target"])
-    machine, voice = load(options.target), Voice(options.json)
+    machine = load(options.target)
     voice.reading(folder, machine, how)
     voice.bank_at(options.bank)
     from aoec.jobs import dump
@@ -52,16 +53,23 @@ def _own_target(folder: Path, name: str) -> str:
 
 def compile_demo(options: Namespace) -> int:
     """The main job on a full-size ResNet-50 with seeded random weights, built here."""
-    machine, voice = _begin(Path(f"resnet50 (seeded random weights, batch {options.batch})"), options)
+    voice = Voice(options.json)
+    machine = _begin(Path(f"resnet50 (seeded random weights, batch {options.batch})"), options, voice)
     from aoec.frontend.zoo import resnet50
     return _compile(resnet50(batch=options.batch), "resnet50", {}, machine, options, voice)
 
 
-def _begin(source: Path, options: Namespace) -> tuple[Machine, Voice]:
-    voice = Voice(options.json)
+def compile_proto(model: ModelProto, options: Namespace, voice: Voice) -> int:
+    """Compiles a model at hand, as `compile_model` does one in a file."""
+    machine = _begin(Path(options.model), options, voice)
+    return _compile(model, options.model, dict(options.input_shape), machine, options, voice)
+
+
+def _begin(source: Path, options: Namespace, voice: Voice) -> Machine:
+    """The machine to compile for, after it was said."""
     machine = load(options.target) if options.target else load()
     voice.reading(source, machine, "--target" if options.target else "default; --target, see aoec targets")
-    return machine, voice
+    return machine
 
 
 def _compile(model: str | ModelProto, name: str, shapes: dict[str, tuple[int, ...]], machine: Machine, options: Namespace,

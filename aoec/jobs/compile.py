@@ -9,6 +9,7 @@ from pathlib import Path
 from aoec.artifact.artifact import write
 from aoec.artifact.compiled import Artifact, Compiled, Port
 from aoec.bank.bank import Bank
+from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
 from aoec.jobs import dump, models
@@ -28,6 +29,7 @@ from aoec.simulate.time import Chain, Measure, chain, measure
 from aoec.target.check import check
 from aoec.target.machine import Machine
 
+NAMED = 8  # nodes in a sentence
 TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2}  # of a whole model against fp32, relative to its largest output
 
 
@@ -71,6 +73,8 @@ def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice
     """Everything from an imported graph, or from wherever a dump is entered again, to the written model and its table."""
     started = time.monotonic()
     model, funcs = fused(stage, machine, voice)
+    if options.no_host:
+        refuse_host(model.graph, {})
     plan = tasks(model.graph, machine, options.metric == "throughput", funcs)
     bank = Bank.open(options.bank)
     voice.bank(bank)
@@ -84,6 +88,8 @@ def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice
         solved = {name: found[k] for name, k in key.items() if k not in reasons}
         why = {name: reasons[k] for name, k in key.items() if name not in solved}
         plan, model = scheduled(plan, solved, model, why, voice)
+        if options.no_host:
+            refuse_host(model.graph, why)
     choices = chosen(plan, solved, machine, stage)
     for program in {id(c.best.program): c.best.program for c in choices if not c.solved.best.verified}.values():
         check(program, machine)
@@ -104,6 +110,16 @@ def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice
     report = believed(report, model, machine)
     voice.close(report, as_dict(report), options.output)
     return 0
+
+
+def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
+    """Nothing, or UnsupportedError that names the nodes that would run on the host, and why where there is more to say."""
+    nodes = {n.name: n for n in graph.nodes}
+    found = [(name, nodes[name].op, reasons.get(g.name, "")) for g in graph.groups if g.kind == "host" for name in g.nodes]
+    if found:
+        named = ", ".join(f"{name} ({op}{': ' * bool(why)}{why})" for name, op, why in found[:NAMED])
+        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+        raise UnsupportedError(f"{len(found)} node{'s' * (len(found) > 1)} would run on the host, which --no-host forbids: {named}{more}")
 
 
 def fused(stage: dump.Stage, machine: Machine, voice: Voice) -> tuple[Model, dict[str, Func]]:
@@ -180,7 +196,11 @@ def verify_whole(artifact: Artifact, stage: dump.Stage, options: Namespace) -> t
 
     path = str(getattr(options, "model", ""))
     path = path if Path(path).is_file() else ""
-    found = verify_model(artifact, stage.graph, stage.weights, random_feeds(artifact, options.seed), path)
+    try:
+        feeds = random_feeds(artifact, options.seed)
+    except CheckError as e:  # a text, a sequence, a free shape: there is no such thing as any value of it
+        return [f"values: the whole model was not run: {e.message}"], []
+    found = verify_model(artifact, stage.graph, stage.weights, feeds, path)
     limit = TOLERANCE[stage.precision]
     how = f"max|a-b| / max|b|, one seeded input, {stage.precision}"
     lines = {name: f"values: {name} is within {a.relative_error:.1e} of {a.reference} ({how})" for name, a in found.items()}

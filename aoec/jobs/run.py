@@ -16,6 +16,7 @@ from aoec.base import arrays
 from aoec.base.errors import CapacityError, CheckError
 from aoec.base.files import write_text
 from aoec.jobs.execute import run_model
+from aoec.ops import typed
 from aoec.ops.run import NUMPY, REALS
 from aoec.target import machine as machines
 from aoec.target.check import check
@@ -35,7 +36,7 @@ def run_artifact(options: Namespace) -> int:
     outputs = run_model(artifact, feeds)
     seconds = time.monotonic() - started
     if options.output:
-        arrays.save(options.output, outputs)
+        arrays.save(options.output, written(outputs))
     facts = {"model": artifact.name, "target": artifact.target, "precision": artifact.precision,
              "outputs": {name: summary(x) for name, x in outputs.items()}, "modelled": modelled(artifact),
              "seconds_on_this_computer": round(seconds, 3), **({"note": note} if note else {})}
@@ -78,20 +79,45 @@ def machine_of(artifact: Artifact, source: str) -> tuple[Machine | None, str]:
 
 
 def random_feeds(artifact: Artifact, seed: int) -> dict[str, np.ndarray]:
-    """Seeded inputs by name: standard normal for reals, small integers and booleans for others."""
+    """Seeded inputs by name: standard normal for reals, small integers and booleans for others; CheckError for what is no array of numbers
+    and of a fixed shape."""
     return {p.name: random_array(p, np.random.default_rng([seed, i])) for i, p in enumerate(artifact.inputs)}
 
 
 def random_array(port: Port, random: np.random.Generator) -> np.ndarray:
-    if port.dtype in REALS:
-        return random.standard_normal(port.shape, np.float32).astype(NUMPY[port.dtype])
-    return random.integers(*INTEGERS, port.shape).astype(NUMPY[port.dtype])
+    dtype, shape = (NUMPY[port.dtype], port.shape) if port.dtype in NUMPY else _array_of(port)
+    if port.dtype in REALS or np.dtype(dtype).kind in "fc":
+        return random.standard_normal(shape, np.float32).astype(dtype)
+    return random.integers(*INTEGERS, shape).astype(dtype)
+
+
+def _array_of(port: Port) -> tuple[Any, tuple[int, ...]]:
+    """NumPy's dtype and the shape of an input that only the host holds."""
+    element, dims = typed.tensor(port.dtype) or ("", None)
+    if dims is None or element == "string" or element not in typed.NUMPY or not all(isinstance(d, int) for d in dims):
+        raise CheckError(f"input {port.name} is {port.dtype}, of which no random value is made; give it with --inputs")
+    return typed.NUMPY[element], dims
+
+
+def written(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The outputs as plain arrays: a sequence is an array an element, texts are of a fixed width, nothing is left out."""
+    out: dict[str, np.ndarray] = {}
+    for name, x in outputs.items():
+        if isinstance(x, list):
+            out.update(written({f"{name}[{i}]": element for i, element in enumerate(x)}))
+        elif x is not None:
+            out[name] = x.astype(np.str_) if x.dtype == np.object_ else x
+    return out
 
 
 # ---------------------------------------------------------------- what is said
 
-def summary(x: np.ndarray) -> dict[str, Any]:
-    """Shape, dtype and range of an output; the place of the largest value in each row of logits."""
+def summary(x: Any) -> dict[str, Any]:
+    """Shape, dtype and range of an output; the place of the largest value in each row of logits. Of a sequence its length."""
+    if not isinstance(x, np.ndarray):
+        return {"shape": [len(x)] if x is not None else [], "dtype": "sequence" if x is not None else "nothing", "finite": True}
+    if x.dtype.kind not in "fiub" and x.dtype != NUMPY["bf16"]:
+        return {"shape": list(x.shape), "dtype": str(x.dtype), "finite": True}
     wide = x.astype(np.float64)
     out: dict[str, Any] = {"shape": list(x.shape), "dtype": str(x.dtype), "finite": bool(np.isfinite(wide).all())}
     if wide.size and not np.isnan(wide).all():

@@ -94,3 +94,26 @@ class Voice:
             from aoec.report.table import print_table
             print_table(report)
         self.say(f"wrote {output}: runs on the model machine (aoec run {quote(output)} --random); CANN cannot load it")
+
+
+class Silence(Voice):
+    """Says nothing, and keeps what a program would read: `facts` of a compile, or the `faults` that kept it from being written."""
+
+    def __init__(self) -> None:
+        super().__init__(True)
+        self.facts: dict[str, Any] = {}
+        self.faults: list[str] = []
+
+    def say(self, text: str) -> None:
+        pass
+
+    def wrong(self, faults: list[str], output: str) -> int:
+        self.faults = faults
+        return 1
+
+    @contextmanager
+    def progress(self, plan: list[Task], machine: Machine, tune: bool) -> Iterator[Callable[[Task, Solved], None]]:
+        yield lambda task, solved: None
+
+    def close(self, report: Report, facts: dict[str, Any], output: str) -> None:
+        self.facts = {**facts, "output": output}

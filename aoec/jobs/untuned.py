@@ -1,9 +1,10 @@
-"""A model compiled in memory, with default schedules: nothing is searched, no bank is asked, nothing is written, and equal models make
-equal programs. It is what runs a model for its values alone."""
+"""A model compiled in memory for its values alone: each group has the first schedule that is legal. Nothing is timed or searched, no bank
+is asked, nothing is written, and equal models make equal programs."""
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import compress
 
 import numpy as np
 
@@ -15,9 +16,11 @@ from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.jobs.compile import ports
 from aoec.jobs.plan import Task, lowered, on_host, tasks
-from aoec.jobs.tuning import problem, start
+from aoec.jobs.tuning import problem
 from aoec.jobs.version import model_version
 from aoec.lowering.fuse import fuse
+from aoec.search.default import shortlist
+from aoec.search.sketches import sketches
 from aoec.target.machine import Machine
 
 
@@ -46,7 +49,18 @@ def compiled(task: Task, trace: Trace, program: Program) -> Compiled:
 
 @lru_cache(maxsize=1024)
 def scheduled(func: Func, machine: Machine) -> tuple[Trace, Program]:
-    """The default schedule of a func from cold inputs, and its program; UnsupportedError or ScheduleError where there is none."""
-    p = problem(func, machine)
-    first = start(p).default
-    return p.trace(first), p.program(first)
+    """A legal schedule of a func, and its program: the first of the short list that a default is found in, of the first sketch with one.
+
+    UnsupportedError or ScheduleError where there is none.
+    """
+    refused: list[str] = []
+    for trace in sketches(func, machine):
+        try:
+            p = problem(func, machine, traces=[trace])
+        except UnsupportedError as e:
+            refused.append(str(e))
+            continue
+        listed = shortlist(p.space, 0)
+        for candidate in [*compress(listed, p.legal(listed)), *p.some()][:1]:
+            return p.trace(candidate), p.program(candidate)
+    raise ScheduleError(refused[0] if refused else f"func {func.name} has no legal schedule on {machine.name}")

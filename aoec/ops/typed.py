@@ -17,6 +17,7 @@ NUMPY: dict[str, Any] = {
     "int4": ml_dtypes.int4, "uint4": ml_dtypes.uint4, "int2": ml_dtypes.int2, "uint2": ml_dtypes.uint2,
     "float4e2m1": ml_dtypes.float4_e2m1fn, "float8e4m3fn": ml_dtypes.float8_e4m3fn, "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
     "float8e5m2": ml_dtypes.float8_e5m2, "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz, "float8e8m0": ml_dtypes.float8_e8m0fnu}
+ELEMENTS = {"fp32": "float", "fp16": "float16", "bf16": "bfloat16"}  # dtypes of ours that ONNX names in another way
 FLOATS = ("float", "float16", "bfloat16", "double")
 _TENSOR = re.compile(r"tensor\((\w+)\)(?:\[([^\]]*)\])?")
 

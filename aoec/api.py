@@ -1,0 +1,106 @@
+"""aoec from Python: what `aoec compile` and `aoec run` do, with values in place of files.
+
+    session = aoec.compile("model.onnx", tune=True, budget=200)
+    (probabilities,) = session.run(None, {"data": image})
+"""
+from __future__ import annotations
+
+import warnings
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Union
+
+from aoec.artifact.artifact import load
+from aoec.artifact.compiled import Port
+from aoec.bank.place import chosen
+from aoec.base.errors import CheckError
+from aoec.base.files import check_folder, check_writable
+from aoec.jobs.begin import compile_model, compile_proto
+from aoec.jobs.execute import run_model
+from aoec.jobs.run import check_programs, modelled
+from aoec.jobs.say import Silence
+from aoec.ops import typed
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+
+@dataclass(frozen=True)
+class NodeArg:
+    """An input or output as onnxruntime describes one: `shape` holds numbers, names, or None for what is not known; `type` is ONNX's, such
+    as "tensor(float)"."""
+
+    name: str
+    shape: list[int | str | None]
+    type: str
+
+
+class Session:
+    """A compiled model that runs on the model machine, as onnxruntime's InferenceSession does: same data, same results.
+
+    `report` holds what the compile said of it, where it was compiled by this program; `modelled` its modelled times by name.
+    """
+
+    def __init__(self, path: str | Path, report: Mapping[str, Any] | None = None) -> None:
+        """Of a file that `aoec compile` wrote. An AoecError says what is wrong with it."""
+        self._artifact = load(str(path))
+        self.report = dict(report or {})
+        self.modelled = modelled(self._artifact)
+        if note := check_programs(self._artifact, str(path)):
+            warnings.warn(note, stacklevel=2)
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The model's inputs, in its order."""
+        return [_described(p) for p in self._artifact.inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The model's outputs, in its order."""
+        return [_described(p) for p in self._artifact.outputs]
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
+        """The outputs named, or all, of inputs by name; CheckError where a name, shape or dtype is not the model's."""
+        known = [p.name for p in self._artifact.outputs]
+        names = known if output_names is None else list(output_names)
+        for name in names:
+            if name not in known:
+                raise CheckError(f"the model has no output {name}; its outputs are {', '.join(known)}")
+        made = run_model(self._artifact, input_feed)
+        return [made[name] for name in names]
+
+
+def _described(p: Port) -> NodeArg:
+    text = p.dtype if "(" in p.dtype else f"tensor({typed.ELEMENTS.get(p.dtype, p.dtype)})"
+    element = typed.tensor(text)
+    if element is None or text != p.dtype:
+        return NodeArg(p.name, list(p.shape), text)
+    return NodeArg(p.name, [None if d == "?" else d for d in element[1] or ()], f"tensor({element[0]})")
+
+
+def compile(model: Union[str, Path, ModelProto], output: str | Path | None = None, *, target: str | None = None, tune: bool = False,
+            input_shape: Mapping[str, Sequence[int]] | None = None, precision: str = "fp16", budget: int | tuple[str, float] = 2000,
+            search: str = "portfolio", seed: int = 0, robust: bool = False, metric: str = "latency", bank: str | Path | None = None,
+            verify: bool | None = None, jobs: int | None = None, no_host: bool = False, dump: str | Path | None = None,
+            start: str = "import") -> Session:
+    """The compiled model, written to `output` (default: `<model>.aoec` in the current folder) and ready to run.
+
+    The options are those of `aoec compile`; `budget` is a number of trials, or ("seconds", 30). `model` is an ONNX file, a folder that a
+    dump was written to, or a model at hand. An AoecError says what is wrong; CheckError where values differ from the reference.
+    """
+    proto = None if isinstance(model, (str, Path)) else model
+    name = proto.graph.name or "model" if proto is not None else str(model)
+    out = str(output) if output is not None else Path(name).absolute().stem + ".aoec"
+    check_writable(out)
+    if dump:
+        check_folder(str(dump))
+    options = Namespace(
+        model=name, output=out, target=target, tune=tune, precision=precision, search=search, seed=seed, robust=robust, metric=metric,
+        input_shape=[(n, tuple(s)) for n, s in (input_shape or {}).items()], bank=chosen(str(bank) if bank else None), verify=verify,
+        budget=("trials", budget) if isinstance(budget, int) else budget, jobs=jobs, dump=str(dump) if dump else None, start=start,
+        json=True, no_host=no_host)
+    voice = Silence()
+    code = compile_proto(proto, options, voice) if proto is not None else compile_model(options, voice)
+    if code:
+        raise CheckError(f"wrong values: {'; '.join(voice.faults)}")
+    return Session(out, voice.facts)

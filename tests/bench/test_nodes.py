@@ -1,0 +1,46 @@
+"""ONNX's backend tests through aoec.backend: a sample each time, all of them where time is no matter."""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+
+import nodes
+
+STRIDE = 61  # a prime, so that families of tests are met at other members as they grow
+REFUSALS = 40  # of all tests, at most
+
+
+def test_a_sample_passes_or_is_refused() -> None:
+    found = [nodes.outcome(t) for t in nodes.tests(stride=STRIDE)]
+    assert len(found) > 30 and [nodes.line(o) for o in found if o.status in ("wrong", "fault")] == []
+    assert sum(o.status == "refused" for o in found) <= 3
+
+
+@pytest.mark.slow
+def test_all_pass_or_are_refused() -> None:
+    found = [nodes.outcome(t) for t in nodes.tests()]
+    assert [nodes.line(o) for o in found if o.status in ("wrong", "fault")] == []
+    assert sum(o.status == "refused" for o in found) <= REFUSALS
+
+
+def test_what_a_wrong_value_or_type_becomes() -> None:
+    (test,) = nodes.tests("test_relu")[:1]
+    inputs, (wanted,) = test.data_sets[0]
+    assert nodes.outcome(test).status == "passed"
+    for bad in (wanted + 1, wanted.astype("float64"), wanted[:1]):
+        test.data_sets[0] = (inputs, [bad])
+        assert nodes.outcome(test).status == "wrong"
+    test.data_sets[0] = (inputs, [wanted])
+
+
+def test_the_document_is_of_this_run() -> None:
+    found = [nodes.Outcome("a", frozenset(("Relu", "NonZero")), "passed", ("host.NonZero",)),
+             nodes.Outcome("b", frozenset(("Relu",)), "passed"),
+             nodes.Outcome("c", frozenset(("Relu",)), "refused", (), ("x is not known",))]
+    text = nodes.document(found)
+    assert "| Relu | AI Core | 3 | 2 | 1 | 1 |" in text and "- c (refused): x is not known" in text and "NonZero (1)" in text
+    assert nodes.share(found, nodes.core_operators()) == (1, 3)
