@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 
 import nodes
 
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of ONNX, as it makes its data
 STRIDE = 61  # a prime, so that families of tests are met at other members as they grow
 REFUSALS = 40  # of all tests, at most
 
