@@ -1,9 +1,10 @@
 """Funcs of operators that only move elements: concat, upsample, and what is one copy (lower_copy.py)."""
 from __future__ import annotations
 
+from dataclasses import replace
 from math import gcd, isqrt, prod
 
-from aoec.ir.graph import OpNode, Tensor
+from aoec.ir.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, reads, substitute, variables
 from aoec.ir.tir import Block, Func, Loop, Node
 from aoec.lowering.lower_copy import lower_copy
@@ -24,8 +25,12 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
     ins = [tensors[i] for i in node.inputs]
     out = tensors[node.outputs[0]]
     said = meaning(node.op, [t.shape for t in ins], dict(node.attributes))
-    if len(said.statements) == 1 and all(t.layout == "ND" for t in (*ins, out)):
-        return lower_copy(name, ins[0], out, said)
+    if all(t.layout == "ND" for t in (*ins, out)):
+        if node.op == "upsample":  # rows of single pixels: each is read again and again
+            ins, out = [_apart(ins[0], (1, 1))], _apart(out, node.attribute("scale"))
+            said = meaning("expand", [ins[0].shape], {"shape": out.shape})
+        if len(said.statements) == 1:
+            return lower_copy(name, ins[0], out, said)
     ranges = extents(said)
     moves = []
     for s in said.statements:
@@ -46,6 +51,13 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
     for v in reversed(shared):
         whole = (Loop(v, Int(shared[v]), whole),)
     return Func(name, tuple(buffer_of(t, f"X{i}", shapes[i]) for i, t in enumerate(ins)), (buffer_of(out, "Y", shapes[-1]),), (), whole)
+
+
+def _apart(t: Tensor, scale: Attribute | None) -> Tensor:
+    """An image with an axis of its own for the copies of each row, and for those of each pixel."""
+    assert isinstance(scale, tuple)
+    (n, c, h, w), (down, across) = t.shape, (int(s) for s in scale)
+    return replace(t, shape=(n, c, h // down, down, w // across, across))
 
 
 def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Move], dict[str, int]]:

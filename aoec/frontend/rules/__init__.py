@@ -3,9 +3,9 @@
 A function returns False where our words do not cover the case (a weight that is no constant, three spatial dimensions, ...);
 the node then runs on the host.
 """
-from aoec.frontend.rules import einsum, matrix, movement, recurrent, reduce, rows, transposed, vector, window
+from aoec.frontend.rules import einsum, matrix, movement, recurrent, reduce, resize, rows, transposed, vector, window
 
-RULES = (vector.RULES | movement.RULES | reduce.RULES | rows.RULES | matrix.RULES | einsum.RULES | window.RULES | transposed.RULES
-         | recurrent.RULES)
+RULES = (vector.RULES | movement.RULES | resize.RULES | reduce.RULES | rows.RULES | matrix.RULES | einsum.RULES | window.RULES
+         | transposed.RULES | recurrent.RULES)
 # operators whose rules look at dtypes themselves, or move elements whatever they are; those of all others are asked where all is real
-ANY_DTYPE = vector.ANY_DTYPE | movement.ANY_DTYPE | recurrent.ANY_DTYPE
+ANY_DTYPE = vector.ANY_DTYPE | movement.ANY_DTYPE | resize.ANY_DTYPE | recurrent.ANY_DTYPE

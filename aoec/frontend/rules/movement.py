@@ -191,20 +191,6 @@ def _rearranged(n: Node, apart: tuple[int, ...], perm: tuple[int, ...]) -> bool:
     return n.emit("reshape", [turned], {"shape": n.shape()})
 
 
-def _resize(n: Node) -> bool:
-    """Every pixel so many times: the nearest one in whole ratios, by any rule that puts the copies side by side."""
-    rank, shape, out = len(n.shape_of(0)), n.shape_of(0), n.shape()
-    if n.text("mode", "nearest") != "nearest" or rank != 4 or shape[:2] != out[:2] or any(b % a for a, b in zip(shape, out)):
-        return False
-    scale = (out[2] // shape[2], out[3] // shape[3])
-    old = n.proto.op_type == "Upsample" or n.opset < 11
-    rule = "asymmetric" if old else n.text("coordinate_transformation_mode", "half_pixel")
-    rounding = "floor" if old else n.text("nearest_mode", "round_prefer_floor")
-    centred = rule in ("half_pixel", "pytorch_half_pixel") and rounding.startswith("round")
-    same = centred or rule == "asymmetric" and (rounding == "floor" or rounding == "round_prefer_floor" and max(scale) <= 2)
-    return same and n.emit("upsample", [n.input(0)], {"scale": scale})
-
-
 def _dropout(n: Node) -> bool:
     """A view, where it is not training."""
     return (not n.has(2) or n.constant_integers(2) == (0,)) and view(n)
@@ -213,8 +199,8 @@ def _dropout(n: Node) -> bool:
 RULES: dict[str, Rule] = {
     "Concat": _concat, "DepthToSpace": _depth_to_space, "Dropout": _dropout, "Expand": _expand, "Flatten": view,
     "Gather": _gather("gather"), "GatherElements": _gather("gather_elements"), "Identity": view, "Pad": _pad,
-    "Reshape": view, "Resize": _resize, "Slice": _slice, "SpaceToDepth": _space_to_depth, "Split": _split, "Squeeze": view, "Tile": _tile,
-    "Transpose": _transpose, "Unsqueeze": view, "Upsample": _resize,
+    "Reshape": view, "Slice": _slice, "SpaceToDepth": _space_to_depth, "Split": _split, "Squeeze": view, "Tile": _tile,
+    "Transpose": _transpose, "Unsqueeze": view,
 }
 
 ANY_DTYPE = frozenset(RULES)
