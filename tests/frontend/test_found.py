@@ -19,7 +19,12 @@ LAYER = [node("ReduceMean", "x", "m", axes=[-1]), node("Sub", "x m", "d"), node(
          node("Add", "v e", "w"), node("Sqrt", "w", "r"), node("Div", "d r", "u")]
 RMS = [node("Pow", "x two", "q"), node("ReduceMean", "q", "v", axes=[-1]), node("Add", "v e", "w")]
 GELU = [node("Div", "x root2", "h"), node("Erf", "h", "f"), node("Add", "f one", "g")]
-NUMBERS = {"two": F(2), "e": F(1e-3), "one": F(1), "half": F(0.5), "root2": F(np.sqrt(2)), "root": F(np.sqrt(0.5)), "s": SCALE, "b": BIAS,
+TANH = [node("Pow", "x three", "c"), node("Mul", "c small", "k"), node("Add", "x k", "p"), node("Mul", "p slope", "h"),
+        node("Tanh", "h", "f"), node("Add", "f one", "g")]
+FAST = [node("Mul", "x slope", "i"), node("Mul", "x small", "j"), node("Mul", "j x", "c"), node("Add", "c one", "d"),
+        node("Mul", "i d", "h"), node("Tanh", "h", "f"), node("Add", "f one", "g")]
+NUMBERS = {"three": F(3), "small": F(0.044715), "slope": F(np.sqrt(2 / np.pi)), "two": F(2), "e": F(1e-3),
+           "one": F(1), "half": F(0.5), "root2": F(np.sqrt(2)), "root": F(np.sqrt(0.5)), "s": SCALE, "b": BIAS,
            "images": normal(5, 12), "channels": normal(5, 1)}
 # name -> nodes, the operator that is found
 SPELT = {
@@ -41,6 +46,9 @@ SPELT = {
     "gelu": ([*GELU, node("Mul", "x g", "k"), node("Mul", "k half", "y")], "gelu"),
     "gelu, half first": ([*GELU, node("Mul", "x half", "k"), node("Mul", "k g", "y")], "gelu"),
     "gelu, half of the sum": ([*GELU, node("Mul", "g half", "k"), node("Mul", "k x", "y")], "gelu"),
+    "gelu with tanh": ([*TANH, node("Mul", "x half", "m"), node("Mul", "m g", "y")], "gelu_tanh"),
+    "gelu with tanh, half last": ([*TANH, node("Mul", "x g", "m"), node("Mul", "m half", "y")], "gelu_tanh"),
+    "gelu with tanh, fast": ([*FAST, node("Mul", "x half", "m"), node("Mul", "m g", "y")], "gelu_tanh"),
     "gelu, multiplied": ([node("Mul", "x root", "h"), *GELU[1:], node("Mul", "x g", "k"), node("Mul", "k half", "y")], "gelu"),
 }
 # name -> nodes that mean something else
@@ -53,6 +61,7 @@ MISSES = {
     "halves exchanged": [node("Split", "x", "p q", axis=-1), node("Sigmoid", "q", "g"), node("Mul", "q g", "k"), node("Mul", "k p", "y")],
     "halves of columns": [node("Split", "x", "p q", axis=0), node("Sigmoid", "p", "g"), node("Mul", "p g", "k"), node("Mul", "k q", "y")],
     "gate kept": [node("Sigmoid", "x", "g"), node("Mul", "x g", "k"), node("Add", "k g", "y")],
+    "another slope": [*TANH[:3], node("Mul", "p root", "h"), *TANH[4:], node("Mul", "x half", "m"), node("Mul", "m g", "y")],
     "no half": [*GELU, node("Mul", "x g", "y")],
     "erf kept": [*GELU, node("Mul", "x g", "k"), node("Mul", "k half", "n"), node("Add", "n g", "y")],
     "scale of channels": [*LAYER, node("Mul", "u channels", "y")],
@@ -88,7 +97,7 @@ def test_what_exporters_spell_out_is_one_node(name: str) -> None:
 @pytest.mark.parametrize("name", MISSES)
 def test_near_misses_keep_their_values(name: str) -> None:
     found = agrees(spelt(MISSES[name]))
-    assert len(found) > 1 and not {"gelu", "rms_norm", "swiglu"} & set(found)
+    assert len(found) > 1 and not {"gelu", "gelu_tanh", "rms_norm", "swiglu"} & set(found)
 
 
 @pytest.mark.parametrize("opset", [17, 18, 23])
