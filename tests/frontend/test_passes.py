@@ -188,3 +188,45 @@ def test_what_is_added_to_the_columns_of_a_product_is_its_bias(bias: tuple[int, 
     assert (len(graph.nodes) == 1) == (bias[-1] == 5 and len(bias) != 2)
     feeds = {"x": normal(2, 3, 4, seed=2)}
     np.testing.assert_allclose(ops.evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0], rtol=1e-5, atol=1e-5)
+
+
+def test_equal_work_is_done_once() -> None:
+    d = draft(("muls", "x", "a", {"scalar": 2.0}), ("muls", "x", "b", {"scalar": 2.0}), ("exp", "a", "c", {}), ("exp", "b", "d", {}),
+              ("add", "c d", "e", {}), ("mul", "e u", "f", {}), ("add", "f v", "y", {}), u=np.ones(5), v=np.ones(5))
+    assert kept(passes.share_equal, d) == ["muls", "exp", "add", "mul", "add"]
+    assert {n.inputs[1] for n in d.nodes[-2:]} == {"u"}
+
+
+def test_equal_results_of_the_graph_keep_their_makers() -> None:
+    d = draft(("exp", "x", "y", {}), ("exp", "x", "z", {}), ("abs", "z", "w", {}), outputs=("y", "z", "w"))
+    assert kept(passes.share_equal, d) == ["exp", "exp", "abs"]
+
+
+LAST, FIRST = {"perm": (0, 2, 3, 1)}, {"perm": (0, 3, 1, 2)}  # channels last, and back
+
+
+def test_transposes_that_put_all_back_go() -> None:
+    d = draft(("transpose", "x", "a", LAST), ("relu", "a", "b", {}), ("add", "b bias", "c", {}), ("muls", "c", "d", {"scalar": 0.5}),
+              ("transpose", "d", "e", FIRST), ("exp", "e", "y", {}), bias=normal(3))
+    kept(passes.sink_transposes, d)
+    kept(passes.drop_identities, d)
+    assert kept(passes.drop_dead, d) == ["relu", "add", "muls", "exp"]
+
+
+def test_a_residual_sum_is_taken_before_its_transposes() -> None:
+    d = draft(("transpose", "x", "a", LAST), ("exp", "x", "k", {}), ("transpose", "k", "b", LAST), ("add", "a b", "c", {}),
+              ("transpose", "c", "y", FIRST))
+    kept(passes.sink_transposes, d)
+    kept(passes.drop_dead, d)
+    assert [n.op for n in d.nodes if n.op != "transpose"] == ["exp", "add"] and len(d.nodes) <= 4
+
+
+@pytest.mark.parametrize("nodes", [
+    [("transpose", "x", "a", LAST), ("relu", "a", "b", {}), ("exp", "a", "c", {}), ("add", "b c", "y", {})],  # read twice
+    [("transpose", "x", "a", LAST), ("add", "a wide", "y", {})],  # broadcast by a larger constant
+    [("transpose", "x", "a", LAST), ("transpose", "x", "b", {"perm": (0, 3, 2, 1)}), ("reduce_sum", "b", "r", {"axes": (1, 2)}),
+     ("add", "a r", "y", {})]])
+def test_other_transposes_stay_where_they_are(nodes: list[tuple[str, str, str, dict[str, object]]]) -> None:
+    d = draft(*nodes, wide=normal(2, 2, 4, 5, 3))
+    before = [n.op for n in d.nodes]
+    assert kept(passes.sink_transposes, d) == before

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from aoec.frontend.passes.affine import fold_affine
 from aoec.frontend.passes.biases import fold_biases
+from aoec.frontend.passes.common import share_equal
 from aoec.frontend.passes.constants import fold_constants
 from aoec.frontend.passes.dead import drop_dead
 from aoec.frontend.passes.gates import find_gates
@@ -11,16 +12,18 @@ from aoec.frontend.passes.identities import drop_identities
 from aoec.frontend.passes.precision import PRECISIONS, choose_precision
 from aoec.frontend.passes.row_norms import find_row_norms
 from aoec.frontend.passes.scalars import use_scalars
+from aoec.frontend.passes.transposes import sink_transposes
 from aoec.frontend.passes.turned import turn_in_products
 from aoec.ir.draft import Draft
 
-# in order: constants first, since all others look for them; what exporters spell out before its links are folded; affine chains once
-# nothing lies between their links
-PASSES = (drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, fold_biases, find_row_norms, find_gelus, find_gates,
-          drop_dead, fold_affine, turn_in_products, drop_identities, drop_dead)
+# in order: constants first, since all others look for them; equal work and transposes that cancel, so that patterns meet; what exporters
+# spell out before its links are folded; affine chains once nothing lies between their links
+PASSES = (drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, share_equal, sink_transposes, drop_identities,
+          drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, drop_dead, fold_affine, turn_in_products, drop_identities, drop_dead)
 
 __all__ = ["PASSES", "PRECISIONS", "choose_precision", "clean", "drop_dead", "drop_identities", "find_gates", "find_gelus",
-           "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "turn_in_products", "use_scalars"]
+           "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "share_equal", "sink_transposes", "turn_in_products",
+           "use_scalars"]
 
 
 def clean(draft: Draft) -> None:

@@ -1,0 +1,83 @@
+"""Moves transposes behind elementwise work, where they meet others: two that meet are one, and one that puts all back is none.
+
+Exporters of channels-last models put a transpose before and behind each convolution, and activations, biases and residual additions
+between them; sunk, those of one layer and the next cancel.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from aoec.ir.draft import Draft
+from aoec.ir.graph import OpNode
+from aoec.ops import OPS
+
+Perm = tuple[int, ...]
+
+
+def sink_transposes(draft: Draft) -> None:
+    """Nothing; elementwise nodes read what transposes of theirs alone read, and what they give is transposed; transposes of transposes
+    are one."""
+    users = draft.users()
+    turned: dict[str, OpNode] = {}  # result -> the transpose that gives it
+    nodes: list[OpNode] = []
+    for node in draft.nodes:
+        if node.op == "transpose":
+            node = _joined(node, turned)
+            turned[node.outputs[0]] = node
+        elif (perm := _sinks(draft, node, turned, users)) is not None:
+            below, node = _sunk(draft, node, turned, perm)
+            nodes.append(below)
+            turned[node.outputs[0]] = node
+        nodes.append(node)
+    draft.nodes = nodes
+
+
+def _joined(node: OpNode, turned: dict[str, OpNode]) -> OpNode:
+    """A transpose that reads what the one before it read."""
+    first = turned.get(node.inputs[0])
+    if first is None:
+        return node
+    perm = tuple(_perm(first)[axis] for axis in _perm(node))
+    return replace(node, inputs=first.inputs, attributes=(("perm", perm),))
+
+
+def _perm(node: OpNode) -> Perm:
+    perm = dict(node.attributes)["perm"]
+    assert isinstance(perm, tuple)
+    return tuple(int(axis) for axis in perm)
+
+
+def _sinks(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
+    """The permutation that elementwise work can do before: of all that it reads but constants, whose results nobody else reads, all alike
+    and of the shape that it gives; None where there is none."""
+    if node.op not in OPS or OPS[node.op].family != "elementwise" or len(node.outputs) != 1:
+        return None
+    read = [i for i in node.inputs if not draft.is_constant(i)]
+    shape, perms = draft.tensors[node.outputs[0]].shape, set()
+    for name in read:
+        if name not in turned or any(u.name != node.name for u in users.get(name, [])) or name in draft.outputs \
+                or draft.tensors[name].shape != shape:
+            return None
+        perms.add(_perm(turned[name]))
+    return perms.pop() if len(perms) == 1 else None
+
+
+def _sunk(draft: Draft, node: OpNode, turned: dict[str, OpNode], perm: Perm) -> tuple[OpNode, OpNode]:
+    """(the work on what was not yet transposed, the transpose of its result)"""
+    back = tuple(int(axis) for axis in np.argsort(perm))
+    result = draft.tensors[node.outputs[0]]
+    inner = draft.tensor(f"{result.name}_before", result.dtype, (result.shape[axis] for axis in back))
+    inputs = [turned[i].inputs[0] if i in turned else _constant(draft, i, back) for i in node.inputs]
+    below = replace(node, name=draft.fresh(f"{node.name}_before", "node"), inputs=tuple(inputs), outputs=(inner,))
+    return below, OpNode(node.name, "transpose", (inner,), node.outputs, (("perm", perm),))
+
+
+def _constant(draft: Draft, name: str, back: Perm) -> str:
+    """A constant as it meets what was not yet transposed."""
+    t, array = draft.tensors[name], draft.weights[name]
+    if array.size == 1:
+        return name
+    wide = array.reshape((1,) * (len(back) - array.ndim) + array.shape)
+    return draft.constant(f"{name}_turned", np.ascontiguousarray(wide.transpose(back)), t.dtype)
