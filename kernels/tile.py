@@ -15,13 +15,16 @@ OPS = (
     "copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "mmad", "mmad_bias", "fixpipe_nd", "fixpipe_nz",
     "copy_gm_ub", "copy_ub_gm", "copy_l0c_ub", "copy_ub_l1", "vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs",
     "vmins", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy", "vconv", "vdup", "vcmax", "vcmin", "vcadd", "vbrcb",
-    "vnchwconv", "copy_gm_ub_at")
+    "vnchwconv", "vcmp", "vcmps", "vsel", "vsels", "vand", "vor", "vnot", "vshls", "vshrs", "vfloor", "vceil", "vrint", "vtrunc",
+    "copy_gm_ub_at")
 (COPY_GM_L1, ND2NZ, LOAD_L0A, LOAD_L0B, LOAD3D, LOAD_BT, MMAD, MMAD_BIAS, FIXPIPE_ND, FIXPIPE_NZ, COPY_GM_UB, COPY_UB_GM, COPY_L0C_UB,
  COPY_UB_L1, VADD, VSUB, VMUL, VDIV, VMAX, VMIN, VADDS, VMULS, VMAXS, VMINS, VEXP, VLN, VSQRT, VRSQRT, VREC, VABS, VRELU, VCOPY, VCONV,
- VDUP, VCMAX, VCMIN, VCADD, VBRCB, VNCHWCONV, COPY_GM_UB_AT) = range(len(OPS))
+ VDUP, VCMAX, VCMIN, VCADD, VBRCB, VNCHWCONV, VCMP, VCMPS, VSEL, VSELS, VAND, VOR, VNOT, VSHLS, VSHRS, VFLOOR, VCEIL, VRINT,
+ VTRUNC, COPY_GM_UB_AT) = range(len(OPS))
+LT, GT, EQ, LE, GE, NE = range(6)  # modes of vcmp and vcmps
 
-DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32", "int64", "bool")  # the last two are only moved
-FP32, FP16, BF16, INT8, UINT8, INT32, INT64, BOOL = range(len(DTYPES))
+DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32", "bool", "int16", "uint16", "uint32", "int64", "uint64")
+FP32, FP16, BF16, INT8, UINT8, INT32, BOOL, INT16, UINT16, UINT32, INT64, UINT64 = range(len(DTYPES))
 POISON = 0xFF  # a NaN in fp32, fp16 and bf16 alike: what nothing has written shows in the result
 BLOCK = 32
 STACK = 64  # values that an expression may keep at once
@@ -94,12 +97,41 @@ def float_to_bfloat(x):
 @_jit
 def size_of(dtype):
     """Bytes of an element."""
-    if dtype == FP32 or dtype == INT32:
+    if dtype == FP32 or dtype == INT32 or dtype == UINT32:
         return 4
-    if dtype == INT64:
+    if dtype == INT64 or dtype == UINT64:
         return 8
-    return 2 if dtype == FP16 or dtype == BF16 else 1
+    return 2 if dtype == FP16 or dtype == BF16 or dtype == INT16 or dtype == UINT16 else 1
 
+
+@_jit
+def whole(dtype):
+    """Whether elements are whole numbers."""
+    return dtype >= INT8
+
+
+@_jit
+def load_whole(mem, dtype, at):
+    """A whole number as int64; the bits of a uint64."""
+    if dtype == INT64 or dtype == UINT64: return np.int64(mem[5][at // 8])
+    if dtype == INT32: return np.int64(mem[3][at // 4])
+    if dtype == UINT32: return np.int64(np.uint32(mem[3][at // 4]))
+    if dtype == INT16: return np.int64(np.int16(mem[1][at // 2]))
+    if dtype == UINT16: return np.int64(mem[1][at // 2])
+    return np.int64(mem[4][at]) if dtype == INT8 else np.int64(mem[0][at])
+
+
+@_jit
+def store_whole(mem, dtype, at, v):
+    """Writes the low bytes of an int64."""
+    if dtype == INT64 or dtype == UINT64:
+        mem[5][at // 8] = np.uint64(v)
+    elif dtype == INT32 or dtype == UINT32:
+        mem[3][at // 4] = np.int32(v)
+    elif dtype == INT16 or dtype == UINT16:
+        mem[1][at // 2] = np.uint16(v)
+    else:
+        mem[0][at] = np.uint8(v)
 
 @_jit
 def saturate(x, low, high):
@@ -110,11 +142,33 @@ def saturate(x, low, high):
 
 
 @_jit
+def cut_off(dtype, x):
+    """The bits of what a cast of a real to this dtype gives, as int64: cut off toward zero and clamped; NaN gives 0."""
+    if dtype == INT32: return np.int64(saturate(x, -2147483648, 2147483647))
+    if dtype == UINT32: return np.int64(saturate(x, 0, 4294967295))
+    if dtype == INT16: return np.int64(saturate(x, -32768, 32767))
+    if dtype == UINT16: return np.int64(saturate(x, 0, 65535))
+    if dtype == INT8: return np.int64(saturate(x, -128, 127))
+    if dtype == UINT8 or dtype == BOOL: return np.int64(saturate(x, 0, 255))
+    v = np.float64(x)
+    if v != v: return np.int64(0)
+    if dtype == UINT64:
+        return np.int64(np.uint64(v)) if 0 <= v < 18446744073709551616.0 else np.int64(0 if v < 0 else -1)
+    if v >= 9223372036854775808.0: return np.int64(9223372036854775807)
+    return np.int64(v) if v >= -9223372036854775808.0 else np.int64(-9223372036854775807 - 1)
+
+
+@_jit
+def real(dtype, v):
+    """The fp32 nearest to a whole number that `load_whole` gave."""
+    return np.float32(np.uint64(v)) if dtype == UINT64 else np.float32(v)
+
+
+@_jit
 def load_one(mem, dtype, at):
     """The fp32 value of one element of a rarer dtype."""
     if dtype == BF16: return bfloat_to_float(mem[1][at // 2])
-    if dtype == INT32: return np.float32(mem[3][at // 4])
-    return np.float32(mem[4][at]) if dtype == INT8 else np.float32(mem[0][at])
+    return real(dtype, load_whole(mem, dtype, at))
 
 
 @_jit
@@ -122,12 +176,8 @@ def store_one(mem, dtype, at, x):
     """Writes one element of a rarer dtype, rounded or saturated."""
     if dtype == BF16:
         mem[1][at // 2] = float_to_bfloat(x)
-    elif dtype == INT32:
-        mem[3][at // 4] = np.int32(saturate(x, -2147483648, 2147483647))
-    elif dtype == INT8:
-        mem[4][at] = np.int8(saturate(x, -128, 127))
     else:
-        mem[0][at] = np.uint8(saturate(x, 0, 255))
+        store_whole(mem, dtype, at, cut_off(dtype, x))
 
 
 @_jit
@@ -566,6 +616,189 @@ def vector(op, mem, at, dt, f, scalar, x, y):
         store_lanes(mem, dt[0], at[0] + r * dst_step, dst_blk, n, x, BLOCK // dst_size)
 
 
+# ---------------------------------------------------------------- vector: whole numbers, comparisons, roundings, selections
+
+@_jit
+def compare(mode, less, same):
+    """1 or 0: what a comparison of that mode makes of two values, where `less` and `same` say how they lie (neither: greater, or NaN)."""
+    if mode == EQ: return same
+    if mode == NE: return not same
+    if mode == LT: return less
+    return less or same  # LE
+
+
+@_jit
+def compare_reals(mode, x, y, n):
+    """x[i] = 1 or 0 as x[i] and y[i] compare; NaN is unequal to all."""
+    for i in range(n):
+        a, b = x[i], y[i]
+        if mode == GT or mode == GE:
+            a, b = b, a
+        kind = LT if mode == GT else LE if mode == GE else mode
+        x[i] = np.float32(1) if compare(kind, a < b, a == b) else np.float32(0)
+
+
+@_jit
+def compare_wholes(mode, xi, yi, flip, x, n):
+    """x[i] = 1 or 0 as xi[i] and yi[i] compare; `flip` is the sign bit where they are uint64."""
+    for i in range(n):
+        a, b = xi[i] ^ flip, yi[i] ^ flip
+        if mode == GT or mode == GE:
+            a, b = b, a
+        kind = LT if mode == GT else LE if mode == GE else mode
+        x[i] = np.float32(1) if compare(kind, a < b, a == b) else np.float32(0)
+
+
+@_jit
+def quotient(a, b, dtype):
+    """a / b cut off toward zero; 0 where b is."""
+    if b == 0:
+        return np.int64(0)
+    if dtype == UINT64:
+        return np.int64(np.uint64(a) // np.uint64(b))
+    if b == -1:
+        return -a
+    q = a // b
+    return q + 1 if q < 0 and q * b != a else q
+
+
+@_jit
+def combine_wholes(op, dtype, xi, yi, flip, n):
+    """xi[i] = op(xi[i], yi[i]) in whole numbers, low bits kept."""
+    for i in range(n):
+        a, b = xi[i], yi[i]
+        if op == VADD or op == VADDS:
+            xi[i] = a + b
+        elif op == VSUB:
+            xi[i] = a - b
+        elif op == VMUL or op == VMULS:
+            xi[i] = a * b
+        elif op == VDIV:
+            xi[i] = quotient(a, b, dtype)
+        elif op == VMAX or op == VMAXS:
+            xi[i] = a if (a ^ flip) > (b ^ flip) else b
+        elif op == VMIN or op == VMINS:
+            xi[i] = a if (a ^ flip) < (b ^ flip) else b
+        elif op == VAND:
+            xi[i] = a & b
+        elif op == VOR:
+            xi[i] = a | b
+        elif op == VNOT:
+            xi[i] = ~a
+        elif op == VSHLS:
+            xi[i] = a << b
+        elif op == VSHRS:
+            xi[i] = np.int64(np.uint64(a) >> np.uint64(b)) if dtype == UINT64 else a >> b
+
+
+@_jit
+def round_reals(op, x, n):
+    """x[i] rounded down, up, to the nearest (ties to even) or toward zero."""
+    for i in range(n):
+        v = x[i]
+        x[i] = np.floor(v) if op == VFLOOR else np.ceil(v) if op == VCEIL else np.rint(v) if op == VRINT else np.trunc(v)
+
+
+@_jit
+def load_whole_lanes(mem, dtype, at, blk, n, out):
+    """Reads n whole numbers in blocks `blk` blocks apart."""
+    size = size_of(dtype)
+    per = BLOCK // size
+    for i in range(n):
+        out[i] = load_whole(mem, dtype, at + i // per * blk * BLOCK + i % per * size)
+
+
+@_jit
+def store_whole_lanes(mem, dtype, at, blk, n, xi):
+    """Writes the low bytes of n whole numbers in blocks `blk` blocks apart."""
+    size = size_of(dtype)
+    per = BLOCK // size
+    for i in range(n):
+        store_whole(mem, dtype, at + i // per * blk * BLOCK + i % per * size, xi[i])
+
+
+@_jit
+def has_pair(op):
+    """Whether a word has two sources."""
+    return op <= VMIN or op == VCMP or op == VAND or op == VOR
+
+
+@_jit
+def has_scalar(op):
+    """Whether a word has a source and a scalar, or a scalar alone."""
+    return VADDS <= op <= VMINS or op == VDUP or op == VCMPS or op == VSHLS or op == VSHRS
+
+
+@_jit
+def vector_whole(op, mem, at, dt, f, scalar, x, y, xi, yi):
+    """What `vector` does not: work on whole numbers, comparisons, roundings; a repeat is read whole before it is written."""
+    lanes, repeat, dst_size, src_size = f[0], f[1], size_of(dt[0]), size_of(dt[1])
+    two, ints = has_pair(op), whole(dt[1])
+    compares = op == VCMP or op == VCMPS
+    mode = f[8] if op == VCMP else f[6]
+    dst_step, src_step = (f[5], f[6]) if two else (f[3], 0) if op == VDUP else (f[4], f[5])
+    flip = np.int64(-9223372036854775807 - 1) if dt[1] == UINT64 else np.int64(0)
+    wide = 256 // max(dst_size, src_size)
+    if has_scalar(op):
+        y[:wide] = rounded(scalar, dt[1])
+        yi[:wide] = np.int64(scalar)
+    for r in range(repeat):
+        n = lanes if r == repeat - 1 else wide
+        if op == VDUP:
+            xi[:n] = yi[:n]
+        elif ints:
+            load_whole_lanes(mem, dt[1], at[1] + r * src_step * BLOCK, f[3], n, xi)
+            if two:
+                load_whole_lanes(mem, dt[2], at[2] + r * f[7] * BLOCK, f[4], n, yi)
+        else:
+            load_lanes(mem, dt[1], at[1] + r * src_step * BLOCK, f[3], n, x, BLOCK // src_size)
+            if two:
+                load_lanes(mem, dt[2], at[2] + r * f[7] * BLOCK, f[4], n, y, BLOCK // src_size)
+        to = at[0] + r * dst_step * BLOCK
+        if compares and ints:
+            compare_wholes(mode, xi, yi, flip, x, n)
+        elif compares:
+            compare_reals(mode, x, y, n)
+        elif ints:
+            combine_wholes(op, dt[1], xi, yi, flip, n)
+        else:
+            round_reals(op, x, n)
+        if ints and not compares and whole(dt[0]):
+            store_whole_lanes(mem, dt[0], to, f[2], n, xi)
+            continue
+        if ints and not compares:
+            for i in range(n):
+                x[i] = real(dt[1], xi[i])
+        store_lanes(mem, dt[0], to, f[2], n, x, BLOCK // dst_size)
+
+
+@_jit
+def vector_select(op, mem, at, dt, f, scalar, x, bytes8):
+    """vsel and vsels: where src0 is not 0 the element of src1, else that of src2 or the scalar, bit for bit."""
+    size, mask_size = size_of(dt[0]), size_of(dt[1])
+    wide, per = 256 // max(size, mask_size), BLOCK // size
+    three = op == VSEL
+    one_rep, two_rep = (f[8], f[9]) if three else (f[7], 0)
+    for r in range(f[1]):
+        n = f[0] if r == f[1] - 1 else wide
+        load_lanes(mem, dt[1], at[1] + r * (f[7] if three else f[6]) * BLOCK, f[3], n, x, BLOCK // mask_size)
+        for i in range(n):
+            yes = at[2] + (r * one_rep + i // per * f[4]) * BLOCK + i % per * size
+            no = at[3] + (r * two_rep + i // per * f[5]) * BLOCK + i % per * size
+            if three or x[i] != 0:
+                copy(bytes8, i * size, mem[0], yes if x[i] != 0 else no, size)
+            elif whole(dt[0]):
+                for b in range(size):
+                    bytes8[i * size + b] = np.uint8(np.int64(scalar) >> (8 * b))
+            else:
+                bits = np.uint32(np.float32(scalar).view(np.uint32)) if dt[0] == FP32 else np.uint32(float_to_half(np.float32(scalar)))
+                for b in range(size):
+                    bytes8[i * size + b] = np.uint8(bits >> np.uint32(8 * b))
+        to = at[0] + r * (f[6] if three else f[5]) * BLOCK
+        for b in range(0, n * size, BLOCK):
+            copy(mem[0], to + b // BLOCK * f[2] * BLOCK, bytes8, b, min(BLOCK, n * size - b))
+
+
 @_jit
 def vector_copy(mem, at, size, f, bytes8):
     """dst = src, bit for bit, repeat after repeat."""
@@ -606,7 +839,7 @@ def vector_turn(mem, at, size, f, bytes8):
 # ---------------------------------------------------------------- one instruction
 
 @_inline
-def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8):
+def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, whole1, whole2):
     """Runs one instruction: fields f, byte addresses at and dtypes dt of its operands. Bounds were checked before."""
     size = size_of(dt[1])
     if op == COPY_GM_L1:
@@ -647,12 +880,18 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8):
         copy_bursts(mem[0], at[0], mem[0], at[1], f[0], f[1] * BLOCK, (f[1] + f[3]) * BLOCK, (f[1] + f[2]) * BLOCK)
     elif op == VCOPY:
         vector_copy(mem, at, size, f, bytes8)
+    elif op <= VDUP and whole(dt[1]):
+        vector_whole(op, mem, at, dt, f, scalar, run, run2, whole1, whole2)
     elif op <= VCADD:
         vector(op, mem, at, dt, f, scalar, run, run2)
     elif op == VBRCB:
         vector_broadcast(mem, at, size, f, bytes8)
-    else:
+    elif op == VNCHWCONV:
         vector_turn(mem, at, size, f, bytes8)
+    elif op == VSEL or op == VSELS:
+        vector_select(op, mem, at, dt, f, scalar, run, bytes8)
+    else:
+        vector_whole(op, mem, at, dt, f, scalar, run, run2, whole1, whole2)
 
 
 @_jit
@@ -754,10 +993,11 @@ def vector_reaches(op, f, dt, out):
         wide = 256 // (d if op == VDUP or op <= VMIN else max(d, s))
         if f[0] > wide: return 6
         if f[1] == 0: return 0
-        if op <= VMIN:
-            for i in range(3):
-                out[i] = lanes_end(f[0], f[1], f[2 + i], f[5 + i], d, wide)
-        elif op <= VCONV:
+        if has_pair(op) or op == VSEL or op == VSELS:
+            count = 4 if op == VSEL else 3
+            for i in range(count):
+                out[i] = lanes_end(f[0], f[1], f[2 + i], f[2 + count + i], size_of(dt[i]), wide)
+        elif op <= VCONV or op > VNCHWCONV:
             out[0] = lanes_end(f[0], f[1], f[2], f[4], d, wide)
             out[1] = lanes_end(f[0], f[1], f[3], f[5], s, wide)
         elif op == VDUP:
@@ -895,7 +1135,7 @@ def cross(code, pc, core, program, env, scratch, tokens, first, count, streams, 
 @_inline
 def run_core(core, code, program, scalars, state, env, trips, gm, mem, scratch, tiles, tokens, first, count, streams, error):
     """Runs a core from state[core] until it halts (DONE), has to wait (BLOCKED, STUCK) or breaks a rule (error[0] set)."""
-    sa, sb, sc, flat, run, run2, bytes8 = tiles
+    sa, sb, sc, flat, run, run2, bytes8, whole1, whole2 = tiles
     xcode, xspan, ops, _, _, _ = program
     f, at, dt, _, stack = scratch
     pc, steps = state[core], 0
@@ -905,7 +1145,7 @@ def run_core(core, code, program, scalars, state, env, trips, gm, mem, scratch, 
         if op == 3:
             if not fetch(a, program, env, scratch, error):
                 return DONE
-            step(ops[a], f, scalars[a], at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8)
+            step(ops[a], f, scalars[a], at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, whole1, whole2)
         elif op == 1:
             trips[pc] = value(xcode, xspan[b, 0], xspan[b, 1], env, stack, error)
             env[a] = 0

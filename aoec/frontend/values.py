@@ -12,7 +12,9 @@ from aoec.ir.graph import OPAQUE, Tensor
 # element types of ONNX in our words; reals are fp32 until the precision is chosen
 DTYPES: dict[int, str] = {
     TensorProto.FLOAT: "fp32", TensorProto.FLOAT16: "fp32", TensorProto.BFLOAT16: "fp32",
-    TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT32: "int32", TensorProto.INT64: "int64", TensorProto.BOOL: "bool"}
+    TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT16: "int16", TensorProto.UINT16: "uint16",
+    TensorProto.INT32: "int32", TensorProto.UINT32: "uint32", TensorProto.INT64: "int64", TensorProto.UINT64: "uint64",
+    TensorProto.BOOL: "bool"}
 STATED = (TensorProto.FLOAT16, TensorProto.BFLOAT16)  # reals whose ONNX type fp32 does not say
 
 

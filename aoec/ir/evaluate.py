@@ -7,6 +7,7 @@ was never written shows. A reducer starts from `init` (or its identity) where al
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -119,8 +120,10 @@ class _Run:
         array, place = self.arrays[block.target.buffer], self.place(block.target, f"block {block.name} writes")
         value = self.expr(block.value)
         if block.op == "=":
+            fit = _fitting(array.dtype)
+
             def assign(env: Env) -> None:
-                array[place(env)] = value(env)
+                array[place(env)] = fit(value(env))
             return assign
         names = frozenset().union(*[index.variables(i) for i in block.target.indices])
         born = len(self.lifetimes.get(block.target.buffer, ()))
@@ -186,6 +189,14 @@ def _poisoned(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     return np.full(shape, _poison(d), dtype=d)
 
 
+def _fitting(dtype: np.dtype) -> Callable[[Any], Any]:
+    """What makes a value one that an array of this dtype takes: of whole numbers the low bytes."""
+    if dtype.kind not in "iu":
+        return lambda x: x
+    bits, low = 8 * dtype.itemsize, np.iinfo(dtype).min
+    return lambda x: (x - low) % (1 << bits) + low if isinstance(x, int) else x
+
+
 def _element(array: np.ndarray) -> Callable[[tuple[int, ...]], Any]:
     """What gives an element of an array as arithmetic sees it: fp32, or a Python integer."""
     if array.dtype == np.float32:
@@ -236,6 +247,15 @@ def _minimum(*args: Any) -> Any:
     return min(args) if all(isinstance(a, int) for a in args) else np.float32(np.min(np.array(args, dtype=np.float32)))
 
 
+def _quotient(a: int, b: int) -> int:
+    """a / b cut off toward zero; 0 where b is."""
+    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def _power(a: Any, b: Any) -> Any:
+    return a ** b if isinstance(a, int) and isinstance(b, int) and b >= 0 else np.float32(np.power(np.float32(a), np.float32(b)))
+
+
 def _real(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: np.float32(f(*[np.float32(a) for a in args]))
 
@@ -250,5 +270,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": _minimum, "max": _maximum, "ceildiv": lambda a, b: -(-a // b), "not": lambda a: int(not a), "abs": abs,
     "exp": _real(np.exp), "log": _real(np.log), "sqrt": _real(np.sqrt), "rsqrt": _real(lambda x: 1 / np.sqrt(x)), "tanh": _real(np.tanh),
     "erf": _real(math.erf), "sigmoid": _real(lambda x: 1 / (1 + np.exp(-x))), "reciprocal": _real(lambda x: 1 / x),
-    "floor": _real(np.floor), "ceil": _real(np.ceil), "round": _real(np.rint), "pow": _real(np.power),
+    "floor": _real(np.floor), "ceil": _real(np.ceil), "round": _real(np.rint), "pow": _power,
+    "sin": _real(np.sin), "cos": _real(np.cos), "tan": _real(np.tan), "asin": _real(np.arcsin), "acos": _real(np.arccos),
+    "atan": _real(np.arctan), "sinh": _real(np.sinh), "cosh": _real(np.cosh), "asinh": _real(np.arcsinh), "acosh": _real(np.arccosh),
+    "atanh": _real(np.arctanh), "trunc": _real(np.trunc),
+    "sign": lambda a: (a > 0) - (a < 0) if isinstance(a, int) else np.sign(a), "idiv": _quotient, "bitand": operator.and_,
+    "bitor": operator.or_, "bitxor": operator.xor, "bitnot": operator.invert, "shl": operator.lshift, "shr": operator.rshift,
 }

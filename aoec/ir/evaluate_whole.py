@@ -126,6 +126,18 @@ def _real(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: np.asarray(f(*[np.asarray(a, np.float32) for a in args]), np.float32)
 
 
+def _quotient(a: Any, b: Any) -> Any:
+    """a / b of whole numbers cut off toward zero; 0 where b is."""
+    safe = np.where(b == 0, 1, b)
+    return np.where(b == 0, 0, (a - np.fmod(a, safe)) // safe)
+
+
+def _power(a: Any, b: Any) -> Any:
+    if all(np.asarray(x).dtype.kind in "iu" for x in (a, b)):
+        return np.power(a, b)
+    return np.asarray(np.power(np.asarray(a, np.float32), np.asarray(b, np.float32)), np.float32)
+
+
 def _erf(x: Array) -> Any:
     from scipy.special import erf  # here, since little needs it and it takes a while to load
     return erf(x)
@@ -146,5 +158,10 @@ CALLS: dict[str, Callable[..., Any]] = {
     "select": lambda c, a, b: np.where(np.asarray(c) != 0, a, b), "not": lambda a: np.asarray(a == 0).astype(np.int64), "abs": np.abs,
     "exp": _real(np.exp), "log": _real(np.log), "sqrt": _real(np.sqrt), "rsqrt": _real(lambda x: 1 / np.sqrt(x)), "tanh": _real(np.tanh),
     "erf": _real(_erf), "sigmoid": _real(lambda x: 1 / (1 + np.exp(-x))), "reciprocal": _real(lambda x: 1 / x),
-    "floor": _real(np.floor), "ceil": _real(np.ceil), "round": _real(np.rint), "pow": _real(np.power),
+    "floor": _real(np.floor), "ceil": _real(np.ceil), "round": _real(np.rint), "pow": _power,
+    "sin": _real(np.sin), "cos": _real(np.cos), "tan": _real(np.tan), "asin": _real(np.arcsin), "acos": _real(np.arccos),
+    "atan": _real(np.arctan), "sinh": _real(np.sinh), "cosh": _real(np.cosh), "asinh": _real(np.arcsinh), "acosh": _real(np.arccosh),
+    "atanh": _real(np.arctanh), "trunc": _real(np.trunc),
+    "sign": np.sign, "idiv": _quotient, "bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor, "bitnot": np.invert,
+    "shl": np.left_shift, "shr": np.right_shift,
 }

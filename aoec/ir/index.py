@@ -24,9 +24,13 @@ PRECEDENCE = {"or": 1, "and": 2, "==": 3, "!=": 3, "<": 3, "<=": 3, ">": 3, ">="
 # named functions: name -> number of arguments (None: two or more)
 FUNCTIONS: dict[str, int | None] = {
     "min": None, "max": None, "ceildiv": 2, "select": 3, "not": 1, "abs": 1, "exp": 1, "log": 1, "sqrt": 1, "rsqrt": 1, "tanh": 1,
-    "erf": 1, "sigmoid": 1, "reciprocal": 1, "floor": 1, "ceil": 1, "round": 1, "pow": 2,
+    "erf": 1, "sigmoid": 1, "reciprocal": 1, "floor": 1, "ceil": 1, "round": 1, "trunc": 1, "pow": 2, "sin": 1, "cos": 1, "tan": 1,
+    "asin": 1, "acos": 1, "atan": 1, "sinh": 1, "cosh": 1, "asinh": 1, "acosh": 1, "atanh": 1, "sign": 1,
+    # of whole numbers: a quotient cut off toward zero, bits, and shifts (to the right the sign goes on, where there is one)
+    "idiv": 2, "bitand": 2, "bitor": 2, "bitxor": 2, "bitnot": 1, "shl": 2, "shr": 2,
 }
-DTYPES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "uint8": 1, "int32": 4, "int64": 8, "bool": 1}  # size in bytes
+DTYPES = {"fp32": 4, "fp16": 2, "bf16": 2, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8,
+          "bool": 1}  # size in bytes
 
 
 class Expr:

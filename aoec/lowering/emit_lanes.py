@@ -5,13 +5,8 @@ An operation becomes one of three forms, chosen by structure alone: *flat* (all 
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import (
-    Binary,
-    Call,
-    Cast,
     Expr,
     Float,
     Int,
@@ -30,52 +25,21 @@ from aoec.ir.index import (
 from aoec.ir.program import For, Instr, Item, Ref
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, product
 from aoec.target.instructions import REPEAT_BYTES
+from aoec.target.words import VectorOp, vector_op
 
 BLOCKS = 8
 MAX_REPEAT = 255
 MAX_STRIDE = 255
 
-BINARY = {"+": "vadd", "-": "vsub", "*": "vmul", "/": "vdiv"}
-CALLS = {"max": "vmax", "min": "vmin"}
-SCALARS = {"+": "vadds", "*": "vmuls", "max": "vmaxs", "min": "vmins"}
-UNARY = {"exp": "vexp", "log": "vln", "sqrt": "vsqrt", "rsqrt": "vrsqrt", "reciprocal": "vrec", "abs": "vabs"}
 REDUCERS = {"+=": ("vadd", "vcadd", 0.0), "max=": ("vmax", "vcmax", float("-inf")), "min=": ("vmin", "vcmin", float("inf"))}
 
 
-@dataclass(frozen=True, slots=True)
-class VectorOp:
-    """One vector instruction in the making: its name, source reads, and a scalar operand where it has one."""
-
-    name: str
-    sources: tuple[Read, ...]
-    scalar: float | None = None
-
-
-def vector_op(e: Expr, cast: bool) -> VectorOp:
-    """The instruction that computes `e`; `cast`: the target's dtype differs from the source's."""
-    if isinstance(e, (Float, Int)):
-        return VectorOp("vdup", (), float(e.value))
-    if isinstance(e, Read):
-        return VectorOp("vconv" if cast else "vcopy", (e,))
-    if isinstance(e, Cast) and isinstance(e.value, Read):
-        return VectorOp("vconv" if cast else "vcopy", (e.value,))
-    if isinstance(e, Call) and e.fn in UNARY and isinstance(e.args[0], Read):
-        return VectorOp(UNARY[e.fn], (e.args[0],))
-    if isinstance(e, Binary):
-        pair, fn = (e.left, e.right), e.op
-    elif isinstance(e, Call) and len(e.args) == 2:
-        pair, fn = (e.args[0], e.args[1]), e.fn
-    else:
+def single_op(e: Expr, cast: bool) -> VectorOp:
+    """The instruction that computes `e`; UnsupportedError where there is none."""
+    found = vector_op(e, cast)
+    if found is None:
         raise UnsupportedError("not a single vector operation")
-    if all(isinstance(x, Read) for x in pair) and fn in BINARY | CALLS:
-        return VectorOp((BINARY | CALLS)[fn], pair)  # type: ignore[arg-type]
-    read = [x for x in pair if isinstance(x, Read)]
-    number = [float(x.value) for x in pair if isinstance(x, (Float, Int))]
-    if read and number and fn in SCALARS:
-        if fn == "max" and number[0] == 0.0:
-            return VectorOp("vrelu", (read[0],))
-        return VectorOp(SCALARS[fn], (read[0],), number[0])
-    raise UnsupportedError("not a single vector operation")
+    return found
 
 
 # ---------------------------------------------------------------- instruction runs
@@ -113,10 +77,11 @@ def operand_names(sources: int) -> list[str]:
 
 
 def make(op: VectorOp, operands: dict[str, Expr | Ref], lanes: Expr, repeat: Expr, strides: dict[str, Expr] | dict[str, int]) -> Instr:
-    """The instruction with its fields in dictionary order: operands, scalar, lanes, repeat, block then repeat strides."""
+    """The instruction with its fields in dictionary order: operands, scalar, lanes, repeat, block then repeat strides, mode."""
     scalar = {"scalar": Float(op.scalar)} if op.scalar is not None else {}
     ordered = {k: strides[k] for kind in ("blk", "rep") for k in strides if k.endswith(kind)}
-    return instr(op.name, **operands, **scalar, lanes=lanes, repeat=repeat, **ordered)
+    mode = {"mode": op.mode} if op.mode is not None else {}
+    return instr(op.name, **operands, **scalar, lanes=lanes, repeat=repeat, **ordered, **mode)
 
 
 def nest(loops: list[tuple[str, Expr]], inner: list[Item]) -> list[Item]:

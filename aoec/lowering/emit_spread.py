@@ -26,6 +26,7 @@ def spread(em: Emitter, op: TileOp) -> list[Item]:
         raise UnsupportedError(f"block {op.block.name}: rows are spread out of one run of elements")
     em.spread.add(target.buffer)
     at, to = base_offset(src, value.indices, op.names), base_offset(dst, target.indices, op.names)
+    em.require_aligned(at, c0(src), op, f"block {op.block.name}: what is spread of {src.name}")
     return [spread_run(em, (src.name, at), (dst.name, to), loops[0].extent, c0(dst))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Int, normalise, reads, round_up
 from aoec.ir.pixels import pixels_of
-from aoec.lowering.emit_lanes import elementwise, run, vector_op
+from aoec.lowering.emit_lanes import elementwise, run, single_op
 from aoec.lowering.emit_pixels import make_pixels
 from aoec.lowering.emit_reduce import reduce
 from aoec.lowering.emit_spread import is_spread, spread
@@ -25,7 +25,7 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     value = op.block.value
     cast = any(em.buffers[r.buffer].dtype != dst.dtype for r in reads(value))
     if op.block.op == "=":
-        items = spread(em, op) if is_spread(em, op) else elementwise(em, op, vector_op(value, cast))
+        items = spread(em, op) if is_spread(em, op) else elementwise(em, op, single_op(value, cast))
     else:
         items = reduce(em, op, home)
     return piece(em, "V", items, dst.name, *dict.fromkeys(r.buffer for r in reads(value)))
@@ -42,6 +42,6 @@ def fractals(em: Emitter, op: TileOp) -> Piece:
         raise UnsupportedError(f"block {op.block.name}: tiles in fractals are worked on whole; give a part a buffer of its own")
     rows, columns = (op.size(v for _, loops in part for v in loops) for part in (places[:-1], places[-1:]))
     elements = round_up(rows, FRACTAL_ROWS) * round_up(columns, FRACTAL_ROWS)
-    work = vector_op(value, any(em.buffers[r.buffer].dtype != em.buffers[target.buffer].dtype for r in operands))
+    work = single_op(value, any(em.buffers[r.buffer].dtype != em.buffers[target.buffer].dtype for r in operands))
     item = run(em, work, (target.buffer, Int(0)), [(r.buffer, Int(0)) for r in work.sources], elements)
     return piece(em, "V", [item], target.buffer, *dict.fromkeys(r.buffer for r in work.sources))

@@ -17,6 +17,7 @@ from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ops.layout import FEW, FIVE, PIXEL, c0_of, to_logical, to_physical
 from aoec.ops.registry import OPS
+from aoec.ops.run import REALS
 
 WIDEST_ROW = 1024  # pixels of a row of results that fill half of L0A (64 KB on all chips) with one column of fractals
 
@@ -86,9 +87,12 @@ def _whole(t: Tensor) -> bool:
 
 def _elementwise(draft: Draft, node: OpNode) -> bool:
     out = draft.tensors[node.outputs[0]]
+    every = [draft.tensors[i] for i in (*node.inputs, *node.outputs)]
     if len(out.shape) != 4 or not _any_five(draft, node) or not all(_fits(draft, i, out) for i in node.inputs):
         return False
-    return _whole(out) or keeps_zero(node)
+    if len({c0_of(t.dtype) for t in every}) > 1:  # channels of different dtypes lie in blocks of different sizes
+        return False
+    return _whole(out) or all(t.dtype in REALS for t in every) and keeps_zero(node)
 
 
 def _fits(draft: Draft, name: str, out: Tensor) -> bool:

@@ -20,7 +20,8 @@ def with_rows(work: Work) -> Work:
 
 
 def drop_ones(work: Work) -> Work:
-    """The work without axes and dimensions of extent 1, but for one axis where all are, and one that a sum over all others keeps."""
+    """The work without axes and dimensions of extent 1, but for one axis where all are, and one that a sum over all others keeps; a single
+    number is a row of one."""
     ones = [v for v, n in work.extents.items() if n == 1]
     rows = [s.target.indices[0] for s in work.statements if s.op != "=" and s.target.indices and variables_of(s.target) <= set(ones)]
     saved = {e.name for e in rows if isinstance(e, Var)} or ({ones[-1]} if len(ones) == len(work.extents) else set())
@@ -35,11 +36,11 @@ def drop_ones(work: Work) -> Work:
 
     def drop(e: Expr) -> Expr:
         if isinstance(e, Read):
-            return Read(e.buffer, tuple(substitute(e.indices[d], zero) for d in kept(e.buffer)) if e.indices else ())
+            return Read(e.buffer, tuple(substitute(e.indices[d], zero) for d in kept(e.buffer)) if e.indices else (Int(0),))
         return rebuild(e, drop)
 
     statements = [Statement(drop(s.target), s.op, drop(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
-    shapes = {n: tuple(d[i] for i in kept(n)) if d else d for n, d in work.shapes.items()}
+    shapes = {n: tuple(d[i] for i in kept(n)) if d else (1,) for n, d in work.shapes.items()}
     return Work(statements, {v: n for v, n in work.extents.items() if v not in zero}, shapes, work.dtypes)
 
 

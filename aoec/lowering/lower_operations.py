@@ -21,8 +21,11 @@ from aoec.ir.index import (
     walk,
 )
 from aoec.ir.meaning import Statement
+from aoec.lowering.lower_functions import polynomial, rewrite
+from aoec.lowering.lower_typed import is_typed, take_apart_typed
 from aoec.lowering.physical import guarded, interval
 from aoec.lowering.work import Work, axes_of, variables_of
+from aoec.target.words import is_selection
 
 ACCUMULATE = {"+=": "fp32"}  # sums of 16-bit values are kept in fp32
 ACCURATE = ("erf",)  # what is computed in fp32 whatever the operands are
@@ -66,12 +69,15 @@ def _stage(work: Work, read: Read, otherwise: Expr) -> Read:
 def single_operations(work: Work, inputs: list[str]) -> Work:
     """Every statement one vector operation, with local tensors between."""
     out = Work([], work.extents, work.shapes, work.dtypes)
+    typed = [s for s in work.statements if is_typed(work, s)]
     for s in work.statements:
-        if isinstance(s.value, Call) and s.value.fn == "select" and isinstance(s.value.args[1], Read):
+        if isinstance(s.value, Call) and s.value.fn == "select" and isinstance(s.value.args[1], Read) and not is_selection(s.value):
             out.statements.append(s)  # a padded copy
-            continue
-        take_apart(out, s)
-    return out
+        elif is_typed(out, s):
+            take_apart_typed(out, s)
+        else:
+            take_apart(out, s)
+    return unread_dropped(out) if typed else out
 
 
 def take_apart(work: Work, s: Statement) -> None:
@@ -166,32 +172,6 @@ def error_function(work: Work, e: Expr, axes: list[str]) -> Expr:
     return polynomial(square, ERF_P) * x / polynomial(square, ERF_Q)
 
 
-def polynomial(x: Expr, factors: tuple[float, ...]) -> Expr:
-    """factors[0] + factors[1] * x + ..., from the highest power on."""
-    out: Expr = x * Float(factors[-1]) + Float(factors[-2])
-    for f in reversed(factors[:-2]):
-        out = out * x + Float(f)
-    return out
-
-
-def rewrite(e: Expr) -> Expr:
-    """The expression in operations that the vector unit has."""
-    e = rebuild(e, rewrite) if not isinstance(e, Read) else e
-    if isinstance(e, Call) and e.fn == "sigmoid":
-        return call("reciprocal", call("exp", e.args[0] * Float(-1.0)) + Float(1.0))
-    if isinstance(e, Call) and e.fn == "tanh":
-        return call("reciprocal", call("exp", e.args[0] * Float(-2.0)) + Float(1.0)) * Float(2.0) + Float(-1.0)
-    if isinstance(e, Binary) and e.op == "-" and isinstance(e.right, (Float, Int)):
-        return e.left + Float(-float(e.right.value))
-    if isinstance(e, Binary) and e.op == "-" and isinstance(e.left, (Float, Int)):
-        return e.right * Float(-1.0) + e.left
-    if isinstance(e, Binary) and e.op == "/" and isinstance(e.right, (Float, Int)):
-        return e.left * Float(1.0 / float(e.right.value))
-    if isinstance(e, Binary) and e.op == "/" and e.left in (Float(1.0), Int(1)):
-        return call("reciprocal", e.right)
-    return e
-
-
 def operation(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
     """`e` with every operand a read or number, after statements for what is nested."""
     if isinstance(e, (Read, Float, Int)):
@@ -229,18 +209,25 @@ def store(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
 
 
 def spread_rows(work: Work, inputs: list[str]) -> Work:
-    """The work where an input with one element a row is copied to a local of its own before lanes read it."""
+    """The work where what has one element a row, an input or made of inputs alone, is copied to a local of its own before lanes read it."""
     out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
+    made = set(inputs)
     for s in work.statements:
-        lanes = axes_of(s)[-1:]
-        names = {r.buffer: f"{r.buffer}{SPREAD}" for r in reads(s.value) if r.buffer in inputs and s.op == "="
-                 and variables_of(r) and not variables_of(r) & set(lanes) and all(isinstance(i, Var) for i in r.indices)}
+        names = {r.buffer: f"{r.buffer}{SPREAD}" for r in reads(s.value) if r.buffer in made and across_lanes(s, r)}
         for r in [r for r in reads(s.value) if r.buffer in names and names[r.buffer] not in out.shapes]:
             local = names[r.buffer]
             out.shapes[local], out.dtypes[local] = work.shapes[r.buffer], work.dtypes[r.buffer]
             out.statements.append(Statement(Read(local, r.indices), "=", r, None))
         out.statements.append(Statement(s.target, s.op, rename_reads(s.value, names), s.init))
+        if s.op == "=" and made.issuperset(r.buffer for r in reads(s.value)):
+            made.add(s.target.buffer)
     return out
+
+
+def across_lanes(s: Statement, r: Read) -> bool:
+    """True where an elementwise statement reads one element for all lanes of a row."""
+    alone = bool(variables_of(r)) and variables_of(r).isdisjoint(axes_of(s)[-1:])
+    return s.op == "=" and alone and all(isinstance(i, Var) for i in r.indices)
 
 
 def row_results(work: Work, gm: set[str]) -> Work:

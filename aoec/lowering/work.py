@@ -3,18 +3,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aoec.ir.index import Read, reads, variables
+from aoec.ir.index import Expr, Read, Var, reads, variables
 from aoec.ir.meaning import Statement
+
+LOCAL = "t."  # begins the names of locals that hold what an expression is taken apart into
 
 
 @dataclass
 class Work:
-    """Statements over named tensors, with the extent of each axis; tensors of the group by the name they have here."""
+    """Statements over named tensors, with the extent of each axis; tensors of the group by the name they have here. `truths`: what holds
+    as 1 and 0 the bytes of a tensor of truths that a statement makes."""
 
     statements: list[Statement] = field(default_factory=list)
     extents: dict[str, int] = field(default_factory=dict)
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     dtypes: dict[str, str] = field(default_factory=dict)
+    truths: dict[str, tuple[Read, Read]] = field(default_factory=dict)  # tensor -> (as it is written, what holds it)
 
 
 def accesses(work: Work) -> list[Read]:
@@ -33,3 +37,16 @@ def axes_of(s: Statement) -> list[str]:
 
 def variables_of(r: Read) -> frozenset[str]:
     return frozenset().union(*[variables(i) for i in r.indices])
+
+
+def hold(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
+    """The local tensor that holds one operation over some axes: the one that does already, or a new one."""
+    own: tuple[Expr, ...] = tuple(Var(v) for v in axes)
+    for s in work.statements:
+        b = s.target.buffer
+        if (s.op, s.value, s.target.indices, work.dtypes[b]) == ("=", e, own, dtype) and b.startswith(LOCAL):
+            return s.target
+    target = Read(f"{LOCAL}{sum(1 for n in work.shapes if n.startswith(LOCAL))}", own)
+    work.shapes[target.buffer], work.dtypes[target.buffer] = tuple(work.extents[v] for v in axes), dtype
+    work.statements.append(Statement(target, "=", e, None))
+    return target

@@ -61,6 +61,25 @@ def _hard_sigmoid(a: np.ndarray, alpha: float, beta: float) -> np.ndarray:
     return np.clip(a * a.dtype.type(alpha) + a.dtype.type(beta), 0, 1)
 
 
+def _elu(a: np.ndarray, alpha: float) -> np.ndarray:
+    return np.where(a > 0, a, a.dtype.type(alpha) * np.expm1(np.minimum(a, 0)))
+
+
+def _celu(a: np.ndarray, alpha: float) -> np.ndarray:
+    return (np.maximum(a, 0) + np.minimum(0, a.dtype.type(alpha) * np.expm1(np.minimum(a, 0) / a.dtype.type(alpha)))).astype(a.dtype)
+
+
+def _power(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """In the dtype of the base: whole ones wrap, or what double gives is cut off."""
+    if a.dtype.kind in "iu" and b.dtype.kind in "iu":
+        return np.power(a, b.astype(a.dtype))
+    return np.power(a.astype(np.float64), b.astype(np.float64)).astype(a.dtype)
+
+
+def _prelu(a: np.ndarray, slope: np.ndarray) -> np.ndarray:
+    return np.where(a < 0, a * slope, a)
+
+
 OPS = (
     elementwise("cast", "$A", lambda a: a),
     elementwise("add", "$A + $B", np.add),
@@ -93,5 +112,18 @@ OPS = (
     elementwise("softplus", "max($A, 0.0) + log(exp(abs($A) * -1.0) + 1.0)", _softplus),
     elementwise("softsign", "$A / (abs($A) + 1.0)", lambda a: a / (1 + np.abs(a))),
     elementwise("selu", "(max($A, 0.0) + (exp(min($A, 0.0)) - 1.0) * alpha) * gamma", _selu, "alpha, gamma"),
+    elementwise("elu", "max($A, 0.0) + (exp(min($A, 0.0)) - 1.0) * alpha", _elu, "alpha"),
+    elementwise("celu", "max($A, 0.0) + min((exp(min($A, 0.0) / alpha) - 1.0) * alpha, 0.0)", _celu, "alpha"),
+    elementwise("prelu", "max($A, 0.0) + min($A, 0.0) * $B", _prelu),
+    elementwise("mod", "$A % $B", np.mod),
+    elementwise("fmod", "select(abs($B) == inf, $A, $A - trunc($A / $B) * $B)", np.fmod),
+    elementwise("power", "pow($A, $B)", _power),
+    elementwise("sign", "sign($A)", np.sign),
+    elementwise("floor", "floor($A)", np.floor),
+    elementwise("ceil", "ceil($A)", np.ceil),
+    elementwise("round", "round($A)", np.rint),
+    *[elementwise(name, f"{name}($A)", f) for name, f in (
+        ("sin", np.sin), ("cos", np.cos), ("tan", np.tan), ("asin", np.arcsin), ("acos", np.arccos), ("atan", np.arctan), ("sinh", np.sinh),
+        ("cosh", np.cosh), ("asinh", np.arcsinh), ("acosh", np.arccosh), ("atanh", np.arctanh))],
     elementwise("hard_sigmoid", "min(max($A * alpha + beta, 0.0), 1.0)", _hard_sigmoid, "alpha, beta"),
 )

@@ -22,13 +22,19 @@ REDUCE: dict[str, Any] = {"+=": np.add, "max=": np.maximum, "min=": np.minimum}
 REAL: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "reciprocal": lambda a: 1 / a, "tanh": np.tanh,
     "erf": np.vectorize(erf, otypes=[float]), "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "floor": np.floor, "ceil": np.ceil,
-    "round": np.rint, "pow": np.power}
-CASTS = {"fp32": np.float32, "fp16": np.float16, "int32": np.int32, "int64": np.int64, "int8": np.int8, "uint8": np.uint8}
+    "round": np.rint, "pow": np.power, "trunc": np.trunc, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
+    "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sign": np.sign}
+WHOLES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
+WHOLE: dict[str, Callable[..., Any]] = {
+    "idiv": lambda a, b: (a - np.fmod(a, b)) // b, "bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor,
+    "bitnot": np.invert, "shl": np.left_shift, "shr": np.right_shift}
+CASTS = {"fp32": np.float32, "fp16": np.float16, "int32": np.int32, "int64": np.int64, "int8": np.int8, "uint8": np.uint8,
+         "int16": np.int16, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64, "bool": np.bool_}
 
 
 def interpret(m: Meaning, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of a meaning whose extents are bound (ops.meaning), in fp64."""
-    values = {a.name: np.asarray(x, np.float64) for a, x in zip(m.inputs, inputs)}
+    """The results of a meaning whose extents are bound (ops.meaning), in fp64, or in int64 of whole numbers."""
+    values = {a.name: np.asarray(x, np.int64 if np.asarray(x).dtype.kind in "iub" else np.float64) for a, x in zip(m.inputs, inputs)}
     for o in m.outputs:
         values[o.name] = np.full([d.extent.value for d in o.dims if isinstance(d.extent, Int)], np.nan)
     with np.errstate(all="ignore"):
@@ -50,6 +56,8 @@ def _run(m: Meaning, s: Statement, values: dict[str, np.ndarray]) -> None:
         [extents[v] for v in kept]) for i in s.target.indices)
     if s.target.buffer not in values:
         values[s.target.buffer] = np.full([extents[i.name] for i in s.target.indices if isinstance(i, Var)], np.nan)
+    if result.dtype.kind in "iub" and values[s.target.buffer].dtype.kind == "f" and np.isnan(values[s.target.buffer]).all():
+        values[s.target.buffer] = np.full(values[s.target.buffer].shape, np.iinfo(np.int64).min)  # what no statement writes shows
     values[s.target.buffer][at] = result
 
 
@@ -70,13 +78,13 @@ def _value(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.nd
     if isinstance(e, Read):
         return values[e.buffer][tuple(np.asarray(_value(i, points, values)).astype(np.int64) for i in e.indices)]
     if isinstance(e, Cast):
-        return np.asarray(_value(e.value, points, values)).astype(CASTS[e.dtype]).astype(np.float64)
+        return np.asarray(_value(e.value, points, values)).astype(CASTS[e.dtype]).astype(np.int64 if e.dtype in WHOLES else np.float64)
     if isinstance(e, Binary):
         return INT_OPS[e.op](_value(e.left, points, values), _value(e.right, points, values))
     assert isinstance(e, Call)
     if e.fn == "guard":
         return _guarded(e, points, values)
-    return {**INT_CALLS, **REAL}[e.fn](*(_value(a, points, values) for a in e.args))
+    return {**INT_CALLS, **REAL, **WHOLE}[e.fn](*(_value(a, points, values) for a in e.args))
 
 
 def _guarded(e: Call, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -17,8 +17,9 @@ from aoec.ops import host, typed
 from aoec.ops.layout import to_logical
 from aoec.ops.registry import get
 
-NUMPY = {"fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int32": np.int32,
-         "int64": np.int64, "bool": np.bool_}  # dtype name -> the NumPy type that holds it
+NUMPY = {"fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int16": np.int16,
+         "uint16": np.uint16, "int32": np.int32, "uint32": np.uint32, "int64": np.int64, "uint64": np.uint64,
+         "bool": np.bool_}  # dtype name -> the NumPy type that holds it
 REALS = ("fp32", "fp16", "bf16")
 
 
@@ -46,7 +47,7 @@ def run_node(node: OpNode, inputs: list[np.ndarray | None]) -> list[np.ndarray]:
     while wide and wide[-1] is None:
         wide.pop()
     with np.errstate(all="ignore"):
-        return [get(node.op).reference(*wide, **dict(node.attributes))]
+        return [np.asarray(get(node.op).reference(*wide, **dict(node.attributes)))]  # of a single number NumPy makes no array
 
 
 def _feed(feeds: Mapping[str, Any], tensor: Tensor) -> Any:

@@ -15,6 +15,7 @@ from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affin
 from aoec.ir.pixels import pixels_of
 from aoec.ir.regions import lift, same
 from aoec.ir.tir import Block, Func, Loop
+from aoec.target.words import is_selection, vector_op
 
 Path = Sequence[Loop]
 
@@ -86,13 +87,9 @@ class Load3d:
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """One vector operation: `op` is the instruction's name, `operands` what it reads.
+    """One vector operation: `op` is the instruction's name, `operands` what it reads. Where it reduces, either the last dimension of
+    the operand is reduced (vcadd, vcmax, vcmin), or the target is also an operand (vadd, vmax, vmin)."""
 
-    kind: unary, binary, scalar (with `scalar`), cast, fill (vdup of `scalar`), reduce (the last dimension of the operand is
-    reduced: vcadd, vcmax, vcmin), accumulate (the target is also an operand: vadd, vmax, vmin), turn (elements in another order).
-    """
-
-    kind: str
     op: str
     target: Read
     operands: tuple[Read, ...]
@@ -149,7 +146,7 @@ def match_copy(func: Func, block: Block, loops: Path) -> Copy:
         raise ScheduleError(f"{block.name} is no copy: it accumulates")
     value, otherwise = block.value, None
     guards: tuple[Expr, ...] = ()
-    if isinstance(value, Call) and value.fn == "select" and isinstance(value.args[2], (Float, Int)) and not reads(value.args[0]):
+    if isinstance(value, Call) and value.fn == "select" and isinstance(value.args[2], (Float, Int)) and not is_selection(value):
         guards, otherwise, value = tuple(conjuncts(value.args[0])), value.args[2], value.args[1]
     if not isinstance(value, Read):
         raise ScheduleError(f"{block.name} is no copy: it computes; it may be a vector operation")
@@ -326,9 +323,6 @@ def _check_guards(block: Block, copy: Copy, names: frozenset[str]) -> None:
 
 # ---------------------------------------------------------------- vector
 
-UNARY = {"exp": "vexp", "log": "vln", "sqrt": "vsqrt", "rsqrt": "vrsqrt", "reciprocal": "vrec", "abs": "vabs"}
-BINARY = {"+": "vadd", "-": "vsub", "*": "vmul", "/": "vdiv", "max": "vmax", "min": "vmin"}
-SCALAR = {"+": "vadds", "*": "vmuls", "max": "vmaxs", "min": "vmins"}
 REDUCE = {"+=": ("vcadd", "vadd"), "max=": ("vcmax", "vmax"), "min=": ("vcmin", "vmin")}
 
 
@@ -340,7 +334,7 @@ def match_vector(func: Func, block: Block, loops: Path) -> Vector:
         value = value.value  # the store rounds to that dtype anyway
     found = _accumulation(block, value) if block.op != "=" else _operation(func, block, value)
     if (made := pixels_of(block)) is not None:
-        found = Vector("turn", "vnchwconv", made.target, (made.source,))
+        found = Vector("vnchwconv", made.target, (made.source,))
     if found is None:
         raise ScheduleError(f"{block.name} is no single vector operation; compute each operation in a block of its own")
     for read in (block.target, *found.operands):
@@ -354,46 +348,16 @@ def _accumulation(block: Block, value: Expr) -> Vector | None:
     whole, pairwise = REDUCE[block.op]
     named = frozenset().union(*[variables(i) for i in block.target.indices])
     if variables(value.indices[-1]) <= named:
-        return Vector("accumulate", pairwise, block.target, (value,))
-    return Vector("reduce", whole, block.target, (value,))
+        return Vector(pairwise, block.target, (value,))
+    return Vector(whole, block.target, (value,))
 
 
 def _operation(func: Func, block: Block, value: Expr) -> Vector | None:
-    target = block.target
-    if isinstance(value, Read):
-        same_dtype = func.buffer(value.buffer).dtype == func.buffer(target.buffer).dtype
-        return Vector("unary", "vcopy", target, (value,)) if same_dtype else Vector("cast", "vconv", target, (value,))
-    if isinstance(value, Cast) and isinstance(value.value, Read) and value.dtype == func.buffer(target.buffer).dtype:
-        return Vector("cast", "vconv", target, (value.value,))
-    if _number(value) is not None:
-        return Vector("fill", "vdup", target, (), _number(value))
-    if isinstance(value, Call) and len(value.args) == 1 and value.fn in UNARY and isinstance(value.args[0], Read):
-        return Vector("unary", UNARY[value.fn], target, (value.args[0],))
-    if isinstance(value, Binary):
-        return _two(target, value.op, value.left, value.right)
-    if isinstance(value, Call) and value.fn in ("max", "min") and len(value.args) == 2:
-        return _two(target, value.fn, *value.args)
-    return None
-
-
-def _two(target: Read, op: str, a: Expr, b: Expr) -> Vector | None:
-    """An operation on two reads, or on a read and a number."""
-    if isinstance(a, Read) and isinstance(b, Read):
-        return Vector("binary", BINARY[op], target, (a, b)) if op in BINARY else None
-    if op in SCALAR and isinstance(b, Read):
-        a, b = b, a
-    number = _number(b)
-    if not isinstance(a, Read) or number is None:
+    kind = func.buffer(block.target.buffer).dtype
+    if isinstance(value, Cast) and value.dtype != kind:
         return None
-    if op == "max" and number == 0.0:
-        return Vector("unary", "vrelu", target, (a,))
-    if op == "-":
-        op, number = "+", -number
-    return Vector("scalar", SCALAR[op], target, (a,), number) if op in SCALAR else None
-
-
-def _number(e: Expr) -> float | None:
-    return float(e.value) if isinstance(e, (Float, Int)) else None
+    found = vector_op(value, any(func.buffer(r.buffer).dtype != kind for r in reads(value)))
+    return Vector(found.name, block.target, found.sources, found.scalar) if found else None
 
 
 MATCHERS: dict[str, Callable[[Func, Block, Path], object]] = {

@@ -21,6 +21,7 @@ from aoec.search.sketches_matmul import parts_of_k_pay
 from aoec.target.instructions import FRACTAL_BYTES, INSTRUCTIONS, REPEAT_BYTES
 from aoec.target.machine import Machine
 from aoec.target.placement import placed_names
+from aoec.target.words import is_selection
 
 ROWS = 16
 MOST_VALUES = 1 << 21  # of one index: beyond that all of a dimension counts as read
@@ -273,5 +274,5 @@ def vector_bound(func: Func, machine: Machine, traffic: Traffic) -> Bound:
 
 def repeats(func: Func, b: Block, above: tuple[Loop, ...]) -> float:
     """Whole vector repeats of a block (no instruction takes less than half a cycle for one); none for what only moves."""
-    moves = isinstance(b.value, Read) and b.op == "=" or isinstance(b.value, Call) and b.value.fn == "select"
+    moves = isinstance(b.value, Read) and b.op == "=" or isinstance(b.value, Call) and b.value.fn == "select" and not is_selection(b.value)
     return 0.0 if moves else points(above) * DTYPES[func.buffer(b.target.buffer).dtype] / REPEAT_BYTES

@@ -14,6 +14,7 @@ from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.sketches import AHEAD, Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, step, tiles_over_cores
 from aoec.target.machine import Machine
+from aoec.target.words import is_selection
 
 SLOTS = (1, 2)
 MOST_ELEMENTS = 65536
@@ -156,7 +157,7 @@ def _from_gm(func: Func, n: Nest) -> bool:
     if pixels_of(n.block):
         return False
     value: Expr = n.block.value
-    source = value.args[1] if isinstance(value, Call) and value.fn == "select" else value
+    source = value.args[1] if isinstance(value, Call) and value.fn == "select" and not is_selection(value) else value
     return isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
 
 

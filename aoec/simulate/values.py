@@ -79,12 +79,12 @@ def _run(code: _Code, memory: _Memory, low: int, high: int) -> None:
 
 
 def _tiles(memory: _Memory) -> tuple[np.ndarray, ...]:
-    """Scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes."""
+    """Scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes, two of whole numbers."""
     size = memory.scope_bytes
     f32 = np.float32
     a, b, c = (size.get(scope, 0) + 64 for scope in ("L0A", "L0B", "L0C"))
     return (np.empty(a, f32), np.empty(b, f32), np.empty(c, f32), np.empty(max(a, b), f32), np.empty(256, f32), np.empty(256, f32),
-            np.empty(512, np.uint8))
+            np.empty(512, np.uint8), np.empty(256, np.int64), np.empty(256, np.int64))
 
 
 def _limits() -> np.ndarray:

@@ -131,7 +131,7 @@ def _vector_footprints(name: str, f: F, sizes: list[int]) -> list[list[Box]]:
         return [dst, _blocks(16, f.src_stride, f.src_rep, f.repeat)]
     if name in ("vcmax", "vcmin", "vcadd"):
         return [box(sizes[0], f.dst_rep * sizes[0], f.repeat), _repeats(f, sizes[1], sizes[1], f.src_blk, f.src_rep)]
-    names = ("dst", "src0", "src1") if len(sizes) == 3 else ("dst", "src")
+    names = ("dst", *[f"src{i}" for i in range(len(sizes) - 1)]) if len(sizes) > 2 else ("dst", "src")
     return [_repeats(f, s, max(sizes), getattr(f, f"{n}_blk"), getattr(f, f"{n}_rep")) for n, s in zip(names, sizes)]
 
 

@@ -73,12 +73,15 @@ def _strides(*names: str) -> tuple[Number, ...]:
     return tuple(Number(f"{n}_blk", 0, 255) for n in names) + tuple(Number(f"{n}_rep", 0, 255) for n in names)
 
 
-def _binary(name: str) -> Instruction:
-    return Instruction(name, "V", (_out("UB"), _in("src0", "UB"), _in("src1", "UB")), (_LANES, _REPEAT) + _strides("dst", "src0", "src1"))
+def _several(name: str, count: int, before: tuple[Number, ...] = (), after: tuple[Number, ...] = ()) -> Instruction:
+    """A word of so many sources, src0 on."""
+    sources = [f"src{i}" for i in range(count)]
+    return Instruction(name, "V", (_out("UB"), *[_in(s, "UB") for s in sources]),
+                       before + (_LANES, _REPEAT) + _strides("dst", *sources) + after)
 
 
-def _unary(name: str, *extra: Number) -> Instruction:
-    return Instruction(name, "V", (_out("UB"), _in("src", "UB")), extra + (_LANES, _REPEAT) + _strides("dst", "src"))
+def _unary(name: str, before: tuple[Number, ...] = (), after: tuple[Number, ...] = ()) -> Instruction:
+    return Instruction(name, "V", (_out("UB"), _in("src", "UB")), before + (_LANES, _REPEAT) + _strides("dst", "src") + after)
 
 
 def _reduce(name: str) -> Instruction:
@@ -88,7 +91,8 @@ def _reduce(name: str) -> Instruction:
 
 
 _LOAD2D = (Number("repeat", 0, 255), Number("src_stride"), Number("dst_gap"), Number("transpose", 0, 1))
-_SCALAR = Number("scalar", real=True)
+_SCALAR = (Number("scalar", real=True),)
+_MODE = (Number("mode", 0, 5),)  # of a comparison: LT, GT, EQ, LE, GE, NE, in the order of Ascend C's CMPMODE
 _LOAD3D = (
     Number("h", 1, 32767), Number("w", 1, 32767), Number("channels", 1, 65535), Number("k_start"), Number("k_size", 1), Number("m_start"),
     Number("m_size", 1), Number("stride_h", 1, 63), Number("stride_w", 1, 63), Number("filter_h", 1, 511), Number("filter_w", 1, 511),
@@ -145,12 +149,12 @@ _ALL = (
                 (Number("bursts", 0, 4095), Number("length"), Number("src_gap"), Number("dst_gap"), Number("relu", 0, 1))),
     Instruction("copy_ub_l1", "MTE3", (_out("L1"), _in("src", "UB")),
                 (Number("bursts", 0, 4095), Number("length"), Number("src_gap"), Number("dst_gap"))),
-    *[_binary(n) for n in ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin")],
+    *[_several(n, 2) for n in ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin")],
     *[_unary(n, _SCALAR) for n in ("vadds", "vmuls", "vmaxs", "vmins")],
     *[_unary(n) for n in ("vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy")],
     # cast by the dtypes of the operands; lanes and repeats count the wider one's elements, strides are each side's own
     _unary("vconv"),
-    Instruction("vdup", "V", (_out("UB"),), (_SCALAR, _LANES, _REPEAT) + _strides("dst")),
+    Instruction("vdup", "V", (_out("UB"),), (*_SCALAR, _LANES, _REPEAT) + _strides("dst")),
     *[_reduce(n) for n in ("vcmax", "vcmin", "vcadd")],
     # each of 8 * repeat elements of src fills one block
     Instruction("vbrcb", "V", (_out("UB"), _in("src", "UB")), (_REPEAT, Number("dst_blk", 0, 255), Number("dst_rep", 0, 65535))),
@@ -158,6 +162,14 @@ _ALL = (
     # blocks apart), and for 4-byte types r >= 8 to a second block dst_half blocks on; repeats step by dst_rep and src_rep blocks
     Instruction("vnchwconv", "V", (_out("UB"), _in("src", "UB")),
                 (_REPEAT, Number("dst_stride"), Number("dst_half"), Number("src_stride"), Number("dst_rep"), Number("src_rep"))),
+    # a comparison, and the selection of 1 or 0 by the mask that it leaves, a repeat at a time: dst is fp16 or fp32
+    _several("vcmp", 2, after=_MODE), _unary("vcmps", _SCALAR, _MODE),
+    # the mask of what is not 0 in src0, and the selection of src1, elsewhere src2 or the scalar, by it
+    _several("vsel", 3), _several("vsels", 2, _SCALAR),
+    # bits of whole numbers; the scalar is how far they are shifted
+    _several("vand", 2), _several("vor", 2), _unary("vnot"), _unary("vshls", _SCALAR), _unary("vshrs", _SCALAR),
+    # casts of fp32 to fp32: down, up, to the nearest (ties to even), toward zero
+    *[_unary(n) for n in ("vfloor", "vceil", "vrint", "vtrunc")],
 )
 
 INSTRUCTIONS: dict[str, Instruction] = {i.name: i for i in _ALL}
@@ -185,10 +197,15 @@ ADDED = ("fp32", "fp16", "bf16", "int32")  # dtypes of atomic writes
 _ALIGN_BYTES = {"L1": 32, "UB": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 64}
 _MMAD_DTYPES = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp32", "int8": "int32"}
 _FIXPIPE_DTYPES = {"fp32": ("fp32", "fp16", "bf16"), "int32": ("int32",)}
-_CASTS = {
-    frozenset(p) for p in (("fp32", "fp16"), ("fp32", "bf16"), ("fp32", "int32"), ("fp16", "int8"), ("fp16", "uint8"), ("fp16", "int32"))}
 _INDICES = ("int32", "int64")  # dtypes of what the scalar unit takes as an index
-_BURSTS = ("copy_gm_ub", "copy_ub_gm")  # runs of bytes, whatever they mean
+CASTS = {frozenset(p) for p in (
+    ("fp32", "fp16"), ("fp32", "bf16"), ("fp32", "int32"), ("fp16", "int8"), ("fp16", "uint8"), ("fp16", "int32"), ("fp16", "bool"),
+    ("fp32", "int16"), ("fp32", "uint16"), ("fp32", "int64"), ("fp32", "uint32"), ("fp32", "uint64"),
+    ("int32", "int16"), ("int32", "uint16"), ("int32", "int64"), ("int32", "uint32"), ("int64", "uint32"), ("int64", "uint64"))}
+WHOLE = ("int32", "uint32", "int64", "uint64")  # whole numbers in which the unit computes, or that it takes apart into such
+_ARITHMETIC = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs", "vmins")
+_BITS = ("vand", "vor", "vnot", "vshls", "vshrs")
+_BURSTS = ("copy_gm_ub", "copy_ub_gm", "vcopy", "vdup")  # runs of bytes, whatever they mean
 _SPELT = {4: "four", 8: "eight"}
 _MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "copy_gm_ub", "copy_ub_gm", "copy_ub_l1", "vcopy",
           "vdup")
@@ -217,9 +234,21 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
     elif name.startswith("fixpipe") or name == "copy_l0c_ub":
         good, need = dst in _FIXPIPE_DTYPES.get(rest[0], ()), "fp32 to fp32, fp16 or bf16, or int32 to int32"
     elif name == "vconv":
-        good, need = frozenset((dst, *rest)) in _CASTS, "one of the casts " + ", ".join(sorted("-".join(sorted(c)) for c in _CASTS))
+        good, need = frozenset((dst, *rest)) in CASTS, "one of the casts " + ", ".join(sorted("-".join(sorted(c)) for c in CASTS))
     elif name in ("vbrcb", "vnchwconv"):
-        good, need = same and DTYPES[dst] in (2, 4), "operands of one dtype of two or four bytes"
+        good, need = same and DTYPES[dst] in (2, 4, *(8,) * (name == "vbrcb")), "operands of one dtype of two or four bytes"
+    elif name in ("vcmp", "vcmps"):
+        good = dst in ("fp16", "fp32") and all(d == rest[0] for d in rest) and rest[0] in ("fp16", "fp32", *WHOLE)
+        need = f"sources that are all fp16, fp32, {', '.join(WHOLE)}, and a result in fp16 or fp32"
+    elif name in ("vsel", "vsels"):
+        good = rest[0] in ("fp16", "fp32") and all(d == dst for d in rest[1:]) and DTYPES[dst] > 1
+        need = "a mask in fp16 or fp32, and all else alike"
+    elif name in _BITS:
+        good, need = same and dst in WHOLE, f"operands that are all {', '.join(WHOLE)}"
+    elif name in _ARITHMETIC:
+        good, need = same and dst in ("fp16", "fp32", *WHOLE), f"operands that are all fp16, fp32, {', '.join(WHOLE)}"
+    elif name in ("vfloor", "vceil", "vrint", "vtrunc"):
+        good, need = same and dst == "fp32", "operands in fp32"
     else:
         good, need = same and dst in ("fp16", "fp32"), "operands that are all fp16 or all fp32"
     if not good:

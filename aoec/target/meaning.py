@@ -14,8 +14,8 @@ import numpy as np
 from aoec.target.instructions import BLOCK_BYTES, FRACTAL_BYTES, REPEAT_BYTES, pixel_bytes
 
 NUMPY_DTYPES: dict[str, Any] = {
-    "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int32": np.int32,
-    "int64": np.int64, "bool": np.bool_}
+    "fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int16": np.int16,
+    "uint16": np.uint16, "int32": np.int32, "uint32": np.uint32, "int64": np.int64, "uint64": np.uint64, "bool": np.bool_}
 POISON = 0xFF  # a NaN in fp32, fp16 and bf16: what on-chip memory holds before anything is written
 
 Array = np.ndarray
@@ -33,10 +33,12 @@ def c0(x: Array) -> int:
 
 
 def cast(x: Array, dtype: np.dtype) -> Array:
-    """x in another dtype: to nearest even, overflow to infinity; to integers cut off, saturated, NaN to 0."""
-    if np.issubdtype(dtype, np.integer):
+    """x in another dtype: reals to nearest even, overflow to infinity, or as whole numbers cut off, saturated, NaN to 0; of whole numbers
+    as whole numbers the low bytes."""
+    if dtype.kind in "iu" and x.dtype.kind not in "iub":
         limits = np.iinfo(dtype)
-        x = np.clip(np.trunc(np.nan_to_num(x.astype(np.float64), nan=0, posinf=np.inf, neginf=-np.inf)), limits.min, limits.max)
+        x = np.trunc(np.nan_to_num(x.astype(np.float64), nan=0, posinf=np.inf, neginf=-np.inf))
+        return np.array([int(min(max(v, limits.min), limits.max)) for v in x.ravel()], dtype).reshape(x.shape)
     with np.errstate(over="ignore", invalid="ignore"):
         return x.astype(dtype)
 
@@ -158,16 +160,21 @@ def _lanes(f: F, r: int, x: Array, widest: int, blk: int, rep: int) -> Array:
     return (r * rep + e // c0(x) * blk) * c0(x) + e % c0(x)
 
 
+def _wide(x: Array) -> Array:
+    """Elements as arithmetic sees them: whole numbers as they are, else fp32."""
+    return x if x.dtype.kind in "iu" else x.astype(np.float32)
+
+
 def _elementwise(op: Callable[..., Array]) -> Callable[..., None]:
-    """The meaning of dst = op(src...) in fp32, rounded once, repeat after repeat."""
+    """The meaning of dst = op(src...) in fp32, rounded once, or in whole numbers, repeat after repeat."""
     def run(f: F, dst: Array, *src: Array) -> None:
         widest = max(x.itemsize for x in (dst, *src))
         names = ("src0", "src1") if len(src) == 2 else ("src",)
         for r in range(f.repeat):
             lanes = [_lanes(f, r, s, widest, getattr(f, f"{n}_blk"), getattr(f, f"{n}_rep")) for n, s in zip(names, src)]
-            values = [s[at].astype(np.float32) for s, at in zip(src, lanes)]
+            values = [_wide(s[at]) for s, at in zip(src, lanes)]
             if hasattr(f, "scalar"):
-                values.append(cast(np.array(f.scalar, np.float32), (src or (dst,))[0].dtype).astype(np.float32))
+                values.append(_wide(cast(np.array(f.scalar, np.float64), (src or (dst,))[0].dtype)))
             with np.errstate(all="ignore"):
                 dst[_lanes(f, r, dst, widest, f.dst_blk, f.dst_rep)] = cast(op(*values), dst.dtype)
     return run
@@ -176,6 +183,30 @@ def _elementwise(op: Callable[..., Array]) -> Callable[..., None]:
 def _double(op: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """op computed in double and rounded to fp32."""
     return lambda x: op(x.astype(np.float64)).astype(np.float32)
+
+
+def _divide(a: Array, b: Array) -> Array:
+    """a / b; whole numbers cut off toward zero, 0 where b is."""
+    if a.dtype.kind == "f":
+        return a / b
+    pairs = zip(a.tolist(), b.tolist())
+    quotients = [0 if y == 0 else abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) for x, y in pairs]
+    return np.array([q & (1 << 8 * a.itemsize) - 1 for q in quotients], f"u{a.itemsize}").view(a.dtype)
+
+
+_COMPARE = (np.less, np.greater, np.equal, np.less_equal, np.greater_equal, np.not_equal)  # by mode
+
+
+def _vcmp(f: F, dst: Array, *src: Array) -> None:
+    _elementwise(lambda a, b: _COMPARE[f.mode](a, b).astype(np.float32))(f, dst, *src)
+
+
+def _vsel(f: F, dst: Array, mask: Array, *src: Array) -> None:
+    widest = max(dst.itemsize, mask.itemsize)
+    for r in range(f.repeat):
+        at = [_lanes(f, r, x, widest, getattr(f, f"src{i}_blk"), getattr(f, f"src{i}_rep")) for i, x in enumerate((mask, *src))]
+        no = src[1][at[2]] if len(src) > 1 else cast(np.array(f.scalar, np.float64), dst.dtype)
+        dst[_lanes(f, r, dst, widest, f.dst_blk, f.dst_rep)] = np.where(mask[at[0]] != 0, src[0][at[1]], no)
 
 
 def _vcopy(f: F, dst: Array, src: Array) -> None:
@@ -215,7 +246,7 @@ MEANINGS: dict[str, Callable[..., None]] = {
     "fixpipe_nd": lambda f, dst, src: _fixpipe(f, dst, src, False), "fixpipe_nz": lambda f, dst, src: _fixpipe(f, dst, src, True),
     "copy_gm_ub": _copy_gm_ub, "copy_gm_ub_at": _copy_gm_ub_at, "copy_ub_gm": _copy_ub_gm, "copy_l0c_ub": _copy_l0c_ub,
     "copy_ub_l1": _copy_gm_l1,
-    "vadd": _elementwise(np.add), "vsub": _elementwise(np.subtract), "vmul": _elementwise(np.multiply), "vdiv": _elementwise(np.divide),
+    "vadd": _elementwise(np.add), "vsub": _elementwise(np.subtract), "vmul": _elementwise(np.multiply), "vdiv": _elementwise(_divide),
     "vmax": _elementwise(np.maximum), "vmin": _elementwise(np.minimum), "vadds": _elementwise(np.add), "vmuls": _elementwise(np.multiply),
     "vmaxs": _elementwise(np.maximum), "vmins": _elementwise(np.minimum), "vexp": _elementwise(_double(np.exp)),
     "vln": _elementwise(_double(np.log)), "vsqrt": _elementwise(np.sqrt), "vrsqrt": _elementwise(lambda x: np.float32(1) / np.sqrt(x)),
@@ -223,4 +254,7 @@ MEANINGS: dict[str, Callable[..., None]] = {
     "vrelu": _elementwise(lambda x: np.maximum(x, np.float32(0))),
     "vcopy": _vcopy, "vconv": _elementwise(lambda x: x), "vdup": _elementwise(lambda x: x),
     "vcmax": _reduction(np.maximum), "vcmin": _reduction(np.minimum), "vcadd": _reduction(np.add), "vbrcb": _vbrcb, "vnchwconv": _vnchwconv,
+    "vcmp": _vcmp, "vcmps": _vcmp, "vsel": _vsel, "vsels": _vsel, "vand": _elementwise(np.bitwise_and), "vor": _elementwise(np.bitwise_or),
+    "vnot": _elementwise(np.invert), "vshls": _elementwise(np.left_shift), "vshrs": _elementwise(np.right_shift),
+    "vfloor": _elementwise(np.floor), "vceil": _elementwise(np.ceil), "vrint": _elementwise(np.rint), "vtrunc": _elementwise(np.trunc),
 }

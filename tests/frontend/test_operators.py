@@ -12,7 +12,7 @@ from aoec.ir.parse import parse_graph
 from aoec.ir.show import show
 from aoec.lowering.fuse import fuse
 
-from . import cases_cube
+from . import cases_cube, cases_vector
 from .models import model, node, normal, run
 
 X = (1, 6, 9, 8)
@@ -137,7 +137,7 @@ CASES = {
     "Unsqueeze": one("Unsqueeze", np.array([1])), "Upsample": one("Upsample", np.array([1, 1, 2, 2], F), opset=9),
     "Transpose reversed": one("Transpose"), "Div from": model(
         [node("Exp", "x", "e"), node("Div", "c e", "y")], {"x": X}, ["y"], {"c": F(3.0)}),
-    **cases_cube.CASES,
+    **cases_cube.CASES, **cases_vector.CASES,
 }
 
 

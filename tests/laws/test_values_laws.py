@@ -18,15 +18,20 @@ from aoec.ir.program import Instr, Program, Ref, Space, Stream, Tensor
 from aoec.simulate.values import execute
 from aoec.target.evaluate import evaluate_program
 from aoec.target.footprint import footprints, relation
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.target.instructions import CASTS as CAST_PAIRS
+from aoec.target.instructions import INSTRUCTIONS, WHOLE
 from aoec.target.meaning import NUMPY_DTYPES
 
 QUICK = settings(max_examples=40, deadline=None)
-BINARY = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin")
-SCALAR = ("vadds", "vmuls", "vmaxs", "vmins")
+ARITHMETIC = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin")
+BINARY = (*ARITHMETIC, "vand", "vor", "vcmp")
+SCALED = ("vadds", "vmuls", "vmaxs", "vmins")
+SCALAR = (*SCALED, "vshls", "vshrs", "vcmps")
 UNARY = ("vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu")
-CASTS = [("fp32", "fp16"), ("fp16", "fp32"), ("fp32", "bf16"), ("bf16", "fp32"), ("fp32", "int32"), ("int32", "fp32"), ("fp16", "int8"),
-         ("int8", "fp16"), ("fp16", "uint8"), ("uint8", "fp16"), ("fp16", "int32"), ("int32", "fp16")]
+ROUNDING = ("vfloor", "vceil", "vrint", "vtrunc")
+BITS = ("vand", "vor", "vnot", "vshls", "vshrs")
+COMPARISONS = ("vcmp", "vcmps")
+CASTS = [c for pair in sorted(map(sorted, CAST_PAIRS)) for c in (tuple(pair), tuple(pair[::-1])) if c[0] != "bool"]
 UB_BYTES = 16384
 
 
@@ -54,7 +59,13 @@ def numbers(dtype: str, count: int, seed: int) -> np.ndarray:
     """Values of all sizes: tails, negatives, zeros, what overflows fp16, and a few NaN and infinities."""
     rng = np.random.default_rng(seed)
     if dtype.startswith(("int", "uint")):
-        return rng.integers(-100 if dtype[0] == "i" else 0, 100, count).astype(NUMPY_DTYPES[dtype])
+        most = 2 ** (8 * DTYPES[dtype] - 1) - 1
+        x = rng.integers(-100 if dtype[0] == "i" else 0, 100, count).astype(NUMPY_DTYPES[dtype])
+        x[rng.integers(0, count, count // 8)] = rng.integers(most // 2, most, count // 8)
+        x[rng.integers(0, count, 2)] = [most, np.iinfo(x.dtype).min]
+        return x
+    if dtype == "bool":
+        return rng.integers(0, 2, count).astype(bool)
     x = (rng.standard_normal(count) * 10.0 ** rng.integers(-4, 5, count)).astype(np.float32)
     x[rng.integers(0, count, 4)] = [0.0, -0.0, np.inf, np.nan]
     with np.errstate(over="ignore"):
@@ -77,7 +88,7 @@ def same(p: Program, tensors: dict[str, np.ndarray]) -> None:
 
 def vector_program(op: str, dtypes: tuple[str, ...], fields: dict[str, int | Expr], offsets: tuple[int, ...]) -> Program:
     """Copies two images in, runs `op` from one region to another (offsets in bytes) and copies all of UB out."""
-    names = ("dst", "src0", "src1") if op in BINARY else ("dst", "src")[:len(dtypes)]
+    names = ("dst", *[f"src{i}" for i in range(len(dtypes) - 1)]) if len(dtypes) > 2 else ("dst", "src")[:len(dtypes)]
     tensors = [tensor(n, d, UB_BYTES // DTYPES[d], role) for n, d, role in (("X", dtypes[-1], "input"), ("Y", dtypes[0], "output"))]
     spaces = [space("src", dtypes[-1], "UB", UB_BYTES), space("dst", dtypes[0], "UB", UB_BYTES)]
     operands = {n: ref("dst" if n == "dst" else "src", o // DTYPES[d]) for n, o, d in zip(names, offsets, dtypes)}
@@ -94,15 +105,22 @@ def strides(draw, names, small=True):
 
 @st.composite
 def vectors(draw):
-    op = draw(st.sampled_from((*BINARY, *SCALAR, *UNARY, "vcopy", "vconv", "vdup")))
-    dtype = draw(st.sampled_from(("fp16", "fp32")))
+    op = draw(st.sampled_from((*BINARY, *SCALAR, *UNARY, *ROUNDING, "vnot", "vcopy", "vconv", "vdup")))
+    real, whole = ("fp16", "fp32"), (*ARITHMETIC, *SCALED, *COMPARISONS, "vdup", "vcopy")
+    dtype = draw(st.sampled_from(WHOLE if op in BITS else ("fp32",) if op in ROUNDING else (*real, *WHOLE) if op in whole else real))
     dtypes = {**dict.fromkeys(BINARY, (dtype,) * 3), "vdup": (dtype,), "vconv": draw(st.sampled_from(CASTS))}.get(op, (dtype,) * 2)
+    if op in COMPARISONS:
+        dtypes = (draw(st.sampled_from(real)), *dtypes[1:])
     names = ("dst", "src0", "src1") if op in BINARY else ("dst", "src")[:len(dtypes)]
     fields: dict[str, int | Expr] = {}
     if op in SCALAR or op == "vdup":
-        fields["scalar"] = Float(draw(st.floats(-1e5, 1e5, width=32)))
+        low = 0 if op in BITS or dtype[0] == "u" else -100000
+        most = 31 if op in BITS else 100000
+        fields["scalar"] = Float(draw(st.floats(low, 1e5, width=32))) if dtype in real else Int(draw(st.integers(low, most)))
     wide = 256 // max(DTYPES[d] for d in dtypes)
     fields |= {"lanes": draw(st.integers(1, wide)), "repeat": draw(st.integers(0, 6))} | strides(draw, names)
+    if op in COMPARISONS:
+        fields["mode"] = draw(st.integers(0, 5))
     return vector_program(op, dtypes, fields, tuple(draw(st.integers(0, 3)) * 32 for _ in names)), dtypes[-1], draw(st.integers(0, 99))
 
 
@@ -111,6 +129,21 @@ def vectors(draw):
 def test_elementwise(case):
     p, dtype, seed = case
     same(p, {"X": numbers(dtype, UB_BYTES // DTYPES[dtype], seed)})
+
+
+@QUICK
+@given(st.data())
+def test_selections(data):
+    """vsel and vsels of a mask and values in one image, which are of one size."""
+    draw = data.draw
+    op, mask, dtype = draw(st.sampled_from(("vsel", "vsels"))), *draw(st.sampled_from((("fp16", "fp16"), ("fp32", "fp32"))))
+    names = ("dst", "src0", "src1", "src2")[:4 if op == "vsel" else 3]
+    fields = {"scalar": Float(draw(st.floats(-1e4, 1e4, width=16)))} if op == "vsels" else {}
+    fields |= {"lanes": draw(st.integers(1, 256 // DTYPES[dtype])), "repeat": draw(st.integers(0, 6))} | strides(draw, names)
+    p = vector_program(op, (dtype, mask, dtype, dtype)[:len(names)], fields, tuple(draw(st.integers(0, 3)) * 32 for _ in names))
+    x = numbers(dtype, UB_BYTES // DTYPES[dtype], draw(st.integers(0, 99)))
+    x[::3] = 0
+    same(p, {"X": x})
 
 
 @QUICK

@@ -12,6 +12,7 @@ import numpy as np
 
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
+from aoec.ops.run import REALS
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,8 @@ def _data(draft: Draft, node: OpNode) -> str:
 def _affine(draft: Draft, node: OpNode) -> _Affine | None:
     """What the node does to each channel; None where it is no affine step."""
     given = dict(node.attributes)
+    if draft.tensors[node.outputs[0]].dtype not in REALS:  # factors are computed in reals
+        return None
     if node.op in ("muls", "adds"):
         c = np.array([float(given["scalar"])])  # type: ignore[arg-type]
         return _Affine(c, _ZERO) if node.op == "muls" else _Affine(_ONE, c)

@@ -7,7 +7,9 @@ import numpy as np
 
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Attribute, OpNode
+from aoec.ops.run import REALS
 
+MOST = 1 << 53  # whole numbers that fp64 holds
 Steps = list[tuple[str, dict[str, Attribute]]]
 
 
@@ -25,13 +27,21 @@ def use_scalars(draft: Draft) -> None:
 
 def _constant_side(draft: Draft, node: OpNode) -> int | None:
     """0 or 1: which of two arguments is a single number, the other being of the result's shape."""
-    if len(node.inputs) != 2:
+    whole = draft.tensors[node.outputs[0]].dtype not in REALS
+    if len(node.inputs) != 2 or whole and not _exact(draft, node):
         return None
     for side in (1, 0):
         value = draft.weights.get(node.inputs[side])
         if value is not None and value.size == 1 and draft.tensors[node.inputs[1 - side]].shape == draft.tensors[node.outputs[0]].shape:
             return side
     return None
+
+
+def _exact(draft: Draft, node: OpNode) -> bool:
+    """True for sums and products of signed whole numbers whose constants a real scalar holds exactly."""
+    constants = [draft.weights[i] for i in node.inputs if i in draft.weights]
+    signed = all(draft.tensors[i].dtype in ("int32", "int64") for i in node.inputs)
+    return signed and node.op in ("add", "sub", "mul") and all(c.size != 1 or abs(int(c.reshape(()))) <= MOST for c in constants)
 
 
 def _steps(op: str, c: float, side: int) -> Steps | None:
