@@ -45,8 +45,15 @@ HEAD = re.compile(r"^--- (\S+)(?: (\d+))?\n", re.MULTILINE)
 
 # Files that take longest come first, so that at the end no process is alone with one of them: of files, --dist loadfile hands out
 # the next whole one (make test; --no-loadscope-reorder keeps it from putting those of few tests last, which models are).
-LONGEST = ("laws/test_emit_laws.py", "jobs/test_compile.py", "laws/test_coupled.py", "models/test_resnet50.py", "cli/test_bad_input.py",
-           "jobs/test_dump.py", "cli/test_first_contact.py", "frontend/test_zoo.py", "models/test_light.py", "models/test_bert.py")
+# In a fresh clone the kernels are compiled, which takes a minute: the first process does that, with the longest file of all, while
+# the other takes the files that need no kernel, and finds them on disk when it comes to those that do.
+WITHOUT_KERNELS = ("search/test_strategies.py", "laws/test_text_laws.py", "frontend/test_zoo.py", "laws/test_house.py",
+                   "laws/test_text_rewrite_laws.py", "cli/test_bad_input.py", "laws/test_search_laws.py")
+LONGEST = (
+    "laws/test_emit_laws.py", *WITHOUT_KERNELS, "jobs/test_compile.py", "laws/test_coupled.py", "models/test_resnet50.py",
+    "docs/test_readme.py", "search/test_prove.py", "jobs/test_dump.py", "models/test_light.py", "models/test_bert.py",
+    "laws/test_same_bytes.py", "cli/test_first_contact.py", "lowering/test_reduce.py", "lowering/test_rows_joined.py",
+    "lowering/test_forms.py", "lowering/test_ahead.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -22,7 +22,7 @@ SINGLE = [c for c in COMMANDS if not c.startswith("aoec sweep")]  # the sweep is
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with a model.onnx, and an `aoec` of this environment first on the path."""
     path = tmp_path_factory.mktemp("readme")
-    onnx.save(zoo.tiny_resnet(), path / "model.onnx")
+    onnx.save(zoo.mlp_softmax(), path / "model.onnx")
     (path / "docs").symlink_to(Path(__file__).parents[2] / "docs")
     (path / "bin").mkdir()
     (path / "bin" / "aoec").write_text(f"#!/bin/sh\nexec {sys.executable} -m aoec \"$@\"\n")

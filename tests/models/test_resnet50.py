@@ -1,4 +1,7 @@
-"""The zoo's full-size ResNet-50 by its programs, against onnxruntime: fp32 to 1e-4, fp16 to 2e-2 of the largest logit."""
+"""The zoo's full-size ResNet-50 by its programs, against onnxruntime: fp32 to 1e-4, fp16 to 2e-2 of the largest logit.
+
+In fp32 it is slow; `make test` has SqueezeNet in fp32 (test_light.py).
+"""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -29,7 +32,7 @@ def session(proto: onnx.ModelProto) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(proto.SerializeToString())
 
 
-@pytest.fixture(scope="session", params=["fp16", "fp32"])
+@pytest.fixture(scope="session", params=["fp16", pytest.param("fp32", marks=pytest.mark.slow)])
 def artifact(request: pytest.FixtureRequest, proto: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Artifact]:
     """Compiled once for a precision."""
     yield compiled(proto, request.param, tmp_path_factory.mktemp("resnet50"))
