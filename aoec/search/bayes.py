@@ -49,6 +49,8 @@ class Bayes(Strategy):
 
     def _ranked(self, pool: list[int], legal: list[tuple[int, int]]) -> list[int]:
         """The pool by expected improvement, best first."""
+        if not pool:  # what has not been seen is illegal
+            return []
         from skopt.acquisition import gaussian_ei  # a second of import that the other strategies do not pay
 
         ranks, costs = self._points(legal)

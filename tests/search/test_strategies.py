@@ -89,6 +89,17 @@ def test_a_twentieth_of_a_list_is_enough_for_a_model(name):
         assert min(ALL[r] for r in told if r not in fails) <= 1.03 * OPTIMUM
 
 
+def test_a_model_with_nothing_left_to_rank_is_not_asked():
+    space = Space((Grid(("a", "b", "c", "d"), ((0, 1, 2),) * 4),))
+    legal = [space.at(r) for r in range(0, space.size, 2)]
+    for pool in (Listed(space, range(0, space.size, 2)), Pool(space, lambda cs: [c in legal for c in cs])):
+        strategy, told = make("bayes", space, 0, pool), []
+        while batch := strategy.ask(7):
+            strategy.tell(batch, [sum(c[1]) for c in batch])
+            told += batch
+        assert sorted(told) == legal
+
+
 def test_a_model_is_paid_for_only_where_measures_are_dear():
     assert isinstance(make("portfolio", TILES, 0, measure_us=20.0), Genetic)
     sizes = [len(dear.slots) for us in (1e3, 4e3, 1e6) if isinstance(dear := make("portfolio", TILES, 0, measure_us=us), Portfolio)]
