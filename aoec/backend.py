@@ -17,6 +17,7 @@ from onnx.backend.base import Backend, BackendRep
 from aoec.artifact.compiled import Artifact
 from aoec.base.errors import CheckError
 from aoec.frontend.onnx import load
+from aoec.frontend.parameters import parameters, with_values
 from aoec.frontend.read import free_inputs, graph_inputs
 from aoec.jobs.execute import run_model as run_artifact
 from aoec.jobs.untuned import untuned
@@ -26,18 +27,20 @@ PRECISION = "fp32"
 
 
 class Prepared(BackendRep):
-    """A model ready to run, compiled for the shapes of its inputs: at once where it fixes them all, else when inputs of new shapes come."""
+    """A model ready to run, compiled for the shapes of its inputs and the values of those that shapes follow from: at once where the model
+    fixes them all, else when inputs of new shapes or such values come."""
 
     def __init__(self, model: onnx.ModelProto, on: machine.Machine) -> None:
         self._model, self._machine = model, on
         self._inputs = graph_inputs(model.graph)
-        self._made: dict[tuple[tuple[str, tuple[int, ...]], ...], Compiled] = {}
-        self.compiled = None if free_inputs(model.graph) else self._compile({})
+        self._parameters = parameters(model.graph)
+        self._made: dict[tuple[tuple[object, ...], ...], Compiled] = {}
+        self.compiled = None if self._parameters or free_inputs(model.graph) else self._compile({}, {})
 
-    def _compile(self, shapes: dict[str, tuple[int, ...]]) -> Compiled:
-        at = tuple(shapes.items())
+    def _compile(self, shapes: dict[str, tuple[int, ...]], values: dict[str, np.ndarray]) -> Compiled:
+        at = (*shapes.items(), *[(name, x.dtype.str, x.shape, x.tobytes()) for name, x in values.items()])
         if at not in self._made:
-            graph, weights, _ = load(self._model, shapes, PRECISION)
+            graph, weights, _ = load(with_values(self._model, values), shapes, PRECISION)
             self._made[at] = Compiled(*untuned(graph, weights, PRECISION, self._machine))
         return self._made[at]
 
@@ -54,9 +57,10 @@ class Prepared(BackendRep):
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, in the model's order, of inputs by name, in order, or of the only one; CheckError where they do not fit."""
         feeds = by_name([i.name for i in self._inputs], inputs)
-        free = free_inputs(self._model.graph)
-        if free:
-            self.compiled = self._compile({name: np.shape(feeds[name]) for name in free if name in feeds})
+        values = {name: np.asarray(feeds.pop(name)) for name in self._parameters if name in feeds}
+        free = [name for name in free_inputs(self._model.graph) if name in feeds]
+        if free or self._parameters:
+            self.compiled = self._compile({name: np.shape(feeds[name]) for name in free}, values)
         assert self.compiled is not None
         outputs = run_artifact(self.compiled.artifact, feeds)
         return tuple(outputs[p.name] for p in self.compiled.artifact.outputs)
