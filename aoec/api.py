@@ -18,7 +18,7 @@ from aoec.bank.place import chosen
 from aoec.base.errors import CheckError
 from aoec.base.files import check_folder, check_writable
 from aoec.jobs.begin import compile_model, compile_proto
-from aoec.jobs.execute import run_model
+from aoec.jobs.execute import Runner
 from aoec.jobs.run import check_programs, modelled
 from aoec.jobs.say import Silence
 from aoec.ops import typed
@@ -46,6 +46,7 @@ class Session:
     def __init__(self, path: str | Path, report: Mapping[str, Any] | None = None) -> None:
         """Of a file that `aoec compile` wrote. An AoecError says what is wrong with it."""
         self._artifact = load(str(path))
+        self._runner = Runner(self._artifact)
         self.report = dict(report or {})
         self.modelled = modelled(self._artifact)
         if note := check_programs(self._artifact, str(path)):
@@ -66,7 +67,7 @@ class Session:
         for name in names:
             if name not in known:
                 raise CheckError(f"the model has no output {name}; its outputs are {', '.join(known)}")
-        made = run_model(self._artifact, input_feed)
+        made = self._runner.run(input_feed)
         return [made[name] for name in names]
 
 
@@ -81,12 +82,13 @@ def _described(p: Port) -> NodeArg:
 def compile(model: Union[str, Path, ModelProto], output: str | Path | None = None, *, target: str | None = None, tune: bool = False,
             input_shape: Mapping[str, Sequence[int]] | None = None, precision: str = "fp16", budget: int | tuple[str, float] = 2000,
             search: str = "portfolio", seed: int = 0, robust: bool = False, metric: str = "latency", bank: str | Path | None = None,
-            verify: bool | None = None, jobs: int | None = None, no_host: bool = False, dump: str | Path | None = None,
+            verify: bool | None = None, jobs: int = 1, no_host: bool = False, dump: str | Path | None = None,
             start: str = "import") -> Session:
     """The compiled model, written to `output` (default: `<model>.aoec` in the current folder) and ready to run.
 
     The options are those of `aoec compile`; `budget` is a number of trials, or ("seconds", 30). `model` is an ONNX file, a folder that a
-    dump was written to, or a model at hand. An AoecError says what is wrong; CheckError where values differ from the reference.
+    dump was written to, or a model at hand. `jobs` above 1 starts processes that import the calling script again, which must then do
+    nothing outside `if __name__ == "__main__"`. An AoecError says what is wrong; CheckError where values differ from the reference.
     """
     proto = None if isinstance(model, (str, Path)) else model
     name = proto.graph.name or "model" if proto is not None else str(model)

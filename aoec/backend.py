@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from aoec.base.errors import CheckError
 from aoec.frontend.onnx import load
 from aoec.frontend.parameters import parameters, with_values
 from aoec.frontend.read import free_inputs, graph_inputs
-from aoec.jobs.execute import run_model as run_artifact
+from aoec.jobs.execute import Runner
 from aoec.jobs.untuned import untuned
 from aoec.target import machine
 
@@ -62,7 +63,7 @@ class Prepared(BackendRep):
         if free or self._parameters:
             self.compiled = self._compile({name: np.shape(feeds[name]) for name in free}, values)
         assert self.compiled is not None
-        outputs = run_artifact(self.compiled.artifact, feeds)
+        outputs = self.compiled.runner.run(feeds)
         return tuple(outputs[p.name] for p in self.compiled.artifact.outputs)
 
 
@@ -72,6 +73,11 @@ class Compiled:
 
     artifact: Artifact
     reasons: Mapping[str, str]
+
+    @cached_property
+    def runner(self) -> Runner:
+        """What runs it, again and again."""
+        return Runner(self.artifact)
 
     @property
     def on_host(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ filled with zeros behind the stored elements.
 """
 from __future__ import annotations
 
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
@@ -22,7 +22,7 @@ from aoec.ir.program import Tensor as ProgramTensor
 from aoec.ops import typed
 from aoec.ops.layout import stored_shape, to_logical, to_physical
 from aoec.ops.run import NUMPY, step
-from aoec.simulate.values import execute
+from aoec.simulate.values import Executable
 
 Arrays = Mapping[str, np.ndarray]
 Values = Mapping[str, Any]  # arrays, and what else only the host holds: sequences, texts
@@ -30,24 +30,36 @@ Values = Mapping[str, Any]  # arrays, and what else only the host holds: sequenc
 
 def run_model(artifact: Artifact, feeds: Values) -> dict[str, Any]:
     """Output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
-    tensors = {t.name: t for t in artifact.graph.tensors}
-    values = _stored_inputs(artifact, feeds, tensors)
-    members = _members(artifact.graph)
-    left = _readers(artifact, members)
-    for compiled in artifact.groups:
-        nodes = members[compiled.group]
-        values.update(_run_group(artifact, compiled, nodes, tensors, values))
-        _drop(values, left, _touched(artifact, compiled, nodes))
-    made = {p.tensor: values[p.tensor] if p.tensor in values else artifact.weights[p.tensor] for p in artifact.outputs}
-    return {p.name: _returned(to_logical(made[p.tensor], tensors[p.tensor]), p) for p in artifact.outputs}
+    return Runner(artifact).run(feeds)
 
 
-def _run_group(artifact: Artifact, compiled: Compiled, nodes: Sequence[OpNode], tensors: Mapping[str, Tensor], values: Values) -> Values:
-    """The tensors that a group makes, as stored."""
-    known = {**artifact.weights, **values}
-    if compiled.program is not None:
-        return run_program(compiled.program, compiled.bindings, tensors, known)
-    return run_nodes(nodes, tensors, known)
+class Runner:
+    """A compiled model that runs again and again: each program is encoded when it first runs, and the model's constants then lie in the
+    program's own memory, where they stay."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        self.artifact = artifact
+        self.tensors = {t.name: t for t in artifact.graph.tensors}
+        self.members = _members(artifact.graph)
+        self.readers = _readers(artifact, self.members)
+        self.bound: dict[str, BoundProgram] = {}
+
+    def run(self, feeds: Values) -> dict[str, Any]:
+        """Output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
+        values = _stored_inputs(self.artifact, feeds, self.tensors)
+        known, left = ChainMap(values, dict(self.artifact.weights)), self.readers.copy()
+        for compiled in self.artifact.groups:
+            values.update(self._run_group(compiled, known))
+            _drop(values, left, _touched(compiled, self.members[compiled.group]))
+        return {p.name: _returned(to_logical(known[p.tensor], self.tensors[p.tensor]), p) for p in self.artifact.outputs}
+
+    def _run_group(self, compiled: Compiled, known: Values) -> Values:
+        """The tensors that a group makes, as stored."""
+        if compiled.program is None:
+            return run_nodes(self.members[compiled.group], self.tensors, known)
+        if compiled.group not in self.bound:
+            self.bound[compiled.group] = BoundProgram(compiled.program, compiled.bindings, self.tensors, self.artifact.weights)
+        return self.bound[compiled.group].run(known)
 
 
 # ---------------------------------------------------------------- one group
@@ -55,10 +67,24 @@ def _run_group(artifact: Artifact, compiled: Compiled, nodes: Sequence[OpNode], 
 def run_program(program: Program, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor],
                 stored: Arrays) -> dict[str, np.ndarray]:
     """Graph tensor -> stored array, of everything that the program writes; `bindings`: (tensor of the program, of the graph)."""
-    own, bound = {t.name: t for t in program.tensors}, dict(bindings)
-    inputs = {p: placed(own[p], stored[g]) for p, g in bound.items() if own[p].role == "input"}
-    results = execute(program, inputs)
-    return {g: taken(results[p], tensors[g], program) for p, g in bound.items() if own[p].role == "output"}
+    return BoundProgram(program, bindings, tensors, {}).run(stored)
+
+
+class BoundProgram:
+    """A program on tensors of a graph, some of which are constants; `bindings`: (tensor of the program, of the graph)."""
+
+    def __init__(self, program: Program, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor], constants: Arrays) -> None:
+        self.program, self.tensors = program, tensors
+        self.own, bound = {t.name: t for t in program.tensors}, dict(bindings)
+        inputs = [(p, g) for p, g in bound.items() if self.own[p].role == "input"]
+        self.inputs = [(p, g) for p, g in inputs if g not in constants]
+        self.outputs = [(p, g) for p, g in bound.items() if self.own[p].role == "output"]
+        self.executable = Executable(program, {p: placed(self.own[p], constants[g]) for p, g in inputs if g in constants})
+
+    def run(self, stored: Values) -> dict[str, np.ndarray]:
+        """Graph tensor -> stored array, of everything that the program writes."""
+        results = self.executable.run({p: placed(self.own[p], stored[g]) for p, g in self.inputs})
+        return {g: taken(results[p], self.tensors[g], self.program) for p, g in self.outputs}
 
 
 def placed(t: ProgramTensor, array: np.ndarray) -> np.ndarray:
@@ -103,7 +129,7 @@ def group_graph(graph: Graph, group: Group, inputs: Sequence[Tensor], outputs: S
 
 # ---------------------------------------------------------------- arrays that are alive
 
-def _touched(artifact: Artifact, compiled: Compiled, nodes: Sequence[OpNode]) -> list[str]:
+def _touched(compiled: Compiled, nodes: Sequence[OpNode]) -> list[str]:
     """Graph tensors that a group reads."""
     if compiled.program is not None:
         roles = {t.name: t.role for t in compiled.program.tensors}
@@ -121,7 +147,7 @@ def _readers(artifact: Artifact, members: Mapping[str, list[OpNode]]) -> Counter
     """How many groups (and outputs) are still to read each tensor."""
     out = Counter(p.tensor for p in artifact.outputs)
     for c in artifact.groups:
-        out.update(_touched(artifact, c, members[c.group]))
+        out.update(_touched(c, members[c.group]))
     return out
 
 

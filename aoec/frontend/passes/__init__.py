@@ -19,7 +19,8 @@ from aoec.ir.draft import Draft
 # in order: constants first, since all others look for them; equal work and transposes that cancel, so that patterns meet; what exporters
 # spell out before its links are folded; affine chains once nothing lies between their links
 PASSES = (drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, share_equal, sink_transposes, drop_identities,
-          drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, drop_dead, fold_affine, turn_in_products, drop_identities, drop_dead)
+          drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, drop_dead, fold_affine, turn_in_products, drop_identities,
+          drop_dead)
 
 __all__ = ["PASSES", "PRECISIONS", "choose_precision", "clean", "drop_dead", "drop_identities", "find_gates", "find_gelus",
            "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "share_equal", "sink_transposes", "turn_in_products",
