@@ -2,6 +2,11 @@
 from __future__ import annotations
 
 
+def one_line(text: str) -> str:
+    """The text with escapes for whatever is not printed as it is: names out of files can hold line breaks."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 class AoecError(Exception):
     """Root of the tree; the command line prints it as one line and exits with 2."""
 
@@ -11,10 +16,11 @@ class ParseError(AoecError):
 
     def __init__(self, message: str, text: str = "", line: int = 0, column: int = 0, source: str = "") -> None:
         super().__init__(message)
-        self.message, self.text, self.line, self.column, self.source = message, text, line, column, source
+        self.message, self.text, self.line, self.column, self.source = one_line(message), text, line, column, source
 
     def __str__(self) -> str:
-        where = f"{self.source or 'text'}:{self.line}:{self.column}: " if self.line else f"{self.source}: " if self.source else ""
+        source = one_line(self.source)
+        where = f"{source or 'text'}:{self.line}:{self.column}: " if self.line else f"{source}: " if source else ""
         return where + self.message + self.picture()
 
     def picture(self) -> str:
@@ -43,7 +49,7 @@ class UnsupportedError(AoecError):
     """Valid input that aoec does not do (an operator, dtype or shape). `options`: what of the message can be added to the command."""
 
     def __init__(self, message: str, options: str = "") -> None:
-        super().__init__(message)
+        super().__init__(one_line(message))
         self.options = options
 
 

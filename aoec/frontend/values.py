@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OPAQUE, Tensor
 
 # element types of ONNX in our words; reals are fp32 until the precision is chosen
@@ -15,6 +17,7 @@ DTYPES: dict[int, str] = {
     TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT16: "int16", TensorProto.UINT16: "uint16",
     TensorProto.INT32: "int32", TensorProto.UINT32: "uint32", TensorProto.INT64: "int64", TensorProto.UINT64: "uint64",
     TensorProto.BOOL: "bool"}
+MOST_ELEMENTS = 1 << 40  # far beyond any memory
 STATED = (TensorProto.FLOAT16, TensorProto.BFLOAT16)  # reals whose ONNX type fp32 does not say
 
 
@@ -29,6 +32,8 @@ def shape_of(t: onnx.TypeProto) -> tuple[int, ...] | None:
 def tensor(name: str, t: onnx.TypeProto | None) -> Tensor:
     """The graph tensor for a value: one of our dtypes where its type is a tensor of them and of a fixed shape, else opaque."""
     elem, shape = (t.tensor_type.elem_type, shape_of(t)) if t is not None else (TensorProto.UNDEFINED, None)
+    if shape is not None and prod(shape) > MOST_ELEMENTS:
+        raise UnsupportedError(f"tensor {name} of shape {list(shape)} has more elements than the {MOST_ELEMENTS:,} that are taken")
     if elem in DTYPES and shape is not None:
         return Tensor(name, DTYPES[elem], shape, declared=f"tensor({element(elem)})" if elem in STATED else "")
     return Tensor(name, OPAQUE, (), declared=spelled(t) if t is not None else "")
