@@ -3,12 +3,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import onnx
 
 from aoec import ops
-from aoec.base.errors import UnsupportedError
+from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Attribute, Tensor
 from aoec.ops.run import NUMPY
@@ -167,6 +168,8 @@ class Node:
     def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, at: int = 0) -> bool:
         """True, after the node that makes result `at` was added; UnsupportedError where its shape is not the one that ONNX infers."""
         shape, result = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes), self.proto.output[at]
+        if op == "reshape" and prod(shape) != prod(self.made(inputs[0])):
+            raise CheckError(f"{prod(self.made(inputs[0])):,} elements do not make the shape {list(shape)}")
         if self.shapes.get(result, shape) != shape:
             raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shape(at))}, and {op} gives {list(shape)}")
         self.draft.put(Tensor(result, self.dtypes[result], shape))

@@ -89,6 +89,7 @@ def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: fro
         proto = inliner.inline_local_functions(proto)
     spell_out(proto, opset(proto))
     _refuse_unknown(name, proto)
+    _check_flags(name, proto)
     for o in proto.graph.output:
         if o.type.HasField("tensor_type"):
             o.type.tensor_type.shape.SetInParent()  # the checker wants one there, and exporters leave it out at times
@@ -157,6 +158,14 @@ def refuse(name: str, operators: Mapping[str, int], why: str) -> None:
     if operators:
         listed = ", ".join(f"{op} ({count} node{'s' * (count > 1)})" for op, count in sorted(operators.items()))
         raise UnsupportedError(f"{name}: unsupported operators: {listed}: {why}")
+
+
+def _check_flags(name: str, proto: onnx.ModelProto) -> None:
+    """Nothing, or ParseError for a `keepdims` that is neither 0 nor 1, which one program takes for yes and another for no."""
+    for n in proto.graph.node:
+        for a in n.attribute:
+            if a.name == "keepdims" and a.i not in (0, 1):
+                raise ParseError(f"the ONNX graph is invalid: node {n.name or n.op_type}: keepdims is {a.i}, neither 0 nor 1", source=name)
 
 
 def _full_name(n: onnx.NodeProto) -> str:

@@ -7,6 +7,7 @@ from math import inf, nan
 
 import numpy as np
 
+from aoec.base.errors import CheckError
 from aoec.frontend.node import Node
 from aoec.frontend.rules.movement import part
 from aoec.frontend.rules.rule import Rule
@@ -36,6 +37,8 @@ def axes_of(n: Node) -> tuple[int, ...] | None:
     given = n.integers("axes", n.constant_integers(1) if n.has(1) else ())
     if not given and n.integer("noop_with_empty_axes", 0):
         return ()
+    if any(not -rank <= a < rank for a in given):
+        raise CheckError(f"axes {list(given)} are not all of a tensor of {rank} dimensions")
     return tuple(sorted(a % rank for a in given)) if given else tuple(range(rank))
 
 
