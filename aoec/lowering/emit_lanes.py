@@ -28,6 +28,7 @@ from aoec.target.instructions import REPEAT_BYTES
 from aoec.target.words import VectorOp, vector_op
 
 BLOCKS = 8
+MOST_LANES = 128  # a mask has 128 bits
 MAX_REPEAT = 255
 MAX_STRIDE = 255
 
@@ -45,7 +46,8 @@ def single_op(e: Expr, cast: bool) -> VectorOp:
 # ---------------------------------------------------------------- instruction runs
 
 def lanes_of(size: int) -> int:
-    return REPEAT_BYTES // size
+    """Elements of `size` bytes that a repeat takes: 256 bytes of them, and never more than 128."""
+    return min(REPEAT_BYTES // size, MOST_LANES)
 
 
 def run(em: Emitter, op: VectorOp, dst: tuple[str, Expr], srcs: list[tuple[str, Expr]], elements: Expr,

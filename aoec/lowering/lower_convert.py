@@ -5,12 +5,17 @@ where they lie; the vector unit makes its pixels of four channels by two transpo
 """
 from __future__ import annotations
 
+from dataclasses import replace
+
 from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OpNode, Tensor
-from aoec.ir.index import Expr, Float, Int, Read, Var, lt, minimum, select
+from aoec.ir.index import DTYPES, Expr, Float, Int, Read, Var, lt, minimum, select
+from aoec.ir.parse import parse_meaning
 from aoec.ir.tir import Block, Buffer, Func, Loop, Node
+from aoec.lowering.lower_copy import lower_copy
 from aoec.lowering.physical import buffer_of
 from aoec.ops.layout import FEW, FIVE, PIXEL, c0_of, stored_shape
+from aoec.ops.meanings import bind
 
 ROWS = 16
 
@@ -22,7 +27,18 @@ def lower_conversion(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Fun
         return to_pixels(name, x, y)
     if {x.layout, y.layout} != {"ND", FIVE}:
         raise UnsupportedError(f"group {name}: no conversion from {x.layout} to {y.layout}; {FIVE} goes to and from ND, and ND to {FEW}")
+    if DTYPES[x.dtype] == 1 and node.op == "to_nc1hwc0":
+        return bytes_to_fractal(name, x, y)
     return to_fractal(name, x, y) if node.op == "to_nc1hwc0" else from_fractal(name, x, y)
+
+
+def bytes_to_fractal(name: str, x: Tensor, y: Tensor) -> Func:
+    """Elements of one byte, which the vector unit does not transpose: each is copied to its place, with zeros in channels that are missing."""
+    (n, c, h, w), (_, c1, _, _, c0) = x.shape, stored_shape(y)
+    text = f"blocks(X[n, c, s]) -> Y[n, b: {c1}, s, l: {c0}] {{\n  Y[n, b, s, l] = X[n, b * {c0} + l, s] else 0\n}}"
+    flat, blocks = (n, c, h * w), (n, c1, h * w, c0)
+    said = bind(parse_meaning(text), [flat])
+    return lower_copy(name, replace(x, shape=flat), replace(y, shape=blocks, layout="ND"), said)
 
 
 def to_pixels(name: str, x: Tensor, y: Tensor) -> Func:

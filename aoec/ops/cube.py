@@ -34,8 +34,13 @@ def _batched(name: str, own: Shape, lead: Shape, matrix: Sequence[str]) -> tuple
     return tensor(name, [*dims, *matrix]), tensor(name, [*reads, *matrix])
 
 
+def summable(x: np.ndarray) -> np.ndarray:
+    """The array in the type in which its products are summed."""
+    return x.astype(np.int32) if x.dtype == np.int8 else x
+
+
 def _matmul(a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, *, trans_a: int = 0, trans_b: int = 0) -> np.ndarray:
-    a, b = (x.astype(np.int32) if x.dtype == np.int8 else x for x in (a, b))
+    a, b = summable(a), summable(b)
     y = np.matmul(a.swapaxes(-1, -2) if trans_a else a, b.swapaxes(-1, -2) if trans_b else b)
     return y if c is None else y + c[:y.shape[-1]]
 
@@ -64,7 +69,7 @@ def _conv_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
 def convolve(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Sequence[int] = (1, 1),
              pad: Sequence[int] = (0, 0, 0, 0), dilation: Sequence[int] = (1, 1), group: int = 1) -> np.ndarray:
     """The convolution by windows of the padded input, group by group, each one matrix multiplication."""
-    x = np.pad(x, ((0, 0), (0, 0), (pad[0], pad[2]), (pad[1], pad[3])))
+    x, w = np.pad(summable(x), ((0, 0), (0, 0), (pad[0], pad[2]), (pad[1], pad[3]))), summable(w)
     each_in, each_out = w.shape[1], w.shape[0] // group
     parts = [_conv_group(x[:, g * each_in:(g + 1) * each_in], w[g * each_out:(g + 1) * each_out], stride, dilation) for g in range(group)]
     y = np.concatenate(parts, axis=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import prod
+from types import MappingProxyType
 
 from aoec.base.errors import CheckError
 from aoec.ir.graph import Attribute
@@ -34,10 +35,11 @@ def _meaning(op: str, shapes: tuple[Shape, ...], attributes: tuple[tuple[str, At
     missing = [p for p in m.params if p not in values]
     if missing:
         raise CheckError(f"{op}: attribute for {', '.join(missing)} is missing")
-    return _bind(m, shapes, {name: as_expr(values[name]) for name in m.params})
+    return bind(m, shapes, {name: as_expr(values[name]) for name in m.params})
 
 
-def _bind(m: Meaning, shapes: tuple[Shape, ...], params: dict[str, Expr]) -> Meaning:
+def bind(m: Meaning, shapes: Sequence[Shape], params: Mapping[str, Expr] = MappingProxyType({})) -> Meaning:
+    """A meaning with its extents, from arguments of these shapes, and parameters put in; CheckError where they do not fit."""
     if len(m.inputs) != len(shapes) or any(len(a.dims) != len(s) for a, s in zip(m.inputs, shapes)):
         raise CheckError(f"{m.name}: arguments of shapes {_shapes(shapes)} do not fit {', '.join(map(_signature, m.inputs))}")
     extents = _extents(m, shapes)
@@ -47,7 +49,7 @@ def _bind(m: Meaning, shapes: tuple[Shape, ...], params: dict[str, Expr]) -> Mea
                    tuple(_statement(s, params) for s in m.statements), _dims(m.name, m.loops, known))
 
 
-def _extents(m: Meaning, shapes: tuple[Shape, ...]) -> dict[str, int]:
+def _extents(m: Meaning, shapes: Sequence[Shape]) -> dict[str, int]:
     """Dimension name -> extent; CheckError where two arguments disagree."""
     out: dict[str, int] = {}
     for a, shape in zip(m.inputs, shapes):
@@ -57,11 +59,11 @@ def _extents(m: Meaning, shapes: tuple[Shape, ...]) -> dict[str, int]:
     return out
 
 
-def _dims(op: str, dims: Sequence[Dim], known: dict[str, Expr]) -> tuple[Dim, ...]:
+def _dims(op: str, dims: Sequence[Dim], known: Mapping[str, Expr]) -> tuple[Dim, ...]:
     return tuple(Dim(d.name, _extent(op, d, known)) for d in dims)
 
 
-def _extent(op: str, d: Dim, known: dict[str, Expr]) -> Expr:
+def _extent(op: str, d: Dim, known: Mapping[str, Expr]) -> Expr:
     extent = normalise(substitute(Var(d.name) if d.extent is None else d.extent, known))
     if not isinstance(extent, Int) or extent.value < 0:
         raise CheckError(f"{op}: the extent of {d.name} is not a whole number of elements; kernel, pad or stride do not fit the shape")

@@ -94,18 +94,19 @@ def _conv(n: Node) -> bool:
 
 
 def convolve(n: Node, inputs: Sequence[str], w: Window, group: int) -> str:
-    """The convolution of [image, kernel, perhaps bias] over one to three dimensions."""
+    """The convolution of [image, kernel, perhaps bias] over one to three dimensions; of int8 in int32."""
     x, kernel, *bias = inputs
+    sums = "int32" if n.draft.tensors[x].dtype == "int8" else ""
     if w.rank == 2:
-        return n.step("conv2d", inputs, {**w.attributes(), "group": group})
+        return n.step("conv2d", inputs, {**w.attributes(), "group": group}, sums)
     if w.rank == 1:
         x, kernel = (n.step("reshape", [t], {"shape": (*n.made(t)[:2], 1, n.made(t)[2])}) for t in (x, kernel))
-        y = n.step("conv2d", [x, kernel, *bias], {**w.of((-1, 0)).attributes(), "group": group})
+        y = n.step("conv2d", [x, kernel, *bias], {**w.of((-1, 0)).attributes(), "group": group}, sums)
         batch, channels, _, width = n.made(y)
         return n.step("reshape", [y], {"shape": (batch, channels, width)})
     batch, depth = n.made(x)[0], (n.made(x)[2] + w.before[0] + w.after[0] - w.span[0]) // w.stride[0] + 1
     x, kernel = _planes_as_channels(n, x, w, group, depth), _kernel_planes(n, kernel)
-    y = n.step("conv2d", [x, kernel, *bias], {**w.of((1, 2)).attributes(), "group": group})
+    y = n.step("conv2d", [x, kernel, *bias], {**w.of((1, 2)).attributes(), "group": group}, sums)
     y = n.step("reshape", [y], {"shape": (batch, depth, *n.made(y)[1:])})
     return n.step("transpose", [y], {"perm": (0, 2, 1, 3, 4)})
 

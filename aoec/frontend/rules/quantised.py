@@ -1,0 +1,198 @@
+"""Quantised operators: products of whole numbers of eight bits, which the cube sums in int32, and conversions from and to reals.
+
+The cube multiplies int8: of uint8 128 is taken away first, and from its zero point too. Zero points are exact: (A - a)(B - b) is
+A B - a (1 B) - (A 1) b + a b (1 1), where 1 is a matrix (or an image) of ones and every product is one of the cube; what is constant of it is
+computed at import, and what is zero left out.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from aoec.frontend.node import Node
+from aoec.frontend.rules.rule import Rule
+from aoec.frontend.rules.window import convolve, cropped, window
+
+BYTES = {"int8": (-128, 127), "uint8": (0, 255)}  # dtype -> least and greatest number
+MIDDLE = 128  # what uint8 has more than int8
+ROWS, COLUMNS = (-1, 1), (1, -1)  # a number for each row of a matrix, for each column
+
+Product = Callable[[str, str], str]  # two int8 tensors -> their product in int32
+
+
+def _signed(n: Node, x: str) -> str:
+    """A tensor of eight bits as int8, 128 less where it is unsigned: by way of fp16, which has all these numbers."""
+    if n.draft.tensors[x].dtype == "int8":
+        return x
+    half = n.step("adds", [n.step("cast", [x], dtype="fp16")], {"scalar": -float(MIDDLE)})
+    return n.step("cast", [half], dtype="int8")
+
+
+def _zero_point(n: Node, at: int, of: int) -> str:
+    """The zero point in argument `at` of argument `of` after `_signed`, in int32; "" where it is 0."""
+    middle = MIDDLE if n.dtype_of(of) == "uint8" else 0
+    if not n.has(at):
+        return n.constant("zero_point", np.array([-middle]), "int32") if middle else ""
+    if n.is_constant(at):
+        value = n.draft.weights[n.input(at)].astype(np.int32) - middle
+        return n.constant("zero_point", value, "int32") if value.any() else ""
+    wide = n.step("cast", [n.input(at)], dtype="int32")
+    return n.step("sub", [wide, n.constant("middle", np.array(middle), "int32")]) if middle else wide
+
+
+def _beside(n: Node, x: str, shape: tuple[int, ...]) -> str:
+    """A zero point or scale in a shape with one open extent (-1), or as one number where it is one; of more dimensions as it is."""
+    if not x or len(n.made(x)) > 1:
+        return x
+    size = prod(n.made(x))
+    return n.step("reshape", [x], {"shape": tuple(size if extent < 0 else extent for extent in shape)})
+
+
+def _corrected(n: Node, pair: Sequence[str], zeros: Sequence[str], ones: Sequence[str], product: Product) -> str:
+    """The product of a pair less their zero points, in int32; `ones`: what is like them of ones."""
+    (a, b), (zero_a, zero_b) = pair, zeros
+    y = product(a, b)
+    if zero_a:
+        seen = product(ones[0], b)
+        if zero_b:
+            seen = n.step("sub", [seen, n.step("mul", [product(*ones), zero_b])])
+        y = n.step("sub", [y, n.step("mul", [seen, zero_a])])
+    return n.step("sub", [y, n.step("mul", [product(a, ones[1]), zero_b])]) if zero_b else y
+
+
+# ---------------------------------------------------------------- matrices
+
+def _matmul(n: Node, at: tuple[int, int], zero: tuple[int, int]) -> str:
+    """The product of two matrix arguments less their zero points, in int32; "" where they are none of eight bits."""
+    a_shape, b_shape = (n.shape_of(i) for i in at)
+    if not all(n.dtype_of(i) in BYTES for i in at) or min(len(a_shape), len(b_shape)) < 2 or 0 in (*a_shape, *b_shape):
+        return ""
+    a, b = (_signed(n, n.input(i)) for i in at)
+    zeros = [_beside(n, _zero_point(n, z, i), shape) for z, i, shape in zip(zero, at, (ROWS, COLUMNS))]
+    k = a_shape[-1]
+    ones = n.constant("ones_a", np.ones((1, k)), "int8"), n.constant("ones_b", np.ones((k, 1)), "int8")
+    return _corrected(n, (a, b), zeros, ones, lambda x, y: n.step("matmul", [x, y], dtype="int32"))
+
+
+def _matmul_integer(n: Node) -> bool:
+    y = _matmul(n, (0, 1), (2, 3))
+    return bool(y) and n.emit("reshape", [y], {"shape": n.shape()})
+
+
+def _qlinear_matmul(n: Node) -> bool:
+    y = _matmul(n, (0, 3), (2, 5))
+    if not y:
+        return False
+    return _requantised(n, y, [_beside(n, n.input(at), shape) for at, shape in ((1, ROWS), (4, COLUMNS))])
+
+
+# ---------------------------------------------------------------- windows
+
+def _conv(n: Node, at: tuple[int, int], zero: tuple[int, int]) -> str:
+    """The convolution of two arguments less their zero points, in int32; "" where they are none of eight bits or no window fits."""
+    w = window(n, n.shape_of(at[1])[2:])
+    if w is None or not all(n.dtype_of(i) in BYTES for i in at):
+        return ""
+    x, kernel = (_signed(n, n.input(i)) for i in at)
+    zeros = [_beside(n, _zero_point(n, z, i), _channels(w.rank)) for z, i in zip(zero, at)]
+    ones_x, ones_w = (n.constant(f"ones_{i}", np.ones(shape), "int8") for i, shape in ((0, (1, *n.made(x)[1:])), (1, n.made(kernel))))
+    (image, own), (ones_x, _) = (cropped(n, t, w) for t in (x, ones_x))
+    return _corrected(n, (image, kernel), zeros, (ones_x, ones_w), lambda a, b: convolve(n, [a, b], own, n.integer("group", 1)))
+
+
+def _channels(rank: int) -> tuple[int, ...]:
+    """The shape of a number for each channel of an image."""
+    return (1, -1, *(1,) * rank)
+
+
+def _conv_integer(n: Node) -> bool:
+    y = _conv(n, (0, 1), (2, 3))
+    return bool(y) and n.emit("reshape", [y], {"shape": n.shape()})
+
+
+def _qlinear_conv(n: Node) -> bool:
+    y = _conv(n, (0, 3), (2, 5))
+    if not y:
+        return False
+    channels = _channels(len(n.made(y)) - 2)
+    y = n.step("add", [y, _beside(n, n.input(8), channels)]) if n.has(8) else y
+    return _requantised(n, y, [_beside(n, n.input(at), channels) for at in (1, 4)])
+
+
+def _requantised(n: Node, sums: str, scales: Sequence[str]) -> bool:
+    """True, after int32 sums times their scales over the result's became the node's result of eight bits."""
+    scaled = n.step("mul", [n.step("cast", [sums], dtype="fp32"), n.step("div", [n.step("mul", scales), n.input(6)])])
+    return n.emit("reshape", [_rounded(n, scaled, n.step("cast", [n.input(7)], dtype="fp32"), n.dtype())], {"shape": n.shape()})
+
+
+def _rounded(n: Node, x: str, zero: str, dtype: str) -> str:
+    """x rounded, ties to even, plus a zero point and limited to eight bits."""
+    lo, hi = BYTES[dtype]
+    whole = n.step("round", [x])
+    whole = n.step("add", [whole, zero]) if zero else whole
+    return n.step("cast", [n.step("clip", [whole], {"lo": float(lo), "hi": float(hi)})], dtype=dtype)
+
+
+# ---------------------------------------------------------------- from and to reals
+
+def _blocks(n: Node) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """(shape of the data, shape of scales and zero points) that are broadcast against each other: one for all, one for each place of an
+    axis, or one for each block of some; None where these do not divide the axis."""
+    shape, scale = n.shape_of(0), n.shape_of(1)
+    if prod(scale) == 1:
+        return shape, (1,) * len(shape)
+    axis, block = n.integer("axis", 1) % len(shape), n.integer("block_size", 0)
+    if not block:
+        return shape, tuple(extent if at == axis else 1 for at, extent in enumerate(shape))
+    if shape[axis] % block or len(scale) != len(shape):
+        return None
+    before, after = shape[:axis], shape[axis + 1:]
+    return (*before, shape[axis] // block, block, *after), (*before, shape[axis] // block, 1, *after)
+
+
+def _dequantise(n: Node) -> bool:
+    """(x - zero point) * scale."""
+    shapes = _blocks(n)
+    if shapes is None or n.dtype_of(0) not in (*BYTES, "int32") or n.dtype() != "fp32" or 0 in n.shape():
+        return False
+    x = n.step("cast", [n.step("reshape", [n.input(0)], {"shape": shapes[0]})], dtype="fp32")
+    if n.has(2):
+        x = n.step("sub", [x, n.step("cast", [n.step("reshape", [n.input(2)], {"shape": shapes[1]})], dtype="fp32")])
+    y = n.step("mul", [x, n.step("reshape", [n.input(1)], {"shape": shapes[1]})])
+    return n.emit("reshape", [y], {"shape": n.shape()})
+
+
+def _quantise(n: Node) -> bool:
+    """x / scale, rounded, plus the zero point, limited to eight bits."""
+    shapes = _blocks(n)
+    if shapes is None or n.dtype() not in BYTES or n.dtype_of(0) != "fp32" or 0 in n.shape():
+        return False
+    x = n.step("reshape", [n.input(0)], {"shape": shapes[0]})
+    scaled = n.step("div", [x, n.step("reshape", [n.input(1)], {"shape": shapes[1]})])
+    zero = n.step("cast", [n.step("reshape", [n.input(2)], {"shape": shapes[1]})], dtype="fp32") if n.has(2) else ""
+    return n.emit("reshape", [_rounded(n, scaled, zero, n.dtype())], {"shape": n.shape()})
+
+
+def _dynamic_quantise(n: Node) -> bool:
+    """The range of x with 0 in it in 255 steps: (x in uint8, the step, the zero point)."""
+    shape = n.shape_of(0)
+    if 0 in shape or not shape:
+        return False
+    axes = {"axes": tuple(range(len(shape)))}
+    high = n.step("clip", [n.step("reduce_max", [n.input(0)], axes)], {"lo": 0.0, "hi": float("inf")})
+    low = n.step("clip", [n.step("reduce_min", [n.input(0)], axes)], {"lo": -float("inf"), "hi": 0.0})
+    scale = n.step("muls", [n.step("sub", [high, low])], {"scalar": 1.0 / 255.0})
+    zero = n.step("round", [n.step("muls", [n.step("div", [low, scale])], {"scalar": -1.0})])
+    zero = n.step("clip", [zero], {"lo": 0.0, "hi": 255.0})
+    whole = _rounded(n, n.step("div", [n.input(0), scale]), zero, "uint8")
+    results = (whole, shape), (scale, ()), (n.step("cast", [zero], dtype="uint8"), ())
+    return all(n.emit("reshape", [made], {"shape": own}, at=at) for at, (made, own) in enumerate(results))
+
+
+RULES: dict[str, Rule] = {
+    "ConvInteger": _conv_integer, "DequantizeLinear": _dequantise, "DynamicQuantizeLinear": _dynamic_quantise,
+    "MatMulInteger": _matmul_integer, "QLinearConv": _qlinear_conv, "QLinearMatMul": _qlinear_matmul, "QuantizeLinear": _quantise,
+}
+ANY_DTYPE = set(RULES)
