@@ -33,7 +33,7 @@ def lower_conversion(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Fun
 
 
 def bytes_to_fractal(name: str, x: Tensor, y: Tensor) -> Func:
-    """Elements of one byte, which the vector unit does not transpose: each is copied to its place, with zeros in channels that are missing."""
+    """Elements of one byte, which the vector unit does not transpose: each is copied to its place, zeros to channels that are missing."""
     (n, c, h, w), (_, c1, _, _, c0) = x.shape, stored_shape(y)
     text = f"blocks(X[n, c, s]) -> Y[n, b: {c1}, s, l: {c0}] {{\n  Y[n, b, s, l] = X[n, b * {c0} + l, s] else 0\n}}"
     flat, blocks = (n, c, h * w), (n, c1, h * w, c0)

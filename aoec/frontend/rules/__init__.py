@@ -3,9 +3,24 @@
 A function returns False where our words do not cover the case (a weight that is no constant, three spatial dimensions, ...);
 the node then runs on the host.
 """
-from aoec.frontend.rules import einsum, matrix, movement, recurrent, reduce, resize, rows, transposed, vector, window
+from aoec.frontend.rules import (
+    attention,
+    einsum,
+    matrix,
+    movement,
+    quantised,
+    recurrent,
+    reduce,
+    resize,
+    rotary,
+    rows,
+    transposed,
+    vector,
+    window,
+)
 
 RULES = (vector.RULES | movement.RULES | resize.RULES | reduce.RULES | rows.RULES | matrix.RULES | einsum.RULES | window.RULES
-         | transposed.RULES | recurrent.RULES)
+         | transposed.RULES | recurrent.RULES | quantised.RULES | attention.RULES | rotary.RULES)
 # operators whose rules look at dtypes themselves, or move elements whatever they are; those of all others are asked where all is real
-ANY_DTYPE = vector.ANY_DTYPE | movement.ANY_DTYPE | resize.ANY_DTYPE | recurrent.ANY_DTYPE
+ANY_DTYPE = (vector.ANY_DTYPE | movement.ANY_DTYPE | resize.ANY_DTYPE | window.ANY_DTYPE | recurrent.ANY_DTYPE | quantised.ANY_DTYPE
+             | attention.ANY_DTYPE | rotary.ANY_DTYPE)

@@ -1,8 +1,8 @@
 """Quantised operators: products of whole numbers of eight bits, which the cube sums in int32, and conversions from and to reals.
 
 The cube multiplies int8: of uint8 128 is taken away first, and from its zero point too. Zero points are exact: (A - a)(B - b) is
-A B - a (1 B) - (A 1) b + a b (1 1), where 1 is a matrix (or an image) of ones and every product is one of the cube; what is constant of it is
-computed at import, and what is zero left out.
+A B - a (1 B) - (A 1) b + a b (1 1), where 1 is a matrix (or an image) of ones and every product is one of the cube; what is constant
+of it is computed at import, and what is zero left out.
 """
 from __future__ import annotations
 

@@ -19,6 +19,8 @@ from aoec.ops.layout import BLOCK_BYTES
 
 Sizes = tuple[int, ...]
 MOST_BYTES = 64 << 10  # that a window over one block of channels may see: a third of UB, which holds each slot of it and sums
+MOST_TAPS = 64  # of a kernel that is walked tap by tap
+EXACT = 1 << 24  # whole numbers that fp32 holds
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,7 @@ Pool = Callable[[str, Window, Sequence[int]], str]  # a tensor of four dimension
 def _pool(n: Node) -> tuple[Window, Window] | None:
     """(the window with pads that give ONNX's output: ceil_mode may add some at the end; the window as stated)."""
     stated = window(n, n.integers("kernel_shape", ()))
-    if stated is None or n.has_second_result() or 0 in n.shape() or min(*stated.before, *stated.after) < 0:
+    if stated is None or 0 in n.shape() or min(*stated.before, *stated.after) < 0:
         return None
     ends = [(out - 1) * s + span - size - before for out, s, span, size, before in
             zip(n.shape()[2:], stated.stride, stated.span, n.shape_of(0)[2:], stated.before)]
@@ -171,16 +173,48 @@ def _kept(n: Node, x: str, w: Window) -> str:
 
 
 def _max_pool(n: Node) -> bool:
-    found = _pool(n)
-    if found is None:
+    """Of reals, and of eight bits by way of fp16, which has all their numbers."""
+    found, dtype = _pool(n), n.dtype_of(0)
+    if found is None or dtype not in ("fp32", "int8", "uint8"):
         return False
-    w = found[0]
+    x = n.input(0) if dtype == "fp32" else n.step("cast", [n.input(0)], dtype="fp16")
+    if n.has_second_result():
+        return _max_pool_places(n, x, found[0])
 
     def pool(t: str, own: Window, axes: Sequence[int]) -> str:
         if prod(own.kernel) == 1:
             return _kept(n, t, own)
         return n.step("max_pool", [t], {"kernel": own.kernel, **own.attributes()})
-    return n.emit("reshape", [_pooled(n, n.input(0), w, pool)], {"shape": n.shape()})
+    y = _pooled(n, x, found[0], pool)
+    return n.emit("reshape" if dtype == "fp32" else "cast", [y], {"shape": n.shape()} if dtype == "fp32" else {})
+
+
+def _max_pool_places(n: Node, x: str, w: Window) -> bool:
+    """True, after the greatest element of each window and its place in the tensor became the results: one tap of the kernel after the
+    other, of which the first of equal ones stays. False for kernels of many taps, and where fp32 does not hold every place."""
+    batch, channels, *size = n.made(x)
+    if prod(w.kernel) > MOST_TAPS or prod(n.made(x)) > EXACT or n.dtype_of(0) != "fp32":
+        return False
+    ends: dict[str, Attribute] = {"before": (0, 0, *w.before), "after": (0, 0, *w.after), "value": float("-inf")}
+    wide = n.step("pad", [x], ends) if any((*w.before, *w.after)) else x
+    out = n.shape()[2:]
+    by_columns = n.integer("storage_order", 0)
+    strides = [prod(size[:at] if by_columns else size[at + 1:]) for at in range(w.rank)]
+    best = place = ""
+    for tap in np.ndindex(*w.kernel):
+        starts = tuple(t * d for t, d in zip(tap, w.dilation))
+        seen = n.step("slice", [wide], {"starts": (0, 0, *starts), "sizes": (batch, channels, *out), "steps": (1, 1, *w.stride)})
+        at = [(np.arange(o) * s + t - b) * step for o, s, t, b, step in zip(out, w.stride, starts, w.before, strides)]
+        here = n.constant("place", np.asarray(sum(np.meshgrid(*at, indexing="ij")))[None, None])
+        if best:
+            newer = n.step("greater", [seen, best], dtype="bool")
+            place = n.step("where", [newer, here, place], dtype="fp32")
+            best = n.step("maximum", [best, seen])
+        else:
+            best, place = seen, here
+    planes = n.constant("planes", (np.arange(batch * channels) * prod(size)).reshape(batch, channels, *(1 for _ in size)))
+    n.emit("cast", [n.step("add", [place, planes])], at=1)
+    return n.emit("reshape", [best], {"shape": n.shape()})
 
 
 def _avg_pool(n: Node) -> bool:
@@ -280,3 +314,4 @@ RULES: dict[str, Rule] = {
     "AveragePool": _avg_pool, "Conv": _conv, "GlobalAveragePool": _global_avg, "GlobalLpPool": _global_lp, "GlobalMaxPool": _global_max,
     "LpPool": _lp_pool, "MaxPool": _max_pool,
 }
+ANY_DTYPE = {"MaxPool"}
