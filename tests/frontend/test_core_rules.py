@@ -104,11 +104,16 @@ BYTES = {
     "ConvInteger constant": of_bytes("ConvInteger", {**IMAGES, "xz": np.array(U(40)), "wz": np.array(U(140))}, "w xz wz", strides=[2, 1]),
     "QLinearConv": of_bytes("QLinearConv", interleaved(IMAGES, b=whole("int32", 4) // 10**6), "w ws wz xs xz ys yz b", pads=[1, 1, 1, 1]),
     "QLinearConv inputs": of_bytes("QLinearConv", interleaved(IMAGES), "w"),
+    "QLinearMatMul": of_bytes("QLinearMatMul", {
+        "a": MATRICES["a"], "as": np.array(F(0.1)), "az": np.array(U(3)), "b": MATRICES["b"], "bs": np.array(F(0.02)),
+        "bz": np.array(np.int8(5)), "ys": np.array(F(4.0)), "yz": np.array(U(120))}, "b as"),
     "QuantizeLinear": of_bytes("QuantizeLinear", {"x": 9 * normal(2, 3, 4), "s": np.abs(normal(3)) + F(0.1), "z": whole("int8", 3)}, "s"),
     "QuantizeLinear blocks": of_bytes("QuantizeLinear", {"x": 9 * normal(4, 6), "s": np.abs(normal(4, 2)) + F(0.1)}, "s", block_size=3),
     "DequantizeLinear": of_bytes("DequantizeLinear", {"x": whole("uint8", 4, 3), "s": np.array(F(0.5)), "z": np.array(U(3))}, "z"),
     "DequantizeLinear sums": of_bytes("DequantizeLinear", {"x": whole("int32", 4, 3) // 999, "s": normal(3)}, "s"),
 }
+
+RULED = {"Attention", "DynamicQuantizeLinear", "RotaryEmbedding", *(name.split()[0] for name in BYTES)}  # operators with a case here
 
 
 @pytest.mark.parametrize("name", BYTES)
