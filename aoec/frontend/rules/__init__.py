@@ -1,7 +1,7 @@
 """ONNX operators in our words: one small function for each, from a node at hand to nodes of the draft, a file for each family.
 
-A function returns False where our words do not cover the case (a weight that is no constant, three spatial dimensions, ...);
-the node then runs on the host.
+A function returns False where our words do not cover the case (a dtype that the AI Core does not have, nothing in a tensor, ...); the
+node then runs on the host.
 """
 from aoec.frontend.rules import (
     attention,
