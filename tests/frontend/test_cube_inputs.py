@@ -48,7 +48,8 @@ def test_products_of_bytes_are_exact(constant: bool) -> None:
     a[0], b[:, 0] = -128, -128
     kinds = {"a": TensorProto.INT8, "b": TensorProto.INT8, "y": TensorProto.INT32}
     feeds = {"a": a} if constant else {"a": a, "b": b}
-    proto = model([node("MatMulInteger", "a b", "y")], {k: x.shape for k, x in feeds.items()}, ["y"], {"b": b} if constant else {}, types=kinds)
+    shapes, constants = {k: x.shape for k, x in feeds.items()}, {"b": b} if constant else {}
+    proto = model([node("MatMulInteger", "a b", "y")], shapes, ["y"], constants, types=kinds)
     assert (on_core(proto, feeds) == a.astype(np.int64) @ b.astype(np.int64)).all()
 
 
