@@ -18,12 +18,12 @@ from .models import model, node, normal, run
 X = (1, 4, 5, 6)
 NONE: dict[str, int] = {}
 HOST = {
-    "numbers": model([node("CumSum", "x a", "y", reverse=1)], {"x": X}, ["y"], {"a": np.array(2)}),
+    "numbers": model([node("GridSample", "x g", "y", align_corners=1)], {"x": X}, ["y"], {"g": normal(1, 3, 2, 2)}),
     "own reference": model([node("LRN", "x", "y", size=3, alpha=0.1)], {"x": X}, ["y"]),
     "strings": model([node("GridSample", "x g", "y", padding_mode="border")], {"x": X}, ["y"], {"g": normal(1, 3, 2, 2)}),
-    "integers": model([node("ArgMax", "x", "y", axis=1)], {"x": X}, ["y"], types={"y": TensorProto.INT64}),
-    "several results": model([node("TopK", "x k", "y z", axis=1)], {"x": X}, ["y", "z"], {"k": np.array([2])},
-                             types={"z": TensorProto.INT64}),
+    "integers": model([node("Cast", "x", "c", to=TensorProto.INT64), node("ScatterElements", "c i u", "y", axis=1)], {"x": X}, ["y"],
+                      {"i": np.array([[[[2]]]]), "u": np.array([[[[7]]]])}, types={"y": TensorProto.INT64}),
+    "several results": model([node("MaxPool", "x", "y z", kernel_shape=[2, 2])], {"x": X}, ["y", "z"], types={"z": TensorProto.INT64}),
     "in the middle": model([node("Relu", "x", "a"), node("LRN", "a", "b", size=3), node("Conv", "b w", "y")], {"x": X}, ["y"],
                            {"w": normal(3, 4, 2, 2)}),
 }

@@ -31,6 +31,11 @@ def statistics(channels: int) -> tuple[np.ndarray, ...]:
     return tuple(normal(channels, seed=s) for s in (1, 2, 3)) + (np.abs(normal(channels, seed=4)) + 0.1,)
 
 
+def whole(op: str, **attributes: object) -> onnx.ModelProto:
+    """A model of one operator whose result are whole numbers."""
+    return model([node(op, "x", "y", **attributes)], {"x": X}, ["y"], types={"y": onnx.TensorProto.INT64})
+
+
 F = np.float32
 CASES = {
     "Abs": one("Abs"), "Add": one("Add", second=True), "Add constant": one("Add", normal(6, 1, 1)), "Add scalar": one("Add", F(0.5)),
@@ -117,6 +122,20 @@ CASES = {
     "DepthToSpace by columns": one("DepthToSpace", shape=(1, 8, 3, 5), blocksize=2, mode="CRD"),
     "SpaceToDepth": one("SpaceToDepth", shape=(1, 2, 4, 6), blocksize=2),
     "Expand": one("Expand", np.array([2, 6, 9, 8])), "Expand lanes": one("Expand", np.array([2, 3, 4]), shape=(3, 1)),
+    **{f"{op}{name}": whole(op, axis=1, **given) for op in ("ArgMax", "ArgMin")
+       for name, given in (("", {}), (" flat", {"keepdims": 0}), (" last", {"select_last_index": 1}))},
+    "TopK": model([node("TopK", "x k", "y i", axis=2)], {"x": X}, ["y"], {"k": np.array([3])}),
+    "TopK places": model([node("TopK", "x k", "v y", axis=1, largest=0)], {"x": X}, ["y"], {"k": np.array([2])}, types={"y": 7}),
+    "Hardmax": one("Hardmax"), "Hardmax old": one("Hardmax", opset=11),
+    "OneHot": model([node("ArgMax", "x", "i", axis=1, keepdims=0), node("OneHot", "i d v", "y", axis=1)], {"x": X}, ["y"],
+                    {"d": np.array(6), "v": np.array([0.5, 2], F)}),
+    "Trilu": one("Trilu", np.array(1)), "Trilu lower": one("Trilu", upper=0),
+    "CumSum": one("CumSum", np.array(3)), "CumSum backwards": one("CumSum", np.array(2), reverse=1, exclusive=1),
+    "GatherND": one("GatherND", np.array([[0, 1], [-1, 3]]), shape=(3, 4, 5)),
+    "GatherND of each": one("GatherND", np.array([[1], [-1], [0]]), shape=(3, 4, 5), batch_dims=1),
+    "ReverseSequence": one("ReverseSequence", np.array([3, 1, 4]), shape=(5, 3, 2)),
+    "ReverseSequence of rows": one("ReverseSequence", np.array([3, 1, 4]), shape=(3, 5, 2), time_axis=1, batch_axis=0),
+    "EyeLike": one("EyeLike", shape=(3, 5), k=1), "Size": whole("Size"),
     "Gather": one("Gather", np.array([5, 0, -2]), axis=3), "Gather scalar": one("Gather", np.array(2), axis=1),
     "Gather rows": one("Gather", np.array([[3, 1], [0, -4]], np.int32), shape=(4, 7)),
     "GatherElements": one("GatherElements", np.array([[3, 1, 0], [0, -4, 2]]), shape=(4, 3)),

@@ -120,12 +120,12 @@ def _pad_constant(n: Node, x: str, before: Sequence[int], after: Sequence[int]) 
         return n.emit("pad", [x], {"before": tuple(before), "after": tuple(after), "value": value if real else int(value)})
     one = n.input(2) if n.has(2) else n.constant("pad", np.array(value), n.dtype())
     for axis, ends in enumerate(zip(before, after)):
-        first, last = (_filled(n, x, axis, size, one) for size in ends)
+        first, last = (filled(n, x, axis, size, one) for size in ends)
         x = n.step("concat", [*first, x, *last], {"axis": axis}) if any(ends) else x
     return n.emit("reshape", [x], {"shape": n.shape()})
 
 
-def _filled(n: Node, x: str, axis: int, size: int, one: str) -> list[str]:
+def filled(n: Node, x: str, axis: int, size: int, one: str) -> list[str]:
     """A tensor like `x` but for its extent along an axis, all of it the element of `one`; none of extent 0."""
     shape = tuple(size if at == axis else d for at, d in enumerate(n.draft.tensors[x].shape))
     return [n.step("expand", [n.step("reshape", [one], {"shape": (1,) * len(shape)})], {"shape": shape})] if size else []

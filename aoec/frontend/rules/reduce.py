@@ -11,13 +11,22 @@ from aoec.base.errors import CheckError
 from aoec.frontend.node import Node
 from aoec.frontend.rules.movement import part
 from aoec.frontend.rules.rule import Rule
+from aoec.frontend.rules.vector import KNOWN
+from aoec.ops.run import NUMPY, REALS
 
+# our word for a reduction -> the operator of two arguments that does it to other dtypes than reals
+WHOLE = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
+IN_HALVES = {"bool": {"reduce_max": "either", "reduce_min": "both"}}
 Over = Callable[[Node, str, Sequence[int]], str]
 
 
 def reduced(n: Node, word: str, x: str, axes: Sequence[int]) -> str:
-    """The tensor reduced over axes, which stay with one element: those that lie side by side at once, others one after the other."""
-    shape = n.draft.tensors[x].shape
+    """The tensor reduced over axes, which stay with one element: reals that lie side by side at once, others one after the other."""
+    shape, words = n.draft.tensors[x].shape, IN_HALVES.get(n.draft.tensors[x].dtype, WHOLE)
+    if n.draft.tensors[x].dtype != "fp32":
+        for axis in axes:
+            x = halved(n, words[word], x, axis)
+        return x
     for side_by_side in reversed(neighbours([axis for axis in sorted(axes) if shape[axis] > 1])):
         x = n.step(word, [x], {"axes": side_by_side})
     return x
@@ -50,12 +59,20 @@ def _reduction(over: Over, nothing: float) -> Rule:
     """A rule: `over` gives the result with axes of one element, `nothing` is what comes of no elements."""
     def rule(n: Node) -> bool:
         axes = axes_of(n)
-        if axes is None:
+        if axes is None or n.dtype_of(0) not in KNOWN:
             return False
         if 0 in n.shape_of(0):
-            return n.known(np.full(n.shape(), nothing))
+            return n.known(np.full(n.shape(), empty(nothing, n.dtype())))
         return n.emit("reshape", [over(n, n.input(0), axes)], {"shape": n.shape()})
     return rule
+
+
+def empty(nothing: float, dtype: str) -> float:
+    """What comes of no elements: of whole numbers the least or greatest in place of infinity."""
+    if dtype in REALS or abs(nothing) != inf:
+        return nothing
+    limits = np.iinfo(NUMPY[dtype]) if dtype != "bool" else None
+    return (limits.max if limits else 1) if nothing > 0 else limits.min if limits else 0
 
 
 def _mean(n: Node, x: str, axes: Sequence[int]) -> str:
@@ -66,15 +83,21 @@ def _mean(n: Node, x: str, axes: Sequence[int]) -> str:
 
 
 def _prod(n: Node, x: str, axes: Sequence[int]) -> str:
-    """Halves multiplied with each other until one element is left; what halves leave over is multiplied at the end."""
     for axis in axes:
-        left: list[str] = []
-        while (size := n.draft.tensors[x].shape[axis]) > 1:
-            first, second = (n.step("slice", *part(n, x, axis, at, size // 2)) for at in (0, size // 2))
-            left += [n.step("slice", *part(n, x, axis, size - 1, 1))] if size % 2 else []
-            x = n.step("mul", [first, second])
-        for last in left:
-            x = n.step("mul", [x, last])
+        x = halved(n, "mul", x, axis)
+    return x
+
+
+def halved(n: Node, word: str, x: str, axis: int) -> str:
+    """An axis reduced to one element by an operator of two arguments: on halves, until one element is left; what halves leave over comes
+    at the end."""
+    left: list[str] = []
+    while (size := n.draft.tensors[x].shape[axis]) > 1:
+        first, second = (n.step("slice", *part(n, x, axis, at, size // 2)) for at in (0, size // 2))
+        left += [n.step("slice", *part(n, x, axis, size - 1, 1))] if size % 2 else []
+        x = n.step(word, [first, second])
+    for last in left:
+        x = n.step(word, [x, last])
     return x
 
 
@@ -98,3 +121,4 @@ RULES: dict[str, Rule] = {
     "ReduceSum": _reduction(_over("reduce_sum"), 0),
     "ReduceSumSquare": _reduction(_sum_of_squares, 0),
 }
+ANY_DTYPE = frozenset({"ReduceL1", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"})  # those that whole numbers have

@@ -1,0 +1,186 @@
+"""Operators that find elements or places by comparison, ArgMax, TopK, Hardmax, OneHot, Trilu, and what is made of reads and sums along an
+axis: CumSum, GatherND, ReverseSequence."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, prod
+
+import numpy as np
+
+from aoec.frontend.node import Node
+from aoec.frontend.rules.movement import filled, part
+from aoec.frontend.rules.reduce import halved, reduced
+from aoec.frontend.rules.rule import Rule
+from aoec.frontend.rules.vector import KNOWN
+
+MOST_FOUND = 32  # of TopK: each is a pass over all elements
+PLACE = "int32"  # of places along an axis
+
+
+def places(n: Node, shape: Sequence[int], axis: int, dtype: str = PLACE) -> str:
+    """The constant 0, 1, 2, ... along an axis, with one element in all others."""
+    return n.constant("places", np.arange(shape[axis]).reshape([-1 if at == axis else 1 for at in range(len(shape))]), dtype)
+
+
+def one(n: Node, value: float, dtype: str) -> str:
+    """A constant of one element."""
+    return n.constant("one", np.array(value), dtype)
+
+
+def first_of(n: Node, found: str, axis: int, last: bool = False) -> str:
+    """The first place (or the last) along an axis, which stays with one element, where `found` is true."""
+    shape = n.draft.tensors[found].shape
+    at = n.step("where", [found, places(n, shape, axis), one(n, -1 if last else shape[axis], PLACE)], dtype=PLACE)
+    return halved(n, "maximum" if last else "minimum", at, axis)
+
+
+def _extreme(word: str) -> Rule:
+    def rule(n: Node) -> bool:
+        x, axis = n.input(0), n.integer("axis", 0) % len(n.shape_of(0))
+        if n.dtype_of(0) not in KNOWN or not prod(n.shape_of(0)):
+            return False
+        found = n.step("equal", [x, reduced(n, word, x, [axis])], dtype="bool")
+        at = n.step("cast", [first_of(n, found, axis, bool(n.integer("select_last_index", 0)))], dtype="int64")
+        return n.emit("reshape", [at], {"shape": n.shape()})
+    return rule
+
+
+def _top(n: Node) -> bool:
+    """One extreme after the other, each but the first among those that are left; the first of equals comes first."""
+    k, shape = n.constant_integers(1), n.shape_of(0)
+    axis, largest = n.integer("axis", -1) % len(shape), bool(n.integer("largest", 1))
+    if n.dtype_of(0) != "fp32" or len(k) != 1 or not 0 < k[0] <= MOST_FOUND or not prod(shape):
+        return False
+    x, values, indices = n.input(0), list[str](), list[str]()
+    done, numbers, beyond = "", places(n, shape, axis), one(n, -inf if largest else inf, "fp32")
+    for _ in range(k[0]):
+        values.append(reduced(n, "reduce_max" if largest else "reduce_min", x, [axis]))
+        found = n.step("equal", [x, values[-1]], dtype="bool")
+        found = n.step("both", [found, n.step("invert", [done])]) if done else found
+        indices.append(first_of(n, found, axis))
+        now = n.step("equal", [numbers, indices[-1]], dtype="bool")
+        now = now if n.draft.tensors[now].shape == shape else n.step("expand", [now], {"shape": shape})
+        done = n.step("either", [done, now]) if done else now
+        x = n.step("where", [now, beyond, x], dtype="fp32")
+    for at, parts in enumerate((values, [n.step("cast", [i], dtype="int64") for i in indices])):
+        if at < n.results() and n.proto.output[at]:
+            whole = parts[0] if len(parts) == 1 else n.step("concat", parts, {"axis": axis})
+            n.emit("reshape", [whole], {"shape": n.shape(at)}, at=at)
+    return True
+
+
+def _hardmax(n: Node) -> bool:
+    """1 at the first of the greatest elements of each row; before version 13 all dimensions from `axis` on are one row."""
+    shape, old = n.shape(), n.opset < 13
+    axis = n.integer("axis", 1 if old else -1) % len(shape)
+    rows = (prod(shape[:axis]), prod(shape[axis:])) if old else shape
+    at = 1 if old else axis
+    x = n.step("reshape", [n.input(0)], {"shape": rows})
+    found = n.step("equal", [x, reduced(n, "reduce_max", x, [at])], dtype="bool")
+    hit = n.step("equal", [places(n, rows, at), first_of(n, found, at)], dtype="bool")
+    return n.emit("reshape", [n.step("cast", [hit], dtype="fp32")], {"shape": shape})
+
+
+def _one_hot(n: Node) -> bool:
+    """`values` are what is elsewhere and what is at the index; a negative index counts from the end."""
+    depth, out, kind = n.constant_integers(1), n.shape(), n.dtype_of(0)
+    if len(depth) != 1 or kind not in KNOWN or n.dtype_of(2) not in KNOWN:
+        return False
+    axis = n.integer("axis", -1) % len(out)
+    index = n.step("reshape", [n.input(0)], {"shape": tuple(1 if at == axis else d for at, d in enumerate(out))})
+    index = counted(n, index, depth[0])
+    hit = n.step("equal", [index, places(n, out, axis, kind)], dtype="bool")
+    off, on = (n.step("slice", *part(n, n.input(2), 0, at, 1)) for at in (0, 1))
+    return n.emit("where", [hit, on, off])
+
+
+def counted(n: Node, index: str, extent: int) -> str:
+    """An index from the start of its axis."""
+    kind = n.draft.tensors[index].dtype
+    below = n.step("less", [index, one(n, 0, kind)], dtype="bool")
+    return n.step("where", [below, n.step("add", [index, one(n, extent, kind)]), index], dtype=kind)
+
+
+def _trilu(n: Node) -> bool:
+    """Zeros on one side of a diagonal of each matrix."""
+    shape, k = n.shape(), n.constant_integers(1) or (0,)
+    if n.has(1) and not n.is_constant(1) or n.dtype() not in KNOWN:
+        return False
+    rows, columns = np.indices(shape[-2:])
+    kept = columns - rows >= k[0] if n.integer("upper", 1) else columns - rows <= k[0]
+    return n.emit("where", [n.constant("kept", kept, "bool"), n.input(0), one(n, 0, n.dtype())])
+
+
+def _cumulative_sum(n: Node) -> bool:
+    """Each element and the one 1, 2, 4, ... before it added, so that after log2 steps all before it are."""
+    axes, x = n.constant_integers(1), n.input(0)
+    if len(axes) != 1 or n.dtype() not in KNOWN:
+        return False
+    axis = axes[0] % len(n.shape())
+    extent = n.shape()[axis]
+    zero, turned = one(n, 0, n.dtype()), bool(n.integer("reverse", 0)) and extent > 1
+
+    def back(x: str) -> str:
+        return n.step("slice", *part(n, x, axis, extent - 1, extent, -1)) if turned else x
+
+    def behind(x: str, by: int) -> str:
+        kept = [n.step("slice", *part(n, x, axis, 0, extent - by))] if extent > by else []
+        return n.step("concat", [*filled(n, x, axis, by, zero), *kept], {"axis": axis}) if kept else filled(n, x, axis, by, zero)[0]
+    x = back(x)
+    x = behind(x, 1) if n.integer("exclusive", 0) else x
+    by = 1
+    while by < extent:
+        x, by = n.step("add", [x, behind(x, by)]), 2 * by
+    return n.emit("reshape", [back(x)], {"shape": n.shape()})
+
+
+def _gather_nd(n: Node) -> bool:
+    """The last axis of the index holds a place in each of some axes, which are one axis here."""
+    shape, own, batch = n.shape_of(0), n.shape_of(1), n.integer("batch_dims", 0)
+    if n.dtype_of(1) not in ("int32", "int64") or not own or not prod(own):
+        return False
+    depth, kind = own[-1], n.dtype_of(1)
+    flat: str = ""
+    for at in range(depth):
+        place = counted(n, n.step("slice", *part(n, n.input(1), len(own) - 1, at, 1)), shape[batch + at])
+        place = n.step("mul", [place, one(n, prod(shape[batch + at + 1:batch + depth]), kind)])
+        flat = n.step("add", [flat, place]) if flat else place
+    if batch:
+        start = np.arange(prod(shape[:batch])).reshape(*shape[:batch], *[1] * (len(own) - batch)) * prod(shape[batch:batch + depth])
+        flat = n.step("add", [flat, n.constant("start", start, kind)])
+    rows = n.step("reshape", [n.input(0)], {"shape": (prod(shape[:batch + depth]), *shape[batch + depth:])})
+    found = n.step("gather", [rows, n.step("reshape", [flat], {"shape": own[:-1]})], {"axis": 0})
+    return n.emit("reshape", [found], {"shape": n.shape()})
+
+
+def _reverse_sequence(n: Node) -> bool:
+    """Rows at places that follow from each sequence's length, which is data."""
+    shape, time = n.shape(), n.integer("time_axis", 0)
+    if n.dtype_of(1) != "int64" or (time, n.integer("batch_axis", 1)) not in ((0, 1), (1, 0)):
+        return False
+    batch = 1 - time
+    lengths = n.step("reshape", [n.input(1)], {"shape": tuple(1 if at == time else shape[at] for at in (0, 1))})
+    now, own = (places(n, shape[:2], at, "int64") for at in (time, batch))
+    last = n.step("sub", [lengths, n.step("add", [now, one(n, 1, "int64")])])
+    at = n.step("where", [n.step("less", [now, lengths], dtype="bool"), last, now], dtype="int64")
+    steps = [one(n, shape[1] if axis == 0 else 1, "int64") for axis in (time, batch)]
+    flat = n.step("add", [n.step("mul", [at, steps[0]]), n.step("mul", [own, steps[1]])])
+    rows = n.step("reshape", [n.input(0)], {"shape": (shape[0] * shape[1], *shape[2:])})
+    found = n.step("gather", [rows, n.step("reshape", [flat], {"shape": (shape[0] * shape[1],)})], {"axis": 0})
+    return n.emit("reshape", [found], {"shape": shape})
+
+
+def _eye(n: Node) -> bool:
+    rows, columns = n.shape_of(0)
+    return n.known(np.eye(rows, columns, n.integer("k", 0)))
+
+
+def _size(n: Node) -> bool:
+    return n.known(np.array(prod(n.shape_of(0))))
+
+
+RULES: dict[str, Rule] = {
+    "ArgMax": _extreme("reduce_max"), "ArgMin": _extreme("reduce_min"), "CumSum": _cumulative_sum, "EyeLike": _eye, "GatherND": _gather_nd,
+    "Hardmax": _hardmax, "OneHot": _one_hot, "ReverseSequence": _reverse_sequence, "Size": _size, "TopK": _top, "Trilu": _trilu,
+}
+ANY_DTYPE = frozenset(RULES) - {"Hardmax"}
