@@ -23,7 +23,8 @@ HOST = {
     "strings": model([node("GridSample", "x g", "y", padding_mode="border")], {"x": X}, ["y"], {"g": normal(1, 3, 2, 2)}),
     "integers": model([node("Cast", "x", "c", to=TensorProto.INT64), node("ScatterElements", "c i u", "y", axis=1)], {"x": X}, ["y"],
                       {"i": np.array([[[[2]]]]), "u": np.array([[[[7]]]])}, types={"y": TensorProto.INT64}),
-    "several results": model([node("MaxPool", "x", "y z", kernel_shape=[2, 2])], {"x": X}, ["y", "z"], types={"z": TensorProto.INT64}),
+    "several results": model([node("TopK", "x k", "y z", axis=1)], {"x": (1, 40, 3)}, ["y", "z"], {"k": np.array([33])},
+                             types={"z": TensorProto.INT64}),
     "in the middle": model([node("Relu", "x", "a"), node("LRN", "a", "b", size=3), node("Conv", "b w", "y")], {"x": X}, ["y"],
                            {"w": normal(3, 4, 2, 2)}),
 }
