@@ -52,6 +52,11 @@ class Session:
         if note := check_programs(self._artifact, str(path)):
             warnings.warn(note, stacklevel=2)
 
+    @property
+    def on_host(self) -> tuple[str, ...]:
+        """The operators of the nodes that run on the host, in order, one for each node."""
+        return self._artifact.on_host
+
     def get_inputs(self) -> list[NodeArg]:
         """The model's inputs, in its order."""
         return [_described(p) for p in self._artifact.inputs]

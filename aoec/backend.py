@@ -82,8 +82,7 @@ class Compiled:
     @property
     def on_host(self) -> tuple[str, ...]:
         """The operators of the nodes that run on the host, in order."""
-        host = {name for g in self.artifact.graph.groups if g.kind == "host" for name in g.nodes}
-        return tuple(n.op for n in self.artifact.graph.nodes if n.name in host)
+        return self.artifact.on_host
 
 
 def by_name(names: Sequence[str], inputs: Any) -> dict[str, Any]:

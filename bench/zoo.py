@@ -14,6 +14,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -40,12 +41,13 @@ def check(name: str, network: Network, precision: str, target: str) -> str:
     names = [o.name for o in session.get_outputs()]
     wanted = session.run(names, network.feeds)
     started = time.process_time()
-    compiled = aoec.compile(network.model, target=target, precision=precision)
+    with TemporaryDirectory() as folder:
+        compiled = aoec.compile(network.model, Path(folder) / "network.aoec", target=target, precision=precision)
     made = time.process_time()
     got = compiled.run(names, network.feeds)
     ran = time.process_time()
     errors = {n: float(np.abs(a.astype(np.float64) - b).max() / max(np.abs(b).max(), 1e-30)) for n, a, b in zip(names, got, wanted)}
-    host = Counter(compiled.host_nodes)
+    host = Counter(compiled.on_host)
     return (f"{name:14} {precision}: " + ", ".join(f"{n} {e:.1e}" for n, e in errors.items())
             + f"; compiled in {made - started:.1f} CPU s, run in {ran - made:.1f}; on the host: "
             + (", ".join(f"{op} x {count}" for op, count in sorted(host.items())) or "nothing"))

@@ -59,6 +59,12 @@ class Artifact:
     figures: tuple[tuple[str, int], ...] = ()
     machine: str = ""
 
+    @property
+    def on_host(self) -> tuple[str, ...]:
+        """The operators of the nodes that run on the host, in order, one for each node."""
+        host = {name for g in self.graph.groups if g.kind == "host" for name in g.nodes}
+        return tuple(n.op for n in self.graph.nodes if n.name in host)
+
 
 def check(artifact: Artifact, source: str = "", constants: bool = True) -> None:
     """Nothing, or CheckError where names in the parts do not meet or, if asked for, a constant is not what its hash says."""
