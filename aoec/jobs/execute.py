@@ -43,6 +43,7 @@ class Runner:
         self.members = _members(artifact.graph)
         self.readers = _readers(artifact, self.members)
         self.bound: dict[str, BoundProgram] = {}
+        self.executables: dict[tuple[int, tuple[tuple[str, str], ...]], Executable] = {}
 
     def run(self, feeds: Values) -> dict[str, Any]:
         """Output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
@@ -58,7 +59,11 @@ class Runner:
         if compiled.program is None:
             return run_nodes(self.members[compiled.group], self.tensors, known)
         if compiled.group not in self.bound:
-            self.bound[compiled.group] = BoundProgram(compiled.program, compiled.bindings, self.tensors, self.artifact.weights)
+            constants = tuple(sorted((p, g) for p, g in compiled.bindings if g in self.artifact.weights))
+            same = (id(compiled.program), constants)  # as the steps of a recurrent layer have
+            if same not in self.executables:
+                self.executables[same] = executable(compiled.program, constants, self.artifact.weights)
+            self.bound[compiled.group] = BoundProgram(self.executables[same], compiled.bindings, self.tensors)
         return self.bound[compiled.group].run(known)
 
 
@@ -67,24 +72,28 @@ class Runner:
 def run_program(program: Program, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor],
                 stored: Arrays) -> dict[str, np.ndarray]:
     """Graph tensor -> stored array, of everything that the program writes; `bindings`: (tensor of the program, of the graph)."""
-    return BoundProgram(program, bindings, tensors, {}).run(stored)
+    return BoundProgram(Executable(program), bindings, tensors).run(stored)
+
+
+def executable(program: Program, bindings: Iterable[tuple[str, str]], constants: Arrays) -> Executable:
+    """A program with those of its inputs in place that are constants; `bindings`: (tensor of the program, constant)."""
+    own = {t.name: t for t in program.tensors}
+    return Executable(program, {p: placed(own[p], constants[g]) for p, g in bindings if own[p].role == "input"})
 
 
 class BoundProgram:
-    """A program on tensors of a graph, some of which are constants; `bindings`: (tensor of the program, of the graph)."""
+    """An executable on tensors of a graph; `bindings`: (tensor of the program, of the graph)."""
 
-    def __init__(self, program: Program, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor], constants: Arrays) -> None:
-        self.program, self.tensors = program, tensors
-        self.own, bound = {t.name: t for t in program.tensors}, dict(bindings)
-        inputs = [(p, g) for p, g in bound.items() if self.own[p].role == "input"]
-        self.inputs = [(p, g) for p, g in inputs if g not in constants]
+    def __init__(self, made: Executable, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor]) -> None:
+        self.executable, self.tensors = made, tensors
+        self.own, bound = {t.name: t for t in made.program.tensors}, dict(bindings)
+        self.inputs = [(p, g) for p, g in bound.items() if self.own[p].role == "input" and p not in made.constants]
         self.outputs = [(p, g) for p, g in bound.items() if self.own[p].role == "output"]
-        self.executable = Executable(program, {p: placed(self.own[p], constants[g]) for p, g in inputs if g in constants})
 
     def run(self, stored: Values) -> dict[str, np.ndarray]:
         """Graph tensor -> stored array, of everything that the program writes."""
         results = self.executable.run({p: placed(self.own[p], stored[g]) for p, g in self.inputs})
-        return {g: taken(results[p], self.tensors[g], self.program) for p, g in self.outputs}
+        return {g: taken(results[p], self.tensors[g], self.executable.program) for p, g in self.outputs}
 
 
 def placed(t: ProgramTensor, array: np.ndarray) -> np.ndarray:
