@@ -30,7 +30,8 @@ class Bias:
 
 
 def _attention(n: Node) -> bool:
-    if any(0 in n.shape_of(at) for at in range(6) if n.has(at)) or not all(n.dtype_of(at) == "fp32" for at in range(3)):
+    given = [at for at in range(LENGTHS) if n.has(at)]
+    if any(0 in n.shape_of(at) or n.dtype_of(at) not in ("fp32", "bool") for at in given):
         return False
     rank = len(n.shape_of(0))
     q = _heads(n, n.input(0), n.integer("q_num_heads", 1), rank)
