@@ -18,6 +18,9 @@ def lower(graph: Graph, group: Group | str) -> Func:
     tensors = {t.name: t for t in graph.tensors}
     by_name = {n.name: n for n in graph.nodes}
     nodes = [by_name[n] for n in group.nodes]
+    empty = next((t for n in nodes for t in (*n.inputs, *n.outputs) if t and 0 in tensors[t].shape), None)
+    if empty:
+        raise UnsupportedError(f"group {group.name}: {empty} has no elements, and a program would have nothing to do")
     kept = escaping(graph, group)
     if nodes[0].op in ("to_nc1hwc0", "from_nc1hwc0") and len(nodes) == 1:
         return lower_conversion(group.name, nodes[0], tensors)

@@ -60,3 +60,13 @@ def test_convolutions_of_bytes_are_exact() -> None:
                   {"w": w, "z": np.array(-7, np.int8)}, types=kinds)
     wanted = convolve(x.astype(np.int64) + 7, w.astype(np.int64), pad=(1, 1, 0, 1))
     assert (on_core(proto, {"x": x}) == wanted).all()
+
+
+def test_what_has_no_elements_runs_on_the_host() -> None:
+    """A slice of nothing beside work that the AI Core does."""
+    proto = model([node("Slice", "x s e a", "n"), node("Relu", "x", "y")], {"x": (2, 3)}, ["n", "y"],
+                  {"s": np.array([3]), "e": np.array([3]), "a": np.array([1])})
+    prepared = backend.prepare(proto)
+    empty, y = prepared.run([normal(2, 3)])
+    assert empty.shape == (2, 0) and len(prepared.on_host) == 1
+    assert (y == np.maximum(normal(2, 3), 0)).all()
