@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import singledispatch
+from typing import Any
 
 from aoec.base.errors import CheckError
 from aoec.ir.graph import OPAQUE, Graph, OpNode
@@ -280,16 +281,23 @@ class _FuncBody:
             scope.check(e, above, self.ranks)
 
 
+def _in_order(body: tuple[Any, ...]) -> Iterable[Any]:
+    """Every node or item of a body, in order; without recursion, since texts from outside nest as deep as they like."""
+    stack = list(reversed(body))
+    while stack:
+        n = stack.pop()
+        yield n
+        if isinstance(n, (Loop, For)):
+            stack += reversed(n.body)
+
+
 def _func_exprs(f: Func) -> Iterable[tuple[Expr, object]]:
     for b in f.buffers:
         yield from ((e, b) for e in (*b.shape, b.depth, b.align, b.skew, b.unit, *([] if b.ahead is None else [b.ahead])))
     yield from ((c.condition, c) for c in f.constraints)
-    stack = list(reversed(f.body))
-    while stack:
-        n = stack.pop()
+    for n in _in_order(f.body):
         if isinstance(n, Loop):
             yield n.extent, n
-            stack += reversed(n.body)
         else:
             yield from ((e, n) for e in (n.target, n.value, n.init) if e is not None)
 
@@ -405,12 +413,9 @@ def _program_exprs(p: Program) -> Iterable[tuple[Expr, object]]:
     yield from ((c.condition, c) for c in p.constraints)
     for stream in p.streams:
         yield from ((e, stream) for _, e in stream.grid + stream.counters)
-        stack = list(reversed(stream.body))
-        while stack:
-            i = stack.pop()
+        for i in _in_order(stream.body):
             if isinstance(i, For):
                 yield i.trips, i
-                stack += reversed(i.body)
             else:
                 yield from ((e, i) for e in _item_exprs(i))
 
