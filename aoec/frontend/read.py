@@ -18,8 +18,9 @@ from aoec.frontend.contrib import spell_out
 Shapes = Mapping[str, Sequence[int]]
 LIMIT_BYTES = 2 << 30  # protobuf's own bound on one message
 OWN_DOMAIN = ("", "ai.onnx")
-# operators with a body of others that stay whole: what a body makes of a seed, or of a sequence, is not what their own references make
-WHOLE = frozenset(("Bernoulli", "SequenceMap"))
+# operators with a body of others that stay whole: what a body makes of a seed, or of a sequence, is not what their own references make;
+# a range of constants is a constant, its body a loop
+WHOLE = frozenset(("Bernoulli", "Range", "SequenceMap"))
 CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))  # a loop may be given one shape and carry another on, which inference holds against it
 OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
 REALS = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.FLOAT16: 2, onnx.TensorProto.BFLOAT16: 2, onnx.TensorProto.DOUBLE: 8}  # bytes

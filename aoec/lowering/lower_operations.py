@@ -24,7 +24,7 @@ from aoec.ir.meaning import Statement
 from aoec.lowering.lower_functions import polynomial, rewrite
 from aoec.lowering.lower_typed import is_typed, take_apart_typed
 from aoec.lowering.physical import guarded, interval
-from aoec.lowering.work import Work, axes_of, variables_of
+from aoec.lowering.work import LOCAL, Work, axes_of, variables_of
 from aoec.target.words import is_selection
 
 ACCUMULATE = {"+=": "fp32"}  # sums of 16-bit values are kept in fp32
@@ -199,10 +199,9 @@ def store(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
     own = tuple(Var(v) for v in axes)
     for s in work.statements:
         b = s.target.buffer
-        if (s.op, s.value, s.target.indices, work.dtypes[b]) == ("=", e, own, dtype) and b.startswith("t."):
+        if (s.op, s.value, s.target.indices, work.dtypes[b]) == ("=", e, own, dtype) and b.startswith(LOCAL):
             return s.target
-    target = Read(f"t{sum(1 for n in work.shapes if n.startswith('t.'))}", tuple(Var(v) for v in axes))
-    target = Read("t." + target.buffer[1:], target.indices)
+    target = Read(f"{LOCAL}{sum(1 for n in work.shapes if n.startswith(LOCAL))}", own)
     work.shapes[target.buffer], work.dtypes[target.buffer] = tuple(work.extents[v] for v in axes), dtype
     work.statements.append(Statement(target, "=", operation(work, e, target, dtype), None))
     return target
