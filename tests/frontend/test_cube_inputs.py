@@ -8,6 +8,11 @@ import pytest
 from onnx import TensorProto
 
 from aoec import backend
+from aoec.base.errors import UnsupportedError
+from aoec.ir.draft import Draft
+from aoec.ir.graph import Tensor
+from aoec.lowering.fuse import fuse
+from aoec.lowering.lower import lower
 from aoec.ops.cube import convolve
 
 from .models import model, node, normal, run
@@ -62,11 +67,9 @@ def test_convolutions_of_bytes_are_exact() -> None:
     assert (on_core(proto, {"x": x}) == wanted).all()
 
 
-def test_what_has_no_elements_runs_on_the_host() -> None:
-    """A slice of nothing beside work that the AI Core does."""
-    proto = model([node("Slice", "x s e a", "n"), node("Relu", "x", "y")], {"x": (2, 3)}, ["n", "y"],
-                  {"s": np.array([3]), "e": np.array([3]), "a": np.array([1])})
-    prepared = backend.prepare(proto)
-    empty, y = prepared.run([normal(2, 3)])
-    assert empty.shape == (2, 0) and len(prepared.on_host) == 1
-    assert (y == np.maximum(normal(2, 3), 0)).all()
+def test_what_has_no_elements_has_no_program() -> None:
+    draft = Draft("g", ["x"], ["y"], [Tensor("x", "fp32", (2, 4, 8)), Tensor("y", "fp32", (2, 4, 0))])
+    draft.nodes.append(draft.node("slice", ["x"], "y", {"starts": (0, 0, 8), "sizes": (2, 4, 0), "steps": (1, 1, 1)}))
+    graph, _ = fuse(*draft.finish())
+    with pytest.raises(UnsupportedError, match="y has no elements"):
+        lower(graph, graph.groups[0])
