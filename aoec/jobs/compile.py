@@ -15,7 +15,7 @@ from aoec.ir.tir import Func
 from aoec.jobs import dump, models
 from aoec.jobs.made import Schedule, realise, trusted
 from aoec.jobs.models import Weights
-from aoec.jobs.plan import Task, lowered, on_host, tasks
+from aoec.jobs.plan import Task, host_times, lowered, on_host, tasks
 from aoec.jobs.say import Voice
 from aoec.jobs.solve import Order, Solved, keys, solve, total_ticks
 from aoec.jobs.trust import Trust, of_programs, together
@@ -226,7 +226,9 @@ class Lines:
 
 
 def whole(model: Model, choices: list[Choice], machine: Machine) -> Lines:
-    """One timeline of all groups in order, launches overlapped as in a task queue; throughput from the state that one inference leaves."""
+    """One timeline of all groups in order, launches overlapped as in a task queue; throughput from the state that one inference leaves.
+
+    What runs on the host is added to it: nothing runs beside it."""
     warm = {t.group.name: t for t in tasks(model.graph, machine, True, {c.task.group.name: c.task.func for c in choices})}
 
     def line(pick: str) -> Chain:
@@ -241,7 +243,9 @@ def whole(model: Model, choices: list[Choice], machine: Machine) -> Lines:
             steady.append(cache[at])
         return chain(cold, machine, steady)
 
-    return Lines(line("default"), line("best"))
+    on_host_us = sum(host_times(model.graph).values())
+    return Lines(*(replace(c, latency_us=c.latency_us + on_host_us, throughput_us=c.throughput_us + on_host_us,
+                           sum_us=c.sum_us + on_host_us) for c in map(line, ("default", "best"))))
 
 
 def cold_or(c: Choice, pick: str, state: State, machine: Machine) -> Measure:
@@ -284,16 +288,20 @@ def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, o
                   c.solved.candidates)
         row = rows.get(at, new)
         rows[at] = replace(row, count=row.count + 1)
+    off_core = host_times(model.graph)
+    bound_us += sum(off_core.values())
     for g in model.graph.groups:
         if g.kind in ("view", "host"):
-            rows[g.name] = Row(g.name, ", ".join(n.op for n in model.graph.nodes if n.name in g.nodes), Times(), 1, "", g.kind)
+            times = Times(*[off_core[g.name]] * 3) if g.kind == "host" else Times()
+            rows[g.name] = Row(g.name, ", ".join(n.op for n in model.graph.nodes if n.name in g.nodes), times, 1, "", g.kind)
     launches = sum(c.best.measure.launch_us for c in choices)
     hidden = max(0.0, launches - machine.queue_gap_us * len(choices))
     found = len({(c.task.func_key, c.task.state_text) for c in choices if c.solved.found})
     return Report(
         model.name, machine.name, model.precision, tuple(rows.values()),
         Times(lines.default.latency_us, lines.tuned.latency_us, max(0.0, bound_us - hidden)),
-        Times(lines.default.sum_us, lines.tuned.sum_us, bound_us), (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us),
+        Times(lines.default.sum_us, lines.tuned.sum_us, bound_us),
+        (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us) if lines.tuned.throughput_us else None,
         "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
         sum(trials.values()), seconds, found, options.tune, held=whole_trust(choices, machine))
 

@@ -12,6 +12,7 @@ from aoec.ir.keys import key
 from aoec.ir.tir import Func
 from aoec.lowering.lower import lower, operands
 from aoec.ops.layout import stored_shape
+from aoec.simulate.host import host_us
 from aoec.simulate.state import PREVIOUS_LAUNCH, State, cap
 from aoec.target.machine import Machine
 
@@ -122,6 +123,17 @@ class Walk:
             ops[0] += " " + "x".join(str(k) for k in kernel)
         shapes = [self.tensors[nodes[0].inputs[0]].shape, self.tensors[nodes[-1].outputs[0]].shape]
         return f"{'+'.join(ops)} {'->'.join('x'.join(map(str, s)) for s in shapes)}"
+
+
+def host_times(graph: Graph) -> dict[str, float]:
+    """Group -> modelled microseconds, an estimate, of each that runs on the host."""
+    tensors, nodes = {t.name: t for t in graph.tensors}, {n.name: n for n in graph.nodes}
+    out = {}
+    for g in graph.groups:
+        if g.kind == "host":
+            touched = [{name for name in (*nodes[n].inputs, *nodes[n].outputs) if name and tensors[name].dtype != OPAQUE} for n in g.nodes]
+            out[g.name] = sum(host_us(sum(size_bytes(tensors[name]) for name in names)) for names in touched)
+    return out
 
 
 @lru_cache(maxsize=1024)

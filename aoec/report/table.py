@@ -233,5 +233,7 @@ def _held(held: Held | None) -> dict[str, Any] | None:
 
 def _places(rows: Sequence[Row]) -> list[str]:
     """A line on what runs off the AI Core, where something does."""
-    host = sum(r.count for r in rows if r.kind == "host")
-    return [f"{host:,} groups run on the host; nothing models their time and the whole-model lines leave it out."] if host else []
+    host = [r for r in rows if r.kind == "host"]
+    count, us = sum(r.count for r in host), sum(r.count * (r.times.tuned_us or 0.0) for r in host)
+    return [f"{count:,} group{'s' * (count > 1)} run{'s' * (count == 1)} on the host, in some {us:,.0f} µs of the whole-model lines: an "
+            "estimate (see docs/design.md)."] if host else []
