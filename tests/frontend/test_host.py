@@ -109,6 +109,17 @@ def test_values_that_only_the_host_holds(name: str) -> None:
         np.testing.assert_allclose(got[output], expected, rtol=1e-5, atol=1e-6)
 
 
+def test_the_host_takes_reals_as_declared() -> None:
+    proto = model([node("SequenceConstruct", "x x", "s"), node("SequenceErase", "s", "y")], {"x": (4,)}, ["y"],
+                  types={"x": TensorProto.FLOAT16})
+    proto.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT16, None))
+    for precision in ("fp32", "fp16"):
+        graph, weights, _ = load(proto, precision=precision)
+        x = np.float16([1.0, 300.0, 2.0, 1.0])
+        (got,) = ops.evaluate(graph, {"x": x}, weights)["y"]
+        assert got.dtype == np.float16 and np.array_equal(got, x)
+
+
 def test_random_numbers_are_the_same_each_time() -> None:
     proto = model([node("RandomNormalLike", "x", "a"), node("RandomNormalLike", "x", "b")], {"x": X}, ["a", "b"])
     graph, weights, _ = load(proto, precision="fp32")

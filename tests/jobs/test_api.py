@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 import aoec
 from aoec import backend
 from aoec.base.errors import CheckError, UnsupportedError
+from aoec.simulate.host import host_us
 from tests.frontend.models import model, node, normal, run
 
 NET = model([node("Gemm", "x w", "a"), node("Relu", "a", "y"), node("NonZero", "y", "n")], {"x": (3, 8)}, ["y", "n"], {"w": normal(8, 5)},
@@ -25,6 +26,8 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> aoec.Session:
     onnx.save(NET, folder / "net.onnx")
     made = aoec.compile(folder / "net.onnx", folder / "net.aoec", precision="fp32", bank=folder / "bank.db", verify=True, jobs=1)
     assert made.report["output"] == str(folder / "net.aoec") and made.modelled["latency_us"] > 0
+    (host,) = [g for g in made.report["groups"] if g["runs_on"] == "host"]
+    assert host["tuned_us"] == host_us(3 * 5 * 4) < made.report["latency"]["tuned_us"]  # what NonZero gives is of no known size
     return aoec.Session(folder / "net.aoec")
 
 
@@ -47,6 +50,12 @@ def test_what_does_not_fit_is_one_sentence(session: aoec.Session, names: list[st
                                            complaint: str) -> None:
     with pytest.raises(CheckError, match=complaint):
         session.run(names, feeds)
+
+
+def test_a_model_that_asks_nothing_of_the_machine(tmp_path: Path) -> None:
+    view = aoec.compile(model([node("Flatten", "x", "y")], {"x": (2, 3, 4)}, ["y"]), tmp_path / "v.aoec", bank=tmp_path / "bank.db")
+    assert view.modelled == {} and np.array_equal(view.run(None, {"x": normal(2, 3, 4).astype(np.float16)})[0],
+                                                  normal(2, 3, 4).astype(np.float16).reshape(2, 12).astype(np.float32))
 
 
 def test_no_host_names_the_nodes(tmp_path: Path) -> None:

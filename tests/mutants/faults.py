@@ -22,6 +22,14 @@ FLAGGED = LAWS + "test_programs_are_accepted_and_none_can_spare_a_flag"
 MEMORY = LAWS + "test_the_bound_holds_where_memory_decides_and_charges_what_must_be_done"
 
 FAULTS = (
+    Fault("host-loop-asks-for-a-condition", "aoec/ops/host_reference.py",
+          "going, count = cond is None or _true(cond), 0",
+          "going, count = cond is not None and _true(cond), 0",
+          ("tests/frontend/test_host.py::test_values_that_only_the_host_holds",)),
+    Fault("host-reads-reals-as-float", "aoec/ops/host.py",
+          'x.astype(typed.NUMPY[of or "float"], copy=False)',
+          'x.astype(typed.NUMPY["float"], copy=False)',
+          ("tests/frontend/test_host.py::test_the_host_takes_reals_as_declared",)),
     Fault("cleared-l2-writes-through", "aoec/simulate/reuse.py",
           "if self.state == CLEARED else",
           "if False else",
