@@ -85,7 +85,9 @@ class _Statement:
 
     def run(self) -> None:
         target, work = self.s.target, self.work
-        dtype = work.dtypes.setdefault(target.buffer, self.dtype_of(self.s.value))
+        if target.buffer not in work.dtypes:
+            work.dtypes[target.buffer] = self.dtype_of(self.s.value)
+        dtype = work.dtypes[target.buffer]
         if dtype == "bool":
             mask = self.truth(self.s.value)
             work.truths[target.buffer] = (target, mask)
