@@ -73,6 +73,8 @@ CASES = {
     "MaxPool places": model([node("MaxPool", "x", "a y", kernel_shape=[2, 2])], {"x": (2, 3, 5, 6)}, ["y"], types={"y": TensorProto.INT64}),
     "MaxPool places by columns": model([node("MaxPool", "x", "a y", kernel_shape=[3, 2], pads=[1, 0, 1, 1], strides=[2, 1],
                                              storage_order=1)], {"x": (1, 2, 5, 6)}, ["y"], types={"y": TensorProto.INT64}),
+    "MaxPool of large windows": of("MaxPool", (1, 2, 45, 70), kernel_shape=[40, 55], strides=[3, 2], pads=[2, 1, 0, 3]),
+    "AveragePool of large windows": of("AveragePool", (1, 2, 45, 70), kernel_shape=[40, 55], strides=[3, 2], pads=[2, 1, 0, 3]),
     "AveragePool of a line": of("AveragePool", (2, 3, 9), kernel_shape=[4], strides=[3], pads=[1, 1], ceil_mode=1),
     "AveragePool of a volume": of("AveragePool", (1, 3, 5, 6, 7), kernel_shape=[3, 2, 3], pads=[1, 0, 1, 1, 1, 0]),
     "AveragePool counted of a volume": of("AveragePool", (1, 3, 5, 6, 7), kernel_shape=[2, 3, 3], pads=[1] * 6, strides=[2, 2, 2],

@@ -154,7 +154,8 @@ def _pooled(n: Node, x: str, w: Window, pool: Pool) -> str:
     if w.rank == 2:
         if prod(w.span) * BLOCK_BYTES <= MOST_BYTES:
             return pool(x, w, (0, 1))
-        return pool(pool(x, w.of((-1, 1)), (-1, 1)), w.of((0, -1)), (0, -1))
+        turned = n.step("transpose", [pool(x, w.of((-1, 1)), (-1, 1))], {"perm": (0, 1, 3, 2)})  # tiles of columns are not cut
+        return n.step("transpose", [pool(turned, w.of((-1, 0)), (-1, 0))], {"perm": (0, 1, 3, 2)})
     if w.rank == 1:
         y = pool(n.step("reshape", [x], {"shape": (batch, channels, 1, size[0])}), w.of((-1, 0)), (-1, 0))
         return n.step("reshape", [y], {"shape": (batch, channels, n.made(y)[3])})
