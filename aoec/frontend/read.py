@@ -183,9 +183,23 @@ def _has_schema(n: onnx.NodeProto, known: Mapping[str, int]) -> bool:
 
 def _modern(name: str, proto: onnx.ModelProto) -> onnx.ModelProto:
     try:
-        return version_converter.convert_version(proto, OLDEST_OPSET)
+        converted = version_converter.convert_version(proto, OLDEST_OPSET)
+        _spread_slopes(converted)
+        return converted
     except Exception as e:  # the converter raises RuntimeError and others
         raise UnsupportedError(f"{name}: operator set {opset(proto)} could not be converted to {OLDEST_OPSET}: {_first_line(e)}") from e
+
+
+def _spread_slopes(proto: onnx.ModelProto) -> None:
+    """Nothing; slopes of PRelu that are one a channel get a dimension for each that follows the channels, as version 7 wants it."""
+    known = shape_inference.infer_shapes(proto).graph
+    ranks = {i.name: len(_dims(i)) for i in (*known.input, *known.value_info)} | {w.name: len(w.dims) for w in known.initializer}
+    for at, n in reversed(list(enumerate(proto.graph.node))):
+        if n.op_type == "PRelu" and ranks.get(n.input[1]) == 1 and ranks.get(n.input[0], 0) > 2:
+            slopes = f"{n.output[0]}_slopes"
+            spread = onnx.helper.make_node("Unsqueeze", [n.input[1]], [slopes], axes=list(range(1, ranks[n.input[0]] - 1)))
+            n.input[1] = slopes
+            proto.graph.node.insert(at, spread)
 
 
 def _inline(proto: onnx.ModelProto, known: frozenset[str]) -> onnx.ModelProto:
