@@ -33,8 +33,9 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     axes = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
     if len(axes) == 1:
         return [vector_sketch(func, machine, out, axes)]
-    free = [v for v in axes[:-1] if v not in whole_axes(out)]
-    if copies_only(func) and out.extent(axes[-1]) > RUN_ELEMENTS:  # rows that are too long for UB
+    whole = whole_axes(out)
+    free = [v for v in axes[:-1] if v not in whole]
+    if copies_only(func) and axes[-1] not in whole and out.extent(axes[-1]) > RUN_ELEMENTS:  # rows that are too long for UB
         free.append(axes[-1])
     if summed := reduced_axes(func, out):
         free = [v for v in free if v not in summed] or axes[-1:]
