@@ -32,10 +32,12 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
         if len(said.statements) == 1:
             return lower_copy(name, ins[0], out, said)
     ranges = extents(said)
+    names = list(dict.fromkeys(node.inputs))  # a tensor may be joined to itself, and is one buffer
+    order, ins = [names.index(i) for i in node.inputs], [ins[node.inputs.index(i)] for i in names]
     moves = []
     for s in said.statements:
         (read,) = reads(s.value)
-        at = [a.name for a in said.inputs].index(read.buffer)
+        at = order[[a.name for a in said.inputs].index(read.buffer)]
         moves.append((at, _moved(read, ins[at], ranges), _moved(s.target, out, ranges)))
     moves, shapes = _merged(*_without_ones(moves, [stored_shape(t) for t in (*ins, out)]))
     shared = _shared_axes(moves)

@@ -75,6 +75,13 @@ def test_backend_runs_models_and_nodes() -> None:
         backend.run_model(NET, [a, b])
 
 
+def test_a_tensor_that_is_joined_to_itself() -> None:
+    net = model([node("Relu", "x", "a"), node("Relu", "z", "b"), node("Concat", "a b a", "y", axis=1)], {"x": (3, 4), "z": (3, 5)}, ["y"])
+    feeds = {"x": normal(3, 4), "z": normal(3, 5)}
+    prepared = backend.prepare(net)
+    assert np.array_equal(prepared.run(feeds)[0], run(net, feeds)[0]) and not prepared.on_host
+
+
 def test_backend_keeps_declared_types_and_takes_free_shapes() -> None:
     x = normal(2, 3).astype(np.float16)
     (y,) = backend.run_model(HALF, [x])
