@@ -127,7 +127,9 @@ def test_operands_of_matmul() -> None:
     nodes = [node("Transpose", "x", "t", perm=[0, 1, 3, 2]), node("MatMul", "x t", "y")]
     assert shape(fused(nodes)) == shape(fused(nodes, precision="fp32")) == ["cube: matmul"]
     nodes = [nodes[0], node("Abs", "t", "u"), node("MatMul", "x u", "y")]
-    assert shape(fused(nodes)) == ["vector: transpose", "vector: abs", "cube: matmul"]
+    assert shape(fused(nodes)) == ["vector: abs", "cube: matmul"]  # taken before the transpose
+    nodes[1] = node("Softmax", "t", "u")
+    assert shape(fused(nodes)) == ["vector: transpose", "vector: softmax", "cube: matmul"]
     assert shape(fused(nodes, precision="fp32"))[2:] == ["vector: transpose", "cube: matmul"]  # MTE1 turns 16 bits only
     assert shape(fused([node("MatMul", "x m", "y")], {"m": normal(8, 5)})) == ["cube: matmul"]
     constant = fused([node("MatMul", "x m", "a"), node("Add", "a b", "y")], {"m": normal(8, 5), "b": normal(5)}, {"x": (7, 8)})
@@ -191,9 +193,9 @@ def test_other_images_do_not(why: dict[str, Any]) -> None:
 def test_an_image_that_others_read_too_is_kept_in_both_layouts() -> None:
     """A pooling reads sixteen channels a pixel; two convolutions share theirs, and a weight that serves both kinds is packed twice."""
     pads = {"pads": [1, 1, 1, 1]}
-    nodes = [node("Conv", "x w", "a", **pads), node("Conv", "x w", "b", **pads), node("MaxPool", "x", "p", kernel_shape=[3, 3], **pads),
+    nodes = [node("Conv", "x w", "a", **pads), node("Conv", "x v", "b", **pads), node("MaxPool", "x", "p", kernel_shape=[3, 3], **pads),
              node("Conv", "p w", "c", **pads), node("Add", "a b", "d"), node("Add", "d c", "y")]
-    g = fused(nodes, {"w": normal(6, 3, 3, 3)}, FEW)
+    g = fused(nodes, {"w": normal(6, 3, 3, 3), "v": normal(6, 3, 3, 3, seed=1)}, FEW)
     tensors = {t.name: t for t in g.tensors}
     assert sorted(tensors[n.outputs[0]].layout for n in g.nodes if n.op == "to_nc1hwc0") == ["NC1HWC0", "NC1HWC0_C04"]
     packed = [tensors[n.inputs[1]].shape for n in g.nodes if n.op == "conv2d_packed"]
