@@ -26,8 +26,6 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
     """The func of a chain of vector operators; `kept` names the tensors that leave the group."""
     if len(kept) != 1:
         raise UnsupportedError(f"group {name}: a vector group gives one tensor, not {len(kept)}")
-    if 0 in tensors[kept[0]].shape:
-        raise UnsupportedError(f"group {name}: its result has no elements, so that there is nothing to do")
     if nodes[0].op == "transpose" and tensors[nodes[0].inputs[0]].layout == "NC1HWC0":
         return pixels_to_rows(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
     if nodes[0].op in ("concat", "transpose", "slice", "expand", "pad", "upsample"):
