@@ -92,3 +92,13 @@ def test_backend_keeps_declared_types_and_takes_free_shapes() -> None:
         x = normal(*shape)
         assert np.array_equal(prepared.run([x])[0], np.array(np.nonzero(np.maximum(x, 0))))
     assert prepared.on_host == ("host.NonZero",)
+
+
+def test_the_backend_compiles_for_the_values_that_shapes_follow_from() -> None:
+    """A shape that is an input is a constant of what is compiled: no node runs on the host, and another value compiles again."""
+    net = model([node("Reshape", "x s", "r"), node("Relu", "r", "y")], {"x": (2, 6), "s": (2,)}, ["y"], types={"s": TensorProto.INT64})
+    prepared, x = backend.prepare(net), normal(2, 6)
+    for shape in ((3, 4), (12, 1)):
+        (y,) = prepared.run([x, np.array(shape)])
+        np.testing.assert_array_equal(y, np.maximum(x, 0).reshape(shape))
+        assert not prepared.on_host
