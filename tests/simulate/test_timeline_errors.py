@@ -142,4 +142,4 @@ def test_a_dtype_without_timing():
 
 def test_unknown_cost():
     with pytest.raises(TargetError, match="did you mean vadd"):
-        TOY.cost("vad")
+        TOY.cost("vadx")
