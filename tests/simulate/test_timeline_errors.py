@@ -141,5 +141,5 @@ def test_a_dtype_without_timing():
 
 
 def test_unknown_cost():
-    with pytest.raises(TargetError, match="did you mean vadd"):
-        TOY.cost("vadx")
+    with pytest.raises(TargetError, match="did you mean vsqrt"):
+        TOY.cost("vsqr")
