@@ -24,7 +24,7 @@ from aoec.ir.meaning import Statement
 from aoec.lowering.lower_functions import polynomial, rewrite
 from aoec.lowering.lower_typed import is_typed, take_apart_typed
 from aoec.lowering.physical import guarded, interval
-from aoec.lowering.work import LOCAL, Work, axes_of, variables_of
+from aoec.lowering.work import Work, axes_of, holding, new_local, variables_of
 from aoec.target.words import is_selection
 
 ACCUMULATE = {"+=": "fp32"}  # sums of 16-bit values are kept in fp32
@@ -196,13 +196,9 @@ def atom(work: Work, e: Expr, axes: list[str], dtype: str) -> Expr:
 
 def store(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
     """A local tensor that holds `e`: the one that does already, or a new one."""
-    own = tuple(Var(v) for v in axes)
-    for s in work.statements:
-        b = s.target.buffer
-        if (s.op, s.value, s.target.indices, work.dtypes[b]) == ("=", e, own, dtype) and b.startswith(LOCAL):
-            return s.target
-    target = Read(f"{LOCAL}{sum(1 for n in work.shapes if n.startswith(LOCAL))}", own)
-    work.shapes[target.buffer], work.dtypes[target.buffer] = tuple(work.extents[v] for v in axes), dtype
+    if (known := holding(work, e, axes, dtype)) is not None:
+        return known
+    target = new_local(work, axes, dtype)
     work.statements.append(Statement(target, "=", operation(work, e, target, dtype), None))
     return target
 

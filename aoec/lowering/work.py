@@ -41,12 +41,25 @@ def variables_of(r: Read) -> frozenset[str]:
 
 def hold(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
     """The local tensor that holds one operation over some axes: the one that does already, or a new one."""
-    own: tuple[Expr, ...] = tuple(Var(v) for v in axes)
+    if (known := holding(work, e, axes, dtype)) is not None:
+        return known
+    target = new_local(work, axes, dtype)
+    work.statements.append(Statement(target, "=", e, None))
+    return target
+
+
+def holding(work: Work, e: Expr, axes: list[str], dtype: str) -> Read | None:
+    """The local tensor that holds an expression over some axes already; None where none does."""
+    own = tuple(Var(v) for v in axes)
     for s in work.statements:
         b = s.target.buffer
         if (s.op, s.value, s.target.indices, work.dtypes[b]) == ("=", e, own, dtype) and b.startswith(LOCAL):
             return s.target
-    target = Read(f"{LOCAL}{sum(1 for n in work.shapes if n.startswith(LOCAL))}", own)
+    return None
+
+
+def new_local(work: Work, axes: list[str], dtype: str) -> Read:
+    """A local tensor over some axes, which no statement fills yet."""
+    target = Read(f"{LOCAL}{sum(1 for n in work.shapes if n.startswith(LOCAL))}", tuple(Var(v) for v in axes))
     work.shapes[target.buffer], work.dtypes[target.buffer] = tuple(work.extents[v] for v in axes), dtype
-    work.statements.append(Statement(target, "=", e, None))
     return target
