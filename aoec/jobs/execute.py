@@ -48,7 +48,8 @@ class Runner:
     def run(self, feeds: Values) -> dict[str, Any]:
         """Output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
         values = _stored_inputs(self.artifact, feeds, self.tensors)
-        known, left = ChainMap(values, dict(self.artifact.weights)), self.readers.copy()
+        known: Values = ChainMap(values, self.artifact.weights)  # type: ignore[arg-type]  # of which only the first is written to
+        left = self.readers.copy()
         for compiled in self.artifact.groups:
             values.update(self._run_group(compiled, known))
             _drop(values, left, _touched(compiled, self.members[compiled.group]))

@@ -293,32 +293,28 @@ class Entries:
     """
 
     def __init__(self, stream: StreamValues, layout: Layout, sizes: Mapping[str, Expr]) -> None:
-        self.stream, self.layout, self.sizes = stream, layout, sizes
-        self.positions = layout.shape(stream.rank)
+        found = {name: stream.size(e) for name, e in sizes.items()}
+        self.narrowed = {name: (layout.narrow(s.own), s.at) for name, s in found.items()}  # with only the classes kept
+        positions = layout.shape(stream.rank)
         self.groups: list[Group] = []
         self.group_of: dict[str, int] = {}
         for names in self.together():
             self.group_of |= dict.fromkeys(names, len(self.groups))
-            self.groups.append(Group({name: self.narrowed(name) for name in names}, stream.choices(*[sizes[name] for name in names])))
+            self.groups.append(Group({name: self.narrowed[name] for name in names}, stream.choices(*[sizes[name] for name in names])))
         self.shape = tuple(g.count for g in self.groups)
         self.count = prod(self.shape)
         first, self.pattern = together({str(i): (g.pattern[g.at.which], len(g.patterns)) for i, g in enumerate(self.groups)}, stream.rows)
-        of, step = np.zeros((len(first), *self.positions), np.int32), self.count
+        of, step = np.zeros((len(first), *positions), np.int32), self.count
         for g in self.groups:
             step //= g.count
             of += g.patterns[g.pattern[g.at.which[first]]] * np.int32(step)
         self.of = of.reshape(len(first), -1)
 
-    def narrowed(self, name: str) -> tuple[Array, Choices]:
-        """A size with only the classes kept, and for which choices of the holes."""
-        sized = self.stream.size(self.sizes[name])
-        return self.layout.narrow(sized.own), sized.at
-
     def together(self) -> list[list[str]]:
         """The sizes that vary at all, those with axes in common together."""
         groups: list[tuple[set[int], list[str]]] = []
-        for name in self.sizes:
-            axes = {x for x, n in enumerate(self.narrowed(name)[0].shape) if x and n > 1}
+        for name, (own, _) in self.narrowed.items():
+            axes = {x for x, n in enumerate(own.shape) if x and n > 1}
             if axes:
                 joined = [g for g in groups if g[0] & axes]
                 groups = [g for g in groups if g not in joined]
@@ -329,7 +325,7 @@ class Entries:
         """A size of some rows: [row or 1, value of each group or 1]."""
         at = self.group_of.get(name)
         if at is None:
-            own, choices = self.narrowed(name)
+            own, choices = self.narrowed[name]
             own = own.reshape((-1,) + (1,) * len(self.groups))
         else:
             own, choices = self.groups[at].values[name], self.groups[at].at
