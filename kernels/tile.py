@@ -16,11 +16,11 @@ OPS = (
     "copy_gm_ub", "copy_ub_gm", "copy_l0c_ub", "copy_ub_l1", "vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs",
     "vmins", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy", "vconv", "vdup", "vcmax", "vcmin", "vcadd", "vbrcb",
     "vnchwconv", "vcmp", "vcmps", "vsel", "vsels", "vand", "vor", "vnot", "vshls", "vshrs", "vfloor", "vceil", "vrint", "vtrunc",
-    "copy_gm_ub_at")
+    "copy_gm_ub_at", "load_fb", "fixpipe_nd_scale", "fixpipe_nz_scale")
 (COPY_GM_L1, ND2NZ, LOAD_L0A, LOAD_L0B, LOAD3D, LOAD_BT, MMAD, MMAD_BIAS, FIXPIPE_ND, FIXPIPE_NZ, COPY_GM_UB, COPY_UB_GM, COPY_L0C_UB,
  COPY_UB_L1, VADD, VSUB, VMUL, VDIV, VMAX, VMIN, VADDS, VMULS, VMAXS, VMINS, VEXP, VLN, VSQRT, VRSQRT, VREC, VABS, VRELU, VCOPY, VCONV,
  VDUP, VCMAX, VCMIN, VCADD, VBRCB, VNCHWCONV, VCMP, VCMPS, VSEL, VSELS, VAND, VOR, VNOT, VSHLS, VSHRS, VFLOOR, VCEIL, VRINT,
- VTRUNC, COPY_GM_UB_AT) = range(len(OPS))
+ VTRUNC, COPY_GM_UB_AT, LOAD_FB, FIXPIPE_ND_SCALE, FIXPIPE_NZ_SCALE) = range(len(OPS))
 LT, GT, EQ, LE, GE, NE = range(6)  # modes of vcmp and vcmps
 
 DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32", "bool", "int16", "uint16", "uint32", "int64", "uint64")
@@ -319,6 +319,7 @@ def load_image(mem, d, s, f, size):
     columns, pixel = (k_size * size + BLOCK - 1) // BLOCK, pixel_of(f[2], size)
     each, words = BLOCK // pixel, pixel // 8  # taps in a block, and words of eight bytes in a tap
     planes = (f[2] * size + pixel - 1) // pixel
+    padding = np.uint64(f[17] & 255) * np.uint64(0x0101010101010101)  # just bytes are padded with more than 0
     v64 = mem[5]
     for p in range(columns * each):
         tap = k_start * size // pixel + p
@@ -328,10 +329,11 @@ def load_image(mem, d, s, f, size):
             oh, ow = (m_start + i) // wide, (m_start + i) % wide
             y, x = oh * stride_h + kh * dilation_h - top, ow * stride_w + kw * dilation_w - left
             to = (d + ((i // 16 * columns + column) * 16 + i % 16) * BLOCK) // 8 + first
-            inside = 0 <= y < h and 0 <= x < w and oh < high and plane < planes
+            there = oh < high and plane < planes
+            inside = 0 <= y < h and 0 <= x < w and there
             at = (s + ((plane * h + y) * w + x) * pixel) // 8
             for q in range(words):
-                v64[to + q] = v64[at + q] if inside else np.uint64(0)
+                v64[to + q] = v64[at + q] if inside else padding if there else np.uint64(0)
 
 
 # ---------------------------------------------------------------- cube
@@ -465,6 +467,20 @@ def fixpipe(gm, mem, d, s, dtype, f, nz, line):
                 add_run(gm, dtype, to, rows * width, line)
             else:
                 store_run(gm, dtype, to, rows * width, line)
+
+
+@_jit
+def fixpipe_scale(gm, mem, d, s, scales, f, nz):
+    """int32 from L0C to int8 in GM: relu, times the scale of the column, rounded, plus the zero point f[7], limited."""
+    src, dst = mem[3], gm[4]
+    for j in range(f[1]):
+        scale = mem[2][scales // 4 + j]
+        for i in range(f[0]):
+            v = src[s // 4 + (j // 16 * f[2] + i) * 16 + j % 16]
+            v = max(v, np.int32(0)) if f[4] else v
+            whole = np.rint(np.float32(np.float32(v) * scale)) + np.float32(f[7])
+            to = j // 32 * f[3] + i * 32 + j % 32 if nz else i * f[3] + j
+            dst[d + to] = np.int8(0) if whole != whole else np.int8(min(max(whole, np.float32(-128)), np.float32(127)))
 
 
 @_jit
@@ -823,17 +839,19 @@ def vector_broadcast(mem, at, size, f, bytes8):
 
 @_jit
 def vector_turn(mem, at, size, f, bytes8):
-    """vnchwconv: 16 rows of one block become 32 / size rows of 16 elements."""
-    half = BLOCK // size
+    """vnchwconv: 16 rows of one block become 32 / size rows of 16 elements, of bytes half a block 16 rows of half a block."""
+    half, low, high = BLOCK // size, 0, 0
+    if size == 1:
+        half, low, high = 16, f[7] * 16, f[6] * 16
     for r in range(f[0]):
         for row in range(16):
             for i in range(BLOCK):
                 bytes8[row * BLOCK + i] = mem[0][at[1] + (r * f[5] + row * f[3]) * BLOCK + i]
         for j in range(half):
             for row in range(16):
-                to = at[0] + (r * f[4] + j * f[1] + (row * size // BLOCK) * f[2]) * BLOCK + row * size % BLOCK
+                to = at[0] + (r * f[4] + j * f[1] + (row * size // BLOCK) * f[2]) * BLOCK + row * size % BLOCK + high
                 for i in range(size):
-                    mem[0][to + i] = bytes8[row * BLOCK + j * size + i]
+                    mem[0][to + i] = bytes8[row * BLOCK + low + j * size + i]
 
 
 # ---------------------------------------------------------------- one instruction
@@ -850,7 +868,7 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, wh
         load_fractals(mem, at[0], at[1], f[0], f[1], f[2], f[3])
     elif op == LOAD3D:
         load_image(mem, at[0], at[1], f, size)
-    elif op == LOAD_BT:
+    elif op == LOAD_BT or op == LOAD_FB:
         copy_bursts(mem[0], at[0], mem[0], at[1], 1, f[0] * BLOCK, 0, 0)
     elif op == MMAD or op == MMAD_BIAS:
         bias = at[3] if op == MMAD_BIAS else -1
@@ -863,6 +881,8 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, wh
             fixpipe_int(gm, mem, at[0], at[1], f, op == FIXPIPE_NZ)
         else:
             fixpipe(gm, mem, at[0], at[1], dt[0], f, op == FIXPIPE_NZ, sc)
+    elif op == FIXPIPE_ND_SCALE or op == FIXPIPE_NZ_SCALE:
+        fixpipe_scale(gm, mem, at[0], at[1], at[2], f, op == FIXPIPE_NZ_SCALE)
     elif op == COPY_GM_UB:
         padded = (f[1] + BLOCK - 1) // BLOCK * BLOCK
         copy_bursts(mem[0], at[0], gm[0], at[1], f[0], f[1], padded + f[3] * BLOCK, f[1] + f[2])
@@ -939,22 +959,25 @@ def reaches(op, f, dt, out):
         planes, taps = (f[2] * s + pixel - 1) // pixel, f[9] * f[10]
         stop = f[3] * s + columns * BLOCK
         if f[3] * s % BLOCK or stop > (planes * taps * pixel + BLOCK - 1) // BLOCK * BLOCK: return 3
+        if f[17] and s != 1: return 10
         if f[1] + f[15] + f[16] < f[12] * (f[10] - 1) + 1 or f[0] + f[13] + f[14] < f[11] * (f[9] - 1) + 1: return 4
         out[0] = ((f[6] + 15) // 16 * columns) * 512
         out[1] = min(planes, (stop + taps * pixel - 1) // (taps * pixel)) * f[0] * f[1] * pixel
-    elif op == LOAD_BT:
+    elif op == LOAD_BT or op == LOAD_FB:
         out[0] = out[1] = f[0] * BLOCK
     elif op == MMAD or op == MMAD_BIAS:
         if f[0] == 0 or f[1] == 0 or f[2] == 0: return 0
         rows, cols, deep = (f[0] + 15) // 16, (f[1] + 15) // 16, (f[2] * s + BLOCK - 1) // BLOCK
         out[0], out[1], out[2], out[3] = rows * cols * 1024, rows * deep * 512, deep * cols * 512, f[1] * 4 if f[3] else 0
-    elif op == FIXPIPE_ND or op == FIXPIPE_NZ:
+    elif op == FIXPIPE_ND or op == FIXPIPE_NZ or op == FIXPIPE_ND_SCALE or op == FIXPIPE_NZ_SCALE:
         if f[6] and not adds(dt[0]): return 8
         if f[0] == 0 or f[1] == 0: return 0
         if f[2] < f[0]: return 5
         width = BLOCK // d
         out[1] = ((f[1] - 1) // 16 * f[2] + f[0]) * 64
-        if op == FIXPIPE_ND:
+        if op == FIXPIPE_ND_SCALE or op == FIXPIPE_NZ_SCALE:
+            out[2] = f[1] * size_of(dt[2])
+        if op == FIXPIPE_ND or op == FIXPIPE_ND_SCALE:
             out[0] = fills(f[0], f[1] * d, f[3] * d)
         else:
             if f[1] % width: return 7
@@ -987,6 +1010,10 @@ def vector_reaches(op, f, dt, out):
     elif op == VNCHWCONV:
         if f[0]:
             half = f[2] if s == 4 else 0
+            if s == 1:  # half a block a row
+                out[0] = ((f[0] - 1) * f[4] + 15 * f[1]) * BLOCK + f[6] * 16 + 16
+                out[1] = ((f[0] - 1) * f[5] + 15 * f[3]) * BLOCK + f[7] * 16 + 16
+                return 0
             out[0] = ((f[0] - 1) * f[4] + (BLOCK // s - 1) * f[1] + half + 1) * BLOCK
             out[1] = ((f[0] - 1) * f[5] + 15 * f[3] + 1) * BLOCK
     else:

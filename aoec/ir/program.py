@@ -9,7 +9,7 @@ from aoec.ir.tir import Constraint
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIXP")
 CORE_KINDS = ("aic", "aiv", "core")
-OPTIONAL = ("unit", "atomic")  # fields of an instruction that are 0 where they are not written
+OPTIONAL = ("unit", "atomic", "pad_value", "dst_high", "src_high")  # fields of an instruction that are 0 where they are not written
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,16 @@
 """Funcs of the layout conversions between NCHW and NC1HWC0: load channel rows, transpose in UB, store; and of images to rows of channels.
 
-Sixteen channels at a time: one C1 plane of a 2-byte type, two of a 4-byte type. Images of few channels are one block that reads them
-where they lie; the vector unit makes its pixels of four channels by two transpositions.
+Sixteen channels at a time: one C1 plane of a 2-byte type, two of a 4-byte type; of bytes the 32 of a plane. Images of few channels are
+one block that reads them where they lie; the vector unit makes its pixels of four channels by two transpositions.
 """
 from __future__ import annotations
 
-from dataclasses import replace
-
 from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OpNode, Tensor
-from aoec.ir.index import DTYPES, Expr, Float, Int, Read, Var, lt, minimum, select
-from aoec.ir.parse import parse_meaning
+from aoec.ir.index import Expr, Float, Int, Read, Var, lt, minimum, select
 from aoec.ir.tir import Block, Buffer, Func, Loop, Node
-from aoec.lowering.lower_copy import lower_copy
 from aoec.lowering.physical import buffer_of
 from aoec.ops.layout import FEW, FIVE, PIXEL, c0_of, stored_shape
-from aoec.ops.meanings import bind
 
 ROWS = 16
 
@@ -27,18 +22,7 @@ def lower_conversion(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Fun
         return to_pixels(name, x, y)
     if {x.layout, y.layout} != {"ND", FIVE}:
         raise UnsupportedError(f"group {name}: no conversion from {x.layout} to {y.layout}; {FIVE} goes to and from ND, and ND to {FEW}")
-    if DTYPES[x.dtype] == 1 and node.op == "to_nc1hwc0":
-        return bytes_to_fractal(name, x, y)
     return to_fractal(name, x, y) if node.op == "to_nc1hwc0" else from_fractal(name, x, y)
-
-
-def bytes_to_fractal(name: str, x: Tensor, y: Tensor) -> Func:
-    """Elements of one byte, which the vector unit does not transpose: each is copied to its place, zeros to channels that are missing."""
-    (n, c, h, w), (_, c1, _, _, c0) = x.shape, stored_shape(y)
-    text = f"blocks(X[n, c, s]) -> Y[n, b: {c1}, s, l: {c0}] {{\n  Y[n, b, s, l] = X[n, b * {c0} + l, s] else 0\n}}"
-    flat, blocks = (n, c, h * w), (n, c1, h * w, c0)
-    said = bind(parse_meaning(text), [flat])
-    return lower_copy(name, replace(x, shape=flat), replace(y, shape=blocks, layout="ND"), said)
 
 
 def to_pixels(name: str, x: Tensor, y: Tensor) -> Func:
@@ -61,8 +45,13 @@ def _nest(loops: list[tuple[str, Expr | int]], body: Node) -> Node:
     return body
 
 
+def whole_planes(c0: int) -> int:
+    """C1 planes that are turned together: those of sixteen channels, or one that has more."""
+    return max(ROWS // c0, 1)
+
+
 def planes_of(group: Expr, planes: int, c1: int) -> Expr:
-    """C1 planes of a group of sixteen channels; a plain number where the last group is as full as the others, so that cores may share
+    """C1 planes of a group of channels; a plain number where the last group is as full as the others, so that cores may share
     the groups (an extent that hangs on a loop keeps that loop on one core)."""
     return Int(planes) if c1 % planes == 0 else minimum(planes, c1 - group * planes)
 
@@ -70,14 +59,16 @@ def planes_of(group: Expr, planes: int, c1: int) -> Expr:
 def to_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     n, c, h, w = x.shape
     _, c1, _, _, c0 = stored_shape(y)
-    size, groups, planes = h * w, -(-c // ROWS), ROWS // c0
+    size, planes = h * w, whole_planes(c0)
+    each = planes * c0
+    groups = -(-c // each)
     X, Y = buffer_of(x, "X", (n, c, size)), buffer_of(y, "Y", (n, c1, size, c0))
     rows = Buffer("rows", x.dtype, tuple(Int(d) for d in (n, groups, planes, c0, size)))
     pixels = Buffer("pixels", x.dtype, tuple(Int(d) for d in (n, groups, planes, size, c0)))
     a, b, p = ([Var(f"{s}_{v}") for v in ("n", "c", "i", "x", "c0")] for s in ("load", "turn", "store"))
-    channel = a[1] * ROWS + a[2] * c0 + a[4]
+    channel = a[1] * each + a[2] * c0 + a[4]
     read: Expr = Read("X", (a[0], channel, a[3]))
-    if c % ROWS:
+    if c % each:
         read = select(lt(channel, c), read, Float(0.0))
     load = Block("load", Read("rows", (a[0], a[1], a[2], a[4], a[3])), "=", read)
     turn = Block("turn", Read("pixels", tuple(b)), "=", Read("rows", (b[0], b[1], b[2], b[4], b[3])))
@@ -92,7 +83,7 @@ def to_fractal(name: str, x: Tensor, y: Tensor) -> Func:
 def from_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     n, c, h, w = y.shape
     _, c1, _, _, c0 = stored_shape(x)
-    planes = 1 if c % c0 else ROWS // c0  # a plane that is not full is stored by itself
+    planes = 1 if c % c0 else whole_planes(c0)  # a plane that is not full is stored by itself
     size, rows_each = h * w, planes * c0
     groups = -(-c // rows_each)
     X, Y = buffer_of(x, "X", (n, c1, size, c0)), buffer_of(y, "Y", (n, c, size))

@@ -19,6 +19,7 @@ from aoec.target.words import is_selection
 SLOTS = (1, 2)
 MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
+ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row for each of sixteen channels, twice
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice
 MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
 SKEW = 256  # bytes: half a period of the 16 bank groups of 32 bytes (2201)
@@ -35,7 +36,8 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
         return [vector_sketch(func, machine, out, axes)]
     whole = whole_axes(out)
     free = [v for v in axes[:-1] if v not in whole]
-    if copies_only(func) and axes[-1] not in whole and out.extent(axes[-1]) > RUN_ELEMENTS:  # rows that are too long for UB
+    longest = ROW_OF_PIXELS if turns(func) else RUN_ELEMENTS if copies_only(func) else None
+    if longest is not None and axes[-1] not in whole and out.extent(axes[-1]) > longest:
         free.append(axes[-1])
     if summed := reduced_axes(func, out):
         free = [v for v in free if v not in summed] or axes[-1:]
@@ -45,6 +47,13 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     tiled = [v for v in free if out.extent(v) > 1] or free[:1]
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
     return [vector_sketch(func, machine, out, c) for c in choices]
+
+
+def turns(func: Func) -> bool:
+    """True where a block in UB only turns what lies there: its rows run over other elements than those that it reads."""
+    held = {b.name for b in func.locals}
+    moves = [(n.block.target, n.block.value) for n in nests(func) if n.block.op == "=" and n.block.target.buffer in held]
+    return any(isinstance(v, Read) and v.buffer in held and v.indices[-1] != to.indices[-1] for to, v in moves)
 
 
 def copies_only(func: Func) -> bool:
@@ -87,7 +96,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
     for i, v in enumerate(tiled):
-        unit, extent = tile_unit(out, v, size), out.extent(v)
+        unit, extent = tile_unit(out, v, size, turns(func)), out.extent(v)
         sizes = ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS))
         steps += tiles_over_cores(v, i, sizes, -(-extent // unit), cores)
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
@@ -122,10 +131,12 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     return Trace(tuple(steps))
 
 
-def tile_unit(out: Nest, v: str, size: int) -> int:
-    """What tiles of an axis are multiples of: of the last one whole blocks, of rows of pixels those that are made together."""
+def tile_unit(out: Nest, v: str, size: int, turned: bool = False) -> int:
+    """What tiles of an axis are multiples of: of the last one whole blocks, of rows of pixels those that are made together, or turned."""
     if pixels_of(out.block) and v == out.loops[-2].var:
         return GROUP_ROWS
+    if turned and v == out.loops[-1].var:
+        return max(16, 32 // size)
     return 32 // size if v == out.loops[-1].var and not rows_read(out) else 1
 
 

@@ -58,13 +58,15 @@ def relation(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) -> i
         if f.k_start * sizes[1] % BLOCK_BYTES or f.k_start * sizes[1] + up(f.k_size * sizes[1], BLOCK_BYTES) > _image_columns(f, sizes[1]):
             return 3
         wide, high = f.w + f.pad_left + f.pad_right, f.h + f.pad_top + f.pad_bottom
+        if f.pad_value and sizes[1] != 1:
+            return 10
         return 4 if wide < f.dilation_w * (f.filter_w - 1) + 1 or high < f.dilation_h * (f.filter_h - 1) + 1 else 0
     if getattr(f, "atomic", 0) and dtypes[0] not in ADDED:
         return 8
     if name == "copy_ub_gm":
         return 9 if f.atomic and (f.length % sizes[0] or f.dst_gap % sizes[0]) else 0
     if name.startswith("fixpipe") and f.m and f.n:
-        return 5 if f.src_rows < f.m else 7 if name == "fixpipe_nz" and f.n * sizes[0] % 32 else 0
+        return 5 if f.src_rows < f.m else 7 if name.startswith("fixpipe_nz") and f.n * sizes[0] % 32 else 0
     return 6 if hasattr(f, "lanes") and f.lanes * max(sizes) > REPEAT_BYTES else 0
 
 
@@ -105,10 +107,13 @@ _FOOTPRINTS: dict[str, Callable[..., list[list[Box]]]] = {
     "load_l0b": lambda f, d, s: [box(512, (1 + f.dst_gap) * 512, f.repeat), box(512, f.src_stride * 512, f.repeat)],
     "load3d": _foot_load3d,
     "load_bt": lambda f, d, s: [box(f.length * 32), box(f.length * 32)],
+    "load_fb": lambda f, d, s: [box(f.length * 32), box(f.length * 32)],
     "mmad": lambda *x: _foot_mmad(*x)[:3],
     "mmad_bias": _foot_mmad,
     "fixpipe_nd": lambda f, d, s: _foot_fixpipe(f, d, s, False),
     "fixpipe_nz": lambda f, d, s: _foot_fixpipe(f, d, s, True),
+    "fixpipe_nd_scale": lambda f, d, s, k: [*_foot_fixpipe(f, d, s, False), box(f.n * k if f.m else 0)],
+    "fixpipe_nz_scale": lambda f, d, s, k: [*_foot_fixpipe(f, d, s, True), box(f.n * k if f.m else 0)],
     "copy_l0c_ub": lambda f, d, s: [
         box(f.length * 256 * d, f.length * 256 * d + f.dst_gap * 32, f.bursts),
         box(f.length * 256 * s, (f.length + f.src_gap) * 256 * s, f.bursts)],
@@ -125,6 +130,9 @@ def _vector_footprints(name: str, f: F, sizes: list[int]) -> list[list[Box]]:
     if name == "vbrcb":
         return [_blocks(8, f.dst_blk, f.dst_rep, f.repeat), box(f.repeat * 8 * sizes[1])]
     if name == "vnchwconv":
+        if sizes[0] == 1:  # half a block a row
+            return [[b._replace(start=b.start + high * 16, length=16) for b in _blocks(16, stride, rep, f.repeat)]
+                    for stride, rep, high in ((f.dst_stride, f.dst_rep, f.dst_high), (f.src_stride, f.src_rep, f.src_high))]
         rows = 32 // sizes[0]
         halves = (0, f.dst_half) if sizes[0] == 4 else (0,)
         dst = [b._replace(start=b.start + h * 32) for h in halves for b in _blocks(rows, f.dst_stride, f.dst_rep, f.repeat)]

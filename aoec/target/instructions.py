@@ -97,11 +97,12 @@ _LOAD3D = (
     Number("h", 1, 32767), Number("w", 1, 32767), Number("channels", 1, 65535), Number("k_start"), Number("k_size", 1), Number("m_start"),
     Number("m_size", 1), Number("stride_h", 1, 63), Number("stride_w", 1, 63), Number("filter_h", 1, 511), Number("filter_w", 1, 511),
     Number("dilation_h", 1, 255), Number("dilation_w", 1, 255), Number("pad_top", 0, 255), Number("pad_bottom", 0, 255),
-    Number("pad_left", 0, 255), Number("pad_right", 0, 255))
+    Number("pad_left", 0, 255), Number("pad_right", 0, 255), Number("pad_value", -128, 127))
 _UNIT = Number("unit", 0, 1)  # L0C is handed over between M and FIXP in granules of 512 bytes, not in whole tiles (UnitFlag)
 _ATOMIC = Number("atomic", 0, 1)  # added to what GM holds
 _FIXPIPE = (Number("m", 0, 8192), Number("n", 0, 4095), Number("src_rows"), Number("dst_stride", 0, 2**31 - 1), Number("relu", 0, 1),
             _UNIT, _ATOMIC)
+_ZERO = Number("zero", -256, 255)  # the zero point that is added behind a scale
 _MMAD = (Number("m", 0, 4095), Number("n", 0, 4095), Number("k", 0, 4095), Number("init", 0, 1), _UNIT)
 
 _ALL = (
@@ -119,9 +120,11 @@ _ALL = (
     # img2col: rows m_start.. of the output positions of an h x w image [channels/C0][h][w][C0] in L1, columns k_start.. of
     # (channel/C0, filter_h, filter_w, C0), into ZZ with ceil(k_size/C0) column fractals, whole ones; positions in the padding and
     # rows past the last output position read 0; h and w are of the image in L1, which pads as if it were all. Four channels of two
-    # bytes lie [h][w][4], columns are of (filter_h, filter_w, 4), and 0 behind the last (LoadData3DParamsV2: channelSize of 4)
+    # bytes lie [h][w][4], columns are of (filter_h, filter_w, 4), and 0 behind the last (LoadData3DParamsV2: channelSize of 4); of
+    # int8 positions in the padding read `pad_value` (padValue)
     Instruction("load3d", "MTE1", (_out("L0A"), _in("src", "L1")), _LOAD3D),
     Instruction("load_bt", "MTE1", (_out("BT"), _in("src", "L1")), (Number("length", 0, 65535),)),  # blocks
+    Instruction("load_fb", "FIXP", (_out("FB"), _in("src", "L1")), (Number("length", 0, 65535),)),  # blocks
     # L0C (NZ, m rounded up to 16 rows) = (init ? 0 or bias : L0C) + A (ZZ, ceil(k/C0) column fractals) x B (ZN, ceil(n/16));
     # just m x n x k elements take part, the rest of the fractals is neither used nor changed; with init = 0 the bias is not read
     Instruction("mmad", "M", (_out("L0C"), _in("a", "L0A"), _in("b", "L0B")), _MMAD),
@@ -132,6 +135,11 @@ _ALL = (
     # holds zeros when the program starts
     Instruction("fixpipe_nd", "FIXP", (_out("GM"), _in("src", "L0C")), _FIXPIPE, Var("m") * Var("n") * Var("size")),
     Instruction("fixpipe_nz", "FIXP", (_out("GM"), _in("src", "L0C")), _FIXPIPE, Var("m") * Var("n") * Var("size")),
+    # the same of int32 into int8 (quantPre VREQ8), after relu: times the scale of its column (fp32, ties to even), plus zero, limited to
+    # int8. The part itself keeps ten bits of a scale's fraction (Ascend C, Fixpipe: constraints); here all of them count, so that
+    # values are those that ONNX states
+    *[Instruction(f"fixpipe_{n}_scale", "FIXP", (_out("GM"), _in("src", "L0C"), _in("scale", "FB")), (*_FIXPIPE, _ZERO),
+                  Var("m") * Var("n") * Var("size")) for n in ("nd", "nz")],
     # GM <-> UB: length and GM gap in bytes, UB gap in blocks; a burst starts on a block in UB
     Instruction("copy_gm_ub", "MTE2", (_out("UB"), _in("src", "GM")),
                 (Number("bursts", 0, 4095), Number("length", 0, 2097151), Number("src_gap", 0, 2**31 - 1), Number("dst_gap")),
@@ -159,9 +167,12 @@ _ALL = (
     # each of 8 * repeat elements of src fills one block
     Instruction("vbrcb", "V", (_out("UB"), _in("src", "UB")), (_REPEAT, Number("dst_blk", 0, 255), Number("dst_rep", 0, 65535))),
     # 16 rows of one block, src_stride blocks apart -> E = 32 / size rows of 16 elements: element (j, r) goes to row j (dst_stride
-    # blocks apart), and for 4-byte types r >= 8 to a second block dst_half blocks on; repeats step by dst_rep and src_rep blocks
+    # blocks apart), and for 4-byte types r >= 8 to a second block dst_half blocks on; repeats step by dst_rep and src_rep blocks. Of
+    # bytes half a block is read and half of one written, of 16 rows: the upper ones with src_high and dst_high (TransDataTo5HD:
+    # srcHighHalf, dstHighHalf)
     Instruction("vnchwconv", "V", (_out("UB"), _in("src", "UB")),
-                (_REPEAT, Number("dst_stride"), Number("dst_half"), Number("src_stride"), Number("dst_rep"), Number("src_rep"))),
+                (_REPEAT, Number("dst_stride"), Number("dst_half"), Number("src_stride"), Number("dst_rep"), Number("src_rep"),
+                 Number("dst_high", 0, 1), Number("src_high", 0, 1))),
     # a comparison, and the selection of 1 or 0 by the mask that it leaves, a repeat at a time: dst is fp16 or fp32
     _several("vcmp", 2, after=_MODE), _unary("vcmps", _SCALAR, _MODE),
     # the mask of what is not 0 in src0, and the selection of src1, elsewhere src2 or the scalar, by it
@@ -192,7 +203,7 @@ RELATIONS = (
     "the filter is larger than the padded image", "src_rows is less than m",
     "lanes is more than a repeat of 256 bytes of the wider dtype holds",
     "n must be a multiple of C0 of the dtype in GM", "an atomic write adds fp32, fp16, bf16 or int32",
-    "an atomic copy adds whole elements: length and dst_gap must be multiples of their bytes")
+    "an atomic copy adds whole elements: length and dst_gap must be multiples of their bytes", "pad_value is for elements of one byte")
 ADDED = ("fp32", "fp16", "bf16", "int32")  # dtypes of atomic writes
 _ALIGN_BYTES = {"L1": 32, "UB": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 64}
 _MMAD_DTYPES = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp32", "int8": "int32"}
@@ -207,8 +218,8 @@ _ARITHMETIC = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls",
 _BITS = ("vand", "vor", "vnot", "vshls", "vshrs")
 _BURSTS = ("copy_gm_ub", "copy_ub_gm", "vcopy", "vdup")  # runs of bytes, whatever they mean
 _SPELT = {4: "four", 8: "eight"}
-_MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "copy_gm_ub", "copy_ub_gm", "copy_ub_l1", "vcopy",
-          "vdup")
+_MOVES = ("copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "load_fb", "copy_gm_ub", "copy_ub_gm",
+          "copy_ub_l1", "vcopy", "vdup")
 
 
 def operand_align(word: Instruction, operand: Operand, scope: str, dtype: str) -> int:
@@ -216,7 +227,7 @@ def operand_align(word: Instruction, operand: Operand, scope: str, dtype: str) -
     reduction."""
     if word.name in ("vcmax", "vcmin", "vcadd") and operand.writes or operand.name == "index":
         return DTYPES[dtype]
-    return _ALIGN_BYTES.get(scope, BLOCK_BYTES if word.name == "fixpipe_nz" else DTYPES[dtype])
+    return _ALIGN_BYTES.get(scope, BLOCK_BYTES if word.name.startswith("fixpipe_nz") else DTYPES[dtype])
 
 
 def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
@@ -231,12 +242,16 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
     elif name in ("mmad", "mmad_bias"):
         good = rest[0] == rest[1] and _MMAD_DTYPES.get(rest[0]) == dst and all(d == dst for d in rest[2:])
         need = "fp16, bf16 or fp32 into fp32, or int8 into int32, and a bias of the dtype of dst"
+    elif name.endswith("_scale"):
+        good, need = dtypes == ["int8", "int32", "fp32"], "int32 to int8, and scales in fp32"
     elif name.startswith("fixpipe") or name == "copy_l0c_ub":
         good, need = dst in _FIXPIPE_DTYPES.get(rest[0], ()), "fp32 to fp32, fp16 or bf16, or int32 to int32"
     elif name == "vconv":
         good, need = frozenset((dst, *rest)) in CASTS, "one of the casts " + ", ".join(sorted("-".join(sorted(c)) for c in CASTS))
-    elif name in ("vbrcb", "vnchwconv"):
-        good, need = same and DTYPES[dst] in (2, 4, *(8,) * (name == "vbrcb")), "operands of one dtype of two or four bytes"
+    elif name == "vbrcb":
+        good, need = same and DTYPES[dst] in (2, 4, 8), "operands of one dtype of two or four bytes"
+    elif name == "vnchwconv":
+        good, need = same and DTYPES[dst] <= 4, "operands of one dtype of at most four bytes"
     elif name in ("vcmp", "vcmps"):
         good = dst in ("fp16", "fp32") and all(d == rest[0] for d in rest) and rest[0] in ("fp16", "fp32", *WHOLE)
         need = f"sources that are all fp16, fp32, {', '.join(WHOLE)}, and a result in fp16 or fp32"

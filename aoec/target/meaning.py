@@ -6,6 +6,7 @@ The fast bodies in kernels/tile.py are held equal to these by a law.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -106,9 +107,10 @@ def _load3d(f: F, dst: Array, src: Array) -> None:
     tap, plane = k // each, k // each // (f.filter_w * f.filter_h)
     y = row // wide * f.stride_h + tap // f.filter_w % f.filter_h * f.dilation_h - f.pad_top
     x = row % wide * f.stride_w + tap % f.filter_w * f.dilation_w - f.pad_left
-    inside = (y >= 0) & (y < f.h) & (x >= 0) & (x < f.w) & (row // wide < high) & (plane * each < f.channels)
+    there = (row // wide < high) & (plane * each < f.channels)
+    inside = (y >= 0) & (y < f.h) & (x >= 0) & (x < f.w) & there
     at = ((plane * f.h + y) * f.w + x) * each + k % each
-    dst[((i // 16 * columns + j) * 16 + i % 16) * c + e] = np.where(inside, src[np.where(inside, at, 0)], 0)
+    dst[((i // 16 * columns + j) * 16 + i % 16) * c + e] = np.where(inside, src[np.where(inside, at, 0)], np.where(there, f.pad_value, 0))
 
 
 def _load_bt(f: F, dst: Array, src: Array) -> None:
@@ -144,6 +146,14 @@ def _fixpipe(f: F, dst: Array, src: Array, nz: bool) -> None:
         one = np.s_[:, line:line + c0(dst)] if nz else np.s_[line]
         with np.errstate(over="ignore", invalid="ignore"):
             add(dst, at[one], value[one])
+
+
+def _fixpipe_scale(f: F, dst: Array, src: Array, scale: Array, *, nz: bool) -> None:
+    i, j = np.indices((f.m, f.n))
+    value = src[(j // 16 * f.src_rows + i) * 16 + j % 16]
+    value = np.rint((np.maximum(value, 0) if f.relu else value).astype(np.float32) * scale[j]) + np.float32(f.zero)
+    at = j // c0(dst) * f.dst_stride + i * c0(dst) + j % c0(dst) if nz else i * f.dst_stride + j
+    dst[at] = cast(value, dst.dtype)
 
 
 def _copy_l0c_ub(f: F, dst: Array, src: Array) -> None:
@@ -233,6 +243,12 @@ def _vbrcb(f: F, dst: Array, src: Array) -> None:
 
 def _vnchwconv(f: F, dst: Array, src: Array) -> None:
     c = c0(dst)
+    if dst.itemsize == 1:
+        row, j = np.indices((16, 16))
+        for r in range(f.repeat):
+            values = src[(r * f.src_rep + row * f.src_stride) * c + f.src_high * 16 + j]
+            dst[(r * f.dst_rep + row * f.dst_stride) * c + f.dst_high * 16 + j] = values.T
+        return
     for r in range(f.repeat):
         row, j = np.indices((16, c))
         values = src[(r * f.src_rep + row * f.src_stride) * c + j]
@@ -242,7 +258,9 @@ def _vnchwconv(f: F, dst: Array, src: Array) -> None:
 
 MEANINGS: dict[str, Callable[..., None]] = {
     "copy_gm_l1": _copy_gm_l1, "copy_gm_l1_nd2nz": _nd2nz, "load_l0a": _load2d, "load_l0b": _load2d, "load3d": _load3d, "load_bt": _load_bt,
+    "load_fb": _load_bt,
     "mmad": _mmad, "mmad_bias": _mmad,
+    "fixpipe_nd_scale": partial(_fixpipe_scale, nz=False), "fixpipe_nz_scale": partial(_fixpipe_scale, nz=True),
     "fixpipe_nd": lambda f, dst, src: _fixpipe(f, dst, src, False), "fixpipe_nz": lambda f, dst, src: _fixpipe(f, dst, src, True),
     "copy_gm_ub": _copy_gm_ub, "copy_gm_ub_at": _copy_gm_ub_at, "copy_ub_gm": _copy_ub_gm, "copy_l0c_ub": _copy_l0c_ub,
     "copy_ub_l1": _copy_gm_l1,

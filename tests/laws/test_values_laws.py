@@ -5,6 +5,8 @@ the memory that it may have written is copied out. Memory that nothing wrote is 
 """
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -150,13 +152,15 @@ def test_selections(data):
 @given(st.data())
 def test_reductions_broadcasts_and_turns(data):
     draw = data.draw
-    op, dtype = draw(st.sampled_from(("vcmax", "vcmin", "vcadd", "vbrcb", "vnchwconv"))), draw(st.sampled_from(("fp16", "fp32")))
+    op = draw(st.sampled_from(("vcmax", "vcmin", "vcadd", "vbrcb", "vnchwconv")))
+    dtype = draw(st.sampled_from(("fp16", "fp32", *("int8", "uint8") * (op == "vnchwconv"))))
     size = DTYPES[dtype]
     if op == "vbrcb":
         fields = {"repeat": draw(st.integers(0, 4)), "dst_blk": draw(st.integers(0, 3)), "dst_rep": draw(st.integers(0, 20))}
     elif op == "vnchwconv":
         fields = {"repeat": draw(st.integers(0, 3))}
         fields |= {k: draw(st.integers(0, 12)) for k in ("dst_stride", "dst_half", "src_stride", "dst_rep", "src_rep")}
+        fields |= {k: draw(st.integers(0, 1)) for k in ("dst_high", "src_high")}
     else:
         fields = {"lanes": draw(st.integers(1, 256 // size)), "repeat": draw(st.integers(0, 6)), "dst_rep": draw(st.integers(0, 9)),
                   "src_blk": draw(st.integers(0, 3)), "src_rep": draw(st.integers(0, 12))}
@@ -209,6 +213,8 @@ def cubes(draw):
     acc, c0 = "int32" if dtype == "int8" else "fp32", 32 // DTYPES[dtype]
     m, n, k = (draw(st.integers(1, 40)) for _ in range(3))
     fractals = -(-m // 16) * -(-k // c0)
+    if dtype == "int8" and draw(st.booleans()):
+        return scaled_cube(draw, (m, n, k)), draw(st.integers(0, 99))
     load = instr("load_l0a", dst=ref("a"), src=ref("x"), repeat=fractals, src_stride=draw(st.integers(0, 2)), dst_gap=0,
                  transpose=draw(st.integers(0, 1)) if DTYPES[dtype] == 2 else 0)
     nz = draw(st.booleans())
@@ -223,11 +229,32 @@ def cubes(draw):
     return p, draw(st.integers(0, 99))
 
 
+def scaled_cube(draw, dims: tuple[int, int, int]) -> Program:
+    """A product of int8 whose result leaves as int8, times a scale for each column."""
+    m, n, k = dims
+    nz, fractals = draw(st.booleans()), -(-m // 16) * -(-k // 32)
+    n = max(n // 32 * 32, 32) if nz else n
+    load = instr("load_l0a", dst=ref("a"), src=ref("x"), repeat=fractals, src_stride=1, dst_gap=0, transpose=0)
+    out = instr("fixpipe_nz_scale" if nz else "fixpipe_nd_scale", dst=ref("Y"), src=ref("c"), scale=ref("fb"), m=m, n=n,
+                src_rows=-(-m // 16) * 16, dst_stride=draw(st.integers(m * 32, 1400)) // 32 * 32 if nz else n, relu=draw(st.integers(0, 1)),
+                zero=draw(st.integers(-128, 127)))
+    p = cube_program([load], "int8", (m, n, k), fractals * 16 * 32, out, "int8", draw(st.booleans()))
+    length = -(-n // 16) * 2
+    body = [instr("copy_gm_l1", dst=ref("s"), src=ref("S"), bursts=1, length=length, src_gap=0, dst_gap=0),
+            instr("load_fb", dst=ref("fb"), src=ref("s"), length=length)]
+    spaces = (space("s", "fp32", "L1", 1024, 262144), space("fb", "fp32", "FB", 1024))
+    stream = replace(p.streams[0], body=(*body, *p.streams[0].body))
+    return replace(p, tensors=(*p.tensors, tensor("S", "fp32", length * 8, "input")), spaces=(*p.spaces, *spaces), streams=(stream,))
+
+
 @settings(QUICK, max_examples=80)
 @given(cubes())
 def test_matrix_products_of_whole_numbers_are_equal(case):
     p, seed = case
-    same(p, {t.name: whole_numbers(t.dtype, t.shape[0].value, seed) for t in p.tensors if t.role == "input"})
+    feeds = {t.name: whole_numbers(t.dtype, t.shape[0].value, seed) for t in p.tensors if t.role == "input"}
+    if "S" in feeds:  # quarters meet ties, and large ones the limits
+        feeds["S"] = np.random.default_rng(seed).choice(np.float32([0.25, 0.5, 0.1, 7.0, 0.0]), len(feeds["S"]))
+    same(p, feeds)
 
 
 @QUICK
@@ -248,7 +275,7 @@ def test_matrix_products_of_reals_agree_to_the_rounding_of_a_sum(m, n, k, seed):
 @given(st.data())
 def test_img2col_of_every_window(data):
     draw = data.draw
-    dtype = draw(st.sampled_from(("fp16", "fp32")))
+    dtype = draw(st.sampled_from(("fp16", "fp32", "int8")))
     c0 = 32 // DTYPES[dtype]
     h, w, fh, fw = draw(st.integers(1, 9)), draw(st.integers(1, 9)), draw(st.integers(1, 3)), draw(st.integers(1, 3))
     dh, dw, planes = draw(st.integers(1, 2)), draw(st.integers(1, 2)), draw(st.integers(1, 2))
@@ -263,9 +290,10 @@ def test_img2col_of_every_window(data):
     m = draw(st.integers(1, 40))
     load = instr("load3d", dst=ref("a"), src=ref("x"), h=h, w=w, channels=channels, k_start=start * c0,
                  k_size=k, m_start=draw(st.integers(0, 20)), m_size=m, stride_h=draw(st.integers(1, 3)), stride_w=draw(st.integers(1, 3)),
-                 filter_h=fh, filter_w=fw, dilation_h=dh, dilation_w=dw, **pads)
+                 filter_h=fh, filter_w=fw, dilation_h=dh, dilation_w=dw, **pads,
+                 **{"pad_value": draw(st.integers(-128, 127))} if dtype == "int8" else {})
     out = instr("fixpipe_nd", dst=ref("Y"), src=ref("c"), m=m, n=16, src_rows=-(-m // 16) * 16, dst_stride=16, relu=0)
-    p = cube_program([load], dtype, (m, 16, k), planes * h * w * each, out, "fp32", False)
+    p = cube_program([load], dtype, (m, 16, k), planes * h * w * each, out, "int32" if dtype == "int8" else "fp32", False)
     same(p, {t.name: whole_numbers(t.dtype, t.shape[0].value, draw(st.integers(0, 99))) for t in p.tensors if t.role == "input"})
 
 
@@ -316,11 +344,14 @@ def dtypes_of(draw, op: str) -> tuple[str, ...]:
     count = len(INSTRUCTIONS[op].operands)
     if op.startswith("mmad"):
         return draw(st.sampled_from((("fp32", "fp16", "fp16", "fp32"), ("fp32",) * 4, ("int32", "int8", "int8", "int32"))))[:count]
+    if op.endswith("_scale"):
+        return "int8", "int32", "fp32"
     if op.startswith("fixpipe") or op == "copy_l0c_ub":
         return draw(st.sampled_from((("fp16", "fp32"), ("fp32", "fp32"), ("int32", "int32"))))
     if op == "copy_gm_ub_at":
         return draw(st.sampled_from((("fp16", "fp16", "int32"), ("int64", "int64", "int64"))))
-    return draw(st.sampled_from(CASTS)) if op == "vconv" else (draw(st.sampled_from(("fp16", "fp32"))),) * count
+    narrow = ("int8",) * (op in ("vnchwconv", "load3d"))
+    return draw(st.sampled_from(CASTS)) if op == "vconv" else (draw(st.sampled_from(("fp16", "fp32", *narrow))),) * count
 
 
 @settings(QUICK, max_examples=400)
