@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from aoec.artifact.artifact import load
+from aoec.artifact.artifact import load_gears
 from aoec.artifact.compiled import Port
 from aoec.bank.place import chosen
 from aoec.base.errors import CheckError
 from aoec.base.files import check_folder, check_writable
 from aoec.jobs.begin import compile_model, compile_proto
-from aoec.jobs.execute import Runner
+from aoec.jobs.gears import Dispatch, common_shape
 from aoec.jobs.run import check_programs, modelled
 from aoec.jobs.say import Silence
 from aoec.ops import typed
@@ -37,63 +37,79 @@ class NodeArg:
     type: str
 
 
+@dataclass(frozen=True)
+class Gear:
+    """One of the shapes of its inputs that a model was compiled for: by the values asked for, such as "8,448,448"; the shapes that it takes
+    by input; its modelled times by name."""
+
+    name: str
+    shapes: dict[str, tuple[int, ...]]
+    modelled: dict[str, float]
+
+
 class Session:
     """A compiled model that runs on the model machine, as onnxruntime's InferenceSession does: same data, same results.
 
-    `report` holds what the compile said of it, where it was compiled by this program; `modelled` its modelled times by name.
+    `report` holds what the compile said of it, where it was compiled by this program; `gears` what shapes it takes, one or several;
+    `modelled` its modelled times by name, of the first of these.
     """
 
     def __init__(self, path: str | Path, report: Mapping[str, Any] | None = None) -> None:
         """Of a file that `aoec compile` wrote. An AoecError says what is wrong with it."""
-        self._artifact = load(str(path))
-        self._runner = Runner(self._artifact)
+        made = load_gears(str(path))
+        self._dispatch, self._artifact = Dispatch(made), made[0]
         self.report = dict(report or {})
-        self.modelled = modelled(self._artifact)
-        if note := check_programs(self._artifact, str(path)):
+        self.gears = tuple(Gear(a.gear, {p.name: p.shape for p in a.inputs}, modelled(a)) for a in made)
+        self.modelled = self.gears[0].modelled
+        if note := check_programs(made, str(path)):
             warnings.warn(note, stacklevel=2)
 
     @property
     def on_host(self) -> tuple[str, ...]:
-        """The operators of the nodes that run on the host, in order, one for each node."""
+        """The operators of the nodes that run on the host, in order, one for each node; of the first gear where there are several."""
         return self._artifact.on_host
 
     def get_inputs(self) -> list[NodeArg]:
-        """The model's inputs, in its order."""
-        return [_described(p) for p in self._artifact.inputs]
+        """The model's inputs, in its order; a dimension in which gears differ has the model's name, or None without one."""
+        return [_described(p, common_shape(self._dispatch.gears, False, i)) for i, p in enumerate(self._artifact.inputs)]
 
     def get_outputs(self) -> list[NodeArg]:
-        """The model's outputs, in its order."""
-        return [_described(p) for p in self._artifact.outputs]
+        """The model's outputs, in its order, as its inputs are described."""
+        return [_described(p, common_shape(self._dispatch.gears, True, i)) for i, p in enumerate(self._artifact.outputs)]
 
     def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, Any], run_options: Any = None) -> list[Any]:
-        """The outputs named, or all, of inputs by name; CheckError where a name, shape or dtype is not the model's."""
+        """The outputs named, or all, of inputs by name; CheckError where a name, shape or dtype is not the model's; of gears, that
+        runs which takes the shapes."""
         known = [p.name for p in self._artifact.outputs]
         names = known if output_names is None else list(output_names)
         for name in names:
             if name not in known:
                 raise CheckError(f"the model has no output {name}; its outputs are {', '.join(known)}")
-        made = self._runner.run(input_feed)
+        made = self._dispatch.run(input_feed)
         return [made[name] for name in names]
 
 
-def _described(p: Port) -> NodeArg:
+def _described(p: Port, shape: list[int | str | None]) -> NodeArg:
     text = p.dtype if "(" in p.dtype else f"tensor({typed.ELEMENTS.get(p.dtype, p.dtype)})"
     element = typed.tensor(text)
     if element is None or text != p.dtype:
-        return NodeArg(p.name, list(p.shape), text)
+        return NodeArg(p.name, shape, text)
     return NodeArg(p.name, [None if d == "?" else d for d in element[1] or ()], f"tensor({element[0]})")
 
 
 def compile(model: Union[str, Path, ModelProto], output: str | Path | None = None, *, target: str | None = None, tune: bool = False,
-            input_shape: Mapping[str, Sequence[int]] | None = None, precision: str = "fp16", budget: int | tuple[str, float] = 2000,
+            input_shape: Mapping[str, Sequence[int]] | None = None, dynamic_batch: Sequence[int] = (),
+            dynamic_dims: Sequence[Sequence[int]] = (), precision: str = "fp16", budget: int | tuple[str, float] = 2000,
             search: str = "portfolio", seed: int = 0, robust: bool = False, metric: str = "latency", bank: str | Path | None = None,
             verify: bool | None = None, jobs: int = 1, no_host: bool = False, dump: str | Path | None = None,
             start: str = "import") -> Session:
     """The compiled model, written to `output` (default: `<model>.aoec` in the current folder) and ready to run.
 
-    The options are those of `aoec compile`; `budget` is a number of trials, or ("seconds", 30). `model` is an ONNX file, a folder that a
-    dump was written to, or a model at hand. `jobs` above 1 starts processes that import the calling script again, which must then do
-    nothing outside `if __name__ == "__main__"`. An AoecError says what is wrong; CheckError where values differ from the reference.
+    The options are those of `aoec compile`: `dynamic_batch=[1, 8]`, or `input_shape={"x": (-1, 3, -1, -1)}` with
+    `dynamic_dims=[(1, 224, 224), (8, 448, 448)]`, compile for several shapes. `budget` is a number of trials, or ("seconds", 30).
+    `model` is an ONNX file, a folder that a dump was written to, or a model at hand. `jobs` above 1 starts processes that import the
+    calling script again, which must then do nothing outside `if __name__ == "__main__"`. An AoecError says what is wrong; CheckError
+    where values differ from the reference.
     """
     proto = None if isinstance(model, (str, Path)) else model
     name = proto.graph.name or "model" if proto is not None else str(model)
@@ -103,7 +119,8 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
         check_folder(str(dump))
     options = Namespace(
         model=name, output=out, target=target, tune=tune, precision=precision, search=search, seed=seed, robust=robust, metric=metric,
-        input_shape=[(n, tuple(s)) for n, s in (input_shape or {}).items()], bank=chosen(str(bank) if bank else None), verify=verify,
+        input_shape=[(n, tuple(s)) for n, s in (input_shape or {}).items()], dynamic_batch=tuple(dynamic_batch),
+        dynamic_dims=tuple(map(tuple, dynamic_dims)), bank=chosen(str(bank) if bank else None), verify=verify,
         budget=("trials", budget) if isinstance(budget, int) else budget, jobs=jobs, dump=str(dump) if dump else None, start=start,
         json=True, no_host=no_host)
     voice = Silence()

@@ -14,11 +14,11 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -27,7 +27,7 @@ from aoec.base.errors import BackendError, CheckError
 from aoec.base.files import reason
 
 FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the zip format's first day
-NAMES = re.compile(r"manifest\.json|machine\.toml|graph\.graph|traces/\w{1,200}\.sched|programs/\w{1,200}\.prog|"
+NAMES = re.compile(r"manifest\.json|machine\.toml|graph\.graph|graphs/\w{1,200}\.graph|traces/\w{1,200}\.sched|programs/\w{1,200}\.prog|"
                    r"weights/[0-9a-f]{64}\.npy", re.ASCII)
 LOCAL_BYTES = 30  # before each entry, without its name (APPNOTE.TXT 4.3.7)
 FIRST_DAY = 1 << 5 | 1  # FIXED_DATE as a zip file writes it: years since 1980 from bit 9 on, month from bit 5 on, day
@@ -39,13 +39,31 @@ DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, ValueError, EOFError, No
           SyntaxError, OverflowError, IndexError, tokenize.TokenError)
 
 
-def pack(entries: Mapping[str, bytes]) -> bytes:
+def pack(entries: Mapping[str, bytes | Stored]) -> bytes:
     """A zip file of the entries; equal entries give equal bytes."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as z:
-        for name in sorted(entries):
-            z.writestr(_info(name), entries[name])
+    write(out, entries)
     return out.getvalue()
+
+
+def write(file: IO[bytes], entries: Mapping[str, bytes | Stored]) -> None:
+    """Nothing; the file holds what `pack` gives, arrays one after the other and none of them twice in memory."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as z:
+        for name in sorted(entries):
+            entry, info = entries[name], _info(name)
+            parts = (entry,) if isinstance(entry, bytes) else (entry.header, entry.rest())
+            info.file_size = sum(map(len, parts))  # so that an entry of 2 GB and more gets a header that can say so
+            with z.open(info, "w") as out:
+                for part in parts:
+                    out.write(part)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An entry that is an array: how it begins, and what gives the rest when it is wanted."""
+
+    header: bytes
+    rest: Callable[[], memoryview]
 
 
 def _info(name: str) -> zipfile.ZipInfo:
@@ -185,16 +203,9 @@ def _entry_faults(info: zipfile.ZipInfo, seen: set[str]) -> list[str]:
 
 # ---------------------------------------------------------------- arrays
 
-def pack_array(array: np.ndarray) -> bytes:
-    """A .npy file of a little-endian row-major array; types that NumPy does not have (bfloat16) go as unsigned integers."""
-    out = io.BytesIO()
-    flat = array.view(f"<u{array.dtype.itemsize}") if array.dtype.kind == "V" else array
-    npy.write_array(out, flat, version=(1, 0), allow_pickle=False)
-    return out.getvalue()
-
-
 def array_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
-    """What `pack_array` writes before the elements of an array."""
+    """What a .npy file holds before the elements, which are little-endian and row-major; types that NumPy does not have (bfloat16) go as
+    unsigned integers."""
     out = io.BytesIO()
     plain = np.dtype(f"<u{dtype.itemsize}") if dtype.kind == "V" else dtype.newbyteorder("<")
     npy.write_array_header_1_0(out, {"descr": npy.dtype_to_descr(plain), "fortran_order": False, "shape": shape})

@@ -7,6 +7,9 @@
     programs/g3.prog    what runs
     weights/<hash>.npy  constants by the sha256 of their bytes, equal ones once
 
+A model that is compiled for several shapes of its inputs is several artifacts, its gears, in one file: their manifests stand in a list,
+their graphs in graphs/0.graph and so on, the names of their schedules and programs begin with the same number; equal ones are there once.
+
 Equal artifacts are equal bytes: entries sorted and stored without compression (whose bytes differ between zlib builds), one
 fixed date, no times, paths or provenance.
 """
@@ -15,37 +18,53 @@ from __future__ import annotations
 from pathlib import Path
 
 from aoec.artifact import archive, manifest
-from aoec.artifact.compiled import Artifact, Compiled, Port, check, digest
-from aoec.base.files import write_bytes
+from aoec.artifact.compiled import Artifact, Compiled, Port, check, check_gears, digest
+from aoec.base.errors import CheckError
+from aoec.base.files import write_whole
 
-__all__ = ["Artifact", "Compiled", "Port", "check", "digest", "load", "pack", "write"]
-
-
-def write(path: str | Path, artifact: Artifact) -> None:
-    """Nothing; the file holds the artifact, whole or not at all. CheckError where its parts contradict each other."""
-    check(artifact, constants=False)  # where the file is current its constants have been hashed there, and need not be made
-    if not current(path, artifact):
-        write_bytes(path, pack(artifact))
+__all__ = ["Artifact", "Compiled", "Port", "check", "digest", "load", "load_gears", "pack", "write"]
 
 
-def current(path: str | Path, artifact: Artifact) -> bool:
-    """True where the file holds, byte for byte, what `pack` makes of the artifact; its constants are compared by their hashes."""
-    stored = {t.name: manifest.Constant.of(t) for t in artifact.graph.tensors if t.data}
+def write(path: str | Path, *gears: Artifact) -> None:
+    """Nothing; the file holds the artifact, or the gears of one, whole or not at all. CheckError where its parts contradict each other."""
+    for a in gears:
+        check(a, constants=False)  # where the file is current its constants have been hashed there, and need not be made
+    check_gears(gears)
+    if not current(path, *gears):
+        for a in gears:
+            check(a)
+        write_whole(path, lambda f: archive.write(f, manifest.entries(gears)))
+
+
+def current(path: str | Path, *gears: Artifact) -> bool:
+    """True where the file holds, byte for byte, what `pack` makes of the gears; their constants are compared by their hashes."""
+    stored = [{t.name: manifest.Constant.of(t) for t in a.graph.tensors if t.data} for a in gears]
     entries: dict[str, bytes | archive.Hashed] = {}
-    for _, c in sorted(stored.items()):  # as when packed: the first of equal ones says what shape
+    for _, c in (item for each in stored for item in sorted(each.items())):  # as when packed: the first of equal ones says what shape
         entries.setdefault(c.entry, c.hashed)
-    return archive.holds(path, {**entries, **manifest.texts(artifact, stored)})
+    return archive.holds(path, {**entries, **manifest.texts(gears, stored)})
 
 
-def pack(artifact: Artifact) -> bytes:
-    """The bytes of the artifact's file."""
-    check(artifact)
-    return archive.pack(manifest.entries(artifact))
+def pack(*gears: Artifact) -> bytes:
+    """The bytes of the file of an artifact, or of the gears of one."""
+    for a in gears:
+        check(a)
+    return archive.pack(manifest.entries(gears))
 
 
 def load(path: str | Path) -> Artifact:
-    """The artifact in a file; BackendError where it cannot be read, CheckError or ParseError where it is none or damaged."""
+    """The artifact in a file; BackendError where it cannot be read, CheckError or ParseError where it is none or damaged, or has gears."""
+    first, *others = load_gears(path)
+    if others:
+        raise CheckError(f"this artifact has {len(others) + 1} gears, and one shape of inputs is wanted here", source=str(path))
+    return first
+
+
+def load_gears(path: str | Path) -> tuple[Artifact, ...]:
+    """The gears in a file, of which an artifact for one shape of inputs is the only one; errors as of `load`."""
     with archive.open_file(path) as entries:
-        artifact = manifest.artifact(entries)
-    check(artifact, str(path))
-    return artifact
+        gears = manifest.artifacts(entries)
+    for a in gears:
+        check(a, str(path))
+    check_gears(gears, str(path))
+    return gears

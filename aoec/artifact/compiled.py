@@ -2,25 +2,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from aoec.base.errors import CheckError
 from aoec.ir.graph import Graph
+from aoec.ir.index import DTYPES
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
 
 
 @dataclass(frozen=True)
 class Port:
-    """An input or output by the model's own name; dtype and shape are the model's, `tensor` is the graph's name for it."""
+    """An input or output by the model's own name; dtype and shape are the model's, `tensor` is the graph's name for it.
+
+    `dims`, of a gear: the names that the model has for the dimensions, "" for none."""
 
     name: str
     tensor: str
     dtype: str
     shape: tuple[int, ...]
+    dims: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,9 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A compiled model. `figures` are whole-model numbers by name with their unit in it, all modelled; `machine` is the text of the
-    machine that it was compiled for, so that one of the user's own is never lost."""
+    """A model compiled for one shape of each input. `figures` are whole-model numbers by name with their unit in it, all modelled;
+    `machine` is the text of the machine that it was compiled for, so that one of the user's own is never lost; `gear` is what tells it
+    from the others of a model that is compiled for several shapes, such as "8,448,448"."""
 
     name: str
     target: str
@@ -58,6 +63,7 @@ class Artifact:
     weights: Mapping[str, np.ndarray] = field(default_factory=dict)
     figures: tuple[tuple[str, int], ...] = ()
     machine: str = ""
+    gear: str = ""
 
     @property
     def on_host(self) -> tuple[str, ...]:
@@ -68,8 +74,32 @@ class Artifact:
 
 def check(artifact: Artifact, source: str = "", constants: bool = True) -> None:
     """Nothing, or CheckError where names in the parts do not meet or, if asked for, a constant is not what its hash says."""
-    for fault in (*_port_faults(artifact), *_group_faults(artifact), *(_weight_faults(artifact) if constants else ())):
+    faults = (*_port_faults(artifact), *_group_faults(artifact), *_name_faults(artifact))
+    for fault in faults or (_weight_faults(artifact) if constants else ()):
         raise CheckError(f"this artifact contradicts itself: {fault}; compile the model again", source=source)
+
+
+def check_gears(artifacts: Sequence[Artifact], source: str = "") -> None:
+    """Nothing, or CheckError where several are not one model for different shapes of its inputs."""
+    for fault in _gear_faults(artifacts):
+        raise CheckError(f"the gears of this artifact contradict each other: {fault}; compile the model again", source=source)
+
+
+def _gear_faults(artifacts: Sequence[Artifact]) -> list[str]:
+    first, *others = artifacts
+    other = [a.gear for a in others if _common(a) != _common(first)]
+    faults = [f"{gear} is of another model, machine or precision than {first.gear}" for gear in other]
+    if others and not all(a.gear for a in artifacts):
+        faults.append("one has no name")
+    for what, each in (("name", [a.gear for a in artifacts]), ("shape of inputs", [[p.shape for p in a.inputs] for a in artifacts])):
+        faults += [f"{artifacts[i].gear} has the {what} of another" for i, x in enumerate(each) if x in each[:i]]
+    return faults
+
+
+def _common(a: Artifact) -> tuple[object, ...]:
+    """What all gears of a model have in common."""
+    ends = [[(p.name, p.dtype if p.dtype in DTYPES else "", p.dims) for p in ports] for ports in (a.inputs, a.outputs)]
+    return a.name, a.target, a.machine_hash, a.model_version, a.precision, a.machine, ends
 
 
 def _port_faults(a: Artifact) -> list[str]:
@@ -102,16 +132,24 @@ def _compiled_faults(g: Compiled, kind: str, target: str, tensors: set[str]) -> 
     return faults
 
 
+def _name_faults(a: Artifact) -> list[str]:
+    wrong = {t.name for t in a.graph.tensors if t.data} ^ set(a.weights)
+    return [f"its constants {_some(wrong)} are not the graph's"] if wrong else []
+
+
 def _weight_faults(a: Artifact) -> list[str]:
     hashes = {t.name: t.data for t in a.graph.tensors if t.data}
-    if set(hashes) != set(a.weights):
-        return [f"its constants {_some(set(hashes) ^ set(a.weights))} are not the graph's"]
     return [f"constant {name} is not the {data[:12]}... of the graph" for name, data in hashes.items() if digest(a.weights[name]) != data]
 
 
 def digest(array: np.ndarray) -> str:
     """The sha256, in hex, of the array's little-endian bytes in row-major order: a constant's name in graph and artifact."""
-    return hashlib.sha256(little_endian(array).tobytes()).hexdigest()
+    return hashlib.sha256(elements(array)).hexdigest()
+
+
+def elements(array: np.ndarray) -> memoryview:
+    """The array's little-endian bytes in row-major order, copied only where they lie otherwise."""
+    return little_endian(array).reshape(-1).view(np.uint8).data
 
 
 def little_endian(array: np.ndarray) -> np.ndarray:

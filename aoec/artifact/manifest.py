@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -11,7 +12,7 @@ import ml_dtypes
 import numpy as np
 
 from aoec.artifact import archive
-from aoec.artifact.compiled import Artifact, Compiled, Port, digest, little_endian
+from aoec.artifact.compiled import Artifact, Compiled, Port, elements
 from aoec.base.errors import CheckError
 from aoec.ir.graph import Tensor
 from aoec.ir.parse import parse_graph, parse_program, parse_trace
@@ -21,8 +22,9 @@ from aoec.ir.show import show
 from aoec.ops.layout import stored_shape
 from aoec.ops.run import NUMPY as ELEMENTS
 
-FORMAT = 1
-MACHINE = "machine.toml"
+FORMAT, SEVERAL = 1, 2  # of one artifact, of several gears
+GEARS_LIMIT = 100
+MACHINE, GRAPH = "machine.toml", "graph.graph"
 TIMES = "modelled"  # every time in an artifact comes from the model machine
 NUMPY = {name: np.dtype(name) for name in ("float32", "float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool")}
 NUMPY["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
@@ -55,61 +57,83 @@ class Constant:
         return archive.Hashed(archive.array_header(dtype, self.shape), prod(self.shape) * dtype.itemsize, self.digest)
 
 
-def entries(a: Artifact) -> dict[str, bytes]:
-    """Entry name -> bytes for a checked artifact."""
-    stored = {name: Constant(array.dtype.name, array.shape, digest(array)) for name, array in sorted(a.weights.items())}
-    files = texts(a, stored)
-    for name, constant in stored.items():
-        if constant.entry not in files:
-            files[constant.entry] = archive.pack_array(little_endian(a.weights[name]))
+def entries(gears: Sequence[Artifact]) -> dict[str, bytes | archive.Stored]:
+    """Entry name -> content for checked artifacts."""
+    stored = [{t.name: Constant(a.weights[t.name].dtype.name, a.weights[t.name].shape, t.data) for t in a.graph.tensors if t.data}
+              for a in gears]
+    files: dict[str, bytes | archive.Stored] = dict(texts(gears, stored))
+    for a, constants in zip(gears, stored):
+        for name, c in sorted(constants.items()):
+            if c.entry not in files:
+                files[c.entry] = archive.Stored(archive.array_header(NUMPY[c.dtype], c.shape), partial(_elements, a.weights, name))
     return files
 
 
-def texts(a: Artifact, stored: Mapping[str, Constant]) -> dict[str, bytes]:
-    """Entry name -> bytes of all but the constants, of which `stored` says enough."""
+def _elements(weights: Mapping[str, np.ndarray], name: str) -> memoryview:
+    return elements(weights[name])
+
+
+def texts(gears: Sequence[Artifact], stored: Sequence[Mapping[str, Constant]]) -> dict[str, bytes]:
+    """Entry name -> bytes of all but the constants, of which `stored` says enough, for each gear."""
     files = _Files()
-    groups = [_group(g, files) for g in a.groups]
-    weights = {name: {"file": c.entry, "dtype": c.dtype, "shape": list(c.shape)} for name, c in stored.items()}
-    files.entries["graph.graph"] = (show(a.graph) + "\n").encode()
-    data = {
-        "format": FORMAT, "times": TIMES, "name": a.name, "target": a.target, "machine_hash": a.machine_hash,
-        "model_version": a.model_version, "precision": a.precision, "figures": dict(a.figures), "inputs": [_port(p) for p in a.inputs],
-        "outputs": [_port(p) for p in a.outputs], "groups": groups, "weights": weights,
-        "machine": MACHINE if a.machine else "",
-    }
-    if a.machine:
-        files.entries[MACHINE] = a.machine.encode()
-    files.entries["manifest.json"] = (json.dumps(data, indent=1, sort_keys=True) + "\n").encode()
+    several = len(gears) > 1
+    said = [_said(a, constants, files, f"{number}_" * several) for number, (a, constants) in enumerate(zip(gears, stored))]
+    if several:
+        for number, (a, data) in enumerate(zip(gears, said)):
+            data["gear"], data["graph"] = a.gear, f"graphs/{number}.graph"
+            files.entries[data["graph"]] = (show(a.graph) + "\n").encode()
+        top = {"gears": said}
+    else:
+        files.entries[GRAPH] = (show(gears[0].graph) + "\n").encode()
+        top = said[0]
+    if gears[0].machine:
+        files.entries[MACHINE] = gears[0].machine.encode()
+    facts = {"format": SEVERAL if several else FORMAT, "times": TIMES, **top}
+    files.entries["manifest.json"] = (json.dumps(facts, indent=1, sort_keys=True) + "\n").encode()
     return files.entries
 
 
+def _said(a: Artifact, stored: Mapping[str, Constant], files: _Files, prefix: str) -> dict[str, Any]:
+    """What a manifest says of one gear, but for its graph and name; its schedules and programs are in the files then."""
+    weights = {name: {"file": c.entry, "dtype": c.dtype, "shape": list(c.shape)} for name, c in sorted(stored.items())}
+    return {
+        "name": a.name, "target": a.target, "machine_hash": a.machine_hash, "model_version": a.model_version, "precision": a.precision,
+        "figures": dict(a.figures), "inputs": [_port(p) for p in a.inputs], "outputs": [_port(p) for p in a.outputs],
+        "groups": [_group(g, files, prefix) for g in a.groups], "weights": weights, "machine": MACHINE if a.machine else "",
+    }
+
+
 class _Files:
-    """Entries so far; equal texts share the first one's name."""
+    """Entries so far; equal texts share the first one's name, and a noun is worded once."""
 
     def __init__(self) -> None:
         self.entries: dict[str, bytes] = {}
         self._names: dict[tuple[str, str], str] = {}
+        self._known: dict[int, str] = {}  # by identity, of nouns that the gears hold meanwhile
 
     def add(self, noun: Trace | Program | None, folder: str, name: str, suffix: str) -> str | None:
         """The name of the entry that holds the noun's text."""
         if noun is None:
             return None
-        text = show(noun) + "\n"
-        entry = self._names.setdefault((folder, text), f"{folder}/{name}.{suffix}")
-        self.entries[entry] = text.encode()
-        return entry
+        if id(noun) not in self._known:
+            text = show(noun) + "\n"
+            entry = self._names.setdefault((folder, text), f"{folder}/{name}.{suffix}")
+            self.entries[entry] = text.encode()
+            self._known[id(noun)] = entry
+        return self._known[id(noun)]
 
 
-def _group(g: Compiled, files: _Files) -> dict[str, Any]:
+def _group(g: Compiled, files: _Files, prefix: str) -> dict[str, Any]:
+    entry = prefix + g.group
     return {
-        "name": g.group, "label": g.label, "func_key": g.func_key, "trace": files.add(g.trace, "traces", g.group, "sched"),
-        "program": files.add(g.program, "programs", g.group, "prog"), "bindings": [list(b) for b in g.bindings],
+        "name": g.group, "label": g.label, "func_key": g.func_key, "trace": files.add(g.trace, "traces", entry, "sched"),
+        "program": files.add(g.program, "programs", entry, "prog"), "bindings": [list(b) for b in g.bindings],
         "default_ticks": g.default_ticks, "ticks": g.ticks, "bound_ticks": g.bound_ticks,
     }
 
 
 def _port(p: Port) -> dict[str, Any]:
-    return {"name": p.name, "tensor": p.tensor, "dtype": p.dtype, "shape": list(p.shape)}
+    return {"name": p.name, "tensor": p.tensor, "dtype": p.dtype, "shape": list(p.shape), **({"dims": list(p.dims)} if p.dims else {})}
 
 
 # ---------------------------------------------------------------- from entries
@@ -147,6 +171,13 @@ class Fields:
             raise self.wrong(f"{name} is no shape")
         return tuple(value)
 
+    def words(self, name: str) -> tuple[str, ...]:
+        """A list of texts; none where the field is missing."""
+        value = self.take(name, list) if name in self._left else []
+        if len(value) > RANK_LIMIT or not all(type(e) is str for e in value):
+            raise self.wrong(f"{name} is no list of names")
+        return tuple(value)
+
     def each(self, name: str) -> list[Fields]:
         return [Fields(v, f"{name}[{i}]", self.source) for i, v in enumerate(self.take(name, list))]
 
@@ -163,22 +194,32 @@ class Fields:
             raise self.wrong(f"{self.names()[0][:40]!r} is not known")
 
 
-def artifact(files: archive.Entries) -> Artifact:
-    """The artifact in an archive; CheckError or ParseError where an entry is not what it should be."""
+def artifacts(files: archive.Entries) -> tuple[Artifact, ...]:
+    """The gears in an archive; CheckError or ParseError where an entry is not what it should be."""
     top = Fields(files.json("manifest.json"), "the top", files.source)
-    if (version := top.number("format")) != FORMAT:
-        raise top.wrong(f"format is {version}, and this aoec reads format {FORMAT}")
+    if (version := top.number("format")) not in (FORMAT, SEVERAL):
+        raise top.wrong(f"format is {version}, and this aoec reads the formats {FORMAT} and {SEVERAL}")
     if top.text("times") != TIMES:
         raise top.wrong("times are not modelled")
-    source = _Sources(files)
-    out = Artifact(
-        top.text("name"), top.text("target"), top.text("machine_hash"), top.text("model_version"), top.text("precision"),
-        source.noun(parse_graph, "graph.graph"), tuple(_read_port(f) for f in top.each("inputs")),
-        tuple(_read_port(f) for f in top.each("outputs")), tuple(_read_group(f, source) for f in top.each("groups")),
-        _read_weights(top.named("weights"), files), _read_figures(Fields(top.named("figures"), "figures", files.source)),
-        _machine(top, files))
+    each = [top] if version == FORMAT else top.each("gears")
+    if version == SEVERAL and not 1 < len(each) <= GEARS_LIMIT:
+        raise top.wrong(f"there are {len(each)} gears, of at least 2 and at most {GEARS_LIMIT}")
+    source, data_of = _Sources(files), dict[str, memoryview]()
+    out = tuple(_artifact(f, files, source, data_of, version == SEVERAL) for f in each)
     top.end()
     files.check_all_used()
+    return out
+
+
+def _artifact(f: Fields, files: archive.Entries, source: _Sources, data_of: dict[str, memoryview], several: bool) -> Artifact:
+    """One gear."""
+    graph = _entry(f, "graph", "graphs/") if several else GRAPH
+    out = Artifact(
+        f.text("name"), f.text("target"), f.text("machine_hash"), f.text("model_version"), f.text("precision"),
+        source.noun(parse_graph, graph), tuple(_read_port(p) for p in f.each("inputs")), tuple(_read_port(p) for p in f.each("outputs")),
+        tuple(_read_group(g, source) for g in f.each("groups")), _read_weights(f.named("weights"), files, data_of),
+        _read_figures(Fields(f.named("figures"), "figures", files.source)), _machine(f, files), f.text("gear") if several else "")
+    f.end()
     return out
 
 
@@ -206,8 +247,10 @@ class _Sources:
 
 
 def _read_port(f: Fields) -> Port:
-    port = Port(f.text("name"), f.text("tensor"), f.text("dtype"), f.shape("shape"))
+    port = Port(f.text("name"), f.text("tensor"), f.text("dtype"), f.shape("shape"), f.words("dims"))
     f.end()
+    if port.dims and len(port.dims) != len(port.shape):
+        raise f.wrong("dims are not as many as the shape has")
     return port
 
 
@@ -239,9 +282,9 @@ def _read_figures(f: Fields) -> tuple[tuple[str, int], ...]:
     return tuple((name, f.number(name)) for name in f.names())
 
 
-def _read_weights(data: Mapping[str, Any], files: archive.Entries) -> dict[str, np.ndarray]:
-    """Constants by tensor name; those of one entry share its memory, so that a small file cannot fill a large one."""
-    out, data_of = {}, {}
+def _read_weights(data: Mapping[str, Any], files: archive.Entries, data_of: dict[str, memoryview]) -> dict[str, np.ndarray]:
+    """Constants by tensor name; those of one entry share its memory (`data_of`), so that a small file cannot fill a large one."""
+    out = {}
     for name, value in data.items():
         f = Fields(value, f"weights.{name[:40]}", files.source)
         entry, dtype, shape = _entry(f, "file", "weights/"), f.text("dtype"), f.shape("shape")

@@ -24,14 +24,15 @@ class Lazy(Mapping[str, np.ndarray]):
     """Arrays by name, of which only the names are known until one is asked for; `make` then makes all of them, once."""
 
     def __init__(self, names: Iterable[str], make: Callable[[], Mapping[str, np.ndarray]]) -> None:
-        self._names, self._make = dict.fromkeys(names), make
-        self._made: Mapping[str, np.ndarray] | None = None
+        self._names = dict.fromkeys(names)
+        self._make: Callable[[], Mapping[str, np.ndarray]] | None = make
+        self._made: Mapping[str, np.ndarray] = {}
 
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._names:
             raise KeyError(name)
-        if self._made is None:
-            self._made = self._make()
+        if self._make is not None:
+            self._made, self._make = self._make(), None  # with all that it holds on to
         return self._made[name]
 
     def __iter__(self) -> Iterator[str]:

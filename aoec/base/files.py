@@ -5,7 +5,9 @@ import contextlib
 import os
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 from aoec.base.errors import BackendError, ParseError
 
@@ -37,7 +39,12 @@ def read_text(path: str | Path) -> str:
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:
-    """Nothing; the file holds `data` whole or is as it was (written beside it, then renamed).
+    """Nothing; the file holds `data` whole or is as it was."""
+    write_whole(path, lambda f: f.write(data))
+
+
+def write_whole(path: str | Path, put: Callable[[IO[bytes]], object]) -> None:
+    """Nothing; the file holds what `put` writes, whole, or is as it was (written beside it, then renamed).
 
     A link stays a link: what it points to is written. A device or a pipe is no file that could be renamed over: it gets the bytes.
     """
@@ -46,11 +53,11 @@ def write_bytes(path: str | Path, data: bytes) -> None:
     try:
         if place.exists() and not place.is_file():
             with open(place, "wb") as f:
-                f.write(data)
+                put(f)
             return
         handle, aside = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
         with os.fdopen(handle, "wb") as f:
-            f.write(data)
+            put(f)
         os.chmod(aside, 0o666 & ~_umask())  # mkstemp makes it private; the result is an ordinary file
         os.replace(aside, place)
     except OSError as e:

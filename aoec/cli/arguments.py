@@ -72,6 +72,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("model", metavar="MODEL.onnx|DIR", help="an ONNX model, or a folder that --dump wrote")
     p.add_argument("--from", dest="start", choices=STAGES, default="import", help="where to enter a dumped folder (default: import)")
     _model_options(p)
+    _gears(p)
     p.add_argument("--tune", action="store_true", help="search for fast schedules; without it bank and default schedules are used")
     _tuning_options(p)
     p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)")
@@ -81,6 +82,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     feeds.add_argument("--inputs", metavar="FILE.npz", help="arrays by the model's input names")
     feeds.add_argument("--random", action="store_true", help="seeded random inputs")
     p.add_argument("--seed", type=_seed, default=0, metavar="N", help="of --random (default: 0)")
+    p.add_argument("--gear", metavar="NAME", help="which one --random is for (default: the first); --inputs say it by their shapes")
     p.add_argument("--json", action="store_true", help="print the figures as JSON")
     p.add_argument("-o", "--output", metavar="FILE.npz", help="arrays by the model's output names")
     p = _add(commands, "demo", "tune a full-size ResNet-50 with seeded random weights", "aoec demo")
@@ -92,8 +94,17 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _model_options(p: Parser) -> None:
-    p.add_argument("--input-shape", action="append", default=[], type=_input_shape, metavar="NAME:1,3,224,224", help="bind free dimensions")
+    p.add_argument("--input-shape", action="append", default=[], type=_input_shape, metavar="NAME:1,3,224,224",
+                   help="bind free dimensions; -1 leaves one as the model has it, or to the options of gears")
     _precision(p)
+
+
+def _gears(p: Parser) -> None:
+    either = p.add_mutually_exclusive_group()
+    either.add_argument("--dynamic-batch", type=_batches, default=(), metavar="1,8,16",
+                        help="compile for each of these batches, into one file: the first dimension of inputs where it is free")
+    either.add_argument("--dynamic-dims", type=_dims, default=(), metavar='"1,224,224;8,448,448"',
+                        help="the same for each of these lists of values, in the order in which --input-shape has -1")
 
 
 def _precision(p: Parser) -> None:
@@ -312,9 +323,22 @@ def _seed(text: str) -> int:
 
 def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:
     name, colon, dims = text.rpartition(":")  # the last colon: names may hold some themselves
-    if not (colon and name and re.fullmatch(r"[1-9][0-9]{0,8}(,[1-9][0-9]{0,8})*", dims)):
+    if not (colon and name and re.fullmatch(r"(-1|[1-9][0-9]{0,8})(,(-1|[1-9][0-9]{0,8}))*", dims)):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME:1,3,224,224")
     return name, tuple(int(d) for d in dims.split(","))
+
+
+def _batches(text: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}(,[1-9][0-9]{0,8})*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 1,8,16")
+    return tuple(int(d) for d in text.split(","))
+
+
+def _dims(text: str) -> tuple[tuple[int, ...], ...]:
+    try:
+        return tuple(_batches(gear) for gear in text.split(";"))
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 1,224,224;8,448,448") from None
 
 
 def _budget(text: str) -> tuple[str, float]:

@@ -26,6 +26,7 @@ OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
 REALS = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.FLOAT16: 2, onnx.TensorProto.BFLOAT16: 2, onnx.TensorProto.DOUBLE: 8}  # bytes
 LARGE_BYTES = 4096  # far above the few reals that a shape can follow from, such as the scales of a Resize
 IMAGE_SIZE, OTHER_SIZE = 224, 128  # what a suggestion puts for a free dimension of an image, of anything else
+FREE = -1  # in a shape that is given: as the model says, or as a dimension of the same name is elsewhere
 T = TypeVar("T")
 
 
@@ -45,6 +46,12 @@ def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: 
 
 
 def _parse(path: Path) -> onnx.ModelProto:
+    proto = _parsed(path)
+    _checked(str(path), lambda: onnx.load_external_data_for_model(proto, str(path.parent)))
+    return proto
+
+
+def _parsed(path: Path) -> onnx.ModelProto:
     try:
         size_bytes = path.stat().st_size
         if path.is_dir():
@@ -62,8 +69,12 @@ def _parse(path: Path) -> onnx.ModelProto:
         raise ParseError(f"this is not a whole ONNX model: {why}", source=str(path)) from e
     if not proto.HasField("graph") or (not proto.opset_import and not proto.ir_version):
         raise ParseError(f"this is not an ONNX model: its {size_bytes:,} bytes hold no graph", source=str(path))
-    _checked(str(path), lambda: onnx.load_external_data_for_model(proto, str(path.parent)))
     return proto
+
+
+def opened(model: Union[str, Path, onnx.ModelProto]) -> onnx.ModelProto:
+    """The model as it stands, without data that lie in other files: for its inputs and outputs."""
+    return model if isinstance(model, onnx.ModelProto) else _parsed(Path(model))
 
 
 def _checked(name: str, step: Callable[[], T]) -> T:
@@ -252,7 +263,7 @@ def graph_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
 
 def free_inputs(graph: onnx.GraphProto) -> list[str]:
     """The inputs whose shapes the model leaves open, in whole or in part."""
-    return [i.name for i in graph_inputs(graph) if _free(i)]
+    return [i.name for i in graph_inputs(graph) if free_axes(i)]
 
 
 def bind(name: str, graph: onnx.GraphProto, input_shapes: Shapes, notices: list[str]) -> None:
@@ -267,8 +278,8 @@ def bind(name: str, graph: onnx.GraphProto, input_shapes: Shapes, notices: list[
             _bind_one(i, tuple(input_shapes[i.name]), symbols)
     for i in inputs:
         _bind_symbols(i, symbols)
-    free = [i for i in inputs if _free(i)]
-    if free and all(_free(i) == [0] for i in free):
+    free = [i for i in inputs if free_axes(i)]
+    if free and all(free_axes(i) == [0] for i in free):
         for i in free:
             _dims(i)[0].dim_value = 1
             notices.append(f"input {i.name}: free batch dimension bound to 1; --input-shape {i.name}:{_numbers(i)} is what was taken")
@@ -281,7 +292,7 @@ def _dims(i: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
     return i.type.tensor_type.shape.dim
 
 
-def _free(i: onnx.ValueInfoProto) -> list[int]:
+def free_axes(i: onnx.ValueInfoProto) -> list[int]:
     """The axes without a value; [-1] where not even the rank is stated."""
     if not i.type.HasField("tensor_type"):
         return []
@@ -295,14 +306,17 @@ def _bound(d: onnx.TensorShapeProto.Dimension) -> bool:
 
 
 def _bind_one(i: onnx.ValueInfoProto, shape: tuple[int, ...], symbols: dict[str, int]) -> None:
-    if any(n < 0 for n in shape):
+    if any(n < 0 and n != FREE for n in shape):
         raise CheckError(f"--input-shape {i.name}:{','.join(map(str, shape))}: no dimension can be negative")
     if not i.type.tensor_type.HasField("shape"):
         i.type.tensor_type.shape.dim.extend(onnx.TensorShapeProto.Dimension() for _ in shape)
     dims = _dims(i)
-    if len(dims) != len(shape) or any(d.dim_value not in (-1, n) for d, n in zip(dims, shape) if d.HasField("dim_value")):
+    if len(dims) != len(shape) or any(
+            n != FREE and d.dim_value not in (-1, n) for d, n in zip(dims, shape) if d.HasField("dim_value")):
         raise CheckError(f"--input-shape gives {i.name} the shape {_list(shape)}, and the model says {_list([_say(d) for d in dims])}")
     for d, n in zip(dims, shape):
+        if n == FREE:
+            continue
         if d.dim_param and symbols.setdefault(d.dim_param, n) != n:
             raise CheckError(f"--input-shape gives the dimension {d.dim_param} two values, {symbols[d.dim_param]} and {n}")
         d.dim_value = n
@@ -331,5 +345,6 @@ def _numbers(i: onnx.ValueInfoProto) -> str:
 
 def _suggestion(name: str, free: Sequence[onnx.ValueInfoProto], options: str) -> str:
     """The sentence on unbound dimensions, with options that are ready to paste."""
-    said = "; ".join(f"{i.name} is {_list([_say(d) for d in _dims(i)])}" if _free(i) != [-1] else f"{i.name} states no shape" for i in free)
+    said = "; ".join(f"{i.name} is {_list([_say(d) for d in _dims(i)])}" if free_axes(i) != [-1] else f"{i.name} states no shape"
+                     for i in free)
     return f"{name}: input dimensions are not bound ({said}); give them, for example: {options}"

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
+from aoec.frontend.gears import Asked, Gear, dimension_names, gears
 from aoec.jobs import manifest
-from aoec.jobs.models import imported
+from aoec.jobs.models import Pool, imported
 from aoec.jobs.say import Voice
 from aoec.target.machine import Machine, load, targets
 
@@ -27,22 +28,28 @@ def compile_model(options: Namespace, voice: Voice | None = None) -> int:
     if options.start != "import":
         raise CheckError(f"--from {options.start} enters a folder that --dump wrote; {source} is none")
     machine = _begin(source, options, voice)
-    return _compile(str(source), source.stem, dict(options.input_shape), machine, options, voice)
+    return _compile(str(source), source.stem, machine, options, voice)
 
 
 def _enter(folder: Path, options: Namespace, voice: Voice) -> int:
     """The job from a stage of a dump on, for the dump's own machine unless --target names another."""
-    said = manifest.read(folder)
+    if asked(options):
+        raise CheckError(f"{folder} is a dump, whose shapes are fixed: --dynamic-batch and --dynamic-dims are for an ONNX model")
+    folders = manifest.folders(folder)
+    said = [manifest.read(f) for f in folders]
     how = "--target" if options.target else "of the dump; --target"
-    options.target = options.target or _own_target(folder, said["target"])
+    options.target = options.target or _own_target(folders[0], said[0]["target"])
     machine = load(options.target)
     voice.reading(folder, machine, how)
     voice.bank_at(options.bank)
     from aoec.jobs import dump
     from aoec.jobs.compile import finish
-    stage = dump.load(folder, options.start, said, machine)
-    voice.read(stage.graph, stage.precision, [])
-    return finish(stage, machine, options, voice)
+    stages = [dump.load(f, options.start, words, machine) for f, words in zip(folders, said)]
+    if len(stages) == 1:
+        stages = [stages[0].alone()]
+    for stage in stages:
+        voice.read(stage.graph, stage.precision, [], stage.gear)
+    return finish(stages, machine, options, voice)
 
 
 def _own_target(folder: Path, name: str) -> str:
@@ -56,13 +63,13 @@ def compile_demo(options: Namespace) -> int:
     voice = Voice(options.json)
     machine = _begin(Path(f"resnet50 (seeded random weights, batch {options.batch})"), options, voice)
     from aoec.frontend.zoo import resnet50
-    return _compile(resnet50(batch=options.batch), "resnet50", {}, machine, options, voice)
+    return _compile(resnet50(batch=options.batch), "resnet50", machine, options, voice)
 
 
 def compile_proto(model: ModelProto, options: Namespace, voice: Voice) -> int:
     """Compiles a model at hand, as `compile_model` does one in a file."""
     machine = _begin(Path(options.model), options, voice)
-    return _compile(model, options.model, dict(options.input_shape), machine, options, voice)
+    return _compile(model, options.model, machine, options, voice)
 
 
 def _begin(source: Path, options: Namespace, voice: Voice) -> Machine:
@@ -72,13 +79,26 @@ def _begin(source: Path, options: Namespace, voice: Voice) -> Machine:
     return machine
 
 
-def _compile(model: str | ModelProto, name: str, shapes: dict[str, tuple[int, ...]], machine: Machine, options: Namespace,
-             voice: Voice) -> int:
-    """Imports the model, says so, and does the rest."""
-    graph, weights, notices = imported(model, shapes, options.precision)
-    voice.read(graph, options.precision, notices)
+def asked(options: Namespace) -> Asked:
+    """The gears that a user asks for; a command without the options asks for none."""
+    return Asked(getattr(options, "dynamic_batch", ()), getattr(options, "dynamic_dims", ()))
+
+
+def _compile(model: str | ModelProto, name: str, machine: Machine, options: Namespace, voice: Voice) -> int:
+    """Imports the model, for each gear if there are some, says so, and does the rest."""
+    shapes = dict(getattr(options, "input_shape", ()))
+    wanted = gears(model, shapes, asked(options)) if asked(options) else [Gear((), tuple(shapes.items()))]
+    dims = dimension_names(model) if asked(options) else {}
+    pool: Pool | None = {} if asked(options) else None
+    read = []
+    for gear in wanted:
+        read.append(imported(model, dict(gear.shapes), options.precision, pool))
+        voice.read(read[-1][0], options.precision, read[-1][2], gear.name)
     voice.bank_at(options.bank)
     from aoec.jobs import dump
     from aoec.jobs.compile import finish, ports
-    inputs, outputs = (ports(graph, names, options.precision) for names in (graph.inputs, graph.outputs))
-    return finish(dump.Stage("import", name, options.precision, graph, weights, inputs, outputs), machine, options, voice)
+    stages = []
+    for gear, (graph, weights, _) in zip(wanted, read):
+        inputs, outputs = (ports(graph, listed, options.precision, dims) for listed in (graph.inputs, graph.outputs))
+        stages.append(dump.Stage("import", name, options.precision, graph, weights, inputs, outputs, gear=gear.name))
+    return finish(stages, machine, options, voice)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from aoec.jobs.version import model_version
 from aoec.ops.run import REALS
 from aoec.report.fidelity import as_dict as fidelity_of
 from aoec.report.fidelity import operator_class, sentence
-from aoec.report.table import Held, Report, Row, Times, as_dict
+from aoec.report.table import Held, Report, Row, Times
 from aoec.simulate.state import State
 from aoec.simulate.time import Chain, Measure, chain, measure
 from aoec.target.check import check
@@ -56,10 +57,13 @@ class Choice:
     trust: Trust | None = None  # None where they are the same
 
 
-def ports(graph: Graph, names: tuple[str, ...], precision: str) -> tuple[Port, ...]:
-    """The model's inputs or outputs by its own names; reals are what the model declares whatever the precision inside, fp32 for float."""
+def ports(graph: Graph, names: tuple[str, ...], precision: str, dims: Mapping[str, tuple[str, ...]] | None = None) -> tuple[Port, ...]:
+    """The model's inputs or outputs by its own names; reals are what the model declares whatever the precision inside, fp32 for float.
+
+    `dims`: the model's names of dimensions."""
     tensors = {t.name: t for t in graph.tensors}
-    return tuple(Port(n, n, _port_dtype(tensors[n]), tensors[n].shape) for n in names)
+    named = {n: d for n, d in (dims or {}).items() if n in tensors and len(d) == len(tensors[n].shape)}
+    return tuple(Port(n, n, _port_dtype(tensors[n]), tensors[n].shape, named.get(n, ())) for n in names)
 
 
 def _port_dtype(t: Tensor) -> str:
@@ -69,47 +73,103 @@ def _port_dtype(t: Tensor) -> str:
     return {"tensor(float16)": "fp16", "tensor(bfloat16)": "bf16"}.get(t.declared, "fp32") if t.dtype in REALS else t.dtype
 
 
-def finish(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice) -> int:
-    """Everything from an imported graph, or from wherever a dump is entered again, to the written model and its table."""
+@dataclass(frozen=True)
+class Ready:
+    """A stage, its model in groups, and what of that is to be scheduled."""
+
+    stage: dump.Stage
+    model: Model
+    plan: list[Task]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A stage compiled: its model, each group's schedules, the whole model's modelled times, and all of that as an artifact."""
+
+    stage: dump.Stage
+    model: Model
+    choices: list[Choice]
+    lines: Lines
+    artifact: Artifact
+
+
+def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, voice: Voice) -> int:
+    """Everything from an imported graph, or from wherever a dump is entered again, to the written model and its table; of several gears
+    each is a stage, and what they have in common is done once."""
     started = time.monotonic()
-    model, funcs = fused(stage, machine, voice)
-    if options.no_host:
-        refuse_host(model.graph, {})
-    plan = tasks(model.graph, machine, options.metric == "throughput", funcs)
+    pool: models.Pool | None = {} if len(stages) > 1 else None
+    ready = [grouped(s, machine, options, voice, pool) for s in stages]
     bank = Bank.open(options.bank)
     voice.bank(bank)
-    order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune)
-    if stage.traces:
-        solved = stage.solved(plan, machine)
-    else:
-        with voice.progress(plan, machine, options.tune) as told:
-            found, reasons = solve(plan, machine, options.target or machine.name, bank, order, told)
-        key = {t.group.name: keys(t, machine, order.robust)[1] for t in plan}
-        solved = {name: found[k] for name, k in key.items() if k not in reasons}
-        why = {name: reasons[k] for name, k in key.items() if name not in solved}
-        plan, model = scheduled(plan, solved, model, why, voice)
-        if options.no_host:
-            refuse_host(model.graph, why)
-    choices = chosen(plan, solved, machine, stage)
-    for program in {id(c.best.program): c.best.program for c in choices if not c.solved.best.verified}.values():
+    made = [real(r, solved, machine) for r, solved in search(ready, machine, bank, options, voice)]
+    for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         check(program, machine)
-    lines = whole(model, choices, machine)
-    artifact = assemble(model, choices, machine, lines)
-    notes: list[str] = []
+    notes: list[tuple[str, ...]] = [()] * len(made)
     if options.verify if options.verify is not None else options.tune:
-        fresh = any(not c.solved.best.verified for c in choices)
-        faults = verify(model, choices, bank if options.tune and bank.writable and not stage.traces else None, options.seed)
-        if fresh and not faults:
-            notes, faults = verify_whole(artifact, stage, options)
+        notes, faults = verified(made, bank, options)
         if faults:
             return voice.wrong(faults, options.output)
-    write(options.output, artifact)
+    write(options.output, *[m.artifact for m in made])
     if options.dump:
-        dump.write(Path(options.dump), stage, artifact, choices, machine)
-    report = replace(table(model, choices, machine, lines, options, time.monotonic() - started), notes=tuple(notes))
-    report = believed(report, model, machine)
-    voice.close(report, as_dict(report), options.output)
+        dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], machine)
+    seconds = time.monotonic() - started
+    reports = [believed(replace(table(m, machine, options, seconds), notes=n), m.model, machine) for m, n in zip(made, notes)]
+    voice.close(reports, options.output)
     return 0
+
+
+def grouped(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice, pool: models.Pool | None) -> Ready:
+    """A stage with its model fused and lowered; UnsupportedError for what --no-host forbids."""
+    model, funcs = fused(stage, machine, voice, pool)
+    if options.no_host:
+        refuse_host(model.graph, {})
+    return Ready(stage, model, tasks(model.graph, machine, options.metric == "throughput", funcs))
+
+
+def search(ready: list[Ready], machine: Machine, bank: Bank, options: Namespace, voice: Voice) -> list[tuple[Ready, dict[str, Solved]]]:
+    """Each model with the schedules of its groups by name, those of equal groups of all of them found once; groups without a legal one are
+    on the host then."""
+    if ready[0].stage.traces:
+        return [(r, r.stage.solved(r.plan, machine)) for r in ready]
+    order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune)
+    plan = [t for r in ready for t in r.plan]
+    with voice.progress(plan, machine, options.tune) as told:
+        found, reasons = solve(plan, machine, options.target or machine.name, bank, order, told)
+    out = []
+    for r in ready:
+        key = {t.group.name: keys(t, machine, order.robust)[1] for t in r.plan}
+        solved = {name: found[k] for name, k in key.items() if k not in reasons}
+        why = {name: reasons[k] for name, k in key.items() if name not in solved}
+        plan, model = scheduled(r.plan, solved, r.model, why, voice)
+        if options.no_host:
+            refuse_host(model.graph, why)
+        out.append((Ready(r.stage, model, plan), solved))
+    return out
+
+
+def real(ready: Ready, solved: dict[str, Solved], machine: Machine) -> Made:
+    """The compiled model that a solution makes."""
+    choices = chosen(ready.plan, solved, machine, ready.stage)
+    lines = whole(ready.model, choices, machine)
+    artifact = replace(assemble(ready.model, choices, machine, lines), gear=ready.stage.gear)
+    return Made(ready.stage, ready.model, choices, lines, artifact)
+
+
+def verified(made: list[Made], bank: Bank, options: Namespace) -> tuple[list[tuple[str, ...]], list[str]]:
+    """(notes by gear, faults) of what was not verified before, group by group and then whole."""
+    keeps = bank if options.tune and bank.writable and not made[0].stage.traces else None
+    done: set[tuple[str, int]] = set()
+    notes: list[tuple[str, ...]] = []
+    for m in made:
+        fresh = any(not c.solved.best.verified for c in m.choices)
+        faults = verify(m.model, m.choices, keeps, options.seed, done)
+        said: list[str] = []
+        if fresh and not faults:
+            said, faults = verify_whole(m.artifact, m.stage, options)
+        if faults:
+            return notes, [f"gear {m.stage.gear}: {line}" if m.stage.gear else line for line in faults]
+        notes.append(tuple(said))
+    return notes, []
 
 
 def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
@@ -122,9 +182,9 @@ def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
         raise UnsupportedError(f"{len(found)} node{'s' * (len(found) > 1)} would run on the host, which --no-host forbids: {named}{more}")
 
 
-def fused(stage: dump.Stage, machine: Machine, voice: Voice) -> tuple[Model, dict[str, Func]]:
+def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool | None) -> tuple[Model, dict[str, Func]]:
     """The model in layouts and groups, with their funcs by group; groups that cannot be lowered go to the host, and that is said."""
-    graph, weights = (stage.graph, stage.weights) if stage.graph.groups else models.fused(stage.graph, stage.weights, machine)
+    graph, weights = (stage.graph, stage.weights) if stage.graph.groups else models.fused(stage.graph, stage.weights, machine, pool)
     funcs, reasons = lowered(graph)
     voice.on_host(reasons)
     graph = on_host(graph, reasons)
@@ -170,12 +230,12 @@ def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, mac
     return trusted(task.func, default, best, machine, task.state, found)
 
 
-def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int) -> list[str]:
-    """Sentences on schedules whose values differ from the reference; what was verified before is passed over, `bank` told of the rest."""
+def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int, done: set[tuple[str, int]]) -> list[str]:
+    """Sentences on schedules whose values differ from the reference; what was verified before, or is in `done` and then all that is
+    verified here, is passed over, `bank` told of the rest."""
     from aoec.jobs.verify import verify_group
 
     faults: list[str] = []
-    done: set[tuple[str, int]] = set()
     for c in choices:
         record = c.solved.best
         at = (record.key.digest, id(c.best.program))
@@ -272,8 +332,9 @@ def assemble(model: Model, choices: list[Choice], machine: Machine, lines: Lines
                     tuple(groups), model.weights, figures, machine.text)
 
 
-def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, options: Namespace, seconds: float) -> Report:
+def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> Report:
     """The closing table: equal groups in one row."""
+    model, choices, lines = made.model, made.choices, made.lines
     us = machine.us_per_tick
     rows: dict[object, Row] = {}
     bound_us = 0.0
@@ -303,7 +364,7 @@ def table(model: Model, choices: list[Choice], machine: Machine, lines: Lines, o
         Times(lines.default.sum_us, lines.tuned.sum_us, bound_us),
         (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us) if lines.tuned.throughput_us else None,
         "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
-        sum(trials.values()), seconds, found, options.tune, held=whole_trust(choices, machine))
+        sum(trials.values()), seconds, found, options.tune, held=whole_trust(choices, machine), gear=made.stage.gear)
 
 
 def held(trust: Trust | None) -> Held | None:

@@ -7,6 +7,8 @@ DIR/fused.graph, .npz      stage fuse: layouts, groups, packed constants
 DIR/funcs/g1.tir           stage lower
 DIR/schedules/g1.sched     stage schedule; DIR/scheduled/g1.tir is the func after it
 DIR/programs/g1.prog       stage emit
+
+Of a model with gears each has such a folder in it, DIR/gear_8x448x448, and DIR/gears.txt names them in order.
 """
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from aoec import primitives
 from aoec.artifact.compiled import Artifact, Port
 from aoec.bank.record import Record
 from aoec.base.errors import AoecError, BackendError, CheckError, UnsupportedError
-from aoec.base.files import read_text
+from aoec.base.files import read_text, write_text
 from aoec.ir.graph import Graph
 from aoec.ir.parse import parse_func, parse_program, parse_trace
 from aoec.ir.program import Program
@@ -64,6 +66,12 @@ class Stage:
     traces: dict[str, str] = field(default_factory=dict)  # group -> trace
     programs: dict[str, Program] = field(default_factory=dict)
     found: dict[str, Any] = field(default_factory=dict)  # group -> what the manifest says of it
+    gear: str = ""  # which, where a model is compiled for several shapes
+
+    def alone(self) -> Stage:
+        """The stage as that of a model for one shape of its inputs."""
+        inputs, outputs = (tuple(replace(p, dims=()) for p in ports) for ports in (self.inputs, self.outputs))
+        return replace(self, gear="", inputs=inputs, outputs=outputs)
 
     def solved(self, plan: Sequence[Task], machine: Machine) -> dict[str, Solved]:
         """Group -> records from the dump's schedules."""
@@ -101,6 +109,17 @@ def _ends(program: Program) -> str:
 
 
 # ---------------------------------------------------------------- writing
+
+def write_all(folder: Path, gears: Sequence[tuple[Stage, Artifact, Sequence[Choice]]], machine: Machine) -> None:
+    """`write` for a model, or for each gear of one in a folder of its own."""
+    if len(gears) == 1:
+        write(folder, *gears[0], machine)
+        return
+    names = [f"gear_{stage.gear.replace(',', 'x')}" for stage, _, _ in gears]
+    for name, gear in zip(names, gears):
+        write(folder / name, *gear, machine)
+    write_text(folder / manifest.GEARS, "".join(f"{name}\n" for name in names))
+
 
 def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choice], machine: Machine) -> None:
     """The text of every stage, a file a group."""
@@ -147,11 +166,12 @@ def _manifest(artifact: Artifact, choices: Sequence[Choice]) -> dict[str, Any]:
         "default_ticks": c.solved.default.ticks, "ticks": compiled[c.task.group.name].ticks,
         "bound_ticks": compiled[c.task.group.name].bound_ticks, "proof": c.solved.best.proof} for c in choices}
     return {"name": artifact.name, "target": artifact.target, "precision": artifact.precision, "times": "modelled",
-            "inputs": [_port(p) for p in artifact.inputs], "outputs": [_port(p) for p in artifact.outputs], "groups": groups}
+            "inputs": [_port(p) for p in artifact.inputs], "outputs": [_port(p) for p in artifact.outputs], "groups": groups,
+            **({"gear": artifact.gear} if artifact.gear else {})}
 
 
 def _port(p: Port) -> dict[str, Any]:
-    return {"name": p.name, "tensor": p.tensor, "dtype": p.dtype, "shape": list(p.shape)}
+    return {"name": p.name, "tensor": p.tensor, "dtype": p.dtype, "shape": list(p.shape), **({"dims": list(p.dims)} if p.dims else {})}
 
 
 # ---------------------------------------------------------------- entering again
@@ -163,7 +183,7 @@ def load(folder: Path, start: str, said: dict[str, Any], machine: Machine) -> St
     if start != "import" and not graph.groups:
         raise CheckError("this graph has no groups; enter at --from import", source=str(path))
     stage = Stage(start, said["name"], said["precision"], graph, load_weights(graph, f"{path}.npz"), _ports(said, "inputs"),
-                  _ports(said, "outputs"), found=said["groups"])
+                  _ports(said, "outputs"), found=said["groups"], gear=said["gear"])
     groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
     if STAGES.index(start) >= 2:
         stage = replace(stage, funcs={g.name: _func(folder / "funcs" / f"{g.name}.tir", lower(graph, g)) for g in groups})
@@ -233,6 +253,7 @@ def _program(path: Path, machine: Machine) -> Program:
 
 def _ports(said: dict[str, Any], what: str) -> tuple[Port, ...]:
     try:
-        return tuple(Port(str(p["name"]), str(p["tensor"]), str(p["dtype"]), tuple(int(d) for d in p["shape"])) for p in said[what])
+        return tuple(Port(str(p["name"]), str(p["tensor"]), str(p["dtype"]), tuple(int(d) for d in p["shape"]),
+                          tuple(str(d) for d in p.get("dims", ()))) for p in said[what])
     except (KeyError, TypeError, ValueError):
         raise CheckError(f"manifest.json: {what} must be a list of name, tensor, dtype and shape") from None

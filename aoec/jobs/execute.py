@@ -192,15 +192,20 @@ def _stored_inputs(artifact: Artifact, feeds: Values, tensors: Mapping[str, Tens
 
 def check_feeds(ports: Sequence[Port], feeds: Values) -> None:
     """Nothing, or CheckError in a sentence: a missing or unknown input, another shape, another dtype."""
+    check_names(ports, feeds)
+    for p in ports:
+        if p.dtype in NUMPY:
+            _check_feed(p, np.asarray(feeds[p.name]))
+
+
+def check_names(ports: Sequence[Port], feeds: Values) -> None:
+    """Nothing, or CheckError where an input is missing or unknown."""
     wanted = {p.name: p for p in ports}
     listed = ", ".join(f"{p.name} ({said(p)})" for p in ports) or "none"
     for name in sorted(set(wanted) - set(feeds)):
         raise CheckError(f"input {name} is missing; the model's inputs are {listed}")
     for name in sorted(set(feeds) - set(wanted)):
         raise CheckError(f"the model has no input {name}; its inputs are {listed}")
-    for name, p in wanted.items():
-        if p.dtype in NUMPY:
-            _check_feed(p, np.asarray(feeds[name]))
 
 
 def _check_feed(p: Port, given: np.ndarray) -> None:

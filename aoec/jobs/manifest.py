@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,20 @@ from aoec.base.files import read_text
 
 FIELDS = {"name": str, "target": str, "precision": str, "inputs": list, "outputs": list, "groups": dict}
 GROUP_FIELDS = {"key": str, "default": str, "trace": str, "default_ticks": int, "ticks": int, "bound_ticks": int, "proof": str}
+GEARS, GEARS_LIMIT = "gears.txt", 100
+NAME = re.compile(r"gear_[0-9]+(x[0-9]+)*")
 PROOFS = ("", "space", "bound")
+
+
+def folders(folder: Path) -> list[Path]:
+    """The folders of a dump's gears, in order; the folder itself where it has none."""
+    listed = folder / GEARS
+    if not listed.is_file():
+        return [folder]
+    names = read_text(listed).split()
+    if not 1 < len(set(names)) == len(names) <= GEARS_LIMIT or not all(NAME.fullmatch(n) for n in names):
+        raise CheckError("this is no list of a dump's gears, which are called gear_8 or gear_8x448x448, one a line", source=str(listed))
+    return [folder / n for n in names]
 
 
 def read(folder: Path) -> dict[str, Any]:
@@ -22,6 +36,8 @@ def read(folder: Path) -> dict[str, Any]:
         raise CheckError(f"this is not JSON: {e}", source=str(path)) from None
     if not isinstance(said, dict) or any(not isinstance(said.get(k), t) for k, t in FIELDS.items()):
         raise CheckError(f"this is no manifest of a dump, which has {', '.join(FIELDS)}", source=str(path))
+    if not isinstance(said.setdefault("gear", ""), str):
+        raise CheckError("the gear of a dump is a text, such as 8,448,448", source=str(path))
     return said
 
 

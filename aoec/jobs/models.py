@@ -13,7 +13,7 @@ import numpy as np
 from aoec.base.arrays import Lazy
 from aoec.frontend import onnx as frontend
 from aoec.ir.flat import flat, noun
-from aoec.ir.graph import Graph
+from aoec.ir.graph import Graph, Tensor
 from aoec.ir.show import show
 from aoec.jobs.known import known
 from aoec.target.machine import Machine
@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 Weights = Mapping[str, np.ndarray]
+Pool = dict[tuple[object, ...], np.ndarray]  # constants of several graphs by what they are, so that equal ones are held once
 ELSEWHERE = b"\n\x08location"  # how an ONNX file says that data of a constant lie in another file
 
 
-def imported(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]], precision: str) -> tuple[Graph, Weights, list[str]]:
+def imported(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]], precision: str,
+             pool: Pool | None = None) -> tuple[Graph, Weights, list[str]]:
     """(graph, constants, notices) of an ONNX model, by path or as a proto; what the frontend refuses is refused."""
     @cache
-    def load() -> tuple[Graph, dict[str, np.ndarray], list[str]]:
-        return frontend.load(model, dict(shapes), precision)
+    def load() -> tuple[Graph, Weights, list[str]]:
+        graph, weights, notices = frontend.load(model, dict(shapes), precision)
+        return graph, _pooled(graph, weights, pool), notices
 
     content = file_digest(model) if isinstance(model, str) else ""
     if not content:
@@ -38,22 +41,39 @@ def imported(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]], pre
     at = ("import", content, repr(sorted(shapes.items())), precision, frontend.onnx.__version__)
     graph, notices = known(at, lambda: (load()[0], load()[2]), lambda made: None if refers_elsewhere(model) else [flat(made[0]), made[1]],
                            lambda kept: (noun(kept[0]), kept[1]))
-    return graph, _constants(graph, lambda: load()[1]), notices
+    return graph, _constants(graph, lambda: load()[1], pool), notices
 
 
-def fused(graph: Graph, weights: Weights, machine: Machine) -> tuple[Graph, Weights]:
+def fused(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None) -> tuple[Graph, Weights]:
     """The graph in layouts and groups for a machine, with its constants as stored."""
     @cache
-    def make() -> tuple[Graph, dict[str, np.ndarray]]:
+    def make() -> tuple[Graph, Weights]:
         from aoec.lowering.fuse import fuse
-        return fuse(graph, weights, machine)
+        made, stored = fuse(graph, weights, machine)
+        return made, _pooled(made, stored, pool)
 
     out = known(("fuse", show(graph), machine.name, machine.hash), lambda: make()[0], flat, noun)
-    return out, _constants(out, lambda: make()[1])
+    return out, _constants(out, lambda: make()[1], pool)
 
 
-def _constants(graph: Graph, make: Callable[[], Weights]) -> Weights:
-    return Lazy([t.name for t in graph.tensors if t.data], make)
+def _constants(graph: Graph, make: Callable[[], Weights], pool: Pool | None) -> Weights:
+    """The constants of a graph, made when one is asked for; what the pool has is not made."""
+    def take() -> Weights:
+        wanted = {t.name: _what(t) for t in graph.tensors if t.data}
+        if pool is None or any(what not in pool for what in wanted.values()):
+            return make()
+        return {name: pool[what] for name, what in wanted.items()}
+
+    return Lazy([t.name for t in graph.tensors if t.data], take)
+
+
+def _pooled(graph: Graph, weights: Weights, pool: Pool | None) -> Weights:
+    """The constants, those that the pool has already in its memory; the others are in it then."""
+    return weights if pool is None else {t.name: pool.setdefault(_what(t), weights[t.name]) for t in graph.tensors if t.data}
+
+
+def _what(t: Tensor) -> tuple[object, ...]:
+    return t.data, t.dtype, t.layout, t.shape
 
 
 def file_digest(path: str) -> str:

@@ -5,17 +5,18 @@ import json
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from aoec.artifact.artifact import load
+from aoec.artifact.artifact import load_gears
 from aoec.artifact.compiled import Artifact, Port
 from aoec.base import arrays
 from aoec.base.errors import CapacityError, CheckError
 from aoec.base.files import write_text
 from aoec.jobs.execute import run_model
+from aoec.jobs.gears import named, pick
 from aoec.ops import typed
 from aoec.ops.run import NUMPY, REALS
 from aoec.target import machine as machines
@@ -29,15 +30,21 @@ INTEGERS = (0, 2)  # random values of inputs that are not reals: small, as indic
 
 def run_artifact(options: Namespace) -> int:
     """The exit code, 0; the outputs are written where -o says, and what they are is printed."""
-    artifact = load(options.model)
-    note = check_programs(artifact, options.model)
-    feeds = random_feeds(artifact, options.seed) if options.random else arrays.load(options.inputs)
+    gears = load_gears(options.model)
+    note = check_programs(gears, options.model)
+    if options.random:
+        artifact = named(gears, options.gear) if options.gear else gears[0]
+        feeds = random_feeds(artifact, options.seed)
+    else:
+        feeds = arrays.load(options.inputs)
+        artifact = pick(gears, feeds)
     started = time.monotonic()
     outputs = run_model(artifact, feeds)
     seconds = time.monotonic() - started
     if options.output:
         arrays.save(options.output, written(outputs))
     facts = {"model": artifact.name, "target": artifact.target, "precision": artifact.precision,
+             **({"gear": artifact.gear} if artifact.gear else {}),
              "outputs": {name: summary(x) for name, x in outputs.items()}, "modelled": modelled(artifact),
              "seconds_on_this_computer": round(seconds, 3), **({"note": note} if note else {})}
     if note:
@@ -46,13 +53,13 @@ def run_artifact(options: Namespace) -> int:
     return 0
 
 
-def check_programs(artifact: Artifact, source: str) -> str:
+def check_programs(gears: Sequence[Artifact], source: str) -> str:
     """A note on the machine where it is none that comes with aoec or has other numbers now, else ""; CheckError where a program is not
     legal on it."""
-    machine, note = machine_of(artifact, source)
+    machine, note = machine_of(gears[0], source)
     if machine is None:
         return note
-    for program in {id(c.program): c.program for c in artifact.groups if c.program is not None}.values():
+    for program in {id(c.program): c.program for a in gears for c in a.groups if c.program is not None}.values():
         try:
             check(program, machine)
         except (CheckError, CapacityError) as e:
@@ -144,7 +151,8 @@ def lines(facts: Mapping[str, Any], options: Namespace) -> str:
     times = facts["modelled"]
     if times:
         said = {"latency_us": "latency {:,.2f} µs", "inferences_per_second": "throughput {:,.2f} inferences a second"}
-        out.append(f"modelled on {facts['target']}: " + ", ".join(said[k].format(v) for k, v in times.items()))
+        gear = f", gear {facts['gear']}" if "gear" in facts else ""
+        out.append(f"modelled on {facts['target']}{gear}: " + ", ".join(said[k].format(v) for k, v in times.items()))
     out.append(f"executed in {facts['seconds_on_this_computer']:,.2f} s on this computer (the programs' values, interpreted)")
     if options.output:
         out.append(f"wrote {options.output}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -34,7 +34,9 @@ class Voice:
         self.say(f"reading {source}")
         self.say(f"target {machine.name} ({how})")
 
-    def read(self, graph: Graph, precision: str, notices: list[str]) -> None:
+    def read(self, graph: Graph, precision: str, notices: list[str], gear: str = "") -> None:
+        if gear:
+            self.say(f"gear {gear}")
         tensors = {t.name: t for t in graph.tensors}
         ops = Counter(n.op for n in graph.nodes)
         shapes = ", ".join(f"{n} {list(tensors[n].shape)}" for n in graph.inputs)
@@ -86,14 +88,22 @@ class Voice:
         self.say(f"{output} is not written (--no-verify writes it all the same)")
         return 1
 
-    def close(self, report: Report, facts: dict[str, Any], output: str) -> None:
+    def close(self, reports: Sequence[Report], output: str) -> None:
+        from aoec.report.table import print_table
         if self.as_json:
-            json.dump({**facts, "output": output}, sys.stdout, indent=2)
+            json.dump(facts(reports, output), sys.stdout, indent=2)
             print()
         else:
-            from aoec.report.table import print_table
-            print_table(report)
+            for report in reports:
+                print_table(report)
         self.say(f"wrote {output}: runs on the model machine (aoec run {quote(output)} --random); CANN cannot load it")
+
+
+def facts(reports: Sequence[Report], output: str) -> dict[str, Any]:
+    """What a program reads of a compile: the report, or a list of them by gear, and the file's name."""
+    from aoec.report.table import as_dict
+    said = [as_dict(r) for r in reports]
+    return {**(said[0] if len(said) == 1 else {"times": "modelled", "gears": said}), "output": output}
 
 
 class Silence(Voice):
@@ -115,5 +125,5 @@ class Silence(Voice):
     def progress(self, plan: list[Task], machine: Machine, tune: bool) -> Iterator[Callable[[Task, Solved], None]]:
         yield lambda task, solved: None
 
-    def close(self, report: Report, facts: dict[str, Any], output: str) -> None:
-        self.facts = {**facts, "output": output}
+    def close(self, reports: Sequence[Report], output: str) -> None:
+        self.facts = facts(reports, output)

@@ -92,6 +92,7 @@ class Report:
     notes: tuple[str, ...] = ()
     fidelity: Mapping[str, Any] | None = None  # to published measurements, by operator class (report/fidelity.py)
     held: Held | None = None  # of all groups whose schedule is another than the default, one after the other
+    gear: str = ""  # of a model that is compiled for several shapes: which it is
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -104,7 +105,7 @@ def as_dict(report: Report) -> dict[str, Any]:
                    for r in report.rows],
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "trials": report.trials,
         "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned, "notes": list(report.notes),
-        "held": _held(report.held), "fidelity": report.fidelity,
+        "held": _held(report.held), "fidelity": report.fidelity, **({"gear": report.gear} if report.gear else {}),
     }
 
 
@@ -138,7 +139,8 @@ def _sayable(text: str, encoding: str | None) -> str:
 
 
 def _print(report: Report, console: Console) -> None:
-    headline = _text(f"{report.model} on {report.target}, {report.precision}; all times are modelled, in µs")
+    gear = f", gear {report.gear}," if report.gear else ""
+    headline = _text(f"{report.model}{gear} on {report.target}, {report.precision}; all times are modelled, in µs")
     headline.stylize("bold")
     console.print(headline)
     console.print(_table(report))

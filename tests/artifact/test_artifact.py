@@ -215,7 +215,7 @@ def test_hostile_archives(tmp_path):
 
 
 @pytest.mark.parametrize(("old", "new", "words"), [
-    ('"format": 1', '"format": 2', "format is 2"), ('"format": 1', '"format": true', "format cannot be 'True'"),
+    ('"format": 1', '"format": 3', "format is 3"), ('"format": 1', '"format": true', "format cannot be 'True'"),
     ('"times": "modelled"', '"times": "measured"', "times are not modelled"), ('"ticks": 50', '"ticks": -50', "ticks cannot be -50"),
     ('"ticks": 50', '"ticks": 5.5', "ticks cannot be '5.5'"), ('"ticks": 50', '"tocks": 50', "ticks is missing"),
     ('"name": "tiny"', '"name": "tiny", "more": 1', "'more' is not known"), ('"inputs": [', '"inputs": [7, ', "it is no object"),

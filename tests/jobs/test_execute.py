@@ -93,7 +93,8 @@ def test_placed_pads_with_zeros_and_refuses_more() -> None:
 # ---------------------------------------------------------------- aoec run
 
 def options(model: Path, **given: object) -> Namespace:
-    return Namespace(**{"model": str(model), "inputs": None, "random": False, "seed": 0, "json": False, "output": None, **given})
+    defaults = {"inputs": None, "random": False, "gear": None, "seed": 0, "json": False, "output": None}
+    return Namespace(**{"model": str(model), **defaults, **given})
 
 
 def test_run_reads_writes_and_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
