@@ -76,9 +76,10 @@ def outcome(test: TestCase) -> Outcome:
     status, notes = "passed", ()
     try:
         prepared = backend.prepare(model)
-        host, notes = prepared.on_host, tuple(f"{g}: {why}" for g, why in prepared.reasons.items())
         for inputs, wanted in data_sets(test, model):
-            compare(test, wanted, list(prepared.run(inputs)), bool(operators & RANDOM))
+            got = list(prepared.run(inputs))  # some models are compiled only now
+            host, notes = prepared.on_host, tuple(f"{g}: {why}" for g, why in prepared.reasons.items())
+            compare(test, wanted, got, bool(operators & RANDOM))
     except AoecError as e:
         status, notes = "refused", (first_line(e),)
     except AssertionError as e:

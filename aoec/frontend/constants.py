@@ -8,10 +8,10 @@ import numpy as np
 import onnx
 
 from aoec.base.errors import UnsupportedError
-from aoec.frontend.values import DTYPES, as_declared, shape_of, subgraphs, tensor, type_of
+from aoec.frontend.values import DTYPES, as_declared, dtype_of, shape_of, stated, subgraphs, tensor, type_of
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode, Tensor
-from aoec.ops import host
+from aoec.ops import host, typed
 
 FOLD_LIMIT_BYTES = 2 << 30  # a constant that a model computes may not be larger
 HELD_LIMIT_BYTES = 16 << 20  # one that only the host can hold stands in the graph's text, which is bounded itself
@@ -37,7 +37,10 @@ class Constants:
 
     def array(self, name: str) -> np.ndarray:
         """A constant in the element type that the model declares."""
-        return self.held[name] if name in self.held else as_declared(self.draft.weights[name], self.types.get(name))
+        if name in self.held:
+            return self.held[name]
+        weights, small = self.draft.weights[name], stated(self.types.get(name))
+        return typed.shown(weights, small) if small in typed.STORED else as_declared(weights, self.types.get(name))
 
     def size(self, name: str) -> int:
         """The number of a constant's elements."""
@@ -47,10 +50,11 @@ class Constants:
         """Nothing; the constant is known from now on, in the element type that the model states for it."""
         array = as_declared(np.asarray(array), self.types.get(name))
         self.types[name] = type_of(array)
-        dtype = DTYPES.get(self.types[name].tensor_type.elem_type)
-        if dtype is None:
+        dtype, small = dtype_of(self.types[name].tensor_type.elem_type), stated(self.types[name])
+        if not dtype:
             self.held[name] = array
             return
+        array = typed.stored(array, small) if small in typed.STORED else array
         self.draft.put(Tensor(name, dtype, array.shape))
         self.draft.weights[name] = np.asarray(array, np.float32 if dtype == "fp32" else array.dtype, order="C")
 

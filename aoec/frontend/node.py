@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
@@ -32,6 +32,7 @@ class Node:
     shapes: Mapping[str, tuple[int, ...]]
     dtypes: Mapping[str, str]  # of its results
     wanted: frozenset[str]  # tensors that a node reads or that are results of the graph
+    few: Mapping[str, str] = field(default_factory=dict)  # arguments and results of few bits -> the element type, one of `typed.STORED`
 
     # ------------------------------------------------------------ attributes
 
@@ -83,12 +84,24 @@ class Node:
         """The shape of a tensor of the draft, such as a step made."""
         return self.draft.tensors[tensor].shape
 
+    def made_dtype(self, tensor: str) -> str:
+        """The dtype of a tensor of the draft, such as a step made."""
+        return self.draft.tensors[tensor].dtype
+
     def dtype_of(self, at: int) -> str:
         return self.draft.tensors[self.proto.input[at]].dtype
 
     def dtype(self) -> str:
         """The dtype of the (first) result, reals as fp32."""
         return self.dtypes[self.proto.output[0]]
+
+    def element_of(self, at: int) -> str:
+        """The element type of an argument of few bits, else ""."""
+        return self.few.get(self.proto.input[at], "")
+
+    def element(self) -> str:
+        """The element type of the (first) result where it has few bits, else ""."""
+        return self.few.get(self.proto.output[0], "")
 
     def results(self) -> int:
         """How many results the node has."""

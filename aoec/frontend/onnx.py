@@ -16,12 +16,13 @@ from aoec.frontend import passes
 from aoec.frontend.constants import Constants
 from aoec.frontend.node import Node, title_of
 from aoec.frontend.read import Shapes, graph_inputs, opset, opsets, read, refuse
-from aoec.frontend.rules import ANY_DTYPE, RULES
+from aoec.frontend.rules import ANY_DTYPE, RULES, TAKES_SMALL
 from aoec.frontend.shapes import SMALL, infer
 from aoec.frontend.values import Fixed, captured, dense, shape_of, stated, tensor
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OPAQUE, Graph, OpNode
 from aoec.ops import OPS, host
+from aoec.ops.typed import STORED, small
 
 
 def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None = None, precision: str = "fp16",
@@ -72,6 +73,8 @@ class _Translation:
         refuse(title, self.refused, "neither aoec nor ONNX's reference implementation can run them here")
 
     def _translate(self, proto: onnx.NodeProto) -> None:
+        if proto.op_type == "CastLike" and (like := self.types.get(proto.input[1])) is not None and like.tensor_type.elem_type:
+            proto = as_cast(proto, like.tensor_type.elem_type)
         if self.constants.fold(proto):
             return
         if any(o and shape_of(self.types.get(o, onnx.TypeProto())) is None for o in proto.output):
@@ -90,11 +93,12 @@ class _Translation:
     def _by_rule(self, proto: onnx.NodeProto) -> bool:
         """True where our words cover the node, which is then in the draft; none of them is about values that only the host holds."""
         results = {o: tensor(o, self.types.get(o)) for o in proto.output if o}
+        few = {name: e for name in (*proto.input, *proto.output) if name and (e := stated(self.types.get(name))) in STORED}
         held = any(i in self.constants.held or self.draft.tensors[i].dtype == OPAQUE for i in proto.input if i)
-        if proto.op_type not in RULES or proto.domain not in host.OWN_DOMAIN or held or any(
+        if proto.op_type not in RULES or proto.domain not in host.OWN_DOMAIN or held or few and proto.op_type not in TAKES_SMALL or any(
                 t.dtype == OPAQUE and o in self.wanted for o, t in results.items()):
             return False
-        node = Node(proto, self.draft, self.opset, Fixed(self.types), {o: t.dtype for o, t in results.items()}, self.wanted)
+        node = Node(proto, self.draft, self.opset, Fixed(self.types), {o: t.dtype for o, t in results.items()}, self.wanted, few)
         return (proto.op_type in ANY_DTYPE or self._is_real(proto)) and RULES[proto.op_type](node)
 
     def _is_real(self, proto: onnx.NodeProto) -> bool:
@@ -116,7 +120,7 @@ class _Translation:
         outputs = tuple(o or self.draft.fresh(f"{proto.op_type.lower()}_unused") for o in _named(proto.output))
         for name in outputs:
             made = tensor(name, self.types.get(name))
-            self.draft.put(made if made.dtype == OPAQUE else replace(made, declared=""))
+            self.draft.put(made if made.dtype == OPAQUE or small(made.declared) else replace(made, declared=""))
         label = self.draft.fresh(proto.name or f"{proto.op_type.lower()}_0", "node")
         attributes = host.attributes(proto, self.opsets, around, [stated(self.types.get(i)) for i in inputs], len(self.draft.nodes))
         self.draft.nodes.append(OpNode(label, host.word(proto), inputs, outputs, tuple(attributes.items())))
@@ -136,6 +140,13 @@ class _Translation:
         except Exception:  # of any class: the operator is then listed as unsupported
             return False
         return True
+
+
+def as_cast(like: onnx.NodeProto, to: int) -> onnx.NodeProto:
+    """The Cast to an element type that a CastLike of a value of that type is."""
+    cast = onnx.helper.make_node("Cast", like.input[:1], like.output, like.name, to=to)
+    cast.attribute.extend(like.attribute)
+    return cast
 
 
 def _named(outputs: Sequence[str]) -> list[str]:

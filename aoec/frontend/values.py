@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OPAQUE, Tensor
+from aoec.ops import typed
 
 # element types of ONNX in our words; reals are fp32 until the precision is chosen
 DTYPES: dict[int, str] = {
@@ -17,8 +18,9 @@ DTYPES: dict[int, str] = {
     TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT16: "int16", TensorProto.UINT16: "uint16",
     TensorProto.INT32: "int32", TensorProto.UINT32: "uint32", TensorProto.INT64: "int64", TensorProto.UINT64: "uint64",
     TensorProto.BOOL: "bool"}
+SMALL = {getattr(TensorProto, element.upper()): dtype for element, dtype in typed.STORED.items()}  # elements that are bytes of a graph
 MOST_ELEMENTS = 1 << 40  # far beyond any memory
-STATED = (TensorProto.FLOAT16, TensorProto.BFLOAT16)  # reals whose ONNX type fp32 does not say
+STATED = (TensorProto.FLOAT16, TensorProto.BFLOAT16, *SMALL)  # elements whose ONNX type our dtype does not say
 
 
 def shape_of(t: onnx.TypeProto) -> tuple[int, ...] | None:
@@ -34,13 +36,18 @@ def tensor(name: str, t: onnx.TypeProto | None) -> Tensor:
     elem, shape = (t.tensor_type.elem_type, shape_of(t)) if t is not None else (TensorProto.UNDEFINED, None)
     if shape is not None and prod(shape) > MOST_ELEMENTS:
         raise UnsupportedError(f"tensor {name} of shape {list(shape)} has more elements than the {MOST_ELEMENTS:,} that are taken")
-    if elem in DTYPES and shape is not None:
-        return Tensor(name, DTYPES[elem], shape, declared=f"tensor({element(elem)})" if elem in STATED else "")
+    if shape is not None and (dtype := dtype_of(elem)):
+        return Tensor(name, dtype, shape, declared=f"tensor({element(elem)})" if elem in STATED else "")
     return Tensor(name, OPAQUE, (), declared=spelled(t) if t is not None else "")
 
 
+def dtype_of(elem: int) -> str:
+    """The dtype that holds an element type in a graph; "" where none does."""
+    return DTYPES.get(elem) or SMALL.get(elem, "")
+
+
 def stated(t: onnx.TypeProto | None) -> str:
-    """The element type of reals other than float, else ""."""
+    """The element type where our dtype does not say it: of reals other than float, and of few bits; else ""."""
     return element(t.tensor_type.elem_type) if t is not None and t.tensor_type.elem_type in STATED else ""
 
 

@@ -21,6 +21,7 @@ from aoec.jobs.say import Voice
 from aoec.jobs.solve import Order, Solved, keys, solve, total_ticks
 from aoec.jobs.trust import Trust, of_programs, together
 from aoec.jobs.version import model_version
+from aoec.ops import typed
 from aoec.ops.run import REALS
 from aoec.report.fidelity import as_dict as fidelity_of
 from aoec.report.fidelity import operator_class, sentence
@@ -70,6 +71,8 @@ def _port_dtype(t: Tensor) -> str:
     """A dtype of ours, or ONNX's type of what only the host holds."""
     if t.dtype == OPAQUE:
         return t.declared or OPAQUE
+    if typed.small(t.declared):
+        return f"{t.declared}[{','.join(map(str, t.shape))}]"
     return {"tensor(float16)": "fp16", "tensor(bfloat16)": "bf16"}.get(t.declared, "fp32") if t.dtype in REALS else t.dtype
 
 

@@ -172,6 +172,8 @@ def _drop(values: dict[str, Any], left: Counter[str], read: Iterable[str]) -> No
 
 def _returned(value: Any, port: Port) -> Any:
     """An output as the model declares it."""
+    if small := typed.small(port.dtype):
+        return typed.shown(value, small) if value.dtype != typed.NUMPY[small] else value
     return value.reshape(port.shape).astype(NUMPY[port.dtype], copy=False) if port.dtype in NUMPY else value
 
 
@@ -181,8 +183,9 @@ def _stored_inputs(artifact: Artifact, feeds: Values, tensors: Mapping[str, Tens
     out = {}
     for p in artifact.inputs:
         t = tensors[p.tensor]
-        if t.dtype == OPAQUE:
-            out[p.tensor] = typed.given(p.name, feeds[p.name], p.dtype)
+        if p.dtype not in NUMPY:
+            held = typed.given(p.name, feeds[p.name], p.dtype)
+            out[p.tensor] = held if t.dtype == OPAQUE else to_physical(typed.stored(held, typed.small(p.dtype)), t)
             continue
         with np.errstate(over="ignore"):
             logical = np.asarray(feeds[p.name]).astype(NUMPY[t.dtype]).reshape(t.shape)

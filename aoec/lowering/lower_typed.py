@@ -40,6 +40,7 @@ BETWEEN = {("fp16", "int64"): ("fp32",), ("fp16", "uint64"): ("fp32",), ("int32"
 SHORT = {"int8": 24, "uint8": 24, "int16": 16, "uint16": 16}  # bits of int32 above those of the dtype
 ROUNDINGS = ("floor", "ceil", "round", "trunc")
 TRUTHS = ("and", "or", "not")
+BITS = ("bitand", "bitor")
 SINGLE = "single"  # the axis of what has one element
 
 
@@ -141,7 +142,8 @@ class _Statement:
             return self.value(FUNCTIONS[fn](self.keep, *[self.atom(a, kind) for a in parts]))
         if fn not in BINARY and fn not in UNARY and not by_number:
             raise UnsupportedError(f"the vector unit has no operation for {fn}")
-        every = iter([a if isinstance(a, (Int, Float)) else self.atom(a, kind) for a in parts])
+        spread = fn in BITS  # of which the unit has none that takes a number
+        every = iter([a if isinstance(a, (Int, Float)) and not spread else self.atom(a, kind) for a in parts])
         return rebuild(e, lambda _: next(every)), kind
 
     def keep(self, e: Expr) -> Expr:

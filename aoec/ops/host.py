@@ -4,9 +4,9 @@ An operator of another domain than ONNX's own is named with it: `host.ai.onnx.ml
 own names, and `onnx_opset`, the version of its domain. Those that a graph's text has no form for (tensors, subgraphs, lists of strings) are
 kept as `proto:` and the base64 of ONNX's own serialisation. Control flow is one node with its bodies: what they read from around them are
 the node's last inputs, and `onnx_captured` says, as a JSON list, under which names. `host.Constant` makes a constant that only the host
-holds. `onnx_reals` lists, for each input, the element type that the model declares for reals that it does not declare as float: reals are
-of one dtype in a graph, and ONNX's operators take only theirs. Where ONNX leaves the seed of random numbers open, it is the node's place in
-the model, so that equal runs give equal results.
+holds. `onnx_reals` lists, for each input, the element type that the model declares where a graph's dtype does not say it: reals are of one
+dtype in a graph, elements of few bits are bytes, and ONNX's operators take only theirs. Where ONNX leaves the seed of random numbers open,
+it is the node's place in the model, so that equal runs give equal results.
 """
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def word(node: onnx.NodeProto) -> str:
 def attributes(node: onnx.NodeProto, opsets: Mapping[str, int], captured: Sequence[str] = (), reals: Sequence[str] = (),
                seed: int = 0) -> dict[str, Attribute]:
     """The graph attributes of a node that is to run on the host. `captured`: names that its subgraphs read from around them; `reals`: for
-    each input, those too, the element type of reals other than float, else ""."""
+    each input, those too, the element type where the graph's dtype does not say it, else ""."""
     kept: dict[str, Attribute] = {a.name: _to_text(a) for a in node.attribute}
     if node.op_type in SEEDED and node.domain in OWN_DOMAIN:
         kept.setdefault("seed", float(seed))
@@ -129,10 +129,15 @@ def run(node: OpNode, inputs: Sequence[Any]) -> list[Any]:
 
 
 def declared(node: OpNode, inputs: Sequence[Any]) -> list[Any]:
-    """The inputs, reals in the element types that the model declares."""
+    """The inputs in the element types that the model declares."""
     given = json.loads(str(node.attribute(REALS, "[]"))) or [""] * len(inputs)
-    return [x.astype(typed.NUMPY[of or "float"], copy=False) if isinstance(x, np.ndarray) and x.dtype in (np.float32, *HALVES) else x
-            for x, of in zip(inputs, given)]
+    return [_declared(x, of) if isinstance(x, np.ndarray) else x for x, of in zip(inputs, given)]
+
+
+def _declared(x: np.ndarray, of: str) -> np.ndarray:
+    if of in typed.STORED:
+        return typed.shown(x, of)
+    return x.astype(typed.NUMPY[of or "float"], copy=False) if x.dtype in (np.float32, *HALVES) else x
 
 
 def as_value(y: Any) -> Any:

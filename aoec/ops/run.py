@@ -56,6 +56,8 @@ def _feed(feeds: Mapping[str, Any], tensor: Tensor) -> Any:
     if tensor.dtype == OPAQUE:
         return feeds[tensor.name]
     array = np.asarray(feeds[tensor.name])
+    if (element := typed.small(tensor.declared)) and array.dtype == typed.NUMPY[element]:
+        array = typed.stored(array, element)
     if array.shape != tensor.shape:
         raise CheckError(f"input {tensor.name} has shape {list(tensor.shape)}, and an array of shape {list(array.shape)} is given")
     with np.errstate(over="ignore"):
@@ -69,5 +71,7 @@ def _store(result: Any, tensor: Tensor, node: OpNode) -> Any:
         raise CheckError(f"node {node.name} ({node.op}) gives no tensor for {tensor.name}")
     if result.shape != tensor.shape:
         raise CheckError(f"node {node.name} ({node.op}) gives shape {list(result.shape)} and tensor {tensor.name} has {list(tensor.shape)}")
+    if (element := typed.small(tensor.declared)) and result.dtype == typed.NUMPY[element]:
+        return typed.stored(result, element)
     with np.errstate(over="ignore", invalid="ignore"):
         return result.astype(NUMPY[tensor.dtype])

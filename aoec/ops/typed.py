@@ -19,6 +19,10 @@ NUMPY: dict[str, Any] = {
     "float8e5m2": ml_dtypes.float8_e5m2, "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz, "float8e8m0": ml_dtypes.float8_e8m0fnu}
 ELEMENTS = {"fp32": "float", "fp16": "float16", "bf16": "bfloat16"}  # dtypes of ours that ONNX names in another way
 FLOATS = ("float", "float16", "bfloat16", "double")
+# elements of fewer bits than ours, each in a byte of a graph: reals as their codes, whole numbers as themselves -> the dtype of that byte
+STORED = {**dict.fromkeys(("float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float8e8m0", "float4e2m1"), "uint8"),
+          "int4": "int8", "uint4": "uint8", "int2": "int8", "uint2": "uint8"}
+CODED = tuple(e for e in STORED if e.startswith("float"))
 _TENSOR = re.compile(r"tensor\((\w+)\)(?:\[([^\]]*)\])?")
 
 
@@ -31,6 +35,22 @@ def tensor(text: str) -> tuple[str, tuple[Any, ...] | None] | None:
     if found[2] is None:
         return found[1], None
     return found[1], tuple(int(d) if d.isdecimal() else d for d in found[2].split(",") if d)
+
+
+def stored(array: np.ndarray, element: str) -> np.ndarray:
+    """An array of small elements as a graph holds it, of bytes."""
+    return array.view(np.uint8) if element in CODED else array.astype(STORED[element])
+
+
+def shown(array: np.ndarray, element: str) -> np.ndarray:
+    """What `stored` made bytes of."""
+    return array.view(NUMPY[element]) if element in CODED else array.astype(NUMPY[element])
+
+
+def small(text: str) -> str:
+    """The element type of a tensor's type where it is one of `STORED`, else ""."""
+    at = tensor(text)
+    return at[0] if at is not None and at[0] in STORED else ""
 
 
 def given(name: str, value: Any, text: str) -> Any:

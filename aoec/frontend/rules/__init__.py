@@ -5,6 +5,7 @@ node then runs on the host.
 """
 from aoec.frontend.rules import (
     attention,
+    casts,
     choice,
     einsum,
     matrix,
@@ -20,8 +21,10 @@ from aoec.frontend.rules import (
     window,
 )
 
-RULES = (vector.RULES | movement.RULES | choice.RULES | resize.RULES | reduce.RULES | rows.RULES | matrix.RULES | einsum.RULES
+RULES = (vector.RULES | casts.RULES | movement.RULES | choice.RULES | resize.RULES | reduce.RULES | rows.RULES | matrix.RULES | einsum.RULES
          | window.RULES | transposed.RULES | recurrent.RULES | quantised.RULES | attention.RULES | rotary.RULES)
 # operators whose rules look at dtypes themselves, or move elements whatever they are; those of all others are asked where all is real
-ANY_DTYPE = (vector.ANY_DTYPE | movement.ANY_DTYPE | choice.ANY_DTYPE | reduce.ANY_DTYPE | resize.ANY_DTYPE | window.ANY_DTYPE
-             | recurrent.ANY_DTYPE | quantised.ANY_DTYPE | attention.ANY_DTYPE | rotary.ANY_DTYPE)
+ANY_DTYPE = (vector.ANY_DTYPE | casts.ANY_DTYPE | movement.ANY_DTYPE | choice.ANY_DTYPE | reduce.ANY_DTYPE | resize.ANY_DTYPE
+             | window.ANY_DTYPE | recurrent.ANY_DTYPE | quantised.ANY_DTYPE | attention.ANY_DTYPE | rotary.ANY_DTYPE)
+# operators that know elements of few bits, or move their bytes
+TAKES_SMALL = frozenset(casts.RULES) | movement.MOVES | {"DequantizeLinear", "QuantizeLinear"}

@@ -204,3 +204,4 @@ RULES: dict[str, Rule] = {
 }
 
 ANY_DTYPE = frozenset(RULES)
+MOVES = ANY_DTYPE - {"Dropout", "Pad"}  # those that bring nothing of their own

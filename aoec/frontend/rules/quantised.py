@@ -12,10 +12,14 @@ from math import prod
 import numpy as np
 
 from aoec.frontend.node import Node
+from aoec.frontend.rules.casts import as_real, decoded
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.window import convolve, cropped, window
+from aoec.ops import typed
 
 BYTES = {"int8": (-128, 127), "uint8": (0, 255)}  # dtype -> least and greatest number
+WHOLE = {**BYTES, "int16": (-1 << 15, (1 << 15) - 1), "uint16": (0, (1 << 16) - 1), "int4": (-8, 7), "uint4": (0, 15), "int2": (-2, 1),
+         "uint2": (0, 3)}  # what reals are quantised to
 MIDDLE = 128  # what uint8 has more than int8
 ROWS, COLUMNS = (-1, 1), (1, -1)  # a number for each row of a matrix, for each column
 
@@ -128,11 +132,11 @@ def _requantised(n: Node, sums: str, scales: Sequence[str]) -> bool:
 
 
 def _rounded(n: Node, x: str, zero: str, dtype: str) -> str:
-    """x rounded, ties to even, plus a zero point and limited to eight bits."""
-    lo, hi = BYTES[dtype]
+    """x rounded, ties to even, plus a zero point and limited to a dtype, or an element type of few bits."""
+    lo, hi = WHOLE[dtype]
     whole = n.step("round", [x])
     whole = n.step("add", [whole, zero]) if zero else whole
-    return n.step("cast", [n.step("clip", [whole], {"lo": float(lo), "hi": float(hi)})], dtype=dtype)
+    return n.step("cast", [n.step("clip", [whole], {"lo": float(lo), "hi": float(hi)})], dtype=typed.STORED.get(dtype, dtype))
 
 
 # ---------------------------------------------------------------- from and to reals
@@ -154,25 +158,29 @@ def _blocks(n: Node) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
 
 def _dequantise(n: Node) -> bool:
     """(x - zero point) * scale."""
-    shapes = _blocks(n)
-    if shapes is None or n.dtype_of(0) not in (*BYTES, "int32") or n.dtype() != "fp32" or 0 in n.shape():
+    shapes, element = _blocks(n), n.element_of(0)
+    if shapes is None or n.dtype_of(0) not in (*WHOLE, "int32") or n.dtype() != "fp32" or 0 in n.shape():
         return False
-    x = n.step("cast", [n.step("reshape", [n.input(0)], {"shape": shapes[0]})], dtype="fp32")
-    if n.has(2):
+    x = as_real(n, decoded(n, n.step("reshape", [n.input(0)], {"shape": shapes[0]}), element))
+    if n.has(2) and element not in typed.CODED:  # of which zero points are zero
         x = n.step("sub", [x, n.step("cast", [n.step("reshape", [n.input(2)], {"shape": shapes[1]})], dtype="fp32")])
     y = n.step("mul", [x, n.step("reshape", [n.input(1)], {"shape": shapes[1]})])
     return n.emit("reshape", [y], {"shape": n.shape()})
 
 
 def _quantise(n: Node) -> bool:
-    """x / scale, rounded, plus the zero point, limited to eight bits."""
-    shapes = _blocks(n)
-    if shapes is None or n.dtype() not in BYTES or n.dtype_of(0) != "fp32" or 0 in n.shape():
+    """x / scale, rounded, plus the zero point, limited to what the result's elements can be."""
+    shapes, element = _blocks(n), n.element()
+    if shapes is None or n.dtype() not in WHOLE or n.dtype_of(0) != "fp32" or 0 in n.shape():
         return False
     x = n.step("reshape", [n.input(0)], {"shape": shapes[0]})
     scaled = n.step("div", [x, n.step("reshape", [n.input(1)], {"shape": shapes[1]})])
-    zero = n.step("cast", [n.step("reshape", [n.input(2)], {"shape": shapes[1]})], dtype="fp32") if n.has(2) else ""
-    return n.emit("reshape", [_rounded(n, scaled, zero, n.dtype())], {"shape": n.shape()})
+    zero = as_real(n, decoded(n, n.step("reshape", [n.input(2)], {"shape": shapes[1]}), element)) if n.has(2) else ""
+    if element not in typed.CODED:
+        return n.emit("reshape", [_rounded(n, scaled, zero, element or n.dtype())], {"shape": n.shape()})
+    shifted = n.step("add", [scaled, zero]) if zero and element.startswith("float4") else scaled  # in eight bits zero points are zero
+    code = n.step("encode", [shifted], {"of": element, "saturate": n.integer("saturate", 1)}, dtype="uint8")
+    return n.emit("reshape", [code], {"shape": n.shape()})
 
 
 def _dynamic_quantise(n: Node) -> bool:

@@ -1,4 +1,4 @@
-"""Elementwise operators and casts, of every dtype that the vector unit is given: reals, whole numbers, truths."""
+"""Elementwise operators, of every dtype that the vector unit is given: reals, whole numbers, truths."""
 from __future__ import annotations
 
 import numpy as np
@@ -23,15 +23,6 @@ def _any(rule: Rule) -> Rule:
 def _by_dtype(real: Rule, whole: Rule) -> Rule:
     """One rule for reals, another for whole numbers."""
     return lambda n: (real if n.dtype_of(0) in REALS else whole)(n)
-
-
-# ---------------------------------------------------------------- casts
-
-def _cast(n: Node) -> bool:
-    """Reals are one dtype here, so that a cast among them changes nothing."""
-    if not {n.dtype_of(0), n.dtype()} <= {*KNOWN}:
-        return False
-    return view(n) if n.dtype_of(0) == n.dtype() else n.emit("cast", [n.input(0)])
 
 
 # ---------------------------------------------------------------- arithmetic
@@ -131,9 +122,9 @@ _EVERY: dict[str, Rule] = {  # of every dtype
     "Where": lambda n: n.emit("where", n.inputs()), "Xor": _pair("unlike")}
 _PLAIN = ("Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log", "Mish", "Reciprocal",
           "Round", "Sigmoid", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh")  # of reals, by our word of the same name
-ANY_DTYPE = {"Cast", "CastLike", *_EVERY}
+ANY_DTYPE = {*_EVERY}
 RULES: dict[str, Rule] = {op: _any(rule) for op, rule in _EVERY.items()} | {word: unary(word.lower()) for word in _PLAIN} | {
-    "Cast": _cast, "CastLike": _cast, "Celu": parametric("celu", alpha=1.0), "Elu": parametric("elu", alpha=1.0), "Gelu": _gelu,
+    "Celu": parametric("celu", alpha=1.0), "Elu": parametric("elu", alpha=1.0), "Gelu": _gelu,
     "HardSigmoid": parametric("hard_sigmoid", alpha=0.2, beta=0.5), "HardSwish": _hard_swish,
     "LeakyRelu": parametric("leaky_relu", alpha=0.01), "Mean": _mean,
     "Selu": parametric("selu", alpha=1.6732632423543772, gamma=1.0507009873554805), "Swish": _swish,

@@ -1,0 +1,83 @@
+"""Elements of few bits are bytes of a graph: cast, moved, quantised, given and returned as the model declares them."""
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from aoec import backend, ops
+from aoec.frontend.onnx import load
+from aoec.ir.parse import parse_graph
+from aoec.ir.show import show
+
+from .models import model, node, normal
+
+KINDS = {"FLOAT8E4M3FN": ml_dtypes.float8_e4m3fn, "FLOAT8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz, "FLOAT4E2M1": ml_dtypes.float4_e2m1fn,
+         "INT4": ml_dtypes.int4, "UINT4": ml_dtypes.uint4, "INT2": ml_dtypes.int2, "UINT2": ml_dtypes.uint2}
+X = (3, 8)
+
+
+def typed(nodes: list[onnx.NodeProto], result: int, **constants: np.ndarray) -> onnx.ModelProto:
+    proto = model(nodes, {"x": X}, ["y"], constants, opset=25, types={"y": result})
+    proto.ir_version = 13
+    return proto
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_casts_there_and_back(kind: str) -> None:
+    """By way of a transpose, which moves bytes; the graph's text says what they are."""
+    element = getattr(TensorProto, kind)
+    proto = typed([node("Cast", "x", "c", to=element), node("Transpose", "c", "y")], element)
+    x = normal(*X) * np.float32(3)
+    graph, weights, _ = load(proto, precision="fp32")
+    assert not any(n.op.startswith("host.") for n in graph.nodes)
+    (wanted,) = ReferenceEvaluator(proto).run(None, {"x": x})
+    got = ops.evaluate(parse_graph(show(graph)), {"x": x}, weights)["y"]
+    assert np.array_equal(got.view(wanted.dtype) if kind.startswith("FLOAT") else got.astype(wanted.dtype), wanted)
+
+    back = helper.make_model(helper.make_graph(
+        [node("Cast", "x", "y", to=TensorProto.FLOAT)], "back", [helper.make_tensor_value_info("x", element, X[::-1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, X[::-1])]), opset_imports=[helper.make_opsetid("", 25)])
+    graph, weights, _ = load(back, precision="fp32")
+    assert np.array_equal(ops.evaluate(graph, {"x": wanted}, weights)["y"], wanted.astype(np.float32))
+
+
+def test_a_compiled_model_takes_and_gives_them() -> None:
+    proto = typed([node("Cast", "x", "y", to=TensorProto.INT4)], TensorProto.INT4)
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT2
+    x = (np.arange(24).reshape(X) % 4).astype(ml_dtypes.uint2)
+    prepared = backend.prepare(proto)
+    (y,) = prepared.run([x])
+    assert not prepared.on_host and y.dtype == ml_dtypes.int4 and np.array_equal(y.astype(int), x.astype(int))
+
+
+def test_weights_of_four_bits_are_constants() -> None:
+    """Dequantised at import: the model's product is all that is left."""
+    w = (np.arange(32).reshape(8, 4) % 16 - 8).astype(ml_dtypes.int4)
+    proto = typed([node("DequantizeLinear", "w s", "d"), node("MatMul", "x d", "y")], TensorProto.FLOAT, w=w, s=np.float32(0.5).reshape(()))
+    graph, weights, _ = load(proto, precision="fp32")
+    assert [n.op for n in graph.nodes] == ["matmul"]
+    x = normal(*X)
+    np.testing.assert_allclose(ops.evaluate(graph, {"x": x}, weights)["y"], x @ (w.astype(np.float32) / 2), rtol=1e-5, atol=1e-5)
+
+
+def test_the_host_takes_and_gives_them_as_declared() -> None:
+    """A branch that only the run decides is taken on the host, between two casts of the AI Core."""
+    element = TensorProto.FLOAT8E4M3FN
+    nodes = [node("Cast", "x", "c", to=element), node("If", "b", "i", then_branch=branch("p"), else_branch=branch("q")),
+             node("Cast", "i", "y", to=TensorProto.FLOAT)]
+    proto = typed(nodes, TensorProto.FLOAT)
+    proto.graph.input.append(helper.make_tensor_value_info("b", TensorProto.BOOL, ()))
+    x = normal(*X)
+    graph, weights, _ = load(proto, precision="fp32")
+    assert [n.op for n in graph.nodes] == ["encode", "host.If", "decode"]
+    got = ops.evaluate(graph, {"x": x, "b": np.array(True)}, weights)["y"]
+    assert np.array_equal(got, x.astype(ml_dtypes.float8_e4m3fn).astype(np.float32))
+
+
+def branch(result: str) -> onnx.GraphProto:
+    return helper.make_graph([node("Identity", "c", result)], result, [],
+                             [helper.make_tensor_value_info(result, TensorProto.FLOAT8E4M3FN, X)])
