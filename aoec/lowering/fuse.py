@@ -16,6 +16,7 @@ from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph, Group, OpNode
 from aoec.lowering.layout import assign, family, is_view
 from aoec.lowering.pack import pack
+from aoec.lowering.parts import FLAG_IDS, join_in_parts
 from aoec.target.machine import Machine
 
 # family of a group's first node -> the operators or families that may join its end
@@ -38,6 +39,7 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
     draft = Draft.of(replace(graph, groups=()), weights)
     assign(draft)
     pack(draft)
+    join_in_parts(draft, machine.flag_ids if machine is not None else FLAG_IDS)
     fused, stored = draft.finish()
     through_ub = machine is not None and not machine.has("fixpipe_nd")
     return replace(fused, groups=groups(draft, IN_UB if through_ub else FOLLOWERS)), stored

@@ -1,6 +1,7 @@
 """Funcs of operators that only move elements: concat, upsample, and what is one copy (lower_copy.py)."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import gcd, isqrt, prod
 
@@ -23,7 +24,7 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
     each input)."""
     (node,) = nodes
     ins = [tensors[i] for i in node.inputs]
-    out = tensors[node.outputs[0]]
+    out, inner = tensors[node.outputs[0]], 2
     said = meaning(node.op, [t.shape for t in ins], dict(node.attributes))
     if all(t.layout == "ND" for t in (*ins, out)):
         if node.op == "upsample":  # rows of single pixels: each is read again and again
@@ -31,6 +32,9 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
             said = meaning("expand", [ins[0].shape], {"shape": out.shape})
         if len(said.statements) == 1:
             return lower_copy(name, ins[0], out, said)
+        if (axis := node.attribute("axis")) is not None and _is_thin(ins, axis):  # type: ignore[arg-type]
+            ins, out, inner = [_as_runs(t, axis) for t in ins], _as_runs(out, axis), 1  # type: ignore[arg-type]
+            said = meaning("concat", [t.shape for t in ins], {"axis": 1})
     ranges = extents(said)
     names = list(dict.fromkeys(node.inputs))  # a tensor may be joined to itself, and is one buffer
     order, ins = [names.index(i) for i in node.inputs], [ins[node.inputs.index(i)] for i in names]
@@ -40,7 +44,7 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
         at = order[[a.name for a in said.inputs].index(read.buffer)]
         moves.append((at, _moved(read, ins[at], ranges), _moved(s.target, out, ranges)))
     moves, shapes = _merged(*_without_ones(moves, [stored_shape(t) for t in (*ins, out)]))
-    shared = _shared_axes(moves)
+    shared = _shared_axes(moves, inner)
     moves, cut = _cut(moves, shared, DTYPES[out.dtype])
     shared |= cut
     body = []
@@ -62,6 +66,17 @@ def _apart(t: Tensor, scale: Attribute | None) -> Tensor:
     return replace(t, shape=(n, c, h // down, down, w // across, across))
 
 
+def _is_thin(ins: Sequence[Tensor], axis: int) -> bool:
+    """True for a concat of which parts of columns are no bursts worth their issue: rows are short, or columns too long to be moved at once."""
+    size, rest = DTYPES[ins[0].dtype], prod(ins[0].shape[axis + 1:])
+    return rest > 1 and (rest * size < BURST_BYTES or sum(t.shape[axis] for t in ins) * size > MOST_BYTES)
+
+
+def _as_runs(t: Tensor, axis: int) -> Tensor:
+    """A tensor of two axes: what a concat along `axis` takes of it is a run."""
+    return replace(t, shape=(prod(t.shape[:axis]), prod(t.shape[axis:])))
+
+
 def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Move], dict[str, int]]:
     """The moves with their last common axis in equal parts, and the loop over the parts: small enough for slots in UB, large
     enough that bursts are worth their issue. Neither cut nor loop where the moves have no such axis in common."""
@@ -69,8 +84,8 @@ def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Mov
     common = [(v, n) for v, n in inner[0] if n > 1 and all((v, n) in own for own in inner)]
     common = [(v, n) for v, n in common if n * size != BLOCK_BYTES] or ([] if shared else common)  # blocks last
     if len(moves) < 2 or not common:
-        runs = len(moves) > 1 and not shared and all(len(side[1]) == 1 for m in moves for side in m[1:])  # type: ignore[arg-type]
-        return _cut_runs(moves, size) if runs else (moves, {})
+        runs = len(moves) > 1 and all(len(own) == 1 for own in inner)
+        return _cut_runs(moves, [own[0] for own in inner], size) if runs else (moves, {})
     v, whole = common[-1]
     rows = size * sum(prod(n for w, n in own if w != v) for own in inner)
     parts = [p for p in range(1, whole + 1) if whole % p == 0 and (p == 1 or p * rows <= MOST_BYTES)]
@@ -83,18 +98,18 @@ def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Mov
     return [(at, cut(source), cut(target)) for at, source, target in moves], {f"{v}_part": whole // part}
 
 
-def _cut_runs(moves: list[Move], size: int) -> tuple[list[Move], dict[str, int]]:
-    """The moves of tensors of one axis, each in as many equal parts, and the loop over the parts: enough for all cores and for what UB
-    holds, of bursts worth their issue; one where the tensors' sizes have no divisor in common."""
-    lengths = [next(iter(sizes.values())) for _, (_, sizes), _ in moves]
+def _cut_runs(moves: list[Move], runs: list[tuple[str, int]], size: int) -> tuple[list[Move], dict[str, int]]:
+    """The moves of one run each (axis, length) in what they share, each in as many equal parts, and the loop over the parts: enough for all
+    cores and for what UB holds, of bursts worth their issue; one where the tensors' sizes have no divisor in common."""
+    lengths = [n for _, n in runs]
     bursts = [p for p in divisors(gcd(*lengths)) if min(lengths) // p * size >= BURST_BYTES] or [1]
     bursts = [p for p in bursts if all(n // p * size % BLOCK_BYTES == 0 for n in lengths)] or bursts
     parts = next((p for p in bursts if p >= ENOUGH_PARTS and sum(lengths) // p * size <= MOST_BYTES), bursts[-1])
 
-    def cut(a: Access) -> Access:
-        (v, n), = a[1].items()
-        return tuple(substitute(i, {v: Var("part") * (n // parts) + Var(v)}) for i in a[0]), {"part": parts, v: n // parts}
-    return [(at, cut(source), cut(target)) for at, source, target in moves], {"part": parts}
+    def cut(a: Access, v: str, n: int) -> Access:
+        moved: dict[str, Expr] = {v: Var("part") * (n // parts) + Var(v)}
+        return tuple(substitute(i, moved) for i in a[0]), {w: e for w, e in a[1].items() if w != v} | {"part": parts, v: n // parts}
+    return [(at, cut(source, *run), cut(target, *run)) for (at, source, target), run in zip(moves, runs)], {"part": parts}
 
 
 def divisors(n: int) -> list[int]:
@@ -138,14 +153,13 @@ def _joined(a: Access, p: int) -> Access:
     return (*indices[:p + 1], *indices[p + 2:]), {x: n * sizes[w] if x == v else n for x, n in sizes.items() if x != w}
 
 
-def _shared_axes(moves: list[Move]) -> dict[str, int]:
-    """Axes that every move walks over the same extent at the same place, but the last two (they make the bursts)."""
+def _shared_axes(moves: list[Move], inner: int) -> dict[str, int]:
+    """Axes that every move walks over the same extent at the same place, but the `inner` last ones, which make the bursts."""
     if len(moves) < 2:
         return {}
     first = moves[0][1][1]
     alike = [v for v in first if all(m[1][1].get(v) == first[v] for m in moves)]
-    inner = list(first)[-2:]
-    return {v: first[v] for v in alike if v not in inner}
+    return {v: first[v] for v in alike if v not in list(first)[-inner:]}
 
 
 def _moved(r: Read, t: Tensor, ranges: dict[str, int]) -> Access:

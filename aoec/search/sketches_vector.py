@@ -20,6 +20,7 @@ SLOTS = (1, 2)
 MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row for each of sixteen channels, twice
+ROW_ELEMENTS = 4096  # longer rows of elementwise work are cut: UB holds a dozen of them in fp32
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice
 MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
 SKEW = 256  # bytes: half a period of the 16 bank groups of 32 bytes (2201)
@@ -36,7 +37,7 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
         return [vector_sketch(func, machine, out, axes)]
     whole = whole_axes(out)
     free = [v for v in axes[:-1] if v not in whole]
-    longest = ROW_OF_PIXELS if turns(func) else RUN_ELEMENTS if copies_only(func) else None
+    longest = ROW_OF_PIXELS if turns(func) else RUN_ELEMENTS if copies_only(func) else ROW_ELEMENTS if elementwise(func) else None
     if longest is not None and axes[-1] not in whole and out.extent(axes[-1]) > longest:
         free.append(axes[-1])
     if summed := reduced_axes(func, out):
@@ -54,6 +55,11 @@ def turns(func: Func) -> bool:
     held = {b.name for b in func.locals}
     moves = [(n.block.target, n.block.value) for n in nests(func) if n.block.op == "=" and n.block.target.buffer in held]
     return any(isinstance(v, Read) and v.buffer in held and v.indices[-1] != to.indices[-1] for to, v in moves)
+
+
+def elementwise(func: Func) -> bool:
+    """True where no block reduces."""
+    return all(n.block.op == "=" for n in nests(func))
 
 
 def copies_only(func: Func) -> bool:

@@ -220,3 +220,14 @@ def test_whole_nets() -> None:
         x = normal(*result.tensors[0].shape)
         name, (out,) = result.inputs[0], result.outputs
         np.testing.assert_array_equal(ops.evaluate(result, {name: x}, stored)[out], ops.evaluate(graph, {name: x}, weights)[out])
+
+
+@pytest.mark.parametrize("count", [6, 7, 40])
+def test_a_concat_of_many_tensors_is_made_in_parts(count: int) -> None:
+    """No program joins more than there are flags from pipe to pipe."""
+    rows = [f"r{i}" for i in range(count)]
+    nodes = [*(node("Slice", f"x b{i} e{i} axes", r) for i, r in enumerate(rows)), node("Concat", " ".join(rows), "y", axis=0)]
+    places = {f"{name}{i}": np.array([i + at]) for i in range(count) for at, name in enumerate("be")}
+    g = fused(nodes, {**places, "axes": np.array([0])}, {"x": (count, 5)})
+    joins = [n for n in g.nodes if n.op == "concat"]
+    assert max(len(n.inputs) for n in joins) <= 6 and len(joins) == {6: 1, 7: 2, 40: 9}[count]

@@ -48,3 +48,19 @@ def test_small_images_are_pooled_a_repeat_of_all_rows_at_a_time() -> None:
     repeats of a row overlap, which a maximum does not mind."""
     p = problem(lower_operator("max_pool(n=4, c=512, h=14, w=14, kh=3, kw=3, pad=1)"), load("Ascend310P3"))
     assert measure(p.program(start(p).best), p.machine).cycles < 20_000
+
+
+@pytest.mark.parametrize("shapes", [["1,19200,85", "1,4800,85", "1,1200,85"], ["2,6400,200", "2,12800,200"]])
+def test_thin_columns_are_joined_as_runs(shapes: list[str]) -> None:
+    """What each tensor gives is one run: of columns of one element no slot of UB would hold one, and each would be a burst of its own."""
+    p = problem(concat(shapes, 1), load("Ascend910B3"))
+    best = measure(p.program(start(p).best), p.machine)
+    assert best.busy_cycles["MTE3"] < 20_000 * len(shapes)
+
+
+def test_long_rows_of_elementwise_work_are_cut() -> None:
+    model = onnx.parser.parse_model('<ir_version: 8, opset_import: ["": 17]> '
+                                    "m (float[1,64,256,256] x, float[1,64,1,1] z) => (float[1,64,256,256] y) { y = Add(x, z) }")
+    fused, _ = fuse(*load_model(model, {}, "fp32")[:2])
+    p = problem(lower(fused, "g0"), load("Ascend910B3"))
+    assert measure(p.program(start(p).best), p.machine).us < 3 * 2 * 64 * 65536 * 4 / 1e6  # of what 1 TB/s would take
