@@ -89,13 +89,14 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--batch", type=_positive, default=1, metavar="N", help="(default: 1)")
     _precision(p)
     _tuning_options(p)
-    p.set_defaults(tune=True)
+    p.set_defaults(tune=True, ops=[])
     p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: resnet50.aoec in the current directory)")
 
 
 def _model_options(p: Parser) -> None:
     p.add_argument("--input-shape", action="append", default=[], type=_input_shape, metavar="NAME:1,3,224,224",
                    help="bind free dimensions; -1 leaves one as the model has it, or to the options of gears")
+    _ops(p)
     _precision(p)
 
 
@@ -105,6 +106,11 @@ def _gears(p: Parser) -> None:
                         help="compile for each of these batches, into one file: the first dimension of inputs where it is free")
     either.add_argument("--dynamic-dims", type=_dims, default=(), metavar='"1,224,224;8,448,448"',
                         help="the same for each of these lists of values, in the order in which --input-shape has -1")
+
+
+def _ops(p: Parser) -> None:
+    p.add_argument("--ops", action="append", default=[], metavar="FILE.op",
+                   help="operators of your own in index notation, for nodes of a custom domain and for calls (docs/tutorial.md)")
 
 
 def _precision(p: Parser) -> None:
@@ -164,6 +170,7 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
              'aoec lower "matmul(m=1024, k=1024, n=1024, fp16)"')
     _input(p, "FUSED.graph|OPERATOR")
     p.add_argument("--group", metavar="NAME", help="the group to lower")
+    _ops(p)
     _output(p)
     p = _add(commands, "schedule", "apply a schedule to a func", "aoec schedule g.tir --with g.sched")
     _input(p, "G.tir")
@@ -215,6 +222,7 @@ def _sweep_command(commands: argparse._SubParsersAction) -> None:
                         '"?tm=all" takes all of its choices')
     p.add_argument("--target", dest="targets", action="append", default=[], metavar="NAME|FILE.toml",
                    help=f"machine, as often as there are (default: {DEFAULT_TARGET})")
+    _ops(p)
     _state(p)
     p.add_argument("--tune", type=_positive, metavar="N",
                    help="let a search of N trials fill, for each row, the holes that no --set names; without --with, find the schedule")

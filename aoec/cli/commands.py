@@ -84,7 +84,7 @@ def run_import(options: Namespace) -> int:
     from aoec.ir.show import show
     from aoec.jobs.stages import import_model, save_weights
     ready_output(options)
-    graph, weights, notices = import_model(options.model, dict(options.input_shape), options.precision)
+    graph, weights, notices = import_model(options.model, dict(options.input_shape), options.precision, options.ops)
     for line in notices:
         note(line)
     weights_path = options.weights or _beside(options.output)
@@ -118,7 +118,8 @@ def run_lower(options: Namespace) -> int:
     from aoec.jobs.stages import lower_operator, lower_text
     ready_output(options)
     if "(" in options.input and not Path(options.input).exists():
-        func = lower_operator(options.input)
+        from aoec.ops.own import read_files
+        func = lower_operator(options.input, read_files(options.ops), options.group)
     else:
         func = lower_text(read_text(options.input), options.input, options.group)
     write_noun(options.output, show(func))

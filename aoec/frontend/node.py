@@ -178,6 +178,12 @@ class Node:
         self.draft.nodes.append(self.draft.node(op, inputs, out, attributes, f"{self.proto.name}_{op}" if self.proto.name else ""))
         return out
 
+    def tensor_of(self, name: str, dtype: str, shape: Sequence[int]) -> Tensor:
+        """A tensor of the draft under a name of the model; UnsupportedError where it has another shape than ONNX infers."""
+        if self.shapes.get(name, shape) != shape:
+            raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shapes[name])}, and {name} is {list(shape)}")
+        return Tensor(name, dtype, tuple(shape))
+
     def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, at: int = 0) -> bool:
         """True, after the node that makes result `at` was added; UnsupportedError where its shape is not the one that ONNX infers."""
         shape, result = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes), self.proto.output[at]

@@ -15,19 +15,22 @@ from aoec.base.errors import CheckError, ParseError
 from aoec.frontend import passes
 from aoec.frontend.constants import Constants
 from aoec.frontend.node import Node, title_of
+from aoec.frontend.own import Words, is_own, result_types, translate
 from aoec.frontend.read import Shapes, graph_inputs, opset, opsets, read, refuse
 from aoec.frontend.rules import ANY_DTYPE, RULES, TAKES_SMALL
 from aoec.frontend.shapes import SMALL, infer
 from aoec.frontend.values import Fixed, captured, dense, shape_of, stated, tensor
 from aoec.ir.draft import Draft
-from aoec.ir.graph import OPAQUE, Graph, OpNode
-from aoec.ops import OPS, host
+from aoec.ir.graph import OPAQUE, Graph, OpNode, Tensor
+from aoec.ops import host, word
+from aoec.ops.own import NO_DEFINITIONS, Definitions
 from aoec.ops.typed import STORED, small
 
 
 def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None = None, precision: str = "fp16",
-         ) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
-    """(graph, its constants, notices for the user) of an ONNX model, by path or as a proto, in fp16 or fp32.
+         definitions: Definitions = NO_DEFINITIONS) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+    """(graph, its constants, notices for the user) of an ONNX model, by path or as a proto, in fp16 or fp32. `definitions` are operators of
+    the user's own (ops/own.py), which nodes of any domain but ONNX's own may name.
 
     Inputs and results keep ONNX's names; reals become `precision`, biases stay fp32. Every failure is an AoecError.
     """
@@ -35,7 +38,7 @@ def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None =
         raise CheckError(f"precision {precision} is not one of {', '.join(passes.PRECISIONS)}")
     notices: list[str] = []
     title = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
-    draft = _Translation(title, read(model, dict(input_shapes or {}), frozenset(RULES), notices)).draft
+    draft = _Translation(title, read(model, dict(input_shapes or {}), frozenset(RULES), notices, definitions), Words(definitions)).draft
     passes.clean(draft)
     notices += passes.choose_precision(draft, precision)
     graph, weights = draft.finish()
@@ -43,7 +46,7 @@ def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None =
 
 
 def _host_notice(graph: Graph) -> list[str]:
-    on_host = Counter(n.op.removeprefix(host.PREFIX) for n in graph.nodes if n.op not in OPS or OPS[n.op].family == "host")
+    on_host = Counter(n.op.removeprefix(host.PREFIX) for n in graph.nodes if n.op.startswith(host.PREFIX) or word(n).family == "host")
     listed = ", ".join(f"{op} ({count})" for op, count in sorted(on_host.items()))
     return [f"operators without a kernel of their own, which run on the host: {listed}"] if listed else []
 
@@ -51,8 +54,8 @@ def _host_notice(graph: Graph) -> list[str]:
 class _Translation:
     """The draft of a checked model, made in one walk over its nodes."""
 
-    def __init__(self, title: str, proto: onnx.ModelProto) -> None:
-        g = proto.graph
+    def __init__(self, title: str, proto: onnx.ModelProto, own: Words) -> None:
+        g, self.own = proto.graph, own
         self.title, self.opset, self.opsets = title, opset(proto), opsets(proto)
         self.types = {i.name: i.type for i in (*g.value_info, *g.output, *g.input)}  # a result can be an input
         self.wanted = frozenset(i for n in g.node for i in (*n.input, *captured(n))) | frozenset(o.name for o in g.output)
@@ -80,26 +83,37 @@ class _Translation:
         if any(o and shape_of(self.types.get(o, onnx.TypeProto())) is None for o in proto.output):
             self.types.update(self._inferred(proto))
         try:
-            done = self._by_rule(proto)
+            done = translate(self._node(proto), self.own) if is_own(proto, self.own.definitions) else self._by_rule(proto)
         except CheckError as e:
             raise ParseError(f"the ONNX graph is invalid: node {title_of(proto)}: {e.message}", source=self.title) from e
         if not done:
             self._to_host(proto)
 
     def _inferred(self, proto: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+        if is_own(proto, self.own.definitions):
+            return result_types(proto, self.own.definitions, self.types)
         known = {i: self.constants.array(i) for i in proto.input if i in self.constants and self.constants.size(i) <= SMALL}
         return {o: t for o, t in infer(proto, self.types, known, self.opsets).items() if o not in self.types or shape_of(t) is not None}
 
     def _by_rule(self, proto: onnx.NodeProto) -> bool:
         """True where our words cover the node, which is then in the draft; none of them is about values that only the host holds."""
-        results = {o: tensor(o, self.types.get(o)) for o in proto.output if o}
-        few = {name: e for name in (*proto.input, *proto.output) if name and (e := stated(self.types.get(name))) in STORED}
+        results, few = self._results(proto), self._few(proto)
         held = any(i in self.constants.held or self.draft.tensors[i].dtype == OPAQUE for i in proto.input if i)
         if proto.op_type not in RULES or proto.domain not in host.OWN_DOMAIN or held or few and proto.op_type not in TAKES_SMALL or any(
                 t.dtype == OPAQUE and o in self.wanted for o, t in results.items()):
             return False
-        node = Node(proto, self.draft, self.opset, Fixed(self.types), {o: t.dtype for o, t in results.items()}, self.wanted, few)
-        return (proto.op_type in ANY_DTYPE or self._is_real(proto)) and RULES[proto.op_type](node)
+        return (proto.op_type in ANY_DTYPE or self._is_real(proto)) and RULES[proto.op_type](self._node(proto))
+
+    def _node(self, proto: onnx.NodeProto) -> Node:
+        dtypes = {o: t.dtype for o, t in self._results(proto).items()}
+        return Node(proto, self.draft, self.opset, Fixed(self.types), dtypes, self.wanted, self._few(proto))
+
+    def _results(self, proto: onnx.NodeProto) -> dict[str, Tensor]:
+        return {o: tensor(o, self.types.get(o)) for o in proto.output if o}
+
+    def _few(self, proto: onnx.NodeProto) -> dict[str, str]:
+        """Arguments and results of few bits -> their element type."""
+        return {name: e for name in (*proto.input, *proto.output) if name and (e := stated(self.types.get(name))) in STORED}
 
     def _is_real(self, proto: onnx.NodeProto) -> bool:
         """True where result and data are real numbers: what our words are about."""

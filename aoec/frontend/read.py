@@ -14,6 +14,8 @@ from onnx import checker, inliner, shape_inference, version_converter
 
 from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
 from aoec.frontend.contrib import spell_out
+from aoec.frontend.own import is_own, typed
+from aoec.ops.own import NO_DEFINITIONS, Definitions
 
 Shapes = Mapping[str, Sequence[int]]
 LIMIT_BYTES = 2 << 30  # protobuf's own bound on one message
@@ -30,8 +32,9 @@ FREE = -1  # in a shape that is given: as the model says, or as a dimension of t
 T = TypeVar("T")
 
 
-def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: frozenset[str], notices: list[str]) -> onnx.ModelProto:
-    """The model with local and schema functions (but those in `known`) inlined, dimensions bound, shapes inferred.
+def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: frozenset[str], notices: list[str],
+         definitions: Definitions = NO_DEFINITIONS) -> onnx.ModelProto:
+    """The model with local and schema functions (but those in `known` and `definitions`) inlined, dimensions bound, shapes inferred.
 
     ParseError: not an ONNX file, or an invalid graph; BackendError: cannot be read; UnsupportedError: unbound
     dimensions, unknown operators.
@@ -42,7 +45,7 @@ def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: 
         proto.CopyFrom(model)
     else:
         proto = _parse(Path(model))
-    return _checked(name, lambda: _prepare(name, proto, input_shapes, known, notices))
+    return _checked(name, lambda: _prepare(name, proto, input_shapes, known, notices, definitions))
 
 
 def _parse(path: Path) -> onnx.ModelProto:
@@ -94,13 +97,16 @@ def _first_line(e: Exception) -> str:
     return text if len(text) <= 300 else text[:300] + " ..."
 
 
-def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: frozenset[str], notices: list[str]) -> onnx.ModelProto:
+def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: frozenset[str], notices: list[str],
+             definitions: Definitions) -> onnx.ModelProto:
     if not proto.graph.node:
         raise ParseError("the graph has no nodes", source=name)
+    for f in [f for f in proto.functions if f.name in definitions]:  # the user's own stands for the model's
+        proto.functions.remove(f)
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
     spell_out(proto, opset(proto))
-    _refuse_unknown(name, proto)
+    _refuse_unknown(name, proto, definitions)
     _check_flags(name, proto)
     for o in proto.graph.output:
         if o.type.HasField("tensor_type"):
@@ -116,7 +122,7 @@ def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: fro
     for info in (*proto.graph.output, *proto.graph.value_info):
         if info.type.HasField("tensor_type"):
             info.type.tensor_type.ClearField("shape")  # stated for other input shapes perhaps; inferred anew
-    return weights.back(_infer(_inline(proto, known)))
+    return weights.back(typed(_inline(proto, known, definitions), definitions, _infer))
 
 
 class _Weights:
@@ -156,13 +162,14 @@ def opsets(proto: onnx.ModelProto) -> dict[str, int]:
     return {"" if o.domain in OWN_DOMAIN else o.domain: int(o.version) for o in proto.opset_import} | {"": opset(proto)}
 
 
-def _refuse_unknown(name: str, proto: onnx.ModelProto) -> None:
+def _refuse_unknown(name: str, proto: onnx.ModelProto, definitions: Definitions) -> None:
     version, newest = opset(proto), onnx.defs.onnx_opset_version()
     if version > newest:
         raise UnsupportedError(f"{name}: the model asks for operator set {version}, and the onnx package here knows {newest}; upgrade onnx")
     known = opsets(proto)
-    unknown = Counter(_full_name(n) for n in proto.graph.node if not _has_schema(n, known))
-    refuse(name, unknown, "neither ONNX nor aoec defines them; export the model with standard operators")
+    unknown = Counter(_full_name(n) for n in proto.graph.node if not _has_schema(n, known) and not is_own(n, definitions))
+    refuse(name, unknown, "neither ONNX nor aoec defines them; export the model with standard operators, or define them in a file for --ops"
+           + (f" (given: {', '.join(sorted(definitions))})" if definitions else ""))
 
 
 def refuse(name: str, operators: Mapping[str, int], why: str) -> None:
@@ -213,18 +220,18 @@ def _spread_slopes(proto: onnx.ModelProto) -> None:
             proto.graph.node.insert(at, spread)
 
 
-def _inline(proto: onnx.ModelProto, known: frozenset[str]) -> onnx.ModelProto:
+def _inline(proto: onnx.ModelProto, known: frozenset[str], definitions: Definitions) -> onnx.ModelProto:
     """The model with operators that ONNX defines by simpler ones replaced, but those that we know ourselves."""
     versions = opsets(proto)
     schemas = {(_domain(n), n.op_type): onnx.defs.get_schema(n.op_type, versions[_domain(n)], _domain(n)) for n in proto.graph.node
-               if n.op_type not in known | WHOLE}
+               if n.op_type not in known | WHOLE and not is_own(n, definitions)}
     bodies = sorted(op for op, s in schemas.items() if s.has_function or s.has_context_dependent_function)  # type: ignore[attr-defined]
     for n in proto.graph.node:
         if (_domain(n), n.op_type) in bodies:
             _state_defaults(n, schemas[_domain(n), n.op_type])
     for body in bodies:
         try:
-            proto = inliner.inline_selected_functions(_typed(_infer(proto)), [body], inline_schema_functions=True)
+            proto = inliner.inline_selected_functions(_typed(typed(proto, definitions, _infer)), [body], inline_schema_functions=True)
         except RuntimeError:  # of types that the inliner does not know here: the operator stays whole
             continue
     return proto

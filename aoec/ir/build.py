@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from lark import Token
 
 from aoec.base.errors import CheckError
 from aoec.base.text import nearest, unquote
-from aoec.ir.check import MAX_DEPTH
+from aoec.ir.check import MAX_DEPTH, check
 from aoec.ir.graph import Graph, Group, OpNode
 from aoec.ir.graph import Tensor as GraphTensor
 from aoec.ir.index import DTYPES, FUNCTIONS, Binary, Call, Cast, Float, Hole, Int, Read, Var
@@ -17,6 +18,7 @@ from aoec.ir.places import Place, Places
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Program, Ref, SetFlag, Space, Stream, WaitFlag
 from aoec.ir.program import Tensor as ProgramTensor
 from aoec.ir.schedule import Step, Trace
+from aoec.ir.show import show
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop
 
 Parts = list[Any]
@@ -140,6 +142,8 @@ class _Index(_Rules):
         loops = tuple([d for d in extras or () if d.extent is not None])
         return self.put(Meaning(unquote(name), inputs, params, outputs, tuple(statements), loops), name)
 
+    def definitions(self, c: Parts) -> Any:
+        return tuple(c)
 
     def constraint(self, c: Parts) -> Any:
         """A text in quotes also lexes as a name, where the parser's state would take either."""
@@ -185,14 +189,31 @@ class _Graph(_Rules):
     def group(self, c: Parts) -> Any:
         return self.put(Group(unquote(c[0]), unquote(c[1]), c[2] or ()), c[0])
 
+    def definition(self, c: Parts) -> Any:
+        return c[0]
+
     def graph(self, c: Parts) -> Any:
         name, items = c[0], c[1:]
+        own = self._own(_of(items, Meaning))
         pairs = [i for i in items if isinstance(i, tuple)]
         inputs = [t for role, t in pairs if role == "input"]
         tensors = inputs + [t for role, t in pairs if role in ("const", "tensor")]
         outputs = tuple([t for role, t in pairs if role == "output"])
-        g = Graph(unquote(name), tuple([t.name for t in inputs]), outputs, tuple(tensors), _of(items, OpNode), _of(items, Group))
+        g = Graph(unquote(name), tuple([t.name for t in inputs]), outputs, tuple(tensors),
+                  tuple([self._defined(n, own) for n in _of(items, OpNode)]), _of(items, Group))
         return self.put(g, name)
+
+    def _own(self, meanings: tuple[Meaning, ...]) -> dict[str, str]:
+        """Operator -> its definition, checked here: a node keeps the text alone."""
+        self.places.unique([(m.name, m) for m in meanings], "operator", "graph")
+        for m in meanings:
+            check(m, self.places)
+        return {m.name: show(m) for m in meanings}
+
+    def _defined(self, n: OpNode, own: dict[str, str]) -> OpNode:
+        """A node with the definition of its operator, where the graph has one."""
+        place = self.places.of(n)
+        return self.put(replace(n, definition=own[n.op]), place) if n.op in own else n
 
 
 class _Tir(_Rules):

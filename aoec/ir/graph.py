@@ -27,13 +27,15 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class OpNode:
-    """`op` is a word of the operator dictionary, or `host.<OpType>`; inputs may hold "" for an absent optional one."""
+    """`op` is a word of the operator dictionary, `host.<OpType>`, or a word of the user's own, of which `definition` is the meaning as
+    canonical text ("" of all others); inputs may hold "" for an absent optional one."""
 
     name: str
     op: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: tuple[tuple[str, Attribute], ...] = ()
+    definition: str = ""
 
     def attribute(self, name: str, default: Attribute | None = None) -> Attribute | None:
         return dict(self.attributes).get(name, default)

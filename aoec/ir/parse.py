@@ -24,7 +24,8 @@ from aoec.ir.tir import Func
 MAX_BYTES = 64 << 20
 # start rule -> grammar file, builder
 GRAMMARS = {
-    "expr": ("index", IndexBuilder), "meaning": ("index", IndexBuilder), "graph": ("graph", GraphBuilder), "func": ("tir", TirBuilder),
+    "expr": ("index", IndexBuilder), "meaning": ("index", IndexBuilder),
+    "definitions": ("index", IndexBuilder), "graph": ("graph", GraphBuilder), "func": ("tir", TirBuilder),
     "trace": ("schedule", ScheduleBuilder), "program": ("program", ProgramBuilder),
 }
 
@@ -92,6 +93,16 @@ def parse_expr(text: str, source: str = "") -> Expr:
 def parse_meaning(text: str, source: str = "") -> Meaning:
     """The checked meaning of an operator that `text` says; ParseError or CheckError with the place."""
     return _parse("meaning", text, source, check)  # type: ignore[no-any-return]
+
+
+def parse_definitions(text: str, source: str = "") -> tuple[Meaning, ...]:
+    """The checked meanings, each of another name, that `text` says one after the other; ParseError or CheckError with the place."""
+    def finish(meanings: tuple[Meaning, ...], at: Places) -> None:
+        at.unique([(m.name, m) for m in meanings], "operator", "definitions")
+        for m in meanings:
+            check(m, at)
+
+    return _parse("definitions", text, source, finish)  # type: ignore[no-any-return]
 
 
 def parse_graph(text: str, source: str = "") -> Graph:

@@ -20,7 +20,8 @@ from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node
 EXPR_TAKEN = frozenset({"inf"})
 TARGET_TAKEN = frozenset({"inf", "or", "and", "else", "init", "in"})  # "in" would go on from a hole that ends the line before
 BLOCK_TAKEN = frozenset({"for", "local", "require", "init", "as", "else", "in", "depth", "align", "skew", "unit", "ahead", "or", "and"})
-NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "group", "as", "ND", "NZ", "ZZ", "ZN", "NN", "NC1HWC0", "NC1HWC0_C04"})
+NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "operator", "group", "as", "ND", "NZ", "ZZ", "ZN", "NN", "NC1HWC0",
+                        "NC1HWC0_C04"})
 INSTR_TAKEN = frozenset({"for", "set", "wait", "cross_set", "cross_wait", "advance"})
 
 
@@ -126,13 +127,23 @@ def _statement(s: Statement) -> str:
 @_lines.register
 def _(g: Graph) -> Iterable[str]:
     known = {t.name: t for t in g.tensors}
-    body = [_graph_tensor(known[name], "input") for name in g.inputs]
+    body = _definitions(g)
+    body += [_graph_tensor(known[name], "input") for name in g.inputs]
     inputs = set(g.inputs)
     body += [_graph_tensor(t, "const" if t.data else "tensor") for t in g.tensors if t.name not in inputs]
     body += [_graph_node(n) for n in g.nodes]
     body += [f"output {word(name)}" for name in g.outputs]
     body += [f"group {word(p.name)} {word(p.kind)} [{_names(p.nodes)}]" for p in g.groups]
     return _block(f"graph {word(g.name)}", body)
+
+
+def _definitions(g: Graph) -> list[str]:
+    """The user's own operators, each before all nodes; CheckError where two of one name differ, which no text can say."""
+    own: dict[str, str] = {}
+    for n in g.nodes:
+        if n.definition and own.setdefault(n.op, n.definition) != n.definition:
+            raise CheckError(f"graph {g.name} has two definitions of operator {n.op}")
+    return [line for text in own.values() for line in f"operator {text}".splitlines()]
 
 
 def _graph_tensor(t: GraphTensor, role: str) -> str:

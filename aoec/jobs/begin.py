@@ -13,6 +13,7 @@ from aoec.frontend.gears import Asked, Gear, dimension_names, gears
 from aoec.jobs import manifest
 from aoec.jobs.models import Pool, imported
 from aoec.jobs.say import Voice
+from aoec.ops.own import read_files
 from aoec.target.machine import Machine, load, targets
 
 if TYPE_CHECKING:
@@ -90,9 +91,9 @@ def _compile(model: str | ModelProto, name: str, machine: Machine, options: Name
     wanted = gears(model, shapes, asked(options)) if asked(options) else [Gear((), tuple(shapes.items()))]
     dims = dimension_names(model) if asked(options) else {}
     pool: Pool | None = {} if asked(options) else None
-    read = []
+    own, read = read_files(options.ops), []
     for gear in wanted:
-        read.append(imported(model, dict(gear.shapes), options.precision, pool))
+        read.append(imported(model, dict(gear.shapes), options.precision, pool, own))
         voice.read(read[-1][0], options.precision, read[-1][2], gear.name)
     voice.bank_at(options.bank)
     from aoec.jobs import dump

@@ -19,6 +19,7 @@ from aoec.jobs.models import Weights
 from aoec.jobs.plan import Task, host_times, lowered, on_host, tasks
 from aoec.jobs.say import Voice
 from aoec.jobs.solve import Order, Solved, keys, solve, total_ticks
+from aoec.jobs.sound import faults_of
 from aoec.jobs.trust import Trust, of_programs, together
 from aoec.jobs.version import model_version
 from aoec.ops import typed
@@ -104,7 +105,7 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
     ready = [grouped(s, machine, options, voice, pool) for s in stages]
     bank = Bank.open(options.bank)
     voice.bank(bank)
-    made = [real(r, solved, machine) for r, solved in search(ready, machine, bank, options, voice)]
+    made = [real(r, solved, machine, options, voice) for r, solved in search(ready, machine, bank, options, voice)]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         check(program, machine)
     notes: list[tuple[str, ...]] = [()] * len(made)
@@ -150,12 +151,17 @@ def search(ready: list[Ready], machine: Machine, bank: Bank, options: Namespace,
     return out
 
 
-def real(ready: Ready, solved: dict[str, Solved], machine: Machine) -> Made:
-    """The compiled model that a solution makes."""
-    choices = chosen(ready.plan, solved, machine, ready.stage)
-    lines = whole(ready.model, choices, machine)
-    artifact = replace(assemble(ready.model, choices, machine, lines), gear=ready.stage.gear)
-    return Made(ready.stage, ready.model, choices, lines, artifact)
+def real(ready: Ready, solved: dict[str, Solved], machine: Machine, options: Namespace, voice: Voice) -> Made:
+    """The compiled model that a solution makes; groups of the user's own operators whose programs are wrong are on the host then."""
+    choices, model = chosen(ready.plan, solved, machine, ready.stage), ready.model
+    if unsound := faults_of(model, choices, machine, options):
+        choices = [c for c in choices if c.task.group.name not in unsound]
+        _, model = scheduled(ready.plan, {c.task.group.name: c.solved for c in choices}, model, unsound, voice)
+        if options.no_host:
+            refuse_host(model.graph, unsound)
+    lines = whole(model, choices, machine)
+    artifact = replace(assemble(model, choices, machine, lines), gear=ready.stage.gear)
+    return Made(ready.stage, model, choices, lines, artifact)
 
 
 def verified(made: list[Made], bank: Bank, options: Namespace) -> tuple[list[tuple[str, ...]], list[str]]:

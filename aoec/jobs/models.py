@@ -16,6 +16,7 @@ from aoec.ir.flat import flat, noun
 from aoec.ir.graph import Graph, Tensor
 from aoec.ir.show import show
 from aoec.jobs.known import known
+from aoec.ops.own import NO_DEFINITIONS, Definitions
 from aoec.target.machine import Machine
 
 if TYPE_CHECKING:
@@ -27,18 +28,19 @@ ELSEWHERE = b"\n\x08location"  # how an ONNX file says that data of a constant l
 
 
 def imported(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]], precision: str,
-             pool: Pool | None = None) -> tuple[Graph, Weights, list[str]]:
-    """(graph, constants, notices) of an ONNX model, by path or as a proto; what the frontend refuses is refused."""
+             pool: Pool | None = None, own: Definitions = NO_DEFINITIONS) -> tuple[Graph, Weights, list[str]]:
+    """(graph, constants, notices) of an ONNX model, by path or as a proto, and the user's `own` operators; what the frontend refuses is
+    refused."""
     @cache
     def load() -> tuple[Graph, Weights, list[str]]:
-        graph, weights, notices = frontend.load(model, dict(shapes), precision)
+        graph, weights, notices = frontend.load(model, dict(shapes), precision, own)
         return graph, _pooled(graph, weights, pool), notices
 
     content = file_digest(model) if isinstance(model, str) else ""
     if not content:
         graph, weights, notices = load()
         return graph, weights, notices
-    at = ("import", content, repr(sorted(shapes.items())), precision, frontend.onnx.__version__)
+    at = ("import", content, repr(sorted(shapes.items())), precision, frontend.onnx.__version__, repr(sorted(own.items())))
     graph, notices = known(at, lambda: (load()[0], load()[2]), lambda made: None if refers_elsewhere(model) else [flat(made[0]), made[1]],
                            lambda kept: (noun(kept[0]), kept[1]))
     return graph, _constants(graph, lambda: load()[1], pool), notices

@@ -5,17 +5,20 @@ import hashlib
 import math
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from aoec.base.errors import ParseError
 from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
 from aoec.ir.index import DTYPES as DTYPE_BYTES
+from aoec.ir.parse import parse_meaning
+from aoec.ops.own import NO_DEFINITIONS, Definitions
 
 SIZE_LIMIT = 1 << 20
 CONSTANT_LIMIT_BYTES = 1 << 30
-WORD = re.compile(r"\s*(?:([A-Za-z_]\w*)(?:\s*=\s*(\d+))?|([(),]))")
+NUMBER = r"-?\d{1,18}(?:\.\d{1,18})?(?:[eE][+-]?\d{1,3})?"
+WORD = re.compile(rf"\s*(?:([A-Za-z_]\w*)(?:\s*=\s*({NUMBER}))?|([(),]))")
 IMAGE = ("n", "c", "h", "w")
 # operator -> sizes that must be given, sizes with a default, flags besides the dtype
 KNOWN: dict[str, tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]] = {
@@ -27,71 +30,101 @@ KNOWN: dict[str, tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]] = {
     "layer_norm": (("m", "n"), {}, ("bias",)), "rms_norm": (("m", "n"), {}, ()),
 }
 DTYPES = ("fp16", "fp32")
+OWN_DOMAIN = "own"  # of the model that stands for one operator of the user's own
 NORMS = ("layer_norm", "rms_norm")
 
 
 @dataclass(frozen=True)
 class Call:
-    """`conv2d(n=1, c=64, ..., fp16, relu)` taken apart."""
+    """`conv2d(n=1, c=64, ..., fp16, relu)` taken apart; `numbers` are the parameters of an operator of the user's own."""
 
     name: str
     sizes: dict[str, int]
     flags: frozenset[str]
+    numbers: dict[str, int | float] = field(default_factory=dict)
 
     @property
     def dtype(self) -> str:
         return "fp32" if "fp32" in self.flags else "fp16"
 
 
-def graph_of(text: str) -> tuple[Graph, dict[str, np.ndarray]]:
-    """A graph with the one operator, and zeros for its constants (a schedule depends on shapes only)."""
-    call = parse_call(text)
+def graph_of(text: str, own: Definitions = NO_DEFINITIONS) -> tuple[Graph, dict[str, np.ndarray]]:
+    """A graph with the one operator, and zeros for its constants (a schedule depends on shapes only). One of the user's `own` may
+    become several nodes."""
+    call = parse_call(text, own)
+    if call.name in own:
+        return _own_graph(call, own)
     tensors, attributes = {"matmul": _matmul, "conv2d": _window, "max_pool": _window, "global_avg_pool": _image}.get(call.name, _rows)(call)
     return _assemble(call, tensors, attributes)
 
 
-def parse_call(text: str) -> Call:
+def parse_call(text: str, own: Definitions = NO_DEFINITIONS) -> Call:
     """The call that the text spells; ParseError with the place where it does not."""
-    words, name = _words(text), _known(text)
-    required, optional, extra = KNOWN[name]
-    sizes, flags = dict(optional), set()
+    words, name = _words(text), _known(text, own)
+    required, optional, extra = _takes(name, own)
+    params = parse_meaning(own[name]).params if name in own else ()
+    sizes, flags, numbers = dict(optional), set(), {}
     for word, value, at in words[1:]:
         if value is None:
             if word not in DTYPES + extra:
                 raise _error(text, at, f"unknown flag {word}; {name} has {', '.join(DTYPES + extra)}")
             flags.add(word)
+        elif word in params:
+            numbers[word] = int(value) if value.lstrip("-").isdigit() else float(value)
         else:
-            sizes[word] = _size(text, name, word, value, at)
-    missing = [r for r in required if r not in sizes]
+            sizes[word] = _size(text, (*required, *optional, *params), word, value, at)
+    missing = [r for r in (*required, *params) if r not in sizes and r not in numbers]
     if missing:
         raise _error(text, len(text.rstrip()) - 1, f"{name} needs {', '.join(f'{m}=...' for m in missing)} too")
     if flags.issuperset(DTYPES):
         raise _error(text, 0, "fp16 and fp32 exclude each other")
-    return Call(name, sizes, frozenset(flags))
+    return Call(name, sizes, frozenset(flags), numbers)
 
 
-def sizes_of(text: str) -> tuple[str, ...]:
+def sizes_of(text: str, own: Definitions = NO_DEFINITIONS) -> tuple[str, ...]:
     """The sizes that the operator of a call takes; ParseError where it is no call of a known one."""
-    name = _known(text)
-    required, optional, _ = KNOWN[name]
+    required, optional, _ = _takes(_known(text, own), own)
     return (*required, *optional)
 
 
-def with_sizes(text: str, sizes: Mapping[str, int], without: Collection[str] = ()) -> str:
+def with_sizes(text: str, sizes: Mapping[str, int], without: Collection[str] = (), own: Definitions = NO_DEFINITIONS) -> str:
     """The call with these sizes, whether it states others or none: `matmul(k=64, n=64)` with m=16 is `matmul(k=64, n=64, m=16)`.
 
     `without`: sizes that are not written at all, for people who read it.
     """
-    stated = {word: int(value) if value is not None else None for word, value, _ in _words(text)[1:] if word not in without} | dict(sizes)
-    return f"{_known(text)}({', '.join(word if value is None else f'{word}={value}' for word, value in stated.items())})"
+    stated = {word: value for word, value, _ in _words(text)[1:] if word not in without} | {s: str(n) for s, n in sizes.items()}
+    return f"{_known(text, own)}({', '.join(word if value is None else f'{word}={value}' for word, value in stated.items())})"
 
 
-def _known(text: str) -> str:
+def _takes(name: str, own: Definitions) -> tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]:
+    """(sizes that must be given, those with a default, flags) of an operator: of the user's own, the dimensions of its arguments."""
+    if name not in own:
+        return KNOWN[name]
+    return tuple(dict.fromkeys(d.name for a in parse_meaning(own[name]).inputs for d in a.dims)), {}, ()
+
+
+def _known(text: str, own: Definitions) -> str:
     """The name of the operator that is called."""
     name, _, at = _words(text)[0]
-    if name not in KNOWN:
-        raise _error(text, at, f"unknown operator {name}; known: {', '.join(KNOWN)}")
+    if name not in KNOWN and name not in own:
+        raise _error(text, at, f"unknown operator {name}; known: {', '.join((*own, *KNOWN))}" + "; --ops gives others" * (not own))
     return name
+
+
+def _own_graph(call: Call, own: Definitions) -> tuple[Graph, dict[str, np.ndarray]]:
+    """The graph of a model whose one node is the operator."""
+    from onnx import TensorProto, helper
+
+    from aoec.frontend.onnx import load
+    said = parse_meaning(own[call.name])
+    inputs, outputs = ([a.name for a in s] for s in (said.inputs, said.outputs))
+    given = [helper.make_tensor_value_info(a.name, TensorProto.FLOAT, [call.sizes[d.name] for d in a.dims]) for a in said.inputs]
+    made = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs]
+    node = helper.make_node(call.name, inputs, outputs, call.name, domain=OWN_DOMAIN, **call.numbers)  # type: ignore[arg-type]
+    versions = [helper.make_opsetid("", 18), helper.make_opsetid(OWN_DOMAIN, 1)]
+    model = helper.make_model(helper.make_graph([node], call.name, given, made), opset_imports=versions)
+    graph, weights, _ = load(model, None, call.dtype, own)
+    return graph, weights
 
 
 def _words(text: str) -> list[tuple[str, str | None, int]]:
@@ -119,12 +152,10 @@ def _human(expected: tuple[str, ...]) -> str:
     return " or ".join("a name" if e == "name" else f"'{e}'" for e in expected) or "nothing more"
 
 
-def _size(text: str, operator: str, word: str, value: str, at: int) -> int:
-    required, optional, _ = KNOWN[operator]
-    known = (*required, *optional)
+def _size(text: str, known: Collection[str], word: str, value: str, at: int) -> int:
     if word not in known:
-        raise _error(text, at, f"{operator} has no size {word}; it has {', '.join(known)}")
-    if not (word == "pad" or int(value) > 0) or int(value) > SIZE_LIMIT:
+        raise _error(text, at, f"{_words(text)[0][0]} has no size {word}; it has {', '.join(known)}")
+    if not value.isdigit() or not (word == "pad" or int(value) > 0) or int(value) > SIZE_LIMIT:
         raise _error(text, at, f"{word} must lie between 1 and {SIZE_LIMIT:,}")
     return int(value)
 

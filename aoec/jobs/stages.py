@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from aoec.base import arrays
 from aoec.base.errors import CapacityError, CheckError, ScheduleError, TargetError, UnsupportedError
 from aoec.ir import parse
-from aoec.ir.graph import Graph
+from aoec.ir.graph import Graph, Group
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
@@ -25,6 +25,7 @@ from aoec.jobs.places import shown, step_places
 if TYPE_CHECKING:
     import numpy as np
 
+    from aoec.ops.own import Definitions
     from aoec.target.machine import Machine
 
 Weights = dict[str, "np.ndarray"]
@@ -32,10 +33,12 @@ Holes = Mapping[str, int]
 T = TypeVar("T", Func, Trace, Program)
 
 
-def import_model(path: str, input_shapes: Mapping[str, tuple[int, ...]], precision: str) -> tuple[Graph, Weights, list[str]]:
-    """The graph of an ONNX model, its constants by tensor name, and notices for the user."""
+def import_model(path: str, input_shapes: Mapping[str, tuple[int, ...]], precision: str,
+                 ops: Sequence[str] = ()) -> tuple[Graph, Weights, list[str]]:
+    """The graph of an ONNX model, its constants by tensor name, and notices for the user; `ops` are files of definitions."""
     from aoec.frontend.onnx import load
-    graph, weights, notices = load(path, dict(input_shapes), precision)
+    from aoec.ops.own import read_files
+    graph, weights, notices = load(path, dict(input_shapes), precision, read_files(ops))
     return graph, weights, list(notices)
 
 
@@ -73,13 +76,25 @@ def lower_text(text: str, source: str, group: str | None) -> Func:
     return lower(graph, _group(graph, group, source))
 
 
-def lower_operator(text: str) -> Func:
-    """The func of an operator given by name and sizes, `matmul(m=64, k=64, n=64, fp16)`: of its own group, without conversions."""
+def lower_operator(text: str, own: Definitions | None = None, group: str | None = None) -> Func:
+    """The func of an operator given by name and sizes, `matmul(m=64, k=64, n=64, fp16)`: of its own group, without conversions. One of the
+    user's `own` that becomes several groups needs the name of one."""
     from aoec.jobs.operators import graph_of as graph_of_operator
     from aoec.lowering.fuse import fuse
     from aoec.lowering.lower import lower
-    graph, _ = fuse(*graph_of_operator(text))
-    return lower(graph, next(g for g in graph.groups if graph.name in g.nodes))  # the operator's node has the graph's name
+    graph, _ = fuse(*graph_of_operator(text, own or {}))
+    return lower(graph, operator_group(graph, group))
+
+
+def operator_group(graph: Graph, name: str | None = None) -> Group:
+    """The group of the operator that a graph was made for: the one named, the one whose node has the graph's name, or the only one."""
+    groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
+    found = [g for g in groups if (g.name == name if name else graph.name in g.nodes)] or ([] if name else groups)
+    if len(found) != 1:
+        ops = {n.name: n.op for n in graph.nodes}
+        said = ", ".join(f"{g.name} ({' '.join(ops[n] for n in g.nodes)})" for g in groups)
+        raise CheckError(f"{graph.name} becomes {len(groups)} groups; give --group, one of {said}")
+    return found[0]
 
 
 def _group(graph: Graph, name: str | None, source: str) -> str:

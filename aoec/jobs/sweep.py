@@ -15,6 +15,7 @@ from aoec.ir.tir import Func
 from aoec.jobs import interrupt
 from aoec.jobs.sweep_plan import Contender, Plan, plan
 from aoec.jobs.sweep_time import Cell, How, Made, Row, refused
+from aoec.ops.own import read_files
 from aoec.report.chart import chart
 from aoec.report.sweep import Sheet, csv_text, json_text, skipped, summary, table
 from aoec.search.trials import Status
@@ -32,7 +33,7 @@ Told = Callable[[int], None]
 
 def sweep(options: Namespace) -> int:
     """Times all combinations and writes them; 1 where values were checked and are wrong, else 0."""
-    what = plan(options.input, options.traces, options.axes, options.targets, options.tune is not None)
+    what = plan(options.input, options.traces, options.axes, options.targets, options.tune is not None, read_files(options.ops))
     if options.plot and not what.x:
         raise CheckError("there is nothing to draw along: --plot needs a --set with more than one value")
     if options.dump and what.rows > MOST_FILES:

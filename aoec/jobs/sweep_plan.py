@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -21,6 +21,7 @@ from aoec.ir.tir import Func, blocks
 from aoec.jobs.operators import parse_call, sizes_of, with_sizes
 from aoec.jobs.places import shown, step_places
 from aoec.jobs.stages import lower_operator
+from aoec.ops.own import NO_DEFINITIONS, Definitions
 from aoec.primitives.primitive import from_step
 from aoec.report.sweep import COLUMNS
 from aoec.search.grid import Grid
@@ -35,17 +36,18 @@ Choices = Mapping[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Subject:
-    """What is scheduled: an operator by name and sizes (`operator`), or a func that was read."""
+    """What is scheduled: an operator by name and sizes (`operator`), one of the user's `own` perhaps, or a func that was read."""
 
     source: str
     operator: str = ""
     read: Func | None = None
+    own: Definitions = field(default_factory=lambda: NO_DEFINITIONS, compare=False)
 
     @cached_property
     def sizes(self) -> tuple[str, ...]:
         """What of its shape can be swept: an operator's sizes, the loops of a func that is not scheduled."""
         if self.read is None:
-            return sizes_of(self.operator)
+            return sizes_of(self.operator, self.own)
         return () if self.scheduled else tuple(v for v, loop in loops_of(self.read).items() if isinstance(loop.extent, Int))
 
     @cached_property
@@ -62,7 +64,7 @@ class Subject:
         """Nothing, or an AoecError where no row of such axes could have a func: a size is missing, beyond its limits, or ambiguous."""
         if self.read is None:
             for pick in (min, max):
-                parse_call(self.call({a.name: pick(a.values or ()) for a in shapes}))
+                parse_call(self.call({a.name: pick(a.values or ()) for a in shapes}), self.own)
             return
         for i, a in enumerate(shapes):
             resize(self.read, a.name, min(a.values or ()))
@@ -71,12 +73,12 @@ class Subject:
 
     def call(self, sizes: Sizes) -> str:
         """The operator with these sizes."""
-        return with_sizes(self.operator, sizes)
+        return with_sizes(self.operator, sizes, own=self.own)
 
     def func(self, sizes: Sizes) -> Func:
         """The func at these sizes; AoecError where it has none."""
         if self.read is None:
-            return lower_operator(self.call(sizes))
+            return lower_operator(self.call(sizes), self.own)
         func = self.read
         for loop, extent in sizes.items():
             func = resize(func, loop, extent)
@@ -124,7 +126,7 @@ class Plan:
         """What is swept, in words."""
         if self.subject.read is None:
             return with_sizes(self.subject.operator, {a.name: a.values[0] for a in self.shapes if a.values and len(a.values) == 1},
-                              [a.name for a in self.shapes])
+                              [a.name for a in self.shapes], self.subject.own)
         return f"func {self.subject.read.name} of {'standard input' if self.subject.source == '-' else self.subject.source}"
 
     @property
@@ -138,11 +140,12 @@ class Plan:
             yield dict(zip([a.name for a in self.shapes], values))
 
 
-def plan(source: str, traces: Sequence[str], axes: Sequence[Axis], targets: Sequence[str], tune: bool) -> Plan:
+def plan(source: str, traces: Sequence[str], axes: Sequence[Axis], targets: Sequence[str], tune: bool,
+         own: Definitions = NO_DEFINITIONS) -> Plan:
     """The plan of a sweep; an AoecError in a sentence where something is unknown, open or too much."""
     if source == "-" and "-" in traces:
         raise CheckError("the func and a schedule cannot both come from standard input")
-    subject = read_subject(source)
+    subject = read_subject(source, own)
     named = read_schedules(subject, traces, tune)
     known = {name for _, trace in named if trace for name in holes_of(trace)} | subject.holes.keys()
     check_axes(subject, axes, known)
@@ -158,11 +161,11 @@ def plan(source: str, traces: Sequence[str], axes: Sequence[Axis], targets: Sequ
     return made
 
 
-def read_subject(source: str) -> Subject:
+def read_subject(source: str, own: Definitions) -> Subject:
     """The operator that a text calls, or the func in a file (or, for -, on standard input)."""
     if "(" in source and not Path(source).exists():
-        sizes_of(source)
-        return Subject(source, source)
+        sizes_of(source, own)
+        return Subject(source, source, own=own)
     return Subject(source, read=parse_func(read_text(source), source))
 
 

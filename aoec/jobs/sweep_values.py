@@ -23,11 +23,13 @@ from aoec.ir.rewrite import fill
 from aoec.ir.tir import Buffer, Func, blocks
 from aoec.jobs.execute import run_program
 from aoec.jobs.operators import graph_of
+from aoec.jobs.stages import operator_group
 from aoec.jobs.sweep_plan import Subject
 from aoec.jobs.verify import SMALLEST, SPACING, differences, finite, verify_group
 from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import operands
 from aoec.ops.layout import to_logical, to_physical
+from aoec.ops.own import Definitions
 from aoec.ops.run import NUMPY, REALS
 from aoec.search.trials import Status
 from aoec.target.check import check
@@ -96,7 +98,7 @@ class Values:
     def against_operator(self, program: Program) -> list[str]:
         """Against the operator's reference in NumPy, with seeded constants."""
         if self._operator is None:
-            self._operator = operator(self.subject.call(self.sizes), self.func)
+            self._operator = operator(self.subject.call(self.sizes), self.func, self.subject.own)
         graph, group, bindings, weights = self._operator
         return verify_group(graph, group, program, bindings, weights)
 
@@ -121,13 +123,13 @@ def points_of(func: Func) -> int:
     return sum(prod(lp.extent.value for lp in above if isinstance(lp.extent, Int)) for _, above in blocks(func.body))
 
 
-def operator(call: str, func: Func) -> tuple[Graph, Group, tuple[tuple[str, str], ...], dict[str, np.ndarray]]:
+def operator(call: str, func: Func, own: Definitions) -> tuple[Graph, Group, tuple[tuple[str, str], ...], dict[str, np.ndarray]]:
     """The operator's fused graph, its own group, (tensor of the func, of the graph), and constants of seeded normal values."""
-    graph, zeros = graph_of(call)
+    graph, zeros = graph_of(call, own)
     random = np.random.default_rng(0)
     weights = {name: random.standard_normal(x.shape).astype(x.dtype) for name, x in zeros.items()}
     fused, stored = fuse(graph, weights)
-    group = next(g for g in fused.groups if graph.name in g.nodes)
+    group = operator_group(fused)
     ins, outs = operands(fused, group)
     names = [b.name for b in (*func.inputs, *func.outputs)]
     return fused, group, tuple(zip(names, [t.name for t in (*ins, *outs)], strict=True)), stored

@@ -10,6 +10,8 @@ neighbouring numbers of the result's dtype relative to them (fp32 2^-23, fp16 2^
   stays meaningful where products cancel;
 - 8 u * nodes * (|result| + min(1, largest result)) where a vector group is not exact: it rounds after each of the instructions
   that make up a sigmoid, tanh or softmax, and the reference only once a node;
+- 8 u (|result| + largest result) for each operation of an operator of the user's own, which is rounded after each of them where the
+  interpreted definition is rounded once; its data have no large values, which would drown what they are added to;
 - the smallest subnormal, 2^-24 in fp16.
 
 Infinity counts as the first power of two beyond the dtype, so that what is within a rounding of overflow may be either.
@@ -25,6 +27,8 @@ import numpy as np
 from aoec.artifact.compiled import Artifact
 from aoec.base.errors import AoecError, CheckError
 from aoec.ir.graph import Graph, Group, OpNode, Tensor
+from aoec.ir.index import Binary, Call, Cast, walk
+from aoec.ir.parse import parse_meaning
 from aoec.ir.program import Program
 from aoec.jobs.execute import group_graph, run_model, run_program
 from aoec.lowering.lower import operands
@@ -56,7 +60,8 @@ def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterabl
     out: list[str] = []
     for number, kind in enumerate(kinds):
         random = np.random.default_rng([seed, number])
-        data = integers(inputs, alone.nodes, random) if kind == "integers" else normal(inputs, weights, random)
+        data = integers(inputs, alone.nodes, random) if kind == "integers" else normal(
+            inputs, weights, random, large=not any(n.definition for n in alone.nodes))
         out += compare(alone, program, bound, data, kind == "integers")
     return out
 
@@ -85,15 +90,15 @@ def bias_columns(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> di
     return out
 
 
-def normal(inputs: list[Tensor], weights: Arrays, random: np.random.Generator) -> dict[str, np.ndarray]:
-    """Normal values with a few large ones for what is computed, the real values of constants."""
+def normal(inputs: list[Tensor], weights: Arrays, random: np.random.Generator, large: bool = True) -> dict[str, np.ndarray]:
+    """Normal values, with a few `large` ones, for what is computed, the real values of constants."""
     out = {}
     for t in inputs:
         if t.name in weights:
             out[t.name] = to_logical(weights[t.name], t)
             continue
         array = random.standard_normal(t.shape).astype(np.float32)
-        if t.dtype in REALS and array.size:
+        if large and t.dtype in REALS and array.size:
             places = random.integers(0, array.size, LARGE_COUNT)
             array.reshape(-1)[places] = random.choice([-LARGE, LARGE], LARGE_COUNT)
         out[t.name] = array.astype(NUMPY[t.dtype])
@@ -132,7 +137,16 @@ def tolerance(alone: Graph, data: Arrays, wanted: np.ndarray, t: Tensor) -> np.n
         allowed = allowed + 2 * summed(first, alone) * ROUNDING * magnitude(first, data)
     if any(n.op not in EXACT and n.op not in SUMS for n in alone.nodes):
         allowed = allowed + 8 * u * len(alone.nodes) * (size + min(1.0, float(size.max(initial=0.0))))
-    return allowed
+    own = sum(operations(n) for n in alone.nodes)
+    return allowed + 8 * u * own * (size + float(size.max(initial=0.0))) if own else allowed
+
+
+def operations(node: OpNode) -> int:
+    """How often a node of the user's own operator rounds; 0 of any other."""
+    if not node.definition:
+        return 0
+    values = [v for s in parse_meaning(node.definition).statements for v in (s.value, s.init) if v is not None]
+    return sum(isinstance(e, (Binary, Call, Cast)) for v in values for e in walk(v)) + 1
 
 
 def summed(node: OpNode, graph: Graph) -> int:

@@ -68,22 +68,22 @@ def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]]) -> tuple[Grou
 def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made: set[str],
            followers: Mapping[str, tuple[str, ...]]) -> list[OpNode]:
     """The nodes of the group that starts with `first`."""
-    allowed = followers.get(first.op.removesuffix("_packed"), followers.get(family(first.op), ()))
-    cube = family(first.op) == "cube"
+    allowed = followers.get(first.op.removesuffix("_packed"), followers.get(family(first), ()))
+    cube = family(first) == "cube"
     chain = [first]
     while ((follower := draft.only_user(chain[-1].outputs[0], users)) and _joins(draft, chain[-1], follower, allowed, made)
            and (not cube or _alike(draft, first, follower))):
         chain.append(follower)
-        if family(follower.op) in ROWS:
-            allowed = FOLLOWERS.get(family(follower.op), ())
+        if family(follower) in ROWS:
+            allowed = FOLLOWERS.get(family(follower), ())
     return chain
 
 
 def _joins(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...], made: set[str]) -> bool:
     a, b = draft.tensors[last.outputs[0]], draft.tensors[follower.outputs[0]]
     others = [i for i in follower.inputs if i and i != a.name]
-    alike = a.layout == b.layout and (a.shape == b.shape or family(follower.op) == "reduce" and b.layout == "ND")
-    return alike and (follower.op in allowed or family(follower.op) in allowed) and made.issuperset(others)
+    alike = a.layout == b.layout and (a.shape == b.shape or family(follower) == "reduce" and b.layout == "ND")
+    return alike and (follower.op in allowed or family(follower) in allowed) and made.issuperset(others)
 
 
 def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
@@ -96,4 +96,4 @@ def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
 def _kind(draft: Draft, node: OpNode) -> str:
     if node.op.endswith("nc1hwc0") and is_view(draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]):
         return "view"
-    return KINDS.get(family(node.op), "vector")
+    return KINDS.get(family(node), "vector")

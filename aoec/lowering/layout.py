@@ -15,16 +15,17 @@ import numpy as np
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import DTYPES
+from aoec.ops.host import PREFIX
 from aoec.ops.layout import FEW, FIVE, PIXEL, c0_of, to_logical, to_physical
-from aoec.ops.registry import OPS
+from aoec.ops.own import word
 from aoec.ops.run import REALS
 
 WIDEST_ROW = 1024  # pixels of a row of results that fill half of L0A (64 KB on all chips) with one column of fractals
 
 
-def family(op: str) -> str:
-    """The operator's family; host for nodes that run there."""
-    return OPS[op].family if op in OPS else "host"
+def family(node: OpNode) -> str:
+    """The family of a node's operator; host for nodes that run there."""
+    return "host" if node.op.startswith(PREFIX) else word(node).family
 
 
 def assign(draft: Draft) -> None:
@@ -36,7 +37,7 @@ def assign(draft: Draft) -> None:
         node = replace(node, inputs=tuple(pending.get(i, i) for i in node.inputs))
         layout = _layout(draft, node)
         taken = _taken(draft, node, layout)
-        plain = family(node.op) == "cube"  # weights and biases are no images
+        plain = family(node) == "cube"  # weights and biases are no images
         node = replace(node, inputs=tuple(_fetch(draft, node, i, "ND" if plain and at else taken, converted)
                                           for at, i in enumerate(node.inputs)))
         if layout == FIVE:
@@ -57,7 +58,7 @@ def _five(draft: Draft, output: str, pending: dict[str, str]) -> str:
 
 def _layout(draft: Draft, node: OpNode) -> str:
     """The layout in which the node takes and gives its tensors."""
-    five = _RULES.get(family(node.op), lambda d, n: False)(draft, node)
+    five = _RULES.get(family(node), lambda d, n: False)(draft, node)
     return FIVE if five else "ND"
 
 
@@ -90,6 +91,8 @@ def _elementwise(draft: Draft, node: OpNode) -> bool:
     every = [draft.tensors[i] for i in (*node.inputs, *node.outputs)]
     if len(out.shape) != 4 or not _any_five(draft, node) or not all(_fits(draft, i, out) for i in node.inputs):
         return False
+    if node.definition and any(t.shape != out.shape for t in every):  # it says itself which dimensions it reads, not by their place
+        return False
     if len({c0_of(t.dtype) for t in every}) > 1:  # channels of different dtypes lie in blocks of different sizes
         return False
     return _whole(out) or all(t.dtype in REALS for t in every) and keeps_zero(node)
@@ -106,9 +109,9 @@ def _fits(draft: Draft, name: str, out: Tensor) -> bool:
 
 def keeps_zero(node: OpNode) -> bool:
     """True where zeros in give zero out, as the reference itself says."""
-    zeros = [np.zeros(1, np.float32) for _ in node.inputs]
+    zeros = [np.zeros((1,) * 4 if node.definition else 1, np.float32) for _ in node.inputs]
     with np.errstate(all="ignore"):
-        return bool(np.all(OPS[node.op].reference(*zeros, **dict(node.attributes)) == 0))
+        return bool(np.all(word(node).reference(*zeros, **dict(node.attributes)) == 0))
 
 
 def _concat(draft: Draft, node: OpNode) -> bool:
@@ -145,7 +148,7 @@ def _fetch(draft: Draft, node: OpNode, name: str, layout: str, converted: dict[t
 
 def _stays(draft: Draft, node: OpNode, name: str) -> bool:
     """Weights are packed by the step after this one; matrices that lie in NZ are read so by products, and by the relu behind one."""
-    weights = family(node.op) == "cube" and name in node.inputs[1:]
+    weights = family(node) == "cube" and name in node.inputs[1:]
     return draft.is_constant(name) and weights or draft.tensors[name].layout == "NZ" and node.op in ("matmul", "relu")
 
 

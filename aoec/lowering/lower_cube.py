@@ -18,6 +18,7 @@ from aoec.lowering.physical import buffer_of, extents, guarded, nest, physical_i
 from aoec.lowering.work import Work
 from aoec.ops.layout import stored_shape
 from aoec.ops.meanings import meaning
+from aoec.ops.own import word
 
 
 def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
@@ -175,7 +176,7 @@ def activation(tail: Tail, given: Expr, loops: list[tuple[str, int]], tensors: d
     held |= {n.outputs[0]: Read(f"E{i}", point) for i, n in enumerate(tail.nodes)}
     work = Work([], dict(loops), {r.buffer: shape for r in held.values()}, {r.buffer: tensors[t].dtype for t, r in held.items()})
     for node in tail.nodes:
-        said = meaning(node.op, [tensors[x].shape for x in node.inputs], dict(node.attributes))
+        said = meaning(word(node), [tensors[x].shape for x in node.inputs], dict(node.attributes))
         read = {a.name: held[i] for a, i in zip(said.inputs, node.inputs, strict=True)}
         work.statements.append(Statement(held[node.outputs[0]], "=", _each(said.statements[0].value, read), None))
     work = single_operations(work, [])

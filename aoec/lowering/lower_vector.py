@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OpNode, Tensor
-from aoec.ir.index import Binary, Expr, Int, Read, Var, normalise, reads, rebuild, rename_reads, substitute
+from aoec.ir.index import Binary, Expr, Int, Read, Var, call, normalise, reads, rebuild, rename_reads, substitute
 from aoec.ir.meaning import Statement
 from aoec.ir.tir import Block, Buffer, Func
 from aoec.lowering.lower_axes import drop_ones, merge_axes, with_rows
@@ -20,6 +20,7 @@ from aoec.lowering.physical import buffer_of, extents, nest, physical_indices
 from aoec.lowering.work import Work, axes_of, variables_of
 from aoec.ops.layout import stored_shape
 from aoec.ops.meanings import meaning
+from aoec.ops.own import word
 
 
 def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kept: tuple[str, ...]) -> Func:
@@ -53,13 +54,14 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
     axes: dict[str, tuple[Expr, ...]] = {}  # tensor -> the indices it was defined or first read with
     for at, node in enumerate(nodes):
         ins = [tensors[i] for i in node.inputs if i]
-        said = meaning(node.op, [t.shape for t in ins], dict(node.attributes))
+        said = meaning(word(node), [t.shape for t in ins], dict(node.attributes))
         names = dict(zip([a.name for a in said.inputs], [t.name for t in ins])) | dict(zip([a.name for a in said.outputs], node.outputs))
         ranges = extents(said)
         local = {s.target.buffer: f"{node.name}.{s.target.buffer}" for s in said.statements if s.target.buffer not in names}
         names |= local
-        statements = [Statement(Read(names[s.target.buffer], s.target.indices), s.op, rename_reads(s.value, names), s.init)
-                      for s in said.statements]
+        statements = [Statement(Read(names[s.target.buffer], s.target.indices), s.op, rename_reads(s.value, names), s.init and
+                                rename_reads(s.init, names)) for s in said.statements]
+        statements = [part for s in statements for part in started_after(s)]
         renaming = unify(statements, axes, ranges, at)
         for s in statements:
             s = Statement(rename_axes(s.target, renaming), s.op, rename_axes(s.value, renaming), s.init)  # type: ignore[arg-type]
@@ -67,6 +69,15 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
                 axes.setdefault(r.buffer, r.indices)
             add(work, s, {str(renaming[v].name) if v in renaming else v: e for v, e in ranges.items()}, tensors)  # type: ignore[attr-defined]
     return work
+
+
+def started_after(s: Statement) -> list[Statement]:
+    """The statement; where it starts from a value of its own, the reduction alone and then what it starts from."""
+    if s.init is None:
+        return [s]
+    alone = Read(f"{s.target.buffer}.reduced", s.target.indices)
+    whole = alone + s.init if s.op == "+=" else call(s.op.removesuffix("="), alone, s.init)
+    return [Statement(alone, s.op, s.value), Statement(s.target, "=", whole)]
 
 
 def unify(statements: list[Statement], axes: dict[str, tuple[Expr, ...]], ranges: dict[str, int], at: int) -> dict[str, Expr]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from aoec.base.errors import AoecError, CheckError
 from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.ops.host import PREFIX
-from aoec.ops.meanings import shape
+from aoec.ops.own import shape_of
 
 
 class NodeError(CheckError):
@@ -25,7 +25,7 @@ def check(graph: Graph) -> None:
 
 def _check_node(node: OpNode, tensors: dict[str, Tensor]) -> None:
     try:
-        wanted = shape(node.op, [tensors[i].shape for i in node.inputs if i], node.attributes)
+        wanted = shape_of(node, [tensors[i].shape for i in node.inputs if i])
     except AoecError as e:
         raise NodeError(node.name, f"node {node.name}: {e}") from e
     stated = tensors[node.outputs[0]].shape

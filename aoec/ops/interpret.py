@@ -9,14 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from math import erf, prod
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.ir.index import INT_CALLS, INT_OPS, Binary, Call, Cast, Expr, Float, Int, Read, Var, variables
+from aoec.ir.index import INT_CALLS, INT_OPS, Binary, Call, Cast, Expr, Float, Int, Read, Var, reads, variables
 from aoec.ir.meaning import Meaning, Statement
 from aoec.ops.meanings import loops
 
-LIMIT_POINTS = 1 << 24  # of one statement: arrays of this many fp64 elements
+LIMIT_POINTS = 1 << 34  # of one statement: some minutes
+LIMIT_HELD = 1 << 22  # of them at a time: arrays of this many fp64 elements
 IDENTITY = {"+=": 0.0, "max=": -np.inf, "min=": np.inf}
 REDUCE: dict[str, Any] = {"+=": np.add, "max=": np.maximum, "min=": np.minimum}
 REAL: dict[str, Callable[..., Any]] = {
@@ -29,7 +31,8 @@ WHOLE: dict[str, Callable[..., Any]] = {
     "idiv": lambda a, b: (a - np.fmod(a, b)) // b, "bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor,
     "bitnot": np.invert, "shl": np.left_shift, "shr": np.right_shift}
 CASTS = {"fp32": np.float32, "fp16": np.float16, "int32": np.int32, "int64": np.int64, "int8": np.int8, "uint8": np.uint8,
-         "int16": np.int16, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64, "bool": np.bool_}
+         "int16": np.int16, "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64, "bool": np.bool_,
+         "bf16": ml_dtypes.bfloat16}
 
 
 def interpret(m: Meaning, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -48,12 +51,14 @@ def _run(m: Meaning, s: Statement, values: dict[str, np.ndarray]) -> None:
     if prod(extents.values()) > LIMIT_POINTS:
         raise CheckError(f"{m.name}: {prod(extents.values()):,} points are too many to interpret; the limit is {LIMIT_POINTS:,}")
     kept = [v for v in extents if any(v in variables(i) for i in s.target.indices)]
-    order = kept + [v for v in extents if v not in kept]
-    points = {v: np.arange(extents[v]).reshape([-1 if v == w else 1 for w in order]) for v in order}
-    box = np.broadcast_to(np.asarray(_value(s.value, points, values)), [extents[v] for v in order])
-    result = _reduce(s, box, len(kept), {v: points[v].reshape(points[v].shape[:len(kept)]) for v in kept}, values)
-    at = tuple(np.broadcast_to(_value(i, points, values), [extents[v] if v in kept else 1 for v in order]).reshape(
-        [extents[v] for v in kept]) for i in s.target.indices)
+    points = _points({v: range(extents[v]) for v in kept})
+    result = _product(s, kept, values)
+    if result is None:
+        result = _reduced(s, kept, {v: range(extents[v]) for v in (*kept, *extents)}, values)
+    if s.op != "=":
+        start = IDENTITY[s.op] if s.init is None else _value(s.init, points, values)
+        result = np.asarray(REDUCE[s.op](result, start))
+    at = tuple(np.broadcast_to(_value(i, points, values), [extents[v] for v in kept]) for i in s.target.indices)
     if s.target.buffer not in values:
         values[s.target.buffer] = np.full([extents[i.name] for i in s.target.indices if isinstance(i, Var)], np.nan)
     if result.dtype.kind in "iub" and values[s.target.buffer].dtype.kind == "f" and np.isnan(values[s.target.buffer]).all():
@@ -61,12 +66,36 @@ def _run(m: Meaning, s: Statement, values: dict[str, np.ndarray]) -> None:
     values[s.target.buffer][at] = result
 
 
-def _reduce(s: Statement, box: np.ndarray, rank: int, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The box with all axes from `rank` on reduced, on top of what the reducer starts from."""
-    if s.op == "=":
-        return box.reshape(box.shape[:rank])
-    start = IDENTITY[s.op] if s.init is None else _value(s.init, points, values)
-    return np.asarray(REDUCE[s.op](REDUCE[s.op].reduce(box, axis=tuple(range(rank, box.ndim))), start))
+def _points(ranges: Mapping[str, range]) -> dict[str, np.ndarray]:
+    """Loop -> its values, along an axis of its own."""
+    return {v: np.arange(r.start, r.stop).reshape([-1 if v == w else 1 for w in ranges]) for v, r in ranges.items()}
+
+
+def _reduced(s: Statement, kept: Sequence[str], ranges: Mapping[str, range], values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The values over ranges of loops, reduced over those that are not kept; by halves where they are too many to hold at once."""
+    if prod(map(len, ranges.values())) > LIMIT_HELD:
+        longest = max(ranges, key=lambda v: len(ranges[v]))
+        middle = (ranges[longest].start + ranges[longest].stop) // 2
+        halves = [range(ranges[longest].start, middle), range(middle, ranges[longest].stop)]
+        low, high = (_reduced(s, kept, {**ranges, longest: half}, values) for half in halves)
+        return np.concatenate([low, high], kept.index(longest)) if longest in kept else np.asarray(REDUCE[s.op](low, high))
+    box = np.broadcast_to(np.asarray(_value(s.value, _points(ranges), values)), [len(r) for r in ranges.values()])
+    return box if s.op == "=" else np.asarray(REDUCE[s.op].reduce(box, axis=tuple(range(len(kept), box.ndim))))
+
+
+def _product(s: Statement, kept: Sequence[str], values: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """The sum of products of two tensors' elements at loops alone, by NumPy's own; None of any other statement."""
+    e = s.value
+    found = [e.left, e.right] if s.op == "+=" and isinstance(e, Binary) and e.op == "*" else []
+    plain = [r for r in found if isinstance(r, Read) and all(isinstance(i, Var) for i in r.indices)]
+    if len(plain) < 2:
+        return None
+    numbers: dict[str, int] = {}
+    labels = [[numbers.setdefault(i.name, len(numbers)) for i in r.indices if isinstance(i, Var)] for r in plain]
+    if not numbers.keys() >= set(kept):
+        return None
+    a, b = (values[r.buffer] for r in plain)
+    return np.asarray(np.einsum(a, labels[0], b, labels[1], [numbers[v] for v in kept], optimize=True))
 
 
 def _value(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> Any:
@@ -76,7 +105,7 @@ def _value(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.nd
     if isinstance(e, Var):
         return points[e.name]
     if isinstance(e, Read):
-        return values[e.buffer][tuple(np.asarray(_value(i, points, values)).astype(np.int64) for i in e.indices)]
+        return values[e.buffer][tuple(_index(i, n, points, values) for i, n in zip(e.indices, values[e.buffer].shape))]
     if isinstance(e, Cast):
         return np.asarray(_value(e.value, points, values)).astype(CASTS[e.dtype]).astype(np.int64 if e.dtype in WHOLES else np.float64)
     if isinstance(e, Binary):
@@ -85,6 +114,12 @@ def _value(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.nd
     if e.fn == "guard":
         return _guarded(e, points, values)
     return {**INT_CALLS, **REAL, **WHOLE}[e.fn](*(_value(a, points, values) for a in e.args))
+
+
+def _index(e: Expr, size: int, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The places that an index names; where data say them, the nearest that the tensor has."""
+    found = np.asarray(_value(e, points, values)).astype(np.int64)
+    return np.clip(found, 0, size - 1) if reads(e) else found
 
 
 def _guarded(e: Call, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -11,21 +11,21 @@ from aoec.ir.graph import Attribute
 from aoec.ir.index import Binary, Expr, Int, Read, Var, as_expr, children, normalise, reads, substitute
 from aoec.ir.meaning import Argument, Dim, Meaning, Statement
 from aoec.ir.parse import parse_meaning
-from aoec.ops.declare import Attributes, Shape, numbers
+from aoec.ops.declare import Attributes, Op, Shape, numbers
 from aoec.ops.registry import get
 
 
-def meaning(op: str, input_shapes: Sequence[Shape], attributes: Attributes | Sequence[tuple[str, Attribute]] = ()) -> Meaning:
+def meaning(op: str | Op, input_shapes: Sequence[Shape], attributes: Attributes | Sequence[tuple[str, Attribute]] = ()) -> Meaning:
     """The meaning with parameters substituted and every extent an Int; CheckError where shapes or attributes do not fit.
 
     Extents come from `input_shapes`, in the order of the operator's arguments (absent optional ones left out).
     """
-    return _meaning(op, tuple(map(tuple, input_shapes)), tuple(dict(attributes).items()))
+    return _meaning(get(op) if isinstance(op, str) else op, tuple(map(tuple, input_shapes)), tuple(dict(attributes).items()))
 
 
 @lru_cache(maxsize=4096)
-def _meaning(op: str, shapes: tuple[Shape, ...], attributes: tuple[tuple[str, Attribute], ...]) -> Meaning:
-    word, given = get(op), dict(attributes)
+def _meaning(word: Op, shapes: tuple[Shape, ...], attributes: tuple[tuple[str, Attribute], ...]) -> Meaning:
+    op, given = word.name, dict(attributes)
     try:
         text = word.meaning_text(shapes, given)
     except (KeyError, IndexError, ValueError, TypeError, ZeroDivisionError) as e:

@@ -15,7 +15,7 @@ from aoec.base.errors import CheckError
 from aoec.ir.graph import OPAQUE, Graph, OpNode, Tensor
 from aoec.ops import host, typed
 from aoec.ops.layout import to_logical
-from aoec.ops.registry import get
+from aoec.ops.own import word
 
 NUMPY = {"fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int16": np.int16,
          "uint16": np.uint16, "int32": np.int32, "uint32": np.uint32, "int64": np.int64, "uint64": np.uint64,
@@ -47,7 +47,7 @@ def run_node(node: OpNode, inputs: list[np.ndarray | None]) -> list[np.ndarray]:
     while wide and wide[-1] is None:
         wide.pop()
     with np.errstate(all="ignore"):
-        return [np.asarray(get(node.op).reference(*wide, **dict(node.attributes)))]  # of a single number NumPy makes no array
+        return [np.asarray(word(node).reference(*wide, **dict(node.attributes)))]  # of a single number NumPy makes no array
 
 
 def _feed(feeds: Mapping[str, Any], tensor: Tensor) -> Any:

@@ -30,8 +30,8 @@ def _einsum(n: Node) -> bool:
     whole = terms[0]
     for at, term in enumerate(terms[1:], 1):
         needed = {*out, *(label for t in terms[at + 1:] for label in t.labels)}
-        whole = _product(n, _summed(n, whole, needed | {*term.labels}), _summed(n, term, needed | {*whole.labels}), needed)
-    whole = _arranged(n, _summed(n, whole, set(out)), [label for label in out if label in whole.labels])
+        whole = product(n, _summed(n, whole, needed | {*term.labels}), _summed(n, term, needed | {*whole.labels}), needed)
+    whole = arranged(n, _summed(n, whole, set(out)), [label for label in out if label in whole.labels])
     return n.emit("reshape", [whole.tensor], {"shape": n.shape()})
 
 
@@ -92,12 +92,12 @@ def _summed(n: Node, t: Term, needed: set[str]) -> Term:
     return Term(n.step("reshape", [total], {"shape": tuple(_sizes(n, t)[label] for label in kept)}), kept)
 
 
-def _arranged(n: Node, t: Term, labels: Sequence[str]) -> Term:
+def arranged(n: Node, t: Term, labels: Sequence[str]) -> Term:
     perm = tuple(t.labels.index(label) for label in labels)
     return Term(n.step("transpose", [t.tensor], {"perm": perm}) if perm != tuple(range(len(perm))) else t.tensor, tuple(labels))
 
 
-def _product(n: Node, a: Term, b: Term, needed: set[str]) -> Term:
+def product(n: Node, a: Term, b: Term, needed: set[str]) -> Term:
     """The product of two terms, summed over what both have and nobody needs. A sum for each pair of rows is the cube's; where an operand
     has no rows of its own on either side, it is elementwise work."""
     both = [label for label in a.labels if label in b.labels and label in needed]
@@ -108,10 +108,10 @@ def _product(n: Node, a: Term, b: Term, needed: set[str]) -> Term:
     sizes = _sizes(n, a) | _sizes(n, b)
     m, k, width = (prod(sizes[label] for label in group) for group in (rows, inner, columns))
     lead = tuple(sizes[label] for label in both)
-    left = n.step("reshape", [_arranged(n, a, [*both, *rows, *inner]).tensor], {"shape": (*lead, m, k)})
+    left = n.step("reshape", [arranged(n, a, [*both, *rows, *inner]).tensor], {"shape": (*lead, m, k)})
     as_it_lies = list(b.labels) == [*both, *inner, *columns]
     order, shape = ([*both, *inner, *columns], (*lead, k, width)) if as_it_lies else ([*both, *columns, *inner], (*lead, width, k))
-    right = n.step("reshape", [_arranged(n, b, order).tensor], {"shape": shape})
+    right = n.step("reshape", [arranged(n, b, order).tensor], {"shape": shape})
     y = n.step("matmul", [left, right], {} if as_it_lies else {"trans_b": 1})
     done = (*both, *rows, *columns)
     return Term(n.step("reshape", [y], {"shape": tuple(sizes[label] for label in done)}), done)
@@ -122,7 +122,7 @@ def _elementwise(n: Node, a: Term, b: Term, kept: Sequence[str], inner: Sequence
     labels = (*kept, *inner)
     wide = []
     for t in (a, b):
-        own = _arranged(n, t, [label for label in labels if label in t.labels])
+        own = arranged(n, t, [label for label in labels if label in t.labels])
         sizes = _sizes(n, own)
         wide.append(n.step("reshape", [own.tensor], {"shape": tuple(sizes.get(label, 1) for label in labels)}))
     return _summed(n, Term(n.step("mul", wide), labels), set(kept))
