@@ -105,11 +105,11 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
             start: str = "import", ops: str | Path | Sequence[str | Path] = ()) -> Session:
     """The compiled model, written to `output` (default: `<model>.aoec` in the current folder) and ready to run.
 
-    The options are those of `aoec compile`; `ops` are files of operators of your own. `dynamic_batch=[1, 8]`, or
-    `input_shape={"x": (-1, 3, -1, -1)}` with `dynamic_dims=[(1, 224, 224), (8, 448, 448)]`, compile for several shapes. `budget` is a number of trials, or ("seconds", 30).
-    `model` is an ONNX file, a folder that a dump was written to, or a model at hand. `jobs` above 1 starts processes that import the
-    calling script again, which must then do nothing outside `if __name__ == "__main__"`. An AoecError says what is wrong; CheckError
-    where values differ from the reference.
+    The options are those of `aoec compile`: `dynamic_batch=[1, 8]`, or `input_shape={"x": (-1, 3, -1, -1)}` with
+    `dynamic_dims=[(1, 224, 224), (8, 448, 448)]`, compile for several shapes. `budget` is a number of trials, or ("seconds", 30);
+    `ops` are files of operators of your own. `model` is an ONNX file, a folder that a dump was written to, or a model at hand. `jobs`
+    above 1 starts processes that import the calling script again, which must then do nothing outside `if __name__ == "__main__"`. An
+    AoecError says what is wrong; CheckError where values differ from the reference.
     """
     proto = None if isinstance(model, (str, Path)) else model
     name = proto.graph.name or "model" if proto is not None else str(model)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def faults_of(model: Model, choices: Iterable[Choice], machine: Machine, options: Namespace) -> dict[str, str]:
-    """Group -> what is wrong with its program, of groups with operators of the user's own: whether the machine takes it and, unless --no-verify, whether it gives what the definitions say."""
+    """Group -> what is wrong with its program, of groups with operators of the user's own: whether the machine takes it
+    and, unless --no-verify, whether it gives what the definitions say."""
     own = {n.name for n in model.graph.nodes if n.definition}
     out = {}
     for c in choices:
