@@ -550,7 +550,7 @@ def total(t, s, r, m, alike, out, shared):
 @inner
 def follow(t, s, r, m, alike, open_slots, taken, excess):
     """Fills for the last operations of core m how long they keep each pipe busy, and how much later at the least all is done than a pipe
-    for which nothing is left but these.
+    that has these, and nothing else, still to do: counted from the first of them, since a wait in front of it may hold the pipe up.
 
     `total` has been there: the counters stand as they do at the end, and the core at its stop. What the program does is gone
     through from there back, flags from their waits to their sets; what they are handed over early for is passed over, and with
@@ -560,7 +560,7 @@ def follow(t, s, r, m, alike, open_slots, taken, excess):
     code, place, entry_of, cursor, register, depth = t.code, t.place[t.work[r]], t.entry_of, s.cursor[m], s.register[m], t.depth[r]
     tail, late, need, first_loop = s.early[m], s.late[m], s.until[m], s.cursor.shape[1] - s.count.shape[1]
     merge = t.merge[t.work[r]]
-    set_all(tail, 0), set_all(late, 0), set_all(need, 0), set_all(taken, 0)
+    set_all(tail, 0), set_all(late, 0), set_all(need, 0), set_all(taken, 0), set_all(excess, 0)
     for k in range(depth.shape[0]):
         register[t.counter_of[k]] %= depth[k]
     pc, first, steps = s.pc[m] - 1, t.starts[s.stream[m]], 0
@@ -572,6 +572,7 @@ def follow(t, s, r, m, alike, open_slots, taken, excess):
             own = max(t.busy[entry], t.unit[entry] * alike)
             tail[b] = own + max(tail[b], t.latency[entry] + late[b])
             taken[b] += own
+            excess[b] = tail[b] - taken[b]
         elif op in (SET, WAIT, EARLY_SET, EARLY_WAIT):
             flag = b + flag_id(t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r], register, a)
             if flag < b or flag >= b + t.costs[3]:
@@ -602,8 +603,6 @@ def follow(t, s, r, m, alike, open_slots, taken, excess):
             n = t.counter_of[a]
             register[n] = register[n] - 1 if register[n] > 0 else depth[a] - 1
         pc -= 1
-    for p in range(PIPE_COUNT):
-        excess[p] = tail[p] - taken[p]
 
 
 @inner

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aoec.ir.program import Program
-from aoec.search.grid import Candidate
-from aoec.search.prove import NEVER
+from aoec.search.grid import NEVER, Candidate
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.state import State
 from aoec.simulate.time import time_rows

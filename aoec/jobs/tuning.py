@@ -4,8 +4,9 @@ A sketch is scheduled, emitted and encoded once; candidates are rows of hole val
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
 import numpy as np
 
@@ -22,9 +23,9 @@ from aoec.lowering.emit import emit
 from aoec.search.bounds import Bound, bound, size_bytes
 from aoec.search.count import few, some
 from aoec.search.default import Found, default, settle
-from aoec.search.grid import Candidate, Grid, Rows, Space
+from aoec.search.grid import NEVER, Candidate, Grid, Rows, Space
 from aoec.search.pool import Listed, Pool
-from aoec.search.prove import NEVER, Proof, prove
+from aoec.search.prove import Proof, prove
 from aoec.search.restrict import NONE, Restriction, restricted
 from aoec.search.run import Result, steps
 from aoec.search.sketches import sketches
@@ -60,7 +61,7 @@ class Sketch:
 @dataclass
 class Problem:
     """`costs` remembers what was timed: a default's shortlist is not timed again by the search. `known`: what was when the search began;
-    `ledger`: what became of each."""
+    `given_up`: what takes at least as many ticks, and was not timed to its end; `ledger`: what became of each."""
 
     func: Func
     machine: Machine
@@ -70,25 +71,34 @@ class Problem:
     space: Space
     costs: dict[Candidate, int | None] = field(default_factory=dict)
     known: frozenset[Candidate] = frozenset()
+    given_up: dict[Candidate, int] = field(default_factory=dict)
     restriction: Restriction = NONE
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
         self.ledger = Ledger(self.space, abandoned=frozenset((ABANDONED,)))
 
-    def cost(self, candidates: Sequence[Candidate]) -> list[int | None]:
-        """Modelled ticks of each candidate, launch included; None where it is illegal."""
-        new = [c for c in dict.fromkeys(candidates) if c not in self.costs]
+    def cost(self, candidates: Sequence[Candidate], limits: Sequence[int] | None = None) -> list[int | None]:
+        """Modelled ticks of each candidate, launch included; None where it is illegal, or takes as long as its limit, if there are any."""
+        most: dict[Candidate, int] = {}
+        for c, limit in zip(candidates, limits or repeat(NEVER)):
+            most[c] = max(limit, most.get(c, 0))
+        new = [c for c, limit in most.items() if c not in self.costs and self.given_up.get(c, 0) < limit]
         self.ledger.note_cached(c for c in candidates if c in self.known and self.costs[c] is not None)
         for grid, places, columns in self.space.slabs(new):
-            for place, ticks in zip(places, self._time(grid, columns)):
-                self.costs[new[place]] = ticks
-        return [self.costs[c] for c in candidates]
+            self._time(grid, columns, [new[place] for place in places], most)
+        return [self.costs.get(c) for c in candidates]
 
-    def _time(self, grid: int, columns: Rows) -> list[int | None]:
-        times = time_rows(self.sketches[grid].encoded, columns, self.state)
-        self.ledger.note(grid, columns, times.total_ticks, times.status)
-        return [ticks if status == 0 else None for ticks, status in zip(times.total_ticks.tolist(), times.status.tolist())]
+    def _time(self, grid: int, columns: Rows, candidates: Sequence[Candidate], limits: Mapping[Candidate, int]) -> None:
+        """Nothing; candidates of a sketch are timed, or given up at their limit."""
+        times = time_rows(self.sketches[grid].encoded, columns, self.state, np.array([limits[c] for c in candidates], np.int64))
+        self.ledger.note(grid, columns, times.total_ticks, times.status, [c for c in candidates if c in self.given_up])
+        for c, ticks, status in zip(candidates, times.total_ticks.tolist(), times.status.tolist()):
+            if status == ABANDONED:
+                self.given_up[c] = limits[c]
+            else:
+                self.costs[c] = ticks if status == 0 else None
+                self.given_up.pop(c, None)
 
     def legal(self, candidates: Sequence[Candidate]) -> list[bool]:
         """Whether each candidate keeps every constraint of its program."""
@@ -149,15 +159,8 @@ class Problem:
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
-        rows = list(zip(*[columns[n].tolist() for n in self.space.grids[grid].names]))
-        new = np.array([(grid, row) not in self.costs for row in rows], bool)
-        fresh = {n: v[new] for n, v in columns.items()}
-        times = time_rows(self.sketches[grid].encoded, fresh, self.state, limit)
-        self.ledger.note(grid, fresh, times.total_ticks, times.status)
-        out = np.array([NEVER if done else self.costs[grid, row] or NEVER for done, row in zip(new.tolist(), rows)], np.int64)
-        out[new] = np.where(times.status == 0, times.total_ticks, NEVER)
-        self.costs |= {(grid, rows[i]): int(out[i]) for i in np.flatnonzero(new & (out < limit)).tolist()}
-        return out
+        candidates = [(grid, row) for row in zip(*[columns[n].tolist() for n in self.space.grids[grid].names])]
+        return np.array([t or NEVER for t in self.cost(candidates, [limit] * len(candidates))], np.int64)
 
     def values(self, candidate: Candidate) -> dict[str, int]:
         grid, values = candidate

@@ -9,14 +9,14 @@ the chunk in L1, and fewer slots. A few thousand candidates, timed in batches; n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from heapq import nsmallest
 from itertools import product
 from math import prod
+from typing import Protocol
 
 import numpy as np
 
 from aoec.base.errors import ScheduleError
-from aoec.search.grid import Candidate, Grid, Rows, Space
+from aoec.search.grid import NEVER, Candidate, Grid, Rows, Space
 from aoec.search.stock import Legal, stock
 
 # hole -> values around which the short list is laid
@@ -37,8 +37,15 @@ LAST = (("tk", "sk"), ("t0", "di", "do"))
 LIST = 600  # of a sketch
 LEADING, STARTS = 4, 8  # sketches, and of each the cheapest of its list, each settled further
 
-Cost = Callable[[Sequence[Candidate]], Sequence["int | None"]]
+FIRST = 5  # every so many of a list are timed first, and tell what is too slow among the others
+
 Found = tuple[int, Candidate]  # ticks first
+
+
+class Cost(Protocol):
+    """Ticks of candidates, None where there are none; with limits, one each, also where a candidate takes that long or longer."""
+
+    def __call__(self, candidates: Sequence[Candidate], limits: Sequence[int] | None = None) -> Sequence[int | None]: ...
 
 
 def default(space: Space, cost: Cost, legal: Legal, others: Callable[[], list[Candidate]]) -> Found:
@@ -49,20 +56,33 @@ def default(space: Space, cost: Cost, legal: Legal, others: Callable[[], list[Ca
     found = found or spread(others(), cost)
     if not found:
         raise ScheduleError(f"no legal schedule in a space of {space.size:,}: the smallest tiles do not fit")
-    return settle(space, [settle(space, found, cost, TILES)], cost, LAST)
-
-
-def best(candidates: Sequence[Candidate], cost: Cost, count: int) -> list[Found]:
-    """The cheapest legal candidates, at most `count`."""
-    return nsmallest(count, ((ticks, c) for ticks, c in zip(cost(candidates), candidates) if ticks is not None))
+    return settle(space, [settle(space, found, cost, TILES, True)], cost, LAST, True)
 
 
 def spread(candidates: Sequence[Candidate], cost: Cost) -> list[Found]:
-    """What is settled: the cheapest few of each of the leading sketches, since the first is not always of the one that ends best."""
-    leading: dict[int, list[Found]] = {}
-    for f in best(candidates, cost, len(candidates)):
-        leading.setdefault(f[1][0], []).append(f)
-    return [f for own in list(leading.values())[:LEADING] for f in own[:STARTS]]
+    """What is settled: the cheapest few of each of the leading sketches, since the first is not always of the one that ends best.
+
+    Some are timed whole; of the others those that are not among the cheapest few of their sketch need not be timed to their end."""
+    candidates = list(dict.fromkeys(candidates))
+    some = set(candidates[::FIRST])
+    found = cheapest_first(candidates[::FIRST], cost(candidates[::FIRST]))
+    others = [c for c in candidates if c not in some]
+    limits = {number: own[STARTS - 1][0] + 1 for number, own in of_sketches(found).items() if len(own) >= STARTS}
+    found += cheapest_first(others, cost(others, [limits.get(number, NEVER) for number, _ in others]))
+    return [f for own in list(of_sketches(sorted(found)).values())[:LEADING] for f in own[:STARTS]]
+
+
+def cheapest_first(candidates: Sequence[Candidate], ticks: Sequence[int | None]) -> list[Found]:
+    """The candidates that have a time."""
+    return sorted((t, c) for t, c in zip(ticks, candidates) if t is not None)
+
+
+def of_sketches(found: Sequence[Found]) -> dict[int, list[Found]]:
+    """What was found by sketch, in the same order."""
+    out: dict[int, list[Found]] = {}
+    for f in found:
+        out.setdefault(f[1][0], []).append(f)
+    return out
 
 
 def shortlist(space: Space, number: int) -> list[Candidate]:
@@ -101,13 +121,16 @@ def busy(grid: Grid, rows: Rows) -> np.ndarray:
     return (most // 2 <= used) & (used <= most)
 
 
-def settle(space: Space, starts: Sequence[Found], cost: Cost, turns: Sequence[tuple[str, ...]] = ()) -> Found:
+def settle(space: Space, starts: Sequence[Found], cost: Cost, turns: Sequence[tuple[str, ...]] = (), limited: bool = False) -> Found:
     """The best of what the starts become with the holes that each turn names together at their best; without turns: tiles with their
-    parts, further pairs and each hole. A turn of all starts is timed as one batch; among equals the earlier start wins."""
+    parts, further pairs and each hole. A turn of all starts is timed as one batch; among equals the earlier start wins.
+
+    `limited`: what takes as long as its start need not be timed to its end: faster, but what comes near the best stays unknown."""
     names = dict.fromkeys(name for _, (number, _) in starts for name in space.grids[number].names)
     for together in turns or [*TILES, *MORE, *[(n,) for n in names]]:
         options = [variations(space, c, together) for _, c in starts]
-        ticks = iter(cost([c for o in options for c in o]))
+        limits = [ticks for (ticks, _), o in zip(starts, options) for _ in o]
+        ticks = iter(cost([c for o in options for c in o], limits if limited else None))
         starts = list(dict.fromkeys(cheapest(start, o, ticks) for start, o in zip(starts, options)))
     return min(starts, key=lambda found: found[0])
 

@@ -19,6 +19,7 @@ from aoec.base.errors import ScheduleError
 
 Candidate = tuple[int, tuple[int, ...]]
 Rows = dict[str, np.ndarray]  # hole name -> int64 values, one per row
+NEVER = 2**62  # ticks: the time of what cannot be timed
 
 
 @dataclass(frozen=True)

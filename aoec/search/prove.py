@@ -47,9 +47,6 @@ class Bounds(Protocol):
         """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
 
 
-NEVER = 2**62
-
-
 @dataclass
 class Proof:
     """`best`: of the whole space where `closed`; `floor`: ticks that nothing undecided beats. `bounded`: rows that were bounded, `timed`:

@@ -5,7 +5,7 @@ Batches are noted as they are timed, as columns. Counts and the best are always 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -69,9 +69,14 @@ class Ledger:
     _codes: Counter[int] = field(default_factory=Counter)  # 1 stands for any constraint
     _batches: list[Batch] = field(default_factory=list)
     _cached: set[Candidate] = field(default_factory=set)
+    _again: Counter[Candidate] = field(default_factory=Counter)
 
-    def note(self, grid: int, columns: Rows, ticks: np.ndarray, codes: np.ndarray) -> None:
-        """Nothing; a batch of candidates that were never noted before is counted in."""
+    def note(self, grid: int, columns: Rows, ticks: np.ndarray, codes: np.ndarray, again: Collection[Candidate] = ()) -> None:
+        """Nothing; a batch of candidates is counted in. None was noted before, but for those that were given up and are looked at `again`:
+        what comes of them now is what is said of them."""
+        self._again.update(again)
+        for code in self.abandoned:
+            self._codes[code] -= len(again)
         batch = Batch(grid, columns, ticks, codes)
         for code, count in zip(*np.unique(np.minimum(codes, 1), return_counts=True)):
             self._codes[int(code)] += int(count)
@@ -100,11 +105,14 @@ class Ledger:
 
     def trials(self, constraints: Callable[[int], Sequence[Constraint]], errors: Mapping[int, str]) -> Iterator[Trial]:
         """Every candidate in the order in which they were looked at; `constraints`: of a sketch; `errors`: what codes below zero mean."""
-        order = 0
+        order, again = 0, self._again.copy()
         for batch in self._batches:
             reasons = why(batch, constraints(batch.grid), errors)
             for row, (code, ticks) in enumerate(zip(batch.codes.tolist(), batch.ticks.tolist())):
                 candidate, status = batch.candidate(row), self.status(code)
+                if again[candidate]:  # what a later batch says holds
+                    again[candidate] -= 1
+                    continue
                 status = Status.CACHED if candidate in self._cached else status
                 yield Trial(order, candidate, status, ticks if code == 0 else None, reasons.get(row, ""))
                 order += 1

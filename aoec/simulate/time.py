@@ -95,19 +95,20 @@ class Measure:
         return self.time_us - self.launch_us
 
 
-def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, limit: int = kernel.NEVER) -> Times:
+def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, limit: int | Array = kernel.NEVER) -> Times:
     """Times of a program for every row of hole values: `rows` maps each hole to an int64 column (no holes: one row).
 
-    Rows are independent: their order, number and neighbours change nothing. Rows whose total is `limit` ticks or more may be ABANDONED.
+    Rows are independent: their order, number and neighbours change nothing. Rows whose total is `limit` ticks or more (one for all, or one
+    each) may be ABANDONED.
     """
     columns, count = _columns(encoded, rows)
     status = first_false(encoded, columns, count)
     legal = np.flatnonzero(status == 0)  # no tables are made for the others
 
-    def timed(part: dict[str, Array], size: int) -> tuple[Times, float]:
-        return _batch(encoded, part, Tabulator(encoded, part, size, state).fill(), kernel.time_rows, np.full(size, limit))
+    def timed(part: dict[str, Array], limits: Array) -> tuple[Times, float]:
+        return _batch(encoded, part, Tabulator(encoded, part, len(limits), state).fill(), kernel.time_rows, limits)
 
-    parts = _in_batches(timed, {n: v[legal] for n, v in columns.items()}, len(legal))
+    parts = _in_batches(timed, {n: v[legal] for n, v in columns.items()}, np.broadcast_to(limit, count)[legal])
     return _joined(parts or [_none(encoded)], legal, status)
 
 
@@ -120,10 +121,10 @@ def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
     columns, count = _columns(encoded, rows)
     work = kernel.first_floor_rows if kind else kernel.floor_rows
 
-    def bounded(part: dict[str, Array], size: int) -> tuple[Times, float]:
-        return _batch(encoded, part, Tabulator(encoded, part, size, state, lenient=True, kind=kind).fill(), work, np.full(size, limit))
+    def bounded(part: dict[str, Array], limits: Array) -> tuple[Times, float]:
+        return _batch(encoded, part, Tabulator(encoded, part, len(limits), state, lenient=True, kind=kind).fill(), work, limits)
 
-    parts = _in_batches(bounded, columns, count)
+    parts = _in_batches(bounded, columns, np.full(count, limit))
     return _joined(parts or [_none(encoded)], np.arange(count), np.zeros(count, np.int32))
 
 
@@ -137,13 +138,13 @@ def _columns(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, Arr
     return columns, counts.pop()
 
 
-def _in_batches(timed: Callable[[dict[str, Array], int], tuple[Times, float]], columns: dict[str, Array], count: int) -> list[Times]:
-    """The times of rows, in parts whose tables take about BATCH_BYTES."""
+def _in_batches(timed: Callable[[dict[str, Array], Array], tuple[Times, float]], columns: dict[str, Array], limits: Array) -> list[Times]:
+    """The times of rows, each with its limit, in parts whose tables take about BATCH_BYTES."""
     parts: list[Times] = []
     start, size = 0, FIRST_BATCH
-    while start < count:
-        stop = min(start + size, count)
-        part, row_bytes = timed({n: v[start:stop] for n, v in columns.items()}, stop - start)
+    while start < len(limits):
+        stop = min(start + size, len(limits))
+        part, row_bytes = timed({n: v[start:stop] for n, v in columns.items()}, limits[start:stop])
         parts.append(part)
         start, size = stop, max(1, int(BATCH_BYTES / max(row_bytes, 1)))
     return parts

@@ -13,8 +13,9 @@ from onnx import TensorProto, helper
 from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.jobs.stages import lower_operator
-from aoec.jobs.trust import BEST, MACHINES, NEVER, Trust, again, leaders, most_robust, of_programs, seeded, together, weighed
+from aoec.jobs.trust import BEST, MACHINES, Trust, again, leaders, most_robust, of_programs, seeded, together, weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
+from aoec.search.grid import NEVER
 from aoec.simulate.encode import encode
 from aoec.simulate.time import measure
 from aoec.target.machine import load

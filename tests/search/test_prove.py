@@ -7,7 +7,8 @@ import pytest
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, search, start
 from aoec.search.count import few
-from aoec.search.prove import NEVER, Levels, prove
+from aoec.search.grid import NEVER
+from aoec.search.prove import Levels, prove
 from aoec.search.restrict import Restriction
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import time_rows
