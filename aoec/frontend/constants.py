@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,10 +19,17 @@ HELD_LIMIT_BYTES = 16 << 20  # one that only the host can hold stands in the gra
 # operators whose result can be far larger than their inputs -> its number of elements, for when its shape was not inferred
 GROWING: dict[str, Callable[..., int]] = {
     "ConstantOfShape": lambda shape: prod(map(int, shape)), "Expand": lambda x, shape: x.size * prod(map(int, shape)),
-    "Tile": lambda x, times: x.size * prod(map(int, times)), "Range": lambda start, end, step: int(abs((end - start) / (step or 1))),
+    "Tile": lambda x, times: x.size * prod(map(int, times)), "Range": lambda *given: _steps(*(x.reshape(-1)[0] for x in given)),
     "OneHot": lambda at, depth, values: at.size * abs(int(depth.reshape(()))),
     "Pad": lambda x, pads, *more: x.size + (1 + int(abs(pads).sum())) ** x.ndim,
     "Resize": lambda x, *more: 1 << 62}
+
+
+def _steps(start: Any, end: Any, step: Any) -> int:
+    """How many numbers a range has, or one less."""
+    return int(abs((end - start) / (step or 1)))
+
+
 NOT_CONSTANT = ("Random", "Bernoulli", "Multinomial")  # no inputs, or equal ones, and yet other results each time
 
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from math import prod
 
@@ -31,7 +32,7 @@ class Node:
     opset: int
     shapes: Mapping[str, tuple[int, ...]]
     dtypes: Mapping[str, str]  # of its results
-    wanted: frozenset[str]  # tensors that a node reads or that are results of the graph
+    wanted: AbstractSet[str]  # tensors that a node reads or that are results of the graph
     few: Mapping[str, str] = field(default_factory=dict)  # arguments and results of few bits -> the element type, one of `typed.STORED`
 
     # ------------------------------------------------------------ attributes

@@ -14,6 +14,7 @@ from onnx import numpy_helper
 from aoec.base.errors import CheckError, ParseError
 from aoec.frontend import passes
 from aoec.frontend.constants import Constants
+from aoec.frontend.control import Control
 from aoec.frontend.node import Node, title_of
 from aoec.frontend.own import Words, is_own, result_types, translate
 from aoec.frontend.read import Shapes, graph_inputs, opset, opsets, read, refuse
@@ -58,11 +59,12 @@ class _Translation:
         g, self.own = proto.graph, own
         self.title, self.opset, self.opsets = title, opset(proto), opsets(proto)
         self.types = {i.name: i.type for i in (*g.value_info, *g.output, *g.input)}  # a result can be an input
-        self.wanted = frozenset(i for n in g.node for i in (*n.input, *captured(n))) | frozenset(o.name for o in g.output)
+        self.wanted = {i for n in g.node for i in (*n.input, *captured(n))} | {o.name for o in g.output}
         self.draft = Draft(g.name or "model", [i.name for i in graph_inputs(g)], [o.name for o in g.output])
         self.draft.reserve({*self.types, *(i.name for i in g.initializer), *self.wanted, *(o for n in g.node for o in n.output)})
         self.constants = Constants(title, self.draft, self.types, self.opsets)
         self.refused: Counter[str] = Counter()
+        self.control = Control(self)
         for i in graph_inputs(g):
             self.draft.put(tensor(i.name, i.type))
         for w in g.initializer:
@@ -70,15 +72,16 @@ class _Translation:
         for sparse in g.sparse_initializer:
             self.constants.put(sparse.values.name, dense(sparse))
         for node in g.node:
-            self._translate(node)
+            self.translate(node)
         for name in self.draft.outputs:
             self._ready(name)
         refuse(title, self.refused, "neither aoec nor ONNX's reference implementation can run them here")
 
-    def _translate(self, proto: onnx.NodeProto) -> None:
+    def translate(self, proto: onnx.NodeProto) -> None:
+        """Nothing; the node's results are constants, or nodes of the draft make them."""
         if proto.op_type == "CastLike" and (like := self.types.get(proto.input[1])) is not None and like.tensor_type.elem_type:
             proto = as_cast(proto, like.tensor_type.elem_type)
-        if self.constants.fold(proto):
+        if self.constants.fold(proto) or self.control.spelled_out(proto):
             return
         if any(o and shape_of(self.types.get(o, onnx.TypeProto())) is None for o in proto.output):
             self.types.update(self._inferred(proto))

@@ -1,7 +1,7 @@
 """Operators of ONNX whose reference in the onnx package falls short of ONNX's text, by that text.
 
 - Loop: an absent condition is true (the reference runs no iteration), and what the iterations give is stacked along a new axis (the
-  reference joins it along the first).
+  reference joins it along the first). Here it ends with an error after `MOST_ROUNDS` rounds.
 - Scan: along any axis and in either direction (the reference refuses all but the first axis, forward).
 - CastLike: takes all attributes of its newest version (the reference of an older one refuses them).
 - Optional: a value in an optional is the value (the reference wraps it into a list, which its other operators do not expect).
@@ -23,6 +23,7 @@ from onnx.reference.ops.op_max_pool import MaxPool as ReferenceMaxPool
 from onnx.reference.ops.op_scatter_elements import ScatterElements as ReferenceScatter
 
 Values = list[Any]
+MOST_ROUNDS = 100_000  # of a Loop: some ten seconds of a body of a few small operators
 
 
 class Loop(ReferenceLoop):
@@ -38,6 +39,8 @@ class Loop(ReferenceLoop):
         values: Values = list(carried)
         scanned: list[Values] = [[] for _ in range(self.K)]
         while going and (M is None or count < int(np.asarray(M).reshape(()))):
+            if count == MOST_ROUNDS:
+                raise ValueError(f"more than {MOST_ROUNDS:,} rounds")
             inputs = dict(zip(self.body.input_names, [np.array(count, np.int64), np.array(True), *values]))
             results = self._run_body({**(context or {}), **inputs}, attributes=attributes, bindings=bindings)
             going, values = _true(results[0]), list(results[1:1 + self.N])

@@ -30,6 +30,14 @@ def node(op: str, inputs: str, outputs: str, **attributes: object) -> onnx.NodeP
     return helper.make_node(op, [i if i != "-" else "" for i in inputs.split()], outputs.split(), **attributes)
 
 
+def graph_of(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Sequence[int]], outputs: Sequence[str],
+             types: Mapping[str, int] | None = None) -> onnx.GraphProto:
+    """A body of control flow: inputs of stated shapes, outputs of any, fp32 where `types` says nothing."""
+    def info(name: str, shape: Sequence[int] | None) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, (types or {}).get(name, TensorProto.FLOAT), shape)
+    return helper.make_graph(list(nodes), "body", [info(n, s) for n, s in inputs.items()], [info(n, None) for n in outputs])
+
+
 def run(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """The results by onnxruntime."""
     options = onnxruntime.SessionOptions()

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -13,10 +12,9 @@ from aoec.ir.parse import parse_graph
 from aoec.ir.show import show
 from aoec.lowering.fuse import fuse
 
-from .models import model, node, normal, run
+from .models import graph_of, model, node, normal, run
 
 X = (1, 4, 5, 6)
-NONE: dict[str, int] = {}
 HOST = {
     "numbers": model([node("GridSample", "x g", "y", align_corners=1)], {"x": X}, ["y"], {"g": normal(1, 3, 2, 2)}),
     "own reference": model([node("LRN", "x", "y", size=3, alpha=0.1)], {"x": X}, ["y"]),
@@ -53,32 +51,29 @@ def test_functions_of_onnx_are_inlined() -> None:
     np.testing.assert_allclose(ops.evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0], rtol=1e-4, atol=1e-5)
 
 
-def graph_of(nodes: list[onnx.NodeProto], inputs: dict[str, tuple[int, ...]], outputs: list[str], types: dict[str, int] = NONE,
-             ) -> onnx.GraphProto:
-    """A body: inputs of stated shapes, outputs of any."""
-    def info(name: str, shape: tuple[int, ...] | None) -> onnx.ValueInfoProto:
-        return helper.make_tensor_value_info(name, types.get(name, TensorProto.FLOAT), shape)
-    return helper.make_graph(nodes, "body", [info(n, s) for n, s in inputs.items()], [info(n, None) for n in outputs])
-
-
 BOOL, INT64 = TensorProto.BOOL, TensorProto.INT64
 COUNTED = {"i": INT64, "go": BOOL, "on": BOOL}
 LOOP = graph_of([node("Add", "s x", "t"), node("Mul", "t b", "row"), node("Identity", "go", "on")], {"i": (), "go": (), "s": (2, 3)},
                 ["on", "t", "row"], COUNTED)
 STOPS = graph_of([node("Add", "s a", "t"), node("ReduceSum", "t", "sum", keepdims=0), node("Less", "sum limit", "on")],
                  {"i": (), "go": (), "s": (2, 3)}, ["on", "t"], COUNTED)
-SCAN = graph_of([node("Add", "s r", "t"), node("Mul", "t t", "u")], {"s": (2,), "r": (2,)}, ["t", "u"])
+DOUBLE = TensorProto.DOUBLE
+SCAN = graph_of([node("Add", "s r", "t"), node("Mul", "t t", "u")], {"s": (2,), "r": (2,)}, ["t", "u"], dict.fromkeys("srtu", DOUBLE))
 # what only the host runs, or holds: model -> its inputs
 WHOLE = {
     "if": model([node("ReduceSum", "x", "sum", keepdims=0), node("Greater", "sum zero", "c"),
                  node("If", "c", "y", then_branch=graph_of([node("Mul", "x b", "p")], {}, ["p"]),
                       else_branch=graph_of([node("Sub", "x b", "q")], {}, ["q"]))],
                 {"x": (2, 3)}, ["y"], {"b": normal(3), "zero": np.float32(0).reshape(())}),
-    "loop": model([node("Loop", "m - x", "y rows", body=LOOP)], {"x": (2, 3)}, ["y", "rows"], {"b": normal(2, 3), "m": np.array(4)}),
+    "loop": model([node("ReduceMax", "x", "top", keepdims=0), node("Mul", "top three", "some"), node("Cast", "some", "m", to=INT64),
+                   node("Loop", "m - x", "y rows", body=LOOP)], {"x": (2, 3)}, ["y", "rows"],
+                  {"b": normal(2, 3), "three": np.float32(3).reshape(())}),
     "loop that stops": model([node("Abs", "x", "a"), node("Loop", "- c a", "y", body=STOPS)], {"x": (2, 3)}, ["y"],
                              {"c": np.array(True), "limit": np.float32(30).reshape(())}),
-    "scan backward": model([node("Scan", "s x", "y z", body=SCAN, num_scan_inputs=1, scan_input_axes=[1], scan_input_directions=[1],
-                                 scan_output_axes=[1], scan_output_directions=[1])], {"x": (2, 5)}, ["y", "z"], {"s": normal(2)}),
+    "scan backward": model([node("Cast", "x", "d", to=DOUBLE),
+                            node("Scan", "s d", "y z", body=SCAN, num_scan_inputs=1, scan_input_axes=[1], scan_input_directions=[1],
+                                 scan_output_axes=[1], scan_output_directions=[1])], {"x": (2, 5)}, ["y", "z"],
+                           {"s": normal(2).astype(np.float64)}, types={"y": DOUBLE, "z": DOUBLE}),
     "shape that depends on data": model([node("Relu", "x", "r"), node("NonZero", "r", "n"), node("Transpose", "n", "y")], {"x": X}, ["y"],
                                         types={"y": INT64}),
     "and is fixed again": model([node("NonZero", "x", "n"), node("Slice", "n a b c", "t"), node("Cast", "t", "f", to=1),

@@ -11,7 +11,8 @@ from aoec.frontend.node import Node
 from aoec.frontend.rules.movement import filled, part
 from aoec.frontend.rules.reduce import halved, reduced
 from aoec.frontend.rules.rule import Rule
-from aoec.frontend.rules.vector import KNOWN
+from aoec.frontend.rules.vector import KNOWN, WHOLE
+from aoec.ops.run import NUMPY, REALS
 
 MOST_FOUND = 32  # of TopK: each is a pass over all elements
 PLACE = "int32"  # of places along an axis
@@ -25,6 +26,14 @@ def places(n: Node, shape: Sequence[int], axis: int, dtype: str = PLACE) -> str:
 def one(n: Node, value: float, dtype: str) -> str:
     """A constant of one element."""
     return n.constant("one", np.array(value), dtype)
+
+
+def least(dtype: str) -> float:
+    return -inf if dtype in REALS else np.iinfo(NUMPY[dtype]).min
+
+
+def greatest(dtype: str) -> float:
+    return inf if dtype in REALS else np.iinfo(NUMPY[dtype]).max
 
 
 def first_of(n: Node, found: str, axis: int, last: bool = False) -> str:
@@ -47,12 +56,12 @@ def _extreme(word: str) -> Rule:
 
 def _top(n: Node) -> bool:
     """One extreme after the other, each but the first among those that are left; the first of equals comes first."""
-    k, shape = n.constant_integers(1), n.shape_of(0)
+    k, shape, kind = n.constant_integers(1), n.shape_of(0), n.dtype_of(0)
     axis, largest = n.integer("axis", -1) % len(shape), bool(n.integer("largest", 1))
-    if n.dtype_of(0) != "fp32" or len(k) != 1 or not 0 < k[0] <= MOST_FOUND or not prod(shape):
+    if kind not in ("fp32", *WHOLE) or len(k) != 1 or not 0 < k[0] <= MOST_FOUND or not prod(shape):
         return False
     x, values, indices = n.input(0), list[str](), list[str]()
-    done, numbers, beyond = "", places(n, shape, axis), one(n, -inf if largest else inf, "fp32")
+    done, numbers, beyond = "", places(n, shape, axis), one(n, least(kind) if largest else greatest(kind), kind)
     for _ in range(k[0]):
         values.append(reduced(n, "reduce_max" if largest else "reduce_min", x, [axis]))
         found = n.step("equal", [x, values[-1]], dtype="bool")
@@ -61,7 +70,7 @@ def _top(n: Node) -> bool:
         now = n.step("equal", [numbers, indices[-1]], dtype="bool")
         now = now if n.draft.tensors[now].shape == shape else n.step("expand", [now], {"shape": shape})
         done = n.step("either", [done, now]) if done else now
-        x = n.step("where", [now, beyond, x], dtype="fp32")
+        x = n.step("where", [now, beyond, x], dtype=kind)
     for at, parts in enumerate((values, [n.step("cast", [i], dtype="int64") for i in indices])):
         if at < n.results() and n.proto.output[at]:
             whole = parts[0] if len(parts) == 1 else n.step("concat", parts, {"axis": axis})

@@ -54,12 +54,14 @@ def _slice(n: Node) -> bool:
 
 
 def _split(n: Node) -> bool:
-    """Parts of an axis one after the other; what nobody reads is not made."""
-    if n.has(1) and not n.is_constant(1) or not all(n.proto.output) or any(0 in n.shape(at) for at in range(n.results())):
+    """Parts of an axis one after the other; what nobody reads is not made, and what has no elements is a constant."""
+    if n.has(1) and not n.is_constant(1) or not all(n.proto.output):
         return False
     axis, starts = n.integer("axis", 0) % len(n.shape_of(0)), [0]
-    starts += accumulate(n.shape(at)[axis] for at in range(n.results()))
-    return all(n.emit("slice", *part(n, n.input(0), axis, starts[at], n.shape(at)[axis]), at=at) for at in range(n.results()))
+    sizes = [n.shape(at)[axis] for at in range(n.results())]
+    starts += accumulate(sizes)
+    return all(n.emit("slice", *part(n, n.input(0), axis, starts[at], size), at=at) if size else n.known(np.zeros(n.shape(at)), at)
+               for at, size in enumerate(sizes))
 
 
 def _expand(n: Node) -> bool:
@@ -86,7 +88,7 @@ def repeated(n: Node, x: str, own: Sequence[int], times: Sequence[int], each: bo
 def _pad(n: Node) -> bool:
     """Negative pads cut first; then a constant all around, or what each axis itself has, axis after axis."""
     stated = n.integers("pads", n.constant_integers(1))
-    if any(n.has(at) and not n.is_constant(at) for at in range(1, 4)) or not stated:
+    if any(n.has(at) and not n.is_constant(at) for at in (1, 3)) or not stated:
         return False
     rank = len(n.shape_of(0))
     axes = [a % rank for a in n.constant_integers(3)] or list(range(rank))
