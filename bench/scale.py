@@ -1,6 +1,6 @@
 """How time and memory grow: with the shapes of a product, the rows that are timed, the layers of a model, and the cores of a machine.
 
-    python bench/scale.py [--only shapes,rows,layers,cores] [--more] [--json]
+    python bench/scale.py [--only shapes,rows,layers,residual,diamonds,...] [--more] [--json]
 
 Every line is a child process, which imports, does a small one of its kind, and then reports the CPU seconds that the work took
 and the most memory that it ever held above what it held before. Beside each figure stands its ratio to the line before and that of
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,14 @@ sys.path.insert(0, str(Path(HERE).parents[1]))
 Work = Callable[[], dict[str, float]]  # done once; what it counted, by name
 # kind -> sizes, the first of which is what a child does before it measures; --more adds the last
 SIZES = {"shapes": (64, 256, 1024, 4096, 16384), "rows": (100, 1_000, 10_000, 100_000, 1_000_000), "layers": (2, 8, 32, 128, 512),
-         "distinct": (2, 4, 8, 16, 32), "cores": (1, 4, 20, 100, 400)}
+         "distinct": (2, 4, 8, 16, 32),
+         "residual": (60, 1_250, 2_500, 5_000, 10_000), "diamonds": (60, 1_250, 2_500, 5_000, 10_000), "cores": (1, 4, 20, 100, 400)}
 SAYS = {"shapes": "m = k = n of a product: its space laid out, its default found",
         "rows": "legal candidates of 1024^3 timed in one call",
         "layers": "equal layers of a model: imported, fused, lowered, compiled with defaults",
         "distinct": "the same of layers that all differ",
+        "residual": "nodes of a residual multilayer perceptron with equal blocks: the same, and one run of what was compiled",
+        "diamonds": "nodes of elementwise operators, each result read twice: the same, and one run",
         "cores": "cube cores of a machine: the default of 4096^3 found for them, and measured"}
 
 
@@ -80,16 +83,39 @@ def start_costs(p: Any, start: Callable[[Any], object]) -> list[tuple[int, tuple
 
 def layers(count: int, distinct: bool = False) -> Work:
     """A model of `count` linear layers with relu, compiled without a search into an empty bank."""
+    widths = [64 + 16 * (i + 1 if distinct else 0) for i in range(count + 1)]
+    nodes = [n for i in range(count) for n in (("MatMul", (f"x{i}", f"w{i}"), f"y{i}"), ("Relu", (f"y{i}",), f"x{i + 1}"))]
+    return compiled(nodes, {f"w{i}": shape for i, shape in enumerate(pairwise(widths))}, (widths[0], widths[-1]))
+
+
+def residual(count: int) -> Work:
+    """A model of `count` nodes, compiled so and run once: blocks x + (relu(x @ v + b) @ w), all alike but for their constants."""
+    nodes, constants, blocks = [], {}, max(1, count // 5)
+    for i in range(blocks):
+        constants |= {f"v{i}": (32, 32), f"b{i}": (32,), f"w{i}": (32, 32)}
+        nodes += [("MatMul", (f"x{i}", f"v{i}"), f"p{i}"), ("Add", (f"p{i}", f"b{i}"), f"q{i}"), ("Relu", (f"q{i}",), f"r{i}"),
+                  ("MatMul", (f"r{i}", f"w{i}"), f"s{i}"), ("Add", (f"s{i}", f"x{i}"), f"x{i + 1}")]
+    return compiled(nodes, constants, (32, 32), run=True)
+
+
+def diamonds(count: int) -> Work:
+    """A model of `count` nodes, compiled so and run once: x' = relu(x) - sigmoid(x)."""
+    nodes = [n for i in range(max(1, count // 3)) for n in (
+        ("Relu", (f"x{i}",), f"l{i}"), ("Sigmoid", (f"x{i}",), f"r{i}"), ("Sub", (f"l{i}", f"r{i}"), f"x{i + 1}"))]
+    return compiled(nodes, {}, (64, 64), run=True)
+
+
+def compiled(steps: Sequence[tuple[str, tuple[str, ...], str]], shapes: Mapping[str, tuple[int, ...]], widths: tuple[int, int],
+             run: bool = False) -> Work:
+    """A model of x0[16, width] through these operators, with seeded constants, compiled without a search into an empty bank."""
     import numpy as np
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    widths = [64 + 16 * (i + 1 if distinct else 0) for i in range(count + 1)]
-    random, nodes, constants = np.random.default_rng(0), [], []
-    for i, (k, n) in enumerate(pairwise(widths)):
-        constants.append(numpy_helper.from_array(random.standard_normal((k, n)).astype(np.float32) / 8, f"w{i}"))
-        nodes += [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"y{i}"]), helper.make_node("Relu", [f"y{i}"], [f"x{i + 1}"])]
-    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [16, n]) for name, n in (("x0", widths[0]), (f"x{count}", widths[-1]))]
+    random = np.random.default_rng(0)
+    constants = [numpy_helper.from_array(random.standard_normal(shape).astype(np.float32) / 8, name) for name, shape in shapes.items()]
+    nodes = [helper.make_node(op, inputs, [output]) for op, inputs, output in steps]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [16, n]) for name, n in zip(("x0", steps[-1][2]), widths)]
     model = helper.make_model(helper.make_graph(nodes, "layers", ends[:1], ends[1:], constants), ir_version=8,
                               opset_imports=[helper.make_opsetid("", 17)])
 
@@ -103,7 +129,10 @@ def layers(count: int, distinct: bool = False) -> Work:
             onnx.save(model, "m.onnx")
             with contextlib.redirect_stderr(io.StringIO()):
                 assert main(["compile", "m.onnx", "--bank", "b.db", "-o", "m.aoec", "--json", "--jobs", "1", "--no-verify"]) == 0
-        return {"groups": sum(g["count"] for g in json.loads(out.getvalue())["groups"])}
+            said = out.getvalue()
+            if run:
+                assert main(["run", "m.aoec", "--random", "--json"]) == 0
+        return {"groups": sum(g["count"] for g in json.loads(said)["groups"])}
 
     return work
 
@@ -126,7 +155,8 @@ def cores(count: int) -> Work:
 
 
 KINDS: dict[str, Callable[[int], Work]] = {
-    "shapes": shapes, "rows": rows, "layers": layers, "distinct": lambda n: layers(n, distinct=True), "cores": cores}
+    "shapes": shapes, "rows": rows, "layers": layers, "distinct": lambda n: layers(n, distinct=True), "residual": residual,
+    "diamonds": diamonds, "cores": cores}
 
 
 def child(kind: str, size: int) -> dict[str, float]:

@@ -25,6 +25,7 @@ class Draft:
         self.tensors = {t.name: t for t in tensors}
         self.nodes = list(nodes)
         self.weights = dict(weights or {})
+        self._numbers: dict[tuple[str, str], int] = {}  # the last that a name got
         self._taken = {"tensor": set(self.tensors), "node": {n.name for n in self.nodes}}
 
     @classmethod
@@ -33,10 +34,11 @@ class Draft:
 
     def fresh(self, name: str, kind: str = "tensor") -> str:
         """`name`, or `name_1`, ... where another of that kind (tensor or node) has it already; taken from now on."""
-        number, out = 0, name
+        number, out = self._numbers.get((kind, name), 0), name
         while out in self._taken[kind]:
             number += 1
             out = f"{name}_{number}"
+        self._numbers[kind, name] = number
         self._taken[kind].add(out)
         return out
 

@@ -358,12 +358,12 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
                   c.solved.candidates)
         row = rows.get(at, new)
         rows[at] = replace(row, count=row.count + 1)
-    off_core = host_times(model.graph)
+    off_core, ops = host_times(model.graph), {n.name: n.op for n in model.graph.nodes}
     bound_us += sum(off_core.values())
     for g in model.graph.groups:
         if g.kind in ("view", "host"):
             times = Times(*[off_core[g.name]] * 3) if g.kind == "host" else Times()
-            rows[g.name] = Row(g.name, ", ".join(n.op for n in model.graph.nodes if n.name in g.nodes), times, 1, "", g.kind)
+            rows[g.name] = Row(g.name, ", ".join(ops[name] for name in g.nodes), times, 1, "", g.kind)
     launches = sum(c.best.measure.launch_us for c in choices)
     hidden = max(0.0, launches - machine.queue_gap_us * len(choices))
     found = len({(c.task.func_key, c.task.state_text) for c in choices if c.solved.found})

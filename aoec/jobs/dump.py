@@ -40,7 +40,7 @@ from aoec.jobs.plan import Task
 from aoec.jobs.solve import Order, Solved, attempt, keys
 from aoec.jobs.stages import apply_shown, check_shown, graph_of, load_weights, save_weights
 from aoec.lowering.emit import emit
-from aoec.lowering.lower import lower
+from aoec.lowering.lower import Indexed
 from aoec.simulate.time import measure
 from aoec.target.check import check
 from aoec.target.machine import Machine
@@ -186,7 +186,8 @@ def load(folder: Path, start: str, said: dict[str, Any], machine: Machine) -> St
                   _ports(said, "outputs"), found=said["groups"], gear=said["gear"])
     groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
     if STAGES.index(start) >= 2:
-        stage = replace(stage, funcs={g.name: _func(folder / "funcs" / f"{g.name}.tir", lower(graph, g)) for g in groups})
+        indexed = Indexed(graph)
+        stage = replace(stage, funcs={g.name: _func(folder / "funcs" / f"{g.name}.tir", indexed.lower(g)) for g in groups})
     if STAGES.index(start) >= 3:
         schedules = Schedules(machine)
         stage = replace(stage, traces={g.name: schedules.read(folder / "schedules" / f"{g.name}.sched", stage.funcs[g.name],

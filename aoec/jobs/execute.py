@@ -51,8 +51,9 @@ class Runner:
         known: Values = ChainMap(values, self.artifact.weights)  # type: ignore[arg-type]  # of which only the first is written to
         left = self.readers.copy()
         for compiled in self.artifact.groups:
-            values.update(self._run_group(compiled, known))
-            _drop(values, left, _touched(compiled, self.members[compiled.group]))
+            made = self._run_group(compiled, known)
+            values.update(made)
+            _drop(values, left, _touched(compiled, self.members[compiled.group]), made)
         return {p.name: _returned(to_logical(known[p.tensor], self.tensors[p.tensor]), p) for p in self.artifact.outputs}
 
     def _run_group(self, compiled: Compiled, known: Values) -> Values:
@@ -161,11 +162,12 @@ def _readers(artifact: Artifact, members: Mapping[str, list[OpNode]]) -> Counter
     return out
 
 
-def _drop(values: dict[str, Any], left: Counter[str], read: Iterable[str]) -> None:
-    """Nothing; arrays that no later group reads are given back."""
+def _drop(values: dict[str, Any], left: Counter[str], read: Iterable[str], made: Iterable[str]) -> None:
+    """Nothing; of the arrays that a group read or made those are given back that no later one reads."""
     left.subtract(read)
-    for name in [n for n in values if left[n] <= 0]:
-        del values[name]
+    for name in {*read, *made}:
+        if left[name] <= 0:
+            values.pop(name, None)
 
 
 # ---------------------------------------------------------------- the model's inputs

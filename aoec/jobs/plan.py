@@ -10,10 +10,10 @@ from aoec.ir.graph import OPAQUE, Graph, Group, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.keys import key
 from aoec.ir.tir import Func
-from aoec.lowering.lower import lower, operands
+from aoec.lowering.lower import Indexed
 from aoec.ops.layout import stored_shape
 from aoec.simulate.host import host_us
-from aoec.simulate.state import PREVIOUS_LAUNCH, State, cap
+from aoec.simulate.state import PREVIOUS_LAUNCH, Resident, State
 from aoec.target.machine import Machine
 
 
@@ -59,11 +59,11 @@ def on_host(graph: Graph, reasons: Mapping[str, str]) -> Graph:
 
 def lowered(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
     """(group -> func, group -> reason) of cube and vector groups: of those that can be lowered, and of those that cannot."""
-    funcs, reasons = {}, {}
+    funcs, reasons, indexed = {}, {}, Indexed(graph)
     for g in graph.groups:
         if g.kind in ("cube", "vector"):
             try:
-                funcs[g.name] = lower(graph, g)
+                funcs[g.name] = indexed.lower(g)
             except UnsupportedError as e:
                 reasons[g.name] = str(e)
     return funcs, reasons
@@ -73,11 +73,11 @@ class Walk:
     """The groups in order, with the state of L2 between them; equal groups share one func."""
 
     def __init__(self, graph: Graph, machine: Machine, funcs: Mapping[str, Func]) -> None:
-        self.graph, self.machine = graph, machine
+        self.graph, self.indexed = graph, Indexed(graph)
         self.tensors = {t.name: t for t in graph.tensors}
         self.nodes = {n.name: n for n in graph.nodes}
         self.alias: dict[str, str] = {}  # a view's tensor -> the tensor whose bytes it is
-        self.state: State = ()
+        self.resident = Resident(machine.l2_usable_bytes)
         self.funcs = dict(funcs)
 
     def run(self) -> list[Task]:
@@ -97,12 +97,12 @@ class Walk:
     def task(self, group: Group) -> Task:
         """The task of a cube or vector group; UnsupportedError where it has no lowering."""
         if group.name not in self.funcs:
-            self.funcs[group.name] = lower(self.graph, group)
+            self.funcs[group.name] = self.indexed.lower(group)
         func = self.funcs[group.name]
-        ins, outs = operands(self.graph, group)
+        ins, outs = self.indexed.operands(group)
         bindings = tuple(zip([b.name for b in (*func.inputs, *func.outputs)], [t.name for t in (*ins, *outs)], strict=True))
         roots = {self.root(t): name for name, t in bindings[:len(ins)]}
-        local = tuple((roots[name], size) for name, size in self.state if name in roots)
+        local = tuple((roots[name], size) for name, size in self.resident.part(roots))
         self.touch([*ins, *outs])
         return Task(group, func, _key(func), bindings, local, self.label(group))
 
@@ -111,8 +111,7 @@ class Walk:
 
     def touch(self, tensors: list[Tensor]) -> None:
         """These tensors become the most recent in L2."""
-        sizes = {self.root(t.name): size_bytes(t) for t in tensors if t.dtype != OPAQUE}
-        self.state = cap(tuple(e for e in self.state if e[0] not in sizes) + tuple(sizes.items()), self.machine.l2_usable_bytes)
+        self.resident.touch({self.root(t.name): size_bytes(t) for t in tensors if t.dtype != OPAQUE})
 
     def label(self, group: Group) -> str:
         """What a group is, for people: its operators, filter, and shape of input and output."""

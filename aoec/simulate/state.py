@@ -59,6 +59,35 @@ def after(program: Program, state: State, machine: Machine, names: Mapping[str, 
     return cap(tuple(e for e in state if e[0] not in fresh) + tuple(fresh.items()), machine.l2_usable_bytes)
 
 
+class Resident:
+    """What L2 holds of a row of programs, as `cap` has it; a step costs what it touches, however much else is there."""
+
+    def __init__(self, usable: int) -> None:
+        self.usable, self.held_bytes, self.touches = usable, 0, 0
+        self.sizes: dict[str, int] = {}  # the oldest first
+        self.ages: dict[str, int] = {}
+
+    def part(self, names: Iterable[str]) -> State:
+        """Of these tensors what is there, the oldest first."""
+        return tuple((n, self.sizes[n]) for n in sorted((n for n in names if n in self.sizes), key=self.ages.__getitem__))
+
+    def touch(self, sizes: Mapping[str, int]) -> None:
+        """Nothing; these tensors, with their bytes, are the most recent, and what no longer fits is gone."""
+        for name, size in sizes.items():
+            self.held_bytes += size - self.sizes.pop(name, 0)
+            if size:
+                self.sizes[name] = size
+                self.ages[name] = self.touches = self.touches + 1
+        while self.held_bytes > self.usable:
+            oldest, size = next(iter(self.sizes.items()))
+            over = self.held_bytes - self.usable
+            if size > over:
+                self.sizes[oldest] -= over  # in its place
+            else:
+                del self.sizes[oldest]
+            self.held_bytes -= min(size, over)
+
+
 def cap(state: State, usable: int) -> State:
     """The most recent part of a state that fits `usable` bytes; the oldest entry of it may be cut."""
     kept: list[tuple[str, int]] = []

@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aoec.base.errors import CheckError
 from aoec.ir.parse import parse_program
 from aoec.simulate.encode import encode
-from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH, after, cap
+from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH, Resident, after, cap
 from aoec.simulate.tables import Tabulator
 from aoec.simulate.time import Measure, chain, measure, measure_chain
 from aoec.target.machine import load
@@ -162,3 +164,13 @@ def test_measure_chain_carries_the_state():
     assert state == (("A", 320), ("B", 320), ("C", 320))
     renamed, state = measure_chain([a, a], TOY, names=[{"A": "x", "B": "y"}, {"A": "y", "B": "z"}])
     assert [m.hbm_bytes for m in renamed] == [320, 0] and state == (("x", 320), ("y", 320), ("z", 320))
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 30), max_size=3), max_size=12), st.integers(0, 50))
+def test_what_is_resident_is_the_capped_state(steps: list[dict[str, int]], usable: int):
+    resident, state = Resident(usable), ()
+    for sizes in steps:
+        resident.touch(sizes)
+        state = cap(tuple(e for e in state if e[0] not in sizes) + tuple(sizes.items()), usable)
+        assert resident.part("fedcba") == state
+        assert resident.part("ad") == tuple(e for e in state if e[0] in "ad")
