@@ -119,10 +119,20 @@ def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: fro
     checker.check_model(proto)
     weights.leave(empty=False)
     bind(name, proto.graph, input_shapes, notices)
-    for info in (*proto.graph.output, *proto.graph.value_info):
-        if info.type.HasField("tensor_type"):
-            info.type.tensor_type.ClearField("shape")  # stated for other input shapes perhaps; inferred anew
+    _forget_shapes(proto.graph)
     return weights.back(typed(_inline(proto, known, definitions), definitions, _infer))
+
+
+def _forget_shapes(graph: onnx.GraphProto) -> None:
+    """Nothing; shapes of what nodes make are inferred anew, for they may be stated for other input shapes. What a model states of a
+    constant, as PyTorch's exporter does, goes whole: without a shape it would hide the constant's own."""
+    constants = {w.name for w in graph.initializer}
+    kept = [i for i in graph.value_info if i.name not in constants]
+    del graph.value_info[:]
+    graph.value_info.extend(kept)
+    for info in (*graph.output, *graph.value_info):
+        if info.type.HasField("tensor_type"):
+            info.type.tensor_type.ClearField("shape")
 
 
 class _Weights:

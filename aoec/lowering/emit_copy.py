@@ -5,7 +5,20 @@ from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, call, ceild
 from aoec.ir.program import Item
 from aoec.ir.tir import Loop
 from aoec.lowering.emit_lanes import VectorOp, nest, run
-from aoec.lowering.tile import Access, Emitter, Piece, TileOp, base_offset, dtype_size, instr, loop_strides, piece, size_bytes, uses
+from aoec.lowering.tile import (
+    Access,
+    Emitter,
+    Piece,
+    TileOp,
+    base_offset,
+    dtype_size,
+    instr,
+    largest,
+    loop_strides,
+    piece,
+    size_bytes,
+    uses,
+)
 
 MAX_BURSTS = 4095
 
@@ -79,7 +92,7 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
     bursts: Expr = Int(1)
     gap_gm: Expr = Int(0)
     gap_ub: Expr = Int(0)
-    if (found := _burst_loop(rest, s_gm, s_ub, size, length)) is not None:
+    if (found := _burst_loop(rest, s_gm, s_ub, size, largest(length, op.above))) is not None:
         v_burst, _, bursts = rest.pop(found)
         gap_gm = (s_gm.get(v_burst, Int(0)) - length) * size
         gap_ub = (s_ub[v_burst] * size - ceildiv(length * size, 32) * 32) // 32
@@ -99,11 +112,11 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
 
 
 def _burst_loop(rest: list[tuple[str, Expr, Expr]], s_gm: dict[str, Expr], s_ub: dict[str, Expr], size: int, length: Expr) -> int | None:
-    """The innermost loop that the bursts of one instruction can be: it goes forward on both sides, by whole blocks in UB, all bursts are
-    of one length, and no other loop's size hangs on it."""
+    """The innermost loop that the bursts, at most so long, of one instruction can be: it goes forward on both sides, behind what each burst
+    copied, by whole blocks in UB, all bursts are of one length, and no other loop's size hangs on it."""
     for at, (v, _, _) in reversed(list(enumerate(rest))):
         held = {w for _, low, count in rest for w in variables(low) | variables(count)} | variables(length)
-        forward = all(v in steps and not _falls(steps[v]) for steps in (s_gm, s_ub))
+        forward = all(v in steps and not _falls(steps[v]) and not _within(steps[v], length) for steps in (s_gm, s_ub))
         if forward and _bursts(s_ub[v], size) and v not in held:
             return at
     return None
@@ -114,6 +127,11 @@ def _falls(step: Expr) -> bool:
     if isinstance(step, Binary) and step.op == "*":
         return _falls(step.left) != _falls(step.right)
     return isinstance(step, Int) and step.value < 0
+
+
+def _within(step: Expr, length: Expr) -> bool:
+    """True for a step shorter than a burst, as a loop of one iteration may have: bursts of one instruction follow one another."""
+    return isinstance(step, Int) and isinstance(length, Int) and step.value < length.value
 
 
 def _bursts(step: Expr, size: int) -> bool:

@@ -38,9 +38,11 @@ def graph_of(nodes: Sequence[onnx.NodeProto], inputs: Mapping[str, Sequence[int]
     return helper.make_graph(list(nodes), "body", [info(n, s) for n, s in inputs.items()], [info(n, None) for n in outputs])
 
 
-def run(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """The results by onnxruntime."""
+def run(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray], as_it_is: bool = False) -> list[np.ndarray]:
+    """The results by onnxruntime; `as_it_is`: node by node, without its own clean-up, which joins pads to pools that it then refuses."""
     options = onnxruntime.SessionOptions()
+    if as_it_is:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, dict(feeds))
 

@@ -109,6 +109,16 @@ def test_dimensions_that_do_not_fit() -> None:
     assert "two values" in sentence(CheckError, free("N", 3, other=("N", 3)), input_shapes={"data": (1, 3), "other": (2, 3)})
 
 
+def test_shapes_that_a_model_states() -> None:
+    """Of results they may be of other input shapes; of a constant, as PyTorch's exporter states them, they take nothing from it."""
+    proto = model([node("Slice", "x start end axis", "a"), node("Neg", "a", "y")], {"x": ("N", 6)}, ["y"],
+                  {"start": np.array([2]), "end": np.array([9]), "axis": np.array([1])}, opset=20)
+    proto.graph.value_info.extend([helper.make_tensor_value_info(name, TensorProto.INT64, [1]) for name in ("start", "end", "axis")])
+    proto.graph.value_info.append(helper.make_tensor_value_info("a", TensorProto.FLOAT, [1, 4]))
+    graph, _, _ = load(proto, {"x": (5, 6)})
+    assert {t.name: t.shape for t in graph.tensors}["y"] == (5, 4)
+
+
 def test_a_constant_too_large_to_compute_is_refused() -> None:
     proto = model([node("ConstantOfShape", "s", "c"), node("Add", "x c", "y")], {"x": (1,)}, ["y"], {"s": np.array([1 << 20, 1 << 20])})
     assert "at most" in sentence(UnsupportedError, proto)

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 
 from aoec import ops
 from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
+from aoec.ir.show import show
 from aoec.jobs.execute import run_program
+from aoec.jobs.made import emitted
 from aoec.jobs.plan import tasks
 from aoec.jobs.tuning import problem, start
 from aoec.lowering.fuse import fuse
@@ -21,14 +23,15 @@ DTYPES = ("fp32", "fp16", "int32", "int64", "uint8", "bool")
 
 
 def moved(op: str, xs: dict[str, np.ndarray], dtypes: tuple[str, ...], target: str = "Ascend910B3", **attributes: Attribute) -> np.ndarray:
-    """The result of the default program of one operator, of the first tensor's dtype; the program is checked against its machine."""
+    """The result of the default schedule's program, as a compile makes it, of one operator, of the first tensor's dtype; the program is
+    checked against its machine."""
     machine, shape = load(target), ops.shape(op, [x.shape for x in xs.values()], attributes)
     tensors = (*[Tensor(name, dtype, x.shape) for (name, x), dtype in zip(xs.items(), dtypes)], Tensor("y", dtypes[0], shape))
     graph = Graph("moved", tuple(xs), ("y",), tensors, (OpNode("n", op, tuple(xs), ("y",), tuple(attributes.items())),))
     fused, weights = fuse(graph, {}, machine)
     (task,) = tasks(fused, machine)
     p = problem(task.func, machine, task.state)
-    program = p.program(start(p).best)
+    _, program = emitted(task.func, show(p.trace(start(p).best)), machine)
     check(program, machine)
     return run_program(program, task.bindings, {t.name: t for t in fused.tensors}, {**xs, **weights})["y"]
 
@@ -59,6 +62,13 @@ def test_any_copy_of_any_dtype(draw: st.DataObject, shape: tuple[int, ...], dtyp
     if dtype not in ("uint8", "bool", "int64"):
         pads = [tuple(draw.draw(st.integers(0, 3)) for _ in shape) for _ in range(2)]
         agree("pad", shape, dtype, target, before=pads[0], after=pads[1], value=7)
+
+
+@pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
+def test_a_step_that_is_shorter_than_a_burst(target: str) -> None:
+    """Windows of an image put side by side: a tile has one of a row, and its rows are one run, so that the loop over windows, whose step
+    in UB is a part of that run, is one iteration."""
+    agree("transpose", (1, 2, 4, 2, 4, 64), "fp32", target, perm=(0, 1, 3, 2, 4, 5))
 
 
 @pytest.mark.parametrize("shape, starts, steps", [

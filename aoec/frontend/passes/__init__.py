@@ -9,6 +9,7 @@ from aoec.frontend.passes.dead import drop_dead
 from aoec.frontend.passes.gates import find_gates
 from aoec.frontend.passes.gelus import find_gelus
 from aoec.frontend.passes.identities import drop_identities
+from aoec.frontend.passes.pads import fold_pads
 from aoec.frontend.passes.precision import PRECISIONS, choose_precision
 from aoec.frontend.passes.row_norms import find_row_norms
 from aoec.frontend.passes.scalars import use_scalars
@@ -19,12 +20,12 @@ from aoec.ir.draft import Draft
 # in order: constants first, since all others look for them; equal work and transposes that cancel, so that patterns meet; what exporters
 # spell out before its links are folded; affine chains once nothing lies between their links
 PASSES = (drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, share_equal, sink_transposes, drop_identities,
-          drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, drop_dead, fold_affine, turn_in_products, drop_identities,
-          drop_dead)
+          fold_pads, drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, drop_dead, fold_affine, turn_in_products,
+          drop_identities, drop_dead)
 
 __all__ = ["PASSES", "PRECISIONS", "choose_precision", "clean", "drop_dead", "drop_identities", "find_gates", "find_gelus",
-           "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "share_equal", "sink_transposes", "turn_in_products",
-           "use_scalars"]
+           "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "fold_pads", "share_equal", "sink_transposes",
+           "turn_in_products", "use_scalars"]
 
 
 def clean(draft: Draft) -> None:

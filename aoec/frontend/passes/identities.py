@@ -1,4 +1,5 @@
-"""Removes nodes that change nothing: views of the same shape, transposes in order, times 1, plus 0, a clip without bounds."""
+"""Removes nodes that change nothing: views of the same shape, transposes in order, pads and slices that leave all as it is, times 1,
+plus 0, a clip without bounds."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -6,6 +7,8 @@ from math import inf
 
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
+
+SHAPED = ("expand", "pad", "reshape", "slice")  # they change nothing where they keep the shape, but for slices that go backwards
 
 
 def drop_identities(draft: Draft) -> None:
@@ -25,8 +28,9 @@ def drop_identities(draft: Draft) -> None:
 
 def _is_identity(draft: Draft, node: OpNode) -> bool:
     given = dict(node.attributes)
-    if node.op == "reshape":
-        return draft.tensors[node.inputs[0]].shape == draft.tensors[node.outputs[0]].shape
+    if node.op in SHAPED:
+        same = draft.tensors[node.inputs[0]].shape == draft.tensors[node.outputs[0]].shape
+        return same and all(by == 1 for by in given.get("steps", ()))  # type: ignore[union-attr]
     if node.op == "transpose":
         return given["perm"] == tuple(range(len(draft.tensors[node.inputs[0]].shape)))
     return (node.op, given) in (("muls", {"scalar": 1.0}), ("adds", {"scalar": 0.0}), ("clip", {"lo": -inf, "hi": inf}))

@@ -1,0 +1,62 @@
+"""Folds padding of images into the convolution or pooling that reads it: zeros for products and averages, -inf for a maximum.
+
+Exporters write it apart where pads differ from side to side, as those of models from TensorFlow do. A window's own pads are shorter than
+what its kernel spans: what is wider stays. An average multiplies its sum by counts of its own, which zeros do not change.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from aoec.frontend.passes.find import Finder
+from aoec.ir.draft import Draft
+from aoec.ir.graph import OpNode
+
+NEUTRAL = {"conv2d": 0.0, "avg_pool": 0.0, "max_pool": -inf}  # what the padding of a window itself is read as
+
+
+def fold_pads(draft: Draft) -> None:
+    """Nothing; windows read what was padded before them, and pad it themselves."""
+    find = Finder.of(draft)
+    nodes, draft.nodes = draft.nodes, []
+    for node in nodes:
+        line = find.unary(node.inputs[0], "reshape") if node.op in NEUTRAL else None
+        padding = find.producer(node.inputs[0] if line is None else line, "pad") if node.op in NEUTRAL else None
+        ends = None if padding is None else _ends(draft, node, padding)
+        if padding is not None and ends is not None:
+            node = _padded(draft, node, padding.inputs[0], ends)
+        draft.nodes.append(node)
+
+
+def _ends(draft: Draft, node: OpNode, padding: OpNode) -> tuple[int, ...] | None:
+    """The window's pads with the padding added, above, left, below and right; None where it cannot do all of that itself."""
+    if padding.attribute("value") != NEUTRAL[node.op]:
+        return None
+    before, after = _numbers(padding, "before"), _numbers(padding, "after")
+    image, own = draft.tensors[node.inputs[0]].shape, draft.tensors[padding.outputs[0]].shape
+    if len(own) == 3 and image == (*own[:2], 1, own[2]):  # a line, as an image of one row
+        before, after = ((*p[:2], 0, p[2]) for p in (before, after))
+    elif image != own:
+        return None
+    ends = tuple(map(sum, zip(_numbers(node, "pad"), (*before[2:], *after[2:]))))
+    kernel = draft.tensors[node.inputs[1]].shape[2:] if node.op == "conv2d" else _numbers(node, "kernel")
+    reach = 2 * tuple(d * (k - 1) for d, k in zip(_numbers(node, "dilation"), kernel))
+    return None if any((*before[:2], *after[:2])) or any(e > most for e, most in zip(ends, reach)) else ends
+
+
+def _padded(draft: Draft, node: OpNode, source: str, ends: tuple[int, ...]) -> OpNode:
+    """The window with these pads on what was not yet padded; a line is seen as an image first."""
+    t = draft.tensors[source]
+    if len(t.shape) == 3:
+        image = draft.tensor(f"{source}_image", t.dtype, (*t.shape[:2], 1, t.shape[2]))
+        draft.nodes.append(draft.node("reshape", [source], image, {"shape": draft.tensors[image].shape}))
+        source = image
+    attributes = tuple((name, ends if name == "pad" else value) for name, value in node.attributes)
+    return replace(node, inputs=(source, *node.inputs[1:]), attributes=attributes)
+
+
+def _numbers(node: OpNode, name: str) -> tuple[int, ...]:
+    """An attribute that is a list of whole numbers."""
+    value = node.attribute(name)
+    assert isinstance(value, tuple)
+    return tuple(int(n) for n in value)
