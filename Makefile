@@ -3,13 +3,15 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+EXPORTERS := $(VENV)/.exporters
 WORKERS ?= 2
 
-.PHONY: help venv test test-all mutants demo lint wheel clean
+.PHONY: help venv exporters test test-all mutants demo lint wheel clean
 help:
 	@echo "make demo      tune a full-size ResNet-50 on the model machine and print the table"
 	@echo "make test      the tests, without the slow ones, on $(WORKERS) processes"
-	@echo "make test-all  all tests, then the mutants"
+	@echo "make test-all  all tests, also of models that PyTorch exports, then the mutants"
+	@echo "make exporters what these need: PyTorch and the transformers package, some 3 GB to fetch, 6 GB on disk"
 	@echo "make mutants   apply listed faults one by one; each must make a test fail"
 	@echo "make lint      ruff and mypy"
 	@echo "make wheel     build the wheel into dist/"
@@ -24,10 +26,16 @@ $(READY): pyproject.toml constraints.txt
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e ".[dev]"
 	@touch $(READY)
 
+exporters: $(EXPORTERS)
+
+$(EXPORTERS): $(READY)
+	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e ".[exporters]"
+	@touch $(EXPORTERS)
+
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
 
-test-all: $(READY)
+test-all: $(READY) $(EXPORTERS)
 	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 	$(MAKE) mutants
 

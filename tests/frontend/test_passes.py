@@ -135,6 +135,29 @@ def test_biases_stay_fp32_and_overflow_is_said() -> None:
     assert len(notices) == 1 and notices[0].startswith("2 constants exceed the range of fp16")
 
 
+@pytest.mark.parametrize("form", ["added", "a factor", "chosen"])
+def test_what_hides_words_is_a_number_in_fp16_too(form: str) -> None:
+    """The lowest of fp32, as exporters write it, hides some words of a row and is the same for all where it hides them all."""
+    nodes = {"added": [node("Add", "x hidden", "s")],
+             "a factor": [node("Sub", "one seen", "m"), node("Mul", "m lowest", "h"), node("Add", "x h", "s")],
+             "chosen": [node("Cast", "seen", "k", to=TensorProto.BOOL), node("Where", "k zero lowest", "h"), node("Add", "x h", "s")]}
+    seen = np.array([[1, 1, 0, 0], [0, 0, 0, 0]], np.float32)
+    lowest = np.finfo(np.float32).min
+    proto = model([*nodes[form], node("Softmax", "s", "y", axis=-1)], {"x": (2, 4), "seen": (2, 4)}, ["y"],
+                  {"hidden": (1 - seen) * lowest, "lowest": lowest, "one": np.float32(1), "zero": np.float32(0)})
+    graph, weights, notices = load(proto)
+    assert len(notices) == 1
+    feeds = {"x": normal(2, 4), "seen": seen}
+    got = ops.evaluate(graph, feeds, weights)["y"]
+    np.testing.assert_allclose(got, run(proto, feeds)[0], atol=2e-3)
+
+
+def test_infinities_stay() -> None:
+    proto = model([node("Add", "x c", "y")], {"x": (3,)}, ["y"], {"c": np.array([-np.inf, 1e9, -7], np.float32)})
+    graph, weights, _ = load(proto)
+    np.testing.assert_array_equal(weights[graph.nodes[0].inputs[1]], np.array([-np.inf, 65504, -7], np.float16))
+
+
 def test_a_whole_model() -> None:
     s = statistics(8)
     proto = model(
