@@ -82,7 +82,7 @@ class Constants:
         """True where the node's results are known now: its inputs are constants, or it asks for a shape."""
         if proto.op_type == "Shape" and proto.input[0] not in self:
             return self._fold_shape(proto)
-        if self._fold_empty(proto):
+        if self.fold_empty(proto):
             return True
         known = all(i in self for i in proto.input if i)
         if not known or proto.op_type.startswith(NOT_CONSTANT) or subgraphs(proto):
@@ -108,7 +108,7 @@ class Constants:
         self.put(proto.output[0], np.array(shape[slice(bounds.get("start", 0), bounds.get("end"))], np.int64))
         return True
 
-    def _fold_empty(self, proto: onnx.NodeProto) -> bool:
+    def fold_empty(self, proto: onnx.NodeProto) -> bool:
         """True, after results without any element became constants."""
         types = {o: self.types[o] for o in proto.output if o in self.types}
         shapes = {o: s for o, t in types.items() if (s := shape_of(t)) is not None and 0 in s and t.tensor_type.elem_type in DTYPES}

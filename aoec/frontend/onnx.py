@@ -17,10 +17,11 @@ from aoec.frontend.constants import Constants
 from aoec.frontend.control import Control
 from aoec.frontend.node import Node, title_of
 from aoec.frontend.own import Words, is_own, result_types, translate
-from aoec.frontend.read import Shapes, graph_inputs, opset, opsets, read, refuse
+from aoec.frontend.read import Shapes, graph_inputs, read, refuse
 from aoec.frontend.rules import ANY_DTYPE, RULES, TAKES_SMALL
 from aoec.frontend.shapes import SMALL, infer
 from aoec.frontend.values import Fixed, captured, dense, shape_of, stated, tensor
+from aoec.frontend.versions import opset, opsets
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OPAQUE, Graph, OpNode, Tensor
 from aoec.ops import host, word
@@ -85,6 +86,8 @@ class _Translation:
             return
         if any(o and shape_of(self.types.get(o, onnx.TypeProto())) is None for o in proto.output):
             self.types.update(self._inferred(proto))
+            if self.constants.fold_empty(proto):
+                return
         try:
             done = translate(self._node(proto), self.own) if is_own(proto, self.own.definitions) else self._by_rule(proto)
         except CheckError as e:

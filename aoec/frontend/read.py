@@ -13,16 +13,14 @@ from google.protobuf.message import DecodeError
 from onnx import checker, inliner, shape_inference, version_converter
 
 from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
+from aoec.frontend.bodies import inlined
 from aoec.frontend.contrib import spell_out
 from aoec.frontend.own import is_own, typed
+from aoec.frontend.versions import domain, full_name, opset, opsets
 from aoec.ops.own import NO_DEFINITIONS, Definitions
 
 Shapes = Mapping[str, Sequence[int]]
 LIMIT_BYTES = 2 << 30  # protobuf's own bound on one message
-OWN_DOMAIN = ("", "ai.onnx")
-# operators with a body of others that stay whole: what a body makes of a seed, or of a sequence, is not what their own references make;
-# a range of constants is a constant, its body a loop
-WHOLE = frozenset(("Bernoulli", "Range", "SequenceMap"))
 CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))  # a loop may be given one shape and carry another on, which inference holds against it
 OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
 REALS = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.FLOAT16: 2, onnx.TensorProto.BFLOAT16: 2, onnx.TensorProto.DOUBLE: 8}  # bytes
@@ -120,7 +118,7 @@ def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: fro
     weights.leave(empty=False)
     bind(name, proto.graph, input_shapes, notices)
     _forget_shapes(proto.graph)
-    return weights.back(typed(_inline(proto, known, definitions), definitions, _infer))
+    return weights.back(typed(inlined(proto, known, definitions, _infer), definitions, _infer))
 
 
 def _forget_shapes(graph: onnx.GraphProto) -> None:
@@ -161,23 +159,12 @@ class _Weights:
         return proto
 
 
-def opset(proto: onnx.ModelProto) -> int:
-    """The version of the default operator set that the model asks for."""
-    others = onnx.defs.onnx_opset_version() if proto.opset_import else 1  # a model without operators of ONNX's own domain
-    return next((int(o.version) for o in proto.opset_import if o.domain in OWN_DOMAIN), others)
-
-
-def opsets(proto: onnx.ModelProto) -> dict[str, int]:
-    """Domain -> the version of its operator set that the model asks for; "" is ONNX's own."""
-    return {"" if o.domain in OWN_DOMAIN else o.domain: int(o.version) for o in proto.opset_import} | {"": opset(proto)}
-
-
 def _refuse_unknown(name: str, proto: onnx.ModelProto, definitions: Definitions) -> None:
     version, newest = opset(proto), onnx.defs.onnx_opset_version()
     if version > newest:
         raise UnsupportedError(f"{name}: the model asks for operator set {version}, and the onnx package here knows {newest}; upgrade onnx")
     known = opsets(proto)
-    unknown = Counter(_full_name(n) for n in proto.graph.node if not _has_schema(n, known) and not is_own(n, definitions))
+    unknown = Counter(full_name(n) for n in proto.graph.node if not _has_schema(n, known) and not is_own(n, definitions))
     refuse(name, unknown, "neither ONNX nor aoec defines them; export the model with standard operators, or define them in a file for --ops"
            + (f" (given: {', '.join(sorted(definitions))})" if definitions else ""))
 
@@ -197,16 +184,8 @@ def _check_flags(name: str, proto: onnx.ModelProto) -> None:
                 raise ParseError(f"the ONNX graph is invalid: node {n.name or n.op_type}: keepdims is {a.i}, neither 0 nor 1", source=name)
 
 
-def _full_name(n: onnx.NodeProto) -> str:
-    return n.op_type if n.domain in OWN_DOMAIN else f"{n.domain}.{n.op_type}"
-
-
-def _domain(n: onnx.NodeProto) -> str:
-    return "" if n.domain in OWN_DOMAIN else n.domain
-
-
 def _has_schema(n: onnx.NodeProto, known: Mapping[str, int]) -> bool:
-    return _domain(n) in known and bool(onnx.defs.has(n.op_type, known[_domain(n)], _domain(n)))
+    return domain(n) in known and bool(onnx.defs.has(n.op_type, known[domain(n)], domain(n)))
 
 
 def _modern(name: str, proto: onnx.ModelProto) -> onnx.ModelProto:
@@ -228,37 +207,6 @@ def _spread_slopes(proto: onnx.ModelProto) -> None:
             spread = onnx.helper.make_node("Unsqueeze", [n.input[1]], [slopes], axes=list(range(1, ranks[n.input[0]] - 1)))
             n.input[1] = slopes
             proto.graph.node.insert(at, spread)
-
-
-def _inline(proto: onnx.ModelProto, known: frozenset[str], definitions: Definitions) -> onnx.ModelProto:
-    """The model with operators that ONNX defines by simpler ones replaced, but those that we know ourselves."""
-    versions = opsets(proto)
-    schemas = {(_domain(n), n.op_type): onnx.defs.get_schema(n.op_type, versions[_domain(n)], _domain(n)) for n in proto.graph.node
-               if n.op_type not in known | WHOLE and not is_own(n, definitions)}
-    bodies = sorted(op for op, s in schemas.items() if s.has_function or s.has_context_dependent_function)  # type: ignore[attr-defined]
-    for n in proto.graph.node:
-        if (_domain(n), n.op_type) in bodies:
-            _state_defaults(n, schemas[_domain(n), n.op_type])
-    for body in bodies:
-        try:
-            proto = inliner.inline_selected_functions(_typed(typed(proto, definitions, _infer)), [body], inline_schema_functions=True)
-        except RuntimeError:  # of types that the inliner does not know here: the operator stays whole
-            continue
-    return proto
-
-
-def _state_defaults(n: onnx.NodeProto, schema: onnx.defs.OpSchema) -> None:
-    """Nothing; attributes that the node leaves at their defaults are stated, since the inliner looks for them in the node alone."""
-    stated = {a.name for a in n.attribute}
-    n.attribute.extend(a.default_value for name, a in schema.attributes.items() if name not in stated and a.default_value.name)
-
-
-def _typed(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the types of its constants where the inliner looks for them."""
-    known = {v.name for v in proto.graph.value_info}
-    proto.graph.value_info.extend(onnx.helper.make_tensor_value_info(w.name, w.data_type, w.dims) for w in proto.graph.initializer
-                                  if w.name not in known)
-    return proto
 
 
 def _infer(proto: onnx.ModelProto) -> onnx.ModelProto:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
 
 from aoec import ops
 from aoec.base.errors import UnsupportedError
@@ -49,6 +50,22 @@ def test_functions_of_onnx_are_inlined() -> None:
     feeds = {"x": normal(2, 3, 8)}
     assert not any(n.op == "host.LayerNormalization" for n in graph.nodes)
     np.testing.assert_allclose(ops.evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_bodies_within_bodies_and_without_an_argument() -> None:
+    """SoftmaxCrossEntropyLoss is made of NegativeLogLikelihoodLoss, which has a body itself; LinearAttention has no fourth argument here, but
+    a fifth."""
+    nodes = [helper.make_node("SoftmaxCrossEntropyLoss", ["x", "t"], ["y"], reduction="sum"),
+             helper.make_node("LinearAttention", ["q", "q", "q", "", "d"], ["z", "state"], kv_num_heads=2, q_num_heads=2,
+                              update_rule="gated")]
+    proto = model(nodes, {"x": (3, 5), "q": (1, 2, 4), "d": (1, 2, 4)}, ["y", "z"], {"t": np.array([1, 0, 4])}, opset=27)
+    proto.ir_version = 13
+    feeds = {"x": normal(3, 5), "q": normal(1, 2, 4), "d": -np.abs(normal(1, 2, 4))}
+    graph, weights, notices = load(proto, precision="fp32")
+    assert notices == []
+    got = ops.evaluate(graph, feeds, weights)
+    for output, expected in zip(graph.outputs, ReferenceEvaluator(proto).run(None, feeds)):
+        np.testing.assert_allclose(got[output], expected, rtol=1e-4, atol=1e-5)
 
 
 BOOL, INT64 = TensorProto.BOOL, TensorProto.INT64
