@@ -17,6 +17,7 @@ from aoec.artifact.compiled import Port
 from aoec.bank.place import chosen
 from aoec.base.errors import CheckError
 from aoec.base.files import check_folder, check_writable
+from aoec.base.precision import SPELLINGS
 from aoec.jobs.begin import compile_model, compile_proto
 from aoec.jobs.gears import Dispatch, common_shape
 from aoec.jobs.run import check_programs, modelled
@@ -117,12 +118,13 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
     check_writable(out)
     if dump:
         check_folder(str(dump))
+    mode = SPELLINGS.get(precision, precision)
     options = Namespace(
-        model=name, output=out, target=target, tune=tune, precision=precision, search=search, seed=seed, robust=robust, metric=metric,
+        model=name, output=out, target=target, tune=tune, precision=mode, search=search, seed=seed, robust=robust, metric=metric,
         input_shape=[(n, tuple(s)) for n, s in (input_shape or {}).items()], dynamic_batch=tuple(dynamic_batch),
         dynamic_dims=tuple(map(tuple, dynamic_dims)), bank=chosen(str(bank) if bank else None), verify=verify,
         budget=("trials", budget) if isinstance(budget, int) else budget, jobs=jobs, dump=str(dump) if dump else None, start=start,
-        json=True, no_host=no_host, ops=[str(o) for o in ([ops] if isinstance(ops, (str, Path)) else ops)])
+        json=True, no_host=no_host, lowered=None, ops=[str(o) for o in ([ops] if isinstance(ops, (str, Path)) else ops)])
     voice = Silence()
     code = compile_proto(proto, options, voice) if proto is not None else compile_model(options, voice)
     if code:

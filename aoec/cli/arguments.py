@@ -114,7 +114,10 @@ def _ops(p: Parser) -> None:
 
 
 def _precision(p: Parser) -> None:
-    p.add_argument("--precision", choices=("fp16", "fp32"), default="fp16", help="of tensors; sums are kept in fp32 (default: fp16)")
+    p.add_argument("--precision", type=_mode, default="fp16", metavar="fp16|bf16|mixed|keep|fp32",
+                   help="of tensors; sums are kept in fp32. keep: what the model declares; mixed: fp16, but norms, softmax, exponentials, "
+                        "logarithms and reductions in fp32; ATC's names of these modes are taken too (default: fp16)")
+    p.add_argument("--lowered", metavar="FILE.csv", help="write a row for each node with less precision than the model declares")
 
 
 def _tuning_options(p: Parser) -> None:
@@ -327,6 +330,13 @@ def _seed(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 999999999")
     return int(text)
+
+
+def _mode(text: str) -> str:
+    from aoec.base.precision import PRECISIONS, SPELLINGS
+    if text not in (*PRECISIONS, *SPELLINGS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(PRECISIONS)}, nor ATC's {', '.join(SPELLINGS)}")
+    return SPELLINGS.get(text, text)
 
 
 def _input_shape(text: str) -> tuple[str, tuple[int, ...]]:

@@ -46,7 +46,7 @@ def write_noun(path: str, text: str) -> None:
 
 def ready_output(options: Namespace) -> None:
     """Nothing, or BackendError: what will be written is asked for before any work."""
-    for path in (options.output, *[getattr(options, name, None) for name in ("trace", "svg", "trials", "plot")]):
+    for path in (options.output, *[getattr(options, name, None) for name in ("trace", "svg", "trials", "plot", "lowered")]):
         if path and path != "-":
             check_writable(path)
     if getattr(options, "dump", None):
@@ -83,10 +83,13 @@ def run_run(options: Namespace) -> int:
 def run_import(options: Namespace) -> int:
     from aoec.ir.show import show
     from aoec.jobs.stages import import_model, save_weights
+    from aoec.ops.narrowed import table
     ready_output(options)
     graph, weights, notices = import_model(options.model, dict(options.input_shape), options.precision, options.ops)
     for line in notices:
         note(line)
+    if options.lowered:
+        write_text(options.lowered, table({"": graph}))
     weights_path = options.weights or _beside(options.output)
     if weights_path:
         save_weights(graph, weights, weights_path)

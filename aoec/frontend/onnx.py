@@ -12,6 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 from aoec.base.errors import CheckError, ParseError
+from aoec.base.precision import PRECISIONS, SPELLINGS
 from aoec.frontend import passes
 from aoec.frontend.constants import Constants
 from aoec.frontend.control import Control
@@ -20,7 +21,7 @@ from aoec.frontend.own import Words, is_own, result_types, translate
 from aoec.frontend.read import Shapes, graph_inputs, read, refuse
 from aoec.frontend.rules import ANY_DTYPE, RULES, TAKES_SMALL
 from aoec.frontend.shapes import SMALL, infer
-from aoec.frontend.values import Fixed, captured, dense, shape_of, stated, tensor
+from aoec.frontend.values import REALS, Fixed, captured, dense, shape_of, stated, tensor
 from aoec.frontend.versions import opset, opsets
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OPAQUE, Graph, OpNode, Tensor
@@ -31,18 +32,20 @@ from aoec.ops.typed import STORED, small
 
 def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None = None, precision: str = "fp16",
          definitions: Definitions = NO_DEFINITIONS) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
-    """(graph, its constants, notices for the user) of an ONNX model, by path or as a proto, in fp16 or fp32. `definitions` are operators of
+    """(graph, its constants, notices for the user) of an ONNX model, by path or as a proto. `definitions` are operators of
     the user's own (ops/own.py), which nodes of any domain but ONNX's own may name.
 
-    Inputs and results keep ONNX's names; reals become `precision`, biases stay fp32. Every failure is an AoecError.
+    Inputs and results keep ONNX's names; reals become `precision` (passes/precision.py), biases stay fp32. Every failure is an AoecError.
     """
-    if precision not in passes.PRECISIONS:
-        raise CheckError(f"precision {precision} is not one of {', '.join(passes.PRECISIONS)}")
+    precision = SPELLINGS.get(precision, precision)
+    if precision not in PRECISIONS:
+        raise CheckError(f"precision {precision} is not one of {', '.join(PRECISIONS)}")
     notices: list[str] = []
     title = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
-    draft = _Translation(title, read(model, dict(input_shapes or {}), frozenset(RULES), notices, definitions), Words(definitions)).draft
+    made = _Translation(title, read(model, dict(input_shapes or {}), frozenset(RULES), notices, definitions), Words(definitions))
+    draft = made.draft
     passes.clean(draft)
-    notices += passes.choose_precision(draft, precision)
+    notices += passes.choose_precision(draft, precision, made.reals)
     graph, weights = draft.finish()
     return graph, weights, notices + _host_notice(graph)
 
@@ -77,6 +80,11 @@ class _Translation:
         for name in self.draft.outputs:
             self._ready(name)
         refuse(title, self.refused, "neither aoec nor ONNX's reference implementation can run them here")
+
+    @property
+    def reals(self) -> dict[str, str]:
+        """Tensor -> the dtype that the model declares, of reals."""
+        return {name: REALS[t.tensor_type.elem_type] for name, t in self.types.items() if t.tensor_type.elem_type in REALS}
 
     def translate(self, proto: onnx.NodeProto) -> None:
         """Nothing; the node's results are constants, or nodes of the draft make them."""

@@ -18,6 +18,7 @@ DTYPES: dict[int, str] = {
     TensorProto.INT8: "int8", TensorProto.UINT8: "uint8", TensorProto.INT16: "int16", TensorProto.UINT16: "uint16",
     TensorProto.INT32: "int32", TensorProto.UINT32: "uint32", TensorProto.INT64: "int64", TensorProto.UINT64: "uint64",
     TensorProto.BOOL: "bool"}
+REALS = {TensorProto.FLOAT: "fp32", TensorProto.FLOAT16: "fp16", TensorProto.BFLOAT16: "bf16"}  # the dtype that a model means
 SMALL = {getattr(TensorProto, element.upper()): dtype for element, dtype in typed.STORED.items()}  # elements that are bytes of a graph
 MOST_ELEMENTS = 1 << 40  # far beyond any memory
 STATED = (TensorProto.FLOAT16, TensorProto.BFLOAT16, *SMALL)  # elements whose ONNX type our dtype does not say

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
+from aoec.base.files import write_text
 from aoec.frontend.gears import Asked, Gear, dimension_names, gears
 from aoec.jobs import manifest
 from aoec.jobs.models import Pool, imported
 from aoec.jobs.say import Voice
+from aoec.ops.narrowed import table
 from aoec.ops.own import read_files
 from aoec.target.machine import Machine, load, targets
 
@@ -95,6 +97,8 @@ def _compile(model: str | ModelProto, name: str, machine: Machine, options: Name
     for gear in wanted:
         read.append(imported(model, dict(gear.shapes), options.precision, pool, own))
         voice.read(read[-1][0], options.precision, read[-1][2], gear.name)
+    if options.lowered:
+        write_text(options.lowered, table({gear.name: graph for gear, (graph, _, _) in zip(wanted, read)}))
     voice.bank_at(options.bank)
     from aoec.jobs import dump
     from aoec.jobs.compile import finish, ports

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aoec.ir.graph import Graph
 from aoec.jobs.doctor import first_use_notice
+from aoec.ops.narrowed import narrowed, summary
 
 if TYPE_CHECKING:
     from aoec.bank.bank import Bank
@@ -43,7 +44,7 @@ class Voice:
         common = ", ".join(f"{o} {c}" for o, c in ops.most_common(6))
         self.say(f"{len(graph.nodes)} nodes of {len(ops)} operators ({common}); inputs {shapes}")
         if precision != "fp32":
-            self.say(f"fp32 model run as {precision} (--precision); sums are kept in fp32")
+            self.say(f"run as {precision} (--precision): {summary(graph, narrowed(graph))}; sums are kept in fp32")
         for line in notices:
             self.say(line)
 

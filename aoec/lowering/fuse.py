@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from aoec.base.errors import UnsupportedError
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph, Group, OpNode
 from aoec.lowering.layout import assign, family, is_view
@@ -36,6 +37,8 @@ KINDS = {"cube": "cube", "host": "host", "view": "view"}  # family -> kind of gr
 def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | None = None) -> tuple[Graph, dict[str, np.ndarray]]:
     """The graph with layouts, conversions, packed weights and groups, and its constants as stored. Groups are those of `machine`:
     without one, of a machine whose FIXPIPE stores results."""
+    if machine is not None:
+        check_dtypes(graph, machine)
     draft = Draft.of(replace(graph, groups=()), weights)
     assign(draft)
     pack(draft)
@@ -43,6 +46,13 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
     fused, stored = draft.finish()
     through_ub = machine is not None and not machine.has("fixpipe_nd")
     return replace(fused, groups=groups(draft, IN_UB if through_ub else FOLLOWERS)), stored
+
+
+def check_dtypes(graph: Graph, machine: Machine) -> None:
+    """Nothing, or UnsupportedError for a tensor of bf16 where the cube and the vector unit of a machine do not take it."""
+    found = next((t.name for t in graph.tensors if t.dtype == "bf16"), "")
+    if found and "bf16" not in machine.tables.get("kf", {}):
+        raise UnsupportedError(f"tensor {found} is bf16, which {machine.name} does not calculate in; take --precision fp16, mixed or fp32")
 
 
 def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]]) -> tuple[Group, ...]:

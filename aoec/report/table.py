@@ -92,6 +92,7 @@ class Report:
     notes: tuple[str, ...] = ()
     fidelity: Mapping[str, Any] | None = None  # to published measurements, by operator class (report/fidelity.py)
     held: Held | None = None  # of all groups whose schedule is another than the default, one after the other
+    lowered: Mapping[str, int] = field(default_factory=dict)  # operator -> nodes of less precision than the model declares
     gear: str = ""  # of a model that is compiled for several shapes: which it is
 
 
@@ -99,7 +100,8 @@ def as_dict(report: Report) -> dict[str, Any]:
     """The report as plain values for JSON; every time is labelled modelled."""
     throughput = dict(zip(("default", "tuned"), report.throughput_per_s)) if report.throughput_per_s else None
     return {
-        "times": "modelled", "model": report.model, "target": report.target, "precision": report.precision, "state": report.state,
+        "times": "modelled", "model": report.model, "target": report.target, "precision": report.precision,
+        "lowered": dict(report.lowered), "state": report.state,
         "groups": [{"name": r.name, "what": r.what, "count": r.count, **_times(r.times), "bound_by": r.bound_by, "kind": r.kind,
                     "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held(r.held), "candidates": dict(r.candidates)}
                    for r in report.rows],

@@ -10,7 +10,7 @@ from aoec.frontend.passes.gates import find_gates
 from aoec.frontend.passes.gelus import find_gelus
 from aoec.frontend.passes.identities import drop_identities
 from aoec.frontend.passes.pads import fold_pads
-from aoec.frontend.passes.precision import PRECISIONS, choose_precision
+from aoec.frontend.passes.precision import choose_precision
 from aoec.frontend.passes.row_norms import find_row_norms
 from aoec.frontend.passes.scalars import use_scalars
 from aoec.frontend.passes.transposes import sink_transposes
@@ -23,7 +23,7 @@ PASSES = (drop_dead, fold_constants, drop_identities, use_scalars, drop_identiti
           fold_pads, drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, drop_dead, fold_affine, turn_in_products,
           drop_identities, drop_dead)
 
-__all__ = ["PASSES", "PRECISIONS", "choose_precision", "clean", "drop_dead", "drop_identities", "find_gates", "find_gelus",
+__all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_identities", "find_gates", "find_gelus",
            "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "fold_pads", "share_equal", "sink_transposes",
            "turn_in_products", "use_scalars"]
 

@@ -1,58 +1,158 @@
-"""Chooses the dtype of the reals: fp16 (rounded once, biases of cube operators stay fp32), or fp32.
+"""Chooses the dtype of the reals, by one of the modes that the vendor's tools have, under short names.
 
-A number beyond the range of fp16, in a constant or an attribute, becomes its largest: masks that hide words add the lowest number of fp32,
-and where they hide a whole row, infinities would leave nothing of its softmax.
+fp16, bf16 and fp32 are of all tensors (biases of cube operators stay fp32); `keep` is what the model declares, tensor by tensor; `mixed` is
+fp16 but for what is listed in sensitive.py and what lies between such nodes alone. In the last two a node calculates in one dtype, and
+what it reads of another is cast before it, once for all readers. The model's own dtype stays in `Tensor.declared`, so that a graph says
+itself where precision was lowered (ops/narrowed.py).
+
+A number beyond the range of its dtype, in a constant or an attribute, becomes the largest: masks that hide words add the lowest number of
+fp32, and where they hide a whole row, infinities would leave nothing of its softmax.
 """
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from math import copysign, inf
 
 import numpy as np
 
+from aoec.frontend.passes.sensitive import reason
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Attribute, OpNode
+from aoec.ops.host import PREFIX
+from aoec.ops.narrowed import DECLARED, WIDER
+from aoec.ops.run import NUMPY
 
-PRECISIONS = ("fp16", "fp32")
 CUBE = ("conv2d", "matmul")
-LARGEST_FP16 = 65504.0
-OVERFLOW_FP16 = 65520.0  # half a step above the largest: from here on numbers round to infinity
+LARGEST = {"fp16": 65504.0, "bf16": 3.3895313892515355e38}
+BEYOND = {"fp16": 65520.0, "bf16": 3.3961775292304601e38}  # half a step above the largest: from here on numbers round to infinity
+Dtypes = dict[str, str]  # tensor -> dtype
 
 
-def choose_precision(draft: Draft, precision: str) -> list[str]:
-    """Notices for the user, after the draft's tensors and constants took the precision."""
+def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None = None) -> list[str]:
+    """Notices for the user, after the draft's tensors and constants took the precision. `own`: tensor -> the dtype that the model declares
+    for those reals that it names."""
     _split_bias(draft)
-    if precision == "fp32":
-        return []
+    kept = _declared(draft, own or {})
     biases = {i for n in draft.nodes if n.op in CUBE for i in n.inputs[2:] if draft.is_constant(i)}
-    lost = [name for name, t in draft.tensors.items() if t.dtype == "fp32" and name not in biases and _round(draft, name)]
+    lost: list[str] = []
+    if precision in ("keep", "mixed"):
+        lost = _cast_between(draft, kept if precision == "keep" else _mixed(draft), biases)
+    elif precision != "fp32":
+        lost = [name for name, t in [*draft.tensors.items()] if t.dtype == "fp32" and name not in biases and _round(draft, name, precision)]
+    for name, dtype in kept.items():
+        if name not in draft.weights:
+            draft.tensors[name] = replace(draft.tensors[name], declared=DECLARED[dtype])
     bounded = [_bounded(draft, n) for n in draft.nodes]
     lost += [n.name for n, new in zip(draft.nodes, bounded) if n is not new]
     draft.nodes = bounded
-    return [f"{len(lost)} constant{'s' * (len(lost) > 1)} exceed the range of fp16 and became its largest number (first: {lost[0]}); "
+    kind = precision if precision in LARGEST else "16 bits"
+    return [f"{len(lost)} constant{'s' * (len(lost) > 1)} exceed the range of {kind} and became its largest number (first: {lost[0]}); "
             "--precision fp32 keeps them"] if lost else []
 
 
-def _round(draft: Draft, name: str) -> bool:
-    """True where the tensor, which is of fp16 from now on, is a constant with numbers beyond that."""
-    draft.tensors[name] = replace(draft.tensors[name], dtype="fp16")
-    wide = draft.weights.get(name)
-    if wide is None:
+def _real(draft: Draft, names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if name and draft.tensors[name].dtype == "fp32"]
+
+
+def _declared(draft: Draft, own: Mapping[str, str]) -> Dtypes:
+    """The model's own dtype of every real tensor; of one that it does not name, the widest of what it is made of."""
+    out = {name: own.get(name, "fp32") for name in (*draft.inputs, *draft.weights) if draft.tensors[name].dtype == "fp32"}
+    for node in draft.nodes:
+        read = [out[i] for i in _real(draft, node.inputs)]
+        for name in _real(draft, node.outputs):
+            out[name] = own.get(name) or max(read, key=WIDER.index, default="fp32")
+    return out
+
+
+# ---------------------------------------------------------------- a dtype a node
+
+def _mixed(draft: Draft) -> Dtypes:
+    """fp16 of every real tensor, fp32 of what sensitive nodes make and of what lies between such nodes alone."""
+    users = draft.users()
+    wide = {n.name for n in draft.nodes if reason(n) or n.op.startswith(PREFIX)}
+    wanted = set(wide)
+    for n in reversed(draft.nodes):
+        readers = [u.name for o in n.outputs for u in users.get(o, [])]
+        if readers and n.op not in CUBE and wanted.issuperset(readers) and not set(n.outputs) & set(draft.outputs):
+            wanted.add(n.name)
+    out: Dtypes = {}
+    for name in _real(draft, draft.inputs):
+        readers = [u.name for u in users.get(name, [])]
+        out[name] = "fp32" if wide.intersection(readers) or name in draft.outputs else "fp16"
+    for n in draft.nodes:
+        read = [out[i] for i in _real(draft, n.inputs) if not draft.is_constant(i)]
+        between = n.name in wanted and bool(read) and set(read) == {"fp32"}
+        out.update({name: "fp32" if n.name in wide or between else "fp16" for name in _real(draft, n.outputs)})
+    return out
+
+
+def _cast_between(draft: Draft, dtypes: Dtypes, biases: set[str]) -> list[str]:
+    """The constants that overflowed, after tensors took their dtypes and nodes read all reals in the dtype of what they make."""
+    nodes, draft.nodes = draft.nodes, []
+    reals = {name for name, t in draft.tensors.items() if t.dtype == "fp32"}
+    for name in reals & dtypes.keys() - draft.weights.keys():  # some of a draft's tensors are nobody's by now
+        draft.tensors[name] = replace(draft.tensors[name], dtype=dtypes[name])
+    made: dict[tuple[str, str], str] = {}
+    lost: list[str] = []
+    for node in [_cast_or(draft, n) for n in nodes]:
+        read = [dtypes.get(i, "fp32") for i in node.inputs if i in reals and i not in draft.weights]
+        given = [dtypes[o] for o in node.outputs if o in reals] or read or ["fp32"]
+        dtype = max(given, key=WIDER.index)
+        if node.op != "cast" and not node.op.startswith(PREFIX):
+            cast = {i: _as(draft, i, dtype, made, lost) for i in node.inputs if i in reals - biases}
+            node = replace(node, inputs=tuple(cast.get(i, i) for i in node.inputs))
+        draft.nodes.append(node)
+    return lost
+
+
+def _cast_or(draft: Draft, node: OpNode) -> OpNode:
+    """The node; a view of the same shape in another dtype, which a cast of the model has become, is a cast."""
+    if node.op != "reshape":
+        return node
+    x, y = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
+    return replace(node, op="cast", attributes=()) if x.shape == y.shape and x.dtype != y.dtype else node
+
+
+def _as(draft: Draft, name: str, dtype: str, made: dict[tuple[str, str], str], lost: list[str]) -> str:
+    """The tensor in that dtype: itself, or its cast, of a constant made here, else by a node; one for all who read it so."""
+    if draft.tensors[name].dtype == dtype:
+        return name
+    if (name, dtype) not in made:
+        t, label = draft.tensors[name], f"{name}_{dtype}"
+        if draft.is_constant(name):
+            made[name, dtype] = draft.constant(label, draft.weights[name], "fp32")
+            lost += [name] * _round(draft, made[name, dtype], dtype)
+        else:
+            made[name, dtype] = cast = draft.tensor(label, dtype, t.shape)
+            draft.tensors[cast] = replace(draft.tensors[cast], declared=DECLARED[dtype])  # of no node of the model, which declares nothing
+            draft.nodes.append(draft.node("cast", [name], cast))
+    return made[name, dtype]
+
+
+def _round(draft: Draft, name: str, dtype: str) -> bool:
+    """True where the tensor, which is of the dtype from now on, is a constant with numbers beyond that."""
+    draft.tensors[name] = replace(draft.tensors[name], dtype=dtype)
+    if dtype == "fp32" or name not in draft.weights:
         return False
-    beyond = np.isfinite(wide) & (np.abs(wide) >= OVERFLOW_FP16)
-    draft.weights[name] = np.where(beyond, np.copysign(LARGEST_FP16, wide), wide).astype(np.float16)
+    wide = draft.weights[name]
+    beyond = np.isfinite(wide) & (np.abs(wide) >= BEYOND[dtype])
+    draft.weights[name] = np.where(beyond, np.copysign(LARGEST[dtype], wide), wide).astype(NUMPY[dtype])
     return bool(beyond.any())
 
 
 def _bounded(draft: Draft, node: OpNode) -> OpNode:
-    """The node with its numbers in the range of fp16, if it gives that; the same node where they are."""
-    def beyond(value: Attribute) -> bool:
-        return isinstance(value, float) and OVERFLOW_FP16 <= abs(value) < inf
-
+    """The node with its numbers in the range of the dtype that it gives; the same node where they are."""
     t = draft.tensors.get(node.outputs[0])
-    if t is None or t.dtype != "fp16" or not any(beyond(value) for _, value in node.attributes):
+    most = BEYOND.get(t.dtype, inf) if t is not None else inf
+
+    def beyond(value: Attribute) -> bool:
+        return isinstance(value, float) and most <= abs(value) < inf
+
+    if t is None or not any(beyond(value) for _, value in node.attributes):
         return node
-    return replace(node, attributes=tuple((k, copysign(LARGEST_FP16, v) if beyond(v) else v) for k, v in node.attributes))  # type: ignore[arg-type]
+    given = tuple((k, copysign(LARGEST[t.dtype], v) if beyond(v) else v) for k, v in node.attributes)  # type: ignore[arg-type]
+    return replace(node, attributes=given)
 
 
 def _split_bias(draft: Draft) -> None:
