@@ -30,6 +30,7 @@ def _steps(start: Any, end: Any, step: Any) -> int:
     return int(abs((end - start) / (step or 1)))
 
 
+KEPT = {"DequantizeLinear": ("int8", "uint8", "int32")}  # a pass asks for the whole numbers that they are made of, and folds the rest
 NOT_CONSTANT = ("Random", "Bernoulli", "Multinomial")  # no inputs, or equal ones, and yet other results each time
 
 
@@ -85,6 +86,9 @@ class Constants:
         if self.fold_empty(proto):
             return True
         known = all(i in self for i in proto.input if i)
+        if known and proto.op_type in KEPT and proto.input[0] in self.draft.weights and \
+                self.draft.tensors[proto.input[0]].dtype in KEPT[proto.op_type]:
+            return False
         if not known or proto.op_type.startswith(NOT_CONSTANT) or subgraphs(proto):
             return False
         self._bound(proto)

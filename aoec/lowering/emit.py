@@ -25,7 +25,17 @@ from aoec.ir.program import (
 )
 from aoec.ir.rewrite import drop_counters, map_items
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node, blocks
-from aoec.lowering import emit_ahead, emit_copy, emit_coupled, emit_cube, emit_gather, emit_pixels, emit_transpose, emit_vector
+from aoec.lowering import (
+    emit_ahead,
+    emit_copy,
+    emit_coupled,
+    emit_cube,
+    emit_fixpipe,
+    emit_gather,
+    emit_pixels,
+    emit_transpose,
+    emit_vector,
+)
 from aoec.lowering.emit_place import place, share
 from aoec.lowering.tile import Access, Emitter, Home, Piece, TileOp, product
 from aoec.target.machine import Machine
@@ -193,8 +203,8 @@ class Body:
             return own
         if block.instr == "mmad":
             return [emit_cube.mmad(em, op, frozenset(self.homes[block.target.buffer]))]
-        if scopes == {"L0C"} and to == "GM":
-            return [emit_cube.fixpipe(em, op)]
+        if scopes in ({"L0C"}, {"L0C", "FB"}) and to == "GM":
+            return [emit_fixpipe.fixpipe(em, op)]
         if scopes == {"GM"} and to == "L1":
             return [emit_cube.load_l1(em, op, sources[0])]
         if scopes == {"L1"} and block.instr == "load3d":

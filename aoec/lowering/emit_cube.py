@@ -1,4 +1,4 @@
-"""Emission of cube tile operations: loads into L1 and L0, img2col, mmad, FIXPIPE."""
+"""Emission of cube tile operations: loads into L1 and L0, img2col, mmad."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -7,7 +7,6 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.index import (
     Binary,
     Call,
-    Cast,
     Expr,
     Float,
     Int,
@@ -27,7 +26,7 @@ from aoec.ir.index import (
 )
 from aoec.ir.program import For, Instr, Item
 from aoec.ir.tir import Buffer, Loop
-from aoec.lowering.emit_planes import channel_runs, nz_lead, replaced
+from aoec.lowering.emit_planes import nz_lead, replaced
 from aoec.lowering.tile import (
     FRACTAL_ROWS,
     Emitter,
@@ -141,14 +140,20 @@ def _vector_l1(em: Emitter, op: TileOp, src: Read) -> Instr:
 
 # ---------------------------------------------------------------- L1 -> L0, BT
 
+TABLES = {"BT": ("load_bt", "MTE1"), "FB": ("load_fb", "FIXP")}  # scope -> the word that loads it, its pipe
+
+
 def load_l0(em: Emitter, op: TileOp, src: Read) -> Piece:
-    """The copy of a tile from L1 into L0A, L0B or the bias table."""
+    """The copy of a tile from L1 into L0A, L0B or the tables of biases and scales."""
     dst = em.buffers[op.block.target.buffer]
-    if dst.scope == "BT":
+    if dst.scope in TABLES:
+        word, pipe = TABLES[dst.scope]
         offset, loops = split_index(src.indices[-1], op.names)
         length = ceildiv(op.size(loops) * dtype_size(dst), 32)
-        items: list[Item] = [instr("load_bt", dst=em.ref(dst.name, Int(0)), src=em.ref(src.buffer, offset), length=length)]
-    elif dst.scope == "L0A":
+        load = instr(word, dst=em.ref(dst.name, Int(0)), src=em.ref(src.buffer, offset), length=length)
+        return piece(em, pipe, [load], dst.name, src.buffer)
+    items: list[Item]
+    if dst.scope == "L0A":
         items = [_load_l0a(em, op, src)]
     elif dst.scope == "L0B":
         items = [_load_l0b(em, op, src)]
@@ -277,7 +282,8 @@ def load3d(em: Emitter, op: TileOp, src: Read, home: frozenset[str], image: tupl
         k_start=k_start(src.indices[1], k_var, rows.filter * cols.filter * unit), k_size=op.extent(k_var),
         m_start=m_start, m_size=height * width, stride_h=rows.stride, stride_w=cols.stride, filter_h=rows.filter, filter_w=cols.filter,
         dilation_h=rows.dilation, dilation_w=cols.dilation, pad_top=Int(0) - top,
-        pad_bottom=(rows.filter - 1) * rows.dilation if guarded else Int(0), pad_left=Int(0) - left, pad_right=pad_right)
+        pad_bottom=(rows.filter - 1) * rows.dilation if guarded else Int(0), pad_left=Int(0) - left, pad_right=pad_right,
+        pad_value=int(op.block.value.args[2].value) if guarded else 0)  # type: ignore[attr-defined]
     return piece(em, "MTE1", [item], dst.name, source.name)
 
 
@@ -317,7 +323,7 @@ def k_start(index: Expr, k_var: str, per_channel: Expr) -> Expr:
     return substitute(quotient[0].left, {k_var: Int(0)}) + rest * per_channel
 
 
-# ---------------------------------------------------------------- mmad, FIXPIPE
+# ---------------------------------------------------------------- mmad
 
 def mmad(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     """C += A x B on one tile; `home`: loops above the accumulator's buffer; the first pass over the reduction starts it."""
@@ -334,7 +340,7 @@ def mmad(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     first = product([eq(Var(lp.var), 0) for lp in op.above if lp.var not in home and lp.var not in moving])
     m, n, k = (op.size(vs) for vs in (m_loops, n_loops, k_loops))
     operands = dict(dst=em.ref(target.buffer, Int(0)), a=em.ref(a.buffer, Int(0)), b=em.ref(b.buffer, Int(0)))
-    sizes = dict(m=m, n=n, k=k, init=first, unit=em.buffers[target.buffer].unit)
+    sizes: dict[str, Expr | int] = dict(m=m, n=n, k=k, init=first, unit=em.buffers[target.buffer].unit)
     bias = op.block.init
     if bias is None or bias == Float(0.0):
         return piece(em, "M", [instr("mmad", **operands, **sizes)], target.buffer, a.buffer, b.buffer)
@@ -343,44 +349,3 @@ def mmad(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     start = split_index(bias.indices[-1], op.names)[0]
     return piece(em, "M", [instr("mmad_bias", **operands, bias=em.ref(bias.buffer, start), **sizes)],
                  target.buffer, a.buffer, b.buffer, bias.buffer)
-
-
-def fixpipe(em: Emitter, op: TileOp) -> Piece:
-    """L0C to GM: cast, relu, and NZ to ND or NC1HWC0 on the way."""
-    target, (src, relu) = op.block.target, epilogue(op)
-    out = em.buffers[target.buffer]
-    row_loops = [v for i in src.indices[:-1] for v in split_index(i, op.names)[1]]
-    (n_var,) = split_index(src.indices[-1], op.names)[1]
-    n, m = op.extent(n_var), op.size(row_loops)
-    rows = round_up(m, FRACTAL_ROWS)
-    if out.layout != "NZ" and not _splits_channel(target, n_var):
-        item: Item = instr("fixpipe_nd", dst=em.ref(out.name, base_offset(out, target.indices, op.names)), src=em.ref(src.buffer, Int(0)),
-                           m=m, n=n, src_rows=rows, dst_stride=pitches(out)[-2], relu=relu, **_ways(em, op, src))
-        return piece(em, "FIXP", [item], out.name, src.buffer)
-    runs = channel_runs(em, op, op.block.target, row_loops)
-    item = instr("fixpipe_nz", dst=em.ref(out.name, runs.start), src=em.ref(src.buffer, runs.first * FRACTAL_ROWS), m=runs.rows,
-                 n=round_up(n, c0(out)) if out.layout == "NZ" else n, src_rows=rows, dst_stride=runs.plane, relu=relu,
-                 **_ways(em, op, src))
-    return piece(em, "FIXP", runs.around(item), out.name, src.buffer)
-
-
-def _ways(em: Emitter, op: TileOp, src: Read) -> dict[str, Expr]:
-    """How a result leaves: in granules behind its products (unit), added to what GM holds (atomic)."""
-    return {"unit": em.buffers[src.buffer].unit, "atomic": Int(int(op.block.op == "+="))}
-
-
-def _splits_channel(target: Read, n_var: str) -> bool:
-    return any(isinstance(e, Binary) and e.op == "%" and uses(e, frozenset((n_var,))) for e in walk(target.indices[-1]))
-
-
-def epilogue(op: TileOp) -> tuple[Read, int]:
-    """(accumulator read, relu) of a FIXPIPE block: `cast(max(C[...], 0.0))`, cast and max optional."""
-    e = op.block.value
-    if isinstance(e, Cast):
-        e = e.value
-    relu = 0
-    if isinstance(e, Call) and e.fn == "max" and e.args[1] in (Float(0.0), Int(0)):
-        e, relu = e.args[0], 1
-    if not isinstance(e, Read):
-        raise UnsupportedError(f"block {op.block.name}: FIXPIPE does cast and relu, nothing else")
-    return e, relu

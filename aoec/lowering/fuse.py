@@ -18,6 +18,8 @@ from aoec.ir.graph import Graph, Group, OpNode
 from aoec.lowering.layout import assign, family, is_view
 from aoec.lowering.pack import pack
 from aoec.lowering.parts import FLAG_IDS, join_in_parts
+from aoec.lowering.whole_bias import add_whole_biases
+from aoec.ops.layout import c0_of
 from aoec.target.machine import Machine
 
 # family of a group's first node -> the operators or families that may join its end
@@ -31,6 +33,7 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
 ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one: UB has room for the rows of one
 # where the cube's results go through UB: there a convolution's own may meet others of the same shape
 IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",)}
+SCALED = ("relu", "requantise")  # what may follow a cube operator where FIXPIPE scales sums to int8
 KINDS = {"cube": "cube", "host": "host", "view": "view"}  # family -> kind of group; all others are vector groups
 
 
@@ -40,12 +43,16 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
     if machine is not None:
         check_dtypes(graph, machine)
     draft = Draft.of(replace(graph, groups=()), weights)
-    assign(draft)
+    scales = machine is None or machine.has("fixpipe_nz_scale")
+    if machine is not None and not machine.has("mmad_bias"):
+        add_whole_biases(draft)
+    assign(draft, scales)
     pack(draft)
     join_in_parts(draft, machine.flag_ids if machine is not None else FLAG_IDS)
     fused, stored = draft.finish()
     through_ub = machine is not None and not machine.has("fixpipe_nd")
-    return replace(fused, groups=groups(draft, IN_UB if through_ub else FOLLOWERS)), stored
+    followers = IN_UB if through_ub else {**FOLLOWERS, "cube": SCALED} if scales else FOLLOWERS
+    return replace(fused, groups=groups(draft, followers)), stored
 
 
 def check_dtypes(graph: Graph, machine: Machine) -> None:
@@ -86,6 +93,8 @@ def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made:
         chain.append(follower)
         if family(follower) in ROWS:
             allowed = FOLLOWERS.get(family(follower), ())
+        elif follower.op == "requantise" and cube:
+            break
     return chain
 
 
@@ -97,7 +106,12 @@ def _joins(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...
 
 
 def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
-    """Whether all that a follower reads lies as its result does, and is nothing that the cube reads."""
+    """Whether all that a follower reads lies as its result does, and is nothing that the cube reads; of scales, whether they are constants,
+    one for each column, in whole blocks."""
+    if follower.op == "requantise":
+        scale = draft.tensors[follower.inputs[1]]
+        columns = draft.tensors[follower.outputs[0]].shape[1 if first.op == "conv2d_packed" else -1]
+        return draft.is_constant(scale.name) and max(scale.shape) == columns and columns % c0_of(scale.dtype) == 0
     out = draft.tensors[follower.outputs[0]]
     read = [draft.tensors[i] for i in follower.inputs if i]
     return all((t.shape, t.layout, t.dtype) == (out.shape, out.layout, out.dtype) and t.name not in first.inputs for t in read)

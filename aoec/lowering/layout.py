@@ -28,22 +28,37 @@ def family(node: OpNode) -> str:
     return "host" if node.op.startswith(PREFIX) else word(node).family
 
 
-def assign(draft: Draft) -> None:
-    """Nothing; the draft's nodes are rewritten with layouts and conversions."""
+def assign(draft: Draft, scales: bool = False) -> None:
+    """Nothing; the draft's nodes are rewritten with layouts and conversions. `scales`: sums are scaled to int8 on their way out of L0C."""
+    on_the_way = scaled_sums(draft) if scales else set()
     nodes, draft.nodes = draft.nodes, []
     pending: dict[str, str] = {}  # result of the graph -> the NC1HWC0 tensor that it is converted from at the end
     converted: dict[tuple[str, str], str] = {}
     for node in nodes:
         node = replace(node, inputs=tuple(pending.get(i, i) for i in node.inputs))
-        layout = _layout(draft, node)
+        layout = FIVE if node.name in on_the_way and _any_five(draft, node) else _layout(draft, node)
         taken = _taken(draft, node, layout)
-        plain = family(node) == "cube"  # weights and biases are no images
+        plain = family(node) == "cube" or node.op == "requantise" and layout == FIVE  # weights, biases and scales are no images
         node = replace(node, inputs=tuple(_fetch(draft, node, i, "ND" if plain and at else taken, converted)
                                           for at, i in enumerate(node.inputs)))
         if layout == FIVE:
             node = replace(node, outputs=tuple(_five(draft, o, pending) for o in node.outputs))
         draft.nodes.append(node)
     draft.nodes += [draft.node("from_nc1hwc0", [source], result) for result, source in pending.items()]
+
+
+def scaled_sums(draft: Draft) -> set[str]:
+    """Names of the nodes that make whole units of int8 channels of a convolution's sums, perhaps through relu, which nothing else reads."""
+    users, producers = draft.users(), draft.producers()
+    found = set()
+    for node in draft.nodes:
+        chain, source = [node], producers.get(node.inputs[0]) if node.op == "requantise" else None
+        if source is not None and source.op == "relu":
+            chain, source = [node, source], producers.get(source.inputs[0])
+        if source is not None and source.op == "conv2d" and _whole(draft.tensors[node.outputs[0]]) and all(
+                draft.only_user(n.inputs[0], users) is n for n in chain):
+            found.add(node.name)
+    return found
 
 
 def _five(draft: Draft, output: str, pending: dict[str, str]) -> str:

@@ -12,6 +12,7 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import Cast, Expr, Float, Int, Read, Var, maximum, normalise, reads, rebuild, rename_reads, substitute
 from aoec.ir.meaning import Statement
+from aoec.ir.scaled import Scaled
 from aoec.ir.tir import Block, Buffer, Func, Node
 from aoec.lowering.lower_operations import single_operations
 from aoec.lowering.physical import buffer_of, extents, guarded, nest, physical_indices, split_channel
@@ -25,27 +26,43 @@ def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Fu
     """The func of a cube operator with optional bias, relu behind it, and behind a convolution further elementwise operators
     on its result and on what lies as it does (a residual)."""
     main, relu = nodes[0], len(nodes) > 1 and nodes[1].op == "relu"
-    tail = nodes[1 + relu:]
+    scaled = nodes[-1] if nodes[-1].op == "requantise" and not tensors[nodes[-1].inputs[1]].layout.startswith("NC1") else None
+    tail = nodes[1 + relu:len(nodes) - (scaled is not None)]
     out = tensors[nodes[-1].outputs[0]]
+    way = WayOut(relu, tensors[scaled.inputs[1]] if scaled else None, float(scaled.attribute("zero", 0.0)) if scaled else 0.0)  # type: ignore[arg-type]
     if main.op == "conv2d_packed":
-        return lower_conv(name, main, tensors, out, relu, Tail(tail, nodes[relu].outputs[0]))
+        return lower_conv(name, main, tensors, out, way, Tail(tail, nodes[relu].outputs[0]))
     if tail:
         raise UnsupportedError(f"group {name}: a matrix product's own group goes on with relu, not {', '.join(n.op for n in tail)}")
     if main.op == "matmul":
-        return lower_matmul(name, main, tensors, out, relu)
+        return lower_matmul(name, main, tensors, out, way)
     raise UnsupportedError(f"group {name}: {main.op} has no cube lowering")
 
 
 SUMS = {"int8": "int32"}  # dtype of operands -> of their sums of products; fp32 of all others
 
 
-def epilogue(read: Expr, sums: str, dtype: str, relu: bool) -> Expr:
-    """What is stored of sums: cast, after relu."""
-    e = maximum(read, Float(0.0)) if relu else read
-    return e if dtype == sums else Cast(dtype, e)
+@dataclass(frozen=True)
+class WayOut:
+    """What becomes of sums on their way out: relu, a scale for each column, a zero point."""
+
+    relu: bool
+    scale: Tensor | None
+    zero: float
+
+    def of(self, read: Expr, column: Expr, sums: str, dtype: str) -> Expr:
+        """What is stored of a sum of a column: cast, after relu; or scaled, rounded and cast, which limits it to int8."""
+        e = maximum(read, Float(0.0)) if self.relu else read
+        if self.scale is not None:
+            return Scaled(e, Read("S", (column,)), self.zero).value()
+        return e if dtype == sums else Cast(dtype, e)
+
+    def buffers(self, columns: int) -> list[Buffer]:
+        """The scales, where there are any."""
+        return [Buffer("S", "fp32", (Int(columns),))] if self.scale is not None else []
 
 
-def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool) -> Func:
+def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, way: WayOut) -> Func:
     """C[..., m, n] += A[..., m, k] * B[..., k, n]; leading dimensions of A fold into m where B has none of its own, and an operand that
     is broadcast along one is read without it.
 
@@ -76,8 +93,8 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     mm = Block("mm", Read("C", (*outer, mv, nv)), "+=", a_read * b_read, Read("bias", (nv,)) if bias else None)
     new = {v: Var(f"out_{v}") for v, _ in loops}
     target = Read("Y", tuple(substitute(i, new) for i in (*outer, mv, nv)))
-    done = Block("out", target, "=", epilogue(Read("C", target.indices), sums, out.dtype, relu))
-    return Func(name, (A, B, *bias), (Y,), (C,), (nest(loops, mm), nest([(f"out_{v}", d) for v, d in loops[:-1]], done)))
+    done = Block("out", target, "=", way.of(Read("C", target.indices), target.indices[-1], sums, out.dtype))
+    return Func(name, (A, B, *bias, *way.buffers(n)), (Y,), (C,), (nest(loops, mm), nest([(f"out_{v}", d) for v, d in loops[:-1]], done)))
 
 
 def _own_axes(t: Tensor, lead: tuple[int, ...]) -> list[int]:
@@ -105,7 +122,7 @@ class Tail:
         return list(dict.fromkeys(i for n in self.nodes for i in n.inputs if i and i not in made))
 
 
-def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, relu: bool, tail: Tail) -> Func:
+def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, way: WayOut, tail: Tail) -> Func:
     """im2col, mm and out over NC1HWC0 tensors and a packed ZN weight; the tail's operations lie between, in locals. What else they read
     is brought first, each by a block of its own."""
     ts = [tensors[i] for i in node.inputs if i]
@@ -133,7 +150,8 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     cols = Buffer("cols", x.dtype, (*(Int(d) for _, d in loops), Int(k)))
     sums = SUMS.get(x.dtype, "fp32")
     C = Buffer("C", sums, (*(Int(d) for _, d in loops), Int(ranges[column])))
-    gather = guarded(Read("X", tuple(indices)), tuple(shape), ranges)
+    padding = Float(float(node.attribute("pad_value", 0)))  # type: ignore[arg-type]
+    gather = guarded(Read("X", tuple(indices)), tuple(shape), ranges, padding)
     im = _renamed("im", loops + [("k", k)])
     im2col = Block("im2col", _at(Read("cols", (*spatial, Var("k"))), im), "=", substitute(gather, im))
     w_row = Var("k") if not blocks else Var("g") * w.shape[1] + Var("k")
@@ -145,7 +163,7 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     o = _renamed("out", every)
     c1, c0 = split_channel(co, y_shape[-1])
     target = _at(Read("Y", (Var("n"), c1, Var("ho"), Var("wo"), c0)), o)
-    given = epilogue(_at(Read("C", (*spatial, Var(column))), o), sums, out.dtype, relu)
+    given = way.of(_at(Read("C", (*spatial, Var(column))), o), substitute(co, o), sums, out.dtype)
     between, last, locals_ = activation(tail, given, every, tensors)
     stored = [buffer_of(tensors[t], f"R{i}", tuple(y_shape)) for i, t in enumerate(tail.others)]
     brought = [bring(b, f"r{i}", every, (Var("n"), c1, Var("ho"), Var("wo"), c0)) for i, b in enumerate(stored)]
@@ -153,7 +171,8 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     rows = w.shape[-2] * (w.shape[0] if blocks and not turned else 1)
     W = buffer_of(w, "W") if turned else Buffer("W", w.dtype, (Int(rows), Int(_columns(w))), "GM", "ZN")
     gathered = nest([(f"im_{v}", d) for v, d in loops + [("k", k)]], im2col)
-    return Func(name, (buffer_of(x, "X", tuple(shape)), W, *bias, *stored), (buffer_of(out, "Y", tuple(y_shape)),), (cols, C, *locals_),
+    inputs = (buffer_of(x, "X", tuple(shape)), W, *bias, *way.buffers(y_shape[1] * y_shape[-1]), *stored)
+    return Func(name, inputs, (buffer_of(out, "Y", tuple(y_shape)),), (cols, C, *locals_),
                 (*brought, gathered, nest([*every, ("k", k)], mm), *between, done))
 
 

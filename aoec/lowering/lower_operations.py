@@ -1,6 +1,8 @@
 """Vector work taken apart into single operations of the vector unit, windows staged through padded copies."""
 from __future__ import annotations
 
+from math import inf
+
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import (
     DTYPES,
@@ -27,6 +29,7 @@ from aoec.lowering.physical import guarded, interval
 from aoec.lowering.work import Work, axes_of, holding, new_local, variables_of
 from aoec.target.words import is_selection
 
+LEAST = {"int8": Float(-128.0), "uint8": Float(0.0)}  # of whole numbers that fp16 has, in which the unit finds the greatest of them
 ACCUMULATE = {"+=": "fp32"}  # sums of 16-bit values are kept in fp32
 ACCURATE = ("erf",)  # what is computed in fp32 whatever the operands are
 SPREAD = ".spread"  # ends the names of locals that hold one element a row of an input
@@ -61,6 +64,8 @@ def _stage(work: Work, read: Read, otherwise: Expr) -> Read:
     work.extents.update(zip(axes, shape))
     work.shapes[name], work.dtypes[name] = shape, work.dtypes[read.buffer]
     source = Read(read.buffer, tuple(normalise(Var(a) + lo) for a, (lo, _) in zip(axes, lows)))
+    least = LEAST.get(work.dtypes[read.buffer])
+    otherwise = least if least is not None and otherwise == Float(-inf) else otherwise
     value = guarded(source, work.shapes[read.buffer], work.extents, otherwise)
     work.statements.append(Statement(Read(name, tuple(Var(a) for a in axes)), "=", value, None))
     return Read(name, tuple(normalise(i - lo) for i, (lo, _) in zip(read.indices, lows)))
@@ -87,7 +92,7 @@ def take_apart(work: Work, s: Statement) -> None:
     source = next(iter(found), "fp16")
     sums = s.op in ACCUMULATE and source in ("fp16", "bf16")
     wide = sums or "fp32" in found or "bf16" in found or any(isinstance(e, Call) and e.fn in ACCURATE for e in walk(s.value))
-    kind = "fp32" if wide else source
+    kind = "fp32" if wide else "fp16" if source in LEAST and s.op != "=" else source
     dtype = work.dtypes.setdefault(s.target.buffer, kind)
     if s.op == "=":
         work.statements.append(Statement(s.target, "=", single(work, rewrite(s.value), s.target, kind, dtype), None))
@@ -95,8 +100,8 @@ def take_apart(work: Work, s: Statement) -> None:
     axes = axes_of(s)
     value = rewrite(s.value)
     if kind != source and isinstance(value, Read) and not all(isinstance(i, Var) for i in value.indices):
-        value = cast_window(work, value)
-    value = atom(work, widened(work, value) if wide else value, axes, kind)
+        value = cast_window(work, value, kind)
+    value = atom(work, widened(work, value, kind) if kind != source else value, axes, kind)
     target = s.target
     if kind != dtype:
         target = Read(f"{s.target.buffer}.sum", s.target.indices)
@@ -133,12 +138,12 @@ def converted(work: Work, read: Read, target: Read, dtype: str) -> Expr:
     return read if work.dtypes.get(read.buffer, dtype) == dtype else Cast(dtype, read)
 
 
-def cast_window(work: Work, read: Read) -> Read:
-    """The read from an fp32 copy of its tensor: windows overlap, so the tensor is cast once, not every window."""
+def cast_window(work: Work, read: Read, kind: str) -> Read:
+    """The read from a wider copy of its tensor: windows overlap, so the tensor is cast once, not every window."""
     axes = [f"cast{d}" for d in range(len(read.indices))]
     work.extents.update(zip(axes, work.shapes[read.buffer]))
     point: tuple[Expr, ...] = tuple(Var(a) for a in axes)
-    copy = store(work, Cast("fp32", Read(read.buffer, point)), axes, "fp32")
+    copy = store(work, Cast(kind, Read(read.buffer, point)), axes, kind)
     return Read(copy.buffer, read.indices)
 
 
@@ -149,13 +154,13 @@ def narrowed(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
     return Cast(dtype, atom(work, widened(work, value), axes, "fp32"))
 
 
-def widened(work: Work, e: Expr) -> Expr:
-    """`e` with what it reads of narrower types cast to fp32 first."""
+def widened(work: Work, e: Expr, kind: str = "fp32") -> Expr:
+    """`e` with what it reads of narrower types cast first."""
     if not isinstance(e, Read):
-        return rebuild(e, lambda c: widened(work, c))
-    if work.dtypes.get(e.buffer) in (None, "fp32"):
+        return rebuild(e, lambda c: widened(work, c, kind))
+    if work.dtypes.get(e.buffer) in (None, kind):
         return e
-    return store(work, Cast("fp32", e), [v for i in e.indices for v in sorted(variables(i))], "fp32")
+    return store(work, Cast(kind, e), [v for i in e.indices for v in sorted(variables(i))], kind)
 
 
 # erf(x) = x * P(x^2) / Q(x^2) for |x| up to ERF_MOST, where 1 - erf(x) is half a rounding step of fp32: a rational fit of our own, least

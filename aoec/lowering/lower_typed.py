@@ -182,6 +182,8 @@ class _Statement:
         """A cast inside an expression: to the dtype in which such elements are worked on, cut to their bits."""
         if e.dtype == "bool":
             return self.value(Binary("!=", e.value, Int(0)))
+        if isinstance(e.value, Read) and self.work.dtypes.get(e.value.buffer) in ("int8", "uint8") and e.dtype in REALS:
+            return self.cast(self.cast(e.value, "fp16"), WORKED.get(e.dtype, (e.dtype,))[-1]), WORKED.get(e.dtype, (e.dtype,))[-1]
         value, kind = self.value(e.value)
         if not kind:
             return _number(value, e.dtype), ""

@@ -173,7 +173,7 @@ def loop_strides(b: Buffer, indices: tuple[Expr, ...], op: TileOp) -> dict[str, 
 
 
 def size_bytes(b: Buffer) -> Expr:
-    """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT)."""
+    """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT, FB)."""
     size = dtype_size(b)
     rows, cols = product(list(b.shape[:-1])), b.shape[-1]
     if b.layout == "ZN":
@@ -182,7 +182,7 @@ def size_bytes(b: Buffer) -> Expr:
         return round_up(rows, FRACTAL_ROWS) * round_up(cols, c0(b)) * size
     if len(b.shape) > 1 and b.scope == "UB":
         return round_up(rows * round_up(cols, c0(b)) * size, 512)
-    return round_up(rows * cols * size, 64 if b.scope == "BT" else 512)
+    return round_up(rows * cols * size, 64 if b.scope in ("BT", "FB") else 512)
 
 
 def split_index(e: Expr, inner: frozenset[str]) -> tuple[Expr, list[str]]:

@@ -7,6 +7,7 @@ brought into rows W[co, k] by nodes before it (lowering/pack_rows.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,13 +49,18 @@ def _matmul(a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, *, trans_
 _CONV_PARAMS = "stride_h, stride_w, pad_top, pad_left, pad_bottom, pad_right, dilation_h, dilation_w"
 
 
+def _padding(attributes: Attributes) -> float:
+    """What a window reads outside its image."""
+    return float(attributes.get("pad_value", 0))  # type: ignore[arg-type]
+
+
 def _out(size: str, kernel: str | int, axis: str, before: str, after: str) -> str:
     """The extent of an output dimension of a sliding window."""
     return f"({size} + {before} + {after} - dilation_{axis} * ({kernel} - 1) - 1) // stride_{axis} + 1"
 
 
 def _conv_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """X[n, c, h, w] * W[co, c / group, kh, kw], zeros outside X."""
+    """X[n, c, h, w] * W[co, c / group, kh, kw], outside X its padding: 0, or of whole numbers what stands for 0."""
     group = int(attributes.get("group", 1))  # type: ignore[arg-type]
     each = shapes[1][0] // group
     channel = "c" if group == 1 else f"co // {each} * {shapes[1][1]} + cg"
@@ -63,13 +69,13 @@ def _conv_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     return (f"conv2d(X[n, c, h, w], {w}{bias}; {_CONV_PARAMS}) -> "
             f"Y[n, co, ho: {_out('h', 'kh', 'h', 'pad_top', 'pad_bottom')}, wo: {_out('w', 'kw', 'w', 'pad_left', 'pad_right')}] {{\n"
             f"  Y[n, co, ho, wo] += X[n, {channel}, ho * stride_h + kh * dilation_h - pad_top, "
-            f"wo * stride_w + kw * dilation_w - pad_left] else 0.0 * {w}{init}\n}}")
+            f"wo * stride_w + kw * dilation_w - pad_left] else {_padding(attributes)} * {w}{init}\n}}")
 
 
 def convolve(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Sequence[int] = (1, 1),
-             pad: Sequence[int] = (0, 0, 0, 0), dilation: Sequence[int] = (1, 1), group: int = 1) -> np.ndarray:
+             pad: Sequence[int] = (0, 0, 0, 0), dilation: Sequence[int] = (1, 1), group: int = 1, pad_value: int = 0) -> np.ndarray:
     """The convolution by windows of the padded input, group by group, each one matrix multiplication."""
-    x, w = np.pad(summable(x), ((0, 0), (0, 0), (pad[0], pad[2]), (pad[1], pad[3]))), summable(w)
+    x, w = np.pad(summable(x), ((0, 0), (0, 0), (pad[0], pad[2]), (pad[1], pad[3])), constant_values=pad_value), summable(w)
     each_in, each_out = w.shape[1], w.shape[0] // group
     parts = [_conv_group(x[:, g * each_in:(g + 1) * each_in], w[g * each_out:(g + 1) * each_out], stride, dilation) for g in range(group)]
     y = np.concatenate(parts, axis=1)
@@ -104,7 +110,7 @@ def _packed_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     return (f"conv2d_packed(X[n, c, h, w], {w}{bias}; {_CONV_PARAMS}{loops}) -> "
             f"Y[n, {co}, ho: {_out('h', kh, 'h', 'pad_top', 'pad_bottom')}, wo: {_out('w', kw, 'w', 'pad_left', 'pad_right')}] {{\n"
             f"  Y[n, {target}, ho, wo] += X[n, {channel}, ho * stride_h + k // {kw * c0} % {kh} * dilation_h - pad_top, "
-            f"wo * stride_w + k // {c0} % {kw} * dilation_w - pad_left] else 0.0 * {w_read}{init}\n}}")
+            f"wo * stride_w + k // {c0} % {kw} * dilation_w - pad_left] else {_padding(attributes)} * {w_read}{init}\n}}")
 
 
 def _blocks(w: Shape, given: dict[str, int | float]) -> tuple[int, int]:
@@ -115,11 +121,11 @@ def _blocks(w: Shape, given: dict[str, int | float]) -> tuple[int, int]:
 
 
 def _conv_packed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, kernel: Sequence[int], c0: int, trans_b: int = 0,
-                 blocks: int = 1, channels: int = 0, **window: Sequence[int]) -> np.ndarray:
+                 blocks: int = 1, channels: int = 0, **window: Any) -> np.ndarray:
     if trans_b:
         w = w[:channels].reshape(blocks, channels // blocks, -1).swapaxes(1, 2)
     blocks = 1 if w.ndim == 2 else w.shape[0]
-    return convolve(x, unpack_conv(w, x.shape[1] // blocks, (kernel[0], kernel[1]), c0), b, group=blocks, **window)  # type: ignore[arg-type]
+    return convolve(x, unpack_conv(w, x.shape[1] // blocks, (kernel[0], kernel[1]), c0), b, group=blocks, **window)
 
 
 OPS = (

@@ -68,9 +68,13 @@ def broadcast(shapes: Sequence[Shape]) -> Shape:
     return tuple(int(n) for n in np.broadcast_shapes(*shapes))
 
 
-def elementwise(name: str, expression: str, reference: Callable[..., np.ndarray], params: str = "") -> Op:
-    """The operator whose element is `expression` over A, B, ... under broadcasting (a dimension of extent 1 is read at 0)."""
-    return Op(name, lambda shapes, attributes: _elementwise_text(name, expression, params, shapes), reference, "elementwise")
+def elementwise(name: str, expression: Union[str, Callable[[Attributes], str]], reference: Callable[..., np.ndarray],
+                params: str = "") -> Op:
+    """The operator whose element is `expression`, or what that gives for the attributes, over A, B, ... under broadcasting (a dimension of
+    extent 1 is read at 0)."""
+    def text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+        return _elementwise_text(name, expression if isinstance(expression, str) else expression(attributes), params, shapes)
+    return Op(name, text, reference, "elementwise")
 
 
 def _elementwise_text(name: str, expression: str, params: str, shapes: Sequence[Shape]) -> str:

@@ -39,7 +39,8 @@ def _windows(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], pad: S
 
 def _max_pool(x: np.ndarray, *, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int],
               dilation: Sequence[int] = (1, 1)) -> np.ndarray:
-    return _windows(x, kernel, stride, pad, dilation, -np.inf).max(axis=(4, 5))
+    least = np.iinfo(x.dtype).min if x.dtype.kind in "iu" else -np.inf
+    return _windows(x, kernel, stride, pad, dilation, least).max(axis=(4, 5))
 
 
 def _avg_pool(x: np.ndarray, r: np.ndarray | None = None, *, kernel: Sequence[int], stride: Sequence[int], pad: Sequence[int],

@@ -14,6 +14,7 @@ from aoec.base.errors import ScheduleError
 from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affine, normalise, reads, substitute, variables
 from aoec.ir.pixels import pixels_of
 from aoec.ir.regions import lift, same
+from aoec.ir.scaled import Scaled, scaled
 from aoec.ir.tir import Block, Func, Loop
 from aoec.target.words import is_selection, vector_op
 
@@ -51,7 +52,8 @@ class Result:
     """A result of the cube on its way out, in the target's dtype: L0C -> GM (fixpipe), L0C -> UB (drain), UB -> UB (epilogue: with a
     bias added to each column), UB -> GM (store).
 
-    c0 is 0 for rows x columns (nd); else the target is [.., column//c0, rows.., column%c0] (nz).
+    c0 is 0 for rows x columns (nd); else the target is [.., column//c0, rows.., column%c0] (nz). fixpipe may scale sums to
+    int8, by a number for each column.
     """
 
     target: Read
@@ -61,6 +63,7 @@ class Result:
     relu: bool
     c0: int
     bias: Read | None = None
+    scaled: Scaled | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,16 +187,19 @@ def _upright(func: Func, read: Read, loops: list[str]) -> list[str]:
 def match_result(word: str, source: str, target: str, func: Func, block: Block, loops: Path) -> Result:
     """A result on its way out: `fixpipe` and `drain` do relu and a cast, `epilogue` adds a bias too, `store` nothing."""
     block, names = without_units(block, loops)
-    value, relu, bias = _steps(block, word)
+    wide = scaled(block.value) if word == "fixpipe" else None
+    value, relu, bias = _steps(replace(block, value=wide.sums) if wide else block, word)
     if block.op not in ("=", "+=") or block.op == "+=" and (word != "fixpipe" or relu):
         raise ScheduleError(f"{block.name} is no {word}: it accumulates")
-    for read, scope in ((value, source), (block.target, target), *(((bias, "UB"),) if bias else ())):
+    beside = [(read, scope) for read, scope in ((bias, "UB"), (wide.scale if wide else None, "FB")) if read is not None]
+    for read, scope in ((value, source), (block.target, target), *beside):
         _scope(func, block, read, scope)
     places = [_single(i, names, f"an index of {value.buffer}") for i in value.indices]
     rows, column = tuple(v for v in places[:-1] if v), places[-1]
-    if bias is not None and [_single(i, names, "an index of the bias") for i in bias.indices] != [column]:
-        raise ScheduleError(f"{block.name} is no {word}: {bias.buffer} is not a vector along its columns")
-    return Result(block.target, value, rows, column, relu, _split_c0(func, block, word, rows, column), bias)
+    for vector, _ in beside:
+        if [_single(i, names, f"an index of {vector.buffer}") for i in vector.indices] != [column]:
+            raise ScheduleError(f"{block.name} is no {word}: {vector.buffer} is not a vector along its columns")
+    return Result(block.target, value, rows, column, relu, _split_c0(func, block, word, rows, column), bias, wide)
 
 
 def _steps(block: Block, word: str) -> tuple[Read, bool, Read | None]:
@@ -246,8 +252,10 @@ def match_load3d(func: Func, block: Block, loops: Path) -> Load3d:
     copy = match_copy(func, block, loops)
     _scope(func, block, copy.source, "L1")
     _scope(func, block, copy.target, "L0A")
-    if copy.otherwise not in (None, Float(0.0)):
-        raise ScheduleError(f"{block.name} is no load3d: it pads with something else than 0.0")
+    narrow = func.buffer(copy.source.buffer).dtype == "int8"
+    padding = copy.otherwise.value if isinstance(copy.otherwise, (Float, Int)) else 0
+    if padding and not (narrow and padding in range(-128, 128)):
+        raise ScheduleError(f"{block.name} is no load3d: it pads with something else than 0.0, or of int8 a number of int8")
     if len(copy.target.indices) < 3 or len(copy.source.indices) < 4:
         raise ScheduleError(f"{block.name} is no load3d: it does not go from [.., channel, h, w, c0] to [.., h, w, k]")
     h, w, k = (_single(i, names, f"an index of {copy.target.buffer}") for i in copy.target.indices[-3:])

@@ -84,10 +84,20 @@ def load_bias(p: Plan, mm: Nest, at: str) -> None:
         p.add("cache_read", block=mm.block.name, buffer=f"{name}_L1", scope="BT", at=at)
 
 
+def load_scales(p: Plan, mm: Nest, at: str) -> None:
+    """Scales of a result's columns through L1 into FIXPIPE's buffer, once an output tile."""
+    out, sums = output_block(p.func, mm), mm.block.target.buffer
+    value = next(n.block.value for n in nests(p.func) if n.block.name == out)
+    for name in dict.fromkeys(r.buffer for r in reads(value) if r.buffer != sums):
+        p.add("cache_read", block=out, buffer=name, scope="L1", at=at)
+        p.add("cache_read", block=out, buffer=f"{name}_L1", scope="FB", at=at)
+
+
 def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str, core: str) -> None:
     """Instructions and slots; `tile`: the loop over output tiles, `core`: the innermost one over cores, where it is known."""
     p.add("tensorize", loop=tile_loop, instr="mmad")
     if p.machine.has("fixpipe_nd"):
+        load_scales(p, mm, tile)
         p.add("tensorize", loop=first_loop(p.func, output_block(p.func, mm)), instr="fixpipe")
         p.add("unit_flag", buffer=mm.block.target.buffer, on=hole("uf", (0, 1)))
     else:

@@ -1,9 +1,9 @@
 """Sketches of cube funcs: tiles at core, L1 and L0 level; which operand stays in L1; loop order; slots.
 
-Names of holes: tm tn tk (L0 tile; n1: its column fractals), sk (L0 tiles of k in the smaller L1 chunk, or C1 planes of an image),
-rk (smaller chunks in the larger one), gm gn gb (parts over cores), da db (slots of A and B in L1), d0a d0b (slots of L0A and L0B),
-dc (slots of L0C), do du (slots of results and of operands in UB, where they go through it), uc (column fractals that leave L0C for UB
-together); for convolutions th tw (L1 tile of output rows and columns), h0 w0 (L0 tile of them), gh gw.
+Names of holes: tm tn tk (L0 tile; n1: its column fractals, or units of 32 channels where these leave as int8), sk (L0 tiles of k in the
+smaller L1 chunk, or C1 planes of an image), rk (smaller chunks in the larger one), gm gn gb (parts over cores), da db (slots of A and B in
+L1), d0a d0b (slots of L0A and L0B), dc (slots of L0C), do du (slots of results and of operands in UB, where they go through it), uc (column
+fractals that leave L0C for UB together); for convolutions th tw (L1 tile of output rows and columns), h0 w0 (L0 tile of them), gh gw.
 """
 from __future__ import annotations
 
@@ -49,8 +49,9 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     cores = cores_of(machine)
     inner_tile = resident in ("image", "both")
     width = mm.extent(wo)
-    p.split(co, hole("n1", ladder(-(-mm.extent(co) // 16), 1, 32)) * 16, "o_t", "o_i")
-    p.share("o_t", hole("gn", parts(-(-mm.extent(co) // 16), cores)), "o_c", "o_s")
+    columns = max(16, stored_channels(func))
+    p.split(co, hole("n1", ladder(-(-mm.extent(co) // columns), 1, 512 // columns)) * columns, "o_t", "o_i")
+    p.share("o_t", hole("gn", parts(-(-mm.extent(co) // columns), cores)), "o_c", "o_s")
     row_loops = ["h_c", "h_s", "h_0", "h_i"] if inner_tile and not point else ["h_c", "h_s", "h_i"]
     p.split(ho, hole("th", ladder(mm.extent(ho), 1, 512)), "h_t", "h_r" if "h_0" in row_loops else "h_i")
     p.share("h_t", hole("gh", parts(mm.extent(ho), cores)), "h_c", "h_s")
@@ -98,6 +99,12 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
     p.add("double_buffer", buffer=cols.buffer, depth=hole("d0a", SLOTS))
     bind(p, grid)
     return Trace(tuple(p.steps))
+
+
+def stored_channels(func: Func) -> int:
+    """Channels side by side in what a convolution stores: tiles are whole units of them."""
+    (out,) = func.outputs
+    return out.shape[-1].value if isinstance(out.shape[-1], Int) else 16
 
 
 def image_of(gather: Nest) -> str:

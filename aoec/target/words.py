@@ -66,7 +66,7 @@ def _pair(fn: str, a: Expr, b: Expr) -> VectorOp | None:
         return None
     if fn in MODES:
         return VectorOp("vcmps", (a,), float(b.value), MODES.index(fn))
-    if fn == "max" and float(b.value) == 0.0:
+    if fn == "max" and b == Float(0.0):  # of reals
         return VectorOp("vrelu", (a,))
     if fn == "-":
         return VectorOp("vadds", (a,), -float(b.value))

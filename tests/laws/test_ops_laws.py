@@ -233,6 +233,23 @@ def test_whole_numbers(op: str, shape: list[int], seed: int) -> None:
     agree("bit_not", [a], {})
 
 
+@given(st.lists(SIZE, min_size=1, max_size=3), st.data(), RANDOM)
+@settings(max_examples=15)
+def test_quantised(shape: list[int], data: st.DataObject, seed: int) -> None:
+    """Scales are powers of two, so that what lies half way between two numbers does so in any precision."""
+    random = np.random.default_rng(seed)
+    a, b, zero = (random.integers(-128, 128, (*shape, n), np.int8) for n in (3, 3, 1))
+    scale, zero_point = np.float32(2.0) ** random.integers(-4, 3, (3,)), data.draw(st.integers(-128, 127))
+    agree("dequantise", [a, scale.astype(np.float32), zero], {})
+    agree("quantise", [array(seed, (*shape, 3)), scale.astype(np.float32), zero], {"lo": -128.0, "hi": 127.0})
+    agree("requantise", [random.integers(-2**20, 2**20, (*shape, 3), np.int32), scale.astype(np.float32)], {"zero": float(zero_point)})
+    more = data.draw(st.sampled_from([0.0, 128.0]))
+    agree("add_quantised", [a, b], {"scale_a": float(scale[0]), "scale_b": float(scale[1]), "offset": zero_point / 4,
+                                     **dict.fromkeys(("more_a", "more_b", "more"), more)})
+    agree("unsigned", [a], {})
+    agree("signed", [random.integers(0, 256, tuple(shape), np.uint8)], {})
+
+
 def test_every_operator_is_under_the_law() -> None:
     import inspect
     import sys

@@ -11,19 +11,21 @@ from aoec.frontend.passes.gelus import find_gelus
 from aoec.frontend.passes.identities import drop_identities
 from aoec.frontend.passes.pads import fold_pads
 from aoec.frontend.passes.precision import choose_precision
+from aoec.frontend.passes.quantised import find_quantised
 from aoec.frontend.passes.row_norms import find_row_norms
 from aoec.frontend.passes.scalars import use_scalars
 from aoec.frontend.passes.transposes import sink_transposes
 from aoec.frontend.passes.turned import turn_in_products
 from aoec.ir.draft import Draft
 
-# in order: constants first, since all others look for them; equal work and transposes that cancel, so that patterns meet; what exporters
-# spell out before its links are folded; affine chains once nothing lies between their links
-PASSES = (drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, share_equal, sink_transposes, drop_identities,
-          fold_pads, drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, drop_dead, fold_affine, turn_in_products,
-          drop_identities, drop_dead)
+# in order: quantised work while its weights are whole numbers; then constants, since all others look for them; equal work and transposes
+# that cancel, so that patterns meet; what exporters spell out before its links are folded; affine chains once nothing lies between their
+# links
+PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, share_equal,
+          sink_transposes, drop_identities, fold_pads, drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, drop_dead,
+          fold_affine, turn_in_products, drop_identities, drop_dead)
 
-__all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_identities", "find_gates", "find_gelus",
+__all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_identities", "find_gates", "find_gelus", "find_quantised",
            "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "fold_pads", "share_equal", "sink_transposes",
            "turn_in_products", "use_scalars"]
 

@@ -1,6 +1,6 @@
 """Chooses the dtype of the reals, by one of the modes that the vendor's tools have, under short names.
 
-fp16, bf16 and fp32 are of all tensors (biases of cube operators stay fp32); `keep` is what the model declares, tensor by tensor; `mixed` is
+fp16, bf16 and fp32 are of all tensors (biases of cube operators and scales stay fp32); `keep` is what the model declares, tensor by tensor; `mixed` is
 fp16 but for what is listed in sensitive.py and what lies between such nodes alone. In the last two a node calculates in one dtype, and
 what it reads of another is cast before it, once for all readers. The model's own dtype stays in `Tensor.declared`, so that a graph says
 itself where precision was lowered (ops/narrowed.py).
@@ -24,6 +24,7 @@ from aoec.ops.narrowed import DECLARED, WIDER
 from aoec.ops.run import NUMPY
 
 CUBE = ("conv2d", "matmul")
+SCALED = ("dequantise", "quantise", "requantise")  # operators whose second argument, a scale, stays fp32
 LARGEST = {"fp16": 65504.0, "bf16": 3.3895313892515355e38}
 BEYOND = {"fp16": 65520.0, "bf16": 3.3961775292304601e38}  # half a step above the largest: from here on numbers round to infinity
 Dtypes = dict[str, str]  # tensor -> dtype
@@ -34,12 +35,13 @@ def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None
     for those reals that it names."""
     _split_bias(draft)
     kept = _declared(draft, own or {})
-    biases = {i for n in draft.nodes if n.op in CUBE for i in n.inputs[2:] if draft.is_constant(i)}
+    exact = {i for n in draft.nodes for i in (n.inputs[2:] if n.op in CUBE else n.inputs[1:2] if n.op in SCALED else ())
+             if draft.is_constant(i)}
     lost: list[str] = []
     if precision in ("keep", "mixed"):
-        lost = _cast_between(draft, kept if precision == "keep" else _mixed(draft), biases)
+        lost = _cast_between(draft, kept if precision == "keep" else _mixed(draft), exact)
     elif precision != "fp32":
-        lost = [name for name, t in [*draft.tensors.items()] if t.dtype == "fp32" and name not in biases and _round(draft, name, precision)]
+        lost = [name for name, t in [*draft.tensors.items()] if t.dtype == "fp32" and name not in exact and _round(draft, name, precision)]
     for name, dtype in kept.items():
         if name not in draft.weights:
             draft.tensors[name] = replace(draft.tensors[name], declared=DECLARED[dtype])
@@ -87,7 +89,7 @@ def _mixed(draft: Draft) -> Dtypes:
     return out
 
 
-def _cast_between(draft: Draft, dtypes: Dtypes, biases: set[str]) -> list[str]:
+def _cast_between(draft: Draft, dtypes: Dtypes, exact: set[str]) -> list[str]:
     """The constants that overflowed, after tensors took their dtypes and nodes read all reals in the dtype of what they make."""
     nodes, draft.nodes = draft.nodes, []
     reals = {name for name, t in draft.tensors.items() if t.dtype == "fp32"}
@@ -100,7 +102,7 @@ def _cast_between(draft: Draft, dtypes: Dtypes, biases: set[str]) -> list[str]:
         given = [dtypes[o] for o in node.outputs if o in reals] or read or ["fp32"]
         dtype = max(given, key=WIDER.index)
         if node.op != "cast" and not node.op.startswith(PREFIX):
-            cast = {i: _as(draft, i, dtype, made, lost) for i in node.inputs if i in reals - biases}
+            cast = {i: _as(draft, i, dtype, made, lost) for i in node.inputs if i in reals - exact}
             node = replace(node, inputs=tuple(cast.get(i, i) for i in node.inputs))
         draft.nodes.append(node)
     return lost

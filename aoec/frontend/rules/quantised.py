@@ -156,11 +156,29 @@ def _blocks(n: Node) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
     return (*before, shape[axis] // block, block, *after), (*before, shape[axis] // block, 1, *after)
 
 
+def _with_scale(n: Node, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> list[str]:
+    """The data, scales and zero points of a conversion in shapes that are broadcast against each other."""
+    dtype = n.dtype() if n.dtype() in BYTES else n.dtype_of(0)
+    zero = n.input(2) if n.has(2) else n.constant("zero", np.zeros(n.shape_of(1)), dtype)
+    return [_as_shape(n, x, shape) for x, shape in ((n.input(0), shapes[0]), (n.input(1), shapes[1]), (zero, shapes[1]))]
+
+
+def _as_shape(n: Node, x: str, shape: tuple[int, ...]) -> str:
+    """A tensor in another shape; a constant at once."""
+    if n.made(x) == shape:
+        return x
+    if n.draft.is_constant(x):
+        return n.constant("shaped", n.draft.weights[x].reshape(shape), n.made_dtype(x))
+    return n.step("reshape", [x], {"shape": shape})
+
+
 def _dequantise(n: Node) -> bool:
     """(x - zero point) * scale."""
     shapes, element = _blocks(n), n.element_of(0)
     if shapes is None or n.dtype_of(0) not in (*WHOLE, "int32") or n.dtype() != "fp32" or 0 in n.shape():
         return False
+    if n.dtype_of(0) in (*BYTES, "int32") and not element:
+        return n.emit("reshape", [n.step("dequantise", _with_scale(n, shapes), dtype="fp32")], {"shape": n.shape()})
     x = as_real(n, decoded(n, n.step("reshape", [n.input(0)], {"shape": shapes[0]}), element))
     if n.has(2) and element not in typed.CODED:  # of which zero points are zero
         x = n.step("sub", [x, n.step("cast", [n.step("reshape", [n.input(2)], {"shape": shapes[1]})], dtype="fp32")])
@@ -173,6 +191,10 @@ def _quantise(n: Node) -> bool:
     shapes, element = _blocks(n), n.element()
     if shapes is None or n.dtype() not in WHOLE or n.dtype_of(0) != "fp32" or 0 in n.shape():
         return False
+    if n.dtype() in BYTES and not element:
+        lo, hi = BYTES[n.dtype()]
+        whole = n.step("quantise", _with_scale(n, shapes), {"lo": float(lo), "hi": float(hi)}, dtype=n.dtype())
+        return n.emit("reshape", [whole], {"shape": n.shape()})
     x = n.step("reshape", [n.input(0)], {"shape": shapes[0]})
     scaled = n.step("div", [x, n.step("reshape", [n.input(1)], {"shape": shapes[1]})])
     zero = as_real(n, decoded(n, n.step("reshape", [n.input(2)], {"shape": shapes[1]}), element)) if n.has(2) else ""

@@ -1,0 +1,160 @@
+"""Models between QuantizeLinear and DequantizeLinear work on whole numbers, and give what onnxruntime gives, to the last step."""
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+import aoec
+from aoec import ops
+from aoec.frontend.onnx import load
+from aoec.lowering.fuse import fuse
+from aoec.target.machine import load as load_machine
+
+from .models import model, node, normal, run
+
+Nodes = list[onnx.NodeProto]
+Constants = dict[str, np.ndarray]
+
+
+class Net:
+    """Nodes between conversions to and from eight bits, as onnxruntime's static quantisation leaves them."""
+
+    def __init__(self, kind: str = "uint8", weights: str = "int8") -> None:
+        self.kind, self.weights = kind, weights
+        self.nodes: Nodes = []
+        self.constants: Constants = {}
+
+    def constant(self, value: np.ndarray) -> str:
+        name = f"k{len(self.constants)}"
+        self.constants[name] = value
+        return name
+
+    def real(self, x: str, scale: float = 0.03, zero: int = 3) -> str:
+        """A tensor in eight bits and in reals again: "x" -> the name of the reals."""
+        kind = np.dtype(self.kind)
+        given = self.constant(np.float32(scale)), self.constant(kind.type(zero + (120 if kind == np.uint8 else 0)))
+        q, r = f"{x}_q{len(self.nodes)}", f"{x}_r{len(self.nodes)}"
+        self.nodes += [node("QuantizeLinear", f"{x} {given[0]} {given[1]}", q), node("DequantizeLinear", f"{q} {given[0]} {given[1]}", r)]
+        return r
+
+    def weight(self, *shape: int, axis: int = -1, zero: int = 0, seed: int = 0) -> str:
+        """A constant of eight bits, with a scale for each place of an axis or one for all."""
+        kind = np.dtype(self.weights)
+        middle = 128 if kind == np.uint8 else 0
+        numbers = np.random.default_rng([seed, *shape]).integers(-127, 128, shape) + middle
+        count = () if axis < 0 else (shape[axis],)
+        scale = np.abs(normal(*count, seed=seed) * np.float32(0.001) + np.float32(0.004)).astype(np.float32)
+        names = [self.constant(a) for a in (numbers.astype(kind), scale, np.full(count, middle + zero, kind))]
+        out = f"w{len(self.nodes)}"
+        self.nodes.append(node("DequantizeLinear", " ".join(names), out, **({"axis": axis} if axis >= 0 else {})))
+        return out
+
+    def done(self, shape: tuple[int, ...], result: str) -> onnx.ModelProto:
+        return model([*self.nodes, node("Identity", result, "y")], {"x": shape}, ["y"], self.constants)
+
+
+def conv(kind: str = "uint8", weights: str = "int8", axis: int = 0, relu: bool = True, zero: int = 0, **given: object) -> onnx.ModelProto:
+    n = Net(kind, weights)
+    w, b = n.weight(64, 8 // int(given.get("group", 1)), 3, 3, axis=axis, zero=zero), n.constant(normal(64))  # type: ignore[call-overload]
+    n.nodes.append(node("Conv", f"{n.real('x')} {w} {b}", "c", **given))
+    if relu:
+        n.nodes.append(node("Relu", "c", "r"))
+    return n.done((2, 8, 7, 9), n.real("r" if relu else "c", 0.02))
+
+
+def gemm(op: str) -> onnx.ModelProto:
+    n = Net()
+    x = n.real("x")
+    if op == "Gemm":
+        n.nodes.append(node("Gemm", f"{x} {n.weight(40, 33, axis=0)} {n.constant(normal(40))}", "c", transB=1))
+    else:
+        n.nodes += [node("MatMul", f"{x} {n.weight(33, 40, axis=1)}", "p"), node("Add", f"{n.constant(normal(40))} p", "c")]
+    return n.done((5, 33), n.real("c", 0.05))
+
+
+def moves() -> onnx.ModelProto:
+    """A residual, pooling and a join of tensors of one scale."""
+    n = Net()
+    x = n.real("x")
+    n.nodes.append(node("MaxPool", x, "p", kernel_shape=[3, 3], pads=[1, 1, 1, 1]))
+    n.nodes.append(node("Concat", f"{x} {n.real('p')}", "c", axis=1))
+    joined = n.real("c")
+    n.nodes.append(node("MaxPool", joined, "m", kernel_shape=[3, 1], pads=[1, 0, 1, 0]))
+    n.nodes.append(node("Add", f"{joined} {n.real('m')}", "a"))
+    n.nodes.append(node("Transpose", n.real("a", 0.05), "t", perm=[0, 2, 3, 1]))
+    return n.done((1, 32, 6, 5), n.real("t", 0.05))
+
+
+FOUND = {
+    "conv": (conv(pads=[1, 1, 1, 1]), ["quantise", "conv2d", "relu", "requantise", "dequantise"]),
+    "conv of int8": (conv("int8", axis=-1, relu=False, pads=[2, 0, 1, 2], strides=[2, 1]),
+                     ["quantise", "conv2d", "requantise", "dequantise"]),
+    "conv of uint8 weights": (conv("int8", "uint8", group=2), ["quantise", "conv2d", "relu", "requantise", "dequantise"]),
+    "gemm": (gemm("Gemm"), ["quantise", "matmul", "requantise", "dequantise"]),
+    "matmul and add": (gemm("MatMul"), ["quantise", "matmul", "requantise", "dequantise"]),
+    "moves": (moves(), ["quantise", "max_pool", "concat", "max_pool", "add_quantised", "dequantise", "transpose"]),
+}
+
+
+def given(proto: onnx.ModelProto) -> dict[str, np.ndarray]:
+    return {"x": normal(*[d.dim_value for d in proto.graph.input[0].type.tensor_type.shape.dim], seed=4)}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_whole_numbers_are_worked_on(name: str) -> None:
+    proto, wanted = FOUND[name]
+    graph, weights, _ = load(proto, precision="fp32")
+    assert [n.op for n in graph.nodes] == wanted
+    np.testing.assert_array_equal(ops.evaluate(graph, given(proto), weights)["y"], run(proto, given(proto))[0])
+
+
+def test_weights_with_a_zero_point_are_left_in_reals() -> None:
+    proto = conv(weights="uint8", zero=2)
+    graph, weights, _ = load(proto, precision="fp32")
+    assert "requantise" not in [n.op for n in graph.nodes]
+    np.testing.assert_allclose(ops.evaluate(graph, given(proto), weights)["y"], run(proto, given(proto))[0], atol=0.0201)
+
+
+@pytest.mark.parametrize("precision", ["fp16", "fp32"])
+def test_scales_stay_exact_in_either_precision(precision: str) -> None:
+    proto, _ = FOUND["conv"]
+    graph, *_ = load(proto, precision=precision)
+    scales = [t.dtype for n in graph.nodes if n.op in ("quantise", "requantise", "dequantise") for t in graph.tensors
+              if t.name == n.inputs[1]]
+    assert set(scales) == {"fp32"}
+
+
+def deep() -> onnx.ModelProto:
+    """Two convolutions with an addition around the second."""
+    n = Net()
+    n.nodes += [node("Conv", f"{n.real('x')} {n.weight(64, 8, 3, 3, axis=0)}", "c", pads=[1, 1, 1, 1], strides=[2, 2]),
+                node("Relu", "c", "r")]
+    first = n.real("r", 0.02)
+    n.nodes.append(node("Conv", f"{first} {n.weight(64, 64, 1, 1, axis=0, seed=2)} {n.constant(normal(64))}", "d"))
+    n.nodes.append(node("Add", f"{n.real('d', 0.05)} {first}", "a"))
+    return n.done((1, 8, 9, 7), n.real("a", 0.04))
+
+
+def test_sums_leave_as_int8_and_images_stay_in_blocks() -> None:
+    """A convolution and its scales are one group, an addition reads what lies in blocks of 32 channels."""
+    graph, weights, _ = load(deep(), precision="fp32")
+    fused, _ = fuse(graph, weights, load_machine("Ascend910B3"))
+    named = {n.name: n.op for n in fused.nodes}
+    assert [" ".join(named[n] for n in g.nodes) for g in fused.groups] == [
+        "quantise", "to_nc1hwc0", "conv2d_packed relu requantise", "conv2d_packed requantise", "add_quantised", "from_nc1hwc0",
+        "dequantise"]
+
+
+@pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
+def test_programs_give_what_onnxruntime_gives(target: str, tmp_path) -> None:
+    proto = deep()
+    compiled = aoec.compile(proto, tmp_path / "net.aoec", target=target, precision="fp32")
+    assert not compiled.on_host
+    np.testing.assert_array_equal(compiled.run(None, given(proto))[0], run(proto, given(proto))[0])
+
+
+def test_a_gemm_of_bytes_leaves_in_rows(tmp_path) -> None:
+    proto, _ = FOUND["gemm"]
+    compiled = aoec.compile(proto, tmp_path / "net.aoec", precision="fp32")
+    np.testing.assert_array_equal(compiled.run(None, given(proto))[0], run(proto, given(proto))[0])
