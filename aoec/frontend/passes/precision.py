@@ -1,9 +1,9 @@
 """Chooses the dtype of the reals, by one of the modes that the vendor's tools have, under short names.
 
-fp16, bf16 and fp32 are of all tensors (biases of cube operators and scales stay fp32); `keep` is what the model declares, tensor by tensor; `mixed` is
-fp16 but for what is listed in sensitive.py and what lies between such nodes alone. In the last two a node calculates in one dtype, and
-what it reads of another is cast before it, once for all readers. The model's own dtype stays in `Tensor.declared`, so that a graph says
-itself where precision was lowered (ops/narrowed.py).
+fp16, bf16 and fp32 are of all tensors (biases of cube operators and scales stay fp32); `keep` is what the model declares, tensor by tensor;
+`mixed` is fp16 but for what is listed in sensitive.py and what lies between such nodes alone. In the last two a node calculates in one
+dtype, and what it reads of another is cast before it, once for all readers. The model's own dtype stays in `Tensor.declared`, so that a
+graph says itself where precision was lowered (ops/narrowed.py).
 
 A number beyond the range of its dtype, in a constant or an attribute, becomes the largest: masks that hide words add the lowest number of
 fp32, and where they hide a whole row, infinities would leave nothing of its softmax.
