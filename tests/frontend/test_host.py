@@ -53,8 +53,8 @@ def test_functions_of_onnx_are_inlined() -> None:
 
 
 def test_bodies_within_bodies_and_without_an_argument() -> None:
-    """SoftmaxCrossEntropyLoss is made of NegativeLogLikelihoodLoss, which has a body itself; LinearAttention has no fourth argument here, but
-    a fifth."""
+    """SoftmaxCrossEntropyLoss is made of NegativeLogLikelihoodLoss, which has a body itself; LinearAttention lacks its fourth argument
+    of five."""
     nodes = [helper.make_node("SoftmaxCrossEntropyLoss", ["x", "t"], ["y"], reduction="sum"),
              helper.make_node("LinearAttention", ["q", "q", "q", "", "d"], ["z", "state"], kv_num_heads=2, q_num_heads=2,
                               update_rule="gated")]
