@@ -18,13 +18,15 @@ from .models import graph_of, model, node, normal, run
 X = (1, 4, 5, 6)
 HOST = {
     "numbers": model([node("GridSample", "x g", "y", align_corners=1)], {"x": X}, ["y"], {"g": normal(1, 3, 2, 2)}),
-    "own reference": model([node("LRN", "x", "y", size=3, alpha=0.1)], {"x": X}, ["y"]),
+    "own reference": model([node("LRN", "x", "y", size=33, alpha=0.1)], {"x": (1, 4, 2, 2)}, ["y"]),
     "strings": model([node("GridSample", "x g", "y", padding_mode="border")], {"x": X}, ["y"], {"g": normal(1, 3, 2, 2)}),
-    "integers": model([node("Cast", "x", "c", to=TensorProto.INT64), node("ScatterElements", "c i u", "y", axis=1)], {"x": X}, ["y"],
-                      {"i": np.array([[[[2]]]]), "u": np.array([[[[7]]]])}, types={"y": TensorProto.INT64}),
+    # more pairs of places and updates than the AI Core is given to compare
+    "integers": model([node("Cast", "x", "c", to=TensorProto.INT64), node("ScatterElements", "c i u", "y", axis=1)], {"x": (4, 1100)}, ["y"],
+                      {"i": np.arange(4400).reshape(4, 1100) * 7 % 1100, "u": np.arange(4400).reshape(4, 1100)},
+                      types={"y": TensorProto.INT64}),
     "several results": model([node("TopK", "x k", "y z", axis=1)], {"x": (1, 40, 3)}, ["y", "z"], {"k": np.array([33])},
                              types={"z": TensorProto.INT64}),
-    "in the middle": model([node("Relu", "x", "a"), node("LRN", "a", "b", size=3), node("Conv", "b w", "y")], {"x": X}, ["y"],
+    "in the middle": model([node("Relu", "x", "a"), node("LRN", "a", "b", size=33), node("Conv", "b w", "y")], {"x": X}, ["y"],
                            {"w": normal(3, 4, 2, 2)}),
 }
 

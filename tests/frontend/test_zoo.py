@@ -76,7 +76,7 @@ def test_bench_command(tmp_path: Path) -> None:
 def test_light_models_import_fuse_and_match(path: Path) -> None:
     proto = varied(path)
     graph, weights, notices = load(proto, precision="fp32")
-    assert all(": lrn (2)" in n for n in notices) and bool(notices) == any(n.op_type == "LRN" for n in proto.graph.node)
+    assert notices == []
     fused, stored = fuse(graph, weights)
     assert parse_graph(show(fused)) == fused
     name, (out,) = graph.inputs[0], graph.outputs

@@ -1,5 +1,5 @@
 """Operators that find elements or places by comparison, ArgMax, TopK, Hardmax, OneHot, Trilu, and what is made of reads and sums along an
-axis: CumSum, GatherND, ReverseSequence."""
+axis: CumSum, CumProd, GatherND, ReverseSequence."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -120,26 +120,28 @@ def _trilu(n: Node) -> bool:
     return n.emit("where", [n.constant("kept", kept, "bool"), n.input(0), one(n, 0, n.dtype())])
 
 
-def _cumulative_sum(n: Node) -> bool:
-    """Each element and the one 1, 2, 4, ... before it added, so that after log2 steps all before it are."""
+def _cumulative(word: str, neutral: int) -> Rule:
+    return lambda n: len(n.constant_integers(1)) == 1 and n.dtype() in KNOWN and _all_before(n, word, neutral)
+
+
+def _all_before(n: Node, word: str, neutral: int) -> bool:
+    """Each element with the one 1, 2, 4, ... before it, so that after log2 steps all before it are in it."""
     axes, x = n.constant_integers(1), n.input(0)
-    if len(axes) != 1 or n.dtype() not in KNOWN:
-        return False
     axis = axes[0] % len(n.shape())
     extent = n.shape()[axis]
-    zero, turned = one(n, 0, n.dtype()), bool(n.integer("reverse", 0)) and extent > 1
+    nothing, turned = one(n, neutral, n.dtype()), bool(n.integer("reverse", 0)) and extent > 1
 
     def back(x: str) -> str:
         return n.step("slice", *part(n, x, axis, extent - 1, extent, -1)) if turned else x
 
     def behind(x: str, by: int) -> str:
         kept = [n.step("slice", *part(n, x, axis, 0, extent - by))] if extent > by else []
-        return n.step("concat", [*filled(n, x, axis, by, zero), *kept], {"axis": axis}) if kept else filled(n, x, axis, by, zero)[0]
+        return n.step("concat", [*filled(n, x, axis, by, nothing), *kept], {"axis": axis}) if kept else filled(n, x, axis, by, nothing)[0]
     x = back(x)
     x = behind(x, 1) if n.integer("exclusive", 0) else x
     by = 1
     while by < extent:
-        x, by = n.step("add", [x, behind(x, by)]), 2 * by
+        x, by = n.step(word, [x, behind(x, by)]), 2 * by
     return n.emit("reshape", [back(x)], {"shape": n.shape()})
 
 
@@ -189,7 +191,7 @@ def _size(n: Node) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "ArgMax": _extreme("reduce_max"), "ArgMin": _extreme("reduce_min"), "CumSum": _cumulative_sum, "EyeLike": _eye, "GatherND": _gather_nd,
+    "ArgMax": _extreme("reduce_max"), "ArgMin": _extreme("reduce_min"), "CumProd": _cumulative("mul", 1), "CumSum": _cumulative("add", 0), "EyeLike": _eye, "GatherND": _gather_nd,
     "Hardmax": _hardmax, "OneHot": _one_hot, "ReverseSequence": _reverse_sequence, "Size": _size, "TopK": _top, "Trilu": _trilu,
 }
 ANY_DTYPE = frozenset(RULES) - {"Hardmax"}

@@ -194,8 +194,14 @@ def _rearranged(n: Node, apart: tuple[int, ...], perm: tuple[int, ...]) -> bool:
 
 
 def _dropout(n: Node) -> bool:
-    """A view, where it is not training."""
-    return (not n.has(2) or n.constant_integers(2) == (0,)) and view(n)
+    """A view, where it is not training, and a mask that hides nothing."""
+    training = n.has(2) and n.constant_integers(2) != (0,)
+    masked = n.has_second_result() and n.shapes.get(n.proto.output[1]) == n.shape_of(0)
+    if training or n.has_second_result() and not masked:
+        return False
+    if masked:
+        n.known(np.ones(n.shape_of(0), np.bool_), at=1)
+    return n.emit("reshape", [n.input(0)], {"shape": n.shape()})
 
 
 RULES: dict[str, Rule] = {

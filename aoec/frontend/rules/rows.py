@@ -3,12 +3,16 @@ from __future__ import annotations
 
 from math import prod
 
+import numpy as np
+
 from aoec.frontend.node import Node
 from aoec.frontend.rules.reduce import reduced
 from aoec.frontend.rules.rule import Rule
 from aoec.ir.graph import Attribute
 
 LONGEST = 1024  # elements along an axis with others behind it: more do not fit UB in columns, and are turned into rows
+MOST_CHANNELS = 31  # in a window of LRN: each is an addition
+SQUARED_SHARE = 2.0 ** -4  # of what LRN squares: fp16 holds the squares of numbers up to 4,096 so
 LEAST_NORM = 2.0 ** -24  # the smallest number of fp16: a norm that is less counts as this, so that zeros over zero are zeros
 
 
@@ -123,9 +127,25 @@ def _batch_norm_in_training(n: Node) -> bool:
 
 
 def _lrn(n: Node) -> bool:
-    attributes: dict[str, Attribute] = {"size": n.integer("size", 1), "alpha": n.real("alpha", 1e-4), "beta": n.real("beta", 0.75),
-                                        "bias": n.real("bias", 1.0)}
-    return len(n.shape_of(0)) == 4 and n.emit("lrn", [n.input(0)], attributes)
+    """x over a power of the sum of squares of the channels around it: each window is as many slices, one for each of its places."""
+    size, alpha, beta, bias = n.integer("size", 1), n.real("alpha", 1e-4), n.real("beta", 0.75), n.real("bias", 1.0)
+    if not 0 < size <= MOST_CHANNELS or not prod(n.shape()):
+        attributes: dict[str, Attribute] = {"size": size, "alpha": alpha, "beta": beta, "bias": bias}
+        return len(n.shape_of(0)) == 4 and n.emit("lrn", [n.input(0)], attributes)
+    part = n.step("muls", [n.input(0)], {"scalar": SQUARED_SHARE})
+    before, channels = (size - 1) // 2, n.shape()[1]
+    around = n.padded(n.step("mul", [part, part]), 1, before, size - 1 - before)
+    total = n.piece(around, 1, 0, channels)
+    for at in range(1, size):
+        total = n.step("add", [total, n.piece(around, 1, at, channels)])
+    scaled = n.step("muls", [total], {"scalar": alpha / size / SQUARED_SHARE ** 2})
+    below = n.step("adds", [scaled], {"scalar": bias})
+    if beta == 0.75:  # what nets use
+        root = n.step("sqrt", [below])
+        power = n.step("mul", [root, n.step("sqrt", [root])])
+    else:
+        power = n.step("power", [below, n.constant("beta", np.array(beta))])
+    return n.emit("div", [n.input(0), power])
 
 
 RULES: dict[str, Rule] = {
