@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from aoec.base.errors import BackendError, CheckError
-from aoec.base.files import reason, write_bytes
+from aoec.base.files import reason, write_whole
 
 FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the zip format's first day: equal arrays give equal files
 LIMIT_BYTES = 16 << 30
@@ -56,19 +56,25 @@ def load(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def save(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Nothing; the file holds the arrays, uncompressed, sorted by name."""
-    write_bytes(path, pack(arrays))
+    """Nothing; the file holds the arrays, uncompressed, sorted by name; none of them is copied as a whole."""
+    write_whole(path, lambda f: write(f, arrays))
 
 
 def pack(arrays: Mapping[str, np.ndarray]) -> bytes:
     """The bytes of a .npz file of the arrays; equal arrays give equal bytes."""
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as z:
-        for name in sorted(arrays):
-            entry = io.BytesIO()
-            npy.write_array(entry, np.asarray(arrays[name]), allow_pickle=False)
-            z.writestr(zipfile.ZipInfo(f"{name}.npy", FIXED_DATE), entry.getvalue())
+    write(out, arrays)
     return out.getvalue()
+
+
+def write(file: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
+    """Nothing; the file holds what `pack` gives."""
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as z:
+        for name in sorted(arrays):
+            array, info = np.asarray(arrays[name]), zipfile.ZipInfo(f"{name}.npy", FIXED_DATE)
+            info.file_size = array.nbytes  # but for its header: where the zip format needs longer fields, it says so beforehand
+            with z.open(info, "w") as entry:
+                npy.write_array(entry, array, allow_pickle=False)
 
 
 def _read(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
@@ -77,10 +83,12 @@ def _read(z: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
         size_bytes = math.prod(shape) * dtype.itemsize
         if dtype.hasobject or size_bytes > min(entry.file_size, LIMIT_BYTES):
             raise ValueError(f"{entry.filename} declares {size_bytes:,} bytes of {dtype} and the file holds {entry.file_size:,}")
-        data = f.read(size_bytes + 1)  # reading past the last byte makes zipfile verify the checksum
-    if len(data) != size_bytes:
-        raise ValueError(f"{entry.filename} holds {len(data):,} bytes instead of {size_bytes:,}")
-    return np.frombuffer(bytearray(data), dtype).reshape(shape, order="F" if fortran else "C")
+        data = bytearray(size_bytes)
+        read_bytes = f.readinto(data)  # type: ignore[attr-defined]
+        more = len(f.read(1))  # reading past the last byte makes zipfile verify the checksum
+    if read_bytes + more != size_bytes:
+        raise ValueError(f"{entry.filename} holds {read_bytes + more:,} bytes instead of {size_bytes:,}")
+    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
 
 
 def _header(f: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:

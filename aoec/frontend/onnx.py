@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Union
@@ -42,7 +42,7 @@ def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None =
         raise CheckError(f"precision {precision} is not one of {', '.join(PRECISIONS)}")
     notices: list[str] = []
     title = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
-    made = _Translation(title, read(model, dict(input_shapes or {}), frozenset(RULES), notices, definitions), Words(definitions))
+    made = _Translation(title, *read(model, dict(input_shapes or {}), frozenset(RULES), notices, definitions), Words(definitions))
     draft = made.draft
     passes.clean(draft)
     notices += passes.choose_precision(draft, precision, made.reals)
@@ -59,7 +59,7 @@ def _host_notice(graph: Graph) -> list[str]:
 class _Translation:
     """The draft of a checked model, made in one walk over its nodes."""
 
-    def __init__(self, title: str, proto: onnx.ModelProto, own: Words) -> None:
+    def __init__(self, title: str, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], own: Words) -> None:
         g, self.own = proto.graph, own
         self.title, self.opset, self.opsets = title, opset(proto), opsets(proto)
         self.types = {i.name: i.type for i in (*g.value_info, *g.output, *g.input)}  # a result can be an input
@@ -72,7 +72,7 @@ class _Translation:
         for i in graph_inputs(g):
             self.draft.put(tensor(i.name, i.type))
         for w in g.initializer:
-            self.constants.put(w.name, numpy_helper.to_array(w))
+            self.constants.put(w.name, arrays[w.name] if w.name in arrays else numpy_helper.to_array(w))
         for sparse in g.sparse_initializer:
             self.constants.put(sparse.values.name, dense(sparse))
         for node in g.node:

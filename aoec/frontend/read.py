@@ -4,52 +4,50 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 from pathlib import Path
 from typing import TypeVar, Union
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import checker, inliner, shape_inference, version_converter
+from onnx import inliner, shape_inference, version_converter
 
 from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
 from aoec.frontend.bodies import inlined
 from aoec.frontend.contrib import spell_out
 from aoec.frontend.own import is_own, typed
 from aoec.frontend.versions import domain, full_name, opset, opsets
+from aoec.frontend.weights import Arrays, check, take
 from aoec.ops.own import NO_DEFINITIONS, Definitions
 
 Shapes = Mapping[str, Sequence[int]]
 LIMIT_BYTES = 2 << 30  # protobuf's own bound on one message
 CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))  # a loop may be given one shape and carry another on, which inference holds against it
 OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
-REALS = {onnx.TensorProto.FLOAT: 4, onnx.TensorProto.FLOAT16: 2, onnx.TensorProto.BFLOAT16: 2, onnx.TensorProto.DOUBLE: 8}  # bytes
-LARGE_BYTES = 4096  # far above the few reals that a shape can follow from, such as the scales of a Resize
 IMAGE_SIZE, OTHER_SIZE = 224, 128  # what a suggestion puts for a free dimension of an image, of anything else
 FREE = -1  # in a shape that is given: as the model says, or as a dimension of the same name is elsewhere
 T = TypeVar("T")
 
 
 def read(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, known: frozenset[str], notices: list[str],
-         definitions: Definitions = NO_DEFINITIONS) -> onnx.ModelProto:
-    """The model with local and schema functions (but those in `known` and `definitions`) inlined, dimensions bound, shapes inferred.
+         definitions: Definitions = NO_DEFINITIONS) -> tuple[onnx.ModelProto, Arrays]:
+    """The model with local and schema functions (but those in `known` and `definitions`) inlined, dimensions bound, shapes inferred; and,
+    by name, the large constants whose data it does not hold.
 
     ParseError: not an ONNX file, or an invalid graph; BackendError: cannot be read; UnsupportedError: unbound
     dimensions, unknown operators.
     """
     name = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
+    proto, arrays = _checked(name, lambda: take(*_own(model)))
+    return _checked(name, lambda: _prepare(name, proto, arrays, input_shapes, known, notices, definitions)), arrays
+
+
+def _own(model: Union[str, Path, onnx.ModelProto]) -> tuple[onnx.ModelProto, Path | None]:
+    """(a model to be changed, its file)."""
+    if not isinstance(model, onnx.ModelProto):
+        return _parsed(Path(model)), Path(model)
     proto = onnx.ModelProto()
-    if isinstance(model, onnx.ModelProto):
-        proto.CopyFrom(model)
-    else:
-        proto = _parse(Path(model))
-    return _checked(name, lambda: _prepare(name, proto, input_shapes, known, notices, definitions))
-
-
-def _parse(path: Path) -> onnx.ModelProto:
-    proto = _parsed(path)
-    _checked(str(path), lambda: onnx.load_external_data_for_model(proto, str(path.parent)))
-    return proto
+    proto.CopyFrom(model)
+    return proto, None
 
 
 def _parsed(path: Path) -> onnx.ModelProto:
@@ -95,7 +93,7 @@ def _first_line(e: Exception) -> str:
     return text if len(text) <= 300 else text[:300] + " ..."
 
 
-def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: frozenset[str], notices: list[str],
+def _prepare(name: str, proto: onnx.ModelProto, arrays: Arrays, input_shapes: Shapes, known: frozenset[str], notices: list[str],
              definitions: Definitions) -> onnx.ModelProto:
     if not proto.graph.node:
         raise ParseError("the graph has no nodes", source=name)
@@ -110,15 +108,12 @@ def _prepare(name: str, proto: onnx.ModelProto, input_shapes: Shapes, known: fro
         if o.type.HasField("tensor_type"):
             o.type.tensor_type.shape.SetInParent()  # the checker wants one there, and exporters leave it out at times
     if opset(proto) < OLDEST_OPSET:
-        checker.check_model(proto)
+        check(proto, arrays)
         proto = _modern(name, proto)
-    weights = _Weights(proto)
-    weights.leave(empty=True)
-    checker.check_model(proto)
-    weights.leave(empty=False)
+    check(proto, arrays)
     bind(name, proto.graph, input_shapes, notices)
     _forget_shapes(proto.graph)
-    return weights.back(typed(inlined(proto, known, definitions, _infer), definitions, _infer))
+    return typed(inlined(proto, known, definitions, _infer), definitions, _infer)
 
 
 def _forget_shapes(graph: onnx.GraphProto) -> None:
@@ -131,32 +126,6 @@ def _forget_shapes(graph: onnx.GraphProto) -> None:
     for info in (*graph.output, *graph.value_info):
         if info.type.HasField("tensor_type"):
             info.type.tensor_type.ClearField("shape")
-
-
-class _Weights:
-    """The data of a model's large real constants, taken out while onnx checks and infers, which copies the whole model each time; no
-    shape depends on them. A constant whose data are not of the size that it declares is left in its place, for the checker to refuse."""
-
-    def __init__(self, proto: onnx.ModelProto) -> None:
-        self.proto = proto
-        named = Counter(w.name for w in proto.graph.initializer)
-        self.data = {w.name: w.raw_data for w in proto.graph.initializer if w.data_type in REALS and len(w.raw_data) >= LARGE_BYTES
-                     and len(w.raw_data) == prod(w.dims) * REALS[w.data_type] and named[w.name] == 1}
-        self.dims = {w.name: tuple(w.dims) for w in proto.graph.initializer if w.name in self.data}
-
-    def leave(self, empty: bool) -> None:
-        """Nothing; what is left of the constants is of no element, which the checker takes, or has its shape, from which others follow."""
-        for w in self.proto.graph.initializer:
-            if w.name in self.data:
-                w.raw_data = b""
-                w.dims[:] = (0,) if empty else self.dims[w.name]
-
-    def back(self, proto: onnx.ModelProto) -> onnx.ModelProto:
-        """The model, made of the one given, with the data in their places."""
-        for w in proto.graph.initializer:
-            if w.name in self.data:
-                w.raw_data = self.data[w.name]
-        return proto
 
 
 def _refuse_unknown(name: str, proto: onnx.ModelProto, definitions: Definitions) -> None:
