@@ -123,30 +123,34 @@ def _listed(info: zipfile.ZipInfo) -> bytes:
 class Entries:
     """The entries of an open archive, by name; `used` tells which were read."""
 
-    def __init__(self, z: zipfile.ZipFile, source: str, size_bytes: int) -> None:
+    def __init__(self, z: zipfile.ZipFile, source: str, data: mmap.mmap) -> None:
         self.source = source
         self.used: set[str] = set()
-        self._zip = z
-        self._infos = _checked(z, source, size_bytes)
+        self._data = memoryview(data)
+        self._infos = _checked(z, source, len(data))
 
-    def data(self, name: str) -> bytearray:
-        """The bytes of an entry, its checksum verified; CheckError where it is missing."""
+    def data(self, name: str) -> memoryview:
+        """The bytes of an entry where the file is mapped, its checksum verified; CheckError where it is missing. What is written to them
+        does not reach the file."""
         if name not in self._infos:
             raise CheckError(f"this artifact has no {name}; compile the model again", source=self.source)
         self.used.add(name)
         info = self._infos[name]
-        out = bytearray(info.file_size)
-        with self._zip.open(info) as f:
-            got = f.readinto(out)  # type: ignore[attr-defined]
-            if got != len(out) or f.read(1):
-                raise ValueError(f"{name} holds {got:,} bytes instead of {len(out):,}")
-        return out
+        start = info.header_offset + LOCAL_BYTES
+        signature, name_bytes, extra_bytes = struct.unpack("<4s22x2H", self._data[info.header_offset:start])
+        if signature != b"PK\3\4" or self._data[start:start + name_bytes] != name.encode():
+            raise ValueError(f"{name} is not where the directory says")
+        start += name_bytes + extra_bytes
+        part = self._data[start:start + info.file_size]
+        if len(part) != info.file_size or zlib.crc32(part) != info.CRC:
+            raise ValueError(f"{name} does not hold the {info.file_size:,} bytes that its checksum is of")
+        return part
 
     def text(self, name: str) -> str:
         """The text of an entry; CheckError where it is too large, ValueError where it is no UTF-8."""
         if name in self._infos and self._infos[name].file_size > TEXT_LIMIT_BYTES:
             raise CheckError(f"{name} is larger than {TEXT_LIMIT_BYTES:,} bytes, the most that is read as text", source=self.source)
-        return self.data(name).decode("utf-8")
+        return str(self.data(name), "utf-8")
 
     def json(self, name: str) -> Any:
         """The JSON value of an entry."""
@@ -166,9 +170,8 @@ def open_file(path: str | Path) -> Iterator[Entries]:
     """The entries of a file while it is open; whatever is wrong with it ends as one sentence."""
     try:
         with open(path, "rb") as f:
-            size_bytes = f.seek(0, io.SEEK_END)
             with zipfile.ZipFile(f) as z:
-                yield Entries(z, str(path), size_bytes)
+                yield Entries(z, str(path), mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY))
     except OSError as e:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
     except DAMAGE as e:
@@ -212,7 +215,7 @@ def array_header(dtype: np.dtype, shape: tuple[int, ...]) -> bytes:
     return out.getvalue()
 
 
-def array_bytes(data: bytearray, name: str) -> memoryview:
+def array_bytes(data: memoryview, name: str) -> memoryview:
     """The elements' bytes of a .npy file; ValueError where the header does not describe exactly what follows it."""
     f = io.BytesIO(data[:HEADER_LIMIT_BYTES])
     if npy.read_magic(f) != (1, 0):
@@ -223,4 +226,4 @@ def array_bytes(data: bytearray, name: str) -> memoryview:
         count *= extent
     if dtype.kind not in "fiub" or fortran or any(e < 0 for e in shape) or count * dtype.itemsize != len(data) - f.tell():
         raise ValueError(f"{name} declares {shape} of {dtype} and holds {len(data) - f.tell():,} bytes")
-    return memoryview(data)[f.tell():]
+    return data[f.tell():]
