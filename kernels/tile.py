@@ -3,13 +3,17 @@
 One file on purpose: Numba's disk cache does not see a change in a function that another file defines. Memory is two byte
 arrays, GM and the core's own scopes, each as a tuple of views (uint8, uint16, fp32, int32, int8, uint64); addresses are
 bytes. fp16 and bf16 are uint16 with conversions of our own. Arithmetic on tiles is done in fp32 and rounded once per
-instruction. What each body must compute is written plainly in `aoec/target/meaning.py`; a law holds the two equal.
+instruction, in vectors where they are fp32. What each body must compute is written plainly in `aoec/target/meaning.py`; a law holds the
+two equal.
 """
-# ruff: noqa: SIM109, SIM110 (Numba makes loops of `in` and `all`)
+# ruff: noqa: SIM109 (Numba makes loops of `in`)
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import config, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic, models, register_model
 
 OPS = (
     "copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "mmad", "mmad_bias", "fixpipe_nd", "fixpipe_nz",
@@ -27,27 +31,320 @@ DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32", "bool", "int16", "ui
 FP32, FP16, BF16, INT8, UINT8, INT32, BOOL, INT16, UINT16, UINT32, INT64, UINT64 = range(len(DTYPES))
 POISON = 0xFF  # a NaN in fp32, fp16 and bf16 alike: what nothing has written shows in the result
 BLOCK = 32
+REPEAT = 64  # fp32 lanes of a repeat
 STACK = 64  # values that an expression may keep at once
 
 EXPR_OPS = (
     "const", "var", "+", "-", "*", "//", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or", "min", "max", "ceildiv", "select", "not",
     "abs")
-CODE_OPS = ("halt", "loop", "end", "instr", "cross_set", "cross_wait", "advance")
+CODE_OPS = ("halt", "loop", "end", "instr", "cross_set", "cross_wait", "advance", "begin")
+FIXED, VARIABLE, SUM, POSTFIX = range(4)  # how an expression is written: a number, a variable, a sum of multiples of them, all others
 DONE, BLOCKED, STUCK = 0, 1, 2  # stuck: waits, and has done nothing since it was called
 # what stopped a core: kinds of the error row (kind, site, operand or field, value, bound)
 ERRORS = ("", "limit", "slot", "range", "align", "relation", "division", "flag", "deadlock")
 E_LIMIT, E_SLOT, E_RANGE, E_ALIGN, E_RELATION, E_DIVISION, E_FLAG, E_DEADLOCK = range(1, len(ERRORS))
 
-# functions that only others here call have no way in from Python: it would take longer to compile than many of them
-_jit = njit(cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True)
-_from_python = njit(cache=True, nogil=True, error_model="numpy")
-_inline = njit(cache=True, nogil=True, error_model="numpy", inline="always")  # compiled once, in the caller
-_jit_fma = njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract"}, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+# Functions that only others here call have no way in from Python: it would take longer to compile than many of them. Nothing here makes an
+# array, so that none is counted (_nrt): the counts of references to views, atomic ones, took two thirds of a run's time.
+_from_python = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
+_jit = njit(cache=True, nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+_inline = njit(cache=True, nogil=True, error_model="numpy", _nrt=False, inline="always")  # compiled once, in the caller
 
 _MAGIC_HALF = np.uint32(113 << 23)  # smallest fp32 whose fp16 is normal
 _DENORMAL = np.uint32(126 << 23)  # adding 0.5 aligns a subnormal's bits to the end of the mantissa
 _DENORMAL_FLOAT = np.float32(0.5)
 _TWO_112 = np.float32(2.0 ** 112)
+
+
+# ---------------------------------------------------------------- words of the processor
+
+# Numba makes vectors of a loop only where it can prove that nothing aliases, and keeps no tile of results in registers. These few words
+# say both outright, and LLVM makes of them what the processor has. Each is given as Python, which is what it means and what runs where
+# Numba is off, and as LLVM code. Places count elements of their arrays, and nobody checks them.
+
+_I32, _I64, _FLOAT = ir.IntType(32), ir.IntType(64), ir.FloatType()
+
+
+class Lanes(types.Type):
+    """The type of so many fp32 numbers as one value."""
+
+    def __init__(self, count):
+        self.count = count
+        super().__init__(name=f"lanes{count}")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager, kind):
+        super().__init__(manager, kind, ir.VectorType(_FLOAT, kind.count))
+
+
+def _word(count, result, code):
+    """A decorator: the function as it stands where Numba is off, else `code` (context, builder, types, values) for its `count` arguments,
+    with a type `result` (argument types)."""
+    def choose(python):
+        if config.DISABLE_JIT:
+            return python
+
+        def define(kinds):
+            def build(context, builder, signature, values):
+                made = code(context, builder, signature.args, values)
+                return context.get_dummy_value() if made is None else made
+            numbers = [types.float32 if isinstance(k, types.Float) else types.intp for k in kinds]
+            given = [k if isinstance(k, (types.Array, Lanes)) else number for k, number in zip(kinds, numbers)]
+            return result(*kinds)(*given), build
+
+        shapes = {0: lambda typing: define([]), 1: lambda typing, a: define([a]), 2: lambda typing, a, b: define([a, b]),
+                  3: lambda typing, a, b, c: define([a, b, c]), 4: lambda typing, a, b, c, d: define([a, b, c, d]),
+                  5: lambda typing, a, b, c, d, e: define([a, b, c, d, e])}
+        return intrinsic(shapes[count])
+    return choose
+
+
+def _vector(count, element=_FLOAT):
+    return ir.VectorType(element, count)
+
+
+def _pointer(context, builder, kinds, values, i, lanes):
+    """A pointer to `lanes` numbers at place values[i + 1] of the array values[i]."""
+    base = context.make_array(kinds[i])(context, builder, value=values[i]).data
+    return builder.bitcast(builder.gep(base, [values[i + 1]]), _vector(lanes).as_pointer())
+
+
+def _call(builder, name, result, *values):
+    """A call of LLVM's own function."""
+    kind = ir.FunctionType(result, [v.type for v in values])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), values)
+
+
+def _loader(count):
+    return lambda context, builder, kinds, values: builder.load(_pointer(context, builder, kinds, values, 0, count), align=1)
+
+
+def _store(context, builder, kinds, values):
+    builder.store(values[2], _pointer(context, builder, kinds, values, 0, kinds[2].count), align=1)
+
+
+def _first(builder, n):
+    """Of the lanes of a repeat the first n, as a mask."""
+    lanes = _vector(REPEAT, _I32)
+    count = _shuffled(builder, builder.insert_element(ir.Constant(lanes, ir.Undefined), builder.trunc(n, _I32), _I32(0)), [0] * REPEAT)
+    return builder.icmp_signed("<", ir.Constant(lanes, list(range(REPEAT))), count)
+
+
+def _shuffled(builder, x, order, y=None):
+    """Lanes of x, or of x and y behind it, in an order."""
+    return builder.shuffle_vector(x, ir.Constant(x.type, ir.Undefined) if y is None else y, ir.Constant(_vector(len(order), _I32), order))
+
+
+def _load_some(context, builder, kinds, values):
+    p = _pointer(context, builder, kinds, values, 0, REPEAT)
+    return _call(builder, f"llvm.masked.load.v{REPEAT}f32.p0", _vector(REPEAT), p, _I32(1), _first(builder, values[2]),
+                 ir.Constant(_vector(REPEAT), None))
+
+
+def _store_some(context, builder, kinds, values):
+    p = _pointer(context, builder, kinds, values, 0, REPEAT)
+    _call(builder, f"llvm.masked.store.v{REPEAT}f32.p0", ir.VoidType(), values[3], p, _I32(1), _first(builder, values[2]))
+
+
+def _splat(count):
+    def code(context, builder, kinds, values):
+        one = builder.insert_element(ir.Constant(_vector(count), ir.Undefined), values[0], _I32(0))
+        return _shuffled(builder, one, [0] * count)
+    return code
+
+
+def _spread(context, builder, kinds, values):
+    return _shuffled(builder, builder.load(_pointer(context, builder, kinds, values, 0, 8), align=1), list(range(8)) * (REPEAT // 8))
+
+
+def _of_lanes(name):
+    """LLVM's own function of lanes."""
+    def code(context, builder, kinds, values):
+        return _call(builder, f"llvm.{name}.v{kinds[0].count}f32", values[0].type, *values)
+    return code
+
+
+def _extreme(sign):
+    """`larger` or `smaller`, lane by lane."""
+    def code(context, builder, kinds, values):
+        a, b = values
+        return builder.select(builder.or_(builder.fcmp_ordered(sign, a, b), builder.fcmp_unordered("uno", a, a)), a, b)
+    return code
+
+
+def _turn(context, builder, kinds, values):
+    """In three rounds, each of which swaps squares of 1, 2 and 4 across the diagonal of each half."""
+    base, step = context.make_array(kinds[0])(context, builder, value=values[0]).data, values[2]
+
+    def row(j):
+        at = builder.gep(base, [builder.add(values[1], builder.mul(step, _I64(j)))])
+        return builder.load(builder.bitcast(at, _vector(8).as_pointer()), align=1)
+    rows = [_shuffled(builder, row(j), list(range(16)), row(j + 8)) for j in range(8)]
+    for s in (1, 2, 4):
+        low, high = ([x + 16 - s if x & s else x for x in range(16)], [x + 16 if x & s else x + s for x in range(16)])
+        for i in (i for i in range(8) if not i & s):
+            a, b = rows[i], rows[i | s]
+            rows[i], rows[i | s] = _shuffled(builder, a, low, b), _shuffled(builder, a, high, b)
+    to = _pointer(context, builder, kinds, values, 3, 16)
+    for q in range(8):
+        builder.store(rows[q], builder.gep(to, [_I64(q)]), align=1)
+
+
+def _move(context, builder, kinds, values):
+    to, at = (context.make_array(kinds[i])(context, builder, value=values[i]).data for i in (0, 2))
+    size = context.get_abi_sizeof(context.get_data_type(kinds[0].dtype))
+    cgutils.raw_memmove(builder, builder.gep(to, [values[1]]), builder.gep(at, [values[3]]), values[4], size, align=1)
+
+
+def _move_block(context, builder, kinds, values):
+    words = _vector(4, _I64).as_pointer()
+    to, at = (builder.gep(context.make_array(kinds[i])(context, builder, value=values[i]).data, [values[i + 1]]) for i in (0, 2))
+    builder.store(builder.load(builder.bitcast(at, words), align=1), builder.bitcast(to, words), align=1)
+
+
+def _flood(context, builder, kinds, values):
+    array = context.make_array(kinds[0])(context, builder, value=values[0])
+    size = context.get_abi_sizeof(context.get_data_type(kinds[0].dtype))
+    cgutils.memset(builder, array.data, builder.mul(array.nitems, _I64(size)), builder.trunc(values[1], ir.IntType(8)))
+
+
+_nothing = lambda *kinds: types.none  # noqa: E731
+_same = lambda *kinds: kinds[0]  # noqa: E731
+
+
+@_word(0, lambda: types.int64, lambda context, builder, kinds, values: _call(builder, "llvm.readcyclecounter", _I64))
+def clock():
+    """The processor's time stamp, in ticks of its own; always 0 where Numba is off."""
+    return 0
+
+
+@_word(2, lambda *kinds: Lanes(16), _loader(16))
+def load16(v, at):
+    """16 lanes from v[at:]."""
+    return v[at:at + 16].copy()
+
+
+@_word(2, lambda *kinds: Lanes(REPEAT), _loader(REPEAT))
+def load64(v, at):
+    """A repeat from v[at:]."""
+    return v[at:at + REPEAT * 4 // v.itemsize].copy()
+
+
+@_word(3, lambda *kinds: Lanes(REPEAT), _load_some)
+def load_some(v, at, n):
+    """A repeat with n lanes from v[at:], and zeros behind."""
+    return np.concatenate((v[at:at + n], np.zeros(REPEAT - n, np.float32)))
+
+
+@_word(2, lambda *kinds: Lanes(REPEAT), _spread)
+def spread64(v, at):
+    """A repeat of eight times the block at v[at:]."""
+    return np.tile(v[at:at + 8], REPEAT // 8)
+
+
+@_word(3, _nothing, _store)
+def store(v, at, x):
+    """Writes all lanes to v[at:]."""
+    v[at:at + x.size] = x
+
+
+@_word(4, _nothing, _store_some)
+def store_some(v, at, n, x):
+    """Writes the first n lanes of a repeat to v[at:]."""
+    v[at:at + n] = x[:n]
+
+
+@_word(1, lambda *kinds: Lanes(16), _splat(16))
+def splat16(x):
+    """16 lanes of one number."""
+    return np.full(16, x, np.float32)
+
+
+@_word(1, lambda *kinds: Lanes(REPEAT), _splat(REPEAT))
+def splat64(x):
+    """A repeat of one number."""
+    return np.full(REPEAT, x, np.float32)
+
+
+@_word(3, _same, _of_lanes("fmuladd"))
+def muladd(a, b, c):
+    """a * b + c, rounded once or twice as the processor can."""
+    return a * b + c
+
+
+@_word(2, _same, lambda context, builder, kinds, values: builder.fadd(*values))
+def add(a, b):
+    """a + b."""
+    return a + b
+
+
+@_word(2, _same, lambda context, builder, kinds, values: builder.fsub(*values))
+def subtract(a, b):
+    """a - b."""
+    return a - b
+
+
+@_word(2, _same, lambda context, builder, kinds, values: builder.fmul(*values))
+def multiply(a, b):
+    """a * b."""
+    return a * b
+
+
+@_word(2, _same, lambda context, builder, kinds, values: builder.fdiv(*values))
+def divide(a, b):
+    """a / b."""
+    return a / b
+
+
+@_word(2, _same, _extreme(">"))
+def larger_lanes(a, b):
+    """The greater of two; NaN if either is."""
+    return np.where((a > b) | (a != a), a, b)
+
+
+@_word(2, _same, _extreme("<"))
+def smaller_lanes(a, b):
+    """The lesser of two; NaN if either is."""
+    return np.where((a < b) | (a != a), a, b)
+
+
+@_word(1, _same, _of_lanes("sqrt"))
+def root(a):
+    """The square root."""
+    return np.sqrt(a)
+
+
+@_word(1, _same, _of_lanes("fabs"))
+def absolute(a):
+    """a without its sign."""
+    return np.abs(a)
+
+
+@_word(5, _nothing, _turn)
+def turn(v, at, step, out, to):
+    """Rows of eight lanes, 16 of them `step` apart from v[at:], as columns: eight rows of 16 at out[to:], one behind the other."""
+    for j in range(16):
+        out[to + j:to + 128:16] = v[at + j * step:at + j * step + 8]
+
+
+@_word(5, _nothing, _move)
+def move(dst, d, src, s, n):
+    """dst[d:] = src[s:] for n elements of arrays of one dtype."""
+    dst[d:d + n] = src[s:s + n]
+
+
+@_word(2, _nothing, _flood)
+def flood(v, byte):
+    """Every byte of a contiguous array is `byte`."""
+    v.view(np.uint8)[:] = byte
+
+
+@_word(4, _nothing, _move_block)
+def move_block(dst, d, src, s):
+    """A block of 32 bytes from src[s:] to dst[d:], arrays of one dtype."""
+    dst[d:d + BLOCK // dst.itemsize] = src[s:s + BLOCK // src.itemsize]
 
 
 # ---------------------------------------------------------------- fp16 and bf16 as uint16
@@ -189,9 +486,7 @@ def load_run(mem, dtype, at, n, out, o):
         for i in range(n):
             to[i] = half_to_float(v16[i])
     elif dtype == FP32:
-        v32 = mem[2][at // 4:at // 4 + n]
-        for i in range(n):
-            to[i] = v32[i]
+        move(out, o, mem[2], at // 4, n)
     else:
         size = size_of(dtype)
         for i in range(n):
@@ -206,9 +501,7 @@ def store_run(mem, dtype, at, n, src):
         for i in range(n):
             v16[i] = float_to_half(src[i])
     elif dtype == FP32:
-        v32 = mem[2][at // 4:at // 4 + n]
-        for i in range(n):
-            v32[i] = src[i]
+        move(mem[2], at // 4, src, 0, n)
     else:
         size = size_of(dtype)
         for i in range(n):
@@ -245,18 +538,27 @@ def add_run(mem, dtype, at, n, src):
 # ---------------------------------------------------------------- copies
 
 @_jit
-def copy(dst, d, src, s, n):
-    """dst[d:] = src[s:] for n elements."""
-    to, at = dst[d:d + n], src[s:s + n]
-    for i in range(n):
-        to[i] = at[i]
+def move_bytes(dst, d, src, s, n):
+    """dst[d:] = src[s:] for n bytes that do not overlap. A library's move of some kilobytes begins slowly, and long runs are few."""
+    i = 0
+    while i + 256 <= n:
+        store(dst, d + i, load64(src, s + i))
+        i += 256
+    if i < n:
+        move(dst, d + i, src, s + i, n - i)
 
 
 @_jit
 def copy_bursts(dst, d, src, s, bursts, length, dst_step, src_step):
     """`bursts` runs of `length` bytes, steps in bytes from start to start."""
-    for b in range(bursts):
-        copy(dst, d + b * dst_step, src, s + b * src_step, length)
+    if length == dst_step and length == src_step:
+        move_bytes(dst, d, src, s, bursts * length)
+    elif length == BLOCK:
+        for b in range(bursts):
+            move_block(dst, d + b * dst_step, src, s + b * src_step)
+    else:
+        for b in range(bursts):
+            move_bytes(dst, d + b * dst_step, src, s + b * src_step, length)
 
 
 @_jit
@@ -278,13 +580,15 @@ def add_bursts(to, d, mem, s, dtype, bursts, length, dst_step, src_step):
 def copy_nd2nz(dst, d, src, s, rows, cols, row_step, dst_rows, size):
     """rows x cols in rows of `row_step` bytes to [column block][dst_rows][32 bytes], the last block filled with zeros."""
     width = cols * size
+    whole_blocks = width // BLOCK * BLOCK
     for r in range(rows):
-        for c in range(0, width, BLOCK):
-            to = d + (c * dst_rows) + r * BLOCK
-            n = min(BLOCK, width - c)
-            if n < BLOCK:
-                dst[to:to + BLOCK] = 0
-            copy(dst, to, src, s + r * row_step + c, n)
+        at, to = s + r * row_step, d + r * BLOCK
+        for c in range(0, whole_blocks, BLOCK):
+            move_block(dst, to + c * dst_rows, src, at + c)
+        if whole_blocks < width:
+            last = to + whole_blocks * dst_rows
+            dst[last:last + BLOCK] = 0
+            move(dst, last, src, at + whole_blocks, width - whole_blocks)
 
 
 @_jit
@@ -321,98 +625,163 @@ def load_image(mem, d, s, f, size):
     planes = (f[2] * size + pixel - 1) // pixel
     padding = np.uint64(f[17] & 255) * np.uint64(0x0101010101010101)  # just bytes are padded with more than 0
     v64 = mem[5]
+    first_row, first_column = m_start // wide, m_start % wide
     for p in range(columns * each):
         tap = k_start * size // pixel + p
         kw, kh, plane = tap % filter_w, tap // filter_w % filter_h, tap // (filter_w * filter_h)
-        column, first = p // each, p % each * words
-        for i in range(m_size):
-            oh, ow = (m_start + i) // wide, (m_start + i) % wide
+        to = (d + p // each * 16 * BLOCK) // 8 + p % each * words
+        i, oh, ow = 0, first_row, first_column
+        while i < m_size:
             y, x = oh * stride_h + kh * dilation_h - top, ow * stride_w + kw * dilation_w - left
-            to = (d + ((i // 16 * columns + column) * 16 + i % 16) * BLOCK) // 8 + first
             there = oh < high and plane < planes
-            inside = 0 <= y < h and 0 <= x < w and there
-            at = (s + ((plane * h + y) * w + x) * pixel) // 8
-            for q in range(words):
-                v64[to + q] = v64[at + q] if inside else padding if there else np.uint64(0)
+            row = there and 0 <= y < h
+            blank = padding if there else np.uint64(0)
+            at = (s + (plane * h + y) * w * pixel) // 8
+            stop = min(m_size, i + wide - ow)
+            while i < stop:
+                t = to + (i // 16 * columns * 16 + i % 16) * 4
+                inside = row and 0 <= x < w
+                if words == 4 and inside and stride_w == 1:  # pixels side by side, as far as the image and the fractal go
+                    n = min(stop - i, 16 - i % 16, w - x)
+                    move(v64, t, v64, at + x * 4, n * 4)
+                    i, x = i + n, x + n
+                    continue
+                if words == 4 and inside:
+                    move_block(v64, t, v64, at + x * 4)
+                else:
+                    for q in range(words):
+                        v64[t + q] = v64[at + x * words + q] if inside else blank
+                i, x = i + 1, x + stride_w
+            oh, ow = oh + 1, 0
 
 
 # ---------------------------------------------------------------- cube
 
-@_jit_fma
-def gemm(a, b, c, m, n, k):
-    """c[m, n] += a[m, k] @ b[k, n], row-major and flat; m and k are multiples of 4.
+@_inline
+def tile_pair(a, at, c0, k, b, b0, b1, c, d0, d1):
+    """Adds eight rows of a times two panels of b to c, summed in registers.
 
-    Four rows by four k a step: sixteen multiply-adds for four vectors of c, contiguous in j. Counted with `while` from 0, so
-    that LLVM sees that no index is negative (which would wrap) and vectorises: 69 GFLOP/s on a core where `range` gives 10.
+    a[at:]: rows of fractals, c0 columns wide; b[b0:], b[b1:]: panels [k, 16]; c[d0:], c[d1:]: eight rows of 16 each.
     """
-    i = 0
-    while i + 4 <= m:
-        p = 0
-        while p + 4 <= k:
-            r0, r1, r2, r3 = i * k + p, (i + 1) * k + p, (i + 2) * k + p, (i + 3) * k + p
-            a00, a01, a02, a03 = a[r0], a[r0 + 1], a[r0 + 2], a[r0 + 3]
-            a10, a11, a12, a13 = a[r1], a[r1 + 1], a[r1 + 2], a[r1 + 3]
-            a20, a21, a22, a23 = a[r2], a[r2 + 1], a[r2 + 2], a[r2 + 3]
-            a30, a31, a32, a33 = a[r3], a[r3 + 1], a[r3 + 2], a[r3 + 3]
-            for j in range(n):
-                b0, b1, b2, b3 = b[p * n + j], b[(p + 1) * n + j], b[(p + 2) * n + j], b[(p + 3) * n + j]
-                c[i * n + j] += a00 * b0 + a01 * b1 + a02 * b2 + a03 * b3
-                c[(i + 1) * n + j] += a10 * b0 + a11 * b1 + a12 * b2 + a13 * b3
-                c[(i + 2) * n + j] += a20 * b0 + a21 * b1 + a22 * b2 + a23 * b3
-                c[(i + 3) * n + j] += a30 * b0 + a31 * b1 + a32 * b2 + a33 * b3
-            p += 4
-        i += 4
+    c00, c10, c20, c30 = load16(c, d0), load16(c, d0 + 16), load16(c, d0 + 32), load16(c, d0 + 48)
+    c40, c50, c60, c70 = load16(c, d0 + 64), load16(c, d0 + 80), load16(c, d0 + 96), load16(c, d0 + 112)
+    c01, c11, c21, c31 = load16(c, d1), load16(c, d1 + 16), load16(c, d1 + 32), load16(c, d1 + 48)
+    c41, c51, c61, c71 = load16(c, d1 + 64), load16(c, d1 + 80), load16(c, d1 + 96), load16(c, d1 + 112)
+    p = 0
+    while p < k:
+        i, stop = at, min(k, p + c0)
+        while p < stop:
+            x, y = load16(b, b0 + p * 16), load16(b, b1 + p * 16)
+            v, w = splat16(a[i]), splat16(a[i + c0])
+            c00, c01, c10, c11 = muladd(v, x, c00), muladd(v, y, c01), muladd(w, x, c10), muladd(w, y, c11)
+            v, w = splat16(a[i + 2 * c0]), splat16(a[i + 3 * c0])
+            c20, c21, c30, c31 = muladd(v, x, c20), muladd(v, y, c21), muladd(w, x, c30), muladd(w, y, c31)
+            v, w = splat16(a[i + 4 * c0]), splat16(a[i + 5 * c0])
+            c40, c41, c50, c51 = muladd(v, x, c40), muladd(v, y, c41), muladd(w, x, c50), muladd(w, y, c51)
+            v, w = splat16(a[i + 6 * c0]), splat16(a[i + 7 * c0])
+            c60, c61, c70, c71 = muladd(v, x, c60), muladd(v, y, c61), muladd(w, x, c70), muladd(w, y, c71)
+            i, p = i + 1, p + 1
+        at += 16 * c0
+    store(c, d0, c00), store(c, d0 + 16, c10), store(c, d0 + 32, c20), store(c, d0 + 48, c30)
+    store(c, d0 + 64, c40), store(c, d0 + 80, c50), store(c, d0 + 96, c60), store(c, d0 + 112, c70)
+    store(c, d1, c01), store(c, d1 + 16, c11), store(c, d1 + 32, c21), store(c, d1 + 48, c31)
+    store(c, d1 + 64, c41), store(c, d1 + 80, c51), store(c, d1 + 96, c61), store(c, d1 + 112, c71)
+
+
+@_inline
+def tile_single(a, at, c0, k, b, b0, c, d):
+    """`tile_pair` of one panel."""
+    c0x, c1x, c2x, c3x = load16(c, d), load16(c, d + 16), load16(c, d + 32), load16(c, d + 48)
+    c4x, c5x, c6x, c7x = load16(c, d + 64), load16(c, d + 80), load16(c, d + 96), load16(c, d + 112)
+    p = 0
+    while p < k:
+        i, stop = at, min(k, p + c0)
+        while p < stop:
+            x = load16(b, b0 + p * 16)
+            c0x, c1x = muladd(splat16(a[i]), x, c0x), muladd(splat16(a[i + c0]), x, c1x)
+            c2x, c3x = muladd(splat16(a[i + 2 * c0]), x, c2x), muladd(splat16(a[i + 3 * c0]), x, c3x)
+            c4x, c5x = muladd(splat16(a[i + 4 * c0]), x, c4x), muladd(splat16(a[i + 5 * c0]), x, c5x)
+            c6x, c7x = muladd(splat16(a[i + 6 * c0]), x, c6x), muladd(splat16(a[i + 7 * c0]), x, c7x)
+            i, p = i + 1, p + 1
+        at += 16 * c0
+    store(c, d, c0x), store(c, d + 16, c1x), store(c, d + 32, c2x), store(c, d + 48, c3x)
+    store(c, d + 64, c4x), store(c, d + 80, c5x), store(c, d + 96, c6x), store(c, d + 112, c7x)
 
 
 @_jit
-def unpack_a(flat, m, k, k4, c0, out):
-    """ZZ fractals (fp32 in `flat`) to row-major [m, k4], zero from column k on."""
-    columns = (k + c0 - 1) // c0
-    for i in range(m):
-        for j in range(columns):
-            at = ((i // 16 * columns + j) * 16 + i % 16) * c0
-            n = min(c0, k4 - j * c0)
-            for q in range(n):
-                out[i * k4 + j * c0 + q] = flat[at + q] if j * c0 + q < k else 0
+def panels(v, at, k, n, c0, out):
+    """ZN fractals at v[at:] to panels of 16 columns, [n / 16][k in whole fractals][16]."""
+    columns, depth = (n + 15) // 16, (k + c0 - 1) // c0 * c0
+    for j in range(columns):
+        for p in range(0, depth, c0):
+            for q in range(0, c0, 8):
+                turn(v, at + (p // c0 * columns + j) * 16 * c0 + q, c0, out, (j * depth + p + q) * 16)
 
 
 @_jit
-def unpack_b(flat, k, n, c0, out):
-    """ZN fractals (fp32 in `flat`) to row-major [k, n]."""
-    columns = (n + 15) // 16
-    for p in range(0, k, c0):
-        deep = min(c0, k - p)
-        for j0 in range(0, n, 16):
-            at = (p // c0 * columns + j0 // 16) * 16 * c0
-            for q in range(deep):
-                for j in range(min(16, n - j0)):
-                    out[(p + q) * n + j0 + j] = flat[at + j * c0 + q]
+def start(v, to, bias, m, n, rows):
+    """Fills the m x n results at v[to:], in columns of fractals of so many rows, with zeros or a row of biases at v[bias:]."""
+    for j in range(0, n, 16):
+        wide = min(16, n - j)
+        if wide == 16:
+            x = load16(v, bias + j) if bias >= 0 else splat16(np.float32(0))
+            for i in range(m):
+                store(v, to + j * rows + i * 16, x)
+            continue
+        for i in range(m):
+            for q in range(wide):
+                v[to + j * rows + i * 16 + q] = v[bias + j + q] if bias >= 0 else np.float32(0)
+
+
+@_jit
+def patch(dst, d, dst_plane, src, s, src_plane, m, n):
+    """Copies m x n results (at most 8 x 32) between columns of fractals whose starts lie `dst_plane` and `src_plane` apart."""
+    for j in range(0, n, 16):
+        for i in range(m):
+            move(dst, d + j // 16 * dst_plane + i * 16, src, s + j // 16 * src_plane + i * 16, min(16, n - j))
+
+
+@_jit
+def product(a, at, b, c, to, m, n, k, c0, rows, part):
+    """c += A @ B. a[at:] ZZ fractals of A, b panels of B, c[to:] columns of fractals of so many rows; `part`: scratch.
+
+    Tiles of eight rows and 32 columns; those that hang over are added in `part`, so that nothing is written beyond m and n.
+    """
+    depth = (k + c0 - 1) // c0 * c0
+    for j in range(0, n, 32):
+        wide, b0, b1 = min(32, n - j), j * depth, (j + 16) * depth
+        for i in range(0, m, 8):
+            row, d = at + i // 16 * 16 * depth + i % 16 * c0, to + j * rows + i * 16
+            v, d0, d1 = c, d, d + rows * 16
+            over = m - i < 8 or wide % 16 != 0
+            if over:
+                v, d0, d1 = part, 0, 128
+                patch(part, 0, 128, c, d, rows * 16, min(8, m - i), wide)
+            if wide > 16:
+                tile_pair(a, row, c0, k, b, b0, b1, v, d0, d1)
+            else:
+                tile_single(a, row, c0, k, b, b0, v, d0)
+            if over:
+                patch(c, d, rows * 16, part, 0, 128, min(8, m - i), wide)
 
 
 @_jit
 def mmad_float(mem, at, dtype, f, bias, sa, sb, sc, flat):
     """L0C = (init ? 0 or bias : L0C) + A @ B in fp32; bias is a byte address or -1."""
     m, n, k, init = f[0], f[1], f[2], f[3]
-    rows, m4, k4, c0 = (m + 15) // 16 * 16, (m + 3) // 4 * 4, (k + 3) // 4 * 4, BLOCK // size_of(dtype)
-    to = at[0] // 4
-    sc[:m4 * n] = 0
-    for i in range(m):
-        if not init:
-            for j in range(0, n, 16):
-                copy(sc, i * n + j, mem[2], to + (j * rows + i * 16), min(16, n - j))
-        elif bias >= 0:
-            copy(sc, i * n, mem[2], bias // 4, n)
+    if m * n * k == 0:
+        return
+    rows, c0 = (m + 15) // 16 * 16, BLOCK // size_of(dtype)
     depth = (k + c0 - 1) // c0 * c0
-    load_run(mem, dtype, at[1], rows * depth, flat, 0)
-    unpack_a(flat, m, k, k4, c0, sa)
-    sa[m * k4:m4 * k4] = 0
-    load_run(mem, dtype, at[2], depth * ((n + 15) // 16 * 16), flat, 0)
-    unpack_b(flat, k, n, c0, sb)
-    sb[k * n:k4 * n] = 0
-    gemm(sa, sb, sc, m4, n, k4)
-    for j in range(0, n, 16):
-        for i in range(m):
-            copy(mem[2], to + j * rows + i * 16, sc, i * n + j, min(16, n - j))
+    v, to, a, at_a, b, at_b = mem[2], at[0] // 4, mem[2], at[1] // 4, mem[2], at[2] // 4
+    if dtype != FP32:
+        load_run(mem, dtype, at[1], rows * depth, sa, 0)
+        load_run(mem, dtype, at[2], depth * ((n + 15) // 16 * 16), flat, 0)
+        a, at_a, b, at_b = sa, 0, flat, 0
+    if init:
+        start(v, to, bias // 4 if bias >= 0 else -1, m, n, rows)
+    panels(b, at_b, k, n, c0, sb)
+    product(a, at_a, sb, v, to, m, n, k, c0, rows, sc)
 
 
 @_jit
@@ -446,6 +815,17 @@ def fixpipe_int(gm, mem, d, s, f, nz):
             dst[d // 4 + to] = np.int32(dst[d // 4 + to] + v) if f[6] else v
 
 
+@_inline
+def some_lanes(dst, d, src, s, n):
+    """dst[d:] = src[s:] for n fp32 numbers, mostly 16 or 8."""
+    if n == 16:
+        store(dst, d, load16(src, s))
+    elif n == 8:
+        move_block(dst, d, src, s)
+    else:
+        move(dst, d, src, s, n)
+
+
 @_jit
 def fixpipe(gm, mem, d, s, dtype, f, nz, line):
     """fp32 from L0C to GM: cast and relu; rows dst_stride elements apart, or planes of C0 columns. `line`: scratch of L0C's size."""
@@ -456,9 +836,9 @@ def fixpipe(gm, mem, d, s, dtype, f, nz, line):
     for j in range(0, n, width):
         for i in range(0, m, rows):
             for r in range(rows):
+                at = s // 4 + (j // 16 * src_rows + i + r) * 16 + j % 16
                 for q in range(0, width, 16):
-                    c = j + q
-                    copy(line, r * width + q, mem[2], s // 4 + (c // 16 * src_rows + i + r) * 16 + c % 16, min(16, width - q))
+                    some_lanes(line, r * width + q, mem[2], at + q * src_rows, min(16, width - q))
             if relu:
                 for q in range(rows * width):
                     line[q] = larger(line[q], np.float32(0))
@@ -494,7 +874,7 @@ def drain(mem, d, s, dtype, f, line):
                 v = mem[3][at // 4 + i]
                 mem[3][to // 4 + i] = max(v, np.int32(0)) if f[4] else v
             continue
-        copy(line, 0, mem[2], at // 4, step)
+        move(line, 0, mem[2], at // 4, step)
         if f[4]:
             for i in range(step):
                 line[i] = larger(line[i], np.float32(0))
@@ -601,10 +981,85 @@ def fold(op, x, n):
 
 
 @_jit
+def gather(v, at, blk, n, out):
+    """n lanes in blocks `blk` blocks apart."""
+    for b in range(0, n, 8):
+        move_block(out, b, v, at + b * blk)
+
+
+@_jit
+def scatter(v, at, blk, n, src):
+    """`gather` the other way."""
+    for b in range(0, n, 8):
+        some_lanes(v, at + b * blk, src, b, min(8, n - b))
+
+
+@_inline
+def lanes_at(v, at, blk, n, out):
+    """n lanes in blocks `blk` blocks apart as a repeat; `out`: scratch."""
+    if blk == 1:
+        return load64(v, at) if n == REPEAT else load_some(v, at, n)
+    if blk == 0:
+        return spread64(v, at)
+    gather(v, at, blk, n, out)
+    return load64(out, 0)
+
+
+@_jit
+def vector_fp32(op, v, at, f, scalar, x, y):
+    """`vector` for words of fp32 alone that the processor has, a repeat at a time."""
+    two = op <= VMIN
+    dst_step, src_step, y_step, y_blk = f[4] * 8, f[5] * 8, 0, 1
+    if two:
+        dst_step, src_step, y_step, y_blk = f[5] * 8, f[6] * 8, f[7] * 8, f[4]
+    elif op == VDUP:
+        dst_step, src_step = f[3] * 8, 0
+    to, one, other = at[0] // 4, at[1] // 4, at[2] // 4
+    b = splat64(np.float32(scalar))
+    for r in range(f[1]):
+        n = f[0] if r == f[1] - 1 else REPEAT
+        a = b if op == VDUP else lanes_at(v, one + r * src_step, f[3], n, x)
+        if two:
+            b = lanes_at(v, other + r * y_step, y_blk, n, y)
+        if op == VADD or op == VADDS:
+            a = add(a, b)
+        elif op == VSUB:
+            a = subtract(a, b)
+        elif op == VMUL or op == VMULS:
+            a = multiply(a, b)
+        elif op == VDIV:
+            a = divide(a, b)
+        elif op == VMAX or op == VMAXS:
+            a = larger_lanes(a, b)
+        elif op == VMIN or op == VMINS:
+            a = smaller_lanes(a, b)
+        elif op == VSQRT:
+            a = root(a)
+        elif op == VRSQRT:
+            a = divide(splat64(np.float32(1)), root(a))
+        elif op == VREC:
+            a = divide(splat64(np.float32(1)), a)
+        elif op == VABS:
+            a = absolute(a)
+        elif op == VRELU:
+            a = larger_lanes(a, splat64(np.float32(0)))
+        if f[2] != 1:
+            store(x, 0, a)
+            scatter(v, to + r * dst_step, f[2], n, x)
+        elif n == REPEAT:
+            store(v, to + r * dst_step, a)
+        else:
+            store_some(v, to + r * dst_step, n, a)
+
+
+@_jit
 def vector(op, mem, at, dt, f, scalar, x, y):
     """Every arithmetic vector instruction, repeat after repeat; a repeat is read whole before it is written."""
     lanes, repeat, dst_size, src_size = f[0], f[1], size_of(dt[0]), size_of(dt[1])
     two, reduces = op <= VMIN, VCMAX <= op <= VCADD
+    if dt[0] == FP32 and dt[1] == FP32 and not reduces and op != VEXP and op != VLN:
+        vector_fp32(op, mem[2], at, f, scalar, x, y)
+        return
     dst_blk, src_blk, dst_step, src_step = f[2], f[3], f[4] * BLOCK, f[5] * BLOCK
     if two:
         dst_step, src_step = f[5] * BLOCK, f[6] * BLOCK
@@ -761,7 +1216,8 @@ def vector_whole(op, mem, at, dt, f, scalar, x, y, xi, yi):
     for r in range(repeat):
         n = lanes if r == repeat - 1 else wide
         if op == VDUP:
-            xi[:n] = yi[:n]
+            for i in range(n):
+                xi[i] = yi[i]
         elif ints:
             load_whole_lanes(mem, dt[1], at[1] + r * src_step * BLOCK, f[3], n, xi)
             if two:
@@ -802,7 +1258,7 @@ def vector_select(op, mem, at, dt, f, scalar, x, bytes8):
             yes = at[2] + (r * one_rep + i // per * f[4]) * BLOCK + i % per * size
             no = at[3] + (r * two_rep + i // per * f[5]) * BLOCK + i % per * size
             if three or x[i] != 0:
-                copy(bytes8, i * size, mem[0], yes if x[i] != 0 else no, size)
+                move(bytes8, i * size, mem[0], yes if x[i] != 0 else no, size)
             elif whole(dt[0]):
                 for b in range(size):
                     bytes8[i * size + b] = np.uint8(np.int64(scalar) >> (8 * b))
@@ -812,7 +1268,7 @@ def vector_select(op, mem, at, dt, f, scalar, x, bytes8):
                     bytes8[i * size + b] = np.uint8(bits >> np.uint32(8 * b))
         to = at[0] + r * (f[6] if three else f[5]) * BLOCK
         for b in range(0, n * size, BLOCK):
-            copy(mem[0], to + b // BLOCK * f[2] * BLOCK, bytes8, b, min(BLOCK, n * size - b))
+            move(mem[0], to + b // BLOCK * f[2] * BLOCK, bytes8, b, min(BLOCK, n * size - b))
 
 
 @_jit
@@ -887,7 +1343,7 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, wh
         padded = (f[1] + BLOCK - 1) // BLOCK * BLOCK
         copy_bursts(mem[0], at[0], gm[0], at[1], f[0], f[1], padded + f[3] * BLOCK, f[1] + f[2])
     elif op == COPY_GM_UB_AT:
-        copy(mem[0], at[0], gm[0], at[1] + place_of(mem, dt[2], at[2], f[2]) * f[1], f[0])
+        move(mem[0], at[0], gm[0], at[1] + place_of(mem, dt[2], at[2], f[2]) * f[1], f[0])
     elif op == COPY_UB_GM:
         padded = (f[1] + BLOCK - 1) // BLOCK * BLOCK
         if f[4]:
@@ -1037,8 +1493,24 @@ def vector_reaches(op, f, dt, out):
 # ---------------------------------------------------------------- the interpreter
 
 @_jit
-def value(xcode, start, stop, env, stack, error):
-    """The value of a postfix expression over `env`; a division by zero sets error[0]."""
+def value(x, xcode, xspan, env, stack, error):
+    """The value of expression x over `env`; a division by zero sets error[0]. xspan: how it is written, and where in xcode from and to."""
+    kind, start, stop = xspan[x, 0], xspan[x, 1], xspan[x, 2]
+    if kind == FIXED:
+        return xcode[start, 1]
+    if kind == VARIABLE:
+        return env[xcode[start, 1]]
+    if kind == SUM:
+        total = xcode[start, 1]
+        for pc in range(start + 1, stop):
+            total += xcode[pc, 0] * env[xcode[pc, 1]]
+        return total
+    return postfix(xcode, start, stop, env, stack, error)
+
+
+@_jit
+def postfix(xcode, start, stop, env, stack, error):
+    """`value` of a postfix run."""
     top = 0
     for pc in range(start, stop):
         op, arg = xcode[pc, 0], xcode[pc, 1]
@@ -1084,61 +1556,77 @@ def apply(op, a, b, error):
 
 
 @_inline
-def fetch(site, program, env, scratch, error):
-    """Evaluates fields and addresses of a site into scratch; False, with the error row filled, where a bound is broken."""
-    xcode, xspan, ops, operands, fields, limits = program
-    f, _, dt, reach, stack = scratch
-    op = ops[site]
+def fetch(site, program, env, now, error):
+    """Evaluates fields and addresses of a site into its rows of `now`; False, with the error row filled, where a bound is broken.
+
+    Of the fields only those are evaluated that vary; limits and reaches are looked at again where one has changed.
+    """
+    xcode, xspan, ops, operands, fields, limits, opens, dtypes, _, _ = program
+    f, reach, at, known, stack = now
+    changed = known[site] == 0
     error[1] = site
-    for i in range(f.size):
-        x = fields[site, i]
-        if x < 0:
+    for j in range(opens.shape[1]):
+        i = opens[site, j]
+        if i < 0:
             break
-        f[i] = value(xcode, xspan[x, 0], xspan[x, 1], env, stack, error)
-        if error[0] or f[i] < limits[op, i, 0] or f[i] > limits[op, i, 1]:
-            error[0] = max(error[0], E_LIMIT)
-            error[2], error[3], error[4] = i, f[i], limits[op, i, 1]
+        v = value(fields[site, i], xcode, xspan, env, stack, error)
+        changed = changed or v != f[site, i] or error[0] != 0
+        f[site, i] = v
+    if changed:
+        known[site] = 1
+        if not allowed(ops[site], site, f[site], dtypes[site], reach[site], limits, fields, error):
             return False
-    for i in range(4):
-        dt[i] = operands[site, i, 0]
-    relation = reaches(op, f, dt, reach)
-    if relation:
-        error[0], error[2] = E_RELATION, relation
-        return False
-    for i in range(4):
-        if operands[site, i, 1] >= 0 and not place(i, operands[site, i], program, env, scratch, error):
+    for i in range(operands.shape[1]):
+        if operands[site, i, 1] < 0:
+            break
+        slot = value(operands[site, i, 5], xcode, xspan, env, stack, error)
+        offset = value(operands[site, i, 6], xcode, xspan, env, stack, error) * operands[site, i, 7]
+        at[i] = operands[site, i, 1] + slot * operands[site, i, 2] + offset
+        if (error[0] or slot < 0 or slot >= operands[site, i, 3] or offset < 0 or at[i] & (operands[site, i, 4] - 1)
+                or (reach[site, i] > 0 and offset + reach[site, i] > operands[site, i, 2])):
+            misplaced(i, slot, offset, reach[site, i], operands[site, i], error)
             return False
     return True
 
 
 @_jit
-def place(i, operand, program, env, scratch, error):
-    """Sets at[i]; False where slot, range or alignment is broken. operand: dtype, base, slot bytes, depth, align, slot and offset expr."""
-    xcode, xspan, _, _, _, _ = program
-    _, at, dt, reach, stack = scratch
-    x = operand[5]
-    slot = value(xcode, xspan[x, 0], xspan[x, 1], env, stack, error)
-    x = operand[6]
-    offset = value(xcode, xspan[x, 0], xspan[x, 1], env, stack, error) * size_of(dt[i])
-    at[i] = operand[1] + slot * operand[2] + offset
-    error[2] = i
-    if error[0]:
-        return False
-    if slot < 0 or slot >= operand[3]:
-        error[0], error[3], error[4] = E_SLOT, slot, operand[3]
-    elif offset < 0 or (reach[i] > 0 and offset + reach[i] > operand[2]):
-        error[0], error[3], error[4] = E_RANGE, offset if offset < 0 else offset + reach[i], operand[2]
-    elif at[i] % operand[4]:
-        error[0], error[3], error[4] = E_ALIGN, at[i] - operand[1], operand[4]
-    return error[0] == 0
+def allowed(op, site, f, dt, reach, limits, fields, error):
+    """Whether fields are within their limits and in their relations; fills `reach`, or the error row."""
+    for i in range(f.size):
+        if fields[site, i] < 0:
+            break
+        if error[0] or f[i] < limits[op, i, 0] or f[i] > limits[op, i, 1]:
+            error[0] = max(error[0], E_LIMIT)
+            error[2], error[3], error[4] = i, f[i], limits[op, i, 1]
+            return False
+    relation = reaches(op, f, dt, reach)
+    if relation:
+        error[0], error[2] = E_RELATION, relation
+    return relation == 0
 
 
 @_jit
-def cross(code, pc, core, program, env, scratch, tokens, first, count, streams, error):
+def misplaced(i, slot, offset, reach, operand, error):
+    """Nothing; the error row says which bound operand i breaks.
+
+    operand: dtype, base, bytes of a slot, slots, alignment, expressions of slot and offset, bytes of an element.
+    """
+    error[2] = i
+    if error[0]:
+        return
+    if slot < 0 or slot >= operand[3]:
+        error[0], error[3], error[4] = E_SLOT, slot, operand[3]
+    elif offset < 0 or (reach > 0 and offset + reach > operand[2]):
+        error[0], error[3], error[4] = E_RANGE, offset if offset < 0 else offset + reach, operand[2]
+    else:
+        error[0], error[3], error[4] = E_ALIGN, slot * operand[2] + offset, operand[4]
+
+
+@_jit
+def cross(code, pc, core, program, env, stack, tokens, first, count, streams, error):
     """Sets or takes tokens of a cross-core flag at pc; False where it has to wait. tokens[setter, waiter, id]."""
-    xcode, xspan, _, _, _, _ = program
-    peer, x, mine = code[pc, 1], code[pc, 2], streams[core]
-    flag = value(xcode, xspan[x, 0], xspan[x, 1], env, scratch[4], error)
+    peer, mine = code[pc, 1], streams[core]
+    flag = value(code[pc, 2], program[0], program[1], env, stack, error)
     if error[0] or flag < 0 or flag >= tokens.shape[2]:
         error[0] = max(error[0], E_FLAG)
         error[3], error[4] = flag, tokens.shape[2]
@@ -1159,38 +1647,64 @@ def cross(code, pc, core, program, env, scratch, tokens, first, count, streams, 
     return True
 
 
+@_jit
+def tick(ticks, op, part, begun):
+    """The clock now; what went by since `begun` is added to a word's account: runs, clock of its fields and addresses, of its body."""
+    end = clock()
+    ticks[op, part] += end - begun
+    ticks[op, 0] += 2 - part
+    return end
+
+
 @_inline
-def run_core(core, code, program, scalars, state, env, trips, gm, mem, scratch, tiles, tokens, first, count, streams, error):
+def keep(code, pc, program, env, stack, error):
+    """Evaluates what depends on the variable that this row moves, and on those of rows around it, into its place in `env`."""
+    for i in range(code[pc, 4], code[pc, 5]):
+        env[program[9][i, 1]] = value(program[9][i, 0], program[0], program[1], env, stack, error)
+
+
+@_inline
+def run_core(core, code, program, scalars, state, env, trips, gm, mem, now, tiles, tokens, first, count, streams, error):
     """Runs a core from state[core] until it halts (DONE), has to wait (BLOCKED, STUCK) or breaks a rule (error[0] set)."""
-    sa, sb, sc, flat, run, run2, bytes8, whole1, whole2 = tiles
-    xcode, xspan, ops, _, _, _ = program
-    f, at, dt, _, stack = scratch
+    sa, sb, sc, flat, run, run2, bytes8, whole1, whole2, ticks = tiles
+    ops, dtypes, f, at, stack = program[2], program[7], now[0], now[2], now[4]
+    clocked, begun = ticks.shape[0] > 0, 0
     pc, steps = state[core], 0
     while True:
         op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
         error[5] = pc
         if op == 3:
-            if not fetch(a, program, env, scratch, error):
+            if clocked:
+                begun = clock()
+            if not fetch(a, program, env, now, error):
                 return DONE
-            step(ops[a], f, scalars[a], at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, whole1, whole2)
+            if clocked:
+                begun = tick(ticks, ops[a], 1, begun)
+            step(ops[a], f[a], scalars[a], at, dtypes[a], gm, mem, sa, sb, sc, flat, run, run2, bytes8, whole1, whole2)
+            if clocked:
+                begun = tick(ticks, ops[a], 2, begun)
         elif op == 1:
-            trips[pc] = value(xcode, xspan[b, 0], xspan[b, 1], env, stack, error)
+            trips[pc] = value(b, program[0], program[1], env, stack, error)
             env[a] = 0
             if error[0]:
                 return DONE
             if trips[pc] <= 0:
                 pc = c
                 continue
+            keep(code, pc, program, env, stack, error)
         elif op == 2:
             env[b] += 1
             if env[b] < trips[a]:
                 pc = a
+                keep(code, pc, program, env, stack, error)
         elif op == 6:
             env[a] = (env[a] + 1) % b
+        elif op == 7:
+            keep(code, pc, program, env, stack, error)
         elif op == 0:
             state[core] = pc
             return DONE
-        elif not cross(code, pc, core, program, env, scratch, tokens, first, count, streams, error):
+        elif not cross(code, pc, core, program, env, stack, tokens, first, count, streams, error):
             state[core] = pc
             return BLOCKED if steps else STUCK
         pc += 1
@@ -1204,20 +1718,19 @@ def views(memory):
 
 
 @_from_python
-def run_groups(low, high, code, program, scalars, starts, streams, first, count, envs, gm_bytes, mem_bytes, tiles, error):
+def run_groups(low, high, code, program, scalars, starts, streams, first, count, envs, gm_bytes, mems, cores_own, now, tiles, error):
     """Runs the core groups low..high-1, each core of a group with scopes of its own, taking turns where they wait for each other.
 
+    program: expressions (code, spans), words of the sites, their operands, fields (expression, -1: none) and limits, the fields that vary,
+    dtypes, the fields' values where they do not, and what `keep` evaluates. tiles: scratch, and last the accounts of `tick`, of no words
+    where nobody asks. mems: the cores' own memory; cores_own: trips of their loops, where they stand, tokens between them. now: of each
+    site fields and reaches, addresses, which sites are known, a stack.
     error: kind, site, operand or field, value, bound, pc, group, core; kind 0 where all is well.
     """
-    cores = streams.size
-    mems, gm = np.empty((cores, mem_bytes), np.uint8), views(gm_bytes)
-    trips = np.zeros((cores, code.shape[0]), np.int64)
-    state = np.zeros(cores, np.int64)
-    tokens = np.zeros((cores, cores, 16), np.int64)
-    i64 = np.int64
-    scratch = (np.zeros(20, i64), np.zeros(4, i64), np.zeros(4, i64), np.zeros(4, i64), np.zeros(STACK, i64))
+    cores, gm = streams.size, views(gm_bytes)
+    trips, state, tokens = cores_own
     for group in range(low, high):
-        mems[:] = POISON
+        flood(mems, POISON)
         tokens[:] = 0
         for c in range(cores):
             state[c] = starts[streams[c]]
@@ -1227,7 +1740,7 @@ def run_groups(low, high, code, program, scalars, starts, streams, first, count,
             for c in range(cores):
                 error[6], error[7] = group, c
                 mem = views(mems[c])
-                status = run_core(c, code, program, scalars, state, envs[group, c], trips[c], gm, mem, scratch, tiles, tokens, first, count,
+                status = run_core(c, code, program, scalars, state, envs[group, c], trips[c], gm, mem, now, tiles, tokens, first, count,
                                   streams, error)
                 if error[0]:
                     return

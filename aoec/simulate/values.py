@@ -17,9 +17,10 @@ from typing import NoReturn
 import numpy as np
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Binary, Call, Expr, Float, Int, Var, evaluate
+from aoec.ir.index import DTYPES, Expr, Float, Int, evaluate
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream, Tensor
 from aoec.kernels import tile
+from aoec.simulate.expressions import Expressions
 from aoec.target.instructions import INSTRUCTIONS, RELATIONS, added_to, check_dtypes, operand_align
 from aoec.target.meaning import NUMPY_DTYPES
 
@@ -70,21 +71,25 @@ class Executable:
 
 def _run(code: _Code, memory: _Memory, low: int, high: int) -> None:
     error = np.zeros(8, np.int64)
-    tables = (code.xcode, code.xspan, code.ops, code.operands, code.fields, LIMITS)
+    tables = (code.xcode, code.xspan, code.ops, code.operands, code.fields, LIMITS, code.opens, code.dtypes, code.now, code.kept)
+    cores, sites, i64 = code.streams.size, code.ops.size, np.int64
+    own = (np.zeros((cores, len(code.code)), i64), np.zeros(cores, i64), np.zeros((cores, cores, 16), i64))
+    now = (code.now.copy(), np.zeros((sites, 4), i64), np.zeros(4, i64), np.zeros(sites, np.uint8), np.zeros(tile.STACK, i64))
     tile.run_groups(
-        low, high, code.code, tables, code.scalars, code.starts, code.streams, code.first,
-        code.count, code.envs, memory.gm, memory.mem_bytes, _tiles(memory), error)
+        low, high, code.code, tables, code.scalars, code.starts, code.streams, code.first, code.count, code.envs, memory.gm,
+        np.empty((cores, memory.mem_bytes), np.uint8), own, now, _tiles(memory), error)
     if error[0]:
         _fail(code, error)
 
 
 def _tiles(memory: _Memory) -> tuple[np.ndarray, ...]:
-    """Scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes, two of whole numbers."""
+    """Scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes, two of whole numbers; and the
+    accounts of time by word."""
     size = memory.scope_bytes
     f32 = np.float32
     a, b, c = (size.get(scope, 0) + 64 for scope in ("L0A", "L0B", "L0C"))
     return (np.empty(a, f32), np.empty(b, f32), np.empty(c, f32), np.empty(max(a, b), f32), np.empty(256, f32), np.empty(256, f32),
-            np.empty(512, np.uint8), np.empty(256, np.int64), np.empty(256, np.int64))
+            np.empty(512, np.uint8), np.empty(256, np.int64), np.empty(256, np.int64), TICKS)
 
 
 def _limits() -> np.ndarray:
@@ -96,6 +101,7 @@ def _limits() -> np.ndarray:
 
 
 LIMITS = _limits()
+TICKS = np.zeros((0, 3), np.int64)
 
 
 # ---------------------------------------------------------------- memory
@@ -188,12 +194,16 @@ class _Code:
     """A program as arrays: code rows (op, a, b, c), postfix expressions, a row per instruction site, the environment per core."""
 
     code: np.ndarray
+    kept: np.ndarray  # expressions and their places in the environment
     xcode: np.ndarray
     xspan: np.ndarray
     ops: np.ndarray
     scalars: np.ndarray
     operands: np.ndarray
     fields: np.ndarray
+    opens: np.ndarray  # of each site, the fields that vary; -1 behind them
+    dtypes: np.ndarray
+    now: np.ndarray  # the values of fields that do not vary
     starts: np.ndarray  # row where each stream starts
     groups: int  # groups of cores that meet
     count: np.ndarray  # cores of each stream in a group
@@ -203,63 +213,40 @@ class _Code:
 
     def __init__(self, program: Program, memory: _Memory) -> None:
         self.program, self.places = program, memory.places
-        self.rows: list[list[int]] = []
+        self.rows: list[list[int]] = []  # op, a, b, c, and from and to which of the kept expressions are evaluated when it steps on
         self.items: list[tuple[Stream, Item | None]] = []  # the item behind each row, for messages
-        self.expressions: dict[tuple[tuple[int, int], ...], int] = {}
+        self.expressions = Expressions(program.name)
         self.sites: list[tuple[int, float, list[list[int]], list[int]]] = []
-        self.names: list[str] = []  # variables of all streams; env[i] holds names[i]
+        self.names: dict[int, str] = {}  # variables of all streams by their place in the environment
         self.stream_index = {s.name: i for i, s in enumerate(program.streams)}
 
     def freeze(self) -> None:
         """Turns the lists into arrays."""
         i64 = np.int64
-        self.code = np.array(self.rows, i64).reshape(-1, 4)
-        runs = list(self.expressions)
-        self.xcode = np.array([x for run in runs for x in run] or [(0, 0)], i64)
-        ends = np.cumsum([len(run) for run in runs], dtype=i64)
-        self.xspan = np.stack([np.concatenate([np.zeros(1, i64), ends[:-1]]), ends], 1) if runs else np.zeros((1, 2), i64)
+        self.code, self.kept = _with_kept(self.rows, self.expressions.kept)
+        self.xcode, self.xspan = self.expressions.arrays()
         self.ops = np.array([s[0] for s in self.sites] or [0], i64)
         self.scalars = np.array([s[1] for s in self.sites] or [0.0])
-        self.operands = np.array([s[2] for s in self.sites] or [[[0] * 7] * 4], i64)
+        self.operands = np.array([s[2] for s in self.sites] or [[[0] * 8] * 4], i64)
         self.fields = np.array([s[3] for s in self.sites] or [[-1] * MAX_FIELDS], i64)
+        self.dtypes = self.operands[:, :, 0].copy()
+        known = [[0 if x < 0 else self.expressions.fixed(x) for x in row] for row in self.fields.tolist()]
+        self.now = np.array([[v or 0 for v in row] for row in known], i64)
+        vary = [[i for i, v in enumerate(row) if v is None] for row in known]
+        self.opens = np.array([[*row, *[-1] * (MAX_FIELDS - len(row))] for row in vary], i64)
 
     def expression(self, e: Expr, scope: Mapping[str, int]) -> int:
-        """The number of an expression, equal ones shared. `scope`: variable name -> place in the environment."""
-        out: list[tuple[int, int]] = []
-        self._postfix(e, scope, out)
-        if _depth(out) > tile.STACK:
-            raise UnsupportedError(f"an expression of program {self.program.name} nests deeper than {tile.STACK}; write it from the left")
-        return self.expressions.setdefault(tuple(out), len(self.expressions))
-
-    def _postfix(self, e: Expr, scope: Mapping[str, int], out: list[tuple[int, int]]) -> None:
-        if isinstance(e, Int):
-            out.append((0, e.value))
-        elif isinstance(e, Var) and e.name in scope:
-            out.append((1, scope[e.name]))
-        elif isinstance(e, Binary) and e.op in tile.EXPR_OPS:
-            self._postfix(e.left, scope, out)
-            self._postfix(e.right, scope, out)
-            out.append((tile.EXPR_OPS.index(e.op), 0))
-        elif isinstance(e, Call) and e.fn in tile.EXPR_OPS:
-            self._postfix(e.args[0], scope, out)
-            folds = e.fn in ("min", "max", "ceildiv")
-            for a in e.args[1:]:
-                self._postfix(a, scope, out)
-                if folds:
-                    out.append((tile.EXPR_OPS.index(e.fn), 0))
-            if not folds:
-                out.append((tile.EXPR_OPS.index(e.fn), 0))
-        else:
-            raise CheckError(f"program {self.program.name} cannot be executed: {e!r} is no variable in scope and no integer expression")
+        """The number of an expression. `scope`: variable name -> place in the environment."""
+        return self.expressions.add(e, scope)
 
 
-def _depth(run: list[tuple[int, int]]) -> int:
-    """The most values that a postfix run keeps on the stack."""
-    top = most = 0
-    for op, _ in run:
-        top += 1 if op < 2 else -2 if op == tile.EXPR_OPS.index("select") else 0 if op > tile.EXPR_OPS.index("select") else -1
-        most = max(most, top)
-    return most
+def _with_kept(rows: list[list[int]], kept: Mapping[int, list[tuple[int, int]]]) -> tuple[np.ndarray, np.ndarray]:
+    """Code rows with what each evaluates when it steps on, and the list of that."""
+    listed: list[tuple[int, int]] = []
+    for row, pairs in kept.items():
+        rows[row][4:] = len(listed), len(listed) + len(pairs)
+        listed += pairs
+    return np.array(rows, np.int64).reshape(-1, 6), np.array(listed or [(0, 0)], np.int64)
 
 
 def _encode(program: Program, memory: _Memory) -> _Code:
@@ -274,18 +261,23 @@ def _encode(program: Program, memory: _Memory) -> _Code:
 
 def _encode_stream(code: _Code, stream: Stream) -> int:
     """Appends the rows of a stream; returns where they start."""
-    scope: dict[str, int] = {}
-    for name in [a for a, _ in stream.grid] + [c for c, _ in stream.counters]:
-        scope[name] = len(code.names)
-        code.names.append(f"{stream.name}.{name}")
-    start = len(code.rows)
+    start = _row(code, stream, None, "begin")
+    scope = {axis: _variable(code, stream, axis, _number(e) - 1, start) for axis, e in stream.grid}
+    scope |= {counter: _variable(code, stream, counter, _number(e) - 1, None) for counter, e in stream.counters}
     _encode_body(code, stream, stream.body, scope)
     _row(code, stream, None, "halt")
     return start
 
 
+def _variable(code: _Code, stream: Stream, name: str, most: int, row: int | None) -> int:
+    """The place of a variable from 0 to `most` that a row of code moves, or an advance."""
+    at = code.expressions.variable(0, most, row)
+    code.names[at] = f"{stream.name}.{name}"
+    return at
+
+
 def _row(code: _Code, stream: Stream, item: Item | None, op: str, a: int = 0, b: int = 0, c: int = 0) -> int:
-    code.rows.append([tile.CODE_OPS.index(op), a, b, c])
+    code.rows.append([tile.CODE_OPS.index(op), a, b, c, 0, 0])
     code.items.append((stream, item))
     return len(code.rows) - 1
 
@@ -293,11 +285,10 @@ def _row(code: _Code, stream: Stream, item: Item | None, op: str, a: int = 0, b:
 def _encode_body(code: _Code, stream: Stream, body: tuple[Item, ...], scope: dict[str, int]) -> None:
     for item in body:
         if isinstance(item, For):
-            var = len(code.names)
-            code.names.append(f"{stream.name}.{item.var}")
-            at = _row(code, stream, item, "loop", var, code.expression(item.trips, scope))
+            at = _row(code, stream, item, "loop", 0, code.expression(item.trips, scope))
+            var = _variable(code, stream, item.var, code.expressions.term(item.trips, scope).high - 1, at)
             _encode_body(code, stream, item.body, {**scope, item.var: var})
-            code.rows[at][3] = _row(code, stream, item, "end", at, var) + 1
+            code.rows[at][1], code.rows[at][3] = var, _row(code, stream, item, "end", at, var) + 1
         elif isinstance(item, Instr):
             _row(code, stream, item, "instr", _site(code, item, scope))
         elif isinstance(item, Advance):
@@ -331,9 +322,9 @@ def _site(code: _Code, item: Instr, scope: dict[str, int]) -> int:
         align = operand_align(word, o, place.scope, place.dtype)
         dtype = tile.DTYPES.index(place.dtype) if place.dtype in tile.DTYPES else -1
         operands.append([dtype, place.base, place.slot_bytes, place.depth, align, code.expression(ref.slot, scope),
-                         code.expression(ref.offset, scope)])
+                         code.expression(ref.offset, scope), DTYPES.get(place.dtype, 1)])
     check_dtypes(word, dtypes)
-    operands += [[operands[0][0], -1, 0, 0, 1, 0, 0]] * (4 - len(operands))
+    operands += [[operands[0][0], -1, 0, 0, 1, 0, 0, 1]] * (4 - len(operands))
     fields, scalar = [], 0.0
     for n in word.numbers:
         x = item[n.name]
@@ -363,9 +354,10 @@ def _encode_cores(code: _Code) -> None:
     code.count = np.array(count, np.int64)
     code.first = np.concatenate([np.zeros(1, np.int64), np.cumsum(code.count)[:-1]])
     code.streams = np.repeat(np.arange(len(streams)), code.count)
-    code.envs = np.zeros((code.groups, len(code.streams), max(len(code.names), 1)), np.int64)
+    code.envs = np.zeros((code.groups, len(code.streams), max(len(code.expressions.ranges), 1)), np.int64)
     for s, stream in enumerate(streams):
-        axes = [code.names.index(f"{stream.name}.{a}") for a, _ in stream.grid]
+        places = {name: at for at, name in code.names.items()}
+        axes = [places[f"{stream.name}.{a}"] for a, _ in stream.grid]
         for g in range(code.groups):
             for i in range(count[s]):
                 index = np.unravel_index(g * count[s] + i, extents[s]) if axes else ()
@@ -381,7 +373,7 @@ def _fail(code: _Code, error: np.ndarray) -> NoReturn:
     index = group * int(code.count[code.streams[core]]) + core - int(code.first[code.streams[core]])
     env = code.envs[group, core]
     prefix = stream.name + "."
-    at = ", ".join(f"{n.removeprefix(prefix)}={env[i]}" for i, n in enumerate(code.names) if n.startswith(prefix))
+    at = ", ".join(f"{n.removeprefix(prefix)}={env[i]}" for i, n in code.names.items() if n.startswith(prefix))
     where = f"{stream.name} core {index}" + (f" at {at}" if at else "")
     raise CheckError(f"{_sentence(item, tile.ERRORS[kind], part, value, bound)} ({where})")
 
