@@ -76,6 +76,26 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--tune", action="store_true", help="search for fast schedules; without it bank and default schedules are used")
     _tuning_options(p)
     p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)")
+    p = _add(commands, "tune", "tune a model's operators as AOE's operator tuning does, with its result file and the compiled model",
+             "aoec tune model.onnx --job opat")
+    p.add_argument("model", metavar="MODEL.onnx|DIR", help="an ONNX model, or a folder that --dump wrote")
+    p.add_argument("--job", choices=("opat",), default="opat", help="opat: tiles and structure of each operator (default: opat)")
+    p.add_argument("--from", dest="start", choices=STAGES, default="import", help="where to enter a dumped folder (default: import)")
+    _model_options(p)
+    _gears(p)
+    _tuning_options(p)
+    p.set_defaults(tune=True)
+    p.add_argument("--results", default="", metavar="DIR", help="where aoe_result_opat_*.json goes (default: $ASCEND_WORK_PATH, else here)")
+    p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)")
+    p = _add(commands, "tasks", "list what tuning a model would have to do: its different groups, their weight, what the bank has",
+             "aoec tasks model.onnx")
+    p.add_argument("model", metavar="MODEL.onnx")
+    _model_options(p)
+    _target(p)
+    _trials(p, "for each group of operators ")
+    _bank(p)
+    p.add_argument("--json", action="store_true", help="print as JSON")
+    _output(p)
     p = _add(commands, "run", "run a compiled model on the model machine", "aoec run model.aoec --random -o out.npz")
     p.add_argument("model", metavar="MODEL.aoec")
     feeds = p.add_mutually_exclusive_group(required=True)
@@ -129,17 +149,25 @@ def _tuning_options(p: Parser) -> None:
                    help="check values against the reference (default: with --tune)")
     p.add_argument("--metric", choices=("latency", "throughput"), default="latency", help="what to tune for (default: latency)")
     p.add_argument("--jobs", type=_positive, metavar="N", help="processes (default: one per core, or fewer where there is little to do)")
+    again = p.add_mutually_exclusive_group()
+    again.add_argument("--repeat", action="store_true", help="search again what the bank has; what is faster takes its place")
+    again.add_argument("--frozen", action="store_true", help="search nothing: an error, with their names, where groups are not in the bank")
+    p.set_defaults(results=None)
     p.add_argument("--no-host", action="store_true", help="an error, with their names, where nodes would run on the host")
     p.add_argument("--dump", metavar="DIR", help="write the text of every stage there")
     p.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
 def _search_options(p: Parser, per: str = "") -> None:
-    p.add_argument("--budget", type=_budget, default=("trials", 2000), metavar="N|Ts",
-                   help=f"trials, or seconds as in 30s, {per}(default: 2000)")
+    _trials(p, per)
     _strategy(p)
     p.add_argument("--robust", action="store_true",
                    help="of the best ten pick the one that holds best on 32 machines whose numbers vary within their confidence")
+
+
+def _trials(p: Parser, per: str) -> None:
+    p.add_argument("--budget", type=_budget, default=("trials", 2000), metavar="N|Ts",
+                   help=f"trials, or seconds as in 30s, {per}(default: 2000)")
 
 
 def _strategy(p: Parser) -> None:

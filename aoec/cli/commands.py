@@ -63,12 +63,23 @@ def run_compile(options: Namespace) -> int:
     return compile_model(options)
 
 
+run_tune = run_compile
+
+
 def run_demo(options: Namespace) -> int:
     from aoec.jobs.begin import compile_demo
     options.output = options.output or "resnet50.aoec"
     ready_output(options)
     options.bank = bank_path(options)
     return compile_demo(options)
+
+
+def run_tasks(options: Namespace) -> int:
+    from aoec.jobs.tasks import list_tasks
+    ready_output(options)
+    options.bank = bank_path(options)
+    write_text(options.output, list_tasks(options))
+    return 0
 
 
 def run_run(options: Namespace) -> int:

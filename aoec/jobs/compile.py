@@ -5,6 +5,7 @@ import time
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 
 from aoec.artifact.artifact import write
@@ -13,7 +14,7 @@ from aoec.bank.bank import Bank
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
-from aoec.jobs import dump, models
+from aoec.jobs import dump, models, opat
 from aoec.jobs.made import Schedule, realise, trusted
 from aoec.jobs.models import Weights
 from aoec.jobs.plan import Task, host_times, lowered, on_host, tasks
@@ -107,7 +108,8 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
     ready = [grouped(s, machine, options, voice, pool) for s in stages]
     bank = Bank.open(options.bank)
     voice.bank(bank)
-    made = [real(r, solved, machine, options, voice) for r, solved in search(ready, machine, bank, options, voice)]
+    results = opat.Results(opat.folder(options.results), stages[0].name, datetime.now()) if options.results is not None else None
+    made = [real(r, solved, machine, options, voice) for r, solved in search(ready, machine, bank, options, voice, results)]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         check(program, machine)
     notes: list[tuple[str, ...]] = [()] * len(made)
@@ -119,6 +121,11 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
     if options.dump:
         dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], machine)
     seconds = time.monotonic() - started
+    if results:
+        failed = [g.nodes[0] for r, m in zip(ready, made) for g in r.model.graph.groups if g.kind in ("cube", "vector") and
+                  g.name not in {c.task.group.name for c in m.choices}]
+        results.close(failed, {m.stage.gear: (m.lines.default.latency_us, m.lines.tuned.latency_us) for m in made}, seconds)
+        voice.say(f"results {results.path}")
     reports = [believed(replace(table(m, machine, options, seconds), notes=n), m.model, machine) for m, n in zip(made, notes)]
     voice.close(reports, options.output)
     return 0
@@ -132,15 +139,18 @@ def grouped(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voic
     return Ready(stage, model, tasks(model.graph, machine, options.metric == "throughput", funcs))
 
 
-def search(ready: list[Ready], machine: Machine, bank: Bank, options: Namespace, voice: Voice) -> list[tuple[Ready, dict[str, Solved]]]:
+def search(ready: list[Ready], machine: Machine, bank: Bank, options: Namespace, voice: Voice,
+           results: opat.Results | None = None) -> list[tuple[Ready, dict[str, Solved]]]:
     """Each model with the schedules of its groups by name, those of equal groups of all of them found once; groups without a legal one are
     on the host then."""
     if ready[0].stage.traces:
         return [(r, r.stage.solved(r.plan, machine)) for r in ready]
-    order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune)
+    order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune,
+                  options.repeat, options.frozen)
     plan = [t for r in ready for t in r.plan]
     with voice.progress(plan, machine, options.tune) as told:
-        found, reasons = solve(plan, machine, options.target or machine.name, bank, order, told)
+        done = results.noting([r.model.graph for r in ready], machine, told) if results else told
+        found, reasons = solve(plan, machine, options.target or machine.name, bank, order, done)
     out = []
     for r in ready:
         key = {t.group.name: keys(t, machine, order.robust)[1] for t in r.plan}

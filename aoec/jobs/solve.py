@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from multiprocessing import get_context
 
 from aoec.bank.bank import Bank
 from aoec.bank.record import DEFAULT, ROBUST, Key, Record, join
-from aoec.base.errors import AoecError, BackendError, ScheduleError, UnsupportedError
+from aoec.base.errors import AoecError, BackendError, BankError, ScheduleError, UnsupportedError
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.show import show
 from aoec.jobs import interrupt
@@ -21,9 +21,11 @@ from aoec.jobs.plan import Task
 from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Budget, problem, search, start
 from aoec.jobs.version import model_version
+from aoec.report.opat import Outcome
 from aoec.simulate.time import Measure, prepare
 from aoec.target.machine import Machine, load
 
+NAMED = 5  # groups in a sentence
 POLL_S = 0.5  # how soon Ctrl-C is seen while others work
 DEFAULTS_A_START = 4  # schedules found without a search while a process starts, imports and loads its kernels: about 1.5 s
 
@@ -38,12 +40,15 @@ class Order:
     seed: int = 0
     jobs: int | None = None
     robust: bool = False  # of the best candidates the one that holds best on seeded machines
+    repeat: bool = False  # search again what the bank has
+    frozen: bool = False  # search nothing: what the bank has not is an error
 
 
 @dataclass(frozen=True)
 class Solved:
     """Records of a task's default and best schedule; `found`: both were in the bank already; `trials`: what this run spent; `candidates`:
-    how many of those that it looked at ended in each status."""
+    how many of those that it looked at ended in each status; `before`: the bank's best when the run began, None where it had none that is
+    faster than the default (a search that found nothing is remembered with its effort, and is no hit)."""
 
     default: Record
     best: Record
@@ -51,6 +56,14 @@ class Solved:
     trials: int = 0
     trust: Trust | None = None  # of the best against the default, where this run timed them on seeded machines
     candidates: Mapping[str, int] = field(default_factory=dict)
+    before: Record | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the task, as AOE counts it."""
+        if self.before is None:
+            return Outcome.ADD if self.best.ticks < self.default.ticks else Outcome.UNSATISFIED
+        return Outcome.UPDATE if self.best.ticks < self.before.ticks else Outcome.RESERVED
 
 
 def keys(task: Task, machine: Machine, robust: bool = False) -> tuple[Key, Key]:
@@ -76,23 +89,38 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
         if best in out or best in missing:
             continue
         held |= held_records(bank, claimed, task, machine, order.robust)
-        known = enough(held, keys(task, machine, order.robust), order)
+        known = None if order.repeat else enough(held, keys(task, machine, order.robust), order)
         if known is None:
             missing[best] = task
         else:
-            out[best] = known
-            done(task, known)
+            out[best] = replace(known, before=gained(held.get(best)))
+            done(task, out[best])
+    if order.frozen and missing:
+        raise BankError(not_in_bank(list(missing.values()), bank))
     for task, solved in work(missing, machine, target, order):
         key = keys(task, machine, order.robust)[1]
         if isinstance(solved, str):
             reasons[key] = solved
             continue
-        solved = with_held(solved, held)
+        solved = replace(with_held(solved, held), before=gained(held.get(key)))
         if bank.writable:
             bank.put_all([solved.default, *([solved.best] if order.tune else [])])
         out[key] = solved
         done(task, solved)
     return out, reasons
+
+
+def gained(record: Record | None) -> Record | None:
+    """A bank's record that is faster than the default; None of any other."""
+    return record if record is not None and record.ticks < record.default_ticks else None
+
+
+def not_in_bank(missing: Sequence[Task], bank: Bank) -> str:
+    """What --frozen says of tasks that would have to be searched."""
+    named = ", ".join(f"{t.group.name} ({t.label})" for t in missing[:NAMED])
+    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    return f"bank {bank.path} has no schedule, or none of this effort, for {len(missing)} of the groups, and --frozen forbids to search: " \
+           f"{named}{more}"
 
 
 def held_records(bank: Bank, claimed: Mapping[Key, Record], task: Task, machine: Machine, robust: bool = False) -> dict[Key, Record]:

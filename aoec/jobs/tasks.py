@@ -1,0 +1,76 @@
+"""`aoec tasks`: what a tuning job of a model would have to do, none of it done: its different groups, their weight, what the bank has."""
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from aoec.bank.bank import Bank
+from aoec.bank.record import Key, Record
+from aoec.jobs.models import fused, imported
+from aoec.jobs.plan import Task, lowered, on_host, tasks
+from aoec.jobs.solve import Order, budget_trials, keys
+from aoec.jobs.tuning import bound_in
+from aoec.ops.own import read_files
+from aoec.target.machine import Machine, load
+
+SKETCHES_S, TRIAL_S = 0.8, 0.0008  # CPU seconds: a group's sketches and default; a trial: an estimate, from groups of BERT-base
+COLUMNS = ("group", "what", "×", "bound µs", "weight", "bank", "to do, s")
+LEGEND = ("bound µs: modelled, what no schedule can beat.  weight: share of the model's bound.  to do, s: CPU seconds that it may take, an",
+          "estimate; 0 where the bank has what was asked for")
+
+
+def list_tasks(options: Namespace) -> str:
+    """The table, or JSON."""
+    machine = load(options.target) if options.target else load()
+    graph, weights, _ = imported(options.model, dict(options.input_shape), options.precision, None, read_files(options.ops))
+    graph, _ = fused(graph, weights, machine)
+    funcs, reasons = lowered(graph)
+    plan = tasks(on_host(graph, reasons), machine, funcs=funcs)
+    bank = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
+    facts = {"model": graph.name, "target": machine.name, "times": "modelled", "on_host": dict(reasons),
+             "tasks": rows(plan, machine, bank, Order(True, budget=options.budget))}
+    return json.dumps(facts, indent=2) + "\n" if options.json else show(facts)
+
+
+def rows(plan: list[Task], machine: Machine, bank: Bank | None, order: Order) -> list[dict[str, Any]]:
+    """Facts of the different tasks, heaviest first."""
+    first: dict[Key, Task] = {}
+    for task in plan:
+        first.setdefault(keys(task, machine)[1], task)
+    counts = Counter(keys(task, machine)[1] for task in plan)
+    held = bank.all_of(first) if bank else {}
+    bounds = {key: bound_in(task.func, machine, task.state).ticks * machine.us_per_tick for key, task in first.items()}
+    total = sum(bounds[key] * n for key, n in counts.items())
+    found = [{"group": task.group.name, "what": task.label, "count": counts[key], "bound_us": bounds[key],
+              "weight": bounds[key] * counts[key] / total if total else 0.0, **in_bank(key, held, order)} for key, task in first.items()]
+    return sorted(found, key=lambda f: -f["weight"])
+
+
+def in_bank(key: Key, held: Mapping[Key, Record], order: Order) -> dict[str, Any]:
+    """What the bank has of a task, and what is to be done."""
+    record, trials = held.get(key), budget_trials(order)
+    enough = record is not None and (bool(record.proof) or record.searched >= trials)
+    if record is None:
+        state = "none"
+    elif record.ticks < record.default_ticks:
+        state = f"tuned, {record.searched:,} trials" + (f", best of its {record.proof}" if record.proof else "")
+    else:
+        state = f"nothing better in {record.searched:,} trials"
+    return {"bank": state, "to_do_s": 0.0 if enough else SKETCHES_S + TRIAL_S * trials}
+
+
+def show(facts: Mapping[str, Any]) -> str:
+    """One line a task under a line of headings, and what they come to."""
+    listed = facts["tasks"]
+    table = [COLUMNS, *((f["group"], f["what"], str(f["count"]), f"{f['bound_us']:,.2f}", f"{f['weight']:.1%}", f["bank"],
+                         f"{f['to_do_s']:.1f}") for f in listed)]
+    widths = [max(len(row[i]) for row in table) for i in range(len(COLUMNS))]
+    aligned = [[f"{c:<{w}}" if i in (0, 1, 5) else f"{c:>{w}}" for i, (c, w) in enumerate(zip(row, widths))] for row in table]
+    hosts = [f"{group} runs on the host: {why}" for group, why in facts["on_host"].items()]
+    seconds = sum(f["to_do_s"] for f in listed)
+    total = sum(f["count"] for f in listed)
+    said = f"{len(listed)} different groups of {total} on {facts['target']}; about {seconds:,.0f} CPU seconds to tune them"
+    return "\n".join([*("  ".join(row).rstrip() for row in aligned), "", *hosts, said, *LEGEND]) + "\n"
