@@ -9,10 +9,10 @@ from aoec.ir.index import Expr, Int, Read, Var, affine, ceildiv, maximum, minimu
 from aoec.ir.pixels import pixels_of
 from aoec.ir.program import Item
 from aoec.lowering.emit_lanes import MAX_REPEAT, nest, product_sum
+from aoec.lowering.emit_turn import ROWS, turn_rows, turns_rows, whole_rows
 from aoec.lowering.tile import Emitter, Piece, TileOp, c0, instr, loop_strides, piece, pitches, uses
 
 Place = tuple[str, Expr]  # buffer, element
-ROWS = 16  # that one vnchwconv turns
 WIDE = 32  # channels of bytes in a block
 
 
@@ -45,6 +45,9 @@ def makes_pixels(em: Emitter, op: TileOp) -> bool:
 def whole_transposes(em: Emitter, op: TileOp) -> int:
     """How many 32-byte halves of sixteen channels exist; both buffers grow to what vnchwconv touches: 16 rows (of bytes 32), whole runs of
     pixels."""
+    if turns_rows(em):
+        whole_rows(em, op)
+        return 1
     value, out = op.block.value, makes_pixels(em, op)
     assert isinstance(value, Read)
     pair = [em.buffers[op.block.target.buffer], em.buffers[value.buffer]]
@@ -59,6 +62,8 @@ def whole_transposes(em: Emitter, op: TileOp) -> int:
 
 def transpose(em: Emitter, op: TileOp, present: int) -> Piece:
     """vnchwconv between channel rows [i][c0][x] and pixels [i][x][c0], either way: sixteen channels, i in 16 // C0; of bytes all 32."""
+    if turns_rows(em):
+        return turn_rows(em, op)
     value = op.block.value
     assert isinstance(value, Read)
     dst, src = em.buffers[op.block.target.buffer], em.buffers[value.buffer]

@@ -1,8 +1,9 @@
 """Funcs of one copy whose elements come in another order, from some places or again and again: transpose, slice, expand, pad.
 
-Axes that both sides walk together are one, so that runs are as long as can be. Where no run is longer than an element (the last axis is
-turned, taken in steps or backwards, or repeated), or would not start on a block in UB behind its padding, elements are moved one by one:
-each has a block of 32 bytes there, for a burst may start at no other place.
+Axes that both sides walk together are one, so that runs are as long as can be. Where the last axis is moved, elements of two and four bytes
+are turned in UB, rows for columns, sixteen by a block at a time. Where no run is longer than an element (the last axis is moved in other
+bytes, taken in steps or backwards, or repeated), or would not start on a block in UB behind its padding, elements are moved one by one: each
+has a block of 32 bytes there, for a burst may start at no other place.
 """
 from __future__ import annotations
 
@@ -31,6 +32,7 @@ from aoec.lowering.physical import buffer_of, extents, guarded, nest
 from aoec.lowering.work import Work
 from aoec.ops.layout import BLOCK_BYTES
 
+TURNED_BYTES = (2, 4)  # of elements that the vector unit turns
 LANE = "e"  # the axis of one element
 
 
@@ -41,11 +43,14 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
     source, target = read.buffer, s.target.buffer
     work = Work([s], extents(said), {source: x.shape, target: y.shape}, {source: x.dtype, target: y.dtype})
     work = forwards(merge_axes(drop_ones(with_rows(work))))
-    if not runs(work.statements[0], BLOCK_BYTES // DTYPES[x.dtype]):
+    turned = DTYPES[x.dtype] in TURNED_BYTES and is_turned(work.statements[0])
+    if not turned and not runs(work.statements[0], BLOCK_BYTES // DTYPES[x.dtype]):
         work = by_element(work)
     work = numbered(work)
     (s,) = work.statements
     own = {source: "X", target: "Y"}
+    if turned:
+        return turn(name, work, buffer_of(x, "X", work.shapes[source]), buffer_of(y, "Y", work.shapes[target]))
     to, value = Read("Y", s.target.indices), rename_reads(s.value, own)
     loops = [(v, work.extents[v]) for i in s.target.indices for v in sorted(variables(i))]
     body: tuple[Node, ...] = (nest(loops, Block("c0", to, "=", value)),)
@@ -54,6 +59,34 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
         local = (Buffer("W", x.dtype, tuple(Int(n) for _, n in loops)),)
         body = padded(loops, to, value, work.shapes[source])
     return Func(name, (buffer_of(x, "X", work.shapes[source]),), (buffer_of(y, "Y", work.shapes[target]),), local, body)
+
+
+def is_turned(s: Statement) -> bool:
+    """True where all of a tensor changes its order, and elements that follow each other do so on neither side."""
+    if not isinstance(s.value, Read) or not all(isinstance(i, Var) for r in (s.target, s.value) for i in r.indices):
+        return False
+    return len(s.value.indices) > 1 and set(s.value.indices) == set(s.target.indices) and s.value.indices[-1] != s.target.indices[-1]
+
+
+def turn(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
+    """The func of a transposition that moves the last axis: rows of the source are brought, turned in UB, stored as rows of the target."""
+    (s,) = work.statements
+    assert isinstance(s.value, Read)
+    across, along = (r.indices[-1].name for r in (s.value, s.target))  # type: ignore[attr-defined]
+    outer = [i.name for i in s.target.indices if i.name not in (across, along)]  # type: ignore[attr-defined]
+    held = [*outer, along, across]
+    rows, turned = (Buffer(b, X.dtype, tuple(Int(work.extents[v]) for v in axes))
+                    for b, axes in (("rows", held), ("turned", [*outer, across, along])))
+
+    def block(stem: str, axes: list[str], to: Read, value: Read) -> Node:
+        own: dict[str, Expr] = {v: Var(f"{stem}_{v}") for v in axes}
+        moved = [Read(r.buffer, tuple(substitute(i, own) for i in r.indices)) for r in (to, value)]
+        return nest([(f"{stem}_{v}", work.extents[v]) for v in axes], Block(stem, moved[0], "=", moved[1]))
+
+    there, here = (Read(b.name, tuple(Var(v) for v in axes)) for b, axes in ((rows, held), (turned, [*outer, across, along])))
+    return Func(name, (X,), (Y,), (rows, turned), (
+        block("load", held, there, Read("X", s.value.indices)), block("turn", [*outer, across, along], here, there),
+        block("store", [*outer, across, along], Read("Y", s.target.indices), here)))
 
 
 def numbered(work: Work) -> Work:

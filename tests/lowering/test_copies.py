@@ -93,3 +93,22 @@ def test_an_index_beyond_reads_the_nearest() -> None:
     """The scalar unit does not go astray: what an index of no slice names is the last one, or the first."""
     x, index = data((4, 8), "fp32"), np.array([9, -9, 3])
     np.testing.assert_array_equal(moved("gather", {"x": x, "i": index}, ("fp32", "int64"), axis=0), x[[3, 0, 3]])
+
+
+@given(st.data(), st.lists(st.sampled_from((2, 5, 17, 33)), min_size=2, max_size=4).map(tuple), st.sampled_from(("fp16", "fp32", "int32")),
+       st.sampled_from(("Ascend910B3", "Ascend310P3")))
+@settings(max_examples=6)
+def test_rows_become_columns(data: st.DataObject, own: tuple[int, ...], dtype: str, target: str) -> None:
+    first = data.draw(st.permutations(range(len(own) - 1)))
+    agree("transpose", own, dtype, target, perm=(len(own) - 1, *first))
+
+
+def test_a_matrix_is_turned_in_blocks() -> None:
+    """1024 x 1024 numbers of four bytes: an element after the other they would take a core of 40 some 50,000 cycles."""
+    machine = load("Ascend910B3")
+    tensors = tuple(Tensor(name, "fp32", (1024, 1024)) for name in "xy")
+    graph = Graph("turned", ("x",), ("y",), tensors, (OpNode("n", "transpose", ("x",), ("y",), (("perm", (1, 0)),)),))
+    (task,) = tasks(fuse(graph, {}, machine)[0], machine)
+    p = problem(task.func, machine, task.state)
+    (ticks,) = p.cost([start(p).best])
+    assert ticks is not None and ticks * machine.us_per_tick < 10
