@@ -2,8 +2,8 @@
 
 Axes that both sides walk together are one, so that runs are as long as can be. Where the last axis is moved, elements of two and four bytes
 are turned in UB, rows for columns, sixteen by a block at a time. Where no run is longer than an element (the last axis is moved in other
-bytes, taken in steps or backwards, or repeated), or would not start on a block in UB behind its padding, elements are moved one by one: each
-has a block of 32 bytes there, for a burst may start at no other place.
+bytes, taken in steps or backwards, or repeated), or would not start on a block in UB behind its padding, elements are moved one by one:
+each has a block of 32 bytes there, for a burst may start at no other place.
 """
 from __future__ import annotations
 
