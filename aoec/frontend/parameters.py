@@ -11,9 +11,9 @@ from aoec.frontend.values import captured, shape_of, subgraphs
 
 # operator -> the places of such arguments; shapes follow from them, or the order of elements: a model is compiled for their values
 PLACES: dict[str, tuple[int, ...]] = {
-    "AffineGrid": (1,), "CenterCropPad": (1,), "ConstantOfShape": (0,), "CumProd": (1,), "CumSum": (1,), "DFT": (1, 2), "Expand": (1,), "If": (0,),
-    "Loop": (0, 1), "OneHot": (1,), "Pad": (1, 3), "Range": (0, 1, 2), "Reshape": (1,), "Resize": (1, 2, 3), "Slice": (1, 2, 3, 4),
-    "Split": (1,), "Squeeze": (1,), "Tile": (1,), "TopK": (1,), "Trilu": (1,), "Unsqueeze": (1,), "Upsample": (1,),
+    "AffineGrid": (1,), "CenterCropPad": (1,), "ConstantOfShape": (0,), "CumProd": (1,), "CumSum": (1,), "DFT": (1, 2), "Expand": (1,),
+    "If": (0,), "Loop": (0, 1), "OneHot": (1,), "Pad": (1, 3), "Range": (0, 1, 2), "Reshape": (1,), "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,), "Tile": (1,), "TopK": (1,), "Trilu": (1,), "Unsqueeze": (1,), "Upsample": (1,),
     **{f"{kind}Window": (0,) for kind in ("Blackman", "Hamming", "Hann")},
     **{f"Reduce{kind}": (1,) for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")}}
 OF_SHAPES = ("Shape", "Size")  # what they give follows from no value

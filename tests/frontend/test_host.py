@@ -16,12 +16,16 @@ from aoec.lowering.fuse import fuse
 from .models import graph_of, model, node, normal, run
 
 X = (1, 4, 5, 6)
+F = np.float32
 HOST = {
-    "numbers": model([node("GridSample", "x g", "y", align_corners=1)], {"x": X}, ["y"], {"g": normal(1, 3, 2, 2)}),
+    "numbers": model([node("RoiAlign", "x r b", "y", output_height=2, output_width=3, sampling_ratio=2, spatial_scale=0.5)],
+                     {"x": X}, ["y"], {"r": F([[0, 1, 5, 6], [2, 2, 4, 5]]), "b": np.array([0, 0])}),
     "own reference": model([node("LRN", "x", "y", size=33, alpha=0.1)], {"x": (1, 4, 2, 2)}, ["y"]),
-    "strings": model([node("GridSample", "x g", "y", padding_mode="border")], {"x": X}, ["y"], {"g": normal(1, 3, 2, 2)}),
+    "strings": model([node("RoiAlign", "x r b", "y", coordinate_transformation_mode="output_half_pixel", sampling_ratio=1)],
+                     {"x": X}, ["y"], {"r": F([[0, 1, 5, 6]]), "b": np.array([0])}),
     # more pairs of places and updates than the AI Core is given to compare
-    "integers": model([node("Cast", "x", "c", to=TensorProto.INT64), node("ScatterElements", "c i u", "y", axis=1)], {"x": (4, 1100)}, ["y"],
+    "integers": model([node("Cast", "x", "c", to=TensorProto.INT64), node("ScatterElements", "c i u", "y", axis=1)],
+                      {"x": (4, 1100)}, ["y"],
                       {"i": np.arange(4400).reshape(4, 1100) * 7 % 1100, "u": np.arange(4400).reshape(4, 1100)},
                       types={"y": TensorProto.INT64}),
     "several results": model([node("TopK", "x k", "y z", axis=1)], {"x": (1, 40, 3)}, ["y", "z"], {"k": np.array([33])},

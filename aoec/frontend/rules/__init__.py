@@ -16,14 +16,16 @@ from aoec.frontend.rules import (
     resize,
     rotary,
     rows,
+    sample,
     scatter,
     transposed,
     vector,
     window,
 )
 
-RULES = (vector.RULES | casts.RULES | movement.RULES | choice.RULES | resize.RULES | reduce.RULES | rows.RULES | matrix.RULES | einsum.RULES
-         | window.RULES | transposed.RULES | recurrent.RULES | quantised.RULES | attention.RULES | rotary.RULES | scatter.RULES)
+RULES = (vector.RULES | casts.RULES | movement.RULES | choice.RULES | resize.RULES | reduce.RULES | rows.RULES | matrix.RULES
+         | einsum.RULES | window.RULES | transposed.RULES | recurrent.RULES | quantised.RULES | attention.RULES | rotary.RULES
+         | sample.RULES | scatter.RULES)
 # operators whose rules look at dtypes themselves, or move elements whatever they are; those of all others are asked where all is real
 ANY_DTYPE = (vector.ANY_DTYPE | casts.ANY_DTYPE | movement.ANY_DTYPE | choice.ANY_DTYPE | reduce.ANY_DTYPE | resize.ANY_DTYPE
              | window.ANY_DTYPE | recurrent.ANY_DTYPE | quantised.ANY_DTYPE | attention.ANY_DTYPE | rotary.ANY_DTYPE | scatter.ANY_DTYPE)

@@ -191,7 +191,8 @@ def _size(n: Node) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "ArgMax": _extreme("reduce_max"), "ArgMin": _extreme("reduce_min"), "CumProd": _cumulative("mul", 1), "CumSum": _cumulative("add", 0), "EyeLike": _eye, "GatherND": _gather_nd,
-    "Hardmax": _hardmax, "OneHot": _one_hot, "ReverseSequence": _reverse_sequence, "Size": _size, "TopK": _top, "Trilu": _trilu,
+    "ArgMax": _extreme("reduce_max"), "ArgMin": _extreme("reduce_min"), "CumProd": _cumulative("mul", 1), "CumSum": _cumulative("add", 0),
+    "EyeLike": _eye, "GatherND": _gather_nd, "Hardmax": _hardmax, "OneHot": _one_hot, "ReverseSequence": _reverse_sequence, "Size": _size,
+    "TopK": _top, "Trilu": _trilu,
 }
 ANY_DTYPE = frozenset(RULES) - {"Hardmax"}

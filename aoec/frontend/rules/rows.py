@@ -132,8 +132,9 @@ def _lrn(n: Node) -> bool:
     if not 0 < size <= MOST_CHANNELS or not prod(n.shape()):
         attributes: dict[str, Attribute] = {"size": size, "alpha": alpha, "beta": beta, "bias": bias}
         return len(n.shape_of(0)) == 4 and n.emit("lrn", [n.input(0)], attributes)
-    part = n.step("muls", [n.input(0)], {"scalar": SQUARED_SHARE})
     before, channels = (size - 1) // 2, n.shape()[1]
+    planes = n.step("reshape", [n.input(0)], {"shape": (n.shape()[0], channels, prod(n.shape()[2:]))})
+    part = n.step("muls", [planes], {"scalar": SQUARED_SHARE})
     around = n.padded(n.step("mul", [part, part]), 1, before, size - 1 - before)
     total = n.piece(around, 1, 0, channels)
     for at in range(1, size):
@@ -145,7 +146,7 @@ def _lrn(n: Node) -> bool:
         power = n.step("mul", [root, n.step("sqrt", [root])])
     else:
         power = n.step("power", [below, n.constant("beta", np.array(beta))])
-    return n.emit("div", [n.input(0), power])
+    return n.emit("div", [n.input(0), n.step("reshape", [power], {"shape": n.shape()})])
 
 
 RULES: dict[str, Rule] = {

@@ -1,0 +1,88 @@
+"""GridSample: an image, or a volume, read where a grid says, at the nearest pixels or between neighbours."""
+from __future__ import annotations
+
+from functools import reduce
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from aoec.frontend.node import Node
+from aoec.frontend.rules.choice import one
+from aoec.frontend.rules.rule import Rule
+
+LINEAR, NEAREST = ("linear", "bilinear"), ("nearest",)
+PADDINGS = ("zeros", "border", "reflection")
+PLACE = "int32"
+
+
+def _grid_sample(n: Node) -> bool:
+    """Each point reads rows of channels, of as many pixels as it lies between, with their weights; cubic curves are the host's."""
+    shape, points = n.shape_of(0), n.shape_of(1)[:-1]
+    sizes, mode, padding = shape[2:], n.text("mode", "linear"), n.text("padding_mode", "zeros")
+    if mode not in LINEAR + NEAREST or padding not in PADDINGS or not sizes or not prod(shape) * prod(points):
+        return False
+    at = [_coordinate(n, len(sizes) - 1 - axis, size, padding) for axis, size in enumerate(sizes)]
+    ways = [[(n.step("round", [c]), "")] if mode in NEAREST else _neighbours(n, c) for c in at]
+    rank = len(shape)
+    turned = n.step("transpose", [n.input(0)], {"perm": (0, *range(2, rank), 1)})
+    rows = n.step("reshape", [turned], {"shape": (shape[0] * prod(sizes), shape[1])})
+    start = n.constant("image", np.arange(shape[0]).repeat(prod(points[1:])) * prod(sizes), PLACE)
+    parts = [_read(n, rows, start, sizes, corner, padding == "zeros") for corner in product(*ways)]
+    total = reduce(lambda a, b: n.step("add", [a, b]), parts)
+    apart = n.step("reshape", [total], {"shape": (*points, shape[1])})
+    return n.emit("transpose", [apart], {"perm": (0, rank - 1, *range(1, rank - 1))})
+
+
+def _coordinate(n: Node, column: int, size: int, padding: str) -> str:
+    """Where each point lies along an axis, in pixels; -1 to 1 of the grid are the middles of the outer pixels, or their outer edges."""
+    aligned = bool(n.integer("align_corners", 0))
+    grid = n.piece(n.input(1), len(n.shape_of(1)) - 1, column, 1)
+    x = n.step("adds", [n.step("reshape", [grid], {"shape": (prod(n.made(grid)),)})], {"scalar": 1.0})
+    if aligned:
+        x = n.step("muls", [x], {"scalar": (size - 1) / 2})
+    else:
+        x = n.step("muls", [n.step("adds", [n.step("muls", [x], {"scalar": float(size)})], {"scalar": -1.0})], {"scalar": 0.5})
+    if padding == "reflection":
+        x = _reflected(n, x, *((0.0, size - 1.0) if aligned else (-0.5, size - 0.5)))
+    return x if padding == "zeros" else n.step("clip", [x], {"lo": 0.0, "hi": size - 1.0})
+
+
+def _reflected(n: Node, x: str, low: float, high: float) -> str:
+    """x thrown back at both ends, again and again: its distance from the middle of a period of twice the span."""
+    span = high - low
+    if not span:
+        return n.step("muls", [x], {"scalar": 0.0})
+    x = n.step("adds", [x], {"scalar": -low})
+    periods = n.step("floor", [n.step("muls", [x], {"scalar": 1 / (2 * span)})])
+    inside = n.step("sub", [x, n.step("muls", [periods], {"scalar": 2 * span})])
+    away = n.step("abs", [n.step("adds", [inside], {"scalar": -span})])
+    return n.step("adds", [n.step("muls", [away], {"scalar": -1.0})], {"scalar": high})
+
+
+def _neighbours(n: Node, x: str) -> list[tuple[str, str]]:
+    """(place, weight) of the pixels at both sides."""
+    low = n.step("floor", [x])
+    share = n.step("sub", [x, low])
+    rest = n.step("adds", [n.step("muls", [share], {"scalar": -1.0})], {"scalar": 1.0})
+    return [(low, rest), (n.step("adds", [low], {"scalar": 1.0}), share)]
+
+
+def _read(n: Node, rows: str, start: str, sizes: tuple[int, ...], corner: tuple[tuple[str, str], ...], zeros: bool) -> str:
+    """The channels at one place for each point, times its weight; zeros where it lies outside, if that is asked for."""
+    index, inside, weight = start, "", ""
+    for axis, (place, share) in enumerate(corner):
+        held = n.step("clip", [place], {"lo": 0.0, "hi": sizes[axis] - 1.0})
+        steps = n.step("mul", [n.step("cast", [held], dtype=PLACE), one(n, prod(sizes[axis + 1:]), PLACE)])
+        index = n.step("add", [index, steps])
+        within = n.step("equal", [held, place], dtype="bool")
+        inside = n.step("both", [inside, within]) if inside else within
+        weight = n.step("mul", [weight, share]) if weight and share else weight or share
+    taken = n.step("gather", [rows, index], {"axis": 0})
+    column = (*n.made(index), 1)
+    if zeros:
+        taken = n.step("where", [n.step("reshape", [inside], {"shape": column}), taken, one(n, 0, "fp32")], dtype="fp32")
+    return n.step("mul", [taken, n.step("reshape", [weight], {"shape": column})]) if weight else taken
+
+
+RULES: dict[str, Rule] = {"GridSample": _grid_sample}
