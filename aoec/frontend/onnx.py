@@ -44,7 +44,7 @@ def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None =
     title = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
     made = _Translation(title, *read(model, dict(input_shapes or {}), frozenset(RULES), notices, definitions), Words(definitions))
     draft = made.draft
-    passes.clean(draft)
+    passes.clean(draft, precision)
     notices += passes.choose_precision(draft, precision, made.reals)
     graph, weights = draft.finish()
     return graph, weights, notices + _host_notice(graph)

@@ -111,11 +111,16 @@ def _interval(e: Expr, inner_loops: tuple[tuple[str, Expr], ...], outer_loops: t
         box = _atom(atoms[v], inner, outer) if v in atoms else Interval(Int(0), inner[v], largest(inner[v], {**outer, **inner}))
         offset = offset + coefficients[v] * box.offset
         terms.append(Term(coefficients[v], box.extent, box.largest, v))
-    terms = _collapse(terms, outer)
+    terms = [_together(t, {v: n for v, n in inner.items() if v not in coefficients}) for t in _collapse(terms, outer)]
     ragged = sorted(v for t in terms for v in variables(t.extent) & inner.keys())
     if ragged:
         raise ScheduleError(f"the extent of a loop in it depends on {ragged[0]}, which varies too")
     return Interval(normalise(offset), *_span(terms, outer))
+
+
+def _together(t: Term, beside: Extents) -> Term:
+    """The term as it is in the iteration of loops that the index does not use in which it is largest: they make one box together."""
+    return replace(t, extent=largest(t.extent, beside)) if variables(t.extent) & beside.keys() else t
 
 
 def _parts(e: Expr, inner: Extents) -> tuple[dict[str, Expr], Expr, dict[str, Expr]]:

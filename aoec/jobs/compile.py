@@ -15,6 +15,7 @@ from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
 from aoec.jobs import dump, models, opat
+from aoec.jobs.attention import apart
 from aoec.jobs.made import Schedule, realise, trusted
 from aoec.jobs.models import Weights
 from aoec.jobs.plan import Task, host_times, lowered, on_host, tasks
@@ -205,7 +206,9 @@ def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
 
 def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool | None) -> tuple[Model, dict[str, Func]]:
     """The model in layouts and groups, with their funcs by group; groups that cannot be lowered go to the host, and that is said."""
-    graph, weights = (stage.graph, stage.weights) if stage.graph.groups else models.fused(stage.graph, stage.weights, machine, pool)
+    graph, weights = stage.graph, stage.weights
+    if not graph.groups:
+        graph, weights = models.fused(graph, weights, machine, pool, apart(graph, machine))
     funcs, reasons = lowered(graph)
     voice.on_host(reasons)
     graph = on_host(graph, reasons)

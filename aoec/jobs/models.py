@@ -46,15 +46,16 @@ def imported(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]], pre
     return graph, _constants(graph, lambda: load()[1], pool), notices
 
 
-def fused(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None) -> tuple[Graph, Weights]:
-    """The graph in layouts and groups for a machine, with its constants as stored."""
+def fused(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None,
+          apart: frozenset[str] = frozenset()) -> tuple[Graph, Weights]:
+    """The graph in layouts and groups for a machine, with its constants as stored; `apart`: attention nodes in single operators."""
     @cache
     def make() -> tuple[Graph, Weights]:
         from aoec.lowering.fuse import fuse
-        made, stored = fuse(graph, weights, machine)
+        made, stored = fuse(graph, weights, machine, apart)
         return made, _pooled(made, stored, pool)
 
-    out = known(("fuse", show(graph), machine.name, machine.hash), lambda: make()[0], flat, noun)
+    out = known(("fuse", show(graph), machine.name, machine.hash, *sorted(apart)), lambda: make()[0], flat, noun)
     return out, _constants(out, lambda: make()[1], pool)
 
 

@@ -27,6 +27,7 @@ KNOWN: dict[str, tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]] = {
     "max_pool": ((*IMAGE, "kh", "kw"), {"stride": 1, "pad": 0, "dilation": 1}, ()),
     "global_avg_pool": (IMAGE, {}, ()), "softmax": (("m", "n"), {}, ()), "add": (("m", "n"), {}, ("relu",)), "relu": (("m", "n"), {}, ()),
     **{name: (("m", "n"), {}, ()) for name in ("log_softmax", "gelu", "gelu_tanh", "silu", "swiglu")},
+    "attention": (("b", "m", "n", "d"), {"e": 0}, ("bias", "mask")),  # e of 0: as d
     "layer_norm": (("m", "n"), {}, ("bias",)), "rms_norm": (("m", "n"), {}, ()),
 }
 DTYPES = ("fp16", "fp32")
@@ -54,7 +55,8 @@ def graph_of(text: str, own: Definitions = NO_DEFINITIONS) -> tuple[Graph, dict[
     call = parse_call(text, own)
     if call.name in own:
         return _own_graph(call, own)
-    tensors, attributes = {"matmul": _matmul, "conv2d": _window, "max_pool": _window, "global_avg_pool": _image}.get(call.name, _rows)(call)
+    tensors, attributes = {"matmul": _matmul, "conv2d": _window, "max_pool": _window, "global_avg_pool": _image,
+                           "attention": _attention}.get(call.name, _rows)(call)
     return _assemble(call, tensors, attributes)
 
 
@@ -194,6 +196,17 @@ def _window(call: Call) -> Parts:
         return [x, Tensor("y", call.dtype, (s["n"], s["c"], *out))], (("kernel", kernel), *attributes)
     inputs = [x, _zeros("w", call.dtype, (s["co"], s["c"], *kernel)), *_bias(call, s["co"])]
     return [*inputs, Tensor("y", call.dtype, (s["n"], s["co"], *out))], (*attributes, ("group", 1))
+
+
+def _attention(call: Call) -> Parts:
+    """Of b heads; with bias what is added to each head's scores, with mask one row of it for all."""
+    s, scores = call.sizes, {"bias": ("b", "m", "n"), "mask": ("b", "one", "n")}
+    sizes = {**s, "one": 1, "e": s["e"] or s["d"]}
+    added = {flag: axes for flag, axes in scores.items() if flag in call.flags}
+    if len(added) > 1:
+        raise ParseError("bias and mask exclude each other", source="operator")
+    shapes = {"q": ("b", "m", "d"), "k": ("b", "n", "d"), "v": ("b", "n", "e"), **added, "y": ("b", "m", "e")}
+    return [Tensor(name, call.dtype, tuple(sizes[a] for a in axes)) for name, axes in shapes.items()], (("scale", s["d"] ** -0.5),)
 
 
 def _image(call: Call) -> Parts:

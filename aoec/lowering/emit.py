@@ -7,18 +7,19 @@ advances once an iteration; give-back flags are set before the outermost loop an
 """
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Expr, Int, Var, le, normalise, reads, round_up, substitute, variables
+from aoec.ir.index import DTYPES, Expr, Int, Var, le, minimum, normalise, reads, round_up, substitute, variables
 from aoec.ir.program import (
     Advance,
     For,
     Item,
     Program,
     SetFlag,
+    Space,
     Stream,
     Tensor,
     WaitFlag,
@@ -36,47 +37,62 @@ from aoec.lowering import (
     emit_transpose,
     emit_vector,
 )
+from aoec.lowering.emit_flags import Flags
+from aoec.lowering.emit_lanes import when
 from aoec.lowering.emit_place import place, share
+from aoec.lowering.emit_streams import Meeting, Part, meetings, parts
 from aoec.lowering.tile import Access, Emitter, Home, Piece, TileOp, product
 from aoec.target.machine import Machine
 
 
 def emit(func: Func, machine: Machine) -> Program:
     """The program of a scheduled func; raises CheckError or UnsupportedError where a block has no instruction."""
-    grid, body = split_grid(func.body)
-    ops = [tile_op(b, above) for b, above in blocks(func.body)]
-    homes = find_homes(func, ops)
+    found = parts(func, machine)
+    meet = meetings(func, found, machine)
+    made = [emit_part(p, machine, meet) for p in found]
+    constraints = [Constraint(normalise(c.condition), c.reason) for c in [*func.constraints, *[c for _, _, own in made for c in own]]]
+    spaces = tuple(s for _, own, _ in made for s in own)
+    return Program(func.name, machine.name, (*tensors(func), *[m.tensor for m in meet.values()]), spaces,
+                   tuple(stream for stream, _, _ in made), tuple(c for c in dict.fromkeys(constraints) if c.condition != Int(1)))
+
+
+def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[Stream, tuple[Space, ...], list[Constraint]]:
+    """The stream of one kind of cores, its buffers on chip, and what it asks for."""
+    func, grid, core = part.func, part.grid, part.core
+    ops = [tile_op(b, above) for b, above in blocks(wrapped(func, grid).body)]
+    meet = {n: m for n, m in meet.items() if n in {b.name for b in func.locals}}
+    axes = tuple(lp.var for lp in grid)
+    homes = find_homes(func, ops, {n: (*axes, *[v for v in m.home if v not in axes]) for n, m in meet.items()})
     counters = {name: f"{name}_slot" for name in homes}
     em = Emitter(func, machine, counters)
+    em.shared = {n: m.start for n, m in meet.items()}
     for op in ops:
         emit_pixels.whole_pixels(em, op)
     em.halves = {op.block.name: emit_transpose.whole_transposes(em, op) for op in ops if emit_transpose.is_transpose(em, op)}
     flags = Flags()
-    pieces = Body(em, ops, homes, flags)
-    items = pieces.emit(body, tuple(lp.var for lp in grid))
-    spaces, capacity = place(em, share(em, homes, pieces.order, flags.counted), machine)
-    core = "aic" if any(b.scope.startswith("L") for b in func.locals) else "aiv"
-    core = "core" if "core" in machine.cores else core
+    pieces = Body(em, ops, homes, flags, core, meet)
+    items = pieces.emit(func.body, axes)
+    own = {n: h for n, h in homes.items() if n not in meet}
+    spaces, capacity = place(em, share(em, own, pieces.order, flags.counted), machine)
     stream = Stream(core, core, tuple((lp.var, lp.extent) for lp in grid),
                     (*((counters[n], em.buffers[n].depth) for n in flags.counted), *flags.loads.items()),
                     tuple(unique_loops([*flags.before(), *items, *flags.after()], {lp.var for lp in grid})))
     stream = drop_counters(stream, [c for n, c in counters.items() if n not in flags.counted])
     limits = [Constraint(le(flags.ids(pair), machine.flag_ids),
                          f"flags {pair[0]} to {pair[1]} have {machine.flag_ids} ids; use fewer buffer slots") for pair in flags.pairs]
+    limits += [Constraint(le(m.buffer.depth, machine.cross_count), f"{n} has more slots than a flag between streams counts")
+               for n, m in meet.items()]
     count = machine.core(core).count
     cores = Constraint(le(product([lp.extent for lp in grid]), count), f"the grid takes more than the {count} {core} cores")
-    constraints = [Constraint(normalise(c.condition), c.reason) for c in [*func.constraints, cores, *limits, *capacity, *em.constraints]]
-    return Program(func.name, machine.name, tuple(tensors(func)), spaces, (stream,),
-                   tuple(c for c in dict.fromkeys(constraints) if c.condition != Int(1)))
+    return stream, spaces, [cores, *limits, *capacity, *em.constraints]
 
 
-def split_grid(body: tuple[Node, ...]) -> tuple[list[Loop], tuple[Node, ...]]:
-    """The core loops, outermost first, and what they enclose."""
-    grid: list[Loop] = []
-    while len(body) == 1 and isinstance(body[0], Loop) and body[0].kind == "core":
-        grid.append(body[0])
-        body = body[0].body
-    return grid, body
+def wrapped(func: Func, grid: tuple[Loop, ...]) -> Func:
+    """The func inside the loops of its grid."""
+    body = func.body
+    for lp in reversed(grid):
+        body = (replace(lp, body=body),)
+    return replace(func, body=body)
 
 
 def tile_op(block: Block, above: tuple[Loop, ...]) -> TileOp:
@@ -95,15 +111,13 @@ def touched(op: TileOp) -> list[str]:
     return [op.block.target.buffer] + [r.buffer for r in [*reads(op.block.value), *init]]
 
 
-def find_homes(func: Func, ops: list[TileOp]) -> dict[str, Home]:
-    """Local buffer -> the loops around its life."""
-    out: dict[str, Home] = {}
-    for b in func.locals:
+def find_homes(func: Func, ops: list[TileOp], known: Mapping[str, Home]) -> dict[str, Home]:
+    """Local buffer -> the loops around its life; `known`: of those that others touch too."""
+    out: dict[str, Home] = dict(known)
+    for b in (b for b in func.locals if b.name not in known):
         paths = [tuple(lp.var for lp in op.above) for op in ops if b.name in touched(op)]
         if not paths:
             continue
-        if b.scope == "GM":
-            raise UnsupportedError(f"buffer {b.name} lies in GM between blocks of one func: give it a scope on the core")
         common = paths[0]
         for p in paths[1:]:
             common = common[:next((i for i, (x, y) in enumerate(zip(common, p)) if x != y), min(len(common), len(p)))]
@@ -111,50 +125,18 @@ def find_homes(func: Func, ops: list[TileOp]) -> dict[str, Home]:
     return out
 
 
-class Flags:
-    """Ids of the flags between pipe pairs; which hand-backs to set before and drain after."""
-
-    def __init__(self) -> None:
-        self.used: dict[tuple[str, str], Expr] = {}
-        self.free: list[tuple[str, str, Expr, Expr]] = []
-        self.counted: list[str] = []
-        self.loads: dict[str, Expr] = {}  # counters of loads that are issued ahead, and their depths
-
-    @property
-    def pairs(self) -> list[tuple[str, str]]:
-        return list(self.used)
-
-    def ids(self, pair: tuple[str, str]) -> Expr:
-        return self.used[pair]
-
-    def take(self, source: str, target: str, depth: Expr) -> Expr:
-        """The first of `depth` new ids of a pipe pair."""
-        base = self.used.get((source, target), Int(0))
-        self.used[source, target] = base + depth
-        return base
-
-    def before(self) -> list[Item]:
-        """Sets every hand-back flag."""
-        return [For(v, depth, (SetFlag(s, t, id),)) for v, s, t, id, depth in self._each("preset")]
-
-    def after(self) -> list[Item]:
-        """Waits for every hand-back flag, so that none is left set."""
-        return [For(v, depth, (WaitFlag(s, t, id),)) for v, s, t, id, depth in self._each("drain")]
-
-    def _each(self, stem: str) -> list[tuple[str, str, str, Expr, Expr]]:
-        return [(f"{stem}_{i}", s, t, normalise(base + Var(f"{stem}_{i}")), depth) for i, (s, t, base, depth) in enumerate(self.free)]
-
-
 class Body:
     """Emission of loop bodies: pieces in order, with the flags of the buffers that live there around them."""
 
-    def __init__(self, em: Emitter, ops: list[TileOp], homes: dict[str, Home], flags: Flags) -> None:
-        self.em, self.homes, self.flags = em, homes, flags
+    def __init__(self, em: Emitter, ops: list[TileOp], homes: dict[str, Home], flags: Flags, stream: str,
+                 meet: Mapping[str, Meeting]) -> None:
+        self.em, self.homes, self.flags, self.stream, self.meet = em, homes, flags, stream, meet
         self.ops = {op.block.name: op for op in ops}
         self.order: dict[str, list[int]] = {}  # buffer -> positions of the pieces that touch it in its home
         self.emitted: dict[str, list[Piece]] = {}  # block -> its pieces
         self.extents: dict[str, Expr] = {}  # of the loops that are being emitted
         self.ahead: dict[Home, emit_ahead.Parts] = {}  # loops whose loads run ahead of them
+        self.late: dict[Home, Item] = {}  # loops behind which something of their last iterations is done
         self.biases = frozenset(r.buffer for op in ops if op.block.instr == "epilogue" for r in reads(op.block.value)[1:])
         self._position = 0
 
@@ -166,7 +148,8 @@ class Body:
                 inner = self.emit(node.body, (*path, node.var))
                 parts = self.ahead.pop((*path, node.var), None)
                 whole = parts.items(inner) if parts else (For(node.var, self.extents[node.var], tuple(inner)),)
-                pieces.append(Piece(whole, self.below(node)))
+                rest = (self.late.pop((*path, node.var)),) if (*path, node.var) in self.late else ()
+                pieces.append(Piece((*whole, *rest), self.below(node)))
             else:
                 pieces += self.tile(innermost(node), path)
         self.note(pieces, path)
@@ -237,48 +220,68 @@ class Body:
     def with_flags(self, pieces: list[Piece], path: Home) -> list[Item]:
         before: list[list[Item]] = [[] for _ in pieces]
         after: list[list[Item]] = [[] for _ in pieces]
-        advance: list[Item] = []
-        for name, home in self.homes.items():
-            if home == path and self.hand_over(name, pieces, before, after):
-                advance.append(Advance(self.em.counters[name]))
-        early = {n: self.early(n, pieces) for n, home in self.homes.items() if home == path and self.em.buffers[n].ahead is not None}
+        names = [n for n, home in self.homes.items() if home == path]
+        handed = [n for n in names if self.hand_over(n, pieces, before, after)]
+        whole = [[*b, *p.items, *a] for b, p, a in zip(before, pieces, after)]
+        early = {n: self.early(n, pieces) for n in names if self.is_early(n)}
+        late = emit_ahead.touching([n for n in names if self.em.buffers[n].ahead == emit_ahead.LATE], pieces)
+        apart = {i for found in early.values() for i in found} | late
+        gone = {n: found for found in (*early.values(), late) for n in emit_ahead.alone(handed, pieces, found)}
+        counted = {i: [*whole[i], *[Advance(self.em.counters[n]) for n, found in gone.items() if max(found) == i]] for i in apart}
+        rest = {i: [] if i in apart else items for i, items in enumerate(whole)}
+        if late:
+            at = emit_ahead.place(pieces, late)
+            rest[at] = [*self.issued_late([item for i in sorted(late) for item in counted[i]], path), *rest.get(at, [])]
+        advance: list[Item] = [Advance(self.em.counters[n]) for n in handed if n not in gone]
         first = {found[0]: (n, found) for n, found in early.items()}
-        apart = {i for found in early.values() for i in found}
-        whole = [(*b, *p.items, *a) for b, p, a in zip(before, pieces, after)]
         out: list[Item] = []
-        for i, items in enumerate(whole):
+        for i, items in sorted(rest.items()):
             if i in first:
                 name, found = first[i]
-                out += self.load_ahead(name, tuple(item for j in found for item in whole[j]), path)
-            elif i not in apart:
-                out += items
+                out += self.load_ahead(name, tuple(item for j in found for item in counted[j]), path, name not in gone)
+            out += items
         if early:
-            self.ahead[path].last += [*(item for i, items in enumerate(whole) if i not in apart for item in items), *advance]
+            self.ahead[path].last += [*(item for _, items in sorted(rest.items()) for item in items), *advance]
         return out + advance
 
+    def is_early(self, name: str) -> bool:
+        """Whether what fills a buffer is issued ahead: where streams meet in it, by the one that fills it."""
+        ahead = self.em.buffers[name].ahead
+        return ahead is not None and ahead != emit_ahead.LATE and (name not in self.meet or self.meet[name].writer == self.stream)
+
     def early(self, name: str, pieces: list[Piece]) -> list[int]:
-        """The pieces that fill a buffer ahead of its use."""
-        buffer = self.em.buffers[name]
+        """The pieces that fill a buffer ahead of its use: of one in which streams meet, all that lead to it."""
+        buffer, chain = self.em.buffers[name], runs(name, pieces)
         assert buffer.ahead is not None
-        found = emit_ahead.filling(runs(name, pieces))
+        found = list(range(chain[-1][2] + 1)) if name in self.meet else emit_ahead.filling(chain)
         if self.homes[name][-1] not in self.extents or not found:
             raise UnsupportedError(f"buffer {name} is not filled by one load in the loop around its life, so none can be issued ahead")
-        self.em.require(le(buffer.ahead + 1, buffer.depth), f"{name} has more slots than loads issued ahead; use double_buffer")
+        if name not in self.meet:
+            self.em.require(le(buffer.ahead + 1, buffer.depth), f"{name} has more slots than loads issued ahead; use double_buffer")
         return found
 
-    def load_ahead(self, name: str, items: tuple[Item, ...], path: Home) -> list[Item]:
-        """What stands in place of a load that is issued ahead."""
+    def load_ahead(self, name: str, items: tuple[Item, ...], path: Home, counts: bool) -> list[Item]:
+        """What stands in place of a load that is issued ahead; `counts`: it counts slots of its own."""
         buffer, own = self.em.buffers[name], f"{name}_load"
         assert buffer.ahead is not None
         parts = self.ahead.setdefault(path, emit_ahead.Parts(path[-1], self.extents[path[-1]], buffer.ahead))
         if parts.ahead != buffer.ahead:
             raise UnsupportedError(f"buffer {name}: all loads in loop {path[-1]} are as far ahead; give preload the same distance")
-        self.flags.loads[own] = buffer.depth
-        return parts.load(items, self.em.counters[name], own)
+        if counts:
+            self.flags.loads[own] = buffer.depth
+        return parts.load(items, self.em.counters[name] if counts else "", own)
+
+    def issued_late(self, items: list[Item], path: Home) -> list[Item]:
+        """What is done for the iteration before, where there is one; that of the last one stands behind the loop."""
+        loop, extent = path[-1], self.extents[path[-1]]
+        self.late[path] = For(f"{loop}_rest", normalise(minimum(1, extent)), emit_ahead.shifted(items, loop, extent - 1))
+        return when(self.em, le(1, Var(loop)), list(emit_ahead.shifted(items, loop, Var(loop) - 1)))
 
     def hand_over(self, name: str, pieces: list[Piece], before: list[list[Item]], after: list[list[Item]]) -> bool:
         """Puts the flags of one buffer around the pieces; False where one pipe does all and order suffices."""
         chain = runs(name, pieces)
+        if name in self.meet:
+            return self.across(self.meet[name], chain, before, after)
         if len({pipe for pipe, _, _ in chain}) < 2:
             return False
         depth, slot = self.em.buffers[name].depth, Var(self.em.counters[name])
@@ -296,6 +299,20 @@ class Body:
             pieces[end] = emit_coupled.given_back(self.em, pieces[end], name, SetFlag(source, target, flag))
             self.flags.free.append((source, target, base, depth))
         self.flags.counted.append(name)
+        return True
+
+
+    def across(self, meet: Meeting, chain: list[tuple[str, int, int]], before: list[list[Item]], after: list[list[Item]]) -> bool:
+        """Puts the flags of a buffer in which streams meet around the pieces that touch it; True."""
+        if len(chain) != 1:
+            raise UnsupportedError(f"buffer {meet.buffer.name} is touched by several pipes of {self.stream}, or by one at several times")
+        ((pipe, start, end),) = chain
+        wait, set_ = meet.around(self.stream, pipe)
+        before[start].insert(0, wait)
+        after[end].append(set_)
+        self.flags.begin += meet.begin(self.stream, pipe)
+        self.flags.end += meet.end(self.stream, pipe)
+        self.flags.counted.append(meet.buffer.name)
         return True
 
 

@@ -9,12 +9,15 @@ last of a part, as timing asks.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from aoec.ir.index import Expr, Int, Var, maximum, minimum, normalise, substitute
 from aoec.ir.program import Advance, For, Item
 from aoec.ir.rewrite import map_items
+from aoec.lowering.tile import Piece
+
+LATE = Int(-1)  # of a buffer: what touches it is done an iteration later
 
 
 @dataclass
@@ -28,8 +31,9 @@ class Parts:
     last: list[Item] = field(default_factory=list)
 
     def load(self, items: tuple[Item, ...], slot: str, own: str) -> list[Item]:
-        """The load of a later iteration, in place of that of its own; `slot`, `own`: counters of what uses it and of what it fills."""
-        moved = [*map_items(items, lambda e: substitute(e, {slot: Var(own)})), Advance(own)]
+        """The load of a later iteration, in place of that of its own; `slot`, `own`: counters of what uses it ("": nobody else) and of what
+        it fills."""
+        moved = [*map_items(items, lambda e: substitute(e, {slot: Var(own)})), Advance(own)] if slot else items
         var = f"{own}_first"
         self.first.append(For(var, normalise(minimum(self.ahead, self.extent)), shifted(moved, self.loop, Var(var))))
         return list(shifted(moved, self.loop, Var(self.loop) + self.ahead))
@@ -54,3 +58,22 @@ def filling(runs: Sequence[tuple[str, int, int]]) -> list[int]:
     if len(runs) < load + 2 or runs[load][0] != "MTE2" or runs[load][2] - runs[0][1] != load:
         return []
     return list(range(runs[0][1], runs[load][2] + 1))
+
+
+# ---------------------------------------------------------------- which pieces go together
+
+def touching(names: Collection[str], pieces: Sequence[Piece]) -> set[int]:
+    """The pieces that touch any of some buffers."""
+    return {i for i, p in enumerate(pieces) if any(a.buffer in names for a in p.accesses)}
+
+
+def alone(names: Collection[str], pieces: Sequence[Piece], found: Collection[int]) -> list[str]:
+    """The buffers that only these pieces touch."""
+    return [n for n in names if found and touching([n], pieces) <= set(found)]
+
+
+def place(pieces: Sequence[Piece], late: Collection[int]) -> int:
+    """Before which piece that of the iteration before is done: the first that touches what it touches, or behind all."""
+    shared = {a.buffer for i in late for a in pieces[i].accesses}
+    others = [i for i, p in enumerate(pieces) if i not in late and any(a.buffer in shared for a in p.accesses)]
+    return min(others, default=len(pieces))

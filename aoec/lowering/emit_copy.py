@@ -1,10 +1,27 @@
 """Emission of copies between GM and UB: boxes as bursts, either way, with padding around what lies inside the tensor."""
 from __future__ import annotations
 
-from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, call, ceildiv, maximum, minimum, normalise, substitute, variables, walk
+from aoec.ir.index import (
+    Binary,
+    Call,
+    Expr,
+    Float,
+    Int,
+    Read,
+    Var,
+    call,
+    ceildiv,
+    lt,
+    maximum,
+    minimum,
+    normalise,
+    substitute,
+    variables,
+    walk,
+)
 from aoec.ir.program import Item
 from aoec.ir.tir import Loop
-from aoec.lowering.emit_lanes import VectorOp, nest, run
+from aoec.lowering.emit_lanes import VectorOp, nest, run, when
 from aoec.lowering.tile import (
     Access,
     Emitter,
@@ -34,7 +51,8 @@ def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
         assert isinstance(value, Call) and isinstance(value.args[2], (Float, Int))
         elements = normalise(size_bytes(dst_buffer) // dtype_size(dst_buffer))
         fill = run(em, VectorOp("vdup", (), float(value.args[2].value)), (dst_buffer.name, Int(0)), [], elements)
-        out.append(Piece((fill,), (Access(dst_buffer.name, "V", True),)))
+        cut = [lt(bound, lp.extent) for lp in op.loops if (bound := bound_of(value, lp)) is not None]
+        out.append(Piece(tuple(when(em, cut[0], [fill]) if cut else [fill]), (Access(dst_buffer.name, "V", True),)))
     bounded = guarded_indices(value) if guard else set()
     gm, ub = (src, op.block.target) if into else (op.block.target, src)
     items = box_copy(em, op, gm, ub, inside(em, op, src, bounded), into)
@@ -46,6 +64,13 @@ def guarded_indices(e: Expr) -> set[Expr]:
     """The index expressions that the condition of a guarded read bounds."""
     assert isinstance(e, Call)
     return {normalise(x) for n in walk(e.args[0]) if isinstance(n, Binary) and n.op in ("<", "<=", ">", ">=") for x in (n.left, n.right)}
+
+
+def bound_of(guard: Expr, lp: Loop) -> Expr | None:
+    """What a guarded read says that the variable of a loop is below; None where it says nothing of it alone."""
+    assert isinstance(guard, Call)
+    found = [n.right for n in walk(guard.args[0]) if isinstance(n, Binary) and n.op == "<" and n.left == Var(lp.var)]
+    return found[0] if found else None
 
 
 def inside(em: Emitter, op: TileOp, src: Read, bounded: set[Expr]) -> list[tuple[str, Expr, Expr]]:
@@ -60,6 +85,8 @@ def inside(em: Emitter, op: TileOp, src: Read, bounded: set[Expr]) -> list[tuple
             if uses(i, frozenset((lp.var,))) and normalise(i) in bounded:
                 low, count = within(i, lp, size, fixed)
                 break
+        if bounded and (bound := bound_of(op.block.value, lp)) is not None:
+            count = normalise(minimum(count, bound))
         out.append((lp.var, low, count))
         fixed[lp.var] = low if count == Int(1) else low + Var(lp.var)
     return out
@@ -83,7 +110,7 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
         at_gm, at_ub = at_gm + low * s_gm.get(v, Int(0)), at_ub + low * s_ub.get(v, Int(0))
     length: Expr = Int(1)
     rest = [(v, low, count) for v, low, count in box if count != Int(1)]
-    while isinstance(length, Int):  # grow the run while a loop goes on where it ends, on both sides
+    while True:  # grow the run while a loop goes on where it ends, on both sides
         grown = next((i for i, (v, _, _) in enumerate(rest) if s_gm.get(v) == length and s_ub.get(v) == length), None)
         if grown is None:
             break

@@ -61,7 +61,7 @@ def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
         items = _image(em, op, src) if len(source.shape) == 5 else [_vector_l1(em, op, src)]
     else:
         raise UnsupportedError(f"block {op.block.name}: no copy from {source.layout} in GM to {dst.layout} in L1")
-    return piece(em, "MTE2", items, dst.name)
+    return piece(em, "MTE2", items, dst.name, source.name)
 
 
 def _nd2nz(em: Emitter, op: TileOp, src: Read) -> Instr:

@@ -125,6 +125,8 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     if flat_from(em, operands, strides, extents):
         total = product([e for _, e in extents])
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), total)]
+    if (together := lane_parts(em, op, work, operands, strides, offsets, extents)) is not None:
+        return together
     if (whole := padded(em, operands, strides, extents)) is not None:
         if work.sources and all(r.buffer in em.spread for r in operands[1:]):
             em.spread.add(target.buffer)
@@ -170,15 +172,13 @@ def product_sum(strides: dict[str, Expr], names: list[str]) -> Expr:
 
 
 def flat_from(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> bool:
-    """True where the loops walk every operand without a gap; only literal extents count, but for the outermost."""
-    step = Int(1)
+    """True where the loops walk every operand without a gap, by structure."""
+    step: Expr = Int(1)
     for v, e in reversed(extents):
         if any(s.get(v, Int(0)) != step for s in strides):
             return False
         if v != extents[0][0]:
-            if not isinstance(e, Int):
-                return False
-            step = Int(step.value * e.value)
+            step = normalise(step * e)
     return True
 
 
@@ -267,6 +267,32 @@ def idempotent(work: VectorOp, operands: list[Read]) -> bool:
 def fewer(parts: int, rows: Expr) -> bool:
     """Whether so many instructions are fewer than one a row; of rows whose number is open, two at most are."""
     return parts < rows.value <= MAX_REPEAT if isinstance(rows, Int) else parts <= 2
+
+
+def lane_parts(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+               extents: list[tuple[str, Expr]]) -> list[Item] | None:
+    """A repeat of each of all rows at a time, of rows that are whole repeats and worked on in place, where what is written behind a row
+    would be lost. A source may be one row for all, or one element a row that fills its block. None for other rows."""
+    sizes = {dtype_size(em.buffers[r.buffer]) for r in operands}
+    if len(extents) < 2 or len(sizes) != 1:
+        return None
+    (row, count), (lane, inner) = extents[-2:]
+    size = sizes.pop()
+    lanes, steps = lanes_of(size), [s.get(row, Int(0)) * size for s in strides]
+    along = [s.get(lane, Int(0)) == Int(1) for s in strides]
+    apart = operands[0].buffer not in {r.buffer for r in operands[1:]}
+    spread = all(a or s.get(lane, Int(0)) == Int(0) and r.buffer in em.spread for r, s, a in zip(operands, strides, along))
+    if apart or not along[0] or not spread or any(normalise(e) != Int(0) for e in (inner % lanes, *[x % 32 for x in steps])):
+        return None
+    for r, x in zip(operands, steps):
+        em.require(le(x // 32, MAX_STRIDE), f"block {op.block.name}: rows of {r.buffer} are at most {MAX_STRIDE * 32 // size:,} elements")
+    em.require(le(largest(count, op.above), MAX_REPEAT), f"block {op.block.name}: at most {MAX_REPEAT} rows are worked on at a time")
+    part, names = em.fresh("part"), operand_names(len(operands) - 1)
+    at = [o + product_sum(s, [v for v, _ in extents[:-2] if v in s]) for o, s in zip(offsets, strides)]
+    moved = [o + Var(part) * lanes if a else o for o, a in zip(at, along)]
+    fields: dict[str, Expr | Ref] = {n: em.ref(r.buffer, o) for n, r, o in zip(names, operands, moved)}
+    fixed = {f"{n}_blk": Int(int(a)) for n, a in zip(names, along)} | {f"{n}_rep": normalise(x // 32) for n, x in zip(names, steps)}
+    return nest([*extents[:-2], (part, inner // lanes)], [make(work, fields, Int(lanes), count, fixed)])  # type: ignore[arg-type]
 
 
 def padded(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> Expr | None:

@@ -37,7 +37,7 @@ def small(b: Buffer) -> bool:
 
 def few(b: Buffer) -> bool:
     """True for a buffer of one element a row, and of one instruction alone: it does not open a place that whole rows would share."""
-    return b.shape[-1] == Int(1) or b.name.startswith("scratch_")
+    return b.shape[-1] == Int(1) or b.name.startswith("scratch_") and len(b.shape) == 1
 
 
 def stated(b: Buffer) -> tuple[Expr, Expr]:

@@ -12,6 +12,7 @@ from aoec.lowering.emit_fold import fold_rows, rows_of
 from aoec.lowering.emit_lanes import (
     BLOCKS,
     MAX_REPEAT,
+    MAX_STRIDE,
     REDUCERS,
     VectorOp,
     elementwise,
@@ -81,6 +82,8 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
     if not adds and len(outer) == 1 and s_dst[outer[0][0]] == Int(c0(dst)):
         v, count = outer[0]
         first = base_offset(src, read.indices, op.names)
+        if src.name in em.worked and normalise(inner % lanes) == Int(0):
+            return whole_repeats(em, op, (src.name, first, s_src.get(v, Int(0))), count, inner, fold)
         short = short_rows(em, src.name, first, s_src.get(v, Int(0)), count, largest(count, op.above), inner, fold)
         return spread_rows(em, op, v, row, short, dst.name)
     result = (em.add_scratch(src.dtype, lanes), Int(0)) if adds else (dst.name, to)
@@ -90,6 +93,30 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
         strides = {f"{n}_{kind}": 1 if kind == "blk" else BLOCKS for kind in ("blk", "rep") for n in operands}
         body.append(make(VectorOp(fold, ()), operands, Int(1), Int(1), strides))  # type: ignore[arg-type]
     return nest(outer, body)
+
+
+def whole_repeats(em: Emitter, op: TileOp, source: tuple[str, Expr, Expr], count: Expr, inner: Expr, fold: str) -> list[Item]:
+    """Rows of whole repeats, as many as a hole says: folded onto one repeat each, a repeat of all rows at a time, and these as short rows.
+    `source`: a buffer, where in it, and elements from row to row."""
+    (buffer, at, step), target = source, em.buffers[op.block.target.buffer]
+    lanes, unit, most = lanes_of(dtype_size(target)), c0(target), largest(count, op.above)
+    em.require(le(step // unit, MAX_STRIDE), f"block {op.block.name}: rows of {buffer} are at most {MAX_STRIDE * unit:,} elements")
+    em.require(le(most, MAX_REPEAT), f"block {op.block.name}: at most {MAX_REPEAT} rows are reduced at a time")
+    sums = em.add_scratch(target.dtype, lanes, rows=normalise(most))
+    found = em.add_scratch(target.dtype, normalise(round_up(most, SIXTEEN)))
+
+    def onto(name: str, start: Expr) -> Item:
+        operands = {"dst": em.ref(sums, Int(0))} | ({"src0": em.ref(sums, Int(0))} if name != "vcopy" else {})
+        operands["src" if name == "vcopy" else "src1"] = em.ref(buffer, at + start)
+        apart: dict[str, Expr] = {f"{n}_blk": Int(1) for n in operands}
+        apart |= {f"{n}_rep": Int(BLOCKS) if r.buffer == sums else normalise(step // unit) for n, r in operands.items()}
+        return make(VectorOp(name, ()), operands, Int(lanes), count, apart)  # type: ignore[arg-type]
+    part = em.fresh("part")
+    short = ShortRows(em, sums, Int(0), BLOCKS, count, most, lanes, fold)
+    em.spread.add(target.name)
+    to = base_offset(target, op.block.target.indices, op.names)
+    return [onto("vcopy", Int(0)), For(part, normalise(inner // lanes - 1), (onto(fold, (Var(part) + 1) * lanes),)), *short.reduced(found),
+            spread_run(em, (found, Int(0)), (target.name, to), count, unit)]
 
 
 def spread_rows(em: Emitter, op: TileOp, v: str, row: Row, short: ShortRows | None, target: str) -> list[Item]:

@@ -25,7 +25,10 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     value = op.block.value
     cast = any(em.buffers[r.buffer].dtype != dst.dtype for r in reads(value))
     if op.block.op == "=":
-        items = spread(em, op) if is_spread(em, op) else elementwise(em, op, single_op(value, cast))
+        work = single_op(value, cast)
+        items = spread(em, op) if is_spread(em, op) else elementwise(em, op, work)
+        if not work.sources and dst.shape[-1] == Int(1) and len(dst.shape) > 1:
+            em.spread.add(dst.name)  # whole blocks are filled
     else:
         items = reduce(em, op, home)
     return piece(em, "V", items, dst.name, *dict.fromkeys(r.buffer for r in reads(value)))

@@ -7,7 +7,7 @@ results go through UB in any case, and what follows a convolution happens there:
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from aoec.ir.graph import Graph, Group, OpNode
 from aoec.lowering.layout import assign, family, is_view
 from aoec.lowering.pack import pack
 from aoec.lowering.parts import FLAG_IDS, join_in_parts
+from aoec.lowering.take_apart import take_apart
 from aoec.lowering.whole_bias import add_whole_biases
 from aoec.ops.layout import c0_of
 from aoec.target.machine import Machine
@@ -34,15 +35,17 @@ ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one:
 # where the cube's results go through UB: there a convolution's own may meet others of the same shape
 IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",)}
 SCALED = ("relu", "requantise")  # what may follow a cube operator where FIXPIPE scales sums to int8
-KINDS = {"cube": "cube", "host": "host", "view": "view"}  # family -> kind of group; all others are vector groups
+KINDS = {"cube": "cube", "attention": "cube", "host": "host", "view": "view"}  # family -> kind of group; all others are vector groups
 
 
-def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | None = None) -> tuple[Graph, dict[str, np.ndarray]]:
+def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | None = None,
+         apart: Collection[str] = ()) -> tuple[Graph, dict[str, np.ndarray]]:
     """The graph with layouts, conversions, packed weights and groups, and its constants as stored. Groups are those of `machine`:
-    without one, of a machine whose FIXPIPE stores results."""
+    without one, of a machine whose FIXPIPE stores results. `apart`: attention nodes that are done in single operators."""
     if machine is not None:
         check_dtypes(graph, machine)
     draft = Draft.of(replace(graph, groups=()), weights)
+    take_apart(draft, machine, apart)
     scales = machine is None or machine.has("fixpipe_nz_scale")
     if machine is not None and not machine.has("mmad_bias"):
         add_whole_biases(draft)

@@ -14,6 +14,7 @@ from aoec.ir.index import Cast, Expr, Float, Int, Read, Var, maximum, normalise,
 from aoec.ir.meaning import Statement
 from aoec.ir.scaled import Scaled
 from aoec.ir.tir import Block, Buffer, Func, Node
+from aoec.lowering.lower_attention import lower_attention
 from aoec.lowering.lower_operations import single_operations
 from aoec.lowering.physical import buffer_of, extents, guarded, nest, physical_indices, split_channel
 from aoec.lowering.work import Work
@@ -34,6 +35,8 @@ def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Fu
         return lower_conv(name, main, tensors, out, way, Tail(tail, nodes[relu].outputs[0]))
     if tail:
         raise UnsupportedError(f"group {name}: a matrix product's own group goes on with relu, not {', '.join(n.op for n in tail)}")
+    if main.op == "attention":
+        return lower_attention(name, main, tensors)
     if main.op == "matmul":
         return lower_matmul(name, main, tensors, out, way)
     raise UnsupportedError(f"group {name}: {main.op} has no cube lowering")

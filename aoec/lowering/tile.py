@@ -17,13 +17,14 @@ from aoec.ir.index import (
     eq,
     le,
     normalise,
+    reads,
     round_up,
     substitute,
     variables,
 )
 from aoec.ir.program import Instr, Item, Ref
 from aoec.ir.regions import lift
-from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop
+from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, blocks
 from aoec.target.machine import Machine
 
 BLOCK_BYTES = 32
@@ -79,7 +80,10 @@ class Emitter:
         self.counters = counters
         self.constraints: list[Constraint] = []
         self.scratch: list[Buffer] = []
+        self.shared: dict[str, Expr] = {}  # GM locals, in which streams meet -> the element of GM where this core's slot begins
         self.spread: set[str] = set()  # buffers of one element a row that fill its block with it, so that lanes read it as it is
+        self.worked = {  # buffers that are worked on in place
+            b.target.buffer for b, _ in blocks(func.body) if b.op == "=" and b.target.buffer in {r.buffer for r in reads(b.value)}}
         self.halves: dict[str, int] = {}  # block that transposes -> halves of its sixteen channels that exist
         self._fresh = 0
 
@@ -90,14 +94,18 @@ class Emitter:
 
     def ref(self, buffer: str, offset: Expr) -> Ref:
         """Operand at element `offset` of a buffer, in the slot its counter points at."""
+        if buffer in self.shared:
+            return Ref(buffer, normalise(self.shared[buffer] + offset))
         slot = Var(self.counters[buffer]) if buffer in self.counters else Int(0)
         return Ref(buffer, normalise(offset), slot)
 
-    def add_scratch(self, dtype: str, elements: int | Expr, skew_bytes: int = 0) -> str:
-        """The name of a new UB buffer for one instruction sequence, `skew_bytes` after the start of a slot."""
+    def add_scratch(self, dtype: str, elements: int | Expr, skew_bytes: int = 0, rows: Expr | None = None) -> str:
+        """The name of a new UB buffer for one instruction sequence, `skew_bytes` after the start of a slot; with `rows`, of
+        so many elements each."""
         name = f"scratch_{len(self.scratch)}"
         size = Int(elements) if isinstance(elements, int) else elements
-        b = Buffer(name, dtype, (size,), "UB", align=Int(SLOT_BYTES if skew_bytes else 1), skew=Int(skew_bytes))
+        shape = (size,) if rows is None else (rows, size)
+        b = Buffer(name, dtype, shape, "UB", align=Int(SLOT_BYTES if skew_bytes else 1), skew=Int(skew_bytes))
         self.scratch.append(b)
         self.buffers[name] = b
         return name
@@ -210,7 +218,7 @@ def instr(op: str, **fields: object) -> Instr:
 def piece(em: Emitter, pipe: str, items: list[Item], dst: str, *srcs: str) -> Piece:
     """Items of one pipe that write `dst` and read `srcs`."""
     local = [Access(dst, pipe, True)] + [Access(s, pipe, False) for s in srcs]
-    return Piece(tuple(items), tuple(a for a in local if em.buffers[a.buffer].scope != "GM"))
+    return Piece(tuple(items), tuple(a for a in local if em.buffers[a.buffer].scope != "GM" or a.buffer in em.shared))
 
 
 def matrix_index(op: TileOp, read: Read) -> tuple[Expr, Expr, Expr, Expr]:

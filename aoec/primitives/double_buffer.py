@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.evaluate import lifetime
 from aoec.ir.index import Expr
 from aoec.ir.tir import Func
 from aoec.primitives.nest import find_buffer, replace_buffer
@@ -12,7 +13,7 @@ from aoec.primitives.primitive import Primitive
 
 @dataclass(frozen=True)
 class DoubleBuffer(Primitive):
-    """Gives an on-chip buffer `depth` slots, used in turn, so that one can be filled while another is read.
+    """Gives a local buffer `depth` slots, used in turn, so that one can be filled while another is read.
 
     before:
         func f(X: fp32[10]) -> (Y: fp32[10]) {
@@ -44,6 +45,6 @@ class DoubleBuffer(Primitive):
 
     def apply(self, func: Func) -> Func:
         buffer = find_buffer(func, self.buffer)
-        if buffer.scope == "GM":
+        if buffer.scope == "GM" and not lifetime(func, self.buffer):  # a local within a loop may be a ring, in which streams meet
             raise ScheduleError(f"{self.buffer} is in GM, which has no slots; use set_scope first")
         return replace_buffer(func, replace(buffer, depth=self.depth))

@@ -19,6 +19,7 @@ def step(primitive: str, **fields: Value | int) -> Step:
 
 def sketches(func: Func, machine: Machine) -> list[Trace]:
     """Every sketch of the func, in a fixed order; UnsupportedError where no rule fits."""
+    from aoec.search.sketches_attention import attention_sketches, second_product
     from aoec.search.sketches_columns import columns_sketches
     from aoec.search.sketches_cube import cube_sketches
     from aoec.search.sketches_reduce import chunked_sketches
@@ -26,6 +27,8 @@ def sketches(func: Func, machine: Machine) -> list[Trace]:
     from aoec.search.sketches_vector import vector_sketches
 
     product = find_product(func)
+    if product and second_product(func):
+        return attention_sketches(func, machine)
     if product:
         return cube_sketches(func, product, machine)
     rules = (vector_sketches, columns_sketches, chunked_sketches, sum_sketches)

@@ -29,7 +29,7 @@ def test_conv2d_with_everything() -> None:
 
 @pytest.mark.parametrize("text", [
     "matmul(m=5, k=6, n=7, bias)", "conv2d(n=1, c=20, h=7, w=7, co=18, kh=3, kw=3, pad=1, bias, relu)", "softmax(m=4, n=7)",
-    "relu(m=3, n=5)", "log_softmax(m=3, n=5)",
+    "relu(m=3, n=5)", "log_softmax(m=3, n=5)", "attention(b=2, m=3, n=5, d=4, mask)",
     "layer_norm(m=3, n=5, bias)", "rms_norm(m=3, n=5, fp32)", "gelu(m=3, n=5)", "swiglu(m=3, n=5)",
     "max_pool(n=1, c=20, h=7, w=7, kh=3, kw=3, stride=2, pad=1, fp32)", "global_avg_pool(n=1, c=20, h=7, w=7)", "add(m=3, n=5, relu)"])
 def test_the_dictionary_knows_them_all(text: str) -> None:

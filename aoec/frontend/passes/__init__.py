@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from aoec.frontend.passes.affine import fold_affine
+from aoec.frontend.passes.attentions import find_attentions
 from aoec.frontend.passes.biases import fold_biases
 from aoec.frontend.passes.common import share_equal
 from aoec.frontend.passes.constants import fold_constants
@@ -23,14 +24,15 @@ from aoec.ir.draft import Draft
 # links
 PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, share_equal,
           sink_transposes, drop_identities, fold_pads, drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, drop_dead,
-          fold_affine, turn_in_products, drop_identities, drop_dead)
+          find_attentions, sink_transposes, drop_dead, fold_affine, turn_in_products, drop_identities, drop_dead)
 
-__all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_identities", "find_gates", "find_gelus", "find_quantised",
-           "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "fold_pads", "share_equal", "sink_transposes",
-           "turn_in_products", "use_scalars"]
+__all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_identities", "find_attentions", "find_gates", "find_gelus",
+           "find_quantised", "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "fold_pads", "share_equal",
+           "sink_transposes", "turn_in_products", "use_scalars"]
 
 
-def clean(draft: Draft) -> None:
-    """Nothing; every pass was run over the draft."""
+def clean(draft: Draft, precision: str = "fp16") -> None:
+    """Nothing; every pass was run over the draft; where dtypes are chosen operator by operator, none that joins products and a softmax."""
     for run in PASSES:
-        run(draft)
+        if run is not find_attentions or precision not in ("keep", "mixed"):
+            run(draft)

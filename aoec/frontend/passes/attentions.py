@@ -1,0 +1,148 @@
+"""Finds attention where an exporter wrote it as products and a softmax, and makes one node of it.
+
+    scores = matmul(q, k')   [muls, on q, on k or on the scores]   [+ mask]   softmax over the last axis   y = matmul(shares, v)
+
+k' is k with its last two axes transposed, by the product or by a transpose before it. A mask is whatever is added, broadcast. A pass for
+work on tiles: the scores of a head are never whole in memory then. Nodes that something else reads too stay.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from aoec.frontend.passes.find import Finder
+from aoec.ir.draft import Draft
+from aoec.ir.graph import OpNode
+
+UNSEEN = -1e30  # a score from here down has no share beside others, whatever they are
+
+
+@dataclass(frozen=True)
+class _Scores:
+    """What is multiplied, k as it is held (keys, then what is summed over), by which factor, and what is added."""
+
+    q: str
+    k: str
+    turned: bool  # k is held the other way round
+    scale: float
+    bias: str = ""
+
+
+def find_attentions(draft: Draft) -> None:
+    """Nothing; each spelt-out attention gives its result by one node."""
+    find = Finder.of(draft)
+    nodes: list[OpNode] = []
+    for node in draft.nodes:
+        found = _attention(find, node)
+        if found is None:
+            nodes.append(node)
+            continue
+        k = found.k
+        if found.turned:
+            t = draft.tensors[k]
+            k = draft.tensor(f"{k}_keys", t.dtype, (*t.shape[:-2], t.shape[-1], t.shape[-2]))
+            axes = tuple(range(len(t.shape)))
+            nodes.append(draft.node("transpose", [found.k], k, {"perm": (*axes[:-2], axes[-1], axes[-2])}, f"{node.name}_keys"))
+        inputs = [found.q, k, node.inputs[1], *([found.bias] if found.bias else [])]
+        nodes.append(draft.node("attention", inputs, node.outputs[0], {"scale": found.scale}, node.name))
+    draft.nodes = nodes
+
+
+def _attention(find: Finder, node: OpNode) -> _Scores | None:
+    """The scores of an attention that ends with this product of shares and values; None of any other node."""
+    if node.op != "matmul" or len(node.inputs) != 2 or any(dict(node.attributes).get(f"trans_{x}") for x in "ab"):
+        return None
+    shares = find.producer(node.inputs[0], "softmax")
+    tensors = find.draft.tensors
+    if shares is None or find.only_user(shares.outputs[0]) is not node:
+        return None
+    shape = tensors[shares.outputs[0]].shape
+    found = _scores(find, shares) if dict(shares.attributes)["axis"] in (-1, len(shape) - 1) else None
+    return found if found is not None and _fits(find.draft, found, node.inputs[1], shape) else None
+
+
+def _fits(draft: Draft, found: _Scores, values: str, shape: tuple[int, ...]) -> bool:
+    """Whether heads are alike in all tensors, and what is added is broadcast to the scores."""
+    q, k, v = (draft.tensors[x] for x in (found.q, found.k, values))
+    keys, deep = k.shape[:-3:-1] if found.turned else k.shape[-2:]
+    alike = q.shape[:-2] == k.shape[:-2] == v.shape[:-2] == shape[:-2] and q.dtype == k.dtype == v.dtype == "fp32"
+    bias = draft.tensors[found.bias].shape if found.bias else ()
+    beside = zip(reversed(bias), reversed(shape))
+    broadcast = bias[-1:] in ((), shape[-1:]) and len(bias) <= len(shape) and all(b in (1, s) for b, s in beside)
+    return alike and broadcast and len(shape) > 2 and deep == q.shape[-1] and keys == v.shape[-2] == shape[-1] and prod(shape) > 0
+
+
+def _scores(find: Finder, softmax: OpNode) -> _Scores | None:
+    """What a softmax takes, as a product of queries and keys, scaled, with something added at last."""
+    node, bias = _made(find, softmax, 0), ""
+    if node is not None and node.op == "where":
+        under, bias = _scaled(find, _made(find, node, 1)), _selected(find, node)
+        if not bias:
+            return None
+    elif node is not None and node.op == "add":
+        for at in (0, 1):
+            under = _scaled(find, _made(find, node, at))
+            if under is not None and find.draft.tensors[node.inputs[at]].shape == find.draft.tensors[node.outputs[0]].shape:
+                bias = node.inputs[1 - at]
+                break
+        else:
+            return None
+    else:
+        under = _scaled(find, node)
+    if under is None:
+        return None
+    product, scale = under
+    q, of_q = _unscaled(find, product.inputs[0])
+    k, of_k = _unscaled(find, product.inputs[1])
+    turned = not dict(product.attributes).get("trans_b")
+    if turned and (held := _transposed(find, k)):
+        k, more = _unscaled(find, held)
+        turned, of_k = False, of_k * more
+    return _Scores(q, k, turned, scale * of_q * of_k, bias)
+
+
+def _selected(find: Finder, node: OpNode) -> str:
+    """A constant that does when it is added what the node does: -inf where a constant condition leaves no score; "" where it is another
+    choice, or leaves a row without scores, whose shares would be other ones."""
+    condition, other = (find.draft.weights.get(node.inputs[at]) for at in (0, 2))
+    if condition is None or other is None or other.size != 1 or other.reshape(()) > UNSEEN or not condition.any(axis=-1).all():
+        return ""
+    name = f"{node.inputs[0]}_bias"
+    if name not in find.draft.weights:
+        bias = np.where(condition, np.float32(0), np.float32(-np.inf))
+        find.draft.constant(name, bias, "fp32")
+    return name
+
+
+def _made(find: Finder, user: OpNode, at: int) -> OpNode | None:
+    """The node that makes an argument of another, where nothing else reads it."""
+    name = user.inputs[at]
+    return find.producers.get(name) if find.only_user(name) is user else None
+
+
+def _scaled(find: Finder, node: OpNode | None) -> tuple[OpNode, float] | None:
+    """(a plain product, the number that it is multiplied with before the node's result)"""
+    scale = 1.0
+    while node is not None and node.op == "muls":
+        scale *= float(dict(node.attributes)["scalar"])  # type: ignore[arg-type]
+        node = _made(find, node, 0)
+    plain = node is not None and node.op == "matmul" and len(node.inputs) == 2 and not dict(node.attributes).get("trans_a")
+    return (node, scale) if plain and node is not None else None
+
+
+def _unscaled(find: Finder, name: str) -> tuple[str, float]:
+    """(what is multiplied with a number to make a tensor, the number)"""
+    scale = 1.0
+    while (found := find.scalar(name, "muls")) is not None:
+        name, scale = found[0], scale * found[1]
+    return name, scale
+
+
+def _transposed(find: Finder, name: str) -> str:
+    """What a transpose of the last two axes makes the tensor of; "" where there is none."""
+    node = find.producer(name, "transpose")
+    rank = len(find.draft.tensors[name].shape)
+    swapped = (*range(rank - 2), rank - 1, rank - 2)
+    return node.inputs[0] if node is not None and dict(node.attributes)["perm"] == swapped else ""

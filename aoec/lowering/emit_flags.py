@@ -1,0 +1,41 @@
+"""Flags of a stream: their ids between pairs of pipes, what is set before its loops and drained behind them."""
+from __future__ import annotations
+
+from aoec.ir.index import Expr, Int, Var, normalise
+from aoec.ir.program import For, Item, SetFlag, WaitFlag
+
+
+class Flags:
+    """Ids of the flags between pipe pairs; which hand-backs to set before and drain after."""
+
+    def __init__(self) -> None:
+        self.used: dict[tuple[str, str], Expr] = {}
+        self.free: list[tuple[str, str, Expr, Expr]] = []
+        self.counted: list[str] = []
+        self.begin: list[Item] = []  # of flags between streams
+        self.end: list[Item] = []
+        self.loads: dict[str, Expr] = {}  # counters of loads that are issued ahead, and their depths
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        return list(self.used)
+
+    def ids(self, pair: tuple[str, str]) -> Expr:
+        return self.used[pair]
+
+    def take(self, source: str, target: str, depth: Expr) -> Expr:
+        """The first of `depth` new ids of a pipe pair."""
+        base = self.used.get((source, target), Int(0))
+        self.used[source, target] = base + depth
+        return base
+
+    def before(self) -> list[Item]:
+        """Sets every hand-back flag."""
+        return [*[For(v, depth, (SetFlag(s, t, id),)) for v, s, t, id, depth in self._each("preset")], *self.begin]
+
+    def after(self) -> list[Item]:
+        """Waits for every hand-back flag, so that none is left set."""
+        return [*[For(v, depth, (WaitFlag(s, t, id),)) for v, s, t, id, depth in self._each("drain")], *self.end]
+
+    def _each(self, stem: str) -> list[tuple[str, str, str, Expr, Expr]]:
+        return [(f"{stem}_{i}", s, t, normalise(base + Var(f"{stem}_{i}")), depth) for i, (s, t, base, depth) in enumerate(self.free)]

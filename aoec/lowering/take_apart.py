@@ -1,0 +1,45 @@
+"""Attention that is not done in one pass: products, softmax and what is done to the scores, as operators of their own."""
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from aoec.ir.draft import Draft
+from aoec.ir.graph import OpNode
+from aoec.target.machine import Machine
+
+
+def take_apart(draft: Draft, machine: Machine | None, named: Collection[str]) -> None:
+    """Nothing; the attention nodes that are named, or that the machine has no one pass for, became single operators."""
+    nodes, draft.nodes = draft.nodes, []
+    for node in nodes:
+        if node.op == "attention" and (node.name in named or not in_one_pass(draft, node, machine)):
+            draft.nodes += _single(draft, node)
+        else:
+            draft.nodes.append(node)
+
+
+def in_one_pass(draft: Draft, node: OpNode, machine: Machine | None) -> bool:
+    """Whether an attention node has a lowering of its own: values of 16 bits, which L0B takes as they lie, and cores of both kinds that
+    meet in GM. Without a machine, that of the one that will be."""
+    halves = draft.tensors[node.inputs[2]].dtype in ("fp16", "bf16")
+    return halves and (machine is None or machine.has("fixpipe_nd") and {"aic", "aiv"} <= set(machine.cores))
+
+
+def _single(draft: Draft, node: OpNode) -> list[OpNode]:
+    """product, scale, sum, softmax, product: as few as the node has."""
+    q, k, v, *bias = node.inputs
+    result, given = draft.tensors[node.outputs[0]], dict(node.attributes)
+    shape = (*draft.tensors[q].shape[:-1], draft.tensors[k].shape[-2])
+    out: list[OpNode] = []
+
+    def step(op: str, inputs: list[str], label: str, **attributes: int | float) -> str:
+        name = draft.tensor(f"{result.name}_{label}", result.dtype, shape)
+        out.append(draft.node(op, inputs, name, attributes, f"{node.name}_{label}"))
+        return name
+    scores = step("matmul", [q, k], "scores", trans_b=1)
+    if given["scale"] != 1.0:
+        scores = step("muls", [scores], "scaled", scalar=given["scale"])  # type: ignore[arg-type]
+    for b in bias:
+        scores = step("add", [scores, b], "biased")
+    shares = step("softmax", [scores], "shares", axis=len(shape) - 1)
+    return [*out, draft.node("matmul", [shares, v], result.name, {}, node.name)]

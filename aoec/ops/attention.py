@@ -1,0 +1,40 @@
+"""Attention: shares of values, by how well queries meet keys. One operator, so that it can be done in one pass over the keys."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from aoec.ops.declare import Attributes, Op, Shape, names, tensor
+
+
+def _attention_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """Q[.., m, d] against K[.., n, d], scaled, with B added (each of its axes that of the scores, or 1), and V[.., n, e] shared out."""
+    lead = names("i", len(shapes[0]) - 2)
+    bias, added = ([], "") if len(shapes) < 4 else _bias(shapes, lead)
+    args = ", ".join([tensor(x, [*lead, *matrix]) for x, matrix in (("Q", "md"), ("K", "nd"), ("V", "ne"))] + bias)
+    s, scores, e = (tensor(x, [*lead, "m", "n"]) for x in "STE")
+    row, total = (tensor(x, [*lead, "m"]) for x in "XL")
+    result, y = (tensor(x, [*lead, "m", "e"]) for x in "OY")
+    q, k, v = (tensor(x, [*lead, *matrix]) for x, matrix in (("Q", "md"), ("K", "nd"), ("V", "ne")))
+    return (f"attention({args}; scale) -> {y} {{\n  {s} += {q} * {k}\n  {scores} = {s} * scale{added}\n  {row} max= {scores}\n"
+            f"  {e} = exp({scores} - {row})\n  {total} += {e}\n  {result} += {e} * {v}\n  {y} = {result} / {total}\n}}")
+
+
+def _bias(shapes: Sequence[Shape], lead: list[str]) -> tuple[list[str], str]:
+    """([the argument B], what of it is added): where one of its axes is 1 it is read at 0."""
+    scores = (*shapes[0][:-1], shapes[1][-2])
+    axes = [*lead, "m", "n"][len(scores) - len(shapes[3]):]
+    whole = [extent == size for extent, size in zip(shapes[3], scores[len(scores) - len(shapes[3]):])]
+    dims = [axis if full else f"b{at}" for at, (axis, full) in enumerate(zip(axes, whole))]
+    return [tensor("B", dims)], " + " + tensor("B", [axis if full else "0" for axis, full in zip(axes, whole)])
+
+
+def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | None = None, *, scale: float) -> np.ndarray:
+    scores = np.matmul(q, k.swapaxes(-1, -2)) * q.dtype.type(scale)
+    scores = scores if bias is None else scores + bias
+    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return np.matmul(shares / shares.sum(axis=-1, keepdims=True), v)
+
+
+OPS = (Op("attention", _attention_text, _attention, "attention"),)

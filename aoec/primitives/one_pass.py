@@ -1,0 +1,277 @@
+"""The nests of a softmax between two products that is made in one pass (the primitive online): what happens in a part of the keys."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from aoec.base.errors import ScheduleError
+from aoec.ir.index import (
+    Expr,
+    Float,
+    Int,
+    Read,
+    Var,
+    call,
+    ceildiv,
+    le,
+    lt,
+    minimum,
+    normalise,
+    reads,
+    rebuild,
+    select,
+    substitute,
+    variables,
+)
+from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node
+from aoec.primitives.softmax import COLUMN, KEY, LEAD, ROW, Nest, Softmax
+
+LEAST = Float(-3.0e38)  # of fp32, nearly: exp of how far -inf is below it is 0; below -inf it would be no number
+
+
+class OnePass:
+    """The func in the making: its buffers and loops. Rows are r in what cubes work on, (v, i) in what vector units do; columns are j."""
+
+    def __init__(self, func: Func, found: Softmax, rows: Expr, keys: Expr, shares: Expr | None, columns: Expr | None, tile: str,
+                 part: str) -> None:
+        self.func, self.found, self.rows, self.keys = func, found, rows, keys
+        self.split, self.shares = shares is not None, Int(1) if shares is None else shares  # whether shares have a loop, and how many
+        self.tile, self.part, self.lead = Var(tile), Var(part), Var(found.product.loop(LEAD))
+        self.result = found.product.extent(COLUMN)
+        self.columns = self.result if columns is None else columns
+        self.locals: list[Buffer] = []
+        self.held: dict[str, str] = {}  # local of the func -> what holds a tile of it
+        self.every = found.scores.extent(ROW), found.scores.extent(KEY)
+
+    # ------------------------------------------------------------ sizes
+
+    @property
+    def tall(self) -> Expr:
+        """Rows of a tile."""
+        return normalise(self.rows * self.shares)
+
+    @property
+    def valid(self) -> Expr:
+        """Keys of the part."""
+        return normalise(minimum(self.keys, self.every[1] - self.part * self.keys))
+
+    def constraints(self) -> tuple[Constraint, ...]:
+        """Each share has rows in every tile, so that no core waits for another in vain; the carried result holds every column."""
+        last = (self.every[0] - 1) % self.tall
+        busy = normalise(le((self.shares - 1) * self.rows, last))
+        return (Constraint(busy, "every share of the last tile of rows has some; use smaller tiles"),
+                Constraint(normalise(le(self.result, self.columns)), "the result that is carried has all columns"))
+
+    # ------------------------------------------------------------ the whole
+
+    def body(self) -> tuple[Node, ...]:
+        f = self.found
+        o = f.product.block.target.buffer
+        start = [self.rowwise(f.top, "_start", LEAST), self.rowwise(f.total, "_start", Float(0.0)),
+                 self.vector(o, f"{o}_start", Float(0.0), self.columns)]
+        parts = [*self.scores(), *self.shares_of(), *self.sums(), *self.results()]
+        loop = Loop(self.part.name, normalise(ceildiv(self.every[1], self.keys)), tuple(parts))
+        tiles = Loop(self.tile.name, normalise(ceildiv(self.every[0], self.tall)), (*start, loop, *self.after()))
+        return (Loop(self.lead.name, f.product.extent(LEAD), (tiles,)),)
+
+    def scores(self) -> list[Node]:
+        """The product of the part, and what is done to each score before the greatest is known, where the scores lie."""
+        f = self.found
+        out = self.cube(f.scores, self.valid)
+        c = f.scores.block.target.buffer
+        copied = select(lt(Var(f"{c}_in_j"), self.valid), self.taken(f"{c}_out", f"{c}_in"), LEAST)
+        out.append(self.vector(f"{c}_in", f"{c}_in", copied, self.keys, "fp32"))
+        self.held[c] = f"{c}_in"
+        for n in f.before:
+            out += [self.brought(r, n) for r in reads(n.block.value) if r.buffer in {b.name for b in self.func.inputs}]
+            out.append(self.each(n))
+        return out
+
+    def shares_of(self) -> list[Node]:
+        """The maximum so far and by how much it has grown; exp of what scores are below it, on its way to the product."""
+        f, m = self.found, self.found.top.block.target.buffer
+        greatest = self.reduced(f.top, "max=")
+        out = [greatest, self.rowwise(f.top, "_new", call("max", self.row(m, f"{m}_new"), self.row(f"{m}_part", f"{m}_new"))),
+               self.rowwise(f.top, "_less", self.row(m, f"{m}_less") - self.row(f"{m}_new", f"{m}_less")),
+               self.rowwise(f.top, "_scale", call("exp", self.row(f"{m}_less", f"{m}_scale"))),
+               self.vector(m, f"{m}_keep", self.row(f"{m}_new", f"{m}_keep"), None)]
+        self.held[m] = f"{m}_new"
+        out += [self.each(f.gap), self.each(f.exp)]
+        p = f.cast.block.target.buffer if f.cast else f.exp.block.target.buffer
+        if f.cast:
+            out.append(self.each(f.cast))
+        x = f"{p}_out"
+        self.add(x, self.func.buffer(p).dtype, (self.tall, self.keys))
+        value = Read(self.held[p], self.at(x, self.keys))
+        return [*out, self.shared(x, Block(x, Read(x, (self.flat(x), Var(f"{x}_j"))), "=", value), self.keys)]
+
+    def sums(self) -> list[Node]:
+        """The sum of a row's shares so far."""
+        total, scale = self.found.total.block.target.buffer, f"{self.found.top.block.target.buffer}_scale"
+        old = self.rowwise(self.found.total, "_old", self.row(total, f"{total}_old") * self.row(scale, f"{total}_old"))
+        new = self.row(f"{total}_old", f"{total}_new") + self.row(f"{total}_part", f"{total}_new")
+        return [self.reduced(self.found.total, "+="), old, self.vector(total, f"{total}_new", new, None)]
+
+    def results(self) -> list[Node]:
+        """The product of the part, added to the result so far."""
+        f, o = self.found, self.found.product.block.target.buffer
+        out = self.cube(f.product, self.result)
+        copied: Expr = self.taken(f"{o}_out", f"{o}_in")
+        if self.columns != self.result:
+            copied = select(lt(Var(f"{o}_in_j"), self.result), copied, Float(0.0))
+        out.append(self.vector(f"{o}_in", f"{o}_in", copied, self.columns, "fp32"))
+        scale = f"{f.top.block.target.buffer}_scale"
+        old = Read(o, self.at(f"{o}_old", self.columns)) * self.row(scale, f"{o}_old")
+        new = Read(o, self.at(f"{o}_new", self.columns)) + Read(f"{o}_in", self.at(f"{o}_new", self.columns))
+        return [*out, self.vector(o, f"{o}_old", old, self.columns), self.vector(o, f"{o}_new", new, self.columns)]
+
+    def after(self) -> list[Node]:
+        """What follows, on the whole result of a tile; the output is stored from a buffer of its own."""
+        o = self.found.product.block.target.buffer
+        total = self.found.total.block.target.buffer
+        self.held = {o: o, total: total}
+        out: list[Node] = []
+        for n in self.found.after[:-1]:
+            out.append(self.each(n, self.columns))
+        last = self.found.after[-1].block
+        y = last.target.buffer
+        done = f"{y}_tile"
+        value = self.translated(last.value, self.found.after[-1], done)
+        out.append(self.vector(done, done, value, self.columns, self.func.buffer(y).dtype))
+        target = Read(y, (self.lead, self.row_of(last.name), Var(f"{last.name}_j")))
+        return [*out, self.shared(last.name, replace(last, target=target, value=Read(done, self.at(last.name, self.columns))), self.result)]
+
+    # ------------------------------------------------------------ nests of cubes
+
+    def cube(self, n: Nest, columns: Expr) -> list[Node]:
+        """A product of the part, and its copy on the way out. It is as wide as `columns`; the other axis runs within."""
+        block, name = n.block, n.block.name
+        along = next(v for v in n.axes if v not in {i.name for i in block.target.indices if isinstance(i, Var)})
+        keys = n.loop(KEY)
+        new: dict[str, Expr] = {n.loop(LEAD): self.lead, n.loop(ROW): self.tile * self.tall + Var(f"{name}_r")}
+        column = next(v for v in n.axes if v not in (along, n.loop(LEAD), n.loop(ROW)))
+        new |= {column: Var(f"{name}_j"), along: Var(f"{name}_k")}
+        new[keys] = self.part * self.keys + new[keys]
+        deep = self.valid if along == keys else n.extent(n.axes[along])
+        value = rebuild(block.value, lambda e: self.factor(e, n, new))
+        c = block.target.buffer
+        part, out = (c if n is self.found.scores else f"{c}_part"), f"{c}_out"
+        width = self.keys if column == keys else self.result
+        self.add(part, self.func.buffer(c).dtype, (self.tall, width))
+        self.add(out, self.func.buffer(c).dtype, (self.tall, width))
+        tall = normalise(minimum(self.tall, self.every[0] - self.tile * self.tall))
+        made = Block(name, Read(part, (Var(f"{name}_r"), Var(f"{name}_j"))), "+=", value)
+        place = (Var(f"{out}_r"), Var(f"{out}_j"))
+        copied = Block(out, Read(out, place), "=", Read(part, place))
+        return [nest([(f"{name}_r", tall), (f"{name}_j", columns), (f"{name}_k", deep)], made),
+                nest([(f"{out}_r", tall), (f"{out}_j", columns)], copied)]
+
+    def factor(self, e: Expr, n: Nest, new: dict[str, Expr]) -> Expr:
+        """A factor of a product: of an input where it lies there, of what is made here where its copy lies."""
+        if not isinstance(e, Read) or e.buffer in {b.name for b in self.func.inputs}:
+            return substitute(e, new)
+        return Read(f"{e.buffer}_out", (Var(f"{n.block.name}_r"), Var(f"{n.block.name}_k")))
+
+    # ------------------------------------------------------------ nests of vector units
+
+    def at(self, name: str, columns: Expr | None) -> tuple[Expr, ...]:
+        """Indices of a tile in the nest of a name: of an element, or of a row's one where there are no columns."""
+        return (*[Var(f"{name}_v")] * self.split, Var(f"{name}_i"), Int(0) if columns is None else Var(f"{name}_j"))
+
+    def flat(self, name: str) -> Expr:
+        """The row of a tile of cubes that is row i of share v."""
+        return Var(f"{name}_v") * self.rows + Var(f"{name}_i") if self.split else Var(f"{name}_i")
+
+    def row_of(self, name: str) -> Expr:
+        """The row of an input or output that is row i of share v."""
+        return self.tile * self.tall + self.flat(name)
+
+    def row(self, buffer: str, name: str) -> Read:
+        """A row's one element in the nest of a name."""
+        return Read(buffer, self.at(name, None))
+
+    def taken(self, buffer: str, name: str) -> Read:
+        """An element of what a cube has sent."""
+        return Read(buffer, (self.flat(name), Var(f"{name}_j")))
+
+    def add(self, name: str, dtype: str, shape: Sequence[Expr]) -> None:
+        """Nothing; the local is there."""
+        if name not in {b.name for b in self.locals}:
+            self.locals.append(Buffer(name, dtype, tuple(normalise(e) for e in shape)))
+
+    def shared(self, name: str, block: Block, columns: Expr | None) -> Node:
+        """The block in loops over shares, rows and columns."""
+        before = self.tile * self.shares + Var(f"{name}_v") if self.split else self.tile
+        count = normalise(minimum(self.rows, self.every[0] - before * self.rows))
+        loops: list[tuple[str, Expr]] = [(f"{name}_v", self.shares)] * self.split + [(f"{name}_i", count)]
+        whole = nest(loops + ([] if columns is None else [(f"{name}_j", normalise(columns))]), block)
+        return replace(whole, kind="core") if self.split and isinstance(whole, Loop) else whole
+
+    def vector(self, buffer: str, name: str, value: Expr, columns: Expr | None, dtype: str = "fp32") -> Node:
+        """A block of that name over a tile of a buffer."""
+        self.add(buffer, dtype, (*[self.shares] * self.split, self.rows, Int(1) if columns is None else columns))
+        return self.shared(name, Block(name, Read(buffer, self.at(name, columns)), "=", value), columns)
+
+    def rowwise(self, n: Nest, suffix: str, value: Expr) -> Node:
+        """A block over what there is one of a row: `_start` of the state itself, else of a buffer of its own."""
+        name = n.block.target.buffer
+        return self.vector(name if suffix == "_start" else f"{name}{suffix}", f"{name}{suffix}", value, None)
+
+    def reduced(self, n: Nest, op: str) -> Node:
+        """A reduction of the part's rows."""
+        name = f"{n.block.target.buffer}_part"
+        self.add(name, "fp32", (*[self.shares] * self.split, self.rows, Int(1)))
+        source = Read(self.held[reads(n.block.value)[0].buffer], self.at(name, self.keys))
+        return self.shared(name, Block(name, Read(name, self.at(name, None)), op, source), self.keys)
+
+    def each(self, n: Nest, columns: Expr | None = None) -> Node:
+        """A block that works on each element, in the place of what it reads where that is alike."""
+        block, wide = n.block, self.keys if columns is None else columns
+        target, kind = block.target.buffer, self.func.buffer(block.target.buffer).dtype
+        whole = bool(n.loop(ROW))
+        alike = [self.held[r.buffer] for r in reads(block.value) if r.buffer in self.held and self.is_whole(r)]
+        place = next((b for b in alike if self.local(b).dtype == kind), target) if whole else target
+        self.held[target] = place
+        value = self.translated(block.value, n, target)
+        if whole:
+            return self.vector(place, target, value, wide, kind)
+        self.add(target, kind, (wide,))
+        return nest([(f"{target}_j", wide)], Block(target, Read(target, (Var(f"{target}_j"),)), block.op, value))
+
+    def is_whole(self, r: Read) -> bool:
+        """Whether a read is of an element, not of a row's one."""
+        return r.indices[-1] != Int(0) and len(r.indices) > 2
+
+    def local(self, name: str) -> Buffer:
+        return next(b for b in self.locals if b.name == name)
+
+    def translated(self, e: Expr, n: Nest, name: str) -> Expr:
+        """A value with its reads where the tile's parts lie."""
+        if not isinstance(e, Read):
+            return rebuild(e, lambda c: self.translated(c, n, name))
+        if e.buffer not in self.held:
+            raise ScheduleError(f"{n.block.name} reads {e.buffer}, which is not made for a part of the keys alone")
+        if self.local(self.held[e.buffer]).shape[:-1] == ():
+            return Read(self.held[e.buffer], (Var(f"{name}_j"),))
+        return Read(self.held[e.buffer], self.at(name, None if e.indices[-1] == Int(0) else self.keys))
+
+    def brought(self, r: Read, n: Nest) -> Node:
+        """The copy of what a block reads of an input: zeros behind the last key; a row of it where all queries read one."""
+        name = f"{r.buffer}_in"
+        rows, j = bool(n.loop(ROW)) and any(n.loop(ROW) in variables(i) for i in r.indices), Var(f"{name}_j")
+        new: dict[str, Expr] = {n.loop(LEAD): self.lead, n.loop(ROW): self.row_of(name), n.loop(KEY): self.part * self.keys + j}
+        indices = tuple(normalise(substitute(i, {k: v for k, v in new.items() if k})) for i in r.indices)
+        value = select(lt(j, self.valid), Read(r.buffer, indices), Float(0.0))
+        self.held[r.buffer] = name
+        dtype = self.func.buffer(r.buffer).dtype
+        if rows:
+            return self.vector(name, name, value, self.keys, dtype)
+        self.add(name, dtype, (self.keys,))
+        return nest([(f"{name}_j", self.keys)], Block(name, Read(name, (j,)), "=", value))
+
+
+def nest(loops: Sequence[tuple[str, Expr]], block: Node) -> Node:
+    """The block inside loops, outermost first."""
+    for var, extent in reversed(loops):
+        block = Loop(var, normalise(extent), (block,))
+    return block

@@ -1,0 +1,140 @@
+"""Sketches of attention in one pass over the keys: tiles of queries on each core, parts of keys in them.
+
+Names of holes: tr (rows of queries of a vector core), vc (vector cores that a cube core uses), tp (keys of a part, in repeats of 64), n1
+and k1 (keys of an L0 tile of the scores, and of the product with their shares, in fractals), gb gm (parts over cores), di do (slots in UB
+of what vector cores take and give), dc (slots of an L0 tile of scores), d0b (of right operands in L0B), pl (parts that scores are ahead).
+Keys and values in L1, and what goes between cores in GM, have two slots: there is room.
+
+Streams that meet are walked to their end by the timeline, part for part; so there are few choices, and parts are not small where there
+are many.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aoec import primitives
+from aoec.ir.index import Binary, Int
+from aoec.ir.schedule import Step, Trace
+from aoec.ir.tir import Func
+from aoec.search.plan import SLOTS, Plan, cores_of, factors
+from aoec.search.sketches import AHEAD, Nest, find_product, hole, nests, output_nest, parts
+from aoec.target.machine import Machine
+
+LANES = 64  # elements of fp32 that a repeat takes
+ROWS, PARTS, FRACTALS = (16, 32, 48, 64, 96, 128), (1, 2, 3, 4, 6, 8, 12, 16), (4, 8, 16)
+MOST_TILES, MOST_PARTS = 64, 32  # in which rows and keys are taken
+
+
+def tall(m: int) -> tuple[int, ...]:
+    """Rows of a tile: usual ones, and even shares, with or without a second vector core."""
+    even = {-(-m // (8 * n)) * 8 for n in (1, 2, 3, 4, 6, 8)}
+    found = {r for r in (*ROWS, *even) if r <= ROWS[-1] and m <= r * MOST_TILES} or {ROWS[-1]}
+    return tuple(sorted(r for r in found if r < m + 16))
+
+
+def wide(n: int) -> tuple[int, ...]:
+    """Keys of a part, in repeats."""
+    every = -(-n // LANES)
+    return tuple(p for p in PARTS if p <= every and every <= p * MOST_PARTS) or PARTS[-1:]
+
+
+def second_product(func: Func) -> Nest | None:
+    """The product with what becomes of the first one's results: attention; None in other funcs."""
+    first, made = find_product(func), [n for n in nests(func) if n.block.op == "+="]
+    last = made[-1] if made else None
+    other = last is not None and first is not None and last.block.name != first.block.name
+    return last if other and last is not None and isinstance(last.block.value, Binary) else None
+
+
+def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
+    """One sketch for cores that meet in GM."""
+    scores, product = find_product(func), second_product(func)
+    assert scores is not None and product is not None
+    return [Trace(tuple(Sketch(Plan(func, machine), scores, product).made()))]
+
+
+@dataclass
+class Sketch:
+    """A sketch in the making, of the product that makes the scores and the one with their shares."""
+
+    plan: Plan
+    scores: Nest
+    product: Nest
+
+    def made(self) -> list[Step]:
+        """The steps."""
+        p, machine = self.plan, self.plan.machine
+        lead, rows, columns, keys = [lp.var for lp in self.product.loops]
+        self.one_pass(rows, columns, keys)
+        cores = cores_of(machine)
+        p.share(lead, hole("gb", parts(self.product.extent(lead), cores)), "b_c", "b_s")
+        p.share("m_t", hole("gm", parts(self.product.extent(rows), cores)), "m_c", "m_s")
+        p.add("reorder", loops=("b_c", "m_c", "b_s", "m_s"))
+        self.first()
+        self.second()
+        self.vectors()
+        for buffer in ("_out", "_in"):  # of the scores: the next part's are made, and brought, while this one's are worked on
+            p.add("preload", buffer=f"{self.scores.block.target.buffer}{buffer}", ahead=hole("pl", AHEAD))
+        p.add("postpone", buffer=f"{self.product.block.target.buffer}_in")
+        p.add("bind", loop="b_c")
+        p.add("bind", loop="m_c")
+        return p.steps
+
+    def one_pass(self, rows: str, columns: str, keys: str) -> None:
+        """The softmax in one pass."""
+        m, n, e = (self.product.extent(v) for v in (rows, keys, columns))
+        self.plan.add("online", block=self.product.block.name, rows=hole("tr", tall(m)),
+                      keys=hole("tp", wide(n)) * LANES, shares=hole("vc", (1, 2)),
+                      columns=Int(-(-e // LANES) * LANES))
+
+    def first(self) -> None:
+        """The scores of a part: an L0 tile of keys at a time."""
+        p, name, c = self.plan, self.scores.block.name, self.scores.block.target.buffer
+        q, k = (r.buffer for r in factors(self.scores))
+        p.split(f"{name}_j", hole("n1", FRACTALS) * 16, "s_0", "s_j")
+        p.add("reorder", loops=("s_0", f"{name}_r", "s_j", f"{name}_k"))
+        p.add("compute_at", block=f"{c}_out", loop="s_0")
+        p.add("set_scope", buffer=c, scope="L0C", layout="NZ")
+        self.operand(name, q, "m_s", "L0A", "ZZ", "n_t")
+        self.operand(name, k, "n_t", "L0B", "NZ", "s_0")
+        p.add("tensorize", loop=f"{name}_r", instr="mmad")
+        p.add("tensorize", loop=f"{c}_out_r", instr="fixpipe")
+        for buffer in (f"{k}_L1", f"{c}_out"):
+            p.add("double_buffer", buffer=buffer, depth=Int(2))
+        p.add("double_buffer", buffer=c, depth=hole("dc", SLOTS))
+        p.add("double_buffer", buffer=f"{k}_L0B", depth=hole("d0b", SLOTS))
+
+    def second(self) -> None:
+        """The product of a part with its shares: an L0 tile of keys at a time, which L0C sums."""
+        p, name, o = self.plan, self.product.block.name, self.product.block.target.buffer
+        shares, v = (r.buffer for r in factors(self.product))
+        p.split(f"{name}_k", hole("k1", FRACTALS) * 16, "p_0", "p_k")
+        p.add("reorder", loops=("p_0", f"{name}_r", f"{name}_j", "p_k"))
+        p.add("set_scope", buffer=f"{o}_part", scope="L0C", layout="NZ")
+        self.operand(name, v, "n_t", "L0B", "ZN", "p_0")  # first: MTE2 waits for the shares
+        self.operand(name, f"{shares}_out", "n_t", "L0A", "ZZ", "p_0")
+        p.add("tensorize", loop=f"{name}_r", instr="mmad")
+        p.add("tensorize", loop=f"{o}_out_r", instr="fixpipe")
+        for buffer in (f"{v}_L1", f"{shares}_out", f"{o}_out"):
+            p.add("double_buffer", buffer=buffer, depth=Int(2))
+        p.add("double_buffer", buffer=f"{v}_L0B", depth=hole("d0b", SLOTS))
+
+    def operand(self, block: str, buffer: str, at: str, scope: str, layout: str, at0: str) -> None:
+        """An operand by way of L1."""
+        self.plan.add("cache_read", block=block, buffer=buffer, scope="L1", at=at, layout="NZ")
+        self.plan.add("cache_read", block=block, buffer=f"{buffer}_L1", scope=scope, at=at0, layout=layout)
+
+    def vectors(self) -> None:
+        """What pipe V works on, each block an instruction, and its slots."""
+        p = self.plan
+        now = primitives.apply(p.func, Trace(tuple(p.steps)))
+        local = {b.name for b in now.locals if b.scope == "GM"}
+        for buffer in sorted(b for b in local if not b.endswith("_out")):
+            p.add("set_scope", buffer=buffer, scope="UB")
+        for buffer, slots in ((f"{self.scores.block.target.buffer}_in", "di"), (factors(self.product)[0].buffer, "do")):
+            p.add("double_buffer", buffer=buffer, depth=hole(slots, SLOTS))
+        for n in nests(now):
+            if n.block.instr is None:
+                first = next(lp.var for lp in n.loops if lp.var.startswith(n.block.name) and lp.kind == "serial")
+                moves = n.block.name.endswith(("_in", "_out")) or n.block.name == output_nest(p.func).block.name
+                p.add("tensorize", loop=first, instr="copy" if moves else "vector")

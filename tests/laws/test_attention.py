@@ -1,0 +1,108 @@
+"""Attention in one pass: the primitive keeps the meaning, programs of two streams give the values, whatever the tails."""
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aoec import ops, primitives
+from aoec.base.errors import ScheduleError
+from aoec.ir.evaluate import evaluate_func
+from aoec.ir.index import Int
+from aoec.ir.program import Program
+from aoec.ir.rewrite import fill, normalise
+from aoec.ir.schedule import Step, Trace
+from aoec.ir.tir import Func
+from aoec.jobs.operators import graph_of
+from aoec.lowering.emit import emit
+from aoec.lowering.fuse import fuse
+from aoec.lowering.lower import lower
+from aoec.search.sketches import sketches
+from aoec.simulate.encode import encode
+from aoec.simulate.time import floor_rows, measure, time_rows
+from aoec.simulate.values import execute
+from aoec.target.check import check
+from aoec.target.machine import load
+
+B1 = load("Ascend910B1")
+SLOTS = {"dc": 1, "d0b": 1, "di": 2, "do": 2, "pl": 1}
+# sizes, holes: whole tiles, tails of rows and keys in one part and in several, one query, a row of a mask for all and one for each
+CASES = [
+    ("b=2, m=64, n=128, d=32", {"tr": 32, "tp": 1, "vc": 2, "gb": 1, "gm": 1, "n1": 4, "k1": 4}),
+    ("b=3, m=37, n=150, d=40, mask", {"tr": 24, "tp": 1, "vc": 2, "gb": 3, "gm": 1, "n1": 4, "k1": 4}),
+    ("b=2, m=50, n=70, d=16, e=72, bias", {"tr": 16, "tp": 2, "vc": 1, "gb": 1, "gm": 2, "n1": 4, "k1": 8}),
+    ("b=2, m=1, n=197, d=64", {"tr": 1, "tp": 2, "vc": 1, "gb": 2, "gm": 1, "n1": 8, "k1": 8}),
+]
+
+
+@cache
+def func_of(sizes: str) -> Func:
+    fused, _ = fuse(*graph_of(f"attention({sizes})"), B1)
+    return lower(fused, fused.groups[0])
+
+
+@cache
+def sketch_of(sizes: str) -> Program:
+    return emit(primitives.apply(func_of(sizes), sketches(func_of(sizes), B1)[0]), B1)
+
+
+def inputs_of(func: Func, seed: int, unseen: float = 0.0) -> dict[str, np.ndarray]:
+    """Normal values; of what is added so many are -inf, none in the first column."""
+    random = np.random.default_rng(seed)
+    out = {b.name: random.standard_normal([int(n.value) for n in b.shape]).astype(np.float16) for b in func.inputs}  # type: ignore[attr-defined]
+    if "B" in out:
+        out["B"][..., 1:][random.random(out["B"][..., 1:].shape) < unseen] = -np.inf
+    return out
+
+
+def wanted(func: Func, inputs: dict[str, np.ndarray]) -> np.ndarray:
+    """What the operator's reference makes of them in fp32."""
+    given = [inputs[b.name].astype(np.float32) for b in func.inputs]
+    return ops.get("attention").reference(*given, scale=given[0].shape[-1] ** -0.5)
+
+
+@given(st.integers(1, 2), st.integers(1, 6), st.integers(1, 9), st.integers(1, 4), st.integers(1, 5), st.sampled_from([None, 1, 2]),
+       st.sampled_from(["", ", bias", ", mask"]))
+@settings(max_examples=25, deadline=None)
+def test_one_pass_keeps_the_meaning(b: int, m: int, n: int, rows: int, keys: int, shares: int | None, added: str) -> None:
+    func = func_of(f"b={b}, m={m}, n={n}, d=2, e=3{added}")
+    more = () if shares is None else (("shares", Int(shares)),)
+    done = primitives.apply(func, Trace((Step("online", (("block", "o_block"), ("rows", Int(rows)), ("keys", Int(keys)), *more)),)))
+    x = inputs_of(func, m * n, 0.5)
+    np.testing.assert_allclose(evaluate_func(done, x)["Y"].astype(np.float32), wanted(func, x), rtol=4e-3, atol=4e-3)
+
+
+@pytest.mark.parametrize("block", ["c_block", "t_block", "nothing"])
+def test_only_a_softmax_between_products_is_taken(block: str) -> None:
+    with pytest.raises(ScheduleError):
+        primitives.apply(func_of("b=1, m=2, n=3, d=2"), Trace((Step("online", (("block", block), ("rows", Int(2)), ("keys", Int(2)))),)))
+
+
+@pytest.mark.parametrize("sizes, holes", CASES)
+def test_programs_give_the_values(sizes: str, holes: dict[str, int]) -> None:
+    func, holes = func_of(sizes), {**SLOTS, **holes}
+    program = normalise(fill(sketch_of(sizes), holes))
+    check(program, B1)
+    x = inputs_of(func, 1, 0.3)
+    np.testing.assert_allclose(execute(program, x)["Y"].astype(np.float32), wanted(func, x), rtol=4e-3, atol=4e-3)
+
+
+def test_filling_first_or_last_gives_one_program() -> None:
+    sizes, holes = CASES[1][0], {**SLOTS, **CASES[1][1]}
+    early = normalise(emit(primitives.apply(func_of(sizes), fill(sketches(func_of(sizes), B1)[0], holes)), B1))
+    assert early == normalise(fill(sketch_of(sizes), holes))
+
+
+def test_floors_lie_below_times_and_a_batch_times_as_one_does() -> None:
+    sizes = CASES[0][0]
+    columns = {name: np.array([value] * 4) for name, value in {**SLOTS, **CASES[0][1]}.items()}
+    columns |= {"pl": np.array([0, 1, 1, 0]), "vc": np.array([1, 1, 2, 2]), "gb": np.array([1, 2, 2, 1])}
+    encoded = encode(sketch_of(sizes), B1)
+    times = time_rows(encoded, columns)
+    assert not times.status.any()
+    assert (floor_rows(encoded, columns).total_ticks <= times.total_ticks).all()
+    last = normalise(fill(sketch_of(sizes), {name: int(v[2]) for name, v in columns.items()}))
+    assert measure(last, B1).ticks == times.ticks[2]
