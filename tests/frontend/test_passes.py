@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import TensorProto
 
 from aoec import ops
@@ -253,3 +255,95 @@ def test_other_transposes_stay_where_they_are(nodes: list[tuple[str, str, str, d
     d = draft(*nodes, wide=normal(2, 2, 4, 5, 3))
     before = [n.op for n in d.nodes]
     assert kept(passes.sink_transposes, d) == before
+
+
+def exchanged(*steps: tuple[str, tuple[int, ...]]) -> list[str]:
+    """The operators that all passes leave of transposes (by their permutation), views (by their shape) and a relu; values are kept."""
+    nodes, last, constants = [], "x", {}
+    for at, (op, numbers) in enumerate(steps):
+        constants[f"s{at}"] = np.array(numbers)
+        nodes.append(node("Transpose", last, f"t{at}", perm=list(numbers)) if op == "turn" else node("Reshape", f"{last} s{at}", f"t{at}"))
+        last = f"t{at}"
+    proto = model([*nodes, node("Relu", last, "y")], {"x": (2, 6, 4, 5)}, ["y"], constants)
+    graph, weights, _ = load(proto, precision="fp32")
+    x = normal(2, 6, 4, 5)
+    np.testing.assert_array_equal(ops.evaluate(graph, {"x": x}, weights)["y"], run(proto, {"x": x})[0])
+    return [n.op for n in graph.nodes]
+
+
+def test_a_transpose_changes_place_with_a_view() -> None:
+    """Of axes that stay neighbours, or of parts of one; ones are of no account."""
+    assert exchanged(("turn", (0, 2, 1, 3)), ("view", (8, 6, 5)), ("turn", (0, 2, 1)), ("view", (2, 4, 5, 6))) == ["relu", "transpose"]
+    assert exchanged(("turn", (2, 3, 0, 1)), ("view", (20, 12)), ("turn", (1, 0))) == ["reshape", "relu"]
+    assert exchanged(("turn", (0, 2, 3, 1)), ("view", (2, 20, 1, 2, 3)), ("turn", (0, 3, 4, 2, 1))) == ["reshape", "relu", "reshape"]
+    assert exchanged(("view", (2, 6, 20)), ("turn", (0, 2, 1)), ("view", (2, 4, 5, 6)), ("turn", (0, 3, 1, 2))) == ["relu"]
+
+
+def test_a_view_of_what_a_transpose_brought_together_stays_behind_it() -> None:
+    assert exchanged(("turn", (0, 2, 1, 3)), ("view", (2, 4, 30)), ("turn", (1, 0, 2))).count("transpose") == 2
+
+
+@given(st.data())
+@settings(max_examples=40)
+def test_any_transposes_and_views(draw: st.DataObject) -> None:
+    shapes = [(2, 6, 4, 5), (12, 20), (2, 2, 3, 20), (8, 1, 6, 5), (1, 240), (4, 3, 1, 4, 5), (6, 40)]
+    steps: list[tuple[str, tuple[int, ...]]] = []
+    rank = 4
+    for _ in range(draw.draw(st.integers(1, 5))):
+        if draw.draw(st.booleans()):
+            steps.append(("turn", tuple(draw.draw(st.permutations(range(rank))))))
+        else:
+            steps.append(("view", draw.draw(st.sampled_from(shapes))))
+            rank = len(steps[-1][1])
+    exchanged(*steps)
+
+
+def test_pixels_of_a_convolution_become_rows_by_one_copy() -> None:
+    proto = model([node("Conv", "x w", "c"), node("Reshape", "c s", "l"), node("Transpose", "l", "y", perm=[0, 2, 1])],
+                  {"x": (1, 3, 6, 5)}, ["y"], {"w": normal(16, 3, 3, 3), "s": np.array([1, 16, -1])})
+    graph, weights, _ = load(proto, precision="fp32")
+    assert [n.op for n in graph.nodes] == ["conv2d", "transpose", "reshape"] and graph.nodes[1].attribute("perm") == (0, 2, 3, 1)
+    x = normal(1, 3, 6, 5)
+    np.testing.assert_allclose(ops.evaluate(graph, {"x": x}, weights)["y"], run(proto, {"x": x})[0], rtol=1e-5, atol=1e-5)
+
+
+SAFE = [node("Softmax", "s", "p", axis=-1), node("IsNaN", "p", "n"), node("Where", "n zero p", "g"), node("Neg", "g", "y")]
+LOW, NONE = np.float32(np.finfo(np.float32).min), np.float32(-np.inf)
+CAUSAL = np.where(np.tri(4, dtype=bool), np.float32(0), NONE)
+
+
+@pytest.mark.parametrize("mask, guarded", [
+    (None, False), (CAUSAL, False), (np.full((4, 4), LOW), False), (np.full((4, 1), NONE), True),
+    (np.where(np.arange(4)[:, None] > 0, np.float32(0), NONE) + np.zeros((4, 4), np.float32), True)])
+def test_a_softmax_that_is_always_a_number_needs_no_guard(mask: np.ndarray | None, guarded: bool) -> None:
+    """None of rows that see something, by a constant mask; the guard stays where a row sees nothing."""
+    scores = [node("MatMul", "x w", "q"), node("Mul", "q half", "s" if mask is None else "k")]
+    proto = model([*scores, *([] if mask is None else [node("Add", "k mask", "s")]), *SAFE], {"x": (4, 4)}, ["y"],
+                  {"w": normal(4, 4), "half": np.float32(0.5), "zero": np.float32(0), **({} if mask is None else {"mask": mask})})
+    graph, weights, _ = load(proto, precision="fp32")
+    assert any(n.op == "is_nan" for n in graph.nodes) == guarded
+    x = normal(4, 4, seed=2)
+    np.testing.assert_allclose(ops.evaluate(graph, {"x": x}, weights)["y"], run(proto, {"x": x})[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("hidden, guarded", [(LOW, False), (NONE, True)])
+def test_a_mask_that_is_worked_out_needs_a_guard_if_it_is_infinite(hidden: np.float32, guarded: bool) -> None:
+    mask = [node("Greater", "m zero", "k"), node("Where", "k zero hidden", "h"), node("Add", "q h", "s")]
+    proto = model([node("MatMul", "x w", "q"), *mask, *SAFE], {"x": (2, 4), "m": (2, 4)}, ["y"],
+                  {"w": normal(4, 4), "zero": np.float32(0), "hidden": hidden})
+    graph, weights, _ = load(proto, precision="fp32")
+    assert any(n.op == "is_nan" for n in graph.nodes) == guarded
+    feeds = {"x": normal(2, 4), "m": np.array([[1, 1, 0, 0], [0, 0, 0, 0]], np.float32)}
+    np.testing.assert_allclose(ops.evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0], rtol=1e-5, atol=1e-6)
+
+
+def test_scores_that_may_be_infinite_keep_their_guard() -> None:
+    proto = model([node("Relu", "x", "s"), *SAFE], {"x": (2, 4)}, ["y"], {"zero": np.float32(0)})
+    assert any(n.op == "is_nan" for n in load(proto)[0].nodes)
+
+
+@pytest.mark.parametrize("op, value, left", [("Add", 0, ["relu"]), ("Sub", 0, ["relu"]), ("Mul", 1, ["relu"]), ("Div", 1, ["relu"]),
+                                             ("Add", 1, ["relu", "add"])])
+def test_constants_that_change_nothing_go(op: str, value: float, left: list[str]) -> None:
+    proto = model([node("Relu", "x", "r"), node(op, "r c", "y")], {"x": (2, 4)}, ["y"], {"c": np.full((2, 4), value, np.float32)})
+    assert [n.op for n in load(proto)[0].nodes] == left

@@ -1,4 +1,4 @@
-"""Removes nodes that change nothing: views of the same shape, transposes in order, pads and slices that leave all as it is, times 1,
+"""Removes nodes that change nothing: views of the same shape, pads and slices that leave all as it is, times 1,
 plus 0, a clip without bounds."""
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ SHAPED = ("expand", "pad", "reshape", "slice")  # they change nothing where they
 
 
 def drop_identities(draft: Draft) -> None:
-    """Nothing; readers of such a node read what it read, and a view of a view is one view."""
+    """Nothing; readers of such a node read what it read, a transpose that only moves axes of one element is a view, and a view of a view
+    is one view."""
+    draft.nodes = [_as_view(draft, n) for n in draft.nodes]
     _join_views(draft)
     names: dict[str, str] = {}
     kept = []
@@ -31,9 +33,17 @@ def _is_identity(draft: Draft, node: OpNode) -> bool:
     if node.op in SHAPED:
         same = draft.tensors[node.inputs[0]].shape == draft.tensors[node.outputs[0]].shape
         return same and all(by == 1 for by in given.get("steps", ()))  # type: ignore[union-attr]
-    if node.op == "transpose":
-        return given["perm"] == tuple(range(len(draft.tensors[node.inputs[0]].shape)))
     return (node.op, given) in (("muls", {"scalar": 1.0}), ("adds", {"scalar": 0.0}), ("clip", {"lo": -inf, "hi": inf}))
+
+
+def _as_view(draft: Draft, node: OpNode) -> OpNode:
+    """The node; as a view where it is a transpose that leaves the elements in their order."""
+    if node.op != "transpose":
+        return node
+    perm, shape = node.attribute("perm"), draft.tensors[node.inputs[0]].shape
+    wide = [axis for axis in perm if shape[int(axis)] != 1]  # type: ignore[union-attr, arg-type]
+    view = replace(node, op="reshape", attributes=(("shape", draft.tensors[node.outputs[0]].shape),))
+    return view if wide == sorted(wide) else node  # type: ignore[type-var]
 
 
 def _join_views(draft: Draft) -> None:

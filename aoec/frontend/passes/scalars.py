@@ -1,4 +1,5 @@
-"""Arithmetic with a single constant number uses the operators that take a scalar, as the vector unit has instructions for."""
+"""Arithmetic with a single constant number uses the operators that take a scalar, as the vector unit has instructions for; so does what
+changes nothing: zeros of any shape that are added, as exporters' masks are where nothing is hidden, and ones."""
 from __future__ import annotations
 
 from math import inf
@@ -10,6 +11,7 @@ from aoec.ir.graph import Attribute, OpNode
 from aoec.ops.run import REALS
 
 MOST = 1 << 53  # whole numbers that fp64 holds
+NEUTRAL = {"add": 0, "sub": 0, "mul": 1, "div": 1}  # the second argument that changes nothing
 Steps = list[tuple[str, dict[str, Attribute]]]
 
 
@@ -18,7 +20,7 @@ def use_scalars(draft: Draft) -> None:
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         side = _constant_side(draft, node)
-        steps = None if side is None else _steps(node.op, float(draft.weights[node.inputs[side]].reshape(())), side)
+        steps = None if side is None else _steps(node.op, float(draft.weights[node.inputs[side]].flat[0]), side)
         if side is None or steps is None:
             draft.nodes.append(node)
         else:
@@ -27,14 +29,20 @@ def use_scalars(draft: Draft) -> None:
 
 def _constant_side(draft: Draft, node: OpNode) -> int | None:
     """0 or 1: which of two arguments is a single number, the other being of the result's shape."""
-    whole = draft.tensors[node.outputs[0]].dtype not in REALS
-    if len(node.inputs) != 2 or whole and not _exact(draft, node):
+    out = draft.tensors[node.outputs[0]]
+    if len(node.inputs) != 2 or out.dtype not in REALS and not _exact(draft, node):
         return None
     for side in (1, 0):
         value = draft.weights.get(node.inputs[side])
-        if value is not None and value.size == 1 and draft.tensors[node.inputs[1 - side]].shape == draft.tensors[node.outputs[0]].shape:
+        if value is not None and draft.tensors[node.inputs[1 - side]].shape == out.shape and _is_number(node.op, value, side):
             return side
     return None
+
+
+def _is_number(op: str, value: np.ndarray, side: int) -> bool:
+    """True for one number, and for many that change nothing: they do what one does."""
+    neutral = op in NEUTRAL and (side == 1 or op in ("add", "mul"))
+    return value.size == 1 or neutral and value.size > 0 and bool((value == NEUTRAL[op]).all())
 
 
 def _exact(draft: Draft, node: OpNode) -> bool:

@@ -1,4 +1,4 @@
-"""Moves transposes behind elementwise work, where they meet others: two that meet are one, and one that puts all back is none.
+"""Moves transposes behind elementwise work and views, where they meet others: two that meet are one, and one that puts all back is none.
 
 Exporters of channels-last models put a transpose before and behind each convolution, and activations, biases and residual additions
 between them; sunk, those of one layer and the next cancel.
@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from aoec.frontend.passes.views import viewed_before
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
 from aoec.ops import OPS
@@ -17,8 +18,8 @@ Perm = tuple[int, ...]
 
 
 def sink_transposes(draft: Draft) -> None:
-    """Nothing; elementwise nodes read what transposes of theirs alone read, and what they give is transposed; transposes of transposes
-    are one."""
+    """Nothing; elementwise nodes and views read what transposes of theirs alone read, and what they give is transposed; transposes of
+    transposes are one."""
     users = draft.users()
     turned: dict[str, OpNode] = {}  # result -> the transpose that gives it
     nodes: list[OpNode] = []
@@ -26,12 +27,23 @@ def sink_transposes(draft: Draft) -> None:
         if node.op == "transpose":
             node = _joined(node, turned)
             turned[node.outputs[0]] = node
+        elif (viewed := _viewed(draft, node, turned, users)) is not None:
+            below, node = viewed
+            nodes.append(below)
+            turned[node.outputs[0]] = node
         elif (perm := _sinks(draft, node, turned, users)) is not None:
             below, node = _sunk(draft, node, turned, perm)
             nodes.append(below)
             turned[node.outputs[0]] = node
         nodes.append(node)
     draft.nodes = nodes
+
+
+def _viewed(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> tuple[OpNode, OpNode] | None:
+    """(a view of what was not yet transposed, the transpose of that), where the node is a view that nobody shares a transpose with."""
+    first = turned.get(node.inputs[0]) if node.op == "reshape" else None
+    alone = first is not None and draft.only_user(node.inputs[0], users) is not None
+    return viewed_before(draft, node, first) if alone and first is not None else None
 
 
 def _joined(node: OpNode, turned: dict[str, OpNode]) -> OpNode:

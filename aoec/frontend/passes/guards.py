@@ -1,0 +1,55 @@
+"""Drops what exporters write behind a softmax for rows that see nothing, where(is_nan(y), 0, y), if every row sees something.
+
+A row's softmax is no number where all of the row is -inf. Scores are products, scaled and with a mask added: numbers, as long as they do
+not overflow. So it is for the mask to say: numbers, however low, or infinite in constant places that leave something in every row.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from aoec.frontend.passes.find import Finder
+from aoec.ir.draft import Draft
+from aoec.ir.graph import OpNode
+
+# operators between products, or masks, and a softmax that make numbers of numbers; the condition of a choice and an index are none
+NUMBERS = frozenset(("add", "concat", "expand", "gather", "muls", "reshape", "slice", "transpose", "where"))
+DEPTH = 8  # nodes that are looked back over
+
+
+def drop_guards(draft: Draft) -> None:
+    """Nothing; readers of such a choice read the softmax."""
+    find = Finder.of(draft)
+    names = {n.outputs[0]: n.inputs[2] for n in draft.nodes if n.outputs[0] not in draft.outputs and _guards(find, n)}
+    draft.nodes = [n for n in draft.nodes if n.outputs[0] not in names]
+    draft.rename(names)
+
+
+def _guards(find: Finder, node: OpNode) -> bool:
+    """True for a choice of another number where a softmax is none, of a softmax that always is one."""
+    if node.op != "where" or find.unary(node.inputs[0], "is_nan") != node.inputs[2]:
+        return False
+    softmax = find.producer(node.inputs[2], "softmax")
+    if softmax is None or find.draft.tensors[node.outputs[0]].shape != find.draft.tensors[node.inputs[2]].shape:
+        return False
+    scores, rank = softmax.inputs[0], len(find.draft.tensors[softmax.inputs[0]].shape)
+    plus = find.producer(scores, "add") if dict(softmax.attributes)["axis"] in (-1, rank - 1) else None
+    pairs = [plus.inputs, plus.inputs[::-1]] if plus else []
+    return _finite(find, scores) or any(_finite(find, a) and _leaves(find.draft.weights, b) for a, b in pairs)
+
+
+def _leaves(weights: Mapping[str, np.ndarray], mask: str) -> bool:
+    """True for a constant that leaves a number in every row."""
+    return mask in weights and weights[mask].ndim > 0 and bool((weights[mask] > -np.inf).any(axis=-1).all())
+
+
+def _finite(find: Finder, name: str, depth: int = DEPTH) -> bool:
+    """True for a tensor that is made of numbers where nothing overflows: of products, or of constants that are numbers."""
+    if name in find.draft.weights:
+        return bool(np.isfinite(find.draft.weights[name]).all())
+    node = find.producers.get(name)
+    if node is None or depth == 0:
+        return False
+    read = node.inputs[1:] if node.op == "where" else node.inputs[:1] if node.op == "gather" else node.inputs
+    return node.op == "matmul" or node.op in NUMBERS and all(_finite(find, i, depth - 1) for i in read)

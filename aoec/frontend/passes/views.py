@@ -1,0 +1,80 @@
+"""Transposes change places with views, so that they meet others, and products that turn their operands themselves.
+
+PyTorch's exporter turns the keys of attention as [batch * heads, words, depth], with views of [batch, heads, words, depth] before and
+behind that. A view that only joins axes which stay neighbours, or parts one, can as well be taken before the transpose.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from aoec.ir.draft import Draft
+from aoec.ir.graph import OpNode
+
+Perm = tuple[int, ...]
+
+
+def turn_images(draft: Draft) -> None:
+    """Nothing; images whose pixels are seen as a line and become rows are turned as images, which moves a convolution's channels by whole
+    blocks."""
+    producers = draft.producers()
+    nodes, draft.nodes = draft.nodes, []
+    for node in nodes:
+        view = producers.get(node.inputs[0]) if node.op == "transpose" and node.attribute("perm") == (0, 2, 1) else None
+        image = draft.tensors[view.inputs[0]] if view is not None and view.op == "reshape" else None
+        if image is not None and len(image.shape) == 4 and draft.tensors[node.inputs[0]].shape[:2] == image.shape[:2]:
+            n, c, h, w = image.shape
+            rows = draft.tensor(f"{node.outputs[0]}_image", image.dtype, (n, h, w, c))
+            draft.nodes.append(draft.node("transpose", [image.name], rows, {"perm": (0, 2, 3, 1)}, node.name))
+            node = OpNode(node.name, "reshape", (rows,), node.outputs, (("shape", draft.tensors[node.outputs[0]].shape),))
+        draft.nodes.append(node)
+
+
+def viewed_before(draft: Draft, view: OpNode, turn: OpNode) -> tuple[OpNode, OpNode] | None:
+    """(a view of what `turn` transposes, the transpose that gives the result of `view`, which reads that); None where no view does."""
+    source, turned, result = (draft.tensors[t] for t in (turn.inputs[0], view.inputs[0], view.outputs[0]))
+    perm = turn.attribute("perm")
+    assert isinstance(perm, tuple)
+    order = _order(tuple(int(axis) for axis in perm), turned.shape, result.shape)
+    if order is None:
+        return None
+    inner = draft.tensor(f"{result.name}_before", source.dtype, [result.shape[axis] for axis in order])
+    perm = tuple(order.index(axis) for axis in range(len(order)))
+    return (draft.node("reshape", [source.name], inner, {"shape": draft.tensors[inner].shape}, view.name),
+            OpNode(view.name, "transpose", (inner,), view.outputs, (("perm", perm),)))
+
+
+def _order(perm: Perm, turned: Sequence[int], result: Sequence[int]) -> list[int] | None:
+    """The axes of the result, in the order in which they lie before a transpose that gave `turned`; None where some axis of the result is
+    made of axes that the transpose brought together."""
+    if 0 in turned:
+        return None
+    wide = [axis for axis, size in enumerate(turned) if size > 1]
+    place = {axis: at for at, axis in enumerate(sorted(wide, key=lambda axis: perm[axis]))}  # of those with more than one element
+    kept = [axis for axis, size in enumerate(result) if size > 1]
+    parts: list[tuple[int, list[int]]] = []
+    for own, made in _parts([turned[axis] for axis in wide], [result[axis] for axis in kept]):
+        places = [place[wide[at]] for at in own]
+        if places != list(range(places[0], places[0] + len(places))):
+            return None
+        parts.append((places[0], [kept[at] for at in made]))
+    order = [axis for _, axes in sorted(parts) for axis in axes]
+    for axis in (a for a, size in enumerate(result) if size == 1):  # behind the axis that it follows; it has nothing to move
+        order.insert(order.index(axis - 1) + 1 if axis else 0, axis)
+    return order
+
+
+def _parts(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """The shortest runs of axes of two shapes of equal size that hold the same elements; all extents are above 1."""
+    out: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(a):
+        own, made = [i], [j]
+        while prod(a[at] for at in own) != prod(b[at] for at in made):
+            if prod(a[at] for at in own) < prod(b[at] for at in made):
+                own.append(own[-1] + 1)
+            else:
+                made.append(made[-1] + 1)
+        i, j = own[-1] + 1, made[-1] + 1
+        out.append((own, made))
+    return out
