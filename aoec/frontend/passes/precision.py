@@ -5,8 +5,8 @@ fp16, bf16 and fp32 are of all tensors (biases of cube operators and scales stay
 dtype, and what it reads of another is cast before it, once for all readers. The model's own dtype stays in `Tensor.declared`, so that a
 graph says itself where precision was lowered (ops/narrowed.py).
 
-A number beyond the range of its dtype, in a constant or an attribute, becomes the largest: masks that hide words add the lowest number of
-fp32, and where they hide a whole row, infinities would leave nothing of its softmax.
+A number beyond the range of its dtype, in a constant or an attribute, becomes half the largest: masks that hide words add the lowest number
+of fp32, and where they hide a whole row, infinities would leave nothing of its softmax. Half, so that scores have room beside it.
 """
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from aoec.ops.run import NUMPY
 
 CUBE = ("conv2d", "matmul")
 SCALED = ("dequantise", "quantise", "requantise")  # operators whose second argument, a scale, stays fp32
-LARGEST = {"fp16": 65504.0, "bf16": 3.3895313892515355e38}
+FAR = {"fp16": 65504.0 / 2, "bf16": 3.3895313892515355e38 / 2}  # half of the largest
 BEYOND = {"fp16": 65520.0, "bf16": 3.3961775292304601e38}  # half a step above the largest: from here on numbers round to infinity
 Dtypes = dict[str, str]  # tensor -> dtype
 
@@ -48,9 +48,9 @@ def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None
     bounded = [_bounded(draft, n) for n in draft.nodes]
     lost += [n.name for n, new in zip(draft.nodes, bounded) if n is not new]
     draft.nodes = bounded
-    kind = precision if precision in LARGEST else "16 bits"
-    return [f"{len(lost)} constant{'s' * (len(lost) > 1)} exceed the range of {kind} and became its largest number (first: {lost[0]}); "
-            "--precision fp32 keeps them"] if lost else []
+    kind = precision if precision in FAR else "16 bits"
+    return [f"{len(lost)} constant{'s' * (len(lost) > 1)} exceed the range of {kind} and became half its largest number "
+            f"(first: {lost[0]}); --precision fp32 keeps them"] if lost else []
 
 
 def _real(draft: Draft, names: tuple[str, ...]) -> list[str]:
@@ -139,7 +139,7 @@ def _round(draft: Draft, name: str, dtype: str) -> bool:
         return False
     wide = draft.weights[name]
     beyond = np.isfinite(wide) & (np.abs(wide) >= BEYOND[dtype])
-    draft.weights[name] = np.where(beyond, np.copysign(LARGEST[dtype], wide), wide).astype(NUMPY[dtype])
+    draft.weights[name] = np.where(beyond, np.copysign(FAR[dtype], wide), wide).astype(NUMPY[dtype])
     return bool(beyond.any())
 
 
@@ -153,7 +153,7 @@ def _bounded(draft: Draft, node: OpNode) -> OpNode:
 
     if t is None or not any(beyond(value) for _, value in node.attributes):
         return node
-    given = tuple((k, copysign(LARGEST[t.dtype], v) if beyond(v) else v) for k, v in node.attributes)  # type: ignore[arg-type]
+    given = tuple((k, copysign(FAR[t.dtype], v) if beyond(v) else v) for k, v in node.attributes)  # type: ignore[arg-type]
     return replace(node, attributes=given)
 
 
