@@ -16,20 +16,17 @@ from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
 from aoec.jobs import dump, models, opat
 from aoec.jobs.attention import apart
+from aoec.jobs.closing import believed, table
 from aoec.jobs.made import Schedule, realise, trusted
 from aoec.jobs.models import Weights
 from aoec.jobs.plan import Task, host_times, lowered, on_host, tasks
 from aoec.jobs.say import Voice
 from aoec.jobs.solve import Order, Solved, keys, solve, total_ticks
 from aoec.jobs.sound import faults_of
-from aoec.jobs.trust import Trust, of_programs, together
+from aoec.jobs.trust import Trust, of_programs
 from aoec.jobs.version import model_version
 from aoec.ops import typed
-from aoec.ops.narrowed import counts
 from aoec.ops.run import REALS
-from aoec.report.fidelity import as_dict as fidelity_of
-from aoec.report.fidelity import operator_class, sentence
-from aoec.report.table import Held, Report, Row, Times
 from aoec.simulate.state import State
 from aoec.simulate.time import Chain, Measure, chain, measure
 from aoec.target.check import check
@@ -294,14 +291,6 @@ def verify_whole(artifact: Artifact, stage: dump.Stage, options: Namespace) -> t
     return list(lines.values()), faults
 
 
-def believed(report: Report, model: Model, machine: Machine) -> Report:
-    """The report with how near modelled times are to published ones, for every class of operators that the model has."""
-    nodes = {n.name: n for n in model.graph.nodes}
-    classes = sorted({operator_class(nodes[g.nodes[0]].op) for g in model.graph.groups if g.kind in ("cube", "vector")})
-    told = [sentence(machine.name, c, model_version()) for c in classes]
-    return replace(report, notes=(*report.notes, *told), fidelity=fidelity_of(machine.name, classes, model_version()))
-
-
 @dataclass(frozen=True)
 class Lines:
     """Whole-model figures, all modelled: one timeline of all groups, by default and as tuned."""
@@ -355,50 +344,3 @@ def assemble(model: Model, choices: list[Choice], machine: Machine, lines: Lines
                ("throughput_period_ns", round(lines.tuned.throughput_us * 1000)), ("isolated_ns", round(lines.tuned.sum_us * 1000)))
     return Artifact(model.name, machine.name, machine.hash, model_version(), model.precision, model.graph, model.inputs, model.outputs,
                     tuple(groups), model.weights, figures, machine.text)
-
-
-def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> Report:
-    """The closing table: equal groups in one row."""
-    model, choices, lines = made.model, made.choices, made.lines
-    us = machine.us_per_tick
-    rows: dict[object, Row] = {}
-    bound_us = 0.0
-    trials = {}
-    for c in choices:
-        at = (c.task.func_key, c.task.state_text)
-        ticks = total_ticks(c.best.measure, machine)
-        times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
-        bound_us += times.bound_us or 0.0
-        trials[at] = c.solved.trials
-        new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof, held(c.trust),
-                  c.solved.candidates)
-        row = rows.get(at, new)
-        rows[at] = replace(row, count=row.count + 1)
-    off_core, ops = host_times(model.graph), {n.name: n.op for n in model.graph.nodes}
-    bound_us += sum(off_core.values())
-    for g in model.graph.groups:
-        if g.kind in ("view", "host"):
-            times = Times(*[off_core[g.name]] * 3) if g.kind == "host" else Times()
-            rows[g.name] = Row(g.name, ", ".join(ops[name] for name in g.nodes), times, 1, "", g.kind)
-    launches = sum(c.best.measure.launch_us for c in choices)
-    hidden = max(0.0, launches - machine.queue_gap_us * len(choices))
-    found = len({(c.task.func_key, c.task.state_text) for c in choices if c.solved.found})
-    return Report(
-        model.name, machine.name, model.precision, tuple(rows.values()),
-        Times(lines.default.latency_us, lines.tuned.latency_us, max(0.0, bound_us - hidden)),
-        Times(lines.default.sum_us, lines.tuned.sum_us, bound_us),
-        (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us) if lines.tuned.throughput_us else None,
-        "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
-        sum(trials.values()), seconds, found, options.tune, lowered=counts(model.graph),
-        held=whole_trust(choices, machine), gear=made.stage.gear)
-
-
-def held(trust: Trust | None) -> Held | None:
-    """What a table says of a trust."""
-    return Held(len(trust.default), trust.faster, trust.worst, trust.confirmed) if trust else None
-
-
-def whole_trust(choices: list[Choice], machine: Machine) -> Held | None:
-    """The groups' sum on the seeded machines; groups that keep their default take the same on both sides."""
-    trusts = [c.trust for c in choices if c.trust]
-    return held(together(trusts)) if trusts else None

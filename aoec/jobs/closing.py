@@ -1,0 +1,74 @@
+"""What is said of a compiled model at the end: the closing table, and how far to believe it."""
+from __future__ import annotations
+
+from argparse import Namespace
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from aoec.jobs.plan import host_times
+from aoec.jobs.solve import total_ticks
+from aoec.jobs.trust import Trust, together
+from aoec.jobs.version import model_version
+from aoec.ops.narrowed import counts
+from aoec.report.fidelity import as_dict as fidelity_of
+from aoec.report.fidelity import operator_class, sentence
+from aoec.report.table import Held, Report, Row, Times
+from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile import Choice, Made, Model
+
+
+def believed(report: Report, model: Model, machine: Machine) -> Report:
+    """The report with how near modelled times are to published ones, for every class of operators that the model has."""
+    nodes = {n.name: n for n in model.graph.nodes}
+    classes = sorted({operator_class(nodes[g.nodes[0]].op) for g in model.graph.groups if g.kind in ("cube", "vector")})
+    told = [sentence(machine.name, c, model_version()) for c in classes]
+    return replace(report, notes=(*report.notes, *told), fidelity=fidelity_of(machine.name, classes, model_version()))
+
+
+def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> Report:
+    """The closing table: equal groups in one row."""
+    model, choices, lines = made.model, made.choices, made.lines
+    us = machine.us_per_tick
+    rows: dict[object, Row] = {}
+    bound_us = 0.0
+    trials = {}
+    for c in choices:
+        at = (c.task.func_key, c.task.state_text)
+        ticks = total_ticks(c.best.measure, machine)
+        times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
+        bound_us += times.bound_us or 0.0
+        trials[at] = c.solved.trials
+        new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof, held(c.trust),
+                  c.solved.candidates)
+        row = rows.get(at, new)
+        rows[at] = replace(row, count=row.count + 1)
+    off_core, ops = host_times(model.graph), {n.name: n.op for n in model.graph.nodes}
+    bound_us += sum(off_core.values())
+    for g in model.graph.groups:
+        if g.kind in ("view", "host"):
+            times = Times(*[off_core[g.name]] * 3) if g.kind == "host" else Times()
+            rows[g.name] = Row(g.name, ", ".join(ops[name] for name in g.nodes), times, 1, "", g.kind)
+    launches = sum(c.best.measure.launch_us for c in choices)
+    hidden = max(0.0, launches - machine.queue_gap_us * len(choices))
+    found = len({(c.task.func_key, c.task.state_text) for c in choices if c.solved.found})
+    return Report(
+        model.name, machine.name, model.precision, tuple(rows.values()),
+        Times(lines.default.latency_us, lines.tuned.latency_us, max(0.0, bound_us - hidden)),
+        Times(lines.default.sum_us, lines.tuned.sum_us, bound_us),
+        (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us) if lines.tuned.throughput_us else None,
+        "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
+        sum(trials.values()), seconds, found, options.tune, lowered=counts(model.graph),
+        held=whole_trust(choices), gear=made.stage.gear)
+
+
+def held(trust: Trust | None) -> Held | None:
+    """What a table says of a trust."""
+    return Held(len(trust.default), trust.faster, trust.worst, trust.confirmed) if trust else None
+
+
+def whole_trust(choices: list[Choice]) -> Held | None:
+    """The groups' sum on the seeded machines; groups that keep their default take the same on both sides."""
+    trusts = [c.trust for c in choices if c.trust]
+    return held(together(trusts)) if trusts else None
