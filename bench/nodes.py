@@ -15,6 +15,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,13 @@ def core_operators() -> frozenset[str]:
 
 def tests(pattern: str = "", stride: int = 1) -> list[TestCase]:
     """ONNX's tests whose names contain the pattern, each `stride`-th of them."""
-    return [t for kind in KINDS for t in load_model_tests(kind=kind) if pattern in t.name][::stride]
+    return [t for t in _every_test() if pattern in t.name][::stride]
+
+
+@lru_cache(maxsize=1)
+def _every_test() -> list[TestCase]:
+    """All of them, made once: ONNX makes their data anew each time."""
+    return [t for kind in KINDS for t in load_model_tests(kind=kind)]
 
 
 # ---------------------------------------------------------------- one test

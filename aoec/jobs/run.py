@@ -107,13 +107,14 @@ def _array_of(port: Port) -> tuple[Any, tuple[int, ...]]:
 
 
 def written(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The outputs as plain arrays: a sequence is an array an element, texts are of a fixed width, nothing is left out."""
+    """The outputs as plain arrays: a sequence is an array an element, texts are of a fixed width, elements of few bits are the bytes that
+    stand for them, nothing is left out."""
     out: dict[str, np.ndarray] = {}
     for name, x in outputs.items():
         if isinstance(x, list):
             out.update(written({f"{name}[{i}]": element for i, element in enumerate(x)}))
         elif x is not None:
-            out[name] = x.astype(np.str_) if x.dtype == np.object_ else x
+            out[name] = x.astype(np.str_) if x.dtype == np.object_ else typed.in_bytes(x)
     return out
 
 

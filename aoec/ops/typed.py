@@ -47,6 +47,12 @@ def shown(array: np.ndarray, element: str) -> np.ndarray:
     return array.view(NUMPY[element]) if element in CODED else array.astype(NUMPY[element])
 
 
+def in_bytes(array: np.ndarray) -> np.ndarray:
+    """An array as files hold it: what NumPy's own formats do not know, elements of few bits, as `stored`."""
+    element = next((e for e in STORED if array.dtype == NUMPY[e]), "")
+    return stored(array, element) if element else array
+
+
 def small(text: str) -> str:
     """The element type of a tensor's type where it is one of `STORED`, else ""."""
     at = tensor(text)
@@ -54,7 +60,8 @@ def small(text: str) -> str:
 
 
 def given(name: str, value: Any, text: str) -> Any:
-    """A value that a user gives for an input of that type, an array in the type's elements; CheckError where it does not fit."""
+    """A value that a user gives for an input of that type, an array in the type's elements; CheckError where it does not fit. Elements
+    of few bits may be given as bytes: codes, or the whole numbers themselves."""
     at = tensor(text)
     if at is None:
         if text.startswith("seq(") and not isinstance(value, (list, tuple)):
@@ -64,10 +71,21 @@ def given(name: str, value: Any, text: str) -> Any:
     array = np.asarray(value)
     if dims is not None and (len(dims) != array.ndim or any(isinstance(d, int) and d != n for d, n in zip(dims, array.shape))):
         raise CheckError(f"input {name} has shape [{', '.join(map(str, dims))}], and an array of shape {list(array.shape)} is given")
+    if element in STORED and array.dtype == STORED[element]:
+        return _of_bytes(name, array, element)
     wanted = np.dtype(NUMPY.get(element, np.object_))
     if not fits(array.dtype, wanted):
         raise CheckError(f"input {name} is {element}, and an array of {array.dtype} is given; cast it first")
     return array if wanted == np.object_ else array.astype(wanted, copy=False)
+
+
+def _of_bytes(name: str, array: np.ndarray, element: str) -> np.ndarray:
+    """An array of small elements of the bytes that stand for them, which files hold; CheckError where there are no such elements."""
+    bits = int(element.removeprefix("float")[0]) if element in CODED else int(element[-1])
+    low, high = (-1 << bits - 1, (1 << bits - 1) - 1) if element.startswith("int") else (0, (1 << bits) - 1)
+    if array.size and not low <= array.min() <= array.max() <= high:
+        raise CheckError(f"input {name} is {element}, {low} to {high} as bytes, and values from {array.min()} to {array.max()} are given")
+    return shown(array, element)
 
 
 def fits(given: np.dtype, wanted: np.dtype) -> bool:

@@ -22,10 +22,17 @@ def test_a_sample_passes_or_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_all_pass_or_are_refused() -> None:
+def test_all_pass_or_are_refused_as_the_document_says() -> None:
     found = [nodes.outcome(t) for t in nodes.tests()]
     assert [nodes.line(o) for o in found if o.status in ("wrong", "fault")] == []
     assert sum(o.status == "refused" for o in found) <= REFUSALS
+    assert nodes.document(found) == nodes.DOCUMENT.read_text("utf-8")
+
+
+def test_where_a_model_ran_is_asked_after_the_run() -> None:
+    """One whose shapes hang on an input is compiled only then: here for an axis, of doubles, which are the host's."""
+    (test,) = nodes.tests("test_cumsum_1d_exclusive")
+    assert nodes.outcome(test).host == ("host.CumSum",)
 
 
 def test_what_a_wrong_value_or_type_becomes() -> None:

@@ -9,9 +9,12 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from aoec import backend, ops
+from aoec.base.errors import CheckError
 from aoec.frontend.onnx import load
 from aoec.ir.parse import parse_graph
 from aoec.ir.show import show
+from aoec.jobs.run import written
+from aoec.ops import typed as typed_values
 
 from .models import model, node, normal
 
@@ -52,6 +55,20 @@ def test_a_compiled_model_takes_and_gives_them() -> None:
     prepared = backend.prepare(proto)
     (y,) = prepared.run([x])
     assert not prepared.on_host and y.dtype == ml_dtypes.int4 and np.array_equal(y.astype(int), x.astype(int))
+
+
+def test_files_hold_them_as_bytes() -> None:
+    x = (np.arange(24).reshape(X) % 16 - 8).astype(ml_dtypes.int4)
+    z = np.arange(24, dtype=np.uint8).reshape(X).view(ml_dtypes.float8_e5m2)
+    held = written({"y": x, "z": z})
+    assert (held["y"].dtype, held["z"].dtype) == (np.int8, np.uint8)
+    for text, value, byte in (("tensor(int4)", x, held["y"]), ("tensor(float8e5m2)", z, held["z"])):
+        taken = typed_values.given("x", byte, f"{text}[3,8]")
+        assert taken.dtype == value.dtype and np.array_equal(taken.view(np.uint8) & 15, value.view(np.uint8) & 15)
+    with pytest.raises(CheckError, match="-8 to 7 as bytes, and values from -9 to 0"):
+        typed_values.given("x", np.array([0, -9], np.int8), "tensor(int4)[2]")
+    with pytest.raises(CheckError, match="cast it first"):
+        typed_values.given("x", np.array([0.0, 1.0]), "tensor(uint2)[2]")
 
 
 def test_weights_of_four_bits_are_constants() -> None:
