@@ -96,6 +96,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     _bank(p)
     p.add_argument("--json", action="store_true", help="print as JSON")
     _output(p)
+    _add(commands, "aoe", "take the options of AOE's own command line, and tune as it does", "aoec aoe --job_type=2 --model=model.onnx")
     p = _add(commands, "run", "run a compiled model on the model machine", "aoec run model.aoec --random -o out.npz")
     p.add_argument("model", metavar="MODEL.aoec")
     feeds = p.add_mutually_exclusive_group(required=True)
@@ -153,6 +154,8 @@ def _tuning_options(p: Parser) -> None:
     again.add_argument("--repeat", action="store_true", help="search again what the bank has; what is faster takes its place")
     again.add_argument("--frozen", action="store_true", help="search nothing: an error, with their names, where groups are not in the bank")
     p.set_defaults(results=None)
+    p.add_argument("--only", metavar="NAMES|FILE", help="tune the groups with these nodes or types of operators (MatMul,conv_*), or those "
+                   "that AOE's tune_ops_file lists; others keep what they have")
     p.add_argument("--no-host", action="store_true", help="an error, with their names, where nodes would run on the host")
     p.add_argument("--dump", metavar="DIR", help="write the text of every stage there")
     p.add_argument("--json", action="store_true", help="print the result as JSON")

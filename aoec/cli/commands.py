@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,20 @@ def run_demo(options: Namespace) -> int:
     ready_output(options)
     options.bank = bank_path(options)
     return compile_demo(options)
+
+
+def run_aoe(options: Namespace) -> int:
+    from aoec.cli.aoe import main
+    from aoec.cli.arguments import parser
+
+    def tune(words: Sequence[str]) -> int:
+        own = parser().parse_args(words)
+        return int(own.command_function(own) or 0)
+
+    try:
+        return main(options.words, tune, note)
+    except SystemExit as e:  # argparse has said what is wrong with a value
+        return int(e.code or 0)
 
 
 def run_tasks(options: Namespace) -> int:

@@ -19,6 +19,7 @@ from aoec.jobs.attention import apart
 from aoec.jobs.closing import believed, table
 from aoec.jobs.made import Schedule, realise, trusted
 from aoec.jobs.models import Weights
+from aoec.jobs.pick import pick
 from aoec.jobs.plan import Task, host_times, lowered, on_host, tasks
 from aoec.jobs.say import Voice
 from aoec.jobs.solve import Order, Solved, keys, solve, total_ticks
@@ -146,9 +147,13 @@ def search(ready: list[Ready], machine: Machine, bank: Bank, options: Namespace,
     order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune,
                   options.repeat, options.frozen)
     plan = [t for r in ready for t in r.plan]
+    chosen, others = wanted(ready, options.only, voice)
+    target = options.target or machine.name
     with voice.progress(plan, machine, options.tune) as told:
         done = results.noting([r.model.graph for r in ready], machine, told) if results else told
-        found, reasons = solve(plan, machine, options.target or machine.name, bank, order, done)
+        found, reasons = solve(others, machine, target, bank, replace(order, tune=False, repeat=False, frozen=False), told)
+        tuned, more = solve(chosen, machine, target, bank, order, done)
+        found, reasons = found | tuned, reasons | more
     out = []
     for r in ready:
         key = {t.group.name: keys(t, machine, order.robust)[1] for t in r.plan}
@@ -159,6 +164,22 @@ def search(ready: list[Ready], machine: Machine, bank: Bank, options: Namespace,
             refuse_host(model.graph, why)
         out.append((Ready(r.stage, model, plan), solved))
     return out
+
+
+def wanted(ready: list[Ready], only: str | None, voice: Voice) -> tuple[list[Task], list[Task]]:
+    """The tasks to be tuned, and those that keep what they have; what --only names and no model has is said."""
+    if only is None:
+        return [t for r in ready for t in r.plan], []
+    asked = pick(only)
+    chosen: list[Task] = []
+    others: list[Task] = []
+    for r in ready:
+        types = {n.name: n.op for n in r.model.graph.nodes}
+        for task in r.plan:
+            (chosen if asked.takes(task.group, types) else others).append(task)
+        if unused := asked.unused(r.model.graph):
+            voice.say(f"--only: no operator is named {', '.join(unused)}, or of that type")
+    return chosen, others
 
 
 def real(ready: Ready, solved: dict[str, Solved], machine: Machine, options: Namespace, voice: Voice) -> Made:

@@ -1,0 +1,70 @@
+"""Which groups a user wants tuned: by names of nodes or types of operators, whole or with wildcards, or as AOE's tune_ops_file says."""
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from aoec.base.errors import CheckError
+from aoec.base.files import read_text
+from aoec.ir.graph import Graph, Group
+
+LISTS = ("tune_ops_name", "tune_ops_type")  # of AOE's file: a group that has one of either is tuned
+# names of ONNX and CANN for what has another name here, in lower case, without underscores and a version's V2
+SAME = {"conv": "conv2d", "gemm": "matmul", "batchmatmul": "matmul", "layernormalization": "layernorm", "rmsnormalization": "rmsnorm",
+        "softmaxd": "softmax", "avgpool": "averagepool", "pooling": "maxpool"}
+
+
+@dataclass(frozen=True)
+class Pick:
+    """Patterns for names of nodes and for types of operators."""
+
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+
+    def takes(self, group: Group, types: dict[str, str]) -> bool:
+        """Whether some node of a group is meant."""
+        return any(fnmatchcase(n, p) for n in group.nodes for p in self.names) or \
+            any(is_type(types[n], p) for n in group.nodes for p in self.types)
+
+    def unused(self, graph: Graph) -> list[str]:
+        """The patterns that mean no node of a graph."""
+        used = {p for p in self.names if any(fnmatchcase(n.name, p) for n in graph.nodes)}
+        used |= {p for p in self.types if any(is_type(n.op, p) for n in graph.nodes)}
+        return [p for p in dict.fromkeys((*self.names, *self.types)) if p not in used]
+
+
+def is_type(op: str, pattern: str) -> bool:
+    """Whether an operator is of a type, by whatever name."""
+    return fnmatchcase(plain(op), plain(pattern))
+
+
+def plain(word: str) -> str:
+    """A type of operators as it is compared."""
+    word = re.sub(r"v\d+$", "", word.lower().replace("_", ""))
+    return SAME.get(word, word)
+
+
+def pick(text: str) -> Pick:
+    """What `--only` says: AOE's file, where there is a file of that name; else names, types and wildcards between commas."""
+    if Path(text).is_file():
+        return of_file(text)
+    words = tuple(w for w in text.split(",") if w)
+    if not words:
+        raise CheckError("--only names nothing; give names of nodes or types of operators, such as MatMul,conv_*")
+    return Pick(words, words)
+
+
+def of_file(path: str) -> Pick:
+    """AOE's tune_ops_file: an object of the two lists, either or both."""
+    try:
+        said = json.loads(read_text(path))
+    except (ValueError, RecursionError) as e:
+        raise CheckError(f"{path} is not JSON: {str(e)[:100]}") from e
+    good = isinstance(said, dict) and said and set(said) <= set(LISTS) and all(
+        isinstance(v, list) and all(isinstance(w, str) and w for w in v) for v in said.values())
+    if not good:
+        raise CheckError(f'{path} is no list of operators; it should say {{"tune_ops_name": ["conv_1"], "tune_ops_type": ["MatMul"]}}')
+    return Pick(*(tuple(said.get(name, ())) for name in LISTS))
