@@ -37,7 +37,8 @@ _HONOURED = ("job_type", "model", "model_path", "framework", "tune_ops_file", "o
              "soc_version", "tuning_time_limit", "base_result", "config")
 _BARE = ("Fdeeper_opat", "help")
 _NOTED = {
-    "device": NO_DEVICE, "ip": NO_DEVICE, "port": NO_DEVICE, "log": "aoec says on standard error what it does; aoec --traceback shows faults",
+    "device": NO_DEVICE, "ip": NO_DEVICE, "port": NO_DEVICE,
+    "log": "aoec says on standard error what it does; aoec --traceback shows faults",
     "virtual_type": "schedules are for all cores of the target; a machine file with fewer (--soc_version FILE.toml) tunes for a vNPU",
     "host_env_os": "the compiled model runs wherever aoec does", "host_env_cpu": "the compiled model runs wherever aoec does",
     "disable_reuse_memory": ATC, "op_debug_level": ATC, "build_bypass": ATC, "op_select_implmode": ATC, "optypelist_for_implmode": ATC,

@@ -43,7 +43,8 @@ def test_the_first_lines_come_within_two_seconds_and_before_anything_heavy(folde
     assert said == [
         "reading my model.onnx", "target Ascend910B3 (default; --target, see aoec targets)",
         "4 nodes of 3 operators (matmul 2, relu 1, softmax 1); inputs data [4, 40]",
-        "fp32 model run as fp16 (--precision); sums are kept in fp32", "bank bank.db (--bank or TUNE_BANK_PATH)", "heavy: "]
+        "run as fp16 (--precision): 4 of 4 nodes have less precision than the model declares (matmul 2, relu 1, softmax 1); "
+        "sums are kept in fp32", "bank bank.db (--bank or TUNE_BANK_PATH)", "heavy: "]
 
 
 def test_json_is_alone_on_standard_output_and_nothing_moves_without_a_terminal(folder: Path) -> None:
