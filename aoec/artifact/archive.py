@@ -169,9 +169,8 @@ class Entries:
 def open_file(path: str | Path) -> Iterator[Entries]:
     """The entries of a file while it is open; whatever is wrong with it ends as one sentence."""
     try:
-        with open(path, "rb") as f:
-            with zipfile.ZipFile(f) as z:
-                yield Entries(z, str(path), mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY))
+        with open(path, "rb") as f, zipfile.ZipFile(f) as z:
+            yield Entries(z, str(path), mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY))
     except OSError as e:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
     except DAMAGE as e:

@@ -174,7 +174,7 @@ class Node:
 
     def step(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, dtype: str = "") -> str:
         """The tensor that a new node makes on the way to the result, of the first argument's dtype where none is stated."""
-        shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)
+        shape = self._shape(op, inputs, attributes)
         out = self.draft.tensor(f"{self.proto.output[0]}_{op}", dtype or self.draft.tensors[inputs[0]].dtype, shape)
         self.draft.nodes.append(self.draft.node(op, inputs, out, attributes, f"{self.proto.name}_{op}" if self.proto.name else ""))
         return out
@@ -185,11 +185,16 @@ class Node:
             raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shapes[name])}, and {name} is {list(shape)}")
         return Tensor(name, dtype, tuple(shape))
 
-    def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, at: int = 0) -> bool:
-        """True, after the node that makes result `at` was added; UnsupportedError where its shape is not the one that ONNX infers."""
-        shape, result = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes), self.proto.output[at]
+    def _shape(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute]) -> tuple[int, ...]:
+        """What an operator makes of tensors of the draft; CheckError for a view of another number of elements."""
+        shape = ops.shape(op, [self.draft.tensors[i].shape for i in inputs], attributes)
         if op == "reshape" and prod(shape) != prod(self.made(inputs[0])):
             raise CheckError(f"{prod(self.made(inputs[0])):,} elements do not make the shape {list(shape)}")
+        return shape
+
+    def emit(self, op: str, inputs: Sequence[str], attributes: Mapping[str, Attribute] = NONE, at: int = 0) -> bool:
+        """True, after the node that makes result `at` was added; UnsupportedError where its shape is not the one that ONNX infers."""
+        shape, result = self._shape(op, inputs, attributes), self.proto.output[at]
         if self.shapes.get(result, shape) != shape:
             raise UnsupportedError(f"node {self.title()}: ONNX infers the shape {list(self.shape(at))}, and {op} gives {list(shape)}")
         self.draft.put(Tensor(result, self.dtypes[result], shape))

@@ -122,3 +122,14 @@ def test_shapes_that_a_model_states() -> None:
 def test_a_constant_too_large_to_compute_is_refused() -> None:
     proto = model([node("ConstantOfShape", "s", "c"), node("Add", "x c", "y")], {"x": (1,)}, ["y"], {"s": np.array([1 << 20, 1 << 20])})
     assert "at most" in sentence(UnsupportedError, proto)
+
+
+@pytest.mark.parametrize("op, types, zero", [
+    ("QuantizeLinear", TensorProto.UINT8, np.zeros(3, np.uint8)), ("QuantizeLinear", TensorProto.UINT8, None),
+    ("DequantizeLinear", TensorProto.FLOAT, None)])
+def test_scales_that_are_not_as_many_as_their_axis_are_refused(op: str, types: int, zero: np.ndarray | None) -> None:
+    given = {"s": np.ones(3, np.float32), **({"z": zero} if zero is not None else {})}
+    x = {"x": TensorProto.UINT8} if op == "DequantizeLinear" else {}
+    proto = model([node(op, "x s z" if zero is not None else "x s", "y")], {"x": (127, 4)}, ["y"], given, types={"y": types, **x})
+    with pytest.raises(ParseError, match=r"the ONNX graph is invalid: node .*: 3 elements do not make the shape"):
+        load(proto, precision="fp32")

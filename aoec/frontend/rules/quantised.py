@@ -11,6 +11,7 @@ from math import prod
 
 import numpy as np
 
+from aoec.base.errors import CheckError
 from aoec.frontend.node import Node
 from aoec.frontend.rules.casts import as_real, decoded
 from aoec.frontend.rules.rule import Rule
@@ -167,6 +168,8 @@ def _as_shape(n: Node, x: str, shape: tuple[int, ...]) -> str:
     """A tensor in another shape; a constant at once."""
     if n.made(x) == shape:
         return x
+    if prod(n.made(x)) != prod(shape):
+        raise CheckError(f"{prod(n.made(x)):,} elements do not make the shape {list(shape)}")
     if n.draft.is_constant(x):
         return n.constant("shaped", n.draft.weights[x].reshape(shape), n.made_dtype(x))
     return n.step("reshape", [x], {"shape": shape})
