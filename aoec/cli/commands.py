@@ -98,9 +98,14 @@ def run_tasks(options: Namespace) -> int:
 
 
 def run_run(options: Namespace) -> int:
-    from aoec.jobs.run import run_artifact
     if options.output:
         ready_output(options)
+    if options.model.endswith(".tir"):
+        from aoec.jobs.run_func import run_func
+        return run_func(options)
+    if options.trace or options.target:
+        raise CheckError("--with and --target are of a func (G.tir); a compiled model has its schedules and its machine")
+    from aoec.jobs.run import run_artifact
     return run_artifact(options)
 
 

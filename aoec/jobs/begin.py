@@ -28,6 +28,9 @@ def compile_model(options: Namespace, voice: Voice | None = None) -> int:
     source = Path(options.model)
     if source.is_dir():
         return _enter(source, options, voice)
+    if source.suffix == ".tir":
+        raise CheckError(f"{source} is a func, not a model: aoec search {source} -o g.sched tunes it, and aoec run {source} --with g.sched "
+                         "--random runs it for values")
     if options.start != "import":
         raise CheckError(f"--from {options.start} enters a folder that --dump wrote; {source} is none")
     machine = _begin(source, options, voice)

@@ -18,6 +18,7 @@ from aoec.base.files import write_text
 from aoec.jobs.execute import run_model
 from aoec.jobs.gears import named, pick
 from aoec.ops import typed
+from aoec.ops.narrowed import counts
 from aoec.ops.run import NUMPY, REALS
 from aoec.target import machine as machines
 from aoec.target.check import check
@@ -44,6 +45,7 @@ def run_artifact(options: Namespace) -> int:
     if options.output:
         arrays.save(options.output, written(outputs))
     facts = {"model": artifact.name, "target": artifact.target, "precision": artifact.precision,
+             "lowered": counts(artifact.graph),
              **({"gear": artifact.gear} if artifact.gear else {}),
              "outputs": {name: summary(x) for name, x in outputs.items()}, "modelled": modelled(artifact),
              "seconds_on_this_computer": round(seconds, 3), **({"note": note} if note else {})}

@@ -67,7 +67,7 @@ CASES: dict[str, tuple[list[tuple[int, ...]], dict[str, float], Callable[..., Ar
     "depthwise": ([(2, 16, 48), (16, 3)], {"pad": 1}, depthwise, 1),
     "weighted": ([(48, 160), (160,)], {}, lambda x, w: [x @ w], 1),
     "centred": ([(24, 64)], {}, lambda x: [x.max(1), x - x.max(1, keepdims=True)], 2),
-    "attention": ([(2, 32, 64), (2, 48, 64), (2, 48, 32)], {"scale": 0.125},
+    "my_attention": ([(2, 32, 64), (2, 48, 64), (2, 48, 32)], {"scale": 0.125},
                   lambda q, k, v: [softmax(q @ k.swapaxes(1, 2) * 0.125) @ v], 1),
 }
 HOST = ("banded", "depthwise")  # windows whose weights change from row to row: no schedule brings these to lanes
@@ -102,10 +102,10 @@ def test_the_graph_means_what_the_definition_says(op: str) -> None:
 
 def test_what_products_are_made_of() -> None:
     """Products are the cube's, a bias and relu behind one are words that are fused with it, and the rest is an operator a tensor."""
-    shapes, attributes, _, _ = CASES["attention"]
-    graph, weights, _ = frontend.load(model_of("attention", shapes, 1, attributes), None, "fp16", read_files([OPS]))
+    shapes, attributes, _, _ = CASES["my_attention"]
+    graph, weights, _ = frontend.load(model_of("my_attention", shapes, 1, attributes), None, "fp16", read_files([OPS]))
     fused, _ = fuse(graph, weights)
-    assert [n.op for n in fused.nodes] == ["matmul", "attention.W", "matmul"]
+    assert [n.op for n in fused.nodes] == ["matmul", "my_attention.W", "matmul"]
     assert [g.kind for g in fused.groups] == ["cube", "vector", "cube"]
     shapes, attributes, _, _ = CASES["batched"]
     graph, _, _ = frontend.load(model_of("batched", shapes, 1, attributes), None, "fp16", read_files([OPS]))
