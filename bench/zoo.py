@@ -1,11 +1,12 @@
 """Writes a model of the zoo as an ONNX file, or checks what aoec makes of it against onnxruntime.
 
     python bench/zoo.py bert-base [--batch 1] [--seed 0] [-o bert.onnx]
-    python bench/zoo.py bert-base gpt2 ... | all  --check [--precision fp16] [--target Ascend910B3]
+    python bench/zoo.py bert-base gpt2 ... | all  --check [--tune 50] [--precision fp16] [--target Ascend910B3] [--write docs/zoo.md]
 
-Real architectures at full size with seeded weights, exported as people's tools export them. With --check each is compiled with default
-schedules and run once: the largest difference of each result to onnxruntime's, relative to its largest number, what ran on the host, and
-CPU seconds. Times are modelled.
+Real architectures at full size with seeded weights, exported as people's tools export them. With --check each is compiled and run once:
+the largest difference of each result to onnxruntime's, relative to its largest number, beside what is allowed (networks/tolerances.py),
+what ran on the host, the modelled latency and CPU seconds; exit code 1 where a difference is larger. --tune searches first, so many trials
+for each distinct group; --write puts the row of each network into a table that a file holds between its other words.
 """
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ import argparse
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -22,6 +24,52 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.networks import NETWORKS
 from bench.networks.net import Network, parameters
+from bench.networks.tolerances import tolerance
+
+HEAD = ("| network | precision | nodes | largest difference | allowed | on the host | default | tuned |",
+        "|---|---|---|---|---|---|---|---|")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found: differences by result, nodes on the host, modelled latencies in us, trials for each group, CPU seconds."""
+
+    name: str
+    precision: str
+    nodes: int
+    errors: dict[str, float]
+    on_host: Counter[str]
+    default_us: float
+    tuned_us: float
+    trials: int
+    compile_s: float
+    run_s: float
+
+    @property
+    def worst(self) -> float:
+        return max(self.errors.values())
+
+    @property
+    def fits(self) -> bool:
+        return self.worst <= tolerance(self.name, self.precision).relative
+
+    @property
+    def host(self) -> str:
+        return ", ".join(f"{op} x {count}" for op, count in sorted(self.on_host.items())) or "nothing"
+
+    def line(self) -> str:
+        """All of it in words."""
+        allowed = tolerance(self.name, self.precision)
+        errors = ", ".join(f"{n} {e:.1e}" for n, e in self.errors.items())
+        return (f"{self.name:14} {self.precision}: {errors} ({'within' if self.fits else 'beyond'} {allowed.relative:g}, {allowed.reason}); "
+                f"latency {self.default_us:,.1f} us" + (f", tuned {self.tuned_us:,.1f}" if self.trials else "") + ", modelled; "
+                f"compiled in {self.compile_s:.1f} CPU s, run in {self.run_s:.1f}; on the host: {self.host}")
+
+    def row(self) -> str:
+        """A row of the table."""
+        tuned = f"{self.tuned_us:,.0f} µs ({self.trials} trials)" if self.trials else "–"
+        return (f"| {self.name} | {self.precision} | {self.nodes:,} | {self.worst:.1e} | {tolerance(self.name, self.precision).relative:g} "
+                f"| {self.host} | {self.default_us:,.0f} µs | {tuned} |")
 
 
 def write(name: str, network: Network, path: Path) -> str:
@@ -31,8 +79,8 @@ def write(name: str, network: Network, path: Path) -> str:
     return f"{path}: {name}, {len(data):,} bytes, {parameters(network.model):,} real parameters, {len(network.model.graph.node)} nodes"
 
 
-def check(name: str, network: Network, precision: str, target: str) -> str:
-    """A line on how a compiled network's results lie to onnxruntime's."""
+def check(name: str, network: Network, precision: str, target: str, trials: int) -> Checked:
+    """How a compiled network's results lie to onnxruntime's."""
     import onnxruntime
 
     import aoec
@@ -42,25 +90,37 @@ def check(name: str, network: Network, precision: str, target: str) -> str:
     wanted = session.run(names, network.feeds)
     started = time.process_time()
     with TemporaryDirectory() as folder:
-        compiled = aoec.compile(network.model, Path(folder) / "network.aoec", target=target, precision=precision)
+        compiled = aoec.compile(network.model, Path(folder) / "network.aoec", target=target, precision=precision, tune=trials > 0,
+                                budget=max(trials, 1))
     made = time.process_time()
     got = compiled.run(names, network.feeds)
     ran = time.process_time()
     errors = {n: float(np.abs(a.astype(np.float64) - b).max() / max(np.abs(b).max(), 1e-30)) for n, a, b in zip(names, got, wanted)}
-    host = Counter(compiled.on_host)
-    return (f"{name:14} {precision}: " + ", ".join(f"{n} {e:.1e}" for n, e in errors.items())
-            + f"; compiled in {made - started:.1f} CPU s, run in {ran - made:.1f}; on the host: "
-            + (", ".join(f"{op} x {count}" for op, count in sorted(host.items())) or "nothing"))
+    latency = compiled.report["latency"]
+    return Checked(name, precision, len(network.model.graph.node), errors, Counter(compiled.on_host), latency["default_us"],
+                   latency["tuned_us"], trials, made - started, ran - made)
+
+
+def put(found: Checked, path: Path) -> None:
+    """Nothing; the row stands in the file's table, in the place of the one of its network and precision, in the order of their names."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    start = lines.index(HEAD[0])
+    end = next((i for i in range(start, len(lines)) if not lines[i].startswith("|")), len(lines))
+    own = found.row()
+    rows = [r for r in lines[start + 2:end] if r.split("|")[1:3] != own.split("|")[1:3]]
+    path.write_text("\n".join([*lines[:start], *HEAD, *sorted([*rows, own]), *lines[end:]]) + "\n", encoding="utf-8")
 
 
 def main(argv: list[str] | None = None) -> int:
-    """0, after what was asked for was printed."""
+    """0, after what was asked for was printed; 1 where a result differs by more than its tolerance."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     known = [*sorted(NETWORKS), "all"]
     parser.add_argument("models", nargs="+", choices=known, metavar="MODEL", help=", ".join(known))
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--tune", type=int, default=0, metavar="TRIALS", help="with --check: search so many trials for each distinct group")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="with --check: the file whose table takes the rows")
     parser.add_argument("--precision", default="fp32")
     parser.add_argument("--target", default="Ascend910B3")
     parser.add_argument("-o", "--output", type=Path, help="of one model; default: MODEL.onnx in the current directory")
@@ -68,13 +128,18 @@ def main(argv: list[str] | None = None) -> int:
     names = sorted(NETWORKS) if "all" in args.models else args.models
     if args.output and len(names) > 1:
         parser.error("-o is for one model")
+    fits = True
     for name in names:
         network = NETWORKS[name](args.batch, args.seed)
         if args.check:
-            print(check(name, network, args.precision, args.target), flush=True)
+            found = check(name, network, args.precision, args.target, args.tune)
+            print(found.line(), flush=True)
+            fits &= found.fits
+            if args.write:
+                put(found, args.write)
         else:
             print(write(name, network, args.output or Path(f"{name}.onnx")), flush=True)
-    return 0
+    return 0 if fits else 1
 
 
 if __name__ == "__main__":

@@ -149,7 +149,7 @@ def test_sums_leave_as_int8_and_images_stay_in_blocks() -> None:
 @pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
 def test_programs_give_what_onnxruntime_gives(target: str, tmp_path) -> None:
     proto = deep()
-    compiled = aoec.compile(proto, tmp_path / "net.aoec", target=target, precision="fp32")
+    compiled = aoec.compile(proto, tmp_path / "net.aoec", target=target, precision="fp32", verify=True)
     assert not compiled.on_host
     np.testing.assert_array_equal(compiled.run(None, given(proto))[0], run(proto, given(proto))[0])
 
