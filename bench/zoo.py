@@ -61,7 +61,8 @@ class Checked:
         """All of it in words."""
         allowed = tolerance(self.name, self.precision)
         errors = ", ".join(f"{n} {e:.1e}" for n, e in self.errors.items())
-        return (f"{self.name:14} {self.precision}: {errors} ({'within' if self.fits else 'beyond'} {allowed.relative:g}, {allowed.reason}); "
+        fits = "within" if self.fits else "beyond"
+        return (f"{self.name:14} {self.precision}: {errors} ({fits} {allowed.relative:g}, {allowed.reason}); "
                 f"latency {self.default_us:,.1f} us" + (f", tuned {self.tuned_us:,.1f}" if self.trials else "") + ", modelled; "
                 f"compiled in {self.compile_s:.1f} CPU s, run in {self.run_s:.1f}; on the host: {self.host}")
 

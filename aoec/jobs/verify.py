@@ -69,7 +69,8 @@ def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterabl
 # ---------------------------------------------------------------- data
 
 def integers(inputs: list[Tensor], nodes: tuple[OpNode, ...], random: np.random.Generator) -> dict[str, np.ndarray]:
-    """Small integers for every input (logical arrays), in -1..1 for constants; a bias keeps the zeros behind its channels."""
+    """Small integers for every input (logical arrays), in -1..1 for constants; a bias keeps the zeros behind its channels, and a packed
+    weight those of the channels that fill its image's blocks, where padding may read something else than 0."""
     columns = bias_columns(nodes, {t.name: t for t in inputs})
     out = {}
     for t in inputs:
@@ -77,7 +78,20 @@ def integers(inputs: list[Tensor], nodes: tuple[OpNode, ...], random: np.random.
         out[t.name] = random.integers(-limit, limit + 1, t.shape).astype(NUMPY[t.dtype])
         if t.name in columns:
             out[t.name][columns[t.name]:] = 0
+    for n in nodes:
+        if n.op == "conv2d_packed" and n.inputs[1] in out and out[n.inputs[1]].ndim == 2:
+            out[n.inputs[1]][_filling(n, {t.name: t for t in inputs})] = 0
     return out
+
+
+def _filling(node: OpNode, tensors: Mapping[str, Tensor]) -> tuple[slice | np.ndarray, ...]:
+    """Where a packed weight of one block holds zeros for channels that its image has not."""
+    kernel, c0 = node.attribute("kernel"), node.attribute("c0")
+    assert isinstance(kernel, tuple) and isinstance(c0, int)
+    turned = bool(node.attribute("trans_b", 0))
+    k = np.arange(tensors[node.inputs[1]].shape[1 if turned else 0])
+    absent = k // int(prod(kernel) * c0) * c0 + k % c0 >= tensors[node.inputs[0]].shape[1]
+    return (slice(None), absent) if turned else (absent,)
 
 
 def bias_columns(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> dict[str, int]:
@@ -96,6 +110,9 @@ def normal(inputs: list[Tensor], weights: Arrays, random: np.random.Generator, l
     for t in inputs:
         if t.name in weights:
             out[t.name] = to_logical(weights[t.name], t)
+            continue
+        if t.dtype == "int8":  # quantised: all of its numbers
+            out[t.name] = random.integers(-128, 128, t.shape, np.int8)
             continue
         array = random.standard_normal(t.shape).astype(np.float32)
         if large and t.dtype in REALS and array.size:

@@ -86,7 +86,15 @@ def moves() -> onnx.ModelProto:
     return n.done((1, 32, 6, 5), n.real("t", 0.05))
 
 
+def residual() -> onnx.ModelProto:
+    """Relu behind an addition, whose least number stands for 0."""
+    n = Net()
+    n.nodes += [node("Add", f"{n.real('x')} {n.real('x', 0.011, -7)}", "a"), node("Relu", "a", "r")]
+    return n.done((2, 3, 40), n.real("r", 0.02, -120))
+
+
 FOUND = {
+    "residual": (residual(), ["quantise", "quantise", "add_quantised", "dequantise"]),
     "conv": (conv(pads=[1, 1, 1, 1]), ["quantise", "conv2d", "relu", "requantise", "dequantise"]),
     "conv of int8": (conv("int8", axis=-1, relu=False, pads=[2, 0, 1, 2], strides=[2, 1]),
                      ["quantise", "conv2d", "requantise", "dequantise"]),

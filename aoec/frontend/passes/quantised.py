@@ -77,7 +77,7 @@ class _Search:
     def parameters(self, node: OpNode) -> Scale | None:
         """Scale and zero point of a conversion, where they are constants, one for all."""
         scale, zero = (self.draft.weights.get(i) for i in node.inputs[1:])
-        if scale is None or zero is None or scale.size != 1 or zero.size != 1 or not scale.all():
+        if scale is None or zero is None or scale.size != 1 or zero.size != 1 or not (scale > 0).all():
             return None
         more = int(MIDDLE) if zero.dtype == np.uint8 else 0
         return Scale(np.float32(scale.reshape(())), int(zero.reshape(())) - more, more)
@@ -118,7 +118,7 @@ class _Search:
             return None
         numbers, scale, zero = (self.draft.weights[i] for i in node.inputs)
         middle = MIDDLE if numbers.dtype == np.uint8 else 0
-        if (zero.astype(np.int32) != middle).any():
+        if (zero.astype(np.int32) != middle).any() or not (scale > 0).all():
             return None
         scale = scale.astype(np.float32).reshape((1,) * (numbers.ndim - scale.ndim) + scale.shape)
         return self.along(Weight((numbers.astype(np.int16) - int(middle)).astype(np.int8), scale), axis)
@@ -182,7 +182,8 @@ class _Search:
         made = self.find.producers.get(source.inputs[0]) if relu else source
         if made is None or relu and self.find.only_user(source.inputs[0]) is not source:
             return ""
-        if made.op == "add" and not relu and (parts := [self.whole(i) for i in made.inputs]) and all(parts):
+        limits = not relu or of.zero == LIMITS["lo"]  # what is below zero is below int8
+        if made.op == "add" and limits and (parts := [self.whole(i) for i in made.inputs]) and all(parts):
             return self.added(made, [p for p in parts if p is not None], of)
         sums = self.sums(made)
         if sums is None:
