@@ -58,18 +58,18 @@ class Control:
         taken = self._known(proto.input[0])
         if taken is None:
             return False
-        branch = _attribute(proto, "then_branch" if bool(taken.reshape(())) else "else_branch")
+        branch = _attribute(proto, "then_branch" if taken else "else_branch")
         self._finish(proto, self._body(branch, {}))
         return True
 
     def _loop(self, proto: onnx.NodeProto) -> bool:
         body, (count, condition, *carried) = _attribute(proto, "body"), [*proto.input, "", ""][:max(2, len(proto.input))]
-        limit, going = self._known(count), self._known(condition) if condition else np.array(True)
+        limit, going = self._known(count), self._known(condition) if condition else np.True_
         if count and limit is None or going is None or not count and not condition or self._held(carried):
             return False
         rows: list[list[str]] = [[] for _ in body.output[1 + len(carried):]]
         done = 0
-        while bool(going.reshape(())) and (limit is None or done < int(limit.reshape(()))):
+        while going and (limit is None or done < int(limit)):
             given = [self._constant(np.array(done, np.int64)), self._constant(np.array(True)), *carried]
             go, *results = self._body(body, dict(zip([i.name for i in body.input], given)))
             going = self._known(go)
@@ -141,7 +141,7 @@ class Control:
 
     def _finish(self, proto: onnx.NodeProto, made: Sequence[str]) -> None:
         """Nothing; the node's results are these values, of their types: what was inferred for a loop may not hold."""
-        for result, value in zip(proto.output, made):
+        for result, value in zip(proto.output, made, strict=True):
             if result:
                 self._typed_as(result, value)
                 self.walk.translate(helper.make_node("Identity", [value], [result]))
@@ -153,9 +153,11 @@ class Control:
 
     # ------------------------------------------------------------ values
 
-    def _known(self, name: str) -> np.ndarray | None:
-        """The value of a constant."""
-        return self.walk.constants.array(name) if name and name in self.walk.constants else None
+    def _known(self, name: str) -> np.generic | None:
+        """The one element of a constant; None of anything else."""
+        if not name or name not in self.walk.constants or self.walk.constants.size(name) != 1:
+            return None
+        return self.walk.constants.array(name).reshape(-1)[0]  # type: ignore[no-any-return]
 
     def _held(self, names: Sequence[str]) -> bool:
         """True where one of the values is of a kind that only the host holds."""
@@ -231,7 +233,7 @@ def _unless_whole(walk: Walk) -> Iterator[_Attempt]:
     before, nodes, wanted = [dict(d) for d in known], list(draft.nodes), set(walk.wanted)
     try:
         yield attempt
-    except AoecError:
+    except (AoecError, LookupError, ValueError, TypeError, ArithmeticError):  # of a body too that contradicts what is around it
         attempt.done = False
     added = draft.nodes[len(nodes):]
     attempt.done &= not added or any(not n.op.startswith(host.PREFIX) for n in added)

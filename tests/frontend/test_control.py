@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto
 
 from aoec import backend, ops
-from aoec.base.errors import UnsupportedError
+from aoec.base.errors import AoecError, UnsupportedError
 from aoec.frontend import control
 from aoec.frontend.onnx import load
 from aoec.ops import host_reference
@@ -73,6 +73,23 @@ def test_a_loop_of_many_rounds_stays_one_node(monkeypatch: pytest.MonkeyPatch) -
     assert [n.op for n in load(KNOWN["a count"], precision="fp32")[0].nodes] == ["host.Loop"]
     monkeypatch.setattr(control, "MOST_NODES", 15)
     assert "host.Loop" not in [n.op for n in load(KNOWN["a count"], precision="fp32")[0].nodes]
+
+
+@pytest.mark.parametrize("nodes, constants", [
+    ([node("If", "c", "y", then_branch=branch("Mul", "p"), else_branch=branch("Sub", "q"))], {"c": np.array([True, False])}),
+    ([node("If", "c", "y z", then_branch=branch("Mul", "p"), else_branch=branch("Sub", "q"))], {"c": np.array(True)}),
+    ([node("Loop", "five - x x", "y", body=ROUND)], {}),
+    ([node("Scan", "x", "y", body=SCAN, num_scan_inputs=0)], {}),
+    ([node("Scan", "s x", "y z", body=SCAN, num_scan_inputs=1, scan_input_axes=[7])], {"s": normal(2)}),
+], ids=["two conditions", "a result too many", "a value too many", "nothing to scan", "no such axis"])
+def test_control_flow_that_contradicts_itself_is_one_sentence_or_the_hosts(nodes: list[onnx.NodeProto],
+                                                                          constants: dict[str, np.ndarray]) -> None:
+    try:
+        graph, _, _ = load(model(nodes, {"x": (2, 3)}, ["y"], NUMBERS | constants), precision="fp32")
+    except AoecError as e:
+        assert len(str(e).splitlines()) == 1
+    else:
+        assert [n.op for n in graph.nodes if n.op.startswith("host.")]
 
 
 def test_a_loop_without_an_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
