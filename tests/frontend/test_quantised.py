@@ -93,7 +93,26 @@ def residual() -> onnx.ModelProto:
     return n.done((2, 3, 40), n.real("r", 0.02, -120))
 
 
+def linear(op: str) -> onnx.ModelProto:
+    """A product of ONNX's own of quantised operands, an addend for each channel."""
+    n = Net()
+    shape, w = ((1, 8, 6, 5), (32, 8, 3, 3)) if op == "QLinearConv" else ((4, 33), (33, 40))
+    given = [n.constant(np.float32(0.03)), n.constant(np.uint8(123))]
+    scale = np.abs(normal(32 if op == "QLinearConv" else 40)) * np.float32(0.004) + np.float32(0.001)
+    numbers = np.random.default_rng(0).integers(-127, 128, w).astype(np.int8)
+    weight = [n.constant(numbers), n.constant(scale), n.constant(np.zeros(len(scale), np.int8))]
+    result = [n.constant(np.float32(0.02)), n.constant(np.uint8(100))]
+    bias = [n.constant(np.arange(32, dtype=np.int32) * 50)] if op == "QLinearConv" else []
+    more: dict[str, object] = {"pads": [1, 1, 1, 1]} if op == "QLinearConv" else {}
+    n.nodes += [node("QuantizeLinear", f"x {' '.join(given)}", "q"),
+                node(op, " ".join(["q", *given, *weight, *result, *bias]), "c", **more),
+                node("DequantizeLinear", f"c {' '.join(result)}", "r")]
+    return n.done(shape, "r")
+
+
 FOUND = {
+    "QLinearConv": (linear("QLinearConv"), ["quantise", "conv2d", "requantise", "dequantise"]),
+    "QLinearMatMul": (linear("QLinearMatMul"), ["quantise", "matmul", "requantise", "dequantise"]),
     "residual": (residual(), ["quantise", "quantise", "add_quantised", "dequantise"]),
     "conv": (conv(pads=[1, 1, 1, 1]), ["quantise", "conv2d", "relu", "requantise", "dequantise"]),
     "conv of int8": (conv("int8", axis=-1, relu=False, pads=[2, 0, 1, 2], strides=[2, 1]),

@@ -2,7 +2,8 @@
 
 The cube multiplies int8: of uint8 128 is taken away first, and from its zero point too. Zero points are exact: (A - a)(B - b) is
 A B - a (1 B) - (A 1) b + a b (1 1), where 1 is a matrix (or an image) of ones and every product is one of the cube; what is constant
-of it is computed at import, and what is zero left out.
+of it is computed at import, and what is zero left out. Where scales are constants, and weights too, without a zero point, a product is said
+in reals between conversions, as exporters say it otherwise, for the pass that finds it there (passes/quantised.py).
 """
 from __future__ import annotations
 
@@ -87,6 +88,8 @@ def _matmul_integer(n: Node) -> bool:
 
 
 def _qlinear_matmul(n: Node) -> bool:
+    if len(n.shape_of(0)) > 1 and len(n.shape_of(3)) == 2 and 0 not in n.shape() and _is_scaled(n):
+        return _scaled(n, n.step("matmul", [_real(n, 0), _real(n, 3, COLUMNS)]))
     y = _matmul(n, (0, 3), (2, 5))
     if not y:
         return False
@@ -118,12 +121,53 @@ def _conv_integer(n: Node) -> bool:
 
 
 def _qlinear_conv(n: Node) -> bool:
+    w = window(n, n.shape_of(3)[2:])
+    if w is not None and w.rank == 2 and _is_scaled(n) and all(0 <= p < s for p, s in zip((*w.before, *w.after), w.span * 2)):
+        x, kernel = _real(n, 0), _real(n, 3, (-1, 1, 1, 1))
+        bias = [_real_bias(n)] if n.has(8) else []
+        return _scaled(n, n.step("conv2d", [x, kernel, *bias], {**w.attributes(), "group": n.integer("group", 1)}))
     y = _conv(n, (0, 3), (2, 5))
     if not y:
         return False
     channels = _channels(len(n.made(y)) - 2)
     y = n.step("add", [y, _beside(n, n.input(8), channels)]) if n.has(8) else y
     return _requantised(n, y, [_beside(n, n.input(at), channels) for at in (1, 4)])
+
+
+# ---------------------------------------------------------------- what is scaled by constants, in the words that a pass finds again
+
+def _is_scaled(n: Node) -> bool:
+    """True for arguments in which a pass finds a product of int8: all but the data are constants, one scale for data and result each, and a
+    weight without a zero point."""
+    if n.dtype_of(0) not in BYTES or n.dtype_of(3) not in BYTES or not all(n.is_constant(at) for at in (*range(1, 8), *[8] * n.has(8))):
+        return False
+    held = [n.draft.weights[n.input(at)] for at in range(1, 8)]
+    weight, scales = held[2].astype(np.int16), [held[at] for at in (0, 3, 5)]
+    fits = len(weight) * weight[0].size > 0 and all((s > 0).all() for s in scales)
+    middle = MIDDLE if n.dtype_of(3) == "uint8" else 0
+    return fits and all(held[at].size == 1 for at in (0, 1, 5, 6)) and bool((held[4].astype(np.int16) == middle).all())
+
+
+def _real(n: Node, at: int, along: tuple[int, ...] = ()) -> str:
+    """An argument in reals, by the scale and the zero point behind it, which go along its -1 where they are several."""
+    def beside(x: str) -> str:
+        size = prod(n.made(x))
+        return _as_shape(n, x, (1,) * len(n.shape_of(at)) if size == 1 else tuple(size if e < 0 else e for e in along))
+    return n.step("dequantise", [n.input(at), beside(n.input(at + 1)), beside(n.input(at + 2))], dtype="fp32")
+
+
+def _real_bias(n: Node) -> str:
+    """The bias of a convolution, which counts in steps of the image's scale times the weight's."""
+    scale = (n.draft.weights[n.input(1)].reshape(-1) * n.draft.weights[n.input(4)].reshape(-1)).astype(np.float32)
+    each = n.constant("bias_scale", np.broadcast_to(scale, n.shape_of(8)))
+    return n.step("dequantise", [n.input(8), each, n.constant("bias_zero", np.zeros(n.shape_of(8)), "int32")], dtype="fp32")
+
+
+def _scaled(n: Node, sums: str) -> bool:
+    """True, after the product became the node's result by its scale and zero point."""
+    (lo, hi), one = BYTES[n.dtype()], (1,) * len(n.made(sums))
+    given = [sums, *[_as_shape(n, n.input(at), one) for at in (6, 7)]]
+    return n.emit("reshape", [n.step("quantise", given, {"lo": float(lo), "hi": float(hi)}, dtype=n.dtype())], {"shape": n.shape()})
 
 
 def _requantised(n: Node, sums: str, scales: Sequence[str]) -> bool:
