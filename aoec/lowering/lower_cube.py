@@ -27,7 +27,7 @@ def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Fu
     """The func of a cube operator with optional bias, relu behind it, and behind a convolution further elementwise operators
     on its result and on what lies as it does (a residual)."""
     main, relu = nodes[0], len(nodes) > 1 and nodes[1].op == "relu"
-    scaled = nodes[-1] if nodes[-1].op == "requantise" and not tensors[nodes[-1].inputs[1]].layout.startswith("NC1") else None
+    scaled = nodes[-1] if nodes[-1].op == "requantise" else None
     tail = nodes[1 + relu:len(nodes) - (scaled is not None)]
     out = tensors[nodes[-1].outputs[0]]
     way = WayOut(relu, tensors[scaled.inputs[1]] if scaled else None, float(scaled.attribute("zero", 0.0)) if scaled else 0.0)  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ EXACT = Tolerance(1e-3, "sums of fp32 in another order")
 HALF = Tolerance(1e-2, "tensors between layers are rounded to 11 bits (5e-4 each), and tens of layers pass it on")
 STEPS = Tolerance(4e-2, "two steps of the result's scale, as far as onnxruntime is from itself without its optimisations: a sum that lies "
                   "half way between two numbers of eight bits may fall to either side, and random weights pass it on")
-FROM_HALF = Tolerance(8e-2, "four steps of the result's scale: images are rounded to fp16 before they are quantised, which changes some by a step")
+FROM_HALF = Tolerance(8e-2, "four steps of the result's scale: images are rounded to fp16 before they are quantised, some to another")
 # network -> precision -> tolerance, where it is not EXACT or HALF
 OWN: dict[str, dict[str, Tolerance]] = {"resnet50-int8": {"fp32": STEPS, "fp16": FROM_HALF}}
 
