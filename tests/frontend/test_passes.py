@@ -298,6 +298,20 @@ def test_any_transposes_and_views(draw: st.DataObject) -> None:
     exchanged(*steps)
 
 
+def test_numbers_wait_behind_transposes_for_their_product() -> None:
+    """Of an operand that a product alone reads; what others read is multiplied where it was."""
+    heads = {"shape": (2, 3, 2, 10)}
+    chain = [("muls", "x", "a", {"scalar": 0.5}), ("reshape", "a", "b", heads), ("transpose", "b", "c", {"perm": (0, 2, 3, 1)})]
+    d = draft(*chain, ("matmul", "c w", "y", {}), w=normal(3, 4))
+    kept(passes.scale_last, d)
+    assert kept(passes.drop_dead, d) == ["reshape", "transpose", "muls", "matmul"]
+    kept(passes.sink_transposes, d)
+    assert kept(passes.drop_dead, d) == ["reshape", "muls", "transpose", "matmul"]
+    d = draft(*chain, ("exp", "c", "e", {}), ("matmul", "c w", "m", {}), ("reduce_sum", "e", "y", {"axes": (0,)}), outputs=("m", "y"),
+              w=normal(3, 4))
+    assert kept(passes.scale_last, d)[:3] == ["muls", "reshape", "transpose"]
+
+
 def test_pixels_of_a_convolution_become_rows_by_one_copy() -> None:
     proto = model([node("Conv", "x w", "c"), node("Reshape", "c s", "l"), node("Transpose", "l", "y", perm=[0, 2, 1])],
                   {"x": (1, 3, 6, 5)}, ["y"], {"w": normal(16, 3, 3, 3), "s": np.array([1, 16, -1])})

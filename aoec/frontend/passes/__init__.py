@@ -16,7 +16,7 @@ from aoec.frontend.passes.precision import choose_precision
 from aoec.frontend.passes.quantised import find_quantised
 from aoec.frontend.passes.row_norms import find_row_norms
 from aoec.frontend.passes.scalars import use_scalars
-from aoec.frontend.passes.transposes import sink_transposes
+from aoec.frontend.passes.transposes import scale_last, sink_transposes
 from aoec.frontend.passes.turned import turn_in_products
 from aoec.frontend.passes.views import turn_images
 from aoec.ir.draft import Draft
@@ -26,12 +26,12 @@ from aoec.ir.draft import Draft
 # affine chains once nothing lies between their links
 PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, share_equal,
           sink_transposes, drop_identities, drop_dead, sink_transposes, drop_identities, fold_pads, drop_guards, drop_dead, fold_biases,
-          find_row_norms, find_gelus, find_gates, drop_dead, find_attentions, sink_transposes, drop_dead, fold_affine, turn_in_products,
-          turn_images, drop_identities, drop_dead)
+          find_row_norms, find_gelus, find_gates, scale_last, drop_dead, find_attentions, sink_transposes, drop_dead, fold_affine,
+          turn_in_products, turn_images, drop_identities, drop_dead)
 
 __all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_guards", "drop_identities", "find_attentions", "find_gates",
-           "find_gelus", "find_quantised", "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "fold_pads", "share_equal",
-           "sink_transposes", "turn_images", "turn_in_products", "use_scalars"]
+           "find_gelus", "find_quantised", "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "fold_pads", "scale_last",
+           "share_equal", "sink_transposes", "turn_images", "turn_in_products", "use_scalars"]
 
 
 def clean(draft: Draft, precision: str = "fp16") -> None:

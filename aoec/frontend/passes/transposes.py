@@ -9,12 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from aoec.frontend.passes.find import Finder
 from aoec.frontend.passes.views import viewed_before
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
 from aoec.ops import OPS
 
 Perm = tuple[int, ...]
+MOVED = ("reshape", "transpose")
 
 
 def sink_transposes(draft: Draft) -> None:
@@ -37,6 +39,32 @@ def sink_transposes(draft: Draft) -> None:
             turned[node.outputs[0]] = node
         nodes.append(node)
     draft.nodes = nodes
+
+
+def scale_last(draft: Draft) -> None:
+    """Nothing; operands of products are multiplied with a number behind their views and transposes, where attention looks for its scale;
+    `sink_transposes` is the way back."""
+    find = Finder.of(draft)
+    scales: dict[str, OpNode] = {}  # result -> the node that makes it by a number, for one reader
+    nodes, draft.nodes = draft.nodes, []
+    for node in nodes:
+        scale = scales.get(node.inputs[0]) if node.op in MOVED else None
+        if scale is not None and _leads_to_product(find, node):
+            t = draft.tensors[node.outputs[0]]
+            moved = draft.tensor(f"{t.name}_unscaled", t.dtype, t.shape)
+            draft.nodes.append(replace(node, inputs=scale.inputs, outputs=(moved,)))
+            node = replace(scale, name=draft.fresh(scale.name, "node"), inputs=(moved,), outputs=node.outputs)
+        draft.nodes.append(node)
+        if node.op == "muls" and find.only_user(node.outputs[0]) is not None:
+            scales[node.outputs[0]] = node
+
+
+def _leads_to_product(find: Finder, node: OpNode) -> bool:
+    """True where a product alone reads what the node gives, seen otherwise or transposed perhaps."""
+    user = find.only_user(node.outputs[0])
+    while user is not None and user.op in MOVED:
+        user = find.only_user(user.outputs[0])
+    return user is not None and user.op == "matmul"
 
 
 def _viewed(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> tuple[OpNode, OpNode] | None:
