@@ -9,6 +9,7 @@ from typing import Any
 
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record
+from aoec.jobs.attention import apart
 from aoec.jobs.models import fused, imported
 from aoec.jobs.plan import Task, lowered, on_host, tasks
 from aoec.jobs.solve import Order, budget_trials, keys
@@ -26,7 +27,7 @@ def list_tasks(options: Namespace) -> str:
     """The table, or JSON."""
     machine = load(options.target) if options.target else load()
     graph, weights, _ = imported(options.model, dict(options.input_shape), options.precision, None, read_files(options.ops))
-    graph, _ = fused(graph, weights, machine)
+    graph, _ = fused(graph, weights, machine, apart=apart(graph, machine))
     funcs, reasons = lowered(graph)
     plan = tasks(on_host(graph, reasons), machine, funcs=funcs)
     bank = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None

@@ -62,6 +62,11 @@ def test_attention(name: str) -> None:
     agree(ATTENTION[name])
 
 
+@pytest.mark.parametrize("name", ["heads", "causal", "rows of heads side by side", "window"])
+def test_attention_is_one_operator_where_its_scores_are_scaled_and_shifted_alone(name: str) -> None:
+    assert {"attention"} == {n.op for n in load(ATTENTION[name], precision="fp32")[0].nodes} - {"reshape", "transpose"}
+
+
 @pytest.mark.parametrize("name", ROTARY)
 def test_rotary_embedding(name: str) -> None:
     inputs, constants, attributes = ROTARY[name]

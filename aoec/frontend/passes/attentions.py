@@ -2,12 +2,12 @@
 
     scores = matmul(q, k')   [muls, on q, on k or on the scores]   [+ mask]   softmax over the last axis   y = matmul(shares, v)
 
-k' is k with its last two axes transposed, by the product or by a transpose before it. A mask is whatever is added, broadcast. A pass for
-work on tiles: the scores of a head are never whole in memory then. Nodes that something else reads too stay.
+k' is k with its last two axes transposed, by the product or by a transpose before it. A mask is whatever is added, broadcast. Between the
+products the rows of heads that share keys may be seen apart, by a reshape each way. Nodes that something else reads too stay.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -54,13 +54,39 @@ def _attention(find: Finder, node: OpNode) -> _Scores | None:
     """The scores of an attention that ends with this product of shares and values; None of any other node."""
     if node.op != "matmul" or len(node.inputs) != 2 or any(dict(node.attributes).get(f"trans_{x}") for x in "ab"):
         return None
-    shares = find.producer(node.inputs[0], "softmax")
+    shares = _seen_apart(find, _made(find, node, 0))
     tensors = find.draft.tensors
-    if shares is None or find.only_user(shares.outputs[0]) is not node:
+    if shares is None or shares.op != "softmax":
         return None
-    shape = tensors[shares.outputs[0]].shape
-    found = _scores(find, shares) if dict(shares.attributes)["axis"] in (-1, len(shape) - 1) else None
+    apart, shape = tensors[shares.outputs[0]].shape, tensors[node.inputs[0]].shape
+    rows = dict(shares.attributes)["axis"] in (-1, len(apart) - 1) and apart[-1] == shape[-1]
+    found = _scores(find, shares, shape) if rows else None
+    if found is not None and found.bias and apart != shape:
+        found = _together(find.draft, found, apart, shape)
     return found if found is not None and _fits(find.draft, found, node.inputs[1], shape) else None
+
+
+def _seen_apart(find: Finder, node: OpNode | None) -> OpNode | None:
+    """The node before a reshape, where there is one."""
+    return _made(find, node, 0) if node is not None and node.op == "reshape" else node
+
+
+def _together(draft: Draft, found: _Scores, apart: tuple[int, ...], shape: tuple[int, ...]) -> _Scores | None:
+    """The scores with what is added to the rows of a head repeated for all heads that are rows of one product; None where it is not one
+    constant for all heads, or a row of keys."""
+    bias = draft.tensors[found.bias].shape
+    rows = bias[-2] if len(bias) > 1 else 1
+    if prod(bias[:-2]) != 1 or shape[-2] % apart[-2]:
+        return None
+    if rows == 1:
+        return found
+    if found.bias not in draft.weights:
+        return None
+    name = f"{found.bias}_rows"
+    if name not in draft.weights:
+        whole = np.tile(draft.weights[found.bias].reshape(bias[-2:]), (shape[-2] // rows, 1))
+        draft.constant(name, whole, draft.tensors[found.bias].dtype)
+    return replace(found, bias=name)
 
 
 def _fits(draft: Draft, found: _Scores, values: str, shape: tuple[int, ...]) -> bool:
@@ -74,8 +100,8 @@ def _fits(draft: Draft, found: _Scores, values: str, shape: tuple[int, ...]) -> 
     return alike and broadcast and len(shape) > 2 and deep == q.shape[-1] and keys == v.shape[-2] == shape[-1] and prod(shape) > 0
 
 
-def _scores(find: Finder, softmax: OpNode) -> _Scores | None:
-    """What a softmax takes, as a product of queries and keys, scaled, with something added at last."""
+def _scores(find: Finder, softmax: OpNode, shape: tuple[int, ...]) -> _Scores | None:
+    """What a softmax takes, as a product of queries and keys of that shape, scaled, with something added at last."""
     node, bias = _made(find, softmax, 0), ""
     if node is not None and node.op == "where":
         under, bias = _scaled(find, _made(find, node, 1)), _selected(find, node)
@@ -91,7 +117,7 @@ def _scores(find: Finder, softmax: OpNode) -> _Scores | None:
             return None
     else:
         under = _scaled(find, node)
-    if under is None:
+    if under is None or find.draft.tensors[under[0].outputs[0]].shape != shape:
         return None
     product, scale = under
     q, of_q = _unscaled(find, product.inputs[0])
@@ -128,6 +154,7 @@ def _scaled(find: Finder, node: OpNode | None) -> tuple[OpNode, float] | None:
     while node is not None and node.op == "muls":
         scale *= float(dict(node.attributes)["scalar"])  # type: ignore[arg-type]
         node = _made(find, node, 0)
+    node = _seen_apart(find, node)
     plain = node is not None and node.op == "matmul" and len(node.inputs) == 2 and not dict(node.attributes).get("trans_a")
     return (node, scale) if plain and node is not None else None
 
