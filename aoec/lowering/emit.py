@@ -225,6 +225,9 @@ class Body:
         whole = [[*b, *p.items, *a] for b, p, a in zip(before, pieces, after)]
         early = {n: self.early(n, pieces) for n in names if self.is_early(n)}
         late = emit_ahead.touching([n for n in names if self.em.buffers[n].ahead == emit_ahead.LATE], pieces)
+        if any(0 < len(emit_ahead.touching([n], pieces) & late) < len(emit_ahead.touching([n], pieces))
+               and self.em.buffers[n].depth != Int(1) for n in handed):
+            raise UnsupportedError("what is done an iteration late takes what it needs from one slot")
         apart = {i for found in early.values() for i in found} | late
         gone = {n: found for found in (*early.values(), late) for n in emit_ahead.alone(handed, pieces, found)}
         counted = {i: [*whole[i], *[Advance(self.em.counters[n]) for n, found in gone.items() if max(found) == i]] for i in apart}
@@ -250,10 +253,11 @@ class Body:
         return ahead is not None and ahead != emit_ahead.LATE and (name not in self.meet or self.meet[name].writer == self.stream)
 
     def early(self, name: str, pieces: list[Piece]) -> list[int]:
-        """The pieces that fill a buffer ahead of its use: of one in which streams meet, all that lead to it."""
+        """The pieces that fill a buffer ahead of its use: of one in which streams meet, or in L0C, all that lead to it."""
         buffer, chain = self.em.buffers[name], runs(name, pieces)
         assert buffer.ahead is not None
-        found = list(range(chain[-1][2] + 1)) if name in self.meet else emit_ahead.filling(chain)
+        whole = name in self.meet or buffer.scope == "L0C"
+        found = list(range(chain[0][2] + 1)) if whole else emit_ahead.filling(chain)
         if self.homes[name][-1] not in self.extents or not found:
             raise UnsupportedError(f"buffer {name} is not filled by one load in the loop around its life, so none can be issued ahead")
         if name not in self.meet:

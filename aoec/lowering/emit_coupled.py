@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, ceildiv, eq, le, normalise, reads, round_up, substitute
+from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, ceildiv, eq, le, lt, minimum, normalise, reads, round_up, substitute
 from aoec.ir.program import For, Instr, Item, Ref, SetFlag
 from aoec.ir.tir import Buffer
-from aoec.lowering.emit_copy import copy
+from aoec.lowering.emit_copy import bound_of, copy
 from aoec.lowering.emit_cube import row_pitch
 from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT, MAX_STRIDE, VectorOp, nest, run, when
 from aoec.lowering.emit_planes import Runs, channel_runs
@@ -31,6 +31,7 @@ from aoec.lowering.tile import (
     matrix_index,
     piece,
     pitches,
+    size_bytes,
     split_index,
 )
 
@@ -65,6 +66,14 @@ class Result:
 def result(op: TileOp) -> Result:
     """The tile that a block moves: `cast(max(C[..] + bias[..], 0.0))`, each step optional."""
     relu, bias = 0, None
+    if (guard := guarded(op)) is not None:
+        (column,) = split_index(op.block.target.indices[-1], op.names)[1]
+        bound = bound_of(guard, next(lp for lp in op.loops if lp.var == column))
+        read = guard.args[1]
+        if bound is None or not isinstance(read, Read):
+            raise UnsupportedError(f"block {op.block.name}: of a result that is guarded the columns are bounded, and it is read as it is")
+        r = tile_of(op, read)
+        return replace(r, columns=minimum(r.columns, bound))
     e = op.block.value.value if isinstance(op.block.value, Cast) else op.block.value
     if isinstance(e, Call) and e.fn == "max" and e.args[1] in (Float(0.0), Int(0)):
         e, relu = e.args[0], 1
@@ -73,6 +82,12 @@ def result(op: TileOp) -> Result:
     if not isinstance(e, Read):
         raise UnsupportedError(f"block {op.block.name}: results get a bias, relu and a cast on their way out, nothing else")
     return tile_of(op, e, bias, relu)
+
+
+def guarded(op: TileOp) -> Call | None:
+    """What a block does where it gives a number behind the last column; None where it does not."""
+    e = op.block.value
+    return e if isinstance(e, Call) and e.fn == "select" else None
 
 
 def row_loops(op: TileOp, tile: Read) -> list[str]:
@@ -130,6 +145,7 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
     limit = MAX_REPEAT * 4
     em.require(le(largest(r.rows, op.above), limit), f"block {op.block.name}: a tile has at most {limit:,} rows, 255 repeats of four")
     items = _add_bias(em, op, r) if r.bias else []
+    items += _behind(em, op, r, dst)
     if dst.layout == "NZ":
         moved = VectorOp("vcopy" if source.dtype == dst.dtype else "vconv", (r.source,))
         items.append(run(em, moved, (dst.name, Int(0)), [(source.name, r.start)], r.fractals * r.plane))
@@ -140,6 +156,18 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
     if r.relu:
         items.append(run(em, VectorOp("vrelu", (r.source,)), (dst.name, Int(0)), [(dst.name, Int(0))], touched))
     return piece(em, "V", items, dst.name, *[x.buffer for x in reads(op.block.value)])
+
+
+def _behind(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
+    """The number behind the last column everywhere, where a tile is not as wide as its buffer; what a fractal has behind its own columns
+    would stand there otherwise, so columns are whole fractals."""
+    guard = guarded(op)
+    if guard is None:
+        return []
+    value = guard.args[2]
+    assert isinstance(value, (Float, Int))
+    fill = run(em, VectorOp("vdup", (), float(value.value)), (dst.name, Int(0)), [], normalise(size_bytes(dst) // dtype_size(dst)))
+    return when(em, lt(r.columns, dst.shape[-1]), [fill])
 
 
 def _add_bias(em: Emitter, op: TileOp, r: Result) -> list[Item]:

@@ -19,10 +19,15 @@ def take_apart(draft: Draft, machine: Machine | None, named: Collection[str]) ->
 
 
 def in_one_pass(draft: Draft, node: OpNode, machine: Machine | None) -> bool:
-    """Whether an attention node has a lowering of its own: values of 16 bits, which L0B takes as they lie, and cores of both kinds that
-    meet in GM. Without a machine, that of the one that will be."""
-    halves = draft.tensors[node.inputs[2]].dtype in ("fp16", "bf16")
-    return halves and (machine is None or machine.has("fixpipe_nd") and {"aic", "aiv"} <= set(machine.cores))
+    """Whether an attention node has a lowering of its own: values of 16 bits, which L0B takes as they lie, and where a core holds cube and
+    vector both (L0C is read a fractal at a time there, and MTE2 moves blocks) keys and rows of whole ones. Without a machine, that of the
+    one that will be."""
+    q, _, v = (draft.tensors[i] for i in node.inputs[:3])
+    if v.dtype not in ("fp16", "bf16") or machine is None:
+        return v.dtype in ("fp16", "bf16")
+    if "core" in machine.cores:
+        return machine.has("copy_ub_l1") and not any(n % 16 for n in (q.shape[-1], *v.shape[-2:]))
+    return machine.has("fixpipe_nd") and {"aic", "aiv"} <= set(machine.cores)
 
 
 def _single(draft: Draft, node: OpNode) -> list[OpNode]:

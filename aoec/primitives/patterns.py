@@ -206,6 +206,8 @@ def _steps(block: Block, word: str) -> tuple[Read, bool, Read | None]:
     """(result that is read, relu, bias) of a block that does no more to a result than `word` can."""
     value, relu = block.value, False
     bias: Read | None = None
+    if word == "epilogue" and isinstance(value, Call) and value.fn == "select" and not is_selection(value):
+        value = value.args[1]  # a number behind the last column
     while not isinstance(value, Read):
         if isinstance(value, Cast) and word != "store":
             value = value.value

@@ -47,6 +47,6 @@ class Preload(Primitive):
 
     def apply(self, func: Func) -> Func:
         buffer = find_buffer(func, self.buffer)
-        if buffer.scope not in ("L1", "UB") and (buffer.scope != "GM" or buffer not in func.locals):
+        if buffer.scope not in ("L1", "UB", "L0C") and (buffer.scope != "GM" or buffer not in func.locals):
             raise ScheduleError(f"{self.buffer} lies in {buffer.scope}; loads from GM into L1 or UB are issued ahead")
         return replace_buffer(func, replace(buffer, ahead=self.ahead))

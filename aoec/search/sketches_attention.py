@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aoec import primitives
-from aoec.ir.index import Binary, Int
+from aoec.ir.index import Binary, Expr, Int
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import SLOTS, Plan, cores_of, factors
@@ -47,35 +47,49 @@ def second_product(func: Func) -> Nest | None:
 
 
 def attention_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """One sketch for cores that meet in GM."""
+    """One sketch: for cores of two kinds, which meet in GM, or for those that hold cube and vector both."""
     scores, product = find_product(func), second_product(func)
     assert scores is not None and product is not None
-    return [Trace(tuple(Sketch(Plan(func, machine), scores, product).made()))]
+    made = Sketch(Plan(func, machine), scores, product, "core" not in machine.cores)
+    return [Trace(tuple(made.steps()))]
 
 
 @dataclass
 class Sketch:
-    """A sketch in the making, of the product that makes the scores and the one with their shares."""
+    """A sketch in the making, of the product that makes the scores and the one with their shares; `apart`: cubes and vector cores are."""
 
     plan: Plan
     scores: Nest
     product: Nest
+    apart: bool
 
-    def made(self) -> list[Step]:
+    @property
+    def c(self) -> str:
+        """The buffer of the scores."""
+        return self.scores.block.target.buffer
+
+    @property
+    def o(self) -> str:
+        """The buffer of the result."""
+        return self.product.block.target.buffer
+
+    @property
+    def p(self) -> str:
+        """The buffer of the shares."""
+        return factors(self.product)[0].buffer
+
+    def steps(self) -> list[Step]:
         """The steps."""
-        p, machine = self.plan, self.plan.machine
+        p, cores = self.plan, cores_of(self.plan.machine)
         lead, rows, columns, keys = [lp.var for lp in self.product.loops]
         self.one_pass(rows, columns, keys)
-        cores = cores_of(machine)
         p.share(lead, hole("gb", parts(self.product.extent(lead), cores)), "b_c", "b_s")
         p.share("m_t", hole("gm", parts(self.product.extent(rows), cores)), "m_c", "m_s")
         p.add("reorder", loops=("b_c", "m_c", "b_s", "m_s"))
         self.first()
         self.second()
         self.vectors()
-        for buffer in ("_out", "_in"):  # of the scores: the next part's are made, and brought, while this one's are worked on
-            p.add("preload", buffer=f"{self.scores.block.target.buffer}{buffer}", ahead=hole("pl", AHEAD))
-        p.add("postpone", buffer=f"{self.product.block.target.buffer}_in")
+        self.overlap()
         p.add("bind", loop="b_c")
         p.add("bind", loop="m_c")
         return p.steps
@@ -83,41 +97,57 @@ class Sketch:
     def one_pass(self, rows: str, columns: str, keys: str) -> None:
         """The softmax in one pass."""
         m, n, e = (self.product.extent(v) for v in (rows, keys, columns))
-        self.plan.add("online", block=self.product.block.name, rows=hole("tr", tall(m)),
-                      keys=hole("tp", wide(n)) * LANES, shares=hole("vc", (1, 2)),
+        shares = {"shares": hole("vc", (1, 2))} if self.apart else {}
+        self.plan.add("online", block=self.product.block.name, rows=hole("tr", tall(m)), keys=hole("tp", wide(n)) * LANES, **shares,
                       columns=Int(-(-e // LANES) * LANES))
 
     def first(self) -> None:
-        """The scores of a part: an L0 tile of keys at a time."""
-        p, name, c = self.plan, self.scores.block.name, self.scores.block.target.buffer
+        """The scores of a part: an L0 tile of keys at a time, or where they leave L0C for UB all at once."""
+        p, name, tile = self.plan, self.scores.block.name, "n_t"
         q, k = (r.buffer for r in factors(self.scores))
-        p.split(f"{name}_j", hole("n1", FRACTALS) * 16, "s_0", "s_j")
-        p.add("reorder", loops=("s_0", f"{name}_r", "s_j", f"{name}_k"))
-        p.add("compute_at", block=f"{c}_out", loop="s_0")
-        p.add("set_scope", buffer=c, scope="L0C", layout="NZ")
+        if self.apart:
+            tile = "s_0"
+            p.split(f"{name}_j", hole("n1", FRACTALS) * 16, "s_0", "s_j")
+            p.add("reorder", loops=("s_0", f"{name}_r", "s_j", f"{name}_k"))
+            p.add("compute_at", block=f"{self.c}_out", loop="s_0")
+        p.add("set_scope", buffer=self.c, scope="L0C", layout="NZ")
         self.operand(name, q, "m_s", "L0A", "ZZ", "n_t")
-        self.operand(name, k, "n_t", "L0B", "NZ", "s_0")
-        p.add("tensorize", loop=f"{name}_r", instr="mmad")
-        p.add("tensorize", loop=f"{c}_out_r", instr="fixpipe")
-        for buffer in (f"{k}_L1", f"{c}_out"):
-            p.add("double_buffer", buffer=buffer, depth=Int(2))
-        p.add("double_buffer", buffer=c, depth=hole("dc", SLOTS))
+        self.operand(name, k, "n_t", "L0B", "NZ", tile)
+        self.leave(name, self.c)
+        p.add("double_buffer", buffer=f"{k}_L1", depth=self.slots("da"))
+        p.add("double_buffer", buffer=self.c, depth=hole("dc", SLOTS))
         p.add("double_buffer", buffer=f"{k}_L0B", depth=hole("d0b", SLOTS))
 
     def second(self) -> None:
         """The product of a part with its shares: an L0 tile of keys at a time, which L0C sums."""
-        p, name, o = self.plan, self.product.block.name, self.product.block.target.buffer
-        shares, v = (r.buffer for r in factors(self.product))
+        p, name = self.plan, self.product.block.name
+        v = factors(self.product)[1].buffer
         p.split(f"{name}_k", hole("k1", FRACTALS) * 16, "p_0", "p_k")
         p.add("reorder", loops=("p_0", f"{name}_r", f"{name}_j", "p_k"))
-        p.add("set_scope", buffer=f"{o}_part", scope="L0C", layout="NZ")
+        p.add("set_scope", buffer=f"{self.o}_part", scope="L0C", layout="NZ")
         self.operand(name, v, "n_t", "L0B", "ZN", "p_0")  # first: MTE2 waits for the shares
-        self.operand(name, f"{shares}_out", "n_t", "L0A", "ZZ", "p_0")
-        p.add("tensorize", loop=f"{name}_r", instr="mmad")
-        p.add("tensorize", loop=f"{o}_out_r", instr="fixpipe")
-        for buffer in (f"{v}_L1", f"{shares}_out", f"{o}_out"):
-            p.add("double_buffer", buffer=buffer, depth=Int(2))
+        if self.apart:
+            self.operand(name, f"{self.p}_out", "n_t", "L0A", "ZZ", "p_0")
+        else:
+            p.add("set_scope", buffer=f"{self.p}_out", scope="L1", layout="NZ")
+            p.add("cache_read", block=name, buffer=f"{self.p}_out", scope="L0A", at="p_0", layout="ZZ")
+        self.leave(name, self.o)
+        p.add("double_buffer", buffer=f"{v}_L1", depth=self.slots("db"))
+        p.add("double_buffer", buffer=f"{self.p}_out", depth=Int(2))
         p.add("double_buffer", buffer=f"{v}_L0B", depth=hole("d0b", SLOTS))
+
+    def slots(self, name: str) -> Expr:
+        """Slots of what lies in L1: two, where there are flags for them."""
+        return Int(2) if self.apart else hole(name, SLOTS)
+
+    def leave(self, block: str, buffer: str) -> None:
+        """The product's instruction, and its results' way out of L0C: to GM, or in fractals to UB."""
+        self.plan.add("tensorize", loop=f"{block}_r", instr="mmad")
+        if self.apart:
+            self.plan.add("double_buffer", buffer=f"{buffer}_out", depth=Int(2))
+        else:
+            self.plan.add("set_scope", buffer=f"{buffer}_out", scope="UB", layout="NZ")
+        self.plan.add("tensorize", loop=f"{buffer}_out_r", instr="fixpipe" if self.apart else "drain")
 
     def operand(self, block: str, buffer: str, at: str, scope: str, layout: str, at0: str) -> None:
         """An operand by way of L1."""
@@ -128,13 +158,28 @@ class Sketch:
         """What pipe V works on, each block an instruction, and its slots."""
         p = self.plan
         now = primitives.apply(p.func, Trace(tuple(p.steps)))
-        local = {b.name for b in now.locals if b.scope == "GM"}
-        for buffer in sorted(b for b in local if not b.endswith("_out")):
+        for buffer in sorted(b.name for b in now.locals if b.scope == "GM" and not b.name.endswith("_out")):
             p.add("set_scope", buffer=buffer, scope="UB")
-        for buffer, slots in ((f"{self.scores.block.target.buffer}_in", "di"), (factors(self.product)[0].buffer, "do")):
-            p.add("double_buffer", buffer=buffer, depth=hole(slots, SLOTS))
+        p.add("double_buffer", buffer=self.p, depth=hole("do", SLOTS))
         for n in nests(now):
             if n.block.instr is None:
                 first = next(lp.var for lp in n.loops if lp.var.startswith(n.block.name) and lp.kind == "serial")
-                moves = n.block.name.endswith(("_in", "_out")) or n.block.name == output_nest(p.func).block.name
-                p.add("tensorize", loop=first, instr="copy" if moves else "vector")
+                p.add("tensorize", loop=first, instr=self.word(n.block.name))
+
+    def word(self, block: str) -> str:
+        """What a block between the products is: a copy between GM and UB, a result out of fractals, an operation."""
+        if not self.apart and block in (f"{self.c}_in", f"{self.o}_in"):
+            return "epilogue"
+        moves = block.endswith(("_in", "_out")) or block == output_nest(self.plan.func).block.name
+        return "copy" if moves else "vector"
+
+    def overlap(self) -> None:
+        """The scores of the next part are made, and brought, while this one's are worked on; its result is added a part late."""
+        p, ahead = self.plan, hole("pl", AHEAD)
+        if self.apart:
+            p.add("double_buffer", buffer=f"{self.c}_in", depth=hole("di", SLOTS))
+            p.add("preload", buffer=f"{self.c}_in", ahead=ahead)
+        else:
+            p.add("postpone", buffer=f"{self.o}_out")
+        p.add("preload", buffer=f"{self.c}_out" if self.apart else self.c, ahead=ahead)
+        p.add("postpone", buffer=f"{self.o}_in")
