@@ -11,7 +11,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, ceildiv, eq, le, lt, minimum, normalise, reads, round_up, substitute
+from aoec.ir.index import (
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    Float,
+    Int,
+    Read,
+    Var,
+    ceildiv,
+    eq,
+    le,
+    lt,
+    minimum,
+    normalise,
+    reads,
+    round_up,
+    substitute,
+)
 from aoec.ir.program import For, Instr, Item, Ref, SetFlag
 from aoec.ir.tir import Buffer
 from aoec.lowering.emit_copy import bound_of, copy

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise, round_up, select
-from aoec.ir.program import For, Item
+from aoec.ir.program import For, Item, Ref
 from aoec.lowering.emit_fold import fold_rows, rows_of
 from aoec.lowering.emit_lanes import (
     BLOCKS,
@@ -102,20 +102,23 @@ def whole_repeats(em: Emitter, op: TileOp, source: tuple[str, Expr, Expr], count
     lanes, unit, most = lanes_of(dtype_size(target)), c0(target), largest(count, op.above)
     em.require(le(step // unit, MAX_STRIDE), f"block {op.block.name}: rows of {buffer} are at most {MAX_STRIDE * unit:,} elements")
     em.require(le(most, MAX_REPEAT), f"block {op.block.name}: at most {MAX_REPEAT} rows are reduced at a time")
-    sums = em.add_scratch(target.dtype, lanes, rows=normalise(most))
+    rows = round_up(most, SIXTEEN) + 1  # sixteens are turned; what halves read behind the last row is never used
+    sums = em.add_scratch(target.dtype, lanes, rows=normalise(rows))
     found = em.add_scratch(target.dtype, normalise(round_up(most, SIXTEEN)))
 
-    def onto(name: str, start: Expr) -> Item:
+    def onto(name: str, source: Ref) -> Item:
         operands = {"dst": em.ref(sums, Int(0))} | ({"src0": em.ref(sums, Int(0))} if name != "vcopy" else {})
-        operands["src" if name == "vcopy" else "src1"] = em.ref(buffer, at + start)
+        operands["src" if name == "vcopy" else "src1"] = source
         apart: dict[str, Expr] = {f"{n}_blk": Int(1) for n in operands}
         apart |= {f"{n}_rep": Int(BLOCKS) if r.buffer == sums else normalise(step // unit) for n, r in operands.items()}
         return make(VectorOp(name, ()), operands, Int(lanes), count, apart)  # type: ignore[arg-type]
     part = em.fresh("part")
     short = ShortRows(em, sums, Int(0), BLOCKS, count, most, lanes, fold)
+    halves = [onto(fold, em.ref(sums, Int(half * unit))) for half in (4, 2, 1)]
     em.spread.add(target.name)
     to = base_offset(target, op.block.target.indices, op.names)
-    return [onto("vcopy", Int(0)), For(part, normalise(inner // lanes - 1), (onto(fold, (Var(part) + 1) * lanes),)), *short.reduced(found),
+    more = For(part, normalise(inner // lanes - 1), (onto(fold, em.ref(buffer, at + (Var(part) + 1) * lanes)),))
+    return [onto("vcopy", em.ref(buffer, at)), more, *halves, *short.across(sums, BLOCKS, short.scratch(0), found),
             spread_run(em, (found, Int(0)), (target.name, to), count, unit)]
 
 

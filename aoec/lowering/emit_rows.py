@@ -62,10 +62,14 @@ class ShortRows:
 
     def reduced(self, result: str) -> list[Item]:
         """The items for at most MAX_REPEAT rows that leave their elements in a run in `result`, which holds a multiple of sixteen."""
-        groups, full = normalise(ceildiv(self.count, SIXTEEN)), self.inner // self.unit
-        pitch = PITCH if self.wide else 1
+        pitch, full = PITCH if self.wide else 1, self.inner // self.unit
         sums, turned = self.scratch(pitch), self.scratch(0)
-        out = [*self.folded(sums, pitch, full), self.turn(sums, pitch, turned, groups)]
+        return [*self.folded(sums, pitch, full), *self.across(sums, pitch, turned, result)]
+
+    def across(self, sums: str, pitch: int, turned: str, result: str) -> list[Item]:
+        """The items that fold one block of each row, `pitch` blocks apart, and what rows have in their last blocks, to an element."""
+        groups, full = normalise(ceildiv(self.count, SIXTEEN)), self.inner // self.unit
+        out = [self.turn(sums, pitch, turned, groups)]
         if self.inner % self.unit:
             out += self.tails(turned, groups, full)
         half = BLOCKS

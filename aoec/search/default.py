@@ -23,7 +23,7 @@ from aoec.search.stock import Legal, stock
 STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64, 128, 256), "sk": (4, 1, 1024), "w0": (128, 256, 64),
          "h0": (1 << 20, 4, 1), "rk": (1, 2), "pm": (1, 2), "pn": (1, 2), "uc": (4, 2),
          "tr": (64, 128, 32), "tp": (2, 4, 1), "k1": (8, 16, 4), "vc": (2, 1)}
-SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "pl", "di", "do")
+SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "pl", "ps", "di", "do")
 # holes that are settled together: a tile with what it leaves of L0C and with the parts in which it leaves it, the slots of those parts,
 # and a tile with its parts over cores
 TILES = (("tm", "uc"), ("th", "uc"), ("tn", "dc"), ("n1", "dc"), ("tn", "dc", "uc"), ("n1", "dc", "uc"), ("uc", "do", "dc"),

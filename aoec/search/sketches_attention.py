@@ -2,8 +2,9 @@
 
 Names of holes: tr (rows of queries of a vector core), vc (vector cores that a cube core uses), tp (keys of a part, in repeats of 64), n1
 and k1 (keys of an L0 tile of the scores, and of the product with their shares, in fractals), gb gm (parts over cores), di do (slots in UB
-of what vector cores take and give), dc (slots of an L0 tile of scores), d0b (of right operands in L0B), pl (parts that scores are ahead).
-Keys and values in L1, and what goes between cores in GM, have two slots: there is room.
+of what vector cores take and give), dc (slots of an L0 tile of scores), d0b (of right operands in L0B), pl (parts that scores are ahead),
+ps (parts that they are ahead where they are made, if that is on other cores). Keys and values in L1 have two slots, and what goes between
+cores in GM three: there is room.
 
 Streams that meet are walked to their end by the timeline, part for part; so there are few choices, and parts are not small where there
 are many.
@@ -22,6 +23,7 @@ from aoec.target.machine import Machine
 
 LANES = 64  # elements of fp32 that a repeat takes
 ROWS, PARTS, FRACTALS = (16, 32, 48, 64, 96, 128), (1, 2, 3, 4, 6, 8, 12, 16), (4, 8, 16)
+RING = 3  # slots of what goes from cubes to vector cores
 MOST_TILES, MOST_PARTS = 64, 32  # in which rows and keys are taken
 
 
@@ -144,7 +146,7 @@ class Sketch:
         """The product's instruction, and its results' way out of L0C: to GM, or in fractals to UB."""
         self.plan.add("tensorize", loop=f"{block}_r", instr="mmad")
         if self.apart:
-            self.plan.add("double_buffer", buffer=f"{buffer}_out", depth=Int(2))
+            self.plan.add("double_buffer", buffer=f"{buffer}_out", depth=Int(RING))
         else:
             self.plan.add("set_scope", buffer=f"{buffer}_out", scope="UB", layout="NZ")
         self.plan.add("tensorize", loop=f"{buffer}_out_r", instr="fixpipe" if self.apart else "drain")
@@ -181,5 +183,8 @@ class Sketch:
             p.add("preload", buffer=f"{self.c}_in", ahead=ahead)
         else:
             p.add("postpone", buffer=f"{self.o}_out")
-        p.add("preload", buffer=f"{self.c}_out" if self.apart else self.c, ahead=ahead)
+        if self.apart:
+            p.add("preload", buffer=f"{self.c}_out", ahead=hole("ps", (1, 2)))
+        else:
+            p.add("preload", buffer=self.c, ahead=ahead)
         p.add("postpone", buffer=f"{self.o}_in")

@@ -25,16 +25,23 @@ from aoec.simulate.encode import encode
 from aoec.simulate.time import floor_rows, measure, time_rows
 from aoec.simulate.values import execute
 from aoec.target.check import check
-from aoec.target.machine import load
+from aoec.target.machine import Machine, load
 
-B1 = load("Ascend910B1")
-SLOTS = {"dc": 1, "d0b": 1, "di": 2, "do": 2, "pl": 1}
+B1, P3 = load("Ascend910B1"), load("Ascend310P3")
+SLOTS = {"dc": 2, "d0b": 1, "di": 2, "do": 2, "pl": 1, "ps": 2}
 # sizes, holes: whole tiles, tails of rows and keys in one part and in several, one query, a row of a mask for all and one for each
 CASES = [
     ("b=2, m=64, n=128, d=32", {"tr": 32, "tp": 1, "vc": 2, "gb": 1, "gm": 1, "n1": 4, "k1": 4}),
     ("b=3, m=37, n=150, d=40, mask", {"tr": 24, "tp": 1, "vc": 2, "gb": 3, "gm": 1, "n1": 4, "k1": 4}),
     ("b=2, m=50, n=70, d=16, e=72, bias", {"tr": 16, "tp": 2, "vc": 1, "gb": 1, "gm": 2, "n1": 4, "k1": 8}),
     ("b=2, m=1, n=197, d=64", {"tr": 1, "tp": 2, "vc": 1, "gb": 2, "gm": 1, "n1": 8, "k1": 8}),
+]
+
+
+# on cores that hold cube and vector both, keys and rows are whole fractals
+TOGETHER = [
+    ("b=3, m=37, n=144, d=48, mask", {"tr": 16, "tp": 1, "gb": 3, "gm": 2, "k1": 4, "da": 2, "db": 2}),
+    ("b=2, m=5, n=208, d=16, e=80, bias", {"tr": 16, "tp": 3, "gb": 2, "gm": 1, "k1": 4, "da": 1, "db": 2, "pl": 0}),
 ]
 
 
@@ -45,8 +52,8 @@ def func_of(sizes: str) -> Func:
 
 
 @cache
-def sketch_of(sizes: str) -> Program:
-    return emit(primitives.apply(func_of(sizes), sketches(func_of(sizes), B1)[0]), B1)
+def sketch_of(sizes: str, machine: Machine = B1) -> Program:
+    return emit(primitives.apply(func_of(sizes), sketches(func_of(sizes), machine)[0]), machine)
 
 
 def inputs_of(func: Func, seed: int, unseen: float = 0.0) -> dict[str, np.ndarray]:
@@ -81,11 +88,12 @@ def test_only_a_softmax_between_products_is_taken(block: str) -> None:
         primitives.apply(func_of("b=1, m=2, n=3, d=2"), Trace((Step("online", (("block", block), ("rows", Int(2)), ("keys", Int(2)))),)))
 
 
-@pytest.mark.parametrize("sizes, holes", CASES)
-def test_programs_give_the_values(sizes: str, holes: dict[str, int]) -> None:
+@pytest.mark.parametrize("machine, sizes, holes", [*[(B1, *c) for c in CASES], *[(P3, *c) for c in TOGETHER]])
+def test_programs_give_the_values(machine: Machine, sizes: str, holes: dict[str, int]) -> None:
     func, holes = func_of(sizes), {**SLOTS, **holes}
-    program = normalise(fill(sketch_of(sizes), holes))
-    check(program, B1)
+    program = normalise(fill(sketch_of(sizes, machine), holes))
+    check(program, machine)
+    assert len(program.streams) == (2 if machine is B1 else 1)
     x = inputs_of(func, 1, 0.3)
     np.testing.assert_allclose(execute(program, x)["Y"].astype(np.float32), wanted(func, x), rtol=4e-3, atol=4e-3)
 
