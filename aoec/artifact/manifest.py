@@ -14,7 +14,7 @@ import numpy as np
 from aoec.artifact import archive
 from aoec.artifact.compiled import Artifact, Compiled, Port, elements
 from aoec.base.errors import CheckError
-from aoec.ir.graph import Tensor
+from aoec.ir.graph import FEWEST_GEARS, MOST_GEARS, Tensor
 from aoec.ir.parse import parse_graph, parse_program, parse_trace
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
@@ -23,7 +23,6 @@ from aoec.ops.layout import stored_shape
 from aoec.ops.run import NUMPY as ELEMENTS
 
 FORMAT, SEVERAL = 1, 2  # of one artifact, of several gears
-GEARS_LIMIT = 100
 MACHINE, GRAPH = "machine.toml", "graph.graph"
 TIMES = "modelled"  # every time in an artifact comes from the model machine
 NUMPY = {name: np.dtype(name) for name in ("float32", "float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool")}
@@ -202,8 +201,8 @@ def artifacts(files: archive.Entries) -> tuple[Artifact, ...]:
     if top.text("times") != TIMES:
         raise top.wrong("times are not modelled")
     each = [top] if version == FORMAT else top.each("gears")
-    if version == SEVERAL and not 1 < len(each) <= GEARS_LIMIT:
-        raise top.wrong(f"there are {len(each)} gears, of at least 2 and at most {GEARS_LIMIT}")
+    if version == SEVERAL and not FEWEST_GEARS <= len(each) <= MOST_GEARS:
+        raise top.wrong(f"there are {len(each)} gears, of at least {FEWEST_GEARS} and at most {MOST_GEARS}")
     source, data_of = _Sources(files), dict[str, memoryview]()
     out = tuple(_artifact(f, files, source, data_of, version == SEVERAL) for f in each)
     top.end()

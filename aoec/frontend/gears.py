@@ -3,15 +3,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Union
 
 import onnx
 
 from aoec.base.errors import CheckError
-from aoec.frontend.read import FREE, free_axes, graph_inputs, opened
+from aoec.frontend.read import FREE, free_axes, graph_inputs
+from aoec.ir.graph import FEWEST_GEARS, MOST_GEARS
 
-FEWEST, MOST = 2, 100  # of --dynamic_batch_size and --dynamic_dims: CANN 8.5, atlasatcparam_16_0018 and _0020, "(1,100]"
 SHOWN = 8  # inputs in a sentence
 Shape = tuple[int, ...]  # FREE where the model, or a dimension of the same name, says how much
 
@@ -40,12 +38,11 @@ class Gear:
         return ",".join(map(str, self.values))
 
 
-def gears(model: Union[str, Path, onnx.ModelProto], shapes: Mapping[str, Shape], asked: Asked) -> list[Gear]:
+def gears(graph: onnx.GraphProto, shapes: Mapping[str, Shape], asked: Asked) -> list[Gear]:
     """The gears of a model in the order asked for. CheckError: too few or too many, one twice, values without a dimension of their own."""
     option = "--dynamic-batch" if asked.batches else "--dynamic-dims"
     if asked.batches and asked.dims:
         raise CheckError("--dynamic-batch and --dynamic-dims exclude each other; --dynamic-dims can say what both do")
-    graph = opened(model).graph
     values = asked.dims or [(b,) for b in asked.batches]
     _check_values(option, values)
     if asked.batches:
@@ -53,16 +50,15 @@ def gears(model: Union[str, Path, onnx.ModelProto], shapes: Mapping[str, Shape],
     return [Gear(v, _filled(shapes, v)) for v in values]
 
 
-def dimension_names(model: Union[str, Path, onnx.ModelProto]) -> dict[str, tuple[str, ...]]:
+def dimension_names(graph: onnx.GraphProto) -> dict[str, tuple[str, ...]]:
     """Input or output -> the names that the model has for its dimensions, "" where none."""
-    graph = opened(model).graph
     return {i.name: tuple(d.dim_param for d in i.type.tensor_type.shape.dim) for i in (*graph_inputs(graph), *graph.output)}
 
 
 def _check_values(option: str, values: Sequence[tuple[int, ...]]) -> None:
-    if not FEWEST <= len(values) <= MOST:
-        hint = "; a single shape is what --input-shape is for" if len(values) < FEWEST else ""
-        raise CheckError(f"{option} gives {len(values)} gear{'s' * (len(values) != 1)}, and {FEWEST} to {MOST} are taken{hint}")
+    if not FEWEST_GEARS <= len(values) <= MOST_GEARS:
+        hint = "; a single shape is what --input-shape is for" if len(values) < FEWEST_GEARS else ""
+        raise CheckError(f"{option} gives {len(values)} gear{'s' * (len(values) != 1)}, and {FEWEST_GEARS} to {MOST_GEARS} are taken{hint}")
     for v in values:
         if values.count(v) > 1:
             raise CheckError(f"{option} gives the gear {','.join(map(str, v))} twice")

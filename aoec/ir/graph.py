@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Union
 
 Attribute = Union[int, float, str, tuple[int, ...], tuple[float, ...]]
+# shapes of its inputs for which one model is compiled: CANN 8.5, --dynamic_batch_size and --dynamic_dims, "(1,100]"
+FEWEST_GEARS, MOST_GEARS = 2, 100
 OPAQUE = "opaque"  # dtype of a value that only the host holds: of any other type than a tensor of our dtypes and a fixed shape
 
 

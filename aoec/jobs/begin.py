@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from aoec.base.errors import CheckError
 from aoec.base.files import write_text
 from aoec.frontend.gears import Asked, Gear, dimension_names, gears
+from aoec.frontend.read import opened
 from aoec.jobs import manifest
 from aoec.jobs.models import Pool, imported
 from aoec.jobs.say import Voice
@@ -90,12 +91,19 @@ def asked(options: Namespace) -> Asked:
     return Asked(getattr(options, "dynamic_batch", ()), getattr(options, "dynamic_dims", ()))
 
 
+def _wanted(model: str | ModelProto, options: Namespace) -> tuple[list[Gear], dict[str, tuple[str, ...]]]:
+    """(the gears to compile for, the model's names of dimensions); of a model for one shape one gear without a name, and no names."""
+    shapes = dict(getattr(options, "input_shape", ()))
+    if not asked(options):
+        return [Gear((), tuple(shapes.items()))], {}
+    graph = opened(model).graph
+    return gears(graph, shapes, asked(options)), dimension_names(graph)
+
+
 def _compile(model: str | ModelProto, name: str, machine: Machine, options: Namespace, voice: Voice) -> int:
     """Imports the model, for each gear if there are some, says so, and does the rest."""
-    shapes = dict(getattr(options, "input_shape", ()))
-    wanted = gears(model, shapes, asked(options)) if asked(options) else [Gear((), tuple(shapes.items()))]
-    dims = dimension_names(model) if asked(options) else {}
-    pool: Pool | None = {} if asked(options) else None
+    wanted, dims = _wanted(model, options)
+    pool: Pool | None = {} if len(wanted) > 1 else None
     own, read = read_files(options.ops), []
     for gear in wanted:
         read.append(imported(model, dict(gear.shapes), options.precision, pool, own))

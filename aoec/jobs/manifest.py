@@ -8,10 +8,11 @@ from typing import Any
 
 from aoec.base.errors import CheckError
 from aoec.base.files import read_text
+from aoec.ir.graph import MOST_GEARS
 
 FIELDS = {"name": str, "target": str, "precision": str, "inputs": list, "outputs": list, "groups": dict}
 GROUP_FIELDS = {"key": str, "default": str, "trace": str, "default_ticks": int, "ticks": int, "bound_ticks": int, "proof": str}
-GEARS, GEARS_LIMIT = "gears.txt", 100
+GEARS = "gears.txt"
 NAME = re.compile(r"gear_[0-9]+(x[0-9]+)*")
 PROOFS = ("", "space", "bound")
 
@@ -22,7 +23,7 @@ def folders(folder: Path) -> list[Path]:
     if not listed.is_file():
         return [folder]
     names = read_text(listed).split()
-    if not 1 < len(set(names)) == len(names) <= GEARS_LIMIT or not all(NAME.fullmatch(n) for n in names):
+    if not 1 < len(set(names)) == len(names) <= MOST_GEARS or not all(NAME.fullmatch(n) for n in names):
         raise CheckError("this is no list of a dump's gears, which are called gear_8 or gear_8x448x448, one a line", source=str(listed))
     return [folder / n for n in names]
 

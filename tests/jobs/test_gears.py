@@ -130,13 +130,13 @@ X, B = {"x": (-1, -1, 24)}, {"x": (-1, 4, 24)}
     (B, Asked((1, 2), ((1,), (2,))), "exclude each other")])
 def test_a_list_of_gears_that_cannot_be_is_one_sentence(shapes: dict[str, tuple[int, ...]], asked: Asked, words: str) -> None:
     with pytest.raises(CheckError, match=words):
-        gears(net(), shapes, asked)
+        gears(net().graph, shapes, asked)
 
 
 def test_batches_go_to_every_first_dimension_that_is_free() -> None:
-    assert [(g.name, dict(g.shapes)) for g in gears(net(), {"x": (-1, 4, 24)}, Asked(batches=(2, 8)))] == [
+    assert [(g.name, dict(g.shapes)) for g in gears(net().graph, {"x": (-1, 4, 24)}, Asked(batches=(2, 8)))] == [
         ("2", {"x": (2, 4, 24), "t": (2,)}), ("8", {"x": (8, 4, 24), "t": (8,)})]
-    assert [dict(g.shapes) for g in gears(net(), {"x": (-1, 4, 24), "t": (5,)}, Asked(batches=(2, 8)))] == [
+    assert [dict(g.shapes) for g in gears(net().graph, {"x": (-1, 4, 24), "t": (5,)}, Asked(batches=(2, 8)))] == [
         {"x": (2, 4, 24), "t": (5,)}, {"x": (8, 4, 24), "t": (5,)}]
 
 
