@@ -20,12 +20,13 @@ LOCAL = "aoec.bodies"  # the domain of bodies that stand in a model until they a
 def inlined(proto: onnx.ModelProto, known: frozenset[str], definitions: Definitions, infer: Infer) -> onnx.ModelProto:
     """The model with operators that have a body replaced by it, and those in it too, but for the `known` and defined ones."""
     tried: set[tuple[str, str]] = set()
-    while found := _bodies(proto, known, definitions).keys() - tried:
+    while found := {op: s for op, s in _bodies(proto, known, definitions).items() if op not in tried}:
+        for n in proto.graph.node:
+            if (domain(n), n.op_type) in found:
+                _state_defaults(n, found[domain(n), n.op_type])
         for body in sorted(found):
-            schema = _bodies(proto, known, definitions).get(body)
-            if schema is not None:
-                proto = _one_inlined(_stated(typed(proto, definitions, infer)), body, schema)
-        tried |= found
+            proto = _one_inlined(_stated(typed(proto, definitions, infer)), body, found[body])
+        tried |= found.keys()
     return proto
 
 
@@ -39,9 +40,6 @@ def _bodies(proto: onnx.ModelProto, known: frozenset[str], definitions: Definiti
 
 def _one_inlined(proto: onnx.ModelProto, body: tuple[str, str], schema: defs.OpSchema) -> onnx.ModelProto:
     """The model with one operator replaced. Of types that onnx's inliner does not know, or where it has no body, the operator stays."""
-    for n in proto.graph.node:
-        if (domain(n), n.op_type) == body:
-            _state_defaults(n, schema)
     try:
         return inliner.inline_selected_functions(proto, [body], inline_schema_functions=True)
     except RuntimeError:
@@ -73,7 +71,8 @@ def _by_context(proto: onnx.ModelProto, body: tuple[str, str], schema: defs.OpSc
 
 
 def _state_defaults(n: onnx.NodeProto, schema: defs.OpSchema) -> None:
-    """Nothing; attributes that the node leaves at their defaults are stated, since the inliner looks for them in the node alone."""
+    """Nothing; attributes that the node leaves at their defaults are stated, since inference in the body and the inliner look for them in
+    the node alone."""
     stated = {a.name for a in n.attribute}
     n.attribute.extend(a.default_value for name, a in schema.attributes.items() if name not in stated and a.default_value.name)
 
