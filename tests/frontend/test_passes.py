@@ -328,9 +328,10 @@ CAUSAL = np.where(np.tri(4, dtype=bool), np.float32(0), NONE)
 
 @pytest.mark.parametrize("mask, guarded", [
     (None, False), (CAUSAL, False), (np.full((4, 4), LOW), False), (np.full((4, 1), NONE), True),
-    (np.where(np.arange(4)[:, None] > 0, np.float32(0), NONE) + np.zeros((4, 4), np.float32), True)])
+    (np.where(np.arange(4)[:, None] > 0, np.float32(0), NONE) + np.zeros((4, 4), np.float32), True),
+    (np.where(np.eye(4, dtype=bool), -NONE, np.float32(0)), True)])
 def test_a_softmax_that_is_always_a_number_needs_no_guard(mask: np.ndarray | None, guarded: bool) -> None:
-    """None of rows that see something, by a constant mask; the guard stays where a row sees nothing."""
+    """None of rows that see something, by a constant mask; the guard stays where a row sees nothing, or something infinite."""
     scores = [node("MatMul", "x w", "q"), node("Mul", "q half", "s" if mask is None else "k")]
     proto = model([*scores, *([] if mask is None else [node("Add", "k mask", "s")]), *SAFE], {"x": (4, 4)}, ["y"],
                   {"w": normal(4, 4), "half": np.float32(0.5), "zero": np.float32(0), **({} if mask is None else {"mask": mask})})
@@ -349,6 +350,18 @@ def test_a_mask_that_is_worked_out_needs_a_guard_if_it_is_infinite(hidden: np.fl
     assert any(n.op == "is_nan" for n in graph.nodes) == guarded
     feeds = {"x": normal(2, 4), "m": np.array([[1, 1, 0, 0], [0, 0, 0, 0]], np.float32)}
     np.testing.assert_allclose(ops.evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mask, left", [(np.zeros((4, 4), np.float32), 0), (np.maximum(CAUSAL, LOW), 0), (None, 1)])
+def test_attention_asks_for_rows_that_see_nothing_only_where_there_may_be_any(mask: np.ndarray | None, left: int) -> None:
+    """A mask that is given may hide a whole row; one that is constant and does not is known not to."""
+    inputs = {"q": (1, 2, 4, 8), "k": (1, 2, 4, 8), **({"mask": (4, 4)} if mask is None else {})}
+    known = {} if mask is None else {"mask": mask}
+    proto = model([node("Attention", "q k k mask", "a"), node("Neg", "a", "y")], inputs, ["y"], known, opset=23)
+    graph, weights, _ = load(proto, precision="fp32")
+    assert sum(n.op == "where" for n in graph.nodes) == left
+    feeds = {name: normal(*shape, seed=at) for at, (name, shape) in enumerate(inputs.items())}
+    np.testing.assert_allclose(ops.evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0], rtol=1e-4, atol=1e-5)
 
 
 def test_scores_that_may_be_infinite_keep_their_guard() -> None:

@@ -1,4 +1,5 @@
-"""Drops what exporters write behind a softmax for rows that see nothing, where(is_nan(y), 0, y), if every row sees something.
+"""Drops choices that are always the same one, such as exporters write behind a softmax for rows that see nothing, if every row sees
+something: where(is_nan(y), 0, y), or where(is_negative_inf(reduce_max(mask)), 0, y).
 
 A row's softmax is no number where all of the row is -inf. Scores are products, scaled and with a mask added: numbers, as long as they do
 not overflow. So it is for the mask to say: numbers, however low, or infinite in constant places that leave something in every row.
@@ -19,20 +20,25 @@ DEPTH = 8  # nodes that are looked back over
 
 
 def drop_guards(draft: Draft) -> None:
-    """Nothing; readers of such a choice read the softmax."""
+    """Nothing; readers of such a choice read what is always chosen."""
     find = Finder.of(draft)
-    names = {n.outputs[0]: n.inputs[2] for n in draft.nodes if n.outputs[0] not in draft.outputs and _guards(find, n)}
+    names = {n.outputs[0]: n.inputs[2] for n in draft.nodes if n.op == "where" and n.outputs[0] not in draft.outputs
+             and draft.tensors[n.outputs[0]].shape == draft.tensors[n.inputs[2]].shape and _never(find, n.inputs[0])}
     draft.nodes = [n for n in draft.nodes if n.outputs[0] not in names]
     draft.rename(names)
 
 
-def _guards(find: Finder, node: OpNode) -> bool:
-    """True for a choice of another number where a softmax is none, of a softmax that always is one."""
-    if node.op != "where" or find.unary(node.inputs[0], "is_nan") != node.inputs[2]:
-        return False
-    softmax = find.producer(node.inputs[2], "softmax")
-    if softmax is None or find.draft.tensors[node.outputs[0]].shape != find.draft.tensors[node.inputs[2]].shape:
-        return False
+def _never(find: Finder, condition: str) -> bool:
+    """True for a condition that holds nowhere."""
+    if condition in find.draft.weights:
+        return not find.draft.weights[condition].any()
+    shares, mask = find.unary(condition, "is_nan"), find.unary(condition, "is_negative_inf")
+    softmax = find.producer(shares, "softmax") if shares else None
+    return softmax is not None and _is_number(find, softmax) or mask is not None and _finite(find, find.unary(mask, "reduce_max") or mask)
+
+
+def _is_number(find: Finder, softmax: OpNode) -> bool:
+    """True for a softmax of scores that leave something in every row."""
     scores, rank = softmax.inputs[0], len(find.draft.tensors[softmax.inputs[0]].shape)
     plus = find.producer(scores, "add") if dict(softmax.attributes)["axis"] in (-1, rank - 1) else None
     pairs = [plus.inputs, plus.inputs[::-1]] if plus else []
@@ -40,8 +46,9 @@ def _guards(find: Finder, node: OpNode) -> bool:
 
 
 def _leaves(weights: Mapping[str, np.ndarray], mask: str) -> bool:
-    """True for a constant that leaves a number in every row."""
-    return mask in weights and weights[mask].ndim > 0 and bool((weights[mask] > -np.inf).any(axis=-1).all())
+    """True for a constant of numbers and -inf that leaves a number in every row."""
+    c = weights.get(mask)
+    return c is not None and c.ndim > 0 and bool((c < np.inf).all() and np.isfinite(c).any(axis=-1).all())
 
 
 def _finite(find: Finder, name: str, depth: int = DEPTH) -> bool:
