@@ -229,7 +229,7 @@ class OnePass:
         block, wide = n.block, self.keys if columns is None else columns
         target, kind = block.target.buffer, self.func.buffer(block.target.buffer).dtype
         whole = bool(n.loop(ROW))
-        alike = [self.held[r.buffer] for r in reads(block.value) if r.buffer in self.held and self.is_whole(r)]
+        alike = [self.held[r.buffer] for r in reads(block.value) if self.is_whole(r) and not self.read_after(r.buffer, n)]
         place = next((b for b in alike if self.local(b).dtype == kind), target) if whole else target
         self.held[target] = place
         value = self.translated(block.value, n, target)
@@ -239,8 +239,14 @@ class OnePass:
         return nest([(f"{target}_j", wide)], Block(target, Read(target, (Var(f"{target}_j"),)), block.op, value))
 
     def is_whole(self, r: Read) -> bool:
-        """Whether a read is of an element, not of a row's one."""
-        return r.indices[-1] != Int(0) and len(r.indices) > 2
+        """Whether a read is of an element that a tile holds, not of a row's one."""
+        return r.buffer in self.held and r.indices[-1] != Int(0) and len(r.indices) > 2
+
+    def read_after(self, buffer: str, n: Nest) -> bool:
+        """Whether a block behind another reads a local too, which may not be overwritten then."""
+        f = self.found
+        order = [f.scores, *f.before, f.top, f.gap, f.exp, f.total, *([f.cast] if f.cast else []), f.product, *f.after]
+        return any(r.buffer == buffer for m in order[order.index(n) + 1:] for r in reads(m.block.value))
 
     def local(self, name: str) -> Buffer:
         return next(b for b in self.locals if b.name == name)

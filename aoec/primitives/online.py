@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.index import Expr
-from aoec.ir.tir import Func
-from aoec.primitives.nest import check_new, find_block
+from aoec.ir.tir import Func, walk
+from aoec.primitives.nest import check_new, find_block, node_name
 from aoec.primitives.one_pass import OnePass
 from aoec.primitives.primitive import Primitive
 from aoec.primitives.softmax import found_softmax
@@ -243,5 +243,9 @@ class Online(Primitive):
             raise ScheduleError(f"{self.block} and what leads to it are scheduled already; take a softmax in one pass before all else")
         check_new(func, self.tile, self.part)
         made = OnePass(func, found_softmax(func, self.block), self.rows, self.keys, self.shares, self.columns, self.tile, self.part)
-        body = made.body()
-        return replace(func, body=body, locals=tuple(made.locals), constraints=made.constraints())
+        done = replace(func, body=made.body(), locals=tuple(made.locals), constraints=made.constraints())
+        names = [node_name(n) for n, _ in walk(done.body)] + [b.name for b in done.buffers]
+        twice = next((name for name in names if names.count(name) > 1 and name not in {b.name for b in done.locals}), "")
+        if twice:
+            raise ScheduleError(f"the name {twice} is in use already; what is made of {self.block} would have it too")
+        return done

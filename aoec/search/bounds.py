@@ -46,8 +46,10 @@ class Bound:
 def bound(func: Func, machine: Machine, resident: Mapping[str, int]) -> Bound:
     """The bound of an unscheduled func; `resident`: bytes of each input that are in L2 at the start."""
     traffic = Traffic.of(func, machine, resident)
-    product = next(((b, above) for b, above in blocks(func.body) if is_product(b)), None)
-    return cube_bound(func, *product, machine, traffic) if product else vector_bound(func, machine, traffic)
+    products = [(b, above) for b, above in blocks(func.body) if is_product(b)]
+    if len(products) > 1:
+        return products_bound(func, products, machine, traffic)
+    return cube_bound(func, *products[0], machine, traffic) if products else vector_bound(func, machine, traffic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,16 @@ def busy_cycles(machine: Machine, op: str, env: Mapping[str, float]) -> float:
 
 
 # ---------------------------------------------------------------- cube
+
+def products_bound(func: Func, products: list[tuple[Block, tuple[Loop, ...]]], machine: Machine, traffic: Traffic) -> Bound:
+    """Of several products, whose results need not leave the cores: all of them at peak, and the bytes that must cross HBM."""
+    cores = np.arange(1, machine.core("core" if "core" in machine.cores else "aic").count + 1)
+    kf = machine.tables["kf"]
+    work = sum(points(above) / (256 * kf[func.buffer(reads(b.value)[1].buffer).dtype]) for b, above in products)
+    parts = {"cube": work / cores, "HBM": np.full(len(cores), traffic.cold / machine.hbm_bytes_per_cycle)}
+    fill = machine.paths["gm_l1"].latency_cycles + machine.paths["l1_l0b"].latency_cycles + 2 * machine.flag_hop_cycles
+    return least(machine, launch_cycles(machine, cores), fill, parts, cores)
+
 
 def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, traffic: Traffic) -> Bound:
     """Over grids gm x gn: each core makes ceil(M / gm) x ceil(N / gn) of the result; over parts of k too, where cores may share it."""

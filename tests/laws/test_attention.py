@@ -10,16 +10,20 @@ from hypothesis import strategies as st
 
 from aoec import ops, primitives
 from aoec.base.errors import ScheduleError
+from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.evaluate import evaluate_func
 from aoec.ir.index import Int
+from aoec.ir.parse import parse_func
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.schedule import Step, Trace
+from aoec.ir.show import show
 from aoec.ir.tir import Func
 from aoec.jobs.operators import graph_of
 from aoec.lowering.emit import emit
 from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import lower
+from aoec.search.bounds import bound
 from aoec.search.sketches import sketches
 from aoec.simulate.encode import encode
 from aoec.simulate.time import floor_rows, measure, time_rows
@@ -114,3 +118,20 @@ def test_floors_lie_below_times_and_a_batch_times_as_one_does() -> None:
     assert (floor_rows(encoded, columns).total_ticks <= times.total_ticks).all()
     last = normalise(fill(sketch_of(sizes), {name: int(v[2]) for name, v in columns.items()}))
     assert measure(last, B1).ticks == times.ticks[2]
+
+
+def test_a_score_that_is_read_again_is_not_overwritten() -> None:
+    func = func_of("b=1, m=3, n=5, d=2, e=3, bias")
+    text = show(func).replace("fp32(B[w_b, w_m, w_n])", "C[w_b, w_m, w_n] * 3.0")
+    assert text != show(func)
+    twice = parse_func(text)
+    x = inputs_of(twice, 3)
+    done = primitives.apply(twice, Trace((Step("online", (("block", "o_block"), ("rows", Int(2)), ("keys", Int(2)))),)))
+    made, meant = (evaluate_func(f, x)["Y"].astype(np.float32) for f in (done, twice))
+    np.testing.assert_allclose(made, meant, rtol=4e-3, atol=4e-3)
+
+
+def test_no_time_is_below_the_bound() -> None:
+    for machine, (sizes, holes) in ((B1, CASES[0]), (P3, TOGETHER[0])):
+        took = measure(normalise(fill(sketch_of(sizes, machine), {**SLOTS, **holes})), machine)
+        assert bound(func_of(sizes), machine, {}).ticks <= took.ticks + took.launch_us * machine.clock_mhz * TICKS_PER_CYCLE
