@@ -23,8 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, start
 from aoec.search.count import some
-from aoec.search.grid import Candidate
-from aoec.search.prove import NEVER
+from aoec.search.grid import NEVER, Candidate
 from aoec.simulate.detail import walk
 from aoec.simulate.encode import encode
 from aoec.simulate.state import COLD

@@ -1294,6 +1294,17 @@ def vector_broadcast(mem, at, size, f, bytes8):
 
 
 @_jit
+def vector_turn_fp32(v, at, f, x):
+    """`vector_turn` of fp32: eight rows of 16, each in two blocks f[2] blocks apart."""
+    for r in range(f[0]):
+        turn(v, at[1] // 4 + r * f[5] * 8, f[3] * 8, x, 0)
+        for j in range(8):
+            to = at[0] // 4 + (r * f[4] + j * f[1]) * 8
+            move_block(v, to, x, j * 16)
+            move_block(v, to + f[2] * 8, x, j * 16 + 8)
+
+
+@_jit
 def vector_turn(mem, at, size, f, bytes8):
     """vnchwconv: 16 rows of one block become 32 / size rows of 16 elements, of bytes half a block 16 rows of half a block."""
     half, low, high = BLOCK // size, 0, 0
@@ -1363,7 +1374,10 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, wh
     elif op == VBRCB:
         vector_broadcast(mem, at, size, f, bytes8)
     elif op == VNCHWCONV:
-        vector_turn(mem, at, size, f, bytes8)
+        if size == 4:
+            vector_turn_fp32(mem[2], at, f, run)
+        else:
+            vector_turn(mem, at, size, f, bytes8)
     elif op == VSEL or op == VSELS:
         vector_select(op, mem, at, dt, f, scalar, run, bytes8)
     else:
@@ -1729,6 +1743,8 @@ def run_groups(low, high, code, program, scalars, starts, streams, first, count,
     """
     cores, gm = streams.size, views(gm_bytes)
     trips, state, tokens = cores_own
+    ticks = tiles[9]
+    begun = clock() if ticks.shape[0] > 0 else 0
     for group in range(low, high):
         flood(mems, POISON)
         tokens[:] = 0
@@ -1749,3 +1765,5 @@ def run_groups(low, high, code, program, scalars, starts, streams, first, count,
             if left and not moved:
                 error[0] = E_DEADLOCK
                 return
+    if ticks.shape[0] > 0:
+        tick(ticks, ticks.shape[0] - 1, 2, begun)

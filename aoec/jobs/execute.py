@@ -22,6 +22,7 @@ from aoec.ir.program import Tensor as ProgramTensor
 from aoec.ops import typed
 from aoec.ops.layout import stored_shape, to_logical, to_physical
 from aoec.ops.run import NUMPY, step
+from aoec.simulate.account import Account
 from aoec.simulate.values import Executable
 
 Arrays = Mapping[str, np.ndarray]
@@ -37,8 +38,10 @@ class Runner:
     """A compiled model that runs again and again: each program is encoded when it first runs, and the model's constants then lie in the
     program's own memory, where they stay."""
 
-    def __init__(self, artifact: Artifact) -> None:
-        self.artifact = artifact
+    def __init__(self, artifact: Artifact, threads: int = 0) -> None:
+        """`threads` of each program; 0: one a processor."""
+        self.artifact, self.threads = artifact, threads
+        self.account: Account | None = None  # of what programs take, where somebody asks
         self.tensors = {t.name: t for t in artifact.graph.tensors}
         self.members = _members(artifact.graph)
         self.readers = _readers(artifact, self.members)
@@ -66,7 +69,7 @@ class Runner:
             if same not in self.executables:
                 self.executables[same] = executable(compiled.program, constants, self.artifact.weights)
             self.bound[compiled.group] = BoundProgram(self.executables[same], compiled.bindings, self.tensors)
-        return self.bound[compiled.group].run(known)
+        return self.bound[compiled.group].run(known, self.threads, self.account)
 
 
 # ---------------------------------------------------------------- one group
@@ -92,9 +95,9 @@ class BoundProgram:
         self.inputs = [(p, g) for p, g in bound.items() if self.own[p].role == "input" and p not in made.constants]
         self.outputs = [(p, g) for p, g in bound.items() if self.own[p].role == "output"]
 
-    def run(self, stored: Values) -> dict[str, np.ndarray]:
+    def run(self, stored: Values, threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
         """Graph tensor -> stored array, of everything that the program writes."""
-        results = self.executable.run({p: placed(self.own[p], stored[g]) for p, g in self.inputs})
+        results = self.executable.run({p: placed(self.own[p], stored[g]) for p, g in self.inputs}, threads, account)
         return {g: taken(results[p], self.tensors[g], self.executable.program) for p, g in self.outputs}
 
 

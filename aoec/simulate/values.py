@@ -6,26 +6,27 @@ memory starts as NaN, and every access is checked before it happens against the 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+import threading
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from threading import Lock
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Expr, Float, Int, evaluate
-from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream, Tensor
+from aoec.base.errors import CheckError
+from aoec.ir.index import DTYPES, Expr, Float, Int
+from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream
 from aoec.kernels import tile
+from aoec.simulate.account import Account
 from aoec.simulate.expressions import Expressions
-from aoec.target.instructions import INSTRUCTIONS, RELATIONS, added_to, check_dtypes, operand_align
-from aoec.target.meaning import NUMPY_DTYPES
+from aoec.simulate.memory import Memory, number
+from aoec.target.instructions import INSTRUCTIONS, RELATIONS, check_dtypes, operand_align
 
 MAX_FIELDS = 20
-GM_ALIGN_BYTES = 64
 
 
 def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -47,49 +48,80 @@ class Executable:
 
     def __init__(self, program: Program, constants: Mapping[str, np.ndarray] | None = None) -> None:
         self.program, self.constants = program, frozenset(constants or ())
-        self.memory = _Memory(program)
+        self.memory = Memory(program)
         self.code = _encode(program, self.memory)
-        self.lock = Lock()
+        self.lock = threading.Lock()
         self.memory.put(constants or {})
 
-    def run(self, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """`execute`, for the inputs that are no constants."""
+    def run(self, tensors: Mapping[str, np.ndarray], threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
+        """`execute`, for the inputs that are no constants, with so many threads (0: one a processor); `account` is added to."""
         code, memory = self.code, self.memory
         with self.lock:
             memory.put(tensors)
             memory.clear([t for t in self.program.tensors if t.name not in tensors and t.name not in self.constants])
-            threads = min(code.groups, os.cpu_count() or 1) if not memory.added else 1  # sums in one order: the same bytes every time
-            if threads > 1:
-                bounds = [code.groups * t // threads for t in range(threads + 1)]
-                with ThreadPoolExecutor(threads) as pool:
-                    for job in [pool.submit(_run, code, memory, low, high) for low, high in pairwise(bounds)]:
-                        job.result()
-            else:
-                _run(code, memory, 0, code.groups)
+            # sums are added in one order: the same bytes every time
+            parts = 1 if memory.added or account else min(code.groups, threads or os.cpu_count() or 1)
+            bounds = list(pairwise(code.groups * t // parts for t in range(parts + 1)))
+            others = [_pool().submit(_run, code, memory, low, high) for low, high in bounds[1:]]
+            try:
+                _run(code, memory, *bounds[0], account)
+            finally:
+                wait(others)
+            for job in others:
+                job.result()
             return {t.name: memory.array(t) for t in self.program.tensors if t.role != "input"}
 
 
-def _run(code: _Code, memory: _Memory, low: int, high: int) -> None:
-    error = np.zeros(8, np.int64)
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """Threads for all runs of this process."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, "values")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its parent's threads
+
+
+def _run(code: _Code, memory: Memory, low: int, high: int, account: Account | None = None) -> None:
+    error, started = np.zeros(8, np.int64), time.thread_time()
     tables = (code.xcode, code.xspan, code.ops, code.operands, code.fields, LIMITS, code.opens, code.dtypes, code.now, code.kept)
     cores, sites, i64 = code.streams.size, code.ops.size, np.int64
     own = (np.zeros((cores, len(code.code)), i64), np.zeros(cores, i64), np.zeros((cores, cores, 16), i64))
     now = (code.now.copy(), np.zeros((sites, 4), i64), np.zeros(4, i64), np.zeros(sites, np.uint8), np.zeros(tile.STACK, i64))
+    mems = _SCRATCH.take("cores", cores * memory.mem_bytes, np.uint8).reshape(cores, memory.mem_bytes)
     tile.run_groups(
-        low, high, code.code, tables, code.scalars, code.starts, code.streams, code.first, code.count, code.envs, memory.gm,
-        np.empty((cores, memory.mem_bytes), np.uint8), own, now, _tiles(memory), error)
+        low, high, code.code, tables, code.scalars, code.starts, code.streams, code.first, code.count, code.envs, memory.gm, mems, own, now,
+        (*_tiles(memory), account.ticks if account else NO_TICKS), error)
+    if account:
+        account.seconds += time.thread_time() - started
     if error[0]:
         _fail(code, error)
 
 
-def _tiles(memory: _Memory) -> tuple[np.ndarray, ...]:
-    """Scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes, two of whole numbers; and the
-    accounts of time by word."""
-    size = memory.scope_bytes
-    f32 = np.float32
-    a, b, c = (size.get(scope, 0) + 64 for scope in ("L0A", "L0B", "L0C"))
-    return (np.empty(a, f32), np.empty(b, f32), np.empty(c, f32), np.empty(max(a, b), f32), np.empty(256, f32), np.empty(256, f32),
-            np.empty(512, np.uint8), np.empty(256, np.int64), np.empty(256, np.int64), TICKS)
+class _Scratch(threading.local):
+    """Arrays that a thread's runs use again and again, so that they are in its cache."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def take(self, name: str, size: int, dtype: Any) -> np.ndarray:
+        """An array of that size, with whatever it held."""
+        if name not in self.arrays or self.arrays[name].size < size:
+            self.arrays[name] = np.empty(size, dtype)
+        return self.arrays[name][:size]
+
+
+_SCRATCH = _Scratch()
+NO_TICKS = np.zeros((0, 3), np.int64)
+
+
+def _tiles(memory: Memory) -> tuple[np.ndarray, ...]:
+    """Scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes, two of whole numbers."""
+    size, take = memory.scope_bytes, _SCRATCH.take
+    a, b, c = (size.get(scope, 0) + 256 for scope in ("L0A", "L0B", "L0C"))
+    return (take("a", a, np.float32), take("b", b, np.float32), take("c", c, np.float32), take("fractals", max(a, b), np.float32),
+            take("lanes", 256, np.float32), take("more lanes", 256, np.float32), take("bytes", 512, np.uint8),
+            take("numbers", 256, np.int64), take("more numbers", 256, np.int64))
 
 
 def _limits() -> np.ndarray:
@@ -101,91 +133,6 @@ def _limits() -> np.ndarray:
 
 
 LIMITS = _limits()
-TICKS = np.zeros((0, 3), np.int64)
-
-
-# ---------------------------------------------------------------- memory
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a tensor or space lies: byte base in its array, bytes and number of slots."""
-
-    dtype: str
-    scope: str
-    base: int
-    slot_bytes: int
-    depth: int
-
-
-class _Memory:
-    """GM as one byte array with every tensor in it, and where each tensor and space lies."""
-
-    def __init__(self, program: Program) -> None:
-        self.program, self.added = program, added_to(program)
-        self.places: dict[str, _Place] = {}
-        self.shapes: dict[str, tuple[int, ...]] = {}
-        at = 0
-        for t in program.tensors:
-            self.shapes[t.name] = tuple(_number(d) for d in t.shape)
-            size = prod(self.shapes[t.name]) * DTYPES[t.dtype]
-            self.places[t.name] = _Place(t.dtype, "GM", at, size, 1)
-            at += -(-size // GM_ALIGN_BYTES) * GM_ALIGN_BYTES
-        self.gm = np.empty(max(at, GM_ALIGN_BYTES), np.uint8)
-        self._place_spaces(program)
-
-    def _place_spaces(self, program: Program) -> None:
-        """Scopes lie one after the other in a core's memory, each as large as its spaces need."""
-        self.scope_bytes: dict[str, int] = {}
-        spaces = [(s, _number(s.address), _number(s.size_bytes), _number(s.depth)) for s in program.spaces]
-        for s, address, size, depth in spaces:
-            end = -(-(address + size * depth) // 512) * 512
-            self.scope_bytes[s.scope] = max(self.scope_bytes.get(s.scope, 0), end)
-        bases, at = {}, 0
-        for scope, size in self.scope_bytes.items():
-            bases[scope] = at
-            at += size
-        self.mem_bytes = max(at, 512)
-        for s, address, size, depth in spaces:
-            if min(address, size, depth) < 0:
-                raise CheckError(f"space {s.name} has address {address}, size {size} and depth {depth}; none may be negative")
-            self.places[s.name] = _Place(s.dtype, s.scope, bases[s.scope] + address, size, depth)
-
-    def put(self, tensors: Mapping[str, np.ndarray]) -> None:
-        """Nothing; tensors given by name lie in their places."""
-        own = {t.name: t for t in self.program.tensors}
-        for name, array in tensors.items():
-            if name not in own:
-                raise CheckError(f"program {self.program.name} has no tensor {name}; it has {', '.join(own)}")
-            view, x = self._view(own[name]), np.ascontiguousarray(array)
-            if x.dtype != view.dtype or x.size != view.size:
-                raise CheckError(f"tensor {name} is {x.dtype}{list(x.shape)} ({x.size} elements) where program says "
-                                 f"{own[name].dtype}{list(self.shapes[name])} ({view.size} elements)")
-            view[:] = x.reshape(-1)
-
-    def clear(self, tensors: Sequence[Tensor]) -> None:
-        """Nothing; results hold what nobody has written, or zeros where they are added to. CheckError for inputs: they are missing."""
-        for t in tensors:
-            if t.role == "input":
-                raise CheckError(f"input {t.name} ({t.dtype}{list(self.shapes[t.name])}) is missing")
-            self._view(t).view(np.uint8)[:] = 0 if t.name in self.added else tile.POISON
-
-    def _view(self, t: Tensor) -> np.ndarray:
-        if t.dtype not in NUMPY_DTYPES:
-            raise UnsupportedError(f"tensor {t.name} is {t.dtype}; programs run on {', '.join(NUMPY_DTYPES)}")
-        p = self.places[t.name]
-        return self.gm[p.base:p.base + p.slot_bytes].view(NUMPY_DTYPES[t.dtype])
-
-    def array(self, t: Tensor) -> np.ndarray:
-        """What the tensor holds now, in its own shape."""
-        return self._view(t).reshape(self.shapes[t.name]).copy()
-
-
-def _number(e: Expr) -> int:
-    """The value of an expression without variables; CheckError names a hole that is still open."""
-    try:
-        return int(evaluate(e, {}))
-    except KeyError as error:
-        raise CheckError(f"{error.args[0]} is open in a size of the program; fill its holes before it is executed") from None
 
 
 # ---------------------------------------------------------------- code
@@ -211,7 +158,7 @@ class _Code:
     streams: np.ndarray  # stream of each core in a group
     envs: np.ndarray  # [group, core, variable]
 
-    def __init__(self, program: Program, memory: _Memory) -> None:
+    def __init__(self, program: Program, memory: Memory) -> None:
         self.program, self.places = program, memory.places
         self.rows: list[list[int]] = []  # op, a, b, c, and from and to which of the kept expressions are evaluated when it steps on
         self.items: list[tuple[Stream, Item | None]] = []  # the item behind each row, for messages
@@ -249,7 +196,7 @@ def _with_kept(rows: list[list[int]], kept: Mapping[int, list[tuple[int, int]]])
     return np.array(rows, np.int64).reshape(-1, 6), np.array(listed or [(0, 0)], np.int64)
 
 
-def _encode(program: Program, memory: _Memory) -> _Code:
+def _encode(program: Program, memory: Memory) -> _Code:
     """The program as flat arrays."""
     code = _Code(program, memory)
     starts = [_encode_stream(code, s) for s in program.streams]
@@ -262,8 +209,8 @@ def _encode(program: Program, memory: _Memory) -> _Code:
 def _encode_stream(code: _Code, stream: Stream) -> int:
     """Appends the rows of a stream; returns where they start."""
     start = _row(code, stream, None, "begin")
-    scope = {axis: _variable(code, stream, axis, _number(e) - 1, start) for axis, e in stream.grid}
-    scope |= {counter: _variable(code, stream, counter, _number(e) - 1, None) for counter, e in stream.counters}
+    scope = {axis: _variable(code, stream, axis, number(e) - 1, start) for axis, e in stream.grid}
+    scope |= {counter: _variable(code, stream, counter, number(e) - 1, None) for counter, e in stream.counters}
     _encode_body(code, stream, stream.body, scope)
     _row(code, stream, None, "halt")
     return start
@@ -293,9 +240,9 @@ def _encode_body(code: _Code, stream: Stream, body: tuple[Item, ...], scope: dic
             _row(code, stream, item, "instr", _site(code, item, scope))
         elif isinstance(item, Advance):
             depth = dict(stream.counters).get(item.counter)
-            if depth is None or _number(depth) < 1:
+            if depth is None or number(depth) < 1:
                 raise CheckError(f"stream {stream.name} advances {item.counter}, which is no counter of it with a depth of at least 1")
-            _row(code, stream, item, "advance", scope[item.counter], _number(depth))
+            _row(code, stream, item, "advance", scope[item.counter], number(depth))
         elif isinstance(item, (CrossSet, CrossWait)):
             peer = item.to if isinstance(item, CrossSet) else item.source
             if peer not in code.stream_index:
@@ -341,7 +288,7 @@ def _site(code: _Code, item: Instr, scope: dict[str, int]) -> int:
 def _encode_cores(code: _Code) -> None:
     """Fills the cores of each stream, in groups that meet by cross flags: a group is what the smallest stream has one core of."""
     streams = code.program.streams
-    extents = [[_number(e) for _, e in s.grid] for s in streams]
+    extents = [[number(e) for _, e in s.grid] for s in streams]
     cores = [prod(e) for e in extents]
     meets = any(r[0] in (4, 5) for r in code.rows)
     code.groups = min(cores, default=0)
