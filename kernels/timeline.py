@@ -71,10 +71,10 @@ FOLLOWED = 256  # operations before the end of which it is looked up what follow
 FIRST_REACH = 2  # iterations for which the first mark of a loop stands, twice as many for each next one
 
 # functions that only others here call: without the way in from Python, which would take longer to compile than most of them; and without
-# the check of divisors, none of which is zero here. Where many operations pass, arrays are handed on one by one: of a whole Tables or
-# State each call and each look into it would count the references of what it holds
-inner = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
-within = njit(cache=True, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", forceinline=True)
+# the check of divisors, none of which is zero here. No function here makes an array, so that none is counted (_nrt): each call and each
+# look into Tables or State would count the references of what it holds, atomically
+inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
+within = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", forceinline=True)
 
 # what does not change in a walk; `costs` holds (issue, hop, cross ticks, flag ids, cross ids, cross count, loop ticks)
 Tables = namedtuple("Tables", (
@@ -865,7 +865,7 @@ def begin(t, s, r, m, stream, local, core):
         s.before[m, p] = s.free[m, p]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def run_group(t, s, r, stream_of, core_of, members, sizes):
     """ENDED, OVER where one of them has not ended by the limit, or an error: all cores of a group from start to end, in turns."""
     local = np.int64(0)
@@ -1119,7 +1119,7 @@ def close_epoch(s, g, classes, members, now):
     return ended
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def time_rows(t, s, first, last, cores, sizes, ticks, status, limits):
     """Fills ticks and status of rows first .. last - 1 whose status is still 0; `s` keeps the groups and epochs of the last.
 
@@ -1150,7 +1150,7 @@ def alike(t, r, stream):
     return cores
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def first_floor_rows(t, s, first, last, cores, sizes, ticks, status, limits):
     """Fills what rows first .. last - 1 whose status is still 0 take at the least by the work of the first core of each stream, which
     where work is shared out evenly has no less than any other."""
@@ -1165,7 +1165,7 @@ def first_floor_rows(t, s, first, last, cores, sizes, ticks, status, limits):
                 ticks[r] = max(ticks[r], busiest(t, s, r, 0, 0))
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, _nrt=False)
 def floor_rows(t, s, first, last, cores, sizes, ticks, status, limits):
     """Fills what rows first .. last - 1 whose status is still 0 take at the least, never more than `time_rows` finds for them and for rows
     with more slots, or some of it that reaches the row's limit; and their status."""
