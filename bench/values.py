@@ -50,8 +50,9 @@ What the run with one thread goes into. An instruction costs the finding of its 
 
 Products are those of onnxruntime in number, on tiles as small as the schedule says: their panels are packed anew for each tile (the cube
 unit reads fractals), and a tile of 49 rows is calculated as one of 56. They alone take
-{products} of onnxruntime's whole run. The rest moves what onnxruntime does not: each operand goes from GM to L1 to L0, each result from
-L0C to GM, and every group's tensors in and out of its program's memory. So twice its time needs, in this order:
+{products} of onnxruntime's whole run.
+The rest moves what onnxruntime does not: each operand goes from GM to L1 to L0, each result from L0C to GM, and every group's tensors in
+and out of its program's memory. So twice its time needs, in this order:
 
 1. panels of an L0B tile kept while the same tile is used again, and weights, which are constants, packed when the program first runs;
 2. tiles of L0A read in L1, where a load changes nothing but the place;

@@ -9,6 +9,7 @@ from collections import ChainMap, Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from aoec.simulate.account import Account
 from aoec.simulate.values import Executable
 
 Arrays = Mapping[str, np.ndarray]
+Same = tuple[int, tuple[tuple[str, str], ...]]  # a program, and its inputs that are constants with their names in the graph
 Values = Mapping[str, Any]  # arrays, and what else only the host holds: sequences, texts
 
 
@@ -46,10 +48,16 @@ class Runner:
         self.members = _members(artifact.graph)
         self.readers = _readers(artifact, self.members)
         self.bound: dict[str, BoundProgram] = {}
-        self.executables: dict[tuple[int, tuple[tuple[str, str], ...]], Executable] = {}
+        self.executables: dict[Same, Executable] = {}
+        self.users = Counter(self._same(c) for c in artifact.groups if c.program is not None)
+        self.lock = Lock()  # what programs have made lies in their memory until they run again
 
     def run(self, feeds: Values) -> dict[str, Any]:
         """Output name -> value, by the model's own names and dtypes; CheckError where the feeds are not the model's inputs."""
+        with self.lock:
+            return self._run(feeds)
+
+    def _run(self, feeds: Values) -> dict[str, Any]:
         values = _stored_inputs(self.artifact, feeds, self.tensors)
         known: Values = ChainMap(values, self.artifact.weights)  # type: ignore[arg-type]  # of which only the first is written to
         left = self.readers.copy()
@@ -64,12 +72,15 @@ class Runner:
         if compiled.program is None:
             return run_nodes(self.members[compiled.group], self.tensors, known)
         if compiled.group not in self.bound:
-            constants = tuple(sorted((p, g) for p, g in compiled.bindings if g in self.artifact.weights))
-            same = (id(compiled.program), constants)  # as the steps of a recurrent layer have
+            same = self._same(compiled)
             if same not in self.executables:
-                self.executables[same] = executable(compiled.program, constants, self.artifact.weights)
-            self.bound[compiled.group] = BoundProgram(self.executables[same], compiled.bindings, self.tensors)
+                self.executables[same] = executable(compiled.program, same[1], self.artifact.weights)
+            self.bound[compiled.group] = BoundProgram(self.executables[same], compiled.bindings, self.tensors, self.users[same] == 1)
         return self.bound[compiled.group].run(known, self.threads, self.account)
+
+    def _same(self, compiled: Compiled) -> Same:
+        """What groups have in common that run one executable, as the steps of a recurrent layer do."""
+        return id(compiled.program), tuple(sorted((p, g) for p, g in compiled.bindings if g in self.artifact.weights))
 
 
 # ---------------------------------------------------------------- one group
@@ -87,17 +98,19 @@ def executable(program: Program, bindings: Iterable[tuple[str, str]], constants:
 
 
 class BoundProgram:
-    """An executable on tensors of a graph; `bindings`: (tensor of the program, of the graph)."""
+    """An executable on tensors of a graph; `bindings`: (tensor of the program, of the graph). Where it is `alone` in running the executable
+    and no two runs meet, results stay where the program made them, until it runs again."""
 
-    def __init__(self, made: Executable, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor]) -> None:
-        self.executable, self.tensors = made, tensors
+    def __init__(self, made: Executable, bindings: Iterable[tuple[str, str]], tensors: Mapping[str, Tensor], alone: bool = False) -> None:
+        self.executable, self.tensors, self.alone = made, tensors, alone
         self.own, bound = {t.name: t for t in made.program.tensors}, dict(bindings)
         self.inputs = [(p, g) for p, g in bound.items() if self.own[p].role == "input" and p not in made.constants]
         self.outputs = [(p, g) for p, g in bound.items() if self.own[p].role == "output"]
 
     def run(self, stored: Values, threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
         """Graph tensor -> stored array, of everything that the program writes."""
-        results = self.executable.run({p: placed(self.own[p], stored[g]) for p, g in self.inputs}, threads, account)
+        work = self.executable.run_in_place if self.alone else self.executable.run
+        results = work({p: placed(self.own[p], stored[g]) for p, g in self.inputs}, threads, account)
         return {g: taken(results[p], self.tensors[g], self.executable.program) for p, g in self.outputs}
 
 
@@ -176,10 +189,10 @@ def _drop(values: dict[str, Any], left: Counter[str], read: Iterable[str], made:
 # ---------------------------------------------------------------- the model's inputs
 
 def _returned(value: Any, port: Port) -> Any:
-    """An output as the model declares it."""
+    """An output as the model declares it, in memory of its own."""
     if small := typed.small(port.dtype):
         return typed.shown(value, small) if value.dtype != typed.NUMPY[small] else value
-    return value.reshape(port.shape).astype(NUMPY[port.dtype], copy=False) if port.dtype in NUMPY else value
+    return np.array(value.reshape(port.shape), NUMPY[port.dtype]) if port.dtype in NUMPY else value
 
 
 def _stored_inputs(artifact: Artifact, feeds: Values, tensors: Mapping[str, Tensor]) -> dict[str, Any]:

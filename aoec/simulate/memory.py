@@ -32,7 +32,8 @@ class Memory:
     """GM as one byte array with every tensor in it, and where each tensor and space lies."""
 
     def __init__(self, program: Program) -> None:
-        self.program, self.added = program, added_to(program)
+        self.program, self.added, self.own = program, added_to(program), {t.name: t for t in program.tensors}
+        self.views: dict[str, np.ndarray] = {}  # of tensors that have been asked for
         self.places: dict[str, Place] = {}
         self.shapes: dict[str, tuple[int, ...]] = {}
         at = 0
@@ -63,32 +64,30 @@ class Memory:
 
     def put(self, tensors: Mapping[str, np.ndarray]) -> None:
         """Nothing; tensors given by name lie in their places."""
-        own = {t.name: t for t in self.program.tensors}
         for name, array in tensors.items():
-            if name not in own:
-                raise CheckError(f"program {self.program.name} has no tensor {name}; it has {', '.join(own)}")
-            view, x = self._view(own[name]), np.ascontiguousarray(array)
+            if name not in self.own:
+                raise CheckError(f"program {self.program.name} has no tensor {name}; it has {', '.join(self.own)}")
+            view, x = self.view(self.own[name]), np.ascontiguousarray(array)
             if x.dtype != view.dtype or x.size != view.size:
                 raise CheckError(f"tensor {name} is {x.dtype}{list(x.shape)} ({x.size} elements) where program says "
-                                 f"{own[name].dtype}{list(self.shapes[name])} ({view.size} elements)")
-            view[:] = x.reshape(-1)
+                                 f"{self.own[name].dtype}{list(self.shapes[name])} ({view.size} elements)")
+            view.reshape(-1)[:] = x.reshape(-1)
 
     def clear(self, tensors: Sequence[Tensor]) -> None:
         """Nothing; results hold what nobody has written, or zeros where they are added to. CheckError for inputs: they are missing."""
         for t in tensors:
             if t.role == "input":
                 raise CheckError(f"input {t.name} ({t.dtype}{list(self.shapes[t.name])}) is missing")
-            self._view(t).view(np.uint8)[:] = 0 if t.name in self.added else tile.POISON
+            self.view(t).reshape(-1).view(np.uint8)[:] = 0 if t.name in self.added else tile.POISON
 
-    def _view(self, t: Tensor) -> np.ndarray:
-        if t.dtype not in NUMPY_DTYPES:
-            raise UnsupportedError(f"tensor {t.name} is {t.dtype}; programs run on {', '.join(NUMPY_DTYPES)}")
-        p = self.places[t.name]
-        return self.gm[p.base:p.base + p.slot_bytes].view(NUMPY_DTYPES[t.dtype])
-
-    def array(self, t: Tensor) -> np.ndarray:
-        """What the tensor holds now, in its own shape."""
-        return self._view(t).reshape(self.shapes[t.name]).copy()
+    def view(self, t: Tensor) -> np.ndarray:
+        """The tensor where it lies, in its own shape: what it holds until the next run."""
+        if t.name not in self.views:
+            if t.dtype not in NUMPY_DTYPES:
+                raise UnsupportedError(f"tensor {t.name} is {t.dtype}; programs run on {', '.join(NUMPY_DTYPES)}")
+            p = self.places[t.name]
+            self.views[t.name] = self.gm[p.base:p.base + p.slot_bytes].view(NUMPY_DTYPES[t.dtype]).reshape(self.shapes[t.name])
+        return self.views[t.name]
 
 
 def number(e: Expr) -> int:

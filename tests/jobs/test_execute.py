@@ -16,9 +16,10 @@ from aoec.base import arrays
 from aoec.base.errors import CheckError
 from aoec.ir.index import Int
 from aoec.ir.program import Tensor
-from aoec.jobs.execute import placed, run_model
+from aoec.jobs.execute import Runner, placed, run_model
 from aoec.jobs.run import run_artifact
 from aoec.jobs.verify import verify_model
+from aoec.simulate.account import Account
 from tests.jobs.nets import compiled, feeds, fused, net
 
 TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2}
@@ -133,3 +134,27 @@ def test_an_illegal_program_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "net.aoec", replace(artifact, groups=groups))
     with pytest.raises(CheckError, match=r"not legal on Ascend910B3.*compile the model again"):
         run_artifact(options(tmp_path / "net.aoec", random=True))
+
+
+def test_a_runner_gives_every_run_its_own_results() -> None:
+    """Results lie in the memory of programs while a run lasts, and no longer."""
+    runner, other = Runner(compiled("fp16")), {n: -x for n, x in feeds().items()}
+    first, second, third = runner.run(feeds()), runner.run(other), runner.run(feeds())
+    wanted = [run_model(compiled("fp16"), x) for x in (feeds(), other)]
+    for name, value in wanted[0].items():
+        assert np.array_equal(first[name], value) and np.array_equal(third[name], value)
+        assert np.array_equal(second[name], wanted[1][name])
+    assert any(not np.array_equal(wanted[0][name], wanted[1][name]) for name in wanted[0])
+
+
+def test_one_thread_and_several_give_the_same_bytes_and_an_account_says_what_ran() -> None:
+    runner = Runner(compiled("fp16"), threads=1)
+    one = runner.run(feeds())
+    runner.threads = 3
+    several = runner.run(feeds())
+    runner.account = Account()
+    watched = runner.run(feeds())
+    assert all(one[n].tobytes() == several[n].tobytes() == watched[n].tobytes() for n in one)
+    words = {word: (count, fields, body) for word, count, fields, body in runner.account.words()}
+    assert words["mmad_bias"][0] > 0 and runner.account.seconds > 0
+    assert 0 < sum(fields + body for _, fields, body in words.values()) <= runner.account.seconds
