@@ -42,7 +42,7 @@ def drained(em: Emitter, op: TileOp, word: str, ends: tuple[Ref, Ref], sizes: Si
     dst, source = ends
     if wide is None:
         return instr(word, dst=dst, src=source, **sizes, **_ways(em, op, src))
-    first = split_index(wide.scale.indices[-1], op.names)[0]
+    first = base_offset(em.buffers[wide.scale.buffer], wide.scale.indices, op.names)
     return instr(f"{word}_scale", dst=dst, src=source, scale=em.ref(wide.scale.buffer, first), **sizes, **_ways(em, op, src),
                  zero=int(wide.zero))
 

@@ -83,7 +83,7 @@ def to_fractal(name: str, x: Tensor, y: Tensor) -> Func:
 def from_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     n, c, h, w = y.shape
     _, c1, _, _, c0 = stored_shape(x)
-    planes = 1 if c % c0 else whole_planes(c0)  # a plane that is not full is stored by itself
+    planes = whole_planes(c0) if c % (whole_planes(c0) * c0) == 0 else 1  # planes that fill no group are turned and stored by themselves
     size, rows_each = h * w, planes * c0
     groups = -(-c // rows_each)
     X, Y = buffer_of(x, "X", (n, c1, size, c0)), buffer_of(y, "Y", (n, c, size))
@@ -95,11 +95,10 @@ def from_fractal(name: str, x: Tensor, y: Tensor) -> Func:
     p[4] = Var("store_c0_i")
     lanes = Int(c0) if c % c0 == 0 else minimum(c0, c - p[1] * rows_each)
     store = Block("store", Read("Y", (p[0], p[1] * rows_each + p[2] * c0 + p[4], p[3])), "=", Read("rows", (p[0], p[1], p[2], p[4], p[3])))
-    present, filled = planes_of(a[1], planes, c1), planes_of(p[1], planes, c1)
     return Func(name, (X,), (Y,), (rows, pixels), (
-        _nest([("load_n", n), ("load_c", groups), ("load_i", present), ("load_x", size), ("load_c0", c0)], load),
+        _nest([("load_n", n), ("load_c", groups), ("load_i", planes), ("load_x", size), ("load_c0", c0)], load),
         _nest([("turn_n", n), ("turn_c", groups), ("turn_i", planes), ("turn_c0", c0), ("turn_x", size)], turn),
-        _nest([("store_n", n), ("store_c", groups), ("store_i", filled), ("store_c0_i", lanes), ("store_x", size)], store)))
+        _nest([("store_n", n), ("store_c", groups), ("store_i", planes), ("store_c0_i", lanes), ("store_x", size)], store)))
 
 
 def pixels_to_rows(name: str, x: Tensor, y: Tensor) -> Func:

@@ -153,12 +153,12 @@ def test_scales_stay_exact_in_either_precision(precision: str) -> None:
 
 
 def deep() -> onnx.ModelProto:
-    """Two convolutions with an addition around the second."""
+    """Two convolutions with an addition around the second, which is of two groups."""
     n = Net()
     n.nodes += [node("Conv", f"{n.real('x')} {n.weight(64, 8, 3, 3, axis=0)}", "c", pads=[1, 1, 1, 1], strides=[2, 2]),
                 node("Relu", "c", "r")]
     first = n.real("r", 0.02)
-    n.nodes.append(node("Conv", f"{first} {n.weight(64, 64, 1, 1, axis=0, seed=2)} {n.constant(normal(64))}", "d"))
+    n.nodes.append(node("Conv", f"{first} {n.weight(64, 32, 1, 1, axis=0, seed=2)} {n.constant(normal(64))}", "d", group=2))
     n.nodes.append(node("Add", f"{n.real('d', 0.05)} {first}", "a"))
     return n.done((1, 8, 9, 7), n.real("a", 0.04))
 

@@ -35,7 +35,8 @@ def program_of(p: Problem) -> Program:
 @pytest.mark.parametrize("op", ("to_nc1hwc0", "from_nc1hwc0"))
 @pytest.mark.parametrize("shape, dtype, target", [
     ((2, 35, 9, 11), "int8", "Ascend910B3"), ((1, 64, 5, 7), "uint8", "Ascend310P3"), ((1, 3, 1, 17), "bool", "Ascend910B3"),
-    ((1, 40, 3, 97), "fp16", "Ascend910B3"), ((2, 9, 20, 15), "fp32", "Ascend310P3")])
+    ((1, 40, 3, 97), "fp16", "Ascend910B3"), ((2, 9, 20, 15), "fp32", "Ascend310P3"),
+    ((1, 40, 7, 8), "int32", "Ascend910B3")])
 def test_every_element_finds_its_place(op, shape, dtype, target):
     task, p, x, y = conversion(op, shape, dtype, target)
     values = np.random.default_rng(0).integers(-90, 100, shape).astype(NUMPY[dtype])
