@@ -151,9 +151,9 @@ class _Search:
         out = self.draft.tensors[node.outputs[0]]
         if out.dtype == "uint8":
             self.signed[out.name] = name
-        same = out.dtype == "int8"
-        self.draft.nodes.append(self.draft.node(*(("reshape", [name], out.name, {"shape": out.shape}) if same else
-                                                  ("unsigned", [name], out.name))))
+            self.draft.nodes.append(self.draft.node("unsigned", [name], out.name))
+        else:
+            self.draft.nodes.append(self.draft.node("reshape", [name], out.name, {"shape": out.shape}))
 
     def zero(self, node: OpNode, of: Scale) -> str:
         """The zero point of a conversion, of int8."""
