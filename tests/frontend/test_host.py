@@ -65,7 +65,8 @@ def test_bodies_within_bodies_and_without_an_argument() -> None:
              helper.make_node("LinearAttention", ["q", "q", "q", "", "d"], ["z", "state"], kv_num_heads=2, q_num_heads=2,
                               update_rule="gated"),
              helper.make_node("MeanVarianceNormalization", ["m"], ["n"])]  # whose axes are left at their default
-    proto = model(nodes, {"x": (3, 5), "q": (1, 2, 4), "d": (1, 2, 4), "m": (2, 3, 2, 2)}, ["y", "z", "n"], {"t": np.array([1, 0, 4])}, opset=27)
+    inputs = {"x": (3, 5), "q": (1, 2, 4), "d": (1, 2, 4), "m": (2, 3, 2, 2)}
+    proto = model(nodes, inputs, ["y", "z", "n"], {"t": np.array([1, 0, 4])}, opset=27)
     proto.ir_version = 13
     feeds = {"x": normal(3, 5), "q": normal(1, 2, 4), "d": -np.abs(normal(1, 2, 4)), "m": normal(2, 3, 2, 2)}
     graph, weights, notices = load(proto, precision="fp32")
