@@ -1,6 +1,7 @@
 """ONNX's backend tests through aoec.backend: a sample each time, all of them where time is no matter."""
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import nodes
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of ONNX, as it makes its data
 STRIDE = 61  # a prime, so that families of tests are met at other members as they grow
 REFUSALS = 40  # of all tests, at most
+SHARE = 0.95  # of tests of the AI Core's operators that run wholly on it, at least
 
 
 def test_a_sample_passes_or_is_refused() -> None:
@@ -27,6 +29,14 @@ def test_all_pass_or_are_refused_as_the_document_says() -> None:
     assert [nodes.line(o) for o in found if o.status in ("wrong", "fault")] == []
     assert sum(o.status == "refused" for o in found) <= REFUSALS
     assert nodes.document(found) == nodes.DOCUMENT.read_text("utf-8")
+
+
+def test_the_document_says_that_nearly_all_is_the_ai_cores() -> None:
+    """Of the tests that contain an operator of the AI Core's list; none gives another value."""
+    text = nodes.DOCUMENT.read_text("utf-8")
+    assert "0 wrong, 0 fault" in text
+    (whole, of), = re.findall(r"of the ([\d,]+) that contain an operator of the AI Core's list ([\d,]+) ", text)
+    assert int(of.replace(",", "")) >= SHARE * int(whole.replace(",", ""))
 
 
 def test_where_a_model_ran_is_asked_after_the_run() -> None:
