@@ -137,9 +137,10 @@ def _ops(p: Parser) -> None:
 
 
 def _precision(p: Parser) -> None:
-    p.add_argument("--precision", type=_mode, default="fp16", metavar="fp16|bf16|mixed|keep|fp32",
+    p.add_argument("--precision", type=_mode, default="fp16", metavar="fp16|bf16|mixed|cube16|keep|fp32",
                    help="of tensors; sums are kept in fp32. keep: what the model declares; mixed: fp16, but norms, softmax, exponentials, "
-                        "logarithms and reductions in fp32; ATC's names of these modes are taken too (default: fp16)")
+                        "logarithms and reductions in fp32; cube16: fp32, but products of "
+                        "fp16; ATC's names of these modes are taken too (default: fp16)")
     p.add_argument("--lowered", metavar="FILE.csv", help="write a row for each node with less precision than the model declares")
 
 

@@ -7,7 +7,7 @@ become matrix products, which the cube multiplies and fusing knows; what lies be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import prod
 
@@ -19,7 +19,7 @@ from aoec.base.errors import CheckError, UnsupportedError
 from aoec.frontend.node import Node, title_of
 from aoec.frontend.rules.einsum import Term, arranged, product
 from aoec.frontend.values import DTYPES, MOST_ELEMENTS, shape_of
-from aoec.ir.graph import OpNode
+from aoec.ir.graph import OPAQUE, OpNode
 from aoec.ir.index import Call, Cast, Expr, Float, Int, Read, Var, children, reads, variables
 from aoec.ir.meaning import Argument, Dim, Meaning, Statement
 from aoec.ir.parse import parse_meaning
@@ -140,7 +140,7 @@ def translate(n: Node, known: Words) -> bool:
     """True, after the nodes that a node of a defined operator stands for were added."""
     m = parsed(known.definitions[n.proto.op_type])
     params = call_of(n.proto, m)
-    if any(n.draft.tensors[i].dtype == "opaque" for i in n.inputs()):
+    if any(n.draft.tensors[i].dtype == OPAQUE for i in n.inputs()):
         raise UnsupportedError(f"node {n.title()}: {m.name} is calculated on tensors of fixed shape and of dtypes that the AI Core has")
     bound = words.bound(m, [n.shape_of(at) for at in range(len(m.inputs))], params)
     reals = all(n.dtype_of(at) == "fp32" for at in range(len(m.inputs)))
@@ -159,12 +159,12 @@ def _node(n: Node, known: Words, m: Meaning, inputs: Sequence[str], params: Attr
     """The tensor that a node of the operator with this meaning makes: the result named, or a new one."""
     name, definition = known.named(m)
     label = n.proto.name if result else f"{n.proto.name}_{m.name}" if n.proto.name else ""
-    node = OpNode(n.draft.fresh(label or f"{name}_0", "node"), name, tuple(inputs), (result,), tuple(params.items()), definition)
+    node = OpNode(n.draft.fresh(label or f"{name}_0", "node"), name, tuple(inputs), (), tuple(params.items()), definition)
     shape = words.shape_of(node, [n.made(i) for i in inputs])
-    out = result or n.draft.tensor(f"{n.proto.output[0]}_{m.name}", dtype, shape)
     if result:
         n.draft.put(n.tensor_of(result, dtype, shape))
-    n.draft.nodes.append(OpNode(node.name, name, node.inputs, (out,), node.attributes, definition))
+    out = result or n.draft.tensor(f"{n.proto.output[0]}_{m.name}", dtype, shape)
+    n.draft.nodes.append(replace(node, outputs=(out,)))
     return out
 
 
@@ -174,7 +174,7 @@ def _rows_and_columns(m: Meaning, s: Statement) -> bool:
     if found is None or [t.target.buffer for t in m.statements].count(s.target.buffer) > 1:
         return False
     a, b, y = (_at_loops(r) for r in (*found, s.target))
-    return all((a, b, y)) and bool(a & b - y) and bool(a - b & y) and bool(b - a & y) and y <= a | b
+    return all((a, b, y)) and bool(a & b - y) and bool(a - b) and bool(b - a) and a ^ b <= y <= a | b
 
 
 def _at_loops(r: Read) -> frozenset[str]:
@@ -200,6 +200,8 @@ class _Parts:
         self.left: list[Statement] = []
         for s in m.statements:
             self.dims.setdefault(s.target.buffer, tuple(i.name for i in s.target.indices if isinstance(i, Var)))
+            if s.target.buffer in self.held:
+                raise CheckError(f"{m.name}: {s.target.buffer} is written again behind a product that reads it; give it another name there")
             if reals and _rows_and_columns(m, s):
                 self.multiply(s)
             else:
@@ -258,7 +260,7 @@ class _Parts:
         e, point, relu = s.value, s.target.indices, False
         if _transposes(s) and isinstance(e, Read):
             return self.n.step("transpose", [self.held[e.buffer]], {"perm": tuple(e.indices.index(i) for i in point)})
-        if isinstance(e, Call) and e.fn == "max" and e.args[1] in (Float(0.0), Int(0)):
+        if isinstance(e, Call) and e.fn == "max" and len(e.args) == 2 and e.args[1] in (Float(0.0), Int(0)):
             e, relu = e.args[0], True
         terms = [getattr(e, "left", e), getattr(e, "right", None)] if getattr(e, "op", "") == "+" else [e, None]
         x, y = terms

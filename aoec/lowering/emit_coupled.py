@@ -221,7 +221,8 @@ def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
     item = instr("vcopy" if source.dtype == dst.dtype else "vconv", dst=em.ref(dst.name, Var(j) * FRACTAL_ROWS + Var(half) * unit),
                  src=em.ref(source.name, r.start + Var(j) * r.plane + Var(half) * unit), lanes=(r.rows - (repeat - 1) * each) * width,
                  repeat=repeat, dst_blk=pitch // unit, src_blk=halves, dst_rep=rep, src_rep=each * FRACTAL_ROWS // block_elements(source))
-    return nest([(j, r.fractals), (half, Int(halves))], [item])
+    parts = Int(halves) if halves == 1 else minimum(halves, ceildiv(r.columns, unit) - Var(j) * halves)  # the last half may hold nothing
+    return nest([(j, r.fractals), (half, normalise(parts))], [item])
 
 
 def load_bias(em: Emitter, op: TileOp, src: Read) -> Piece:

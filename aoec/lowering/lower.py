@@ -8,6 +8,8 @@ from aoec.lowering.lower_convert import lower_conversion
 from aoec.lowering.lower_cube import lower_cube
 from aoec.lowering.lower_vector import lower_vector
 
+PRODUCTS = ("matmul", "attention")  # words whose funcs have a buffer for each argument
+
 
 def lower(graph: Graph, group: Group | str) -> Func:
     """The func of a cube or vector group, given or named; UnsupportedError for host and view groups, which have none."""
@@ -65,6 +67,7 @@ class Indexed:
 
 
 def group_inputs(nodes: list[OpNode]) -> list[str]:
-    """Tensors that a group reads from GM, in order of first use."""
+    """Tensors that a group reads from GM, in order of first use: of products one for each argument, which may be the same."""
     made = {o for n in nodes for o in n.outputs}
-    return list(dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made))
+    own = [i for i in nodes[0].inputs if i] if nodes[0].op in PRODUCTS else []
+    return own + [i for i in dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made) if i not in own]

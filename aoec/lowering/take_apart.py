@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
+from aoec.ops.narrowed import DECLARED
 from aoec.target.machine import Machine
 
 
@@ -37,8 +39,8 @@ def _single(draft: Draft, node: OpNode) -> list[OpNode]:
     shape = (*draft.tensors[q].shape[:-1], draft.tensors[k].shape[-2])
     out: list[OpNode] = []
 
-    def step(op: str, inputs: list[str], label: str, **attributes: int | float) -> str:
-        name = draft.tensor(f"{result.name}_{label}", result.dtype, shape)
+    def step(op: str, inputs: list[str], label: str, dtype: str = result.dtype, **attributes: int | float) -> str:
+        name = draft.tensor(f"{result.name}_{label}", dtype, shape)
         out.append(draft.node(op, inputs, name, attributes, f"{node.name}_{label}"))
         return name
     scores = step("matmul", [q, k], "scores", trans_b=1)
@@ -47,4 +49,7 @@ def _single(draft: Draft, node: OpNode) -> list[OpNode]:
     for b in bias:
         scores = step("add", [scores, b], "biased")
     shares = step("softmax", [scores], "shares", axis=len(shape) - 1)
+    if draft.tensors[v].dtype != result.dtype:  # a product's factors are of one dtype
+        shares = step("cast", [shares], "rounded", draft.tensors[v].dtype)
+        draft.tensors[shares] = replace(draft.tensors[shares], declared=DECLARED[draft.tensors[v].dtype])
     return [*out, draft.node("matmul", [shares, v], result.name, {}, node.name)]

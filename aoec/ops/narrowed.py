@@ -31,14 +31,18 @@ def declared(t: Tensor) -> str:
 
 
 def narrowed(graph: Graph) -> list[Narrowed]:
-    """The nodes of a graph with results of less precision than the model declares, in order; conversions of layouts are none of its."""
+    """The nodes of a graph with results, or factors of products, of less precision than the model declares, in order; conversions of
+    layouts are none of the model's."""
     tensors = {t.name: t for t in graph.tensors}
     out = []
     for n in graph.nodes:
         if n.op.startswith(PREFIX) or word(n).family == "layout":
             continue
         made = [tensors[o] for o in n.outputs if tensors[o].dtype in WIDER]
-        out += [Narrowed(n.name, n.op, declared(t), t.dtype) for t in made[:1] if WIDER.index(t.dtype) < WIDER.index(declared(t))]
+        read = [tensors[i].dtype for i in n.inputs[:2] if word(n).family == "cube" and tensors[i].dtype in WIDER]
+        for t in made[:1]:
+            run = min((t.dtype, *read), key=WIDER.index)
+            out += [Narrowed(n.name, n.op, declared(t), run)] if WIDER.index(run) < WIDER.index(declared(t)) else []
     return out
 
 

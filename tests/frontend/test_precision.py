@@ -29,7 +29,7 @@ from tests.frontend.models import model, node, normal, run
 from tests.models.bert import small_bert, words
 
 # of results, relative to the largest, against fp32: what 10 and 7 bits of a fraction make of some dozens of operations
-TOLERANCE = {"fp32": 0.0, "keep": 0.0, "fp16": 3e-3, "mixed": 3e-3, "bf16": 3e-2}
+TOLERANCE = {"fp32": 0.0, "keep": 0.0, "fp16": 3e-3, "mixed": 3e-3, "cube16": 3e-3, "bf16": 3e-2}
 HALF = TensorProto.FLOAT16
 
 
@@ -55,6 +55,9 @@ def test_values_against_fp32(name: str, mode: str) -> None:
     made = dtypes(graph)
     if mode == "mixed":
         assert made.pop("matmul") == {"fp16"} and all(made[op] == {"fp32"} for op in SENSITIVE if op in made)
+    elif mode == "cube16":
+        assert made.pop("cast") == {"fp16"} and set().union(*made.values()) == {"fp32"}
+        assert {n.op for n in narrowed(graph)} == {"matmul", "attention" if name == "bert" else "conv2d"}
     else:
         assert set().union(*made.values()) == {"fp32" if mode == "keep" else mode}
 
@@ -132,10 +135,10 @@ def test_what_a_model_has_less_of_is_not_counted() -> None:
 NET = [node("MatMul", "x w", "p"), node("Softmax", "p", "s", axis=-1), node("MatMul", "s v", "y")]
 
 
-def net(tmp_path: Path, half: bool = False) -> Path:
+def net(tmp_path: Path, half: bool = False, columns: int = 32) -> Path:
     kind = np.float16 if half else np.float32
     types = {"x": HALF, "y": HALF} if half else None
-    proto = model(NET, {"x": (16, 64)}, ["y"], {"w": normal(64, 48).astype(kind), "v": normal(48, 32).astype(kind)}, types=types)
+    proto = model(NET, {"x": (16, 64)}, ["y"], {"w": normal(64, 48).astype(kind), "v": normal(48, columns).astype(kind)}, types=types)
     onnx.save(proto, tmp_path / "net.onnx")
     return tmp_path / "net.onnx"
 
@@ -152,6 +155,24 @@ def test_a_model_runs_in_its_mode_and_keeps_its_types(mode: str, half: bool, tmp
     assert got.dtype == wanted.dtype
     assert np.abs(got.astype(np.float64) - wanted).max() <= max(TOLERANCE[mode], 3e-3) * np.abs(wanted).max()
     assert session.report["lowered"] == ({} if half else {"matmul": 2} if mode == "mixed" else {"matmul": 2, "softmax": 1})
+
+
+@pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
+def test_products_of_halves_with_results_of_fp32(target: str, tmp_path: Path) -> None:
+    """On chips whose cubes lack fp32 too; five columns are half a fractal's in fp32."""
+    path = net(tmp_path, columns=5)
+    session = aoec.compile(path, tmp_path / "net.aoec", precision="force_fp32", target=target, bank=tmp_path / "bank.db")
+    x = normal(16, 64, seed=3)
+    wanted = run(onnx.load(path), {"x": x})[0]
+    assert session.on_host == () and session.report["lowered"] == {"matmul": 2} and session.report["precision"] == "cube16"
+    assert np.abs(session.run(None, {"x": x})[0] - wanted).max() <= TOLERANCE["cube16"] * np.abs(wanted).max()
+
+
+def test_attention_apart_casts_its_shares(tmp_path: Path) -> None:
+    graph, weights, _ = load(small_bert(1), precision="cube16")
+    fused, _ = fuse(graph, weights, load_machine("Ascend310P3"))
+    tensors = {t.name: t.dtype for t in fused.tensors}
+    assert all({tensors[i] for i in n.inputs[:2]} == {"fp16"} for n in fused.nodes if n.op == "matmul")
 
 
 def test_the_report_of_what_was_lowered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,5 +197,5 @@ def test_bf16_where_there_is_none(tmp_path: Path) -> None:
     graph, weights, _ = load(halves(), precision="keep")
     with pytest.raises(UnsupportedError, match="tensor b is bf16"):
         fuse(graph, weights, load_machine("Ascend910A"))
-    with pytest.raises(CheckError, match="precision half is not one of fp16, bf16, mixed, keep, fp32"):
+    with pytest.raises(CheckError, match="precision half is not one of fp16, bf16, mixed, cube16, keep, fp32"):
         load(halves(), precision="half")

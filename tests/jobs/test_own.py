@@ -158,6 +158,8 @@ def test_definitions_that_are_none(definition: str, complaint: str) -> None:
     ("f(X[n]) -> Y[k: n - 9] { Y[k] = X[0] }", [(4,)], {}, "the extent of k is not a whole number"),
     ("f(X[n]) -> Y[k: n*1000000000000] { Y[k] = X[0] }", [(4,)], {}, "more than 1,099,511,627,776 elements"),
     ("f(X[n]) -> Y[k: n//2] { T[n] = X[n]\n Y[n] = T[n] }", [(4,)], {}, r"writes \[4\] elements of Y, which has \[2\]"),
+    ("f(X[m, k], W[k, n]) -> Y[m, n] { T[m, k] = X[m, k]\n Y[m, n] += T[m, k] * W[k, n]\n T[m, k] = T[m, k] + 1.0 }", [(4, 4), (4, 4)], {},
+     "T is written again behind a product that reads it"),
     ("g(X[n]) -> Y[n] { Y[n] = X[n] }", [(4,)], {}, r"my.own.f \(1 node\): neither ONNX nor aoec.*--ops \(given: g\)"),
 ])
 def test_nodes_that_do_not_fit(definition: str, shapes: list[tuple[int, ...]], attributes: dict[str, float], complaint: str) -> None:
@@ -166,7 +168,10 @@ def test_nodes_that_do_not_fit(definition: str, shapes: list[tuple[int, ...]], a
 
 
 # what the vector unit has no instruction or no layout for, and what a schedule of it would have to hold whole
-STRANGE = ("f(X[m, n]) -> Y[n, m] { Y[n, m] = exp(X[m, n]) }", "f(X[m, n]) -> Y[m, h: n//2] { Y[m, h] = X[m, 2*h] }",
+STRANGE = ("f(X[m, n]) -> Y[m, n] { Y[m, n] = max(X[m, n], 0.0, X[m, 0]) }",
+           "f(X[m, n]) -> Y[m, r: m] { Y[m, r] += X[m, n] * X[r, n] init 0.5 }",
+           "f(X[m, n]) -> Y[q: m, r: m] { Y[q, r] += X[q, n] * X[r, m] }",
+           "f(X[m, n]) -> Y[n, m] { Y[n, m] = exp(X[m, n]) }", "f(X[m, n]) -> Y[m, h: n//2] { Y[m, h] = X[m, 2*h] }",
            "f(X[m, n]) -> Y[m, r: n] { Y[m, r] = X[m, 31 - r] + 1.0 }", "f(X[m, n]) -> Y[m, n] { Y[m, n] = select(m < n, X[m, n], 0.0) }",
            "f(X[m, n]) -> Y[m, k: 3] { Y[m, k] = X[m, k + n - n - 1] else 2.0 }",
            "f(X[m, n]) -> Y[n] { Y[n] += X[m, n] * X[m, n] init 1.0 }",

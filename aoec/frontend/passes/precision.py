@@ -1,9 +1,9 @@
 """Chooses the dtype of the reals, by one of the modes that the vendor's tools have, under short names.
 
 fp16, bf16 and fp32 are of all tensors (biases of cube operators and scales stay fp32); `keep` is what the model declares, tensor by tensor;
-`mixed` is fp16 but for what is listed in sensitive.py and what lies between such nodes alone. In the last two a node calculates in one
-dtype, and what it reads of another is cast before it, once for all readers. The model's own dtype stays in `Tensor.declared`, so that a
-graph says itself where precision was lowered (ops/narrowed.py).
+`mixed` is fp16 but for what is listed in sensitive.py and what lies between such nodes alone; `cube16` is fp32 but for what products
+multiply. In the last three a node calculates in one dtype, and what it reads of another is cast before it, once for all readers. The
+model's own dtype stays in `Tensor.declared`, so that a graph says itself where precision was lowered (ops/narrowed.py).
 
 A number beyond the range of its dtype, in a constant or an attribute, becomes half the largest: masks that hide words add the lowest number
 of fp32, and where they hide a whole row, infinities would leave nothing of its softmax. Half, so that scores have room beside it.
@@ -24,6 +24,7 @@ from aoec.ops.narrowed import DECLARED, WIDER
 from aoec.ops.run import NUMPY
 
 CUBE = ("conv2d", "matmul")
+FACTORS = {"conv2d": 2, "matmul": 2, "attention": 3}  # word -> how many of its arguments are multiplied by others
 SCALED = ("dequantise", "quantise", "requantise")  # operators whose second argument, a scale, stays fp32
 FAR = {"fp16": 65504.0 / 2, "bf16": 3.3895313892515355e38 / 2}  # half of the largest
 BEYOND = {"fp16": 65520.0, "bf16": 3.3961775292304601e38}  # half a step above the largest: from here on numbers round to infinity
@@ -38,8 +39,9 @@ def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None
     exact = {i for n in draft.nodes for i in (n.inputs[2:] if n.op in CUBE else n.inputs[1:2] if n.op in SCALED else ())
              if draft.is_constant(i)}
     lost: list[str] = []
-    if precision in ("keep", "mixed"):
-        lost = _cast_between(draft, kept if precision == "keep" else _mixed(draft), exact)
+    if precision in ("keep", "mixed", "cube16"):
+        chosen = {"keep": lambda: kept, "mixed": lambda: _mixed(draft), "cube16": lambda: dict.fromkeys(kept, "fp32")}[precision]()
+        lost = _cast_between(draft, chosen, exact, "fp16" if precision == "cube16" else "")
     elif precision != "fp32":
         lost = [name for name, t in [*draft.tensors.items()] if t.dtype == "fp32" and name not in exact and _round(draft, name, precision)]
     for name, dtype in kept.items():
@@ -89,8 +91,9 @@ def _mixed(draft: Draft) -> Dtypes:
     return out
 
 
-def _cast_between(draft: Draft, dtypes: Dtypes, exact: set[str]) -> list[str]:
-    """The constants that overflowed, after tensors took their dtypes and nodes read all reals in the dtype of what they make."""
+def _cast_between(draft: Draft, dtypes: Dtypes, exact: set[str], products: str) -> list[str]:
+    """The constants that overflowed, after tensors took their dtypes and nodes read all reals in the dtype of what they make, products in
+    `products` where that is given."""
     nodes, draft.nodes = draft.nodes, []
     reals = {name for name, t in draft.tensors.items() if t.dtype == "fp32"}
     for name in reals & dtypes.keys() - draft.weights.keys():  # some of a draft's tensors are nobody's by now
@@ -101,8 +104,9 @@ def _cast_between(draft: Draft, dtypes: Dtypes, exact: set[str]) -> list[str]:
         read = [dtypes.get(i, "fp32") for i in node.inputs if i in reals and i not in draft.weights]
         given = [dtypes[o] for o in node.outputs if o in reals] or read or ["fp32"]
         dtype = max(given, key=WIDER.index)
+        factors = node.inputs[:FACTORS.get(node.op, 0)] if products else ()
         if node.op != "cast" and not node.op.startswith(PREFIX):
-            cast = {i: _as(draft, i, dtype, made, lost) for i in node.inputs if i in reals - exact}
+            cast = {i: _as(draft, i, products if i in factors else dtype, made, lost) for i in node.inputs if i in reals - exact}
             node = replace(node, inputs=tuple(cast.get(i, i) for i in node.inputs))
         draft.nodes.append(node)
     return lost
