@@ -11,6 +11,7 @@ from aoec.ir.graph import Graph, Tensor
 from aoec.ops.host import PREFIX
 from aoec.ops.own import word
 
+PRODUCTS = ("cube", "attention")  # families whose first arguments are multiplied
 DECLARED = {"fp32": "", "fp16": "tensor(float16)", "bf16": "tensor(bfloat16)"}  # dtype of reals -> what a tensor declares
 WIDER = ("bf16", "fp16", "fp32")  # by the bits of their fractions, which is what precision means here: the range of bf16 is that of fp32
 
@@ -39,7 +40,7 @@ def narrowed(graph: Graph) -> list[Narrowed]:
         if n.op.startswith(PREFIX) or word(n).family == "layout":
             continue
         made = [tensors[o] for o in n.outputs if tensors[o].dtype in WIDER]
-        read = [tensors[i].dtype for i in n.inputs[:2] if word(n).family == "cube" and tensors[i].dtype in WIDER]
+        read = [tensors[i].dtype for i in n.inputs[:2] if word(n).family in PRODUCTS and tensors[i].dtype in WIDER]
         for t in made[:1]:
             run = min((t.dtype, *read), key=WIDER.index)
             out += [Narrowed(n.name, n.op, declared(t), run)] if WIDER.index(run) < WIDER.index(declared(t)) else []
