@@ -38,7 +38,7 @@ TEXT = """# Running compiled programs for values
 
 Made by `python bench/values.py --write`: {models} at batch 1, compiled in fp32 with default schedules for {target}, run by
 the interpreter of `kernels/tile.py` beside onnxruntime on the same processor with as many threads. *Measured*; least of {repeat} runs;
-ratios and shares may be compared between computers.
+ratios and shares may be compared between computers. onnxruntime's threads spin while they wait for each other, and that counts as theirs.
 
 {ratios}
 

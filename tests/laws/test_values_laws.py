@@ -271,6 +271,20 @@ def test_matrix_products_of_reals_agree_to_the_rounding_of_a_sum(m, n, k, seed):
     assert np.abs(fast - slow).max() <= 1e-5 * max(1, k)
 
 
+@settings(QUICK, max_examples=60)
+@given(st.integers(2, 32), st.integers(2, 48), st.integers(1, 20), st.data())
+def test_a_smaller_product_leaves_the_results_around_it(m, n, k, data):
+    less = {"m": data.draw(st.integers((m - 1) // 16 * 16 + 1, m)), "n": data.draw(st.integers((n - 1) // 16 * 16 + 1, n))}
+    fractals = -(-m // 16) * -(-k // 16)
+    load = instr("load_l0a", dst=ref("a"), src=ref("x"), repeat=fractals, src_stride=1, dst_gap=0, transpose=0)
+    out = instr("fixpipe_nd", dst=ref("Y"), src=ref("c"), m=m, n=n, src_rows=-(-m // 16) * 16, dst_stride=n, relu=0)
+    p = cube_program([load], "fp16", (m, n, k), fractals * 256, out, "fp32", False)
+    again = instr("mmad", dst=ref("c"), a=ref("a"), b=ref("b"), **less, k=k, init=data.draw(st.integers(0, 1)))
+    body = p.streams[0].body
+    p = program("aic", list(p.tensors), list(p.spaces), [*body[:-1], again, body[-1]])
+    same(p, {t.name: whole_numbers(t.dtype, t.shape[0].value, data.draw(st.integers(0, 99))) for t in p.tensors if t.role == "input"})
+
+
 @settings(QUICK, max_examples=80)
 @given(st.data())
 def test_img2col_of_every_window(data):
