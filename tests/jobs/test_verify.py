@@ -6,15 +6,27 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+from aoec.frontend.onnx import load
 from aoec.ir.graph import Tensor
 from aoec.ir.index import Expr, Int
 from aoec.ir.program import For, Instr, Item, Program, Ref
+from aoec.jobs.plan import tasks
+from aoec.jobs.tuning import problem
 from aoec.jobs.verify import agreement, differences, tolerance, verify_group
+from aoec.lowering.fuse import fuse
+from aoec.target.instructions import parts
+from aoec.target.machine import load as load_machine
 from tests.jobs.nets import compiled, fused
 
 # to_nc1hwc0, conv2d 3x3, max_pool, conv2d 1x1, add, global_avg_pool, from_nc1hwc0, matmul, softmax
 GROUPS = ("g0", "g1", "g2", "g3", "g4", "g5", "g6", "g8", "g9")
+
+
+def tensor(name: str, *shape: int) -> object:
+    """An input or output of a model."""
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
 
 def verify(name: str, change: Callable[[Program], Program] = lambda p: p, precision: str = "fp16", seed: int = 0) -> list[str]:
@@ -112,3 +124,18 @@ def test_tolerance_grows_with_what_is_summed() -> None:
 def test_agreement_counts_rows() -> None:
     a = agreement(np.array([[1.0, 2.0], [3.0, 1.0]]), np.array([[1.0, 2.5], [3.0, 5.0]]), "x")
     assert (a.relative_error, a.same_top1, a.rows) == (0.8, 1, 2)
+
+
+def test_parts_that_are_added_in_memory_may_round_each() -> None:
+    """Of a long sum that several cores make parts of, in fp16; a part that is lost is noticed all the same."""
+    net = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "long", [tensor("x", 16, 2048)], [tensor("y", 16, 32)],
+                            [numpy_helper.from_array(np.random.default_rng(0).standard_normal((2048, 32)).astype(np.float32), "w")])
+    graph, weights, _ = load(helper.make_model(net, opset_imports=[helper.make_opsetid("", 17)]))
+    machine = load_machine("Ascend910B3")
+    graph, weights = fuse(graph, weights, machine)
+    (task,) = tasks(graph, machine)
+    p = problem(task.func, machine)
+    program, count = max(((made, parts(made).get("Y", 0)) for made in map(p.program, p.some()[::16])), key=lambda found: found[1])
+    assert count >= 4 and verify_group(graph, task.group, program, task.bindings, weights) == []
+    lost = rewrite(program, lambda i: with_field(i, "k", lambda k: k - 16) if i.op == "mmad" else i)
+    assert verify_group(graph, task.group, lost, task.bindings, weights)
