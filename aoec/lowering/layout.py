@@ -85,11 +85,19 @@ def _taken(draft: Draft, node: OpNode, layout: str) -> str:
 
 
 def _few(draft: Draft, node: OpNode) -> bool:
-    """True for a convolution of an image in ND of at most four channels of 16 bits, which lies in whole blocks a row: tiles of it are whole
-    rows, as load3d knows no rows with gaps, and one row of results must fit into L0A."""
+    """True for a convolution of an image in ND of at most four channels of 16 bits, which lies, and is read, in whole blocks a row: tiles
+    of it are whole rows, as load3d knows no rows with gaps, and one row of results must fit into L0A."""
     x, y = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
     few = x.layout in ("ND", FEW) and x.shape[1] <= PIXEL[FEW] and DTYPES[x.dtype] == 2 and node.attribute("group", 1) == 1
-    return few and x.shape[3] % PIXEL[FEW] == 0 and y.shape[3] <= WIDEST_ROW
+    return few and x.shape[3] % PIXEL[FEW] == 0 == _read_columns(draft, node) % PIXEL[FEW] and y.shape[3] <= WIDEST_ROW
+
+
+def _read_columns(draft: Draft, node: OpNode) -> int:
+    """How many columns of its image, from the first on, a convolution reads: a stride may leave the last ones out."""
+    x, w, y = (draft.tensors[name].shape[-1] for name in (*node.inputs[:2], *node.outputs))
+    stride, pad, dilation = (node.attribute(name) for name in ("stride", "pad", "dilation"))
+    assert isinstance(stride, tuple) and isinstance(pad, tuple) and isinstance(dilation, tuple)
+    return min(x, int((y - 1) * stride[1] - pad[1] + (w - 1) * dilation[1]) + 1)
 
 
 def _any_five(draft: Draft, node: OpNode) -> bool:

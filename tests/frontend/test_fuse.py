@@ -184,9 +184,11 @@ def test_images_of_few_channels_keep_four_a_pixel(c: int) -> None:
     assert shape(g) == ["vector: to_nc1hwc0", "cube: conv2d_packed", "vector: from_nc1hwc0"]
 
 
-@pytest.mark.parametrize("why", [{"c": 5}, {"precision": "fp32"}, {"c": 2, "group": 2}, {"shape": (9, 7)}, {"shape": (3, 1028)}], ids=str)
+@pytest.mark.parametrize("why", [{"c": 5}, {"precision": "fp32"}, {"c": 2, "group": 2}, {"shape": (9, 7)}, {"shape": (3, 1028)},
+                                 {"shape": (9, 12), "strides": [4, 4]}], ids=str)
 def test_other_images_do_not(why: dict[str, Any]) -> None:
-    """Five channels, 32 bits, groups, rows that are no whole blocks, rows of results that L0A does not hold."""
+    """Five channels, 32 bits, groups, rows that are no whole blocks, rows of results that L0A does not hold, rows that are
+    read up to a column within a block."""
     assert few(**why)[1] == "NC1HWC0"
 
 
