@@ -179,7 +179,7 @@ def _encode(x: np.ndarray, *, of: str, saturate: int = 1, round_mode: str = "up"
     if of == POWERS:
         from onnx.numpy_helper import to_float8e8m0
 
-        return to_float8e8m0(x, bool(saturate), round_mode).view(np.uint8)
+        return to_float8e8m0(np.atleast_1d(x), bool(saturate), round_mode).view(np.uint8).reshape(x.shape)  # which takes no single number
     limits = ml_dtypes.finfo(FORMATS[of].dtype)
     with np.errstate(all="ignore"):
         return (np.clip(x, float(limits.min), float(limits.max)) if saturate else x).astype(FORMATS[of].dtype).view(np.uint8)

@@ -46,7 +46,7 @@ def test_every_command_has_help_and_a_function(command: str, capsys: pytest.Capt
     (["compile", "m.onnx", "--budget", "0s"], "'0s' is neither"),
     (["compile", "m.onnx", "--jobs", "0"], "'0' is not a whole number above 0"),
     (["compile", "m.onnx", "--seed", "-1"], "'-1' is not a whole number"),
-    (["compile", "m.onnx", "--precision", "fp8"], "'fp8' is not one of fp16, bf16, mixed, keep, fp32"),
+    (["compile", "m.onnx", "--precision", "fp8"], "'fp8' is not one of fp16, bf16, mixed, "),
     (["emit", "x", "--set", "tm"], "'tm' is not of the form tm=64"),
     (["run", "m.aoec"], "one of the arguments --inputs --random is required"),
     (["run", "m.aoec", "--random", "--inputs", "x"], "not allowed with argument"),

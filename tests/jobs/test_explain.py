@@ -115,7 +115,8 @@ def test_a_scheduled_func_and_its_program_are_explained_alike(ladder, tmp_path, 
 
 
 @pytest.mark.parametrize(("words", "complaint"), [
-    (["first"], "give --func G.tir"), (["missing.prog"], "cannot read"), (["func"], "not tensorized"), (["prog", "-", "-"], "unrecognized"),
+    (["first"], "give --func G.tir"), (["missing.prog"], "cannot read"),
+    (["func"], "give it a scope on the core"), (["prog", "-", "-"], "unrecognized"),
     (["prog", "--target", "nowhere"], "nowhere")])
 def test_what_is_no_candidate_is_refused(words, complaint, ladder, capsys):
     names = {"first": str(ladder[1]), "func": str(ladder[0]), "prog": str(PROGRAMS / "matmul.prog")}

@@ -250,6 +250,22 @@ def test_quantised(shape: list[int], data: st.DataObject, seed: int) -> None:
     agree("signed", [random.integers(0, 256, tuple(shape), np.uint8)], {})
 
 
+@pytest.mark.parametrize("of", ["float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1", "float8e8m0"])
+@given(st.lists(SIZE, max_size=3), RANDOM)
+@settings(max_examples=8)
+def test_few_bits(of: str, shape: list[int], seed: int) -> None:
+    """Codes that are numbers in every format, and numbers within and beyond all of them (tests/lowering/test_coded.py has every code)."""
+    agree("decode", [np.random.default_rng(seed).integers(0, 8, tuple(shape), np.uint8)], {"of": of})
+    agree("encode", [array(seed, tuple(shape))], {"of": of, "saturate": seed % 2})
+
+
+@given(SIZE, SIZE, SIZE, SIZE, st.lists(SIZE, max_size=2), st.booleans(), RANDOM)
+@settings(max_examples=15)
+def test_attention(m: int, n: int, d: int, e: int, lead: list[int], biased: bool, seed: int) -> None:
+    q, k, v = (array(seed + at, (*lead, *matrix)) / 1e3 for at, matrix in enumerate(((m, d), (n, d), (n, e))))
+    agree("attention", [q, k, v, *([array(seed, (m, n)) / 1e3] if biased else [])], {"scale": 0.5})
+
+
 def test_every_operator_is_under_the_law() -> None:
     import inspect
     import sys

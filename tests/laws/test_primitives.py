@@ -103,6 +103,8 @@ def step_for(draw: st.DrawFn, func: Func, number: int, values: dict[str, int]) -
         "add_parts": [("block", block.name), ("loop", loop)],
         "unit_flag": [("buffer", local)],
         "preload": [("buffer", local)],
+        "postpone": [("buffer", local)],
+        "online": [("block", block.name), ("rows", Int(2)), ("keys", Int(4))],
         "tensorize": [("loop", loop), ("instr", draw(st.sampled_from(["vector", "copy"])))],
     }
     return Step(word, tuple(fields[word]))
