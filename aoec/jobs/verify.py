@@ -60,10 +60,12 @@ def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterabl
     alone, bound = group_graph(graph, group, inputs, outputs), tuple(bindings)
     kinds = ["normal"] if any(n.op not in EXACT for n in alone.nodes) else ["integers", "normal"]
     out: list[str] = []
+    axes = read_axes(alone)
     for number, kind in enumerate(kinds):
         random = np.random.default_rng([seed, number])
         data = integers(inputs, alone.nodes, random) if kind == "integers" else normal(
             inputs, weights, random, large=not any(n.definition for n in alone.nodes))
+        data |= {t.name: random.integers(0, n, t.shape).astype(NUMPY[t.dtype]) for t in inputs if (n := axes.get(t.name))}
         out += compare(alone, program, bound, data, kind == "integers")
     return out
 
@@ -84,6 +86,13 @@ def integers(inputs: list[Tensor], nodes: tuple[OpNode, ...], random: np.random.
         if n.op == "conv2d_packed" and n.inputs[1] in out and out[n.inputs[1]].ndim == 2:
             out[n.inputs[1]][_filling(n, {t.name: t for t in inputs})] = 0
     return out
+
+
+def read_axes(alone: Graph) -> dict[str, int]:
+    """Tensor that says where another is read -> the length of that one's axis."""
+    shapes = {t.name: t.shape for t in alone.tensors}
+    return {n.inputs[1]: shapes[n.inputs[0]][n.attribute("axis")] for n in alone.nodes  # type: ignore[index]
+            if n.op in ("gather", "gather_elements")}
 
 
 def _filling(node: OpNode, tensors: Mapping[str, Tensor]) -> tuple[slice | np.ndarray, ...]:

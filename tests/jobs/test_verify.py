@@ -126,6 +126,19 @@ def test_agreement_counts_rows() -> None:
     assert (a.relative_error, a.same_top1, a.rows) == (0.8, 1, 2)
 
 
+def test_places_are_within_the_axis_that_is_read() -> None:
+    """Two rows, as BERT's kinds of tokens are: numbers from -2 to 2 would lie beyond them."""
+    net = helper.make_graph([helper.make_node("Gather", ["w", "i"], ["y"])], "two",
+                            [helper.make_tensor_value_info("i", TensorProto.INT64, (512,))], [tensor("y", 512, 32)],
+                            [numpy_helper.from_array(np.random.default_rng(0).normal(0, 1, (2, 32)).astype(np.float32), "w")])
+    graph, weights, _ = load(helper.make_model(net, opset_imports=[helper.make_opsetid("", 17)]))
+    machine = load_machine("Ascend910B3")
+    graph, weights = fuse(graph, weights, machine)
+    (task,) = tasks(graph, machine)
+    p = problem(task.func, machine)
+    assert verify_group(graph, task.group, p.program(p.some()[0]), task.bindings, weights) == []
+
+
 def test_parts_that_are_added_in_memory_may_round_each() -> None:
     """Of a long sum that several cores make parts of, in fp16; a part that is lost is noticed all the same."""
     net = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "long", [tensor("x", 16, 2048)], [tensor("y", 16, 512)],
