@@ -186,7 +186,8 @@ def _row_bytes(t: kernel.Tables) -> float:
 def zeroing_us(program: Program, machine: Machine, rows: Mapping[str, Any]) -> Any:
     """µs that go by before a program that adds to its outputs: a task of its own fills them with zeros, bytes at the chip's rate to HBM
     and the gap of the queue between two tasks. 0 for a program that adds nothing."""
-    added = [t for t in program.tensors if t.name in added_to(program)]
+    names = added_to(program)  # once, not for each tensor: every batch of a search asks
+    added = [t for t in program.tensors if t.name in names]
     size = sum((footprint_bytes(t, rows) for t in added), 0)
     return size / machine.hbm_bytes_per_cycle / machine.clock_mhz + machine.queue_gap_us if added else 0.0
 
