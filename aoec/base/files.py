@@ -7,9 +7,9 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from aoec.base.errors import BackendError, ParseError
+from aoec.base.errors import BackendError, CheckError, ParseError
 
 TEXT_LIMIT_BYTES = 64 << 20  # far above any real stage text; a wrong file is refused before it fills the memory
 
@@ -36,6 +36,16 @@ def read_text(path: str | Path) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as e:
         raise ParseError(f"this is not UTF-8 text (byte {e.start} is 0x{data[e.start]:02x})", source=str(path)) from e
+
+
+def read_json(path: str | Path) -> Any:
+    """What a small file of JSON says; CheckError where it is none."""
+    import json  # here: few commands read any
+
+    try:
+        return json.loads(read_text(path))
+    except (ValueError, RecursionError) as e:
+        raise CheckError(f"{path} is not JSON: {str(e)[:100]}") from e
 
 
 def write_bytes(path: str | Path, data: bytes) -> None:

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from aoec.base.errors import CheckError
-from aoec.base.files import check_writable, read_text
+from aoec.base.files import check_writable, read_json
 from aoec.cli.aoe_words import ONNX, SHORT, WORDS, Use
 
 JOBS = {"1": "sgat", "2": "opat", "4": "gdat", "3": "gdat"}
@@ -178,10 +178,7 @@ def effort(given: Mapping[str, str], note: Note) -> list[str]:
 
 def config(path: str, note: Note) -> Options:
     """Option of `aoec tune` -> value, of a tutorial's JSON."""
-    try:
-        said = json.loads(read_text(path))
-    except (ValueError, RecursionError) as e:
-        raise CheckError(f"{path} is not JSON: {str(e)[:100]}") from e
+    said = read_json(path)
     if not isinstance(said, dict):
         raise CheckError(f"{path} is no JSON object")
     out: Options = {}

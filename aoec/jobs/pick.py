@@ -1,14 +1,13 @@
 """Which groups a user wants tuned: by names of nodes or types of operators, whole or with wildcards, or as AOE's tune_ops_file says."""
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from aoec.base.errors import CheckError
-from aoec.base.files import read_text
+from aoec.base.files import read_json
 from aoec.ir.graph import Graph, Group
 
 LISTS = ("tune_ops_name", "tune_ops_type")  # of AOE's file: a group that has one of either is tuned
@@ -59,10 +58,7 @@ def pick(text: str) -> Pick:
 
 def of_file(path: str) -> Pick:
     """AOE's tune_ops_file: an object of the two lists, either or both."""
-    try:
-        said = json.loads(read_text(path))
-    except (ValueError, RecursionError) as e:
-        raise CheckError(f"{path} is not JSON: {str(e)[:100]}") from e
+    said = read_json(path)
     good = isinstance(said, dict) and said and set(said) <= set(LISTS) and all(
         isinstance(v, list) and all(isinstance(w, str) and w for w in v) for v in said.values())
     if not good:
