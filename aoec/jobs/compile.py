@@ -121,9 +121,7 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
         dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], machine)
     seconds = time.monotonic() - started
     if results:
-        failed = [g.nodes[0] for r, m in zip(ready, made) for g in r.model.graph.groups if g.kind in ("cube", "vector") and
-                  g.name not in {c.task.group.name for c in m.choices}]
-        results.close(failed, {m.stage.gear: (m.lines.default.latency_us, m.lines.tuned.latency_us) for m in made}, seconds)
+        results.close(ready, made, seconds)
         voice.say(f"results {results.path}")
     reports = [believed(replace(table(m, machine, options, seconds), notes=n), m.model, machine) for m, n in zip(made, notes)]
     voice.close(reports, options.output)

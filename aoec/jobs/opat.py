@@ -15,6 +15,7 @@ from aoec.search.name import structure
 
 if TYPE_CHECKING:
     from aoec.ir.graph import Graph
+    from aoec.jobs.compile import Made, Ready
     from aoec.jobs.plan import Task
     from aoec.jobs.solve import Solved
     from aoec.target.machine import Machine
@@ -46,16 +47,22 @@ class Results:
 
         return done
 
-    def close(self, failed: Sequence[str], times_us: Mapping[str, tuple[float, float]], seconds: float) -> None:
-        """Nothing; the job has ended. `times_us`: of the whole model by gear ("" where there are none), before and after."""
-        gears = tuple({"gear": gear, **model(a / 1e3, b / 1e3)} for gear, (a, b) in times_us.items() if gear)
-        before, after = next(iter(times_us.values()))
-        self._tuning = replace(self._tuning, failed=tuple(failed), seconds=seconds, gears=gears,
-                               baseline_ms=before / 1e3, result_ms=after / 1e3)
+    def close(self, ready: Sequence[Ready], made: Sequence[Made], seconds: float) -> None:
+        """Nothing; the job has ended. `ready`: each gear before its search, `made`: after it."""
+        times_ms = [(m.stage.gear, m.lines.default.latency_us / 1e3, m.lines.tuned.latency_us / 1e3) for m in made]
+        gears = tuple({"gear": gear, **model(before, after)} for gear, before, after in times_ms if gear)
+        _, before, after = times_ms[0]
+        self._tuning = replace(self._tuning, failed=failed(ready, made), seconds=seconds, gears=gears, baseline_ms=before, result_ms=after)
         self._write()
 
     def _write(self) -> None:
         write_text(self.path, text(self._tuning))
+
+
+def failed(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...]:
+    """First nodes of groups that were to run on the AI Core and have no schedule."""
+    return tuple(g.nodes[0] for r, m in zip(ready, made) for g in r.model.graph.groups
+                 if g.kind in ("cube", "vector") and g.name not in {c.task.group.name for c in m.choices})
 
 
 def policy(task: Task, solved: Solved, types: Mapping[str, str], machine: Machine) -> Policy:

@@ -76,7 +76,7 @@ class Problem:
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
-        self.ledger = Ledger(self.space, abandoned=frozenset((ABANDONED,)))
+        self.ledger = Ledger(self.space, abandoned=ABANDONED)
 
     def cost(self, candidates: Sequence[Candidate], limits: Sequence[int] | None = None) -> list[int | None]:
         """Modelled ticks of each candidate, launch included; None where it is illegal, or takes as long as its limit, if there are any."""

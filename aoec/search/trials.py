@@ -60,11 +60,11 @@ class Batch:
 
 @dataclass
 class Ledger:
-    """`whole`: every batch is kept, not only counts and the best; `abandoned`: the codes of a timing that was given up."""
+    """`whole`: every batch is kept, not only counts and the best; `abandoned`: the code of a timing that was given up."""
 
     space: Space
     whole: bool = False
-    abandoned: frozenset[int] = frozenset()
+    abandoned: int | None = None
     best: list[tuple[int, int, Candidate]] = field(default_factory=list)  # (ticks, rank, candidate) of at most BEST, sorted
     _codes: Counter[int] = field(default_factory=Counter)  # 1 stands for any constraint
     _batches: list[Batch] = field(default_factory=list)
@@ -75,8 +75,8 @@ class Ledger:
         """Nothing; a batch of candidates is counted in. None was noted before, but for those that were given up and are looked at `again`:
         what comes of them now is what is said of them."""
         self._again.update(again)
-        for code in self.abandoned:
-            self._codes[code] -= len(again)
+        if self.abandoned is not None:
+            self._codes[self.abandoned] -= len(again)
         batch = Batch(grid, columns, ticks, codes)
         for code, count in zip(*np.unique(np.minimum(codes, 1), return_counts=True)):
             self._codes[int(code)] += int(count)
@@ -90,7 +90,7 @@ class Ledger:
 
     def status(self, code: int) -> Status:
         """What a code of a timing says."""
-        if code in self.abandoned:
+        if code == self.abandoned:
             return Status.ABANDONED
         return Status.TIMED if code == 0 else Status.ILLEGAL if code > 0 else Status.FAILED
 

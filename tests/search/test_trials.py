@@ -95,7 +95,7 @@ def test_batches_of_any_size_count_the_same(codes: list[int], size: int, random:
     space = Space((GRID,))
     values = list(product(*GRID.choices))[:len(codes)]
     ticks = [random.randint(1, 40) if c == 0 else 0 for c in codes]
-    ledger = Ledger(space, True, frozenset((-3,)))
+    ledger = Ledger(space, True, abandoned=-3)
     for i in range(0, len(codes), size):
         part = slice(i, i + size)
         columns: Rows = dict(zip("ab", np.array(values[part]).T))

@@ -1,0 +1,105 @@
+"""What stands behind options: each function gives what a word says, or argparse's error with a sentence that says what is wrong with it."""
+from __future__ import annotations
+
+import argparse
+import re
+from typing import TYPE_CHECKING
+
+from aoec.base.errors import ParseError
+
+if TYPE_CHECKING:
+    from aoec.base.ranges import Axis
+
+
+def positive(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def cycles(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of cycles")
+    return float(text)
+
+
+def events(text: str) -> int:
+    if not 1 <= (number := positive(text)) <= 2_000_000:
+        raise argparse.ArgumentTypeError(f"{text} events are more than 2000000")
+    return number
+
+
+def seed(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 to 999999999")
+    return int(text)
+
+
+def mode(text: str) -> str:
+    from aoec.base.precision import PRECISIONS, SPELLINGS
+    if text not in (*PRECISIONS, *SPELLINGS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not one of {', '.join(PRECISIONS)}, nor ATC's {', '.join(SPELLINGS)}")
+    return SPELLINGS.get(text, text)
+
+
+def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, colon, dims = text.rpartition(":")  # the last colon: names may hold some themselves
+    if not (colon and name and re.fullmatch(r"(-1|[1-9][0-9]{0,8})(,(-1|[1-9][0-9]{0,8}))*", dims)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME:1,3,224,224")
+    return name, tuple(int(d) for d in dims.split(","))
+
+
+def batches(text: str) -> tuple[int, ...]:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}(,[1-9][0-9]{0,8})*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 1,8,16")
+    return tuple(int(d) for d in text.split(","))
+
+
+def dims(text: str) -> tuple[tuple[int, ...], ...]:
+    try:
+        return tuple(batches(gear) for gear in text.split(";"))
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 1,224,224;8,448,448") from None
+
+
+def budget(text: str) -> tuple[str, float]:
+    """("trials", n) or ("seconds", s)."""
+    if re.fullmatch(r"[0-9]{1,9}", text):
+        return "trials", int(text)
+    if re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,3})?s", text) and float(text[:-1]) > 0:
+        return "seconds", float(text[:-1])
+    raise argparse.ArgumentTypeError(f"{text!r} is neither a number of trials (2000) nor of seconds (30s)")
+
+
+def sketch(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,6}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a sketch")
+    return int(text)
+
+
+def choices(text: str) -> tuple[str, tuple[int, ...]]:
+    match = re.fullmatch(r"\??([A-Za-z_][A-Za-z0-9_]*)=([0-9]{1,12}(?:,[0-9]{1,12})*)", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form tm=64 or tm=64,128")
+    return match[1], tuple(dict.fromkeys(map(int, match[2].split(","))))
+
+
+def table(text: str) -> str:
+    if not text.endswith((".csv", ".jsonl")):
+        raise argparse.ArgumentTypeError(f"{text!r} ends in neither .csv nor .jsonl, which say how the table is written")
+    return text
+
+
+def axis(text: str) -> Axis:
+    from aoec.base.ranges import axis
+    try:
+        return axis(text)
+    except ParseError as e:
+        raise argparse.ArgumentTypeError(e.message) from None
+
+
+def hole(text: str) -> tuple[str, int]:
+    match = re.fullmatch(r"\??([A-Za-z_][A-Za-z0-9_]*)=([0-9]{1,12})", text)
+    if not match:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form tm=64")
+    return match[1], int(match[2])
