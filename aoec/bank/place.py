@@ -6,14 +6,20 @@ from pathlib import Path
 
 import platformdirs
 
+NAME = "aoec.db"  # in a directory that AOE's variables name: CANN's own files may lie beside it
+
 
 def chosen(named: str | None) -> Path:
-    """The bank that is named, else $TUNE_BANK_PATH (a file, or a directory that holds one), else the user data directory's."""
-    path = named or os.environ.get("TUNE_BANK_PATH")
-    if not path:
-        return default_path()
-    at = Path(path).expanduser()
-    return at / "bank.db" if at.is_dir() else at
+    """The bank that is named, else $TUNE_BANK_PATH's, else $ASCEND_CACHE_PATH's (AOE's order), else the user data directory's.
+
+    The first two may be files, or directories that hold one; the third is a directory, of which AOE uses `aoe_data`.
+    """
+    if path := named or os.environ.get("TUNE_BANK_PATH"):
+        at = Path(path).expanduser()
+        return at / NAME if at.is_dir() else at
+    if root := os.environ.get("ASCEND_CACHE_PATH"):
+        return Path(root).expanduser() / "aoe_data" / NAME
+    return default_path()
 
 
 def default_path() -> Path:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from aoec.bank.place import chosen
 from aoec.base.errors import CheckError
 from aoec.base.files import check_writable, read_json
 from aoec.cli.aoe_words import ONNX, SHORT, WORDS, Use
@@ -197,17 +198,11 @@ def config(path: str, note: Note) -> Options:
 
 
 def bank_words(given: Mapping[str, str]) -> list[str]:
-    """Where the bank is: --base_result, $TUNE_BANK_PATH (a directory, as AOE asks for), $ASCEND_CACHE_PATH, aoec's own."""
-    if "base_result" in given:
-        return ["--bank", given["base_result"]]
-    if root := os.environ.get("TUNE_BANK_PATH"):
-        if not Path(root).is_dir() or not os.access(root, os.R_OK | os.W_OK | os.X_OK):
-            raise CheckError(f"TUNE_BANK_PATH={root} must be a directory that can be read and written")
-        return ["--bank", str(Path(root) / "aoec.db")]
-    if root := os.environ.get("ASCEND_CACHE_PATH"):
-        (Path(root) / "aoe_data").mkdir(parents=True, exist_ok=True)
-        return ["--bank", str(Path(root) / "aoe_data" / "aoec.db")]
-    return []
+    """Where the bank is: --base_result, else where aoec's own commands look for it; AOE asks for a directory in $TUNE_BANK_PATH."""
+    root = os.environ.get("TUNE_BANK_PATH")
+    if root and "base_result" not in given and not (Path(root).is_dir() and os.access(root, os.R_OK | os.W_OK | os.X_OK)):
+        raise CheckError(f"TUNE_BANK_PATH={root} must be a directory that can be read and written")
+    return ["--bank", str(chosen(given.get("base_result")))]
 
 
 def environment(note: Note) -> list[str]:

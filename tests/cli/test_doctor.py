@@ -49,4 +49,7 @@ def test_bank_path_by_option_and_environment(tmp_path: Path, monkeypatch: pytest
     assert path() == str(tmp_path / "named.db")
     assert path("--bank", str(tmp_path / "other.db")) == str(tmp_path / "other.db")
     monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path))  # AOE's own variable names a directory
-    assert path() == str(tmp_path / "bank.db")
+    assert path() == str(tmp_path / "aoec.db")
+    monkeypatch.delenv("TUNE_BANK_PATH")
+    monkeypatch.setenv("ASCEND_CACHE_PATH", str(tmp_path))
+    assert path() == str(tmp_path / "aoe_data" / "aoec.db")
