@@ -11,10 +11,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Column, Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert
 
 from aoec.bank import store
+from aoec.bank.near import family
 from aoec.bank.record import KEY_FIELDS, Key, Record, flat, join, parse_record, show_record, unflat
 from aoec.base.errors import AoecError, BackendError, BankError
 from aoec.base.files import reason, write_text
@@ -59,6 +60,22 @@ class Bank:
                 rows = [row._mapping for row in c.execute(query)]
                 out |= {at: _record(row) for row in rows if (at := Key(**{n: row[n] for n in KEY_FIELDS})) in wanted}
         return out
+
+    def of_funcs(self, func_keys: Iterable[str]) -> tuple[Record, ...]:
+        """All records of these funcs, whatever machine, model version and memory state they are of; sorted by key."""
+        return self._of(store.records.c.func_key, func_keys)
+
+    def of_families(self, families: Iterable[str]) -> tuple[Record, ...]:
+        """All records of the funcs of these families (near.py); sorted by key."""
+        return self._of(store.records.c.family, families)
+
+    def _of(self, column: Column, values: Iterable[str]) -> tuple[Record, ...]:
+        asked, found = sorted(set(values) - {""}), []
+        with self._store.reading() as c:
+            for first in range(0, len(asked), ASKED):
+                query = select(store.records).where(column.in_(asked[first:first + ASKED]))
+                found += [_record(row._mapping) for row in c.execute(query)]
+        return tuple(sorted(found, key=lambda r: r.key))
 
     def put(self, record: Record) -> str:
         """"added", "updated" or "kept": the bank now holds the join of `record` and what it knew of that key."""
@@ -129,7 +146,7 @@ def _find(c: Connection, key: Key) -> Record | None:
 def _record(row: Any) -> Record:
     """The record of a row, which another program may have changed."""
     try:
-        return unflat({n: bool(v) if n == "verified" else v for n, v in row.items()})
+        return unflat({n: bool(v) if n == "verified" else v for n, v in row.items() if n != "family"})
     except BankError as e:
         raise BankError(f"the bank holds a record that is none ({e}); drop it with another tool, or move the bank away") from e
 
@@ -139,7 +156,7 @@ def _put(c: Connection, record: Record) -> str:
     joined = record if known is None else join(known, record)
     if joined == known:
         return "kept"
-    c.execute(insert(store.records).prefix_with("OR REPLACE"), [flat(joined)])
+    c.execute(insert(store.records).prefix_with("OR REPLACE"), [flat(joined) | {"family": family(joined.func)}])
     return "added" if known is None else "updated"
 
 

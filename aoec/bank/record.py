@@ -13,6 +13,7 @@ from typing import Any
 
 from aoec.base.errors import BankError
 
+SCHEMA_VERSION = 2  # of records and of the file that holds them: 1 had no func
 DEFAULT = "; default"  # ends the state of a record that keeps a default schedule
 ROBUST = "; robust"  # and of one that keeps what --robust picked
 KINDS = ("modelled", "measured")
@@ -45,7 +46,8 @@ class Record:
     """The best schedule known for a key. Ticks are the machine's fixed-point cycles; lower is better.
 
     `trials`, `seed` and `search` repeat the search that found the trace; `searched` is the most trials that any search of this
-    key has spent. `created` is UTC, YYYY-MM-DDTHH:MM:SSZ, or "" where times are left out.
+    key has spent. `created` is UTC, YYYY-MM-DDTHH:MM:SSZ, or "" where times are left out. `func`: the text of the func that the key is
+    of, by which the record can be timed again and found by near shapes; "" where an older schema wrote it.
     """
 
     key: Key
@@ -62,6 +64,7 @@ class Record:
     verified: bool = False
     tool: str = ""
     created: str = ""
+    func: str = ""
 
     @property
     def gap(self) -> float:
@@ -105,8 +108,8 @@ def _check_field(name: str, value: object) -> None:
 
 
 def _good_text(name: str, value: str) -> bool:
-    if name == "trace":
-        return 0 < len(value) <= TEXT_LIMIT and all(c.isprintable() or c == "\n" for c in value)
+    if name in ("trace", "func"):
+        return (name == "trace") <= len(value) <= TEXT_LIMIT and all(c.isprintable() or c == "\n" for c in value)
     choices = {"kind": KINDS, "proof": PROOFS}
     if name in choices:
         return value in choices[name]
@@ -115,19 +118,22 @@ def _good_text(name: str, value: str) -> bool:
 
 def show_record(record: Record, times: bool = True) -> str:
     """The record as one line of canonical JSON; without times it says nothing of when it was made."""
-    data = flat(record)
+    data = flat(record) | {"schema": SCHEMA_VERSION}
     return json.dumps(data if times else data | {"created": ""}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
 def parse_record(line: str) -> Record:
-    """The record of a line of JSON; BankError where it is none."""
+    """The record of a line of JSON, of this schema or an older one; BankError where it is none."""
     try:
         data = json.loads(line, parse_constant=_refuse)
     except (ValueError, RecursionError) as e:
         raise BankError(f"this is not JSON: {str(e)[:100]}") from e
     if not isinstance(data, dict):
         raise BankError("a record is a JSON object")
-    return unflat(data)
+    schema = data.pop("schema", 1)
+    if type(schema) is not int or not 1 <= schema <= SCHEMA_VERSION:
+        raise BankError(f"a record of schema {str(schema)[:20]} is beyond this aoec, which knows up to {SCHEMA_VERSION}")
+    return unflat(data if schema > 1 else {"func": "", **data})
 
 
 def _refuse(name: str) -> None:
@@ -141,12 +147,12 @@ def join(a: Record, b: Record) -> Record:
     """
     assert a.key == b.key
     best, other = sorted((a, b), key=_order)
-    searched = max(a.searched, b.searched)
+    searched, func = max(a.searched, b.searched), max(a.func, b.func)
     if best.ticks != other.ticks:
-        return replace(best, searched=searched)
+        return replace(best, searched=searched, func=func)
     proof = max(a.proof, b.proof, key=PROOFS.index)
     verified = a.verified or b.verified if a.trace == b.trace else best.verified
-    return replace(best, searched=searched, proof=proof, verified=verified)
+    return replace(best, searched=searched, proof=proof, verified=verified, func=func)
 
 
 def _order(r: Record) -> tuple[object, ...]:

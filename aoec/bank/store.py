@@ -8,15 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Boolean, Column, Connection, Engine, Integer, MetaData, String, Table, create_engine, event, inspect, text
+from sqlalchemy import Boolean, Column, Connection, Engine, Index, Integer, MetaData, String, Table, create_engine, event, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import NullPool
+from sqlalchemy.pool import NullPool, StaticPool
 
-from aoec.bank.record import INTEGERS, KEY_FIELDS, RECORD_FIELDS
+from aoec.bank.record import INTEGERS, KEY_FIELDS, RECORD_FIELDS, SCHEMA_VERSION
 from aoec.base.errors import BankError
 from aoec.base.files import reason
 
-SCHEMA_VERSION = 1
 APPLICATION_ID = 0x616F6563  # "aoec": marks the file as ours for `file` and for other tools
 BUSY_SECONDS = 30.0
 HEADER = b"SQLite format 3\0"
@@ -29,9 +28,17 @@ def _column(name: str) -> Column:
     return Column(name, Integer if name in INTEGERS else Boolean if name == "verified" else String, nullable=False)
 
 
-records = Table("records", metadata, *[Column(n, String, primary_key=True) for n in KEY_FIELDS], *[_column(n) for n in RECORD_FIELDS])
+# `family` follows from a record's func (near.py) and is no part of it; it is there to be looked up
+records = Table("records", metadata, *[Column(n, String, primary_key=True) for n in KEY_FIELDS], *[_column(n) for n in RECORD_FIELDS],
+                Column("family", String, nullable=False))
+families = Index("records_by_family", records.c.family)
 trials = Table("trials", metadata, Column("key", String, primary_key=True), Column("candidate", String, primary_key=True),
                Column("ticks", Integer))
+
+# schema version -> what makes a file of it one of the next version
+MIGRATIONS = {1: ("ALTER TABLE records ADD COLUMN func VARCHAR NOT NULL DEFAULT ''",
+                  "ALTER TABLE records ADD COLUMN family VARCHAR NOT NULL DEFAULT ''",
+                  "CREATE INDEX records_by_family ON records (family)")}
 
 
 class Store:
@@ -50,17 +57,19 @@ class Store:
         with engine.execution_options(immediate=True).begin() as c:
             if create and not inspect(c).get_table_names():
                 _make(c)
-            _check_schema(c, self.path)
+            if _schema(c, self.path) < SCHEMA_VERSION:
+                _migrate(c)
         return engine
 
     def _open_read_only(self) -> Engine:
-        """A reader; where SQLite cannot keep its side files (a read-only folder), the file is taken as it is."""
+        """A reader; where SQLite cannot keep its side files (a read-only folder), the file is taken as it is. One of an older schema is
+        not changed: a copy in memory is."""
         for mode in ("mode=ro", "mode=ro&immutable=1"):
             engine = _engine(self.path, mode)
             try:
                 with engine.begin() as c:
-                    _check_schema(c, self.path)
-                return engine
+                    older = _schema(c, self.path) < SCHEMA_VERSION
+                return _migrated_copy(engine) if older else engine
             except SQLAlchemyError as e:
                 failure = e
         raise failure
@@ -82,9 +91,12 @@ class Store:
 
 def _engine(path: Path, mode: str) -> Engine:
     uri = f"{path.absolute().as_uri()}?{mode}"
-    engine = create_engine("sqlite://", poolclass=NullPool, creator=lambda: sqlite3.connect(
-        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None))  # None: the driver leaves transactions to `begin` below
+    return _transactional(create_engine("sqlite://", poolclass=NullPool, creator=lambda: sqlite3.connect(
+        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)))
 
+
+def _transactional(engine: Engine) -> Engine:
+    """The engine, whose connections leave transactions to what is said here (isolation_level None keeps the driver out of it)."""
     @event.listens_for(engine, "begin")
     def begin(c: Connection) -> None:
         c.exec_driver_sql("BEGIN IMMEDIATE" if c.get_execution_options().get("immediate") else "BEGIN")
@@ -114,15 +126,39 @@ def _make(c: Connection) -> None:
     c.execute(text(f"PRAGMA application_id = {APPLICATION_ID}"))
 
 
-def _check_schema(c: Connection, path: Path) -> None:
-    """Nothing, or BankError where the tables are not a bank's, or a later version's."""
+def _schema(c: Connection, path: Path) -> int:
+    """The schema version of a bank; BankError where the tables are not a bank's, or a later version's."""
     if c.execute(text("PRAGMA application_id")).scalar() != APPLICATION_ID or not inspect(c).has_table(version.name):
         tables = ", ".join(inspect(c).get_table_names()[:4]) or "none"
         raise BankError(f"{path} is an SQLite file and no aoec bank (its tables: {tables}); name another with --bank")
     found = c.execute(version.select()).scalar()
-    if found != SCHEMA_VERSION:
+    if type(found) is not int or found > SCHEMA_VERSION or found not in (*MIGRATIONS, SCHEMA_VERSION):
         raise BankError(f"bank {path} has schema version {found} and this aoec knows version {SCHEMA_VERSION}; "
                         "export it with the aoec that wrote it and import that here")
+    return found
+
+
+def _migrate(c: Connection) -> None:
+    """Nothing; the bank is of this schema, in the transaction of the connection: wholly or not at all."""
+    for schema in range(c.execute(version.select()).scalar_one(), SCHEMA_VERSION):
+        for statement in MIGRATIONS[schema]:
+            c.execute(text(statement))
+    c.execute(version.update().values(schema_version=SCHEMA_VERSION))
+
+
+def _migrated_copy(engine: Engine) -> Engine:
+    """An engine on a copy of a bank in memory, which is of this schema."""
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    raw = engine.raw_connection()
+    try:
+        assert raw.driver_connection is not None
+        raw.driver_connection.backup(copy)
+    finally:
+        raw.close()
+    made = _transactional(create_engine("sqlite://", poolclass=StaticPool, creator=lambda: copy))
+    with made.begin() as c:
+        _migrate(c)
+    return made
 
 
 def _check_file(path: Path, create: bool) -> None:
@@ -156,4 +192,6 @@ def _sentence(words: str) -> str:
         return f"cannot be opened here ({words}); name another with --bank"
     if "full" in words:
         return f"cannot grow ({words}); free some space"
+    if "I/O" in words:  # a full or failing disk, a limit on the size of files: what was committed before is not touched
+        return f"cannot be read or written ({words}); see to the disk that it is on: what the bank held it still holds"
     return f"is damaged ({words}); move it away: a new one is made, and an export of the old one can be imported"

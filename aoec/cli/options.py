@@ -88,7 +88,7 @@ def target(p: Parser) -> None:
 
 
 def bank(p: Parser) -> None:
-    p.add_argument("--bank", metavar="FILE", help="knowledge bank (default: $TUNE_BANK_PATH, $ASCEND_CACHE_PATH, else in the user data directory)")
+    p.add_argument("--bank", metavar="FILE", help="knowledge bank (default: $TUNE_BANK_PATH, $ASCEND_CACHE_PATH, the user data directory)")
 
 
 def space_options(p: Parser) -> None:

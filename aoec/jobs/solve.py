@@ -231,7 +231,7 @@ def attempt(task: Task, machine: Machine, order: Order) -> Solved | str:
         found = weighed(p, found, order.robust)
     default_key, best_key = keys(task, machine, order.robust)
     common = dict(label=task.label, default_ticks=first.default_ticks, bound_ticks=first.bound_ticks, tool="aoec " + version("aoec"),
-                  created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+                  created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), func=show(replace(task.func, name="f")))
     default = Record(key=default_key, trace=show(p.trace(first.default)), ticks=first.default_ticks, search="default", **common)  # type: ignore[arg-type]
     best = Record(key=best_key, trace=show(p.trace(found.best)), ticks=found.ticks, trials=found.trials, searched=found.trials,
                   seed=order.seed, search=order.strategy if order.tune else "default", proof=found.proof, **common)  # type: ignore[arg-type]

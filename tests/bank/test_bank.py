@@ -14,9 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aoec.bank import store
 from aoec.bank.bank import LINE_LIMIT_BYTES, Bank, statuses
+from aoec.bank.near import distance, family
 from aoec.bank.place import default_path
-from aoec.bank.record import Key, Record, show_record
+from aoec.bank.record import SCHEMA_VERSION, Key, Record, flat, show_record
 from aoec.base.errors import BackendError, BankError
 
 KEY = Key("f" * 64, "Ascend910B3", "a" * 64, "m1", "cold")
@@ -288,3 +290,60 @@ def test_import_of_a_missing_file(bank, tmp_path):
 def test_default_path_is_in_the_users_data_directory(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert default_path().name == "bank.db" and "aoec" in default_path().parts
+
+
+FIRST_SCHEMA = """
+CREATE TABLE aoec_bank (schema_version INTEGER NOT NULL);
+CREATE TABLE records (func_key VARCHAR NOT NULL, target VARCHAR NOT NULL, machine_hash VARCHAR NOT NULL, model_version VARCHAR NOT NULL,
+ state VARCHAR NOT NULL, kind VARCHAR NOT NULL, label VARCHAR NOT NULL, trace VARCHAR NOT NULL, default_ticks INTEGER NOT NULL,
+ ticks INTEGER NOT NULL, bound_ticks INTEGER NOT NULL, trials INTEGER NOT NULL, searched INTEGER NOT NULL, seed INTEGER NOT NULL,
+ search VARCHAR NOT NULL, proof VARCHAR NOT NULL, verified BOOLEAN NOT NULL, tool VARCHAR NOT NULL, created VARCHAR NOT NULL,
+ PRIMARY KEY (func_key, target, machine_hash, model_version, state, kind));
+CREATE TABLE trials ("key" VARCHAR NOT NULL, candidate VARCHAR NOT NULL, ticks INTEGER, PRIMARY KEY ("key", candidate));
+INSERT INTO aoec_bank VALUES (1);
+PRAGMA application_id = 1634690403;
+"""
+
+
+@pytest.fixture
+def first_schema(tmp_path: Path) -> Path:
+    """A bank as the first schema had it, with one record."""
+    with sqlite3.connect(tmp_path / "first.db") as c:
+        c.executescript(FIRST_SCHEMA)
+        old = {k: v for k, v in flat(RECORD).items() if k != "func"}
+        c.execute(f"INSERT INTO records ({', '.join(old)}) VALUES ({', '.join('?' * len(old))})", list(old.values()))
+    c.close()
+    return tmp_path / "first.db"
+
+
+def test_a_bank_of_the_first_schema_is_read_as_it_is_and_migrated_when_it_is_written(first_schema):
+    before = first_schema.read_bytes()
+    assert Bank.open(first_schema, writable=False).list() == (RECORD,) and first_schema.read_bytes() == before
+    bank = Bank.open(first_schema)
+    assert bank.list() == (RECORD,) and bank.put(replace(RECORD, func="func f(A: fp16[8]) -> () {}")) == "updated"
+    assert len(Bank.open(first_schema).of_families([family("func f(A: fp16[9]) -> () {}")])) == 1
+    assert sqlite3.connect(first_schema).execute("SELECT schema_version FROM aoec_bank").fetchone() == (SCHEMA_VERSION,)
+
+
+def test_a_migration_is_whole_or_not_at_all(first_schema, monkeypatch):
+    before = first_schema.read_bytes()
+    monkeypatch.setitem(store.MIGRATIONS, 1, (*store.MIGRATIONS[1][:1], "CREATE nonsense"))
+    with pytest.raises(BankError, match="nonsense"):
+        Bank.open(first_schema)
+    monkeypatch.undo()
+    assert Bank.open(first_schema, writable=False).list() == (RECORD,) and len(before) == len(first_schema.read_bytes())
+
+
+def test_lines_of_the_first_schema_are_read_and_later_ones_refused(bank, tmp_path):
+    old = {k: v for k, v in json.loads(show_record(RECORD)).items() if k not in ("func", "schema")}
+    (tmp_path / "old.jsonl").write_text(json.dumps(old) + "\n")
+    assert bank.import_(tmp_path / "old.jsonl") == ("added",) and bank.list() == (RECORD,)
+    (tmp_path / "new.jsonl").write_text(json.dumps(json.loads(show_record(RECORD)) | {"schema": 99}) + "\n")
+    with pytest.raises(BankError, match="schema 99 is beyond this aoec"):
+        bank.import_(tmp_path / "new.jsonl")
+
+
+def test_families_are_of_texts_that_differ_in_sizes_alone():
+    one, other = "A: fp16[64, 8] * 0.125", "A: fp16[128, 8] * 0.5"
+    assert family(one) == family(other) != family(one.replace("fp16", "fp32")) and family("") == ""
+    assert distance(one, one) == 0 < distance(one, "A: fp16[65, 8] * 0.125") < distance(one, other)

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 
 from aoec import cli
 from aoec.bank.bank import Bank
-from aoec.bank.record import DEFAULT, Key, Record
+from aoec.bank.record import DEFAULT, Key, Record, show_record
 
 KEY = Key("ab" * 32, "toy", "cd" * 32, "1", "cold")
 TRACE = "sched {\n  split(loop=m, factor=16, outer=mt, inner=mi)\n}"
@@ -81,3 +83,19 @@ def test_empty_bank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Bank.open(tmp_path / "empty.db")
     assert cli.main(["bank", "list", "--bank", str(tmp_path / "empty.db")]) == 0
     assert capsys.readouterr() == ("", f"the bank {tmp_path}/empty.db is empty\n")
+
+
+LIMITED = """
+import resource, sys
+from aoec import cli
+resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, 120_000))  # what a full disk does, without one: a write beyond it fails
+sys.exit(cli.main(sys.argv[1:]))
+"""
+
+
+def test_a_disk_without_room_ends_in_a_sentence_and_leaves_the_bank_as_it_was(bank: Path, tmp_path: Path) -> None:
+    many = [replace(FIRST, key=replace(KEY, state=str(i)), trace=TRACE + "\n" * 5000) for i in range(200)]
+    (tmp_path / "many.jsonl").write_text("".join(show_record(r) + "\n" for r in many))
+    done = subprocess.run([sys.executable, "-c", LIMITED, "bank", "import", "many.jsonl"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 2 and done.stderr.startswith(f"aoec: error: bank {bank} cannot ") and done.stderr.count("\n") == 1
+    assert Bank.open(bank).list() == (FIRST, SECOND)
