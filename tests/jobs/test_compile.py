@@ -255,8 +255,8 @@ def test_a_bank_that_cannot_be_written_is_read(tuned: Compile, monkeypatch: pyte
     searches.clear()
     facts = run(*TUNE, output="second.aoec")
     assert "is read only: nothing new is kept" in run.err and facts["found_in_bank"] == 3 and not searches
-    run("--tune", "--budget", "24", "--jobs", "1", output="third.aoec")
-    assert searches and Path("bank.db").read_bytes() == before
+    run("--tune", "--budget", "24", "--jobs", "1", output="third.aoec", code=2)
+    assert "bank.db is read-only here" in run.err and not searches and Path("bank.db").read_bytes() == before
 
 
 # ---------------------------------------------------------------- refusals before any work
