@@ -98,8 +98,8 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
     if order.frozen and missing:
         raise BankError(not_in_bank(list(missing.values()), bank))
     if order.tune and missing and not bank.writable:
-        raise BankError(f"bank {bank.path} is read-only here, so what a search of {len(missing)} groups finds could not be kept; name another "
-                        "with --bank, or make it writable")
+        raise BankError(f"bank {bank.path} is read-only here, so what a search of {len(missing)} groups finds could not be kept; "
+                        "name another with --bank, or make it writable")
     for task, solved in work(missing, machine, target, order):
         key = keys(task, machine, order.robust)[1]
         if isinstance(solved, str):
