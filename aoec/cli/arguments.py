@@ -87,6 +87,11 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
     _add(commands, "aoe", "take the options of AOE's own command line, and tune as it does", "aoec aoe --job_type=2 --model=model.onnx")
+    p = _add(commands, "results", "show what result files of tuning say, aoec's or AOE's of any release; several side by side",
+             "aoec results aoe_result_opat_20260901120000000_pid1.json")
+    p.add_argument("files", nargs="+", metavar="FILE.json", help="aoe_result_opat_*.json or aoe_result_sgat_*.json, - for standard input")
+    p.add_argument("--json", action="store_true", help="print as JSON")
+    options.output(p)
     p = _add(commands, "run", "run a compiled model, or a func, on the model machine", "aoec run model.aoec --random -o out.npz")
     p.add_argument("model", metavar="MODEL.aoec|G.tir")
     p.add_argument("--with", dest="trace", metavar="G.sched", help="of a func: its schedule (default: what a search would begin with)")

@@ -97,6 +97,14 @@ def run_tasks(options: Namespace) -> int:
     return 0
 
 
+def run_results(options: Namespace) -> int:
+    from aoec.report import results
+    ready_output(options)
+    found = [job for path in options.files for job in results.jobs(read_text(path), path)]
+    write_text(options.output, as_json(results.facts(found)) if options.json else results.show(found))
+    return 0
+
+
 def run_run(options: Namespace) -> int:
     if options.output:
         ready_output(options)

@@ -107,7 +107,7 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
     ready = [grouped(s, machine, options, voice, pool) for s in stages]
     bank = Bank.open(options.bank)
     voice.bank(bank)
-    results = opat.Results(opat.folder(options.results), stages[0].name, datetime.now()) if options.results is not None else None
+    results = opat.Results(opat.folder(options.results), stages[0].name, machine, datetime.now()) if options.results is not None else None
     made = [real(r, solved, machine, options, voice) for r, solved in search(ready, machine, bank, options, voice, results)]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         check(program, machine)
@@ -148,7 +148,7 @@ def search(ready: list[Ready], machine: Machine, bank: Bank, options: Namespace,
     chosen, others = wanted(ready, options.only, voice)
     target = options.target or machine.name
     with voice.progress(plan, machine, options.tune) as told:
-        done = results.noting([r.model.graph for r in ready], machine, told) if results else told
+        done = results.noting([r.model.graph for r in ready], told) if results else told
         found, reasons = solve(others, machine, target, bank, replace(order, tune=False, repeat=False, frozen=False), told)
         tuned, more = solve(chosen, machine, target, bank, order, done)
         found, reasons = found | tuned, reasons | more

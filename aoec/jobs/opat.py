@@ -5,11 +5,15 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.files import check_folder, write_text
 from aoec.ir.parse import parse_trace
+from aoec.jobs.profile import launches, split
+from aoec.report.folder import AFTER, BEFORE, Operator, file_of, operator_text, profile_of, summary_text
+from aoec.report.op_summary import csv_text
 from aoec.report.opat import Policy, Tuning, model, text
 from aoec.search.name import structure
 
@@ -27,22 +31,27 @@ def folder(asked: str | None) -> Path:
 
 
 class Results:
-    """The result file of one run, rewritten whole after every operator: after a kill it says how far the job came."""
+    """The result file of one run, and the folder of its name that says the same as tutorials do. They are written after every operator,
+    each file whole: after a kill they say how far the job came."""
 
-    def __init__(self, where: Path, name: str, now: datetime) -> None:
+    def __init__(self, where: Path, name: str, machine: Machine, now: datetime) -> None:
         check_folder(where)
         where.mkdir(parents=True, exist_ok=True)
         self.path = where / f"aoe_result_opat_{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}_pid{os.getpid()}.json"
-        self._tuning = Tuning(name)
+        self.folder = self.path.with_suffix("")
+        self._tuning, self._machine, self._profiles = Tuning(name), machine, list[str]()
         self._write()
 
-    def noting(self, graphs: Sequence[Graph], machine: Machine, told: Callable[[Task, Solved], None]) -> Callable[[Task, Solved], None]:
+    def noting(self, graphs: Sequence[Graph], told: Callable[[Task, Solved], None]) -> Callable[[Task, Solved], None]:
         """What is called for every distinct task that is done, and passes that on."""
         types = {n.name: n.op for g in graphs for n in g.nodes}
 
         def done(task: Task, solved: Solved) -> None:
             told(task, solved)
-            self._tuning = replace(self._tuning, policies=(*self._tuning.policies, policy(task, solved, types, machine)))
+            found = policy(task, solved, types, self._machine)
+            self._put(file_of(len(self._tuning.policies), found.name),
+                      operator_text(operator(task, solved, found, self._machine), self._machine.name))
+            self._tuning = replace(self._tuning, policies=(*self._tuning.policies, found))
             self._write()
 
         return done
@@ -52,11 +61,22 @@ class Results:
         times_ms = [(m.stage.gear, m.lines.default.latency_us / 1e3, m.lines.tuned.latency_us / 1e3) for m in made]
         gears = tuple({"gear": gear, **model(before, after)} for gear, before, after in times_ms if gear)
         _, before, after = times_ms[0]
+        for m, when in product(made, (BEFORE, AFTER)):
+            self._profiles.append(profile_of(when, m.stage.gear))
+            self._put(self._profiles[-1], csv_text(m.model.name, launches(m, self._machine, when == AFTER), self._machine.clock_mhz,
+                                                   split(self._machine)))
         self._tuning = replace(self._tuning, failed=failed(ready, made), seconds=seconds, gears=gears, baseline_ms=before, result_ms=after)
         self._write()
 
     def _write(self) -> None:
         write_text(self.path, text(self._tuning))
+        self._put("summary.json", summary_text(self._tuning, self._machine.name, self.path.name, tuple(self._profiles)))
+
+    def _put(self, name: str, said: str) -> None:
+        """Nothing; a file of the folder says this."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, said)
 
 
 def failed(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...]:
@@ -70,6 +90,13 @@ def policy(task: Task, solved: Solved, types: Mapping[str, str], machine: Machin
     before = solved.before.ticks if solved.before is not None else solved.default.ticks
     nodes, us = task.group.nodes, machine.us_per_tick
     return Policy(nodes[0], tuple(types[n] for n in nodes), kind(solved), before * us, solved.best.ticks * us, solved.outcome)
+
+
+def operator(task: Task, solved: Solved, found: Policy, machine: Machine) -> Operator:
+    """What the folder says of a task."""
+    us, best = machine.us_per_tick, solved.best
+    return Operator(found, task.group.nodes, task.func_key, task.state_text, solved.default.ticks * us, best.bound_ticks * us,
+                    solved.default.trace, best.trace, best.proof, solved.trials, solved.candidates)
 
 
 def kind(solved: Solved) -> str:

@@ -1,6 +1,7 @@
 """Operator tuning as a job: what the bank had, has and did not take up, as AOE counts it, and the file that says so."""
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from aoec import cli
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import opat
+from aoec.report.folder import AFTER, BEFORE
+from tests.oracle.schemas import faults
 
 
 class Job:
@@ -34,12 +37,26 @@ class Job:
         listed: list[dict[str, Any]] = json.loads(self.capsys.readouterr().out)["tasks"]
         return listed
 
-    def results(self) -> dict[str, Any]:
+    @property
+    def path_of_results(self) -> Path:
         """Of the last run."""
-        path = max((self.folder / "out").glob("aoe_result_opat_*_pid*.json"))
-        said: dict[str, Any] = json.loads(path.read_text())[1]["OPAT"]
+        return max((self.folder / "out").glob("aoe_result_opat_*_pid*.json"))
+
+    def results(self) -> dict[str, Any]:
+        """What it says, after all that it says was held against the schemas."""
+        written = json.loads(self.path_of_results.read_text())
+        assert faults("result", written) == [] and faults("summary", self.summary()) == []
+        said: dict[str, Any] = written[1]["OPAT"]
         return said
 
+    def summary(self) -> dict[str, Any]:
+        """The same of the folder."""
+        said: dict[str, Any] = json.loads((self.path_of_results.with_suffix("") / "summary.json").read_text())
+        return said
+
+    def profile(self, when: str) -> list[dict[str, str]]:
+        with open(self.path_of_results.with_suffix("") / "profiling" / when / "op_summary.csv", newline="") as f:
+            return list(csv.DictReader(f))
 
 
 
@@ -57,6 +74,7 @@ def test_a_bank_is_filled_kept_and_improved(tmp_path: Path, capsys: pytest.Captu
     assert add > 0 and update == reserved == 0 and len(first["repo_modified_operators"]) == add
     assert first["opat_tuning_result"] == "tuning successful"
     assert first["model_result_performance(ms)"] <= first["model_baseline_performance(ms)"]
+    the_folder_says_the_same(job, first)
     listed = job.tasks(20)
     assert sum("tuned" in t["bank"] for t in listed) == add and len(listed) == add + unsatisfied and not any(t["to_do_s"] for t in listed)
     assert sum(t["weight"] for t in listed) == pytest.approx(1) and sum(t["to_do_s"] for t in job.tasks(9999)) > 0
@@ -66,6 +84,35 @@ def test_a_bank_is_filled_kept_and_improved(tmp_path: Path, capsys: pytest.Captu
     again = counters(job)
     assert again[1] + again[2] == add and again[0] + again[3] == unsatisfied
     assert job.results()["model_result_performance(ms)"] <= first["model_result_performance(ms)"]
+
+
+def the_folder_says_the_same(job: Job, said: dict[str, Any]) -> None:
+    """As the result file, operator by operator; each task of the profile stands at its place, and the last ends with the model."""
+    summary = job.summary()
+    assert summary["counters"] == said["repo_summary"] and summary["status"] == said["opat_tuning_result"]
+    assert summary["latency_after_ms"] == said["model_result_performance(ms)"]
+    for op in summary["operators"]:
+        told = json.loads((job.path_of_results.with_suffix("") / op["file"]).read_text())
+        assert faults("operator", told) == [] and all(told[k] == op[k] for k in ("name", "types", "outcome", "before_us", "after_us"))
+        assert (told["schedule"] == told["default_schedule"]) == (op["outcome"] == "unsatisfied")
+    for when, key in ((BEFORE, "model_baseline_performance(ms)"), (AFTER, "model_result_performance(ms)")):
+        rows = job.profile(when)
+        ends = [float(r["Task Start Time(us)"]) + float(r["Task Duration(us)"]) for r in rows]
+        assert ends[-1] == pytest.approx(1e3 * said[key], abs=2e-3) and {r["source"] for r in rows} == {"modelled"}
+        assert [float(r["Task Start Time(us)"]) - float(r["Task Wait Time(us)"]) for r in rows] == pytest.approx([0, *ends[:-1]], abs=1e-5)
+
+
+def test_what_the_host_does_has_its_place_in_the_profile(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = Job(tmp_path, capsys)
+    onnx.save(onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]> net (float[4, 40] x) => (float[4, 40] z) '
+                                      "{ a = Relu(x) d = Cast<to = 11>(a) e = Sin(d) y = Cast<to = 1>(e) z = Exp(y) }"), job.path)
+    assert job.run(budget=8) == 0
+    rows = job.profile(AFTER)
+    kinds = [r["Task Type"] for r in rows]
+    assert kinds[0] == kinds[-1] == "AI_VECTOR_CORE" and set(kinds[1:-1]) == {"AI_CPU"}
+    assert float(rows[-1]["Task Start Time(us)"]) > 20 * len(kinds[1:-1])  # a node on the host takes 20 µs or more
+    assert float(rows[-1]["Task Start Time(us)"]) + float(rows[-1]["Task Duration(us)"]) == pytest.approx(
+        1e3 * job.results()["model_result_performance(ms)"], abs=2e-3)
 
 
 def test_frozen_names_what_the_bank_has_not(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -81,9 +128,10 @@ def test_a_job_that_is_stopped_leaves_its_results_so_far(tmp_path: Path, capsys:
     def stop(path: Path, text: str) -> None:
         write(path, text)
         written.append(path)
-        if len(written) == 2:
+        if path.name == "summary.json" and written.count(path) == 2:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(opat, "write_text", stop)
     assert job.run() == 130
     assert job.results()["opat_tuning_result"] == "tuning incomplete" and job.results()["repo_summary"]["total_num"] == 1
+    assert job.summary()["status"] == "tuning incomplete" and not (job.path_of_results.with_suffix("") / "profiling").exists()

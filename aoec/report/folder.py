@@ -1,0 +1,71 @@
+"""The results of a job as the folder that public tutorials of AOE show: `summary.json`, `op_tuning/` with a file for each operator, and
+`profiling/before_tuning` and `after_tuning` (op_summary.py). No release of AOE writes it, so what its files say is aoec's own (`schemas/`).
+Before is by default schedules, as the model's baseline is. All times are modelled."""
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aoec.report.opat import Policy, Tuning, improvement, plain, status, summary
+
+BEFORE, AFTER = "before_tuning", "after_tuning"
+NAME_LIMIT = 60  # of an operator's name in that of its file: exporters nest names without end
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What became of one operator and how it is scheduled; schedules are texts, `candidates` says how many ended how. Times in µs."""
+
+    policy: Policy
+    nodes: tuple[str, ...]
+    func_key: str
+    state: str
+    default_us: float
+    bound_us: float
+    default_schedule: str
+    schedule: str
+    proof: str
+    trials: int
+    candidates: Mapping[str, int]
+
+
+def file_of(number: int, name: str) -> str:
+    """Where the n-th operator is, below the folder: node names may hold anything, file names may not."""
+    return f"op_tuning/{number:03d}_{re.sub(r'[^A-Za-z0-9_-]+', '_', name)[:NAME_LIMIT].strip('_') or 'operator'}.json"
+
+
+def profile_of(when: str, gear: str) -> str:
+    """Where the times of each operator are, below the folder; of a model for several shapes for each gear."""
+    return f"profiling/{when}/op_summary{'_gear_' + re.sub(r'[,;]', 'x', gear) if gear else ''}.csv"
+
+
+def summary_text(t: Tuning, target: str, result: str, profiles: tuple[str, ...]) -> str:
+    """`summary.json`; `result` is the name of AOE's result file of the same job."""
+    said: dict[str, Any] = {"model": t.name, "target": target, "times": "modelled", "result_file": result, "status": status(t)}
+    if t.seconds is not None:
+        said["tuning_seconds"] = round(t.seconds, 3)
+    if t.baseline_ms is not None and t.result_ms is not None:
+        said |= {"latency_before_ms": round(t.baseline_ms, 6), "latency_after_ms": round(t.result_ms, 6),
+                 **plain(t.baseline_ms, t.result_ms)}
+    return _text(said | {"counters": summary(t.policies), "failed": list(t.failed), "profiles": list(profiles), "operators": [
+        {"name": p.name, "types": list(p.types), "file": file_of(i, p.name), "outcome": p.outcome.value, "before_us": round(p.before_us, 4),
+         "after_us": round(p.after_us, 4), **plain(p.before_us, p.after_us)} for i, p in enumerate(t.policies)]})
+
+
+def operator_text(op: Operator, target: str) -> str:
+    """A file of `op_tuning`."""
+    p = op.policy
+    return _text({
+        "name": p.name, "nodes": list(op.nodes), "types": list(p.types), "target": target, "times": "modelled", "outcome": p.outcome.value,
+        "kind": p.kind, "default_us": round(op.default_us, 4), "before_us": round(p.before_us, 4), "after_us": round(p.after_us, 4),
+        "bound_us": round(op.bound_us, 4), "performance_improvement": improvement(p.before_us, p.after_us),
+        **plain(p.before_us, p.after_us), "proof": op.proof, "trials": op.trials, "candidates": dict(op.candidates),
+        "func_key": op.func_key, "state": op.state,
+        "default_schedule": op.default_schedule.splitlines(), "schedule": op.schedule.splitlines()})
+
+
+def _text(said: Mapping[str, Any]) -> str:
+    return json.dumps(said, indent=2) + "\n"
