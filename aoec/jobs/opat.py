@@ -31,14 +31,15 @@ def folder(asked: str | None) -> Path:
 
 
 class Results:
-    """The result file of one run, and the folder of its name that says the same as tutorials do. They are written after every operator,
+    """The result file of one run, and the folder of its time that says the same as tutorials do. They are written after every operator,
     each file whole: after a kill they say how far the job came."""
 
     def __init__(self, where: Path, name: str, machine: Machine, now: datetime) -> None:
         check_folder(where)
         where.mkdir(parents=True, exist_ok=True)
-        self.path = where / f"aoe_result_opat_{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}_pid{os.getpid()}.json"
-        self.folder = self.path.with_suffix("")
+        run = f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}_pid{os.getpid()}"
+        self.path = where / f"aoe_result_opat_{run}.json"
+        self.folder = where / f"tuning_results_{run}"  # what looks for aoe_result_opat_* expects no folders
         self._tuning, self._machine, self._profiles = Tuning(name), machine, list[str]()
         self._write()
 

@@ -42,6 +42,11 @@ class Job:
         """Of the last run."""
         return max((self.folder / "out").glob("aoe_result_opat_*_pid*.json"))
 
+    @property
+    def folder_of_results(self) -> Path:
+        """Of the same run."""
+        return max((self.folder / "out").glob("tuning_results_*_pid*"))
+
     def results(self) -> dict[str, Any]:
         """What it says, after all that it says was held against the schemas."""
         written = json.loads(self.path_of_results.read_text())
@@ -51,11 +56,11 @@ class Job:
 
     def summary(self) -> dict[str, Any]:
         """The same of the folder."""
-        said: dict[str, Any] = json.loads((self.path_of_results.with_suffix("") / "summary.json").read_text())
+        said: dict[str, Any] = json.loads((self.folder_of_results / "summary.json").read_text())
         return said
 
     def profile(self, when: str) -> list[dict[str, str]]:
-        with open(self.path_of_results.with_suffix("") / "profiling" / when / "op_summary.csv", newline="") as f:
+        with open(self.folder_of_results / "profiling" / when / "op_summary.csv", newline="") as f:
             return list(csv.DictReader(f))
 
 
@@ -92,7 +97,7 @@ def the_folder_says_the_same(job: Job, said: dict[str, Any]) -> None:
     assert summary["counters"] == said["repo_summary"] and summary["status"] == said["opat_tuning_result"]
     assert summary["latency_after_ms"] == said["model_result_performance(ms)"]
     for op in summary["operators"]:
-        told = json.loads((job.path_of_results.with_suffix("") / op["file"]).read_text())
+        told = json.loads((job.folder_of_results / op["file"]).read_text())
         assert faults("operator", told) == [] and all(told[k] == op[k] for k in ("name", "types", "outcome", "before_us", "after_us"))
         assert (told["schedule"] == told["default_schedule"]) == (op["outcome"] == "unsatisfied")
     for when, key in ((BEFORE, "model_baseline_performance(ms)"), (AFTER, "model_result_performance(ms)")):
@@ -134,4 +139,4 @@ def test_a_job_that_is_stopped_leaves_its_results_so_far(tmp_path: Path, capsys:
     monkeypatch.setattr(opat, "write_text", stop)
     assert job.run() == 130
     assert job.results()["opat_tuning_result"] == "tuning incomplete" and job.results()["repo_summary"]["total_num"] == 1
-    assert job.summary()["status"] == "tuning incomplete" and not (job.path_of_results.with_suffix("") / "profiling").exists()
+    assert job.summary()["status"] == "tuning incomplete" and not (job.folder_of_results / "profiling").exists()
