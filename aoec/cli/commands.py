@@ -50,8 +50,8 @@ def ready_output(options: Namespace) -> None:
     for path in (options.output, *[getattr(options, name, None) for name in ("trace", "svg", "trials", "plot", "lowered")]):
         if path and path != "-":
             check_writable(path)
-    if getattr(options, "dump", None):
-        check_folder(options.dump)
+    for folder in filter(None, (getattr(options, name, None) for name in ("dump", "report"))):
+        check_folder(folder)
 
 
 # ---------------------------------------------------------------- models

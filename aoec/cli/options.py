@@ -62,6 +62,7 @@ def tuning_options(p: Parser) -> None:
                    "that AOE's tune_ops_file lists; others keep what they have")
     p.add_argument("--no-host", action="store_true", help="an error, with their names, where nodes would run on the host")
     p.add_argument("--dump", metavar="DIR", help="write the text of every stage there")
+    p.add_argument("--report", metavar="DIR", help="write a page for any browser there, index.html, and its figures as report.json")
     p.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

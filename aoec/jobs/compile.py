@@ -14,7 +14,7 @@ from aoec.bank.bank import Bank
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
-from aoec.jobs import dump, models, opat
+from aoec.jobs import dump, models, opat, page
 from aoec.jobs.attention import apart
 from aoec.jobs.closing import believed, table
 from aoec.jobs.made import Schedule, realise, trusted
@@ -124,6 +124,9 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
         results.close(ready, made, seconds)
         voice.say(f"results {results.path}")
     reports = [believed(replace(table(m, machine, options, seconds), notes=n), m.model, machine) for m, n in zip(made, notes)]
+    if options.report:
+        page.write_report(Path(options.report), made, reports, machine)
+        voice.say(f"report {Path(options.report) / 'index.html'}")
     voice.close(reports, options.output)
     return 0
 

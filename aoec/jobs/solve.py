@@ -18,6 +18,7 @@ from aoec.ir.show import show
 from aoec.jobs import interrupt
 from aoec.jobs.made import measured
 from aoec.jobs.plan import Task
+from aoec.jobs.story import Story, kept, told
 from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Budget, problem, search, start
 from aoec.jobs.version import model_version
@@ -57,6 +58,7 @@ class Solved:
     trust: Trust | None = None  # of the best against the default, where this run timed them on seeded machines
     candidates: Mapping[str, int] = field(default_factory=dict)
     before: Record | None = None
+    story: Story | None = None  # of this run's search, where there was one
 
     @property
     def outcome(self) -> Outcome:
@@ -238,4 +240,6 @@ def attempt(task: Task, machine: Machine, order: Order) -> Solved | str:
     default = Record(key=default_key, trace=show(p.trace(first.default)), ticks=first.default_ticks, search="default", **common)  # type: ignore[arg-type]
     best = Record(key=best_key, trace=show(p.trace(found.best)), ticks=found.ticks, trials=found.trials, searched=found.trials,
                   seed=order.seed, search=order.strategy if order.tune else "default", proof=found.proof, **common)  # type: ignore[arg-type]
-    return Solved(default, best, False, found.trials, found.trust, {status.value: n for status, n in p.ledger.counts().items()})
+    story = kept(told(p, found), best) if order.tune else None
+    ended = {status.value: n for status, n in p.ledger.counts().items()}
+    return Solved(default, best, False, found.trials, found.trust, ended, story=story)

@@ -73,6 +73,10 @@ class Observed:
         wanted = self.window()
         return self._timeline(lambda told, drawn: drawn.core(windows(self.ends(told), drawn.count(), wanted), None))
 
+    def strips(self, pixels: int) -> Timeline:
+        """All of each core, coarsely, and nothing else."""
+        return self._timeline(lambda told, drawn: drawn.alone(pixels))
+
     def trace(self) -> Timeline:
         """What a trace holds: the first events of all, or of the window."""
         start, stop = self.window() or (0.0, float("inf"))
@@ -170,9 +174,14 @@ class _Drawn:
         found: list[int] = np.flatnonzero(touched & (np.isin(self.told.kinds, (0, 1, 3)) | self.waits())).tolist()
         return found
 
-    def strip(self) -> dict[str, tuple[Slice, ...]]:
+    def alone(self, pixels: int) -> Core:
+        """The core as a strip of so many pixels."""
+        return Core(self.told.name, process_name(self.machine, self.stream.core, self.told.core), self.end, {}, (), (), (),
+                    self.strip(pixels), self.told.note)
+
+    def strip(self, pixels: int = PIXELS) -> dict[str, tuple[Slice, ...]]:
         """All of each lane: for each pixel what holds it longest, equal neighbours taken together."""
-        edges = np.linspace(0.0, max(self.end, 1.0) * TICKS, PIXELS + 1)
+        edges = np.linspace(0.0, max(self.end, 1.0) * TICKS, pixels + 1)
         out = {}
         for p, pipe in enumerate(PIPES):
             if LANES[pipe] in self.lanes:

@@ -215,6 +215,7 @@ class Outcome:
     proof: str = ""
     floor_ticks: int = 0
     trust: Trust | None = None  # of best against default, where they differ and were timed again
+    history: tuple[tuple[int, int], ...] = ()  # (trials so far, ticks) at every improvement, before holes were settled
 
 
 Budget = tuple[str, float]  # ("trials" | "seconds", amount)
@@ -239,7 +240,7 @@ def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
     slots = [(name,) for name in p.space.grids[found[1][0]].names if name in p.slots(found[1][0])[0]]
     ticks, best = settle(p.space, [found], p.cost, slots if proof.closed else ())
     return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, proof.timed, 0, "space" if proof.closed else "",
-                   min(proof.floor, ticks))
+                   min(proof.floor, ticks), history=((1, first.default_ticks),))
 
 
 def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: False) -> Outcome:
@@ -274,4 +275,5 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     ticks, best = min(found, key=lambda f: f[0]) if result.closed or stopped else settle(p.space, found, p.cost)
     p.known = frozenset()
     return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
-                   result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks))
+                   result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks),
+                   history=result.history)

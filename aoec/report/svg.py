@@ -27,11 +27,11 @@ DEFINITIONS = """<defs><pattern id="hatch" width="6" height="6" patternUnits="us
 <path d="M0,0 L6,3 L0,6 z" fill="#444"/></marker></defs>"""
 
 
-def picture(timeline: Timeline) -> str:
+def picture(timeline: Timeline, limit: int = SIZE_LIMIT) -> str:
     """The text of the SVG: of the windows of each core."""
     for pixels in (1.0, 2.0, 4.0, 8.0, 16.0, 64.0):
         drawn = _draw(timeline, pixels)
-        if len(drawn) < SIZE_LIMIT:
+        if len(drawn) < limit:
             break
     return drawn
 
