@@ -104,7 +104,7 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
             search: str = "portfolio", seed: int = 0, robust: bool = False, metric: str = "latency", bank: str | Path | None = None,
             verify: bool | None = None, jobs: int = 1, no_host: bool = False, dump: str | Path | None = None,
             repeat: bool = False, frozen: bool = False, results: str | Path | None = None, only: str | None = None, start: str = "import",
-            report: str | Path | None = None, ops: str | Path | Sequence[str | Path] = ()) -> Session:
+            report: str | Path | None = None, ops: str | Path | Sequence[str | Path] = (), base: str | Path | None = None) -> Session:
     """The compiled model, written to `output` (default: `<model>.aoec` in the current folder) and ready to run.
 
     The options are those of `aoec compile`: `dynamic_batch=[1, 8]`, or `input_shape={"x": (-1, 3, -1, -1)}` with
@@ -123,7 +123,7 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
     options = Namespace(
         model=name, output=out, target=target, tune=tune, precision=mode, search=search, seed=seed, robust=robust, metric=metric,
         input_shape=[(n, tuple(s)) for n, s in (input_shape or {}).items()], dynamic_batch=tuple(dynamic_batch),
-        dynamic_dims=tuple(map(tuple, dynamic_dims)), bank=chosen(str(bank) if bank else None), verify=verify,
+        dynamic_dims=tuple(map(tuple, dynamic_dims)), bank=chosen(str(bank) if bank else None), base=str(base or ""), verify=verify,
         budget=("trials", budget) if isinstance(budget, int) else budget, jobs=jobs, dump=str(dump) if dump else None, start=start,
         json=True, no_host=no_host, repeat=repeat, frozen=frozen, results=str(results) if results is not None else None, lowered=None,
         only=only, report=str(report) if report else None, ops=[str(o) for o in ([ops] if isinstance(ops, (str, Path)) else ops)])

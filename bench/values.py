@@ -114,7 +114,7 @@ def measure(name: str, threads: list[int], repeat: int, target: str) -> dict[str
     network = NETWORKS[name](1, 0)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "network.aoec"
-        aoec.compile(network.model, path, target=target, precision="fp32")
+        aoec.compile(network.model, path, target=target, precision="fp32", base="none")
         runner = Runner(load(str(path)))
         runs = [compared(network, runner, n, repeat) for n in threads]
         return {"model": name, "runs": runs, "profile": profile(network, runner)}

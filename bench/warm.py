@@ -68,7 +68,7 @@ def compiled(budget: int) -> None:
 
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = main(["compile", "--tune", "--budget", str(budget), "m.onnx", "--bank", "bank.db", "-o", "m.aoec"])
+        code = main(["compile", "--tune", "--budget", str(budget), "m.onnx", "--bank", "bank.db", "--base", "none", "-o", "m.aoec"])
     assert code == 0, out.getvalue()
 
 

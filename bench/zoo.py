@@ -92,7 +92,7 @@ def check(name: str, network: Network, precision: str, target: str, trials: int)
     started = time.process_time()
     with TemporaryDirectory() as folder:
         compiled = aoec.compile(network.model, Path(folder) / "network.aoec", target=target, precision=precision, tune=trials > 0,
-                                budget=max(trials, 1))
+                                budget=max(trials, 1), base="none")
     made = time.process_time()
     got = compiled.run(names, network.feeds)
     ran = time.process_time()

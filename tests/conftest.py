@@ -40,6 +40,9 @@ if "AOEC_CACHE_DIR" not in os.environ:
     os.environ["AOEC_CACHE_DIR"] = tempfile.mkdtemp(prefix="aoec-tests-")
     atexit.register(shutil.rmtree, os.environ["AOEC_CACHE_DIR"], ignore_errors=True)
 
+# schedules that come with aoec would answer what a test asks a search for; those that want them say so
+os.environ["AOEC_BASE_BANK"] = "none"
+
 HEAD = re.compile(r"^--- (\S+)(?: (\d+))?\n", re.MULTILINE)
 
 

@@ -15,6 +15,7 @@ from sqlalchemy import Column, Connection, delete, select
 from sqlalchemy.dialects.sqlite import insert
 
 from aoec.bank import store
+from aoec.bank.builtin import Shelf
 from aoec.bank.near import family
 from aoec.bank.record import KEY_FIELDS, Key, Record, flat, join, parse_record, show_record, unflat
 from aoec.base.errors import AoecError, BackendError, BankError
@@ -26,15 +27,22 @@ ASKED = 500  # func keys in one question: SQLite takes no more than 999 values i
 
 
 class Bank:
-    """Records by key; `open` gives one. A bank that cannot be written is still read; `writable` says which."""
+    """Records by key; `open` gives one. A bank that cannot be written is still read; `writable` says which.
 
-    def __init__(self, files: store.Store) -> None:
-        self._store = files
+    A bank may lie over another, `base`, which is asked for what it has not (`claims`) and never written.
+    """
+
+    def __init__(self, files: store.Store, base: Shelf | None = None) -> None:
+        self._store, self.base = files, base
 
     @classmethod
     def open(cls, path: str | Path, create: bool = True, writable: bool = True) -> Bank:
         """The bank at `path`, made where there is none and `create` is set; BankError where the file is no bank."""
         return cls(store.Store(Path(path), create and writable, writable))
+
+    def over(self, base: Shelf | None) -> Bank:
+        """This bank over another, or over none."""
+        return Bank(self._store, base)
 
     @property
     def path(self) -> Path:
@@ -61,6 +69,15 @@ class Bank:
                 out |= {at: _record(row) for row in rows if (at := Key(**{n: row[n] for n in KEY_FIELDS})) in wanted}
         return out
 
+    def claims(self, keys: Iterable[Key]) -> dict[Key, Record]:
+        """`all_of`, and where that has nothing faster than the default what the base has: AOE's order, the custom bank first."""
+        wanted = set(keys)
+        own = self.all_of(wanted)
+        if self.base is None:
+            return own
+        beneath = self.base.all_of(k for k in wanted if k not in own or not own[k].gained)
+        return own | {k: r for k, r in beneath.items() if k not in own or r.gained}
+
     def of_funcs(self, func_keys: Iterable[str]) -> tuple[Record, ...]:
         """All records of these funcs, whatever machine, model version and memory state they are of; sorted by key."""
         return self._of(store.records.c.func_key, func_keys)
@@ -86,11 +103,11 @@ class Bank:
         with self._store.writing() as c:
             return tuple(_put(c, unflat(flat(r))) for r in records)
 
-    def drop(self, key: Key) -> None:
-        """Forgets the record of `key`: it was found not to hold, and as the better one it would keep every true one out."""
+    def drop(self, records: Iterable[Record]) -> int:
+        """How many of these records the bank had and now has not, in one transaction; one that was replaced meanwhile stays."""
         r = store.records.c
         with self._store.writing() as c:
-            c.execute(delete(store.records).where(*[r[n] == getattr(key, n) for n in KEY_FIELDS]))
+            return sum(c.execute(delete(store.records).where(*[r[n] == v for n, v in flat(record).items()])).rowcount for record in records)
 
     def merge(self, other: Bank) -> tuple[str, ...]:
         """`put` for every record of another bank, which stays as it is."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import platformdirs
 
 NAME = "aoec.db"  # in a directory that AOE's variables name: CANN's own files may lie beside it
+NO_BASE = "none"
 
 
 def chosen(named: str | None) -> Path:
@@ -25,3 +26,8 @@ def chosen(named: str | None) -> Path:
 def default_path() -> Path:
     """bank.db in the user's data directory."""
     return platformdirs.user_data_path("aoec") / "bank.db"
+
+
+def base_named(named: str | None) -> str:
+    """The bank beneath it that is named, else $AOEC_BASE_BANK, which may be NO_BASE too; "": the built-in one."""
+    return named or os.environ.get("AOEC_BASE_BANK", "")

@@ -67,6 +67,11 @@ class Record:
     func: str = ""
 
     @property
+    def gained(self) -> bool:
+        """Whether the schedule is faster than the default; one that is not says how much was searched in vain."""
+        return self.ticks < self.default_ticks
+
+    @property
     def gap(self) -> float:
         """How far above the bound the schedule is: 0.08 is 8 %."""
         return self.ticks / self.bound_ticks - 1 if self.bound_ticks else float("inf")

@@ -89,6 +89,12 @@ def target(p: Parser) -> None:
 
 
 def bank(p: Parser) -> None:
+    own_bank(p)
+    p.add_argument("--base", metavar="FILE|none", help="another bank that is asked for what the bank has not, and only read (default: "
+                   "$AOEC_BASE_BANK, else the built-in one, aoec bank list --builtin)")
+
+
+def own_bank(p: Parser) -> None:
     p.add_argument("--bank", metavar="FILE", help="knowledge bank (default: $TUNE_BANK_PATH, $ASCEND_CACHE_PATH, the user data directory)")
 
 

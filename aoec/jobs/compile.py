@@ -22,6 +22,7 @@ from aoec.jobs.models import Weights
 from aoec.jobs.pick import pick
 from aoec.jobs.plan import Task, host_times, lowered, on_host, tasks
 from aoec.jobs.say import Voice
+from aoec.jobs.shelf import base
 from aoec.jobs.solve import Order, Solved, keys, solve, total_ticks
 from aoec.jobs.sound import faults_of
 from aoec.jobs.trust import Trust, of_programs
@@ -105,7 +106,7 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
     started = time.monotonic()
     pool: models.Pool | None = {} if len(stages) > 1 else None
     ready = [grouped(s, machine, options, voice, pool) for s in stages]
-    bank = Bank.open(options.bank)
+    bank = Bank.open(options.bank).over(base(options.base, machine, voice.say))
     voice.bank(bank)
     results = opat.Results(opat.folder(options.results), stages[0].name, machine, datetime.now()) if options.results is not None else None
     made = [real(r, solved, machine, options, voice) for r, solved in search(ready, machine, bank, options, voice, results)]

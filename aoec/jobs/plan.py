@@ -1,11 +1,13 @@
 """What a model asks to be tuned: each AI Core group as a func in the memory state that its predecessors leave."""
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from aoec.base.errors import UnsupportedError
+from aoec.bank.record import DEFAULT, ROBUST
+from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.graph import OPAQUE, Graph, Group, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.keys import key
@@ -13,7 +15,7 @@ from aoec.ir.tir import Func
 from aoec.lowering.lower import Indexed
 from aoec.ops.layout import stored_shape
 from aoec.simulate.host import host_us
-from aoec.simulate.state import PREVIOUS_LAUNCH, Resident, State
+from aoec.simulate.state import COLD, PREVIOUS_LAUNCH, Resident, State
 from aoec.target.machine import Machine
 
 
@@ -38,6 +40,17 @@ def state_text(state: State) -> str:
     if state == PREVIOUS_LAUNCH:
         return "previous launch"
     return ",".join(f"{name}={size}" for name, size in state) or "cold inputs"
+
+
+def state_of(text: str) -> State:
+    """The memory state that a record's key names; CheckError of a text that names none."""
+    text = text.removesuffix(DEFAULT).removesuffix(ROBUST)
+    if text in ("cold inputs", "previous launch"):
+        return PREVIOUS_LAUNCH if text == "previous launch" else COLD
+    found = [re.fullmatch(r"(\w+)=([0-9]{1,15})", part) for part in text.split(",")]
+    if not all(found):
+        raise CheckError(f"{text[:60]!r} is no memory state")
+    return tuple((m[1], int(m[2])) for m in found if m)
 
 
 def tasks(graph: Graph, machine: Machine, warm: bool = False, funcs: Mapping[str, Func] | None = None) -> list[Task]:

@@ -85,7 +85,7 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
     missing: dict[Key, Task] = {}
     held: dict[Key, Record] = {}
     tasks = list(tasks)
-    claimed = bank.all_of(k for t in tasks for k in keys(t, machine, order.robust))
+    claimed = bank.claims(k for t in tasks for k in keys(t, machine, order.robust))
     for task in tasks:
         best = keys(task, machine, order.robust)[1]
         if best in out or best in missing:
@@ -117,7 +117,7 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
 
 def gained(record: Record | None) -> Record | None:
     """A bank's record that is faster than the default; None of any other."""
-    return record if record is not None and record.ticks < record.default_ticks else None
+    return record if record is not None and record.gained else None
 
 
 def not_in_bank(missing: Sequence[Task], bank: Bank) -> str:
@@ -135,7 +135,7 @@ def held_records(bank: Bank, claimed: Mapping[Key, Record], task: Task, machine:
         if holds(record, task, machine):
             out[record.key] = record
         elif bank.writable:
-            bank.drop(record.key)
+            bank.drop([record])
     return out
 
 

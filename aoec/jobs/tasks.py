@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from aoec.bank.bank import Bank
@@ -12,6 +13,7 @@ from aoec.bank.record import Key, Record
 from aoec.jobs.attention import apart
 from aoec.jobs.models import fused, imported
 from aoec.jobs.plan import Task, lowered, on_host, tasks
+from aoec.jobs.shelf import base
 from aoec.jobs.solve import Order, budget_trials, keys
 from aoec.jobs.tuning import bound_in
 from aoec.ops.own import read_files
@@ -31,18 +33,20 @@ def list_tasks(options: Namespace) -> str:
     funcs, reasons = lowered(graph)
     plan = tasks(on_host(graph, reasons), machine, funcs=funcs)
     bank = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
+    beneath = base(options.base, machine, lambda text: print(text, file=sys.stderr))
     facts = {"model": graph.name, "target": machine.name, "times": "modelled", "on_host": dict(reasons),
-             "tasks": rows(plan, machine, bank, Order(True, budget=options.budget))}
+             "tasks": rows(plan, machine, bank.over(beneath).claims if bank else beneath.all_of if beneath else lambda keys: {},
+                           Order(True, budget=options.budget))}
     return json.dumps(facts, indent=2) + "\n" if options.json else show(facts)
 
 
-def rows(plan: list[Task], machine: Machine, bank: Bank | None, order: Order) -> list[dict[str, Any]]:
-    """Facts of the different tasks, heaviest first."""
+def rows(plan: list[Task], machine: Machine, claims: Callable[[Iterable[Key]], dict[Key, Record]], order: Order) -> list[dict[str, Any]]:
+    """Facts of the different tasks, heaviest first; `claims`: what the banks say of keys."""
     first: dict[Key, Task] = {}
     for task in plan:
         first.setdefault(keys(task, machine)[1], task)
     counts = Counter(keys(task, machine)[1] for task in plan)
-    held = bank.all_of(first) if bank else {}
+    held = claims(first)
     bounds = {key: bound_in(task.func, machine, task.state).ticks * machine.us_per_tick for key, task in first.items()}
     total = sum(bounds[key] * n for key, n in counts.items())
     found = [{"group": task.group.name, "what": task.label, "count": counts[key], "bound_us": bounds[key],
@@ -56,7 +60,7 @@ def in_bank(key: Key, held: Mapping[Key, Record], order: Order) -> dict[str, Any
     enough = record is not None and (bool(record.proof) or record.searched >= trials)
     if record is None:
         state = "none"
-    elif record.ticks < record.default_ticks:
+    elif record.gained:
         state = f"tuned, {record.searched:,} trials" + (f", best of its {record.proof}" if record.proof else "")
     else:
         state = f"nothing better in {record.searched:,} trials"

@@ -1,0 +1,84 @@
+"""The built-in bank: what is written is read, equal records make equal bytes, and the files that come with aoec are whole, fresh or stale."""
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from aoec.bank import builtin
+from aoec.bank.builtin import BuiltIn, write
+from aoec.bank.near import family
+from aoec.bank.record import DEFAULT, Key, Record
+from aoec.base.errors import BankError
+from aoec.jobs.bank_verify import retimed
+from aoec.jobs.shelf import base, stale
+from aoec.target.machine import load
+
+KEY = Key("ab" * 32, "toy", "cd" * 32, "m1", "cold inputs")
+BEST = Record(KEY, "matmul", "sched {\n}", 900, 500, 400, trials=7, searched=7, search="portfolio", func="func f() -> () {\n}")
+NEGATIVE = replace(BEST, key=replace(KEY, func_key="ee" * 32), ticks=900, trace="sched a {\n}", func="func f(A: fp16[8]) -> () {\n}")
+DEFAULTS = tuple(replace(r, key=replace(r.key, state=r.key.state + DEFAULT), ticks=900, func="", trials=0) for r in (BEST, NEGATIVE))
+ALL = tuple(sorted((BEST, NEGATIVE, *DEFAULTS), key=lambda r: r.key))
+SHIPPED = sorted(Path(builtin.__file__).parent.glob("*.jsonl"))
+
+
+@pytest.fixture
+def shelf(tmp_path: Path) -> BuiltIn:
+    return BuiltIn(write("toy", reversed(ALL), tmp_path))
+
+
+def test_what_is_written_is_read(shelf: BuiltIn) -> None:
+    assert shelf.list() == ALL and shelf.made_for == ("cd" * 32, "m1")
+    assert shelf.list(func_key="ee") == ALL[2:] and shelf.list(target="other") == () and shelf.list(kind="measured") == ()
+    assert shelf.all_of([KEY, replace(KEY, model_version="m2"), replace(KEY, func_key="00" * 32)]) == {KEY: BEST}
+    assert shelf.of_families([family(NEGATIVE.func)]) == (NEGATIVE,) and shelf.of_families([""]) == ()
+
+
+def test_equal_records_make_equal_bytes_and_a_new_version_a_line(shelf: BuiltIn, tmp_path: Path) -> None:
+    before = shelf.path.read_text().splitlines()
+    assert write("toy", [replace(r, created="2026-01-01T00:00:00Z", tool="aoec 9") for r in ALL], tmp_path).read_text().splitlines() == before
+    write("toy", [replace(r, key=replace(r.key, model_version="m2")) for r in ALL], tmp_path)
+    after = shelf.path.read_text().splitlines()
+    assert after[0] != before[0] and after[1:] == before[1:]
+
+
+@pytest.mark.parametrize("text, words", [("", "damaged"), ("[]\n", "damaged"), ('{"schema":1,"common":{}}\n', "has schema 1")])
+def test_a_damaged_file_is_one_sentence(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "toy.jsonl").write_text(text)
+    with pytest.raises(BankError, match=words) as e:
+        BuiltIn(tmp_path / "toy.jsonl")
+    assert "\n" not in str(e.value)
+
+
+def test_a_damaged_line_is_one_sentence(shelf: BuiltIn) -> None:
+    shelf.path.write_text(shelf.path.read_text().replace('"ticks":500', '"ticks":"fast"'))
+    with pytest.raises(BankError, match="field ticks"):
+        BuiltIn(shelf.path).list()
+
+
+def test_no_target_is_a_path() -> None:
+    assert BuiltIn.of("../bank/Ascend910B3") is None and BuiltIn.of("no such chip") is None
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)
+def test_what_comes_with_aoec_is_whole_and_true_or_said_to_be_stale(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are made by bench/builtin.py and go stale with each change of what is emitted and how it is timed."""
+    assert path.stat().st_size < 1 << 20
+    monkeypatch.delenv("AOEC_BASE_BANK")
+    machine, said = load(path.stem), list[str]()
+    shelf, records = base(None, machine, said.append), BuiltIn(path).list()
+    assert {r.key.target for r in records} == {path.stem} and all(r.verified or not r.gained for r in records)
+    assert len({(r.key.machine_hash, r.key.model_version) for r in records}) == 1 and [r.key for r in records] == sorted(r.key for r in records)
+    funcs = {r.key.func_key for r in records if r.func}
+    assert funcs == {r.key.func_key for r in records} and len(path.read_text().splitlines()) == len(records) + 1
+    if why := stale(records[0].key.machine_hash, records[0].key.model_version, machine):
+        assert shelf is None and said == [f"the built-in bank of {path.stem} is of another {why} and is not used"]
+    else:
+        assert shelf is not None and not said and all(retimed(r, r.func, machine) == r.ticks for r in [r for r in records if r.gained][::40])
+
+
+def test_which_targets_have_one() -> None:
+    """Each file is JSON lines of a shipped machine; at least one came with aoec."""
+    assert SHIPPED and all(json.loads(line) for p in SHIPPED for line in p.read_text().splitlines())
