@@ -85,7 +85,8 @@ def lines(gib: float, precisions: list[str]) -> Iterator[dict[str, Any]]:
         folder = Path(made)
         constants = write(folder, max(1, round(gib * 2**30 / EACH_BYTES)))
         for precision in precisions:
-            compile_ = [*aoec, "compile", "model.onnx", "--precision", precision, "--bank", "bank.db", "--base", "none", "--no-verify", "-o", "model.aoec"]
+            compile_ = [*aoec, "compile", "model.onnx", "--precision", precision, "--bank", "bank.db", "--base", "none", "--no-verify",
+                        "-o", "model.aoec"]
             for name, command in (("compile", compile_), ("run", [*aoec, "run", "model.aoec", "--random"])):
                 yield {"step": name, "precision": precision, "constants_bytes": constants, **measured([*command], folder)}
 

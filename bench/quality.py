@@ -81,8 +81,8 @@ def geometric_mean(rows: Sequence[Row], weighted: bool) -> float:
 
 def tune(args: argparse.Namespace, folder: Path) -> dict[str, object]:
     """What `aoec demo --json` answers; bank and compiled model are left in the folder."""
-    words = ["demo", "--batch", str(args.batch), "--precision", args.precision, "--budget", args.budget, "--json", "--base", "none", "--bank",
-             str(folder / "bank"), "-o", str(folder / "resnet50.aoec"), "--verify" if args.verify else "--no-verify"]
+    words = ["demo", "--batch", str(args.batch), "--precision", args.precision, "--budget", args.budget, "--json", "--base", "none",
+             "--bank", str(folder / "bank"), "-o", str(folder / "resnet50.aoec"), "--verify" if args.verify else "--no-verify"]
     with redirect_stdout(io.StringIO()) as out:
         code = aoec(words)
     if code:

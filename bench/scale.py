@@ -128,7 +128,8 @@ def compiled(steps: Sequence[tuple[str, tuple[str, ...], str]], shapes: Mapping[
         with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), contextlib.redirect_stdout(io.StringIO()) as out:
             onnx.save(model, "m.onnx")
             with contextlib.redirect_stderr(io.StringIO()):
-                assert main(["compile", "m.onnx", "--bank", "b.db", "--base", "none", "-o", "m.aoec", "--json", "--jobs", "1", "--no-verify"]) == 0
+                assert main(["compile", "m.onnx", "--bank", "b.db", "--base", "none", "-o", "m.aoec", "--json", "--jobs", "1",
+                             "--no-verify"]) == 0
             said = out.getvalue()
             if run:
                 assert main(["run", "m.aoec", "--random", "--json"]) == 0

@@ -19,8 +19,8 @@ from aoec.target.machine import Machine, load, targets
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of a record: `state` is equal, differs (a fresh record whose time is another one), stale (of another machine file or model
-    version: `ticks` says what it takes now), illegal (no program any more) or unknown (`why`: no func, no such machine, measured)."""
+    """What became of a record: `state` is equal, differs (a fresh record whose time is another one), stale (of another machine file or
+    model version: `ticks` says what it takes now), illegal (no program any more) or unknown (`why`: no func, no such machine, measured)."""
 
     record: Record
     state: str

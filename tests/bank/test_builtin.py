@@ -1,4 +1,4 @@
-"""The built-in bank: what is written is read, equal records make equal bytes, and the files that come with aoec are whole, fresh or stale."""
+"""The built-in bank: what is written is read, equal records make equal bytes, and the files that come with aoec are whole."""
 from __future__ import annotations
 
 import json
@@ -38,7 +38,8 @@ def test_what_is_written_is_read(shelf: BuiltIn) -> None:
 
 def test_equal_records_make_equal_bytes_and_a_new_version_a_line(shelf: BuiltIn, tmp_path: Path) -> None:
     before = shelf.path.read_text().splitlines()
-    assert write("toy", [replace(r, created="2026-01-01T00:00:00Z", tool="aoec 9") for r in ALL], tmp_path).read_text().splitlines() == before
+    later = [replace(r, created="2026-01-01T00:00:00Z", tool="aoec 9") for r in ALL]
+    assert write("toy", later, tmp_path).read_text().splitlines() == before
     write("toy", [replace(r, key=replace(r.key, model_version="m2")) for r in ALL], tmp_path)
     after = shelf.path.read_text().splitlines()
     assert after[0] != before[0] and after[1:] == before[1:]
@@ -70,13 +71,15 @@ def test_what_comes_with_aoec_is_whole_and_true_or_said_to_be_stale(path: Path, 
     machine, said = load(path.stem), list[str]()
     shelf, records = base(None, machine, said.append), BuiltIn(path).list()
     assert {r.key.target for r in records} == {path.stem} and all(r.verified or not r.gained for r in records)
-    assert len({(r.key.machine_hash, r.key.model_version) for r in records}) == 1 and [r.key for r in records] == sorted(r.key for r in records)
+    assert len({(r.key.machine_hash, r.key.model_version) for r in records}) == 1
+    assert [r.key for r in records] == sorted(r.key for r in records)
     funcs = {r.key.func_key for r in records if r.func}
     assert funcs == {r.key.func_key for r in records} and len(path.read_text().splitlines()) == len(records) + 1
     if why := stale(records[0].key.machine_hash, records[0].key.model_version, machine):
         assert shelf is None and said == [f"the built-in bank of {path.stem} is of another {why} and is not used"]
     else:
-        assert shelf is not None and not said and all(retimed(r, r.func, machine) == r.ticks for r in [r for r in records if r.gained][::40])
+        some = [r for r in records if r.gained][::40]
+        assert shelf is not None and not said and all(retimed(r, r.func, machine) == r.ticks for r in some)
 
 
 def test_which_targets_have_one() -> None:
