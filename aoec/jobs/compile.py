@@ -27,6 +27,7 @@ from aoec.jobs.solve import Order, Solved, keys, solve, total_ticks
 from aoec.jobs.sound import faults_of
 from aoec.jobs.trust import Trust, of_programs
 from aoec.jobs.version import model_version
+from aoec.jobs.wide_sums import wide
 from aoec.ops import typed
 from aoec.ops.run import REALS
 from aoec.simulate.state import State
@@ -228,6 +229,7 @@ def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool |
     """The model in layouts and groups, with their funcs by group; groups that cannot be lowered go to the host, and that is said."""
     graph, weights = stage.graph, stage.weights
     if not graph.groups:
+        graph = wide(graph, machine)
         graph, weights = models.fused(graph, weights, machine, pool, apart(graph, machine))
     funcs, reasons = lowered(graph)
     voice.on_host(reasons)

@@ -8,7 +8,6 @@ neighbouring numbers of the result's dtype relative to them (fp32 2^-23, fp16 2^
 - u * |result|: two fp32 sums that differ in their last bits can lie on the two sides of a rounding boundary;
 - 2 k 2^-24 * M for sums over k products, M the same sum over magnitudes: the bound of fp32 summation in two orders, which
   stays meaningful where products cancel;
-- (p + 1) u / 2 * M where p cores add parts of a sum in GM, each rounded to the result's dtype when it is added;
 - 8 u * nodes * (|result| + min(1, largest result)) where a vector group is not exact: it rounds after each of the instructions
   that make up a sigmoid, tanh or softmax, and the reference only once a node;
 - 8 u (|result| + largest result) for each operation of an operator of the user's own, which is rounded after each of them where the
@@ -35,7 +34,6 @@ from aoec.jobs.execute import group_graph, run_model, run_program
 from aoec.lowering.lower import operands
 from aoec.ops.layout import stored_shape, to_logical, to_physical
 from aoec.ops.run import NUMPY, REALS, evaluate, run_node
-from aoec.target.instructions import parts
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -143,8 +141,8 @@ def compare(alone: Graph, program: Program, bindings: tuple[tuple[str, str], ...
         results = run_program(program, bindings, tensors, stored)
     except AoecError as e:
         return [f"group {alone.name}: its program cannot run: {e}"]
-    wanted, added = evaluate(alone, data, {}), max(parts(program).values(), default=0)
-    allowed = {} if exact else {name: tolerance(alone, data, wanted[name], tensors[name], added) for name in alone.outputs}
+    wanted = evaluate(alone, data, {})
+    allowed = {} if exact else {name: tolerance(alone, data, wanted[name], tensors[name]) for name in alone.outputs}
     out: list[str] = []
     for name in alone.outputs:
         if name not in results:
@@ -155,14 +153,14 @@ def compare(alone: Graph, program: Program, bindings: tuple[tuple[str, str], ...
     return out
 
 
-def tolerance(alone: Graph, data: Arrays, wanted: np.ndarray, t: Tensor, added: int = 0) -> np.ndarray:
-    """How much each element of a result may differ, of which so many parts are `added` in GM: see the head of this file."""
+def tolerance(alone: Graph, data: Arrays, wanted: np.ndarray, t: Tensor) -> np.ndarray:
+    """How much each element of a result may differ: see the head of this file."""
     size, u = finite(wanted, t.dtype), SPACING.get(t.dtype, 0.0)
     size = np.where(np.isnan(size), 0.0, np.abs(size))
     first = alone.nodes[0]
     allowed: np.ndarray = u * size + SMALLEST.get(t.dtype, 0.0)
     if first.op in SUMS and data[first.inputs[0]].dtype.kind not in "iu":  # sums of whole numbers are exact
-        allowed = allowed + (2 * summed(first, alone) * ROUNDING + (added + 1) * u / 2 * bool(added)) * magnitude(first, data)
+        allowed = allowed + 2 * summed(first, alone) * ROUNDING * magnitude(first, data)
     if any(n.op not in EXACT and n.op not in SUMS for n in alone.nodes):
         allowed = allowed + 8 * u * len(alone.nodes) * (size + min(1.0, float(size.max(initial=0.0))))
     own = sum(operations(n) for n in alone.nodes)

@@ -14,7 +14,8 @@ from aoec.primitives.primitive import Primitive
 class AddParts(Primitive):
     """Lets every iteration of `loop`, over which a local sum is made, add its own part to the output: so its iterations may be cores.
 
-    The block only takes the sum out, perhaps with a cast; each part is rounded to the output's dtype. The output starts as zeros.
+    The block only takes the sum out, in the dtype of the sum: a part that is rounded, or overflows, where the sum would not, is no part of
+    it. The output starts as zeros.
 
     before:
         func f(A: fp32[4, 8]) -> (Y: fp32[4]) {
@@ -63,7 +64,10 @@ class AddParts(Primitive):
 
     def _check(self, func: Func, block: Block) -> None:
         """ScheduleError unless the block takes out one local sum over the loop, and nothing else reads it."""
-        value = block.value.value if isinstance(block.value, Cast) else block.value
+        value = block.value
+        if isinstance(value, Cast) and isinstance(value.value, Read):
+            raise ScheduleError(f"{self.block} rounds to {value.dtype}: parts would be rounded before they are added; keep the sum's dtype "
+                                "and cast it in a group of its own")
         if block.op != "=" or not isinstance(value, Read) or block.target.buffer not in {b.name for b in func.outputs}:
             raise ScheduleError(f"{self.block} does more than take a sum out into an output, so parts of the sum cannot be added")
         made = writers(func, value.buffer)

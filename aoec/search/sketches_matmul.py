@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from aoec.ir.index import DTYPES, Cast, Expr, Int, Read, variables
+from aoec.ir.index import DTYPES, Expr, Int, Read, variables
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func, blocks
 from aoec.search.plan import (
@@ -109,11 +109,12 @@ def stock_tiles(mm: Nest) -> int:
 
 
 def parts_of_k_pay(func: Func, mm: Nest, machine: Machine) -> bool:
-    """Whether parts of k are worth a sketch: a long sum, results that leave half of the cores idle, and nothing done to a whole sum."""
+    """Whether parts of k are worth a sketch: a long sum, results that leave half of the cores idle, and nothing done to a whole sum, not
+    even a cast."""
     block, *extents = mm.block, *[mm.extent(lp.var) for lp in mm.loops]
     *lead, m, n, k = extents
     out = next(b for b, _ in blocks(func.body) if b.target.buffer in {x.name for x in func.outputs})
-    plain = isinstance(out.value.value if isinstance(out.value, Cast) else out.value, Read) and block.init is None
+    plain = isinstance(out.value, Read) and block.init is None
     tiles = prod(lead) * -(-m // STOCK_TILE[0]) * -(-n // STOCK_TILE[1])
     return plain and machine.has("fixpipe_nd") and k >= LEAST_K and tiles <= cores_of(machine) // 2
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from aoec.ir.index import Cast, Read, reads, variables
+from aoec.ir.index import Read, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.sketches import Nest, hole, ladder, nests, output_nest, parts, step, tiles_over_cores
@@ -22,9 +22,9 @@ MOST_KEPT = 512  # elements of a row that stay whole: rows without holes in thei
 
 
 def sum_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """Sketches of a func that is one sum, with what feeds it, that leaves as it is or cast: what is kept whole, or in tiles."""
+    """Sketches of a func that is one sum, with what feeds it, that leaves as it is: what is kept whole, or in tiles."""
     out, order = output_nest(func), nests(func)
-    taken = out.block.value.value if isinstance(out.block.value, Cast) else out.block.value
+    taken = out.block.value
     sums = [n for n in order if n.block.op != "="]
     if len(sums) != 1 or not isinstance(taken, Read) or taken.buffer != sums[0].block.target.buffer:
         return []
@@ -50,7 +50,8 @@ def sum_sketch(func: Func, machine: Machine, out: Nest, total: Nest, terms: str,
     steps += [step("compute_at", block=n.block.name, loop=chunk) for n in reversed(before)]
     steps += [step("set_scope", buffer=n.block.target.buffer, scope="UB") for n in (*before, total)]
     steps += inputs(func, [*before, total], chunk)
-    steps += way_out(out)
+    steps += [step("tensorize", loop=out.loops[0].var, instr="copy"),
+              step("double_buffer", buffer=total.block.target.buffer, depth=hole("do", SLOTS))]
     steps += [step("tensorize", loop=loop, instr="vector") for loop in (*[n.loops[0].var for n in before], inner[0])]
     return Trace((*steps, *[step("bind", loop=v) for v in grid]))
 
@@ -79,12 +80,3 @@ def even_blocks(v: str, extent: int, block: int, machine: Machine) -> list[Step]
     return [step("split", loop=v, factor=block, outer=f"{v}_t", inner=f"{v}_i"),
             step("even", loop=f"{v}_t", extent=extent, factor=block),
             step("split", loop=f"{v}_t", parts=spread, outer=f"{v}_c", inner=f"{v}_s")]
-
-
-def way_out(out: Nest) -> list[Step]:
-    """A part of the sum added to GM from where it was made, or from its cast."""
-    target, made, slots = out.block.target.buffer, reads(out.block.value)[0].buffer, hole("do", SLOTS)
-    if not isinstance(out.block.value, Cast):
-        return [step("tensorize", loop=out.loops[0].var, instr="copy"), step("double_buffer", buffer=made, depth=slots)]
-    return [step("stage", block=out.block.name, scope="UB"), step("tensorize", loop=f"{target}_UB_0", instr="vector"),
-            step("tensorize", loop=out.loops[0].var, instr="copy"), step("double_buffer", buffer=f"{target}_UB", depth=slots)]

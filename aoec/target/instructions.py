@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from math import prod
 
 from aoec.base.errors import CheckError
-from aoec.ir.index import DTYPES, Expr, Int, Var, ceildiv, evaluate, hole_names, variables
+from aoec.ir.index import DTYPES, Expr, Int, Var, ceildiv
 from aoec.ir.program import OPTIONAL, For, Instr, Item, Program, Ref
 
 BLOCK_BYTES = 32
@@ -273,28 +272,13 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
 
 def added_to(program: Program) -> frozenset[str]:
     """Names of the tensors that atomic writes add to: zero when the program starts."""
-    return frozenset(parts(program))
+    return frozenset(_added(i for s in program.streams for i in s.body))
 
 
-def parts(program: Program) -> dict[str, int]:
-    """Tensor that atomic writes add to -> how many parts each of its elements is the sum of, at most; 1 where holes are open."""
-    out: dict[str, int] = {}
-    for stream in program.streams:
-        for name, count in _added(stream.body, stream.grid):
-            out[name] = max(count, out.get(name, 1))
-    return out
-
-
-def _added(items: Iterable[Item], above: tuple[tuple[str, Expr], ...]) -> Iterator[tuple[str, int]]:
+def _added(items: Iterable[Item]) -> Iterator[str]:
     for item in items:
         if isinstance(item, For):
-            yield from _added(item.body, (*above, (item.var, item.trips)))
+            yield from _added(item.body)
         elif isinstance(item, Instr) and item["atomic"] != Int(0):
             dst = item["dst"]
-            if isinstance(dst, Ref):
-                yield dst.buffer, prod(_trips(e) for v, e in above if v not in variables(dst.offset))
-
-
-def _trips(e: Expr) -> int:
-    """How often a loop goes round where those around it begin, which is where it does most often."""
-    return 1 if hole_names(e) else max(1, int(evaluate(e, dict.fromkeys(variables(e), 0))))
+            yield dst.buffer if isinstance(dst, Ref) else ""

@@ -50,6 +50,7 @@ def convert(rows: Sequence[Row]) -> list[Row]:
         out.append(case)
     number_pairs(out)
     mixed(out)
+    summed(out)
     return out
 
 
@@ -58,6 +59,13 @@ def high_level(row: Row, words: dict[str, tuple[int, ...]]) -> bool:
     guide and of the asc-devkit sample of that API, and their tiling is read at run time unless they say constant."""
     of_it = re.search(r"best-practice guide|/matmul_high_performance/", row["source"]) and row["op"].lower() == "matmul"
     return bool(of_it) and class_of(row) == "tile" and not words.keys() & {"basic", "constant", "mix"}
+
+
+def summed(cases: Sequence[Row]) -> None:
+    """What cores add their parts of k to is in fp32, as C is where CANN's API reference shows EnableMultiCoreSplitK."""
+    for c in cases:
+        if "splitk=" in c["tile"] and "->" not in c["dtype"]:
+            c["dtype"] = f"{c['dtype'].rstrip('?')}->fp32"
 
 
 def mixed(cases: Sequence[Row]) -> None:

@@ -101,7 +101,7 @@ MODELS = {
     "reduce_all_long": ("fp32", "float[3,5001] x", "float[1,1] y", "y = ReduceMin(x)"),
     "reduce_sum16": ("fp16", "float[21,70] x", "float[21,1] y", "a = Constant <value = int64[1] {1}> () y = ReduceSum(x, a)"),
     "sum_columns": ("fp16", "float[200,48] x", "float[1,48] y", "a = Constant <value = int64[1] {0}> () y = ReduceSum(x, a)"),
-    "sum_blocks": ("fp16", "float[70,640] x", "float[1,640] y", "a = Constant <value = int64[1] {0}> () y = ReduceSum(x, a)"),
+    "sum_blocks": ("fp32", "float[70,640] x", "float[1,640] y", "a = Constant <value = int64[1] {0}> () y = ReduceSum(x, a)"),
     "sum_all": ("fp32", "float[30,77] x", "float[1,1] y", "y = ReduceSum(x)"),
     "sum_planes": ("fp32", "float[3,70,9] x", "float[3,9] y", "a = Constant <value = int64[1] {1}> () y = ReduceSum<keepdims=0>(x, a)"),
     "reduce_mean": ("fp16", "float[21,700] x", "float[21] y", "y = ReduceMean<keepdims=0, axes=[1]>(x)"),

@@ -1,9 +1,15 @@
 """The search chooses what the machine rewards: parts of k where blocks leave cores idle; more structures where L2 is exceeded."""
 from __future__ import annotations
 
+from dataclasses import replace
+
+from aoec.ir.tir import Func
+from aoec.jobs.operators import graph_of
 from aoec.jobs.solve import total_ticks
-from aoec.jobs.stages import lower_operator
+from aoec.jobs.stages import lower_operator, operator_group
 from aoec.jobs.tuning import problem, start
+from aoec.lowering.fuse import fuse
+from aoec.lowering.lower import lower
 from aoec.search.sketches import find_product
 from aoec.search.sketches_matmul import FORMS, LARGE, PARTS_OF_K, TURNS, forms
 from aoec.simulate.time import measure
@@ -13,15 +19,21 @@ from tests.lowering.groups import legal
 MACHINE = load("Ascend910B3")
 
 
-def laid_out(text: str) -> list[object]:
-    func = lower_operator(text)
+def summed(text: str) -> Func:
+    """The func of a product whose result is what it sums in, fp32."""
+    graph, _ = fuse(*graph_of(text))
+    tensors = tuple(replace(t, dtype="fp32") if t.name in graph.outputs else t for t in graph.tensors)
+    return lower(replace(graph, tensors=tensors), operator_group(graph))
+
+
+def laid_out(func: Func) -> list[object]:
     mm = find_product(func)
     assert mm is not None
     return list(forms(func, mm, MACHINE))
 
 
 def test_a_long_sum_of_few_blocks_is_shared_over_cores() -> None:
-    p = problem(lower_operator("matmul(m=64, k=4096, n=128)"), MACHINE)
+    p = problem(summed("matmul(m=64, k=4096, n=128)"), MACHINE)
     first = start(p)
     assert "sc" in p.values(first.default) and p.values(first.default)["sc"] < 4096
     assert total_ticks(measure(p.program(first.default), MACHINE, p.state), MACHINE) == first.ticks  # as a bank compares them
@@ -32,9 +44,10 @@ def test_a_long_sum_of_few_blocks_is_shared_over_cores() -> None:
 
 
 def test_structures_are_laid_out_only_where_they_can_pay() -> None:
-    assert laid_out("matmul(m=512, k=1024, n=1024)") == list(FORMS)
-    assert laid_out("matmul(m=1024, k=1024, n=1024)") == [*FORMS, *TURNS]  # 32 blocks on 20 cores
-    assert laid_out("matmul(m=1000, k=1024, n=2048)") == list(FORMS)  # no equal blocks
-    assert laid_out("matmul(m=64, k=4096, n=128)") == [*FORMS, PARTS_OF_K]
-    assert laid_out("matmul(m=64, k=4096, n=128, relu)") == list(FORMS)  # relu is of the whole sum
-    assert laid_out("matmul(m=16384, k=4096, n=8192)") == [*FORMS, *LARGE, *TURNS]
+    assert laid_out(lower_operator("matmul(m=512, k=1024, n=1024)")) == list(FORMS)
+    assert laid_out(lower_operator("matmul(m=1024, k=1024, n=1024)")) == [*FORMS, *TURNS]  # 32 blocks on 20 cores
+    assert laid_out(lower_operator("matmul(m=1000, k=1024, n=2048)")) == list(FORMS)  # no equal blocks
+    assert laid_out(summed("matmul(m=64, k=4096, n=128)")) == [*FORMS, PARTS_OF_K]
+    assert laid_out(summed("matmul(m=64, k=4096, n=128, relu)")) == list(FORMS)  # relu is of the whole sum
+    assert laid_out(lower_operator("matmul(m=64, k=4096, n=128)")) == list(FORMS)  # and so is the rounding to fp16
+    assert laid_out(lower_operator("matmul(m=16384, k=4096, n=8192)")) == [*FORMS, *LARGE, *TURNS]
