@@ -3,45 +3,36 @@ names and closing lines are kept. Nothing is written under a name that CANN woul
 from __future__ import annotations
 
 import difflib
-import json
 import os
 import re
 import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from aoec.bank.place import chosen
-from aoec.base.errors import CheckError
-from aoec.base.files import check_writable, read_json
-from aoec.cli.aoe_words import ONNX, SHORT, WORDS, Use
+from aoec.base.errors import AoecError, CheckError
+from aoec.base.files import read_json, read_text
+from aoec.cli.aoe_models import Asked, Note, asked_for
+from aoec.cli.aoe_places import bank_words, environment, ini, work_folder
+from aoec.cli.aoe_words import SHORT, WORDS, Use
+from aoec.report.opat import improvement
+from aoec.report.reasons import table
+from aoec.report.results import Job, jobs
 
 JOBS = {"1": "sgat", "2": "opat", "4": "gdat", "3": "gdat"}
 NAMES = {"sgat": "subgraph tuning", "opat": "operator tuning", "gdat": "gradient tuning"}
-FRAMEWORKS = {"0": "Caffe", "1": "MindSpore", "3": "TensorFlow"}
 SEARCHES = {"bayesian": "bayes", "bayes": "bayes", "genetic": "genetic", "ga": "genetic", "random": "random", "rl": "portfolio"}
 LEVELS = {"O1": 10_000, "O2": 2_000}  # trials an operator: O1 is documented to take several times as long
 DEEPER = 20_000  # --Fdeeper_opat
 SAME = {"dynamic_batch_size": "--dynamic-batch", "dynamic_dims": "--dynamic-dims", "dynamic_image_size": "--dynamic-dims",
         "precision_mode": "--precision", "precision_mode_v2": "--precision", "tune_ops_file": "--only"}  # with the same values
 Options = dict[str, str]
-Note = Callable[[str], None]
+Tune = Callable[[Sequence[str]], int]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """One model to tune: where it is, what `aoec tune` is told of it, and where AOE would put the compiled model."""
-
-    model: Path
-    words: tuple[str, ...]
-    result: Path
-    output: Path | None
-
-
-def main(words: Sequence[str], tune: Callable[[Sequence[str]], int], note: Note) -> int:
+def main(words: Sequence[str], tune: Tune, note: Note) -> int:
     """The exit code of AOE's command line; `tune` runs a command of aoec's. CheckError for what is not to be had here."""
     given = parse(words)
     if "help" in given:
@@ -50,15 +41,42 @@ def main(words: Sequence[str], tune: Callable[[Sequence[str]], int], note: Note)
         if WORDS[name].use is Use.NOTED:
             note(f"aoe: --{name} changes nothing: {WORDS[name].said}")
     job_of(given, note)
-    work = Path(os.environ.get("ASCEND_WORK_PATH") or ".")
-    code = 0
-    for asked in asked_for(given, work, datetime.now(), note):
-        note(f"aoe: aoec {shlex.join(asked.words)}")
-        asked.result.parent.mkdir(parents=True, exist_ok=True)
-        code = tune(asked.words) or code
-        if code in (0, 1) and asked.result.exists():
-            close(asked, work, note)
-    return code
+    said, now = ini(note), datetime.now()
+    work, common = work_folder(said), [*translated(given, note), *bank_words(given.get("base_result")), *environment(said, note)]
+    wanted = asked_for(given, work, f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}", note)
+    if len(wanted) == 1:
+        return tuned(wanted[0], common, work, tune, note)[0]
+    ended = [(asked, *one_of_many(asked, common, work, tune, note)) for asked in wanted]
+    print(summary([(asked.name, job) for asked, _, job in ended]))
+    return max(code for _, code, _ in ended)
+
+
+def one_of_many(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
+    """`tuned`; a model that cannot be is said, and keeps no other from its turn."""
+    try:
+        return tuned(asked, common, work, tune, note)
+    except AoecError as e:
+        note(f"aoe: {asked.name}: {e}")
+        return 2, None
+
+
+def tuned(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
+    """The exit code of tuning one model, and what its result file says."""
+    asked.ready()
+    words = ["tune", str(asked.model), "--job", "opat", *common, "--results", str(work), "-o", str(asked.result)]
+    note(f"aoe: aoec {shlex.join(words)}")
+    before = results_in(work)
+    code = tune(words)
+    if code not in (0, 1) or not asked.result.exists():
+        return code, None
+    job, = (j for path in results_in(work) - before for j in jobs(read_text(path), str(path)))
+    close(asked, job)
+    return code, job
+
+
+def results_in(work: Path) -> set[Path]:
+    """The result files that this process has written there."""
+    return set(work.glob(f"aoe_result_opat_*_pid{os.getpid()}.json"))
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -97,54 +115,6 @@ def job_of(given: Mapping[str, str], note: Note) -> None:
     note("aoe: job opat, operator tuning")
 
 
-def asked_for(given: Mapping[str, str], work: Path, now: datetime, note: Note) -> list[Asked]:
-    """What is to be tuned, a model or all of a directory."""
-    stamp = f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}"
-    common = translated(given, note)
-    out = []
-    for model in models(given):
-        result = work / "aoe_workspace" / f"{model.stem}_{stamp}" / "tunespace" / "result" / f"{model.stem}_{stamp}_tune.aoec"
-        words = ("tune", str(model), "--job", "opat", *common, "--results", str(work), "-o", str(result))
-        out.append(Asked(model, words, result, output_of(given, model, note)))
-    return out
-
-
-def models(given: Mapping[str, str]) -> list[Path]:
-    """The models named; CheckError where there are none, or of another framework."""
-    if ("model" in given) == ("model_path" in given):
-        raise CheckError("give either --model FILE.onnx or --model_path DIRECTORY")
-    framework = given.get("framework", "5")
-    if framework != "5":
-        raise CheckError(f"--framework={framework} is {FRAMEWORKS.get(framework, 'none of 0, 1, 3 and 5')}; {ONNX}")
-    if "model" in given:
-        path = Path(given["model"])
-        if path.suffix == ".om":
-            raise CheckError(f"{path} is compiled already: give --model the ONNX file that it was made from")
-        return [path]
-    folder = Path(given["model_path"])
-    found = sorted(folder.glob("*.onnx")) if folder.is_dir() else []
-    if not found:
-        raise CheckError(f"--model_path: there are no ONNX models in {folder}" if folder.is_dir() else f"there is no directory {folder}")
-    return found
-
-
-def output_of(given: Mapping[str, str], model: Path, note: Note) -> Path | None:
-    """Where --output wants the compiled model: never a .om, which CANN would read; a directory for many models."""
-    if "output" not in given:
-        return None
-    path = Path(given["output"])
-    if "model_path" in given:
-        path = path / f"{model.stem}.aoec"
-        path.parent.mkdir(parents=True, exist_ok=True)
-    elif path.suffix == ".om":
-        note(f"aoe: only atc makes a .om; the compiled model is {path.with_suffix('.aoec')}")
-        path = path.with_suffix(".aoec")
-    elif path.suffix != ".aoec":
-        path = path.with_name(path.name + ".aoec")
-    check_writable(path)
-    return path
-
-
 def translated(given: Mapping[str, str], note: Note) -> list[str]:
     """The words for `aoec tune` that follow from options and environment, whatever the model."""
     words = ["--target", given["soc_version"]] if "soc_version" in given else []
@@ -155,7 +125,9 @@ def translated(given: Mapping[str, str], note: Note) -> list[str]:
             words += [option, given[name].strip('"')]
     if given.get("input_format", "NCHW").upper() not in ("NCHW", "ND", "NCDHW"):
         raise CheckError(f"--input_format={given['input_format']}: an ONNX model says its own; images are NCHW")
-    return [*words, *effort(given, note), *bank_words(given), *environment(note)]
+    if "singleop" in given and not {"precision_mode", "precision_mode_v2"} & given.keys():
+        words += ["--precision", "keep"]  # types are part of what an operator is
+    return [*words, *effort(given, note)]
 
 
 def effort(given: Mapping[str, str], note: Note) -> list[str]:
@@ -197,38 +169,22 @@ def config(path: str, note: Note) -> Options:
     return out
 
 
-def bank_words(given: Mapping[str, str]) -> list[str]:
-    """Where the bank is: --base_result, else where aoec's own commands look for it; AOE asks for a directory in $TUNE_BANK_PATH."""
-    root = os.environ.get("TUNE_BANK_PATH")
-    if root and "base_result" not in given and not (Path(root).is_dir() and os.access(root, os.R_OK | os.W_OK | os.X_OK)):
-        raise CheckError(f"TUNE_BANK_PATH={root} must be a directory that can be read and written")
-    return ["--bank", str(chosen(given.get("base_result")))]
-
-
-def environment(note: Note) -> list[str]:
-    """What other variables of AOE's ask for."""
-    words = []
-    if os.environ.get("REPEAT_TUNE", "").lower() == "true":
-        words.append("--repeat")
-    if count := os.environ.get("TE_PARALLEL_COMPILER"):
-        if not re.fullmatch(r"[1-9]|[12][0-9]|3[0-2]", count):
-            raise CheckError(f"TE_PARALLEL_COMPILER={count} is not from 1 to 32")
-        words += ["--jobs", str(min(int(count), os.cpu_count() or 1))]
-    if "ASCEND_DEVICE_ID" in os.environ:
-        note("aoe: ASCEND_DEVICE_ID changes nothing: no device is used, times are modelled")
-    return words
-
-
-def close(asked: Asked, work: Path, note: Note) -> None:
+def close(asked: Asked, job: Job) -> None:
     """Nothing; the compiled model is where it was wanted, and AOE's closing line is said, with what the percentage is."""
     if asked.output is not None:
         shutil.copyfile(asked.result, asked.output)
-    found = max(work.glob(f"aoe_result_opat_*_pid{os.getpid()}.json"), default=None)
-    said = json.loads(found.read_text())[1:] if found else []
-    gain = said[0]["OPAT"]["model_performance_improvement"] if said else "0.00%"
-    print(f"{asked.model.stem} process finished. Performance improved by {gain}")
+    print(f"{asked.name} process finished. Performance improved by {improvement(job.baseline_ms or 0.0, job.result_ms or 0.0)}")
     print("modelled, as throughput gains: no device was used")
     sys.stdout.flush()
+
+
+def summary(ended: Sequence[tuple[str, Job | None]]) -> str:
+    """A line for each of several models, tuned or not, under a line of headings."""
+    rows = [(name, job.status or "nothing to tune", *(f"{t:,.6g}" if t is not None else "-" for t in (job.baseline_ms, job.result_ms)),
+             improvement(job.baseline_ms or 0.0, job.result_ms or 0.0)) if job else (name, "failed", "-", "-", "-") for name, job in ended]
+    done = sum(job is not None for _, job in ended)
+    return "\n".join(["", *table(("model", "result", "before, ms", "after, ms", "improved by"), rows),
+                      f"{done} of {len(ended)} were tuned; all times are modelled"])
 
 
 def told_help() -> int:

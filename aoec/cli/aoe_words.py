@@ -32,9 +32,9 @@ ATC = "it is ATC's, and means nothing for schedules"
 ONNX = "aoec reads ONNX: export the model to it"
 SHORT = {"-m": "model", "-w": "weight", "-j": "job_type", "-f": "framework", "-h": "help"}
 
-_HONOURED = ("job_type", "model", "model_path", "framework", "tune_ops_file", "output", "progress_bar", "input_shape", "dynamic_batch_size",
-             "dynamic_dims", "dynamic_image_size", "precision_mode", "precision_mode_v2", "tune_optimization_level", "input_format",
-             "soc_version", "tuning_time_limit", "base_result", "config")
+_HONOURED = ("job_type", "model", "model_path", "singleop", "framework", "tune_ops_file", "output", "progress_bar", "input_shape",
+             "dynamic_batch_size", "dynamic_dims", "dynamic_image_size", "precision_mode", "precision_mode_v2", "tune_optimization_level",
+             "input_format", "soc_version", "tuning_time_limit", "base_result", "config")
 _BARE = ("Fdeeper_opat", "help")
 _NOTED = {
     "device": NO_DEVICE, "ip": NO_DEVICE, "port": NO_DEVICE,
@@ -48,16 +48,17 @@ _NOTED = {
     "fusion_switch_file": "groups are aoec's own; aoec fuse shows them",
     "is_input_adjust_hw_layout": "inputs are taken as the model has them",
     "is_output_adjust_hw_layout": "outputs are given as the model has them",
+    **dict.fromkeys(("enable_compress_weight", "enable_single_stream", "op_tune_file", "op_tune_mode", "op_tune_kernel_path"), ATC),
+    "loss_name": "it is of gradient tuning (job type 4), in tutorials",
     "input_fp16_nodes": "inputs are taken as the model declares them", "output_type": "outputs are given as the model declares them",
 }
 _BARE_NOTED = {
     "reload": "operators that the bank has are not tuned again, so the same command goes on where it was stopped",
     "Fop_format": "layouts are chosen with their conversions counted, for every operator",
-    "Fnonhomo_split": "it is of subgraph tuning (job type 1)",
+    "Fnonhomo_split": "it is of subgraph tuning (job type 1)", "Finner_axis_cut": "it is of subgraph tuning (job type 1)",
 }
 _REFUSED = {
     "weight": ONNX,
-    "singleop": "operators are tuned as nodes of an ONNX model, or by aoec lower \"matmul(m=1024, k=1024, n=1024, fp16)\" and aoec search",
     "om": "a .om is compiled already: give --model the ONNX file that it was made from",
     "out_nodes": "cut the model first (onnx.utils.extract_model)", "input_shape_range": "give gears with --dynamic_dims",
     "insert_op_conf": "give the model without AIPP, or with its arithmetic as nodes",

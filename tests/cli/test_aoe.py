@@ -2,19 +2,26 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
 import pytest
 
 from aoec import cli
+from aoec.base.errors import AoecError
+from aoec.cli import aoe
 from aoec.cli.aoe import parse
 from aoec.cli.aoe_words import WORDS, Use
 from aoec.frontend.zoo import mlp_softmax
+from tests.oracle.schemas import faults
 
-VARIABLES = ("TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "ASCEND_WORK_PATH", "REPEAT_TUNE", "TE_PARALLEL_COMPILER", "ASCEND_DEVICE_ID")
+VARIABLES = ("TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "ASCEND_WORK_PATH", "REPEAT_TUNE", "TE_PARALLEL_COMPILER", "ASCEND_DEVICE_ID",
+             "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 QUICK = ("--config=c.json",)
+SMALL = '<ir_version: 8, opset_import: ["" : 17]> small (float[n, 40] x) => (float[n, 40] y) { y = Exp(x) }'
 
 
 @pytest.fixture()
@@ -67,13 +74,154 @@ def test_a_directory_and_a_file_of_operators(place: Path, capsys: pytest.Capture
     assert "no operator is named Nothing" in said.err and files(place / "made") == {"a.aoec", "b.aoec"}
     results = [json.loads(p.read_text())[1]["OPAT"] for p in sorted(place.glob("aoe_result_opat_*"))]
     assert [r["repo_summary"]["total_num"] for r in results] == [1, 1]
+    assert said.out.splitlines()[-1] == "2 of 2 were tuned; all times are modelled"
+
+
+def test_a_model_that_cannot_be_keeps_no_other_from_its_turn(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (place / "models").mkdir()
+    onnx.save(onnx.parser.parse_model(SMALL), place / "models" / "b.onnx")
+    (place / "models" / "a.onnx").write_bytes(b"no model")
+    assert cli.main(["aoe", "--job_type=2", "--model_path=models", *QUICK]) == 2
+    said = capsys.readouterr()
+    assert "aoe: a: " in said.err and [line.split()[:2] for line in said.out.splitlines()[-4:]] == [
+        ["model", "result"], ["a", "failed"], ["b", "tuning"], ["1", "of"]]
+
+
+OPERATORS = [
+    {"op": "MatMul", "name": "product", "input_desc": [{"format": "ND", "shape": [32, 48], "type": "float16"},
+                                                        {"format": "ND", "shape": [48, 16], "type": "float16"}],
+     "output_desc": [{"format": "ND", "shape": [32, 16], "type": "float16"}]},
+    {"op": "Unheard", "input_desc": [], "output_desc": [{"format": "ND", "shape": [4], "type": "float16"}]},
+    {"op": "SoftmaxV2", "input_desc": [{"format": "ND", "shape": [8, 40], "type": "float16"}],
+     "output_desc": [{"format": "ND", "shape": [8, 40], "type": "float16"}], "attr": [{"name": "axes", "type": "list_int", "value": [-1]}]}]
+
+
+def test_single_operators(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each is a model of its own name, which is written, tuned and counted; what has no meaning here is said, and the others go on."""
+    (place / "ops.json").write_text(json.dumps(OPERATORS))
+    assert cli.main(["aoe", "--job_type=2", "--singleop=ops.json", "--output=made", *QUICK]) == 2
+    said = capsys.readouterr()
+    assert "aoe: 1_unheard: operator Unheard has no meaning here" in said.err and "Traceback" not in said.err
+    lines = [re.sub(r"-?[0-9.]+(%| ms|$)", "#", line) for line in said.out.splitlines() if "process finished" in line or "tuned;" in line]
+    assert lines == ["0_product process finished. Performance improved by #", "2_softmaxv2 process finished. Performance improved by #",
+                     "2 of 3 were tuned; all times are modelled"]
+    assert files(place / "made") == {"0_product.aoec", "2_softmaxv2.aoec"} and len(list(place.glob("aoe_result_opat_*.json"))) == 2
+    model, = place.glob("aoe_workspace/0_product_*/0_product.onnx")
+    assert [n.op_type for n in onnx.load(model).graph.node] == ["MatMul", "Cast"]
+
+
+def test_gears_and_a_second_search(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    product = SMALL.replace("x) =>", "x, float[40, 72] w) =>").replace("40] y", "72] y").replace("Exp(x)", "MatMul(x, w)")
+    onnx.save(onnx.parser.parse_model(product), place / "free.onnx")
+    monkeypatch.setenv("REPEAT_TUNE", "True")
+    words = ["aoe", "--job_type=2", "--model=free.onnx", "--input_shape=x:-1,40", "--dynamic_batch_size=2,4", *QUICK]
+    assert cli.main(words) == 0 and cli.main(words) == 0
+    first, second = (json.loads(p.read_text()) for p in sorted(place.glob("aoe_result_opat_*.json")))
+    assert not faults("result", first) and not faults("result", second)
+    assert [g["gear"] for g in first[1]["OPAT"]["gears"]] == ["2", "4"]
+    again, before = second[1]["OPAT"]["repo_summary"], first[1]["OPAT"]["repo_summary"]
+    assert again["repo_update_num"] + again["repo_reserved_num"] == again["repo_hit_num"] >= before["repo_add_num"] > 0
+    profiles = [p.name for p in sorted(place.glob("tuning_results_*/profiling/after_tuning/*"))]
+    assert profiles == ["op_summary_gear_2.csv", "op_summary_gear_4.csv"] * 2 and "--repeat" in capsys.readouterr().err
+
+
+def test_aoe_ini_is_read_where_cann_has_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newer place first; a variable before the file; what is out of range ends the job."""
+    for conf, parallel in (("conf", "1"), ("tools/aoe/conf", "2")):
+        (place / "cann" / conf).mkdir(parents=True)
+        settings = f"# settings\n[aoe]\nWORK_PATH = {place}/from_{parallel}\nTUNING_PARALLEL_NUM={parallel}\n"
+        (place / "cann" / conf / "aoe.ini").write_text(settings)
+    monkeypatch.setenv("ASCEND_HOME_PATH", str(place / "cann"))
+    monkeypatch.delenv("TE_PARALLEL_COMPILER")
+    words, notes = told("--model=net.onnx")
+    assert after(words, "--results") == f"{place}/from_1" and after(words, "--jobs") == "1"
+    assert f"{place}/cann/conf/aoe.ini is read" in notes
+    monkeypatch.setenv("ASCEND_WORK_PATH", str(place / "work"))
+    assert after(told("--model=net.onnx")[0], "--results") == f"{place}/work"
+    (place / "cann" / "conf" / "aoe.ini").write_text("RUN_LOOP=10\nTUNING_PARALLEL_NUM=65\n")
+    with pytest.raises(AoecError, match="TUNING_PARALLEL_NUM=65 is not from 1 to 64"):
+        told("--model=net.onnx")
+    monkeypatch.setenv("REPEAT_TUNE", "maybe")
+    with pytest.raises(AoecError, match="REPEAT_TUNE=maybe is neither"):
+        told("--model=net.onnx")
+
+
+def told(*words: str) -> tuple[list[str], str]:
+    """The words that `aoec tune` would be given, and what is said; nothing is tuned."""
+    given: list[str] = []
+    notes: list[str] = []
+
+    def tune(asked: Sequence[str]) -> int:
+        given.extend(asked)
+        return 2
+
+    aoe.main(["--job_type=2", *words], tune, notes.append)
+    return given, "\n".join(notes)
+
+
+def after(words: list[str], option: str) -> str:
+    return words[words.index(option) + 1]
+
+
+M = "--model=net.onnx"
+NOTHING = "changes nothing"
+OPTIONS: dict[str, tuple[list[str], str]] = {  # option -> how it is given, and what it becomes of `aoec tune`; "!": an error; "~": a note
+    "help": (["--help"], ""), "job_type": ([M], "--job opat"), "model": (["-m", "net.onnx"], "tune net.onnx"),
+    "weight": ([M, "--weight=w"], "!aoec reads ONNX"), "model_path": (["--model_path=."], "tune net.onnx"),
+    "framework": ([M, "-f", "5"], "tune net.onnx"), "singleop": (["--singleop=one.json"], "--precision keep"),
+    "tune_ops_file": ([M, "--tune_ops_file=ops"], "--only ops"), "output": ([M, "--output=made/x.om"], "!there is no directory made"),
+    "reload": ([M, "--reload"], "~" + NOTHING), "progress_bar": ([M, "--progress_bar=off"], "tune net.onnx"),
+    "log": ([M, "--log=info"], "~" + NOTHING), "device": ([M, "--device=1"], "~no device is used"),
+    "ip": ([M, "--ip=1.2.3.4"], "~no device is used"),
+    "port": ([M, "--port=8000"], "~no device is used"), "aicore_num": ([M, "--aicore_num=4"], "!give a machine file with so many cores"),
+    "virtual_type": ([M, "--virtual_type=1"], "~schedules are for all cores"), "host_env_os": ([M, "--host_env_os=linux"], "~" + NOTHING),
+    "host_env_cpu": ([M, "--host_env_cpu=aarch64"], "~" + NOTHING),
+    "input_format": ([M, "--input_format=NHWC"], "!an ONNX model says its own"),
+    "input_shape": ([M, "--input_shape=a:1,2;b:3"], "--input-shape a:1,2 --input-shape b:3"),
+    "dynamic_batch_size": ([M, "--dynamic_batch_size=1,8"], "--dynamic-batch 1,8"),
+    "dynamic_image_size": ([M, '--dynamic_image_size="224,224;448,448"'], "--dynamic-dims 224,224;448,448"),
+    "dynamic_dims": ([M, "--dynamic_dims=1,2;3,4"], "--dynamic-dims 1,2;3,4"),
+    "input_shape_range": ([M, "--input_shape_range=a:[1~2]"], "!give gears with --dynamic_dims"),
+    "out_nodes": ([M, "--out_nodes=a:0"], "!extract_model"), "insert_op_conf": ([M, "--insert_op_conf=a"], "!without AIPP"),
+    "precision_mode": ([M, "--precision_mode=force_fp16"], "--precision force_fp16"),
+    "precision_mode_v2": ([M, "--precision_mode_v2=fp16"], "--precision fp16"),
+    "tune_optimization_level": ([M, "--tune_optimization_level=O1"], "--budget 10000"),
+    "Fdeeper_opat": ([M, "--Fdeeper_opat"], "--budget 20000"),
+    "soc_version": ([M, "--soc_version=Ascend310P3"], "--target Ascend310P3"),
+    "base_result": ([M, "--base_result=old.db"], "--bank old.db"),
+    "tuning_time_limit": ([M, "--tuning_time_limit=30"], "--budget 30s"), "om": (["--om=net.om"], "!give --model the ONNX file"),
+    "config": ([M, "--config=c.json"], "--budget 16 --search genetic --metric latency"),
+    **{name: ([M, f"--{name}"], "~" + NOTHING) for name in ("Fop_format", "Fnonhomo_split", "Finner_axis_cut")},
+    **{name: ([M, f"--{name}=1"], "~" + NOTHING) for name in (
+        "output_type", "input_fp16_nodes", "op_name_map", "is_input_adjust_hw_layout", "is_output_adjust_hw_layout", "op_precision_mode",
+        "op_select_implmode", "optypelist_for_implmode", "keep_dtype", "modify_mixlist", "customize_dtypes", "disable_reuse_memory",
+        "fusion_switch_file", "enable_scope_fusion_passes", "enable_small_channel", "compress_weight_conf", "compression_optimize_conf",
+        "sparsity", "op_debug_level", "build_bypass", "core_type", "buffer_optimize", "enable_compress_weight", "enable_single_stream",
+        "op_tune_file", "op_tune_mode", "op_tune_kernel_path", "loss_name")}}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_does_what_aoe_says_or_is_answered(name: str, place: Path) -> None:
+    words, wanted = OPTIONS[name]
+    (place / "one.json").write_text(json.dumps(OPERATORS[:1]))
+    if wanted.startswith("!"):
+        with pytest.raises(AoecError, match=wanted[1:]):
+            told(*words)
+        return
+    given, notes = told(*words)
+    assert wanted[1:] in notes if wanted.startswith("~") else wanted in " ".join(given)
+    assert (f"--{name} {NOTHING}" in notes) == wanted.startswith("~") and bool(given) == (name != "help")
+
+
+def test_every_option_is_in_the_table() -> None:
+    assert set(OPTIONS) == set(WORDS)
 
 
 @pytest.mark.parametrize("words, said", [
     (["--job_type=1", "--model=net.onnx"], "job sgat, subgraph tuning, is not there yet; operator tuning is --job_type=2 (some"),
     (["--job_type=4", "--model=net.onnx"], "job gdat, gradient tuning, is not there yet"),
     (["--job_type=3", "--model=net.onnx"], "job gdat, gradient tuning, is not there yet"),
-    (["--model=net.onnx"], "--job_type is 1 (sgat"), (["--job_type=2"], "give either --model FILE.onnx or --model_path DIRECTORY"),
+    (["--model=net.onnx"], "--job_type is 1 (sgat"), (["--job_type=2"], "give one of --model FILE.onnx, --model_path DIRECTORY"),
     (["--job_type=2", "--om=net.om"], "a .om is compiled already: give --model the ONNX file"),
     (["--job_type=2", "--model=net.om"], "compiled already"),
     (["--job_type=2", "--model=net.pb", "--framework=3"], "--framework=3 is TensorFlow"),

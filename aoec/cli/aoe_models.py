@@ -1,0 +1,91 @@
+"""What AOE's command line is to tune: a model, all of a directory, or single operators, each with the places that AOE has for it."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aoec.base.errors import CheckError
+from aoec.base.files import check_writable, write_bytes
+from aoec.cli.aoe_words import ONNX
+
+if TYPE_CHECKING:
+    from aoec.frontend.singleop import Operator
+
+FRAMEWORKS = {"0": "Caffe", "1": "MindSpore", "3": "TensorFlow"}
+SOURCES = ("model", "model_path", "singleop")
+Note = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One model to tune: where it is, where AOE would put what is compiled of it, and where the user wants that too; `operator`: what
+    the model is still to be made of."""
+
+    name: str
+    model: Path
+    result: Path
+    output: Path | None
+    operator: Operator | None = None
+
+    def ready(self) -> None:
+        """Nothing; the model of a single operator is written, and there is a place for what comes of it."""
+        self.result.parent.mkdir(parents=True, exist_ok=True)
+        if self.operator is not None:
+            from aoec.frontend.singleop import model
+            write_bytes(self.model, model(self.operator).SerializeToString())
+
+
+def asked_for(given: Mapping[str, str], work: Path, stamp: str, note: Note) -> list[Asked]:
+    """What is to be tuned; CheckError where that is nothing, not to be had, or named twice over."""
+    if sum(name in given for name in SOURCES) != 1:
+        raise CheckError("give one of --model FILE.onnx, --model_path DIRECTORY and --singleop FILE.json")
+    framework = given.get("framework", "5")
+    if framework != "5":
+        raise CheckError(f"--framework={framework} is {FRAMEWORKS.get(framework, 'none of 0, 1, 3 and 5')}; {ONNX}")
+    if "singleop" in given:
+        from aoec.frontend.singleop import read
+        return [_asked(given, work, stamp, job_folder(work, o.label, stamp) / f"{o.label}.onnx", note, o) for o in read(given["singleop"])]
+    return [_asked(given, work, stamp, path, note, None) for path in _files(given)]
+
+
+def _asked(given: Mapping[str, str], work: Path, stamp: str, model: Path, note: Note, operator: Operator | None) -> Asked:
+    result = job_folder(work, model.stem, stamp) / "tunespace" / "result" / f"{model.stem}_{stamp}_tune.aoec"
+    return Asked(model.stem, model, result, _output(given, model, note), operator)
+
+
+def job_folder(work: Path, name: str, stamp: str) -> Path:
+    """Where AOE keeps what belongs to the tuning of one model."""
+    return work / "aoe_workspace" / f"{name}_{stamp}"
+
+
+def _files(given: Mapping[str, str]) -> list[Path]:
+    """The models' files."""
+    if "model" in given:
+        path = Path(given["model"])
+        if path.suffix == ".om":
+            raise CheckError(f"{path} is compiled already: give --model the ONNX file that it was made from")
+        return [path]
+    folder = Path(given["model_path"])
+    found = sorted(folder.glob("*.onnx")) if folder.is_dir() else []
+    if not found:
+        raise CheckError(f"--model_path: there are no ONNX models in {folder}" if folder.is_dir() else f"there is no directory {folder}")
+    return found
+
+
+def _output(given: Mapping[str, str], model: Path, note: Note) -> Path | None:
+    """Where --output wants the compiled model: never a .om, which CANN would read; a directory for many models and for operators."""
+    if "output" not in given:
+        return None
+    path = Path(given["output"])
+    if "model" not in given:
+        path = path / f"{model.stem}.aoec"
+        path.parent.mkdir(parents=True, exist_ok=True)
+    elif path.suffix == ".om":
+        note(f"aoe: only atc makes a .om; the compiled model is {path.with_suffix('.aoec')}")
+        path = path.with_suffix(".aoec")
+    elif path.suffix != ".aoec":
+        path = path.with_name(path.name + ".aoec")
+    check_writable(path)
+    return path
