@@ -4,8 +4,9 @@
     python bench/zoo.py bert-base gpt2 ... | all  --check [--tune 50] [--precision fp16] [--target Ascend910B3] [--write docs/zoo.md]
 
 Real architectures at full size with seeded weights, exported as people's tools export them. With --check each is compiled and run once:
-the largest difference of each result to onnxruntime's, relative to its largest number, beside what is allowed (networks/tolerances.py),
-what ran on the host, the modelled latency and CPU seconds; exit code 1 where a difference is larger. --tune searches first, so many trials
+the largest difference of each result to onnxruntime's, relative to its largest number, beside what is allowed (networks/tolerances.py; of a
+quantised network each tensor is held against those before it, networks/steps.py), what ran on the host, the modelled latency and CPU
+seconds; exit code 1 where a difference is larger. --tune searches first, so many trials
 for each distinct group; --write puts the row of each network into a table that a file holds between its other words.
 """
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,7 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.networks import NETWORKS
 from bench.networks.net import Network, parameters
-from bench.networks.tolerances import tolerance
+from bench.networks.reference import apart, results
+from bench.networks.rounded import rounded
+from bench.networks.steps import Steps, held, quantised, watched
+from bench.networks.tolerances import STEP, Tolerance, tolerance
+from bench.networks.unrolled import unrolled
 
 HEAD = ("| network | precision | nodes | largest difference | allowed | on the host | default | tuned |",
         "|---|---|---|---|---|---|---|---|")
@@ -32,12 +38,15 @@ HEAD = ("| network | precision | nodes | largest difference | allowed | on the h
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found: differences by result, nodes on the host, modelled latencies in us, trials for each group, CPU seconds."""
+    """What a check found: differences by result, what rounding alone makes of them, tensors of eight bits where there are such, nodes on the
+    host, modelled latencies in us, trials for each group, CPU seconds."""
 
     name: str
     precision: str
     nodes: int
     errors: dict[str, float]
+    rounding: float
+    steps: Steps | None
     on_host: Counter[str]
     default_us: float
     tuned_us: float
@@ -50,8 +59,12 @@ class Checked:
         return max(self.errors.values())
 
     @property
+    def allowed(self) -> Tolerance:
+        return tolerance(self.precision, self.rounding)
+
+    @property
     def fits(self) -> bool:
-        return self.worst <= tolerance(self.name, self.precision).relative
+        return self.worst <= self.allowed.relative if self.steps is None else self.steps.most <= STEP
 
     @property
     def host(self) -> str:
@@ -59,18 +72,21 @@ class Checked:
 
     def line(self) -> str:
         """All of it in words."""
-        allowed = tolerance(self.name, self.precision)
         errors = ", ".join(f"{n} {e:.1e}" for n, e in self.errors.items())
         fits = "within" if self.fits else "beyond"
-        return (f"{self.name:14} {self.precision}: {errors} ({fits} {allowed.relative:g}, {allowed.reason}); "
+        held = (f"{errors} ({fits} {self.allowed.relative:.2g}, {self.allowed.reason})" if self.steps is None
+                else f"{self.steps} ({fits} {STEP}); whole results {errors}")
+        return (f"{self.name:14} {self.precision}: {held}; "
                 f"latency {self.default_us:,.1f} us" + (f", tuned {self.tuned_us:,.1f}" if self.trials else "") + ", modelled; "
                 f"compiled in {self.compile_s:.1f} CPU s, run in {self.run_s:.1f}; on the host: {self.host}")
 
     def row(self) -> str:
         """A row of the table."""
         tuned = f"{self.tuned_us:,.0f} µs ({self.trials} trials)" if self.trials else "–"
-        return (f"| {self.name} | {self.precision} | {self.nodes:,} | {self.worst:.1e} | {tolerance(self.name, self.precision).relative:g} "
-                f"| {self.host} | {self.default_us:,.0f} µs | {tuned} |")
+        found, allowed = ((f"{self.worst:.1e}", f"{self.allowed.relative:.1e}") if self.steps is None
+                          else (f"{self.steps.size}: {self.steps.different:,} of {self.steps.elements:,}", f"{STEP} step"))
+        return (f"| {self.name} | {self.precision} | {self.nodes:,} | {found} | {allowed} | {self.host} | {self.default_us:,.0f} µs "
+                f"| {tuned} |")
 
 
 def write(name: str, network: Network, path: Path) -> str:
@@ -82,24 +98,38 @@ def write(name: str, network: Network, path: Path) -> str:
 
 def check(name: str, network: Network, precision: str, target: str, trials: int) -> Checked:
     """How a compiled network's results lie to onnxruntime's."""
-    import onnxruntime
-
     import aoec
 
-    session = onnxruntime.InferenceSession(network.model.SerializeToString(), providers=["CPUExecutionProvider"])
-    names = [o.name for o in session.get_outputs()]
-    wanted = session.run(names, network.feeds)
+    model, feeds = network.model, network.feeds
+    names = [o.name for o in model.graph.output]
+    wanted = results(model, feeds, names)
     started = time.process_time()
     with TemporaryDirectory() as folder:
-        compiled = aoec.compile(network.model, Path(folder) / "network.aoec", target=target, precision=precision, tune=trials > 0,
+        compiled = aoec.compile(model, Path(folder) / "network.aoec", target=target, precision=precision, tune=trials > 0,
                                 budget=max(trials, 1), base="none")
     made = time.process_time()
-    got = compiled.run(names, network.feeds)
+    got = dict(zip(names, compiled.run(names, feeds)))
     ran = time.process_time()
-    errors = {n: float(np.abs(a.astype(np.float64) - b).max() / max(np.abs(b).max(), 1e-30)) for n, a, b in zip(names, got, wanted)}
+    steps = inside(network, precision, target, got) if quantised(model) else None
+    plain = precision == "fp32" or steps is not None
+    rounding = 0.0 if plain else max(apart(results(rounded(unrolled(model), precision), feeds, names, optimised=False), wanted).values())
     latency = compiled.report["latency"]
-    return Checked(name, precision, len(network.model.graph.node), errors, Counter(compiled.on_host), latency["default_us"],
-                   latency["tuned_us"], trials, made - started, ran - made)
+    return Checked(name, precision, len(model.graph.node), apart(got, wanted), rounding, steps, Counter(compiled.on_host),
+                   latency["default_us"], latency["tuned_us"], trials, made - started, ran - made)
+
+
+def inside(network: Network, precision: str, target: str, got: Mapping[str, np.ndarray]) -> Steps:
+    """How each tensor of eight bits lies to those before it, by the schedules that the bank has: of a model that gives them too, and must
+    give the same results besides."""
+    import aoec
+
+    names = [*got, *quantised(network.model)]
+    with TemporaryDirectory() as folder:
+        compiled = aoec.compile(watched(network.model), Path(folder) / "watched.aoec", target=target, precision=precision, base="none")
+    found = dict(zip(names, compiled.run(names, network.feeds)))
+    if any(not np.array_equal(found[name], result) for name, result in got.items()):
+        raise SystemExit(f"{network.model.graph.name}: gives other results where its tensors of eight bits are looked at")
+    return held(network.model, network.feeds, found)
 
 
 def put(found: Checked, path: Path) -> None:

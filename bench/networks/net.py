@@ -1,4 +1,4 @@
-"""A network while it grows: ONNX nodes as exporters write them, and seeded weights that keep unit variance from layer to layer."""
+"""A network while it grows: ONNX nodes as exporters write them, and seeded weights that keep about unit variance from layer to layer."""
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from aoec.frontend import zoo
+from bench.networks.levelled import levelled
 from bench.networks.net import Net, Network
 
 ANCHORS = (((10, 13), (16, 30), (33, 23)), ((30, 61), (62, 45), (59, 119)), ((116, 90), (156, 198), (373, 326)))  # pixels, by stride
@@ -30,7 +31,7 @@ def yolov5s(batch: int = 1, seed: int = 0, size: int = 640) -> Network:
     found.append(c3(n, n.joined(n.conv(found[1], 256, 3, 2, "silu"), deep), 512, 1, shortcut=False))
     boxes = [detected(n, f, batch, size // stride, stride, anchors) for f, stride, anchors in zip(found, (8, 16, 32), ANCHORS)]
     count = sum(3 * (size // stride) ** 2 for stride in (8, 16, 32))
-    return n.network("yolov5s", {"output": (n.node("Concat", *boxes, axis=1), (batch, count, 85))})
+    return levelled(n.network("yolov5s", {"output": (n.node("Concat", *boxes, axis=1), (batch, count, 85))}))
 
 
 def c3(n: Net, x: str, filters: int, count: int, shortcut: bool = True) -> str:

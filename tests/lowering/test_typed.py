@@ -116,6 +116,14 @@ def test_functions_keep_their_errors(name: str) -> None:
     assert np.all(np.abs(got - wanted) <= error * np.maximum(np.abs(wanted), 1e-6)), np.max(np.abs(got - wanted) / np.abs(wanted))
 
 
+def test_a_tanh_of_halves_is_rounded_once() -> None:
+    """The nearest fp16 but for a rounding of fp32, near 0 too, where the difference from 1 by which it is made has few bits of fp16."""
+    x = np.concatenate([np.linspace(-9, 9, 2000), np.geomspace(6e-5, 1, 500), [0.0]]).astype(np.float16)
+    got, _ = ran("tanh", [("fp16", x)], "fp16")
+    wanted = np.tanh(x.astype(np.float64))
+    assert np.all(np.abs(got - wanted) <= 2.0 ** -11 * 1.001 * np.abs(wanted) + 2.0 ** -23), np.max(np.abs(got - wanted))
+
+
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_angles_keep_their_errors(name: str) -> None:
     far = 1e4 if name == "tan" else 1e5
