@@ -38,8 +38,8 @@ HEAD = ("| network | precision | nodes | largest difference | allowed | on the h
 
 @dataclass(frozen=True)
 class Checked:
-    """What a check found: differences by result, what rounding alone makes of them, tensors of eight bits where there are such, nodes on the
-    host, modelled latencies in us, trials for each group, CPU seconds."""
+    """What a check found: differences by result, what storing in 16 bits alone makes of them, tensors of eight bits where there are such,
+    nodes on the host, modelled latencies in us, trials for each group, CPU seconds."""
 
     name: str
     precision: str

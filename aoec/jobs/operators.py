@@ -14,6 +14,7 @@ from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
 from aoec.ir.index import DTYPES as DTYPE_BYTES
 from aoec.ir.parse import parse_meaning
 from aoec.ops.own import NO_DEFINITIONS, Definitions
+from aoec.ops.run import NUMPY
 
 SIZE_LIMIT = 1 << 20
 CONSTANT_LIMIT_BYTES = 1 << 30
@@ -22,7 +23,7 @@ WORD = re.compile(rf"\s*(?:([A-Za-z_]\w*)(?:\s*=\s*({NUMBER}))?|([(),]))")
 IMAGE = ("n", "c", "h", "w")
 # operator -> sizes that must be given, sizes with a default, flags besides the dtype
 KNOWN: dict[str, tuple[tuple[str, ...], dict[str, int], tuple[str, ...]]] = {
-    "matmul": (("m", "k", "n"), {}, ("relu", "bias", "trans_a", "trans_b", "nd", "nz")),
+    "matmul": (("m", "k", "n"), {}, ("int8", "relu", "bias", "trans_a", "trans_b", "nd", "nz")),
     "conv2d": ((*IMAGE, "co", "kh", "kw"), {"stride": 1, "pad": 0, "dilation": 1}, ("relu", "bias")),
     "max_pool": ((*IMAGE, "kh", "kw"), {"stride": 1, "pad": 0, "dilation": 1}, ()),
     "global_avg_pool": (IMAGE, {}, ()), "softmax": (("m", "n"), {}, ()), "add": (("m", "n"), {}, ("relu",)), "relu": (("m", "n"), {}, ()),
@@ -46,7 +47,13 @@ class Call:
 
     @property
     def dtype(self) -> str:
-        return "fp32" if "fp32" in self.flags else "fp16"
+        """Of what is read."""
+        return next((dtype for dtype in ("fp32", "int8") if dtype in self.flags), "fp16")
+
+    @property
+    def result(self) -> str:
+        """Of what is written: sums of products of int8 are of int32, as MatMulInteger has them."""
+        return "int32" if self.dtype == "int8" else self.dtype
 
 
 def graph_of(text: str, own: Definitions = NO_DEFINITIONS) -> tuple[Graph, dict[str, np.ndarray]]:
@@ -78,8 +85,8 @@ def parse_call(text: str, own: Definitions = NO_DEFINITIONS) -> Call:
     missing = [r for r in (*required, *params) if r not in sizes and r not in numbers]
     if missing:
         raise _error(text, len(text.rstrip()) - 1, f"{name} needs {', '.join(f'{m}=...' for m in missing)} too")
-    if flags.issuperset(DTYPES):
-        raise _error(text, 0, "fp16 and fp32 exclude each other")
+    if len(several := [f for f in (*DTYPES, "int8") if f in flags]) > 1:
+        raise _error(text, 0, f"{' and '.join(several)} exclude each other")
     return Call(name, sizes, frozenset(flags), numbers)
 
 
@@ -178,7 +185,7 @@ def _matmul(call: Call) -> Parts:
     right = Tensor("b", call.dtype, (s["n"], s["k"]) if "trans_b" in call.flags else (s["k"], s["n"]), layout)
     if not call.flags & {"nd", "trans_b"}:
         right = _zeros("b", call.dtype, right.shape)
-    a, y = Tensor("a", call.dtype, left, layout), Tensor("y", call.dtype, (s["m"], s["n"]), layout)
+    a, y = Tensor("a", call.dtype, left, layout), Tensor("y", call.result, (s["m"], s["n"]), layout)
     return [a, right, *_bias(call, s["n"]), y], tuple(turned)
 
 
@@ -231,13 +238,13 @@ def _assemble(call: Call, tensors: list[Tensor], attributes: tuple[tuple[str, At
     if "relu" in call.flags:
         tensors = [*tensors, Tensor("z", out.dtype, out.shape, out.layout)]
         nodes.append(OpNode("activation", "relu", (out.name,), ("z",)))
-    weights = {t.name: np.zeros(t.shape, np.float32 if t.dtype == "fp32" else np.float16) for t in tensors if t.data}
+    weights = {t.name: np.zeros(t.shape, NUMPY[t.dtype]) for t in tensors if t.data}
     inputs = tuple(i for i in nodes[0].inputs if i not in weights)
     return Graph(call.name, inputs, (tensors[-1].name,), tuple(tensors), tuple(nodes)), weights
 
 
 def _bias(call: Call, size: int) -> list[Tensor]:
-    return [_zeros("bias", "fp32", (size,))] if "bias" in call.flags else []
+    return [_zeros("bias", "int32" if call.dtype == "int8" else "fp32", (size,))] if "bias" in call.flags else []
 
 
 def _zeros(name: str, dtype: str, shape: tuple[int, ...]) -> Tensor:

@@ -1,4 +1,4 @@
-"""A network whose convolutions give results of unit variance for its own inputs, as the batch normalisation does that exporters fold away."""
+"""A network whose convolutions give results of unit variance, as the batch normalisation does that exporters fold away."""
 from __future__ import annotations
 
 import numpy as np
@@ -14,9 +14,9 @@ PARTS = 256  # of a power of two, in which a factor is given: sums in another or
 def levelled(network: Network) -> Network:
     """The network, the weights and bias of each convolution scaled alike.
 
-    Weights of variance gain / fan-in keep unit variance where the gain of what they read is known. Residual sums, greatest of neighbours and
-    concatenations leave it a little off, an activation that lets large numbers through whole passes it on, and sixty layers made a hundred
-    of it, where a trained network has its batch normalisation.
+    Weights of variance gain / fan-in keep unit variance where the gain of what they read is known. Residual sums, the greatest of
+    neighbours and concatenations leave it a little off, an activation that lets large numbers through whole passes it on, and sixty layers
+    make a hundred of it, where a trained network has its batch normalisation.
     """
     model = network.model
     convolutions = [n for n in model.graph.node if n.op_type == "Conv"]

@@ -8,9 +8,11 @@ DTYPES = {"bf16": TensorProto.BFLOAT16}  # of precisions; fp16 of the others
 
 
 def rounded(model: onnx.ModelProto, precision: str = "fp16") -> onnx.ModelProto:
-    """The model with its real constants, its inputs and what its nodes give to others rounded to a precision's 16 bits. Run without
-    optimisations (which might take a conversion there and back away) it says how far these bits themselves are from fp32, whoever calculates:
-    no product, sum or function of it is calculated in them, and nothing of aoec is asked."""
+    """The model with its real constants, its inputs and what its nodes give to others rounded to a precision's 16 bits.
+
+    Run without optimisations (which might take a conversion there and back away) it says how far these bits themselves are from fp32,
+    whoever calculates: no product, sum or function of it is calculated in them, and nothing of aoec is asked.
+    """
     graph, dtype = model.graph, DTYPES.get(precision, TensorProto.FLOAT16)
     types = {v.name: v.type.tensor_type.elem_type for v in (*graph.input, *onnx.shape_inference.infer_shapes(model).graph.value_info)}
     types |= {c.name: c.data_type for c in graph.initializer}

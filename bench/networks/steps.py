@@ -1,8 +1,8 @@
 """A quantised model, tensor by tensor: what ONNX's own operators make of the tensors before, against what stands there.
 
-Whole results say little of such a model. A sum that lies half way between two numbers of eight bits may fall to either side, by the last bit
-of fp32; what follows passes a step on to some of its own, and fifty layers later two right programs are several steps apart (onnxruntime is
-from itself, with and without its optimisations). So each tensor is held against its own predecessors.
+Whole results say little of such a model. A sum that lies half way between two numbers of eight bits may fall to either side, by the last
+bit of fp32; what follows passes a step on to some of its own, and fifty layers later two right programs are several steps apart
+(onnxruntime is from itself, with and without its optimisations). So each tensor is held against its own predecessors.
 """
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Steps:
     most: int
 
     def __str__(self) -> str:
-        return (f"{self.different:,} of {self.elements:,} elements of {self.tensors} tensors of eight bits differ from what the tensors before "
-                f"each give by ONNX's definition, by {self.size} at most")
+        return (f"{self.different:,} of {self.elements:,} elements of {self.tensors} tensors of eight bits differ from what the tensors "
+                f"before each give by ONNX's definition, by {self.size} at most")
 
     @property
     def size(self) -> str:

@@ -1,4 +1,4 @@
-"""What results of the zoo are held against: rounding alone, quantised tensors one by one, LSTMs written out, convolutions of unit variance."""
+"""What results of the zoo are held against: rounding alone, quantised tensors one by one, LSTMs written out; and unit variance."""
 from __future__ import annotations
 
 import numpy as np
@@ -66,7 +66,8 @@ def quantised_products() -> Network:
     x = n.input("x", n.random.standard_normal((40, 32), np.float32))
     for _ in range(2):
         eight = n.node("DequantizeLinear", n.node("QuantizeLinear", x, scale, zero), scale, zero)
-        weight = n.node("DequantizeLinear", n.constant(n.random.integers(-127, 128, (32, 32)), np.int8), n.constant(2e-3), n.constant(0, np.int8))
+        numbers = n.constant(n.random.integers(-127, 128, (32, 32)), np.int8)
+        weight = n.node("DequantizeLinear", numbers, n.constant(2e-3), n.constant(0, np.int8))
         x = n.node("MatMul", eight, weight)
     y = n.node("DequantizeLinear", n.node("QuantizeLinear", x, scale, zero), scale, zero)
     return n.network("eight", {"y": (y, (40, 32))})

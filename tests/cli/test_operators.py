@@ -19,6 +19,12 @@ def test_matmul() -> None:
     assert hashlib.sha256(weights["b"].tobytes()).hexdigest() == next(t.data for t in graph.tensors if t.name == "b")
 
 
+def test_products_of_int8_are_sums_of_int32() -> None:
+    graph, weights = graph_of("matmul(m=5, k=6, n=7, int8, bias)")
+    assert [t.dtype for t in graph.tensors] == ["int8", "int8", "int32", "int32"]
+    assert [weights[w].dtype for w in ("b", "bias")] == [np.int8, np.int32]
+
+
 def test_conv2d_with_everything() -> None:
     graph, weights = graph_of(" conv2d ( n=1,c=64,h=56,w=57,co=32,kh=3,kw=3,stride=2,pad=1,dilation=2,fp32,relu,bias ) ")
     shapes = {t.name: t.shape for t in graph.tensors}
@@ -50,7 +56,9 @@ def test_the_dictionary_knows_them_all(text: str) -> None:
     ("polish(m=1)", 1, "unknown operator polish"),
     ("matmul(m=1,, k=2)", 12, "expected a name"),
     ("matmul(m=1, k=2, n=3) x", 23, "expected nothing more"),
-    ("matmul(m=1, k=2, n=3, fp16, fp32)", 1, "exclude each other"),
+    ("matmul(m=1, k=2, n=3, fp16, fp32)", 1, "fp16 and fp32 exclude each other"),
+    ("matmul(m=1, k=2, n=3, int8, fp32)", 1, "fp32 and int8 exclude each other"),
+    ("softmax(m=1, n=3, int8)", 19, "unknown flag int8"),
     ("conv2d(n=1, c=1, h=2, w=2, co=1, kh=5, kw=5)", 0, "the window 5x5 does not fit"),
     ("(", 1, "expected a name"),
 ])
