@@ -26,8 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from aoec.artifact.artifact import load as load_artifact
 from aoec.bank.bank import Bank
 from aoec.cli import main as aoec
+from aoec.jobs.order import keys
 from aoec.jobs.plan import Task, tasks
-from aoec.jobs.solve import keys
 from aoec.jobs.tuning import problem
 from aoec.target.machine import load
 from tests.oracle.opponents import best_of_random, least_ticks, stock

@@ -6,7 +6,7 @@ writers, and nothing is ever half-written.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, Any
@@ -16,10 +16,13 @@ from sqlalchemy.dialects.sqlite import insert
 
 from aoec.bank import store
 from aoec.bank.builtin import Shelf
+from aoec.bank.journal import Journal
 from aoec.bank.near import family
 from aoec.bank.record import KEY_FIELDS, Key, Record, flat, join, parse_record, show_record, unflat
 from aoec.base.errors import AoecError, BackendError, BankError
 from aoec.base.files import reason, write_text
+
+Note = Callable[[Connection, Record], None]
 
 IMPORT_LIMIT_BYTES = 1 << 30
 LINE_LIMIT_BYTES = 1 << 20
@@ -52,6 +55,11 @@ class Bank:
     def writable(self) -> bool:
         return self._store.writable
 
+    @property
+    def journal(self) -> Journal:
+        """What is noted in the same file of jobs that have not ended."""
+        return Journal(self._store)
+
     def best(self, key: Key) -> Record | None:
         """The record of `key`, or None."""
         with self._store.reading() as c:
@@ -69,10 +77,11 @@ class Bank:
                 out |= {at: _record(row) for row in rows if (at := Key(**{n: row[n] for n in KEY_FIELDS})) in wanted}
         return out
 
-    def claims(self, keys: Iterable[Key]) -> dict[Key, Record]:
-        """`all_of`, and where that has nothing faster than the default what the base has: AOE's order, the custom bank first."""
+    def claims(self, keys: Iterable[Key], own: Mapping[Key, Record] | None = None) -> dict[Key, Record]:
+        """`all_of`, or the `own` records given for it, and where that has nothing faster than the default what the base has: AOE's order,
+        the custom bank first."""
         wanted = set(keys)
-        own = self.all_of(wanted)
+        own = dict(self.all_of(wanted) if own is None else own)
         if self.base is None:
             return own
         beneath = self.base.all_of(k for k in wanted if k not in own or not own[k].gained)
@@ -98,10 +107,23 @@ class Bank:
         """"added", "updated" or "kept": the bank now holds the join of `record` and what it knew of that key."""
         return self.put_all([record])[0]
 
-    def put_all(self, records: Iterable[Record]) -> tuple[str, ...]:
-        """`put` for each record, in one transaction: all of them or none."""
+    def put_all(self, records: Iterable[Record], instead: tuple[Record | None, Record] | None = None,
+                note: Note | None = None) -> tuple[str, ...]:
+        """`put` for each record, in one transaction: all of them or none.
+
+        `instead`: (what was held before, what was kept for the time being); the former takes the latter's place first, where the bank has
+        not learned better since. `note` is told within the transaction what the bank holds then of the last record's key.
+        """
         with self._store.writing() as c:
-            return tuple(_put(c, unflat(flat(r))) for r in records)
+            if instead is not None:
+                _take_back(c, *instead)
+            given = [unflat(flat(r)) for r in records]
+            out = tuple(_put(c, r) for r in given)
+            if note is not None:
+                held = _find(c, given[-1].key)
+                assert held is not None  # it was put just now
+                note(c, held)
+            return out
 
     def drop(self, records: Iterable[Record]) -> int:
         """How many of these records the bank had and now has not, in one transaction; one that was replaced meanwhile stays."""
@@ -124,25 +146,6 @@ class Bank:
     def import_(self, path: str | Path) -> tuple[str, ...]:
         """`put` for every line of an export (`-`: standard input), all or none; BankError names the first line that is wrong."""
         return self.put_all(_read_lines(str(path)))
-
-    def journal(self, key: Key, trials: Iterable[tuple[str, int | None]]) -> None:
-        """Notes candidates (as text) with their ticks, None where illegal, so that a broken search can go on from them."""
-        rows = [{"key": key.digest, "candidate": text, "ticks": ticks} for text, ticks in trials]
-        with self._store.writing() as c:
-            if rows:
-                c.execute(insert(store.trials).prefix_with("OR REPLACE"), rows)
-
-    def trials(self, key: Key) -> tuple[tuple[str, int | None], ...]:
-        """The journal of a key, sorted by candidate text."""
-        t = store.trials.c
-        with self._store.reading() as c:
-            found = c.execute(select(t.candidate, t.ticks).where(t.key == key.digest).order_by(t.candidate))
-            return tuple((text, ticks) for text, ticks in found)
-
-    def forget_trials(self, key: Key) -> None:
-        """Drops the journal of a key: its search is done."""
-        with self._store.writing() as c:
-            c.execute(delete(store.trials).where(store.trials.c.key == key.digest))
 
     def list(self, target: str | None = None, func_key: str = "", kind: str | None = None) -> tuple[Record, ...]:
         """Records sorted by key; `target` and `kind` select by name, `func_key` by how the key begins."""
@@ -175,6 +178,14 @@ def _put(c: Connection, record: Record) -> str:
         return "kept"
     c.execute(insert(store.records).prefix_with("OR REPLACE"), [flat(joined) | {"family": family(joined.func)}])
     return "added" if known is None else "updated"
+
+
+def _take_back(c: Connection, before: Record | None, kept: Record) -> None:
+    if _find(c, kept.key) == kept:
+        r = store.records.c
+        c.execute(delete(store.records).where(*[r[n] == getattr(kept.key, n) for n in KEY_FIELDS]))
+        if before is not None:
+            _put(c, before)
 
 
 def _read_lines(path: str) -> Iterator[Record]:

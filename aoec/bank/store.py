@@ -32,8 +32,6 @@ def _column(name: str) -> Column:
 records = Table("records", metadata, *[Column(n, String, primary_key=True) for n in KEY_FIELDS], *[_column(n) for n in RECORD_FIELDS],
                 Column("family", String, nullable=False))
 families = Index("records_by_family", records.c.family)
-trials = Table("trials", metadata, Column("key", String, primary_key=True), Column("candidate", String, primary_key=True),
-               Column("ticks", Integer))
 
 # schema version -> what makes a file of it one of the next version
 MIGRATIONS = {1: ("ALTER TABLE records ADD COLUMN func VARCHAR NOT NULL DEFAULT ''",
@@ -59,6 +57,7 @@ class Store:
                 _make(c)
             if _schema(c, self.path) < SCHEMA_VERSION:
                 _migrate(c)
+            metadata.create_all(c)  # the tables of the journal, which an older bank has not
         return engine
 
     def _open_read_only(self) -> Engine:

@@ -125,6 +125,7 @@ def translated(given: Mapping[str, str], note: Note) -> list[str]:
             words += [option, given[name].strip('"')]
     if given.get("input_format", "NCHW").upper() not in ("NCHW", "ND", "NCDHW"):
         raise CheckError(f"--input_format={given['input_format']}: an ONNX model says its own; images are NCHW")
+    words += ["--resume"] if "reload" in given else []
     if "singleop" in given and not {"precision_mode", "precision_mode_v2"} & given.keys():
         words += ["--precision", "keep"]  # types are part of what an operator is
     return [*words, *effort(given, note)]

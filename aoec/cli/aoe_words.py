@@ -35,7 +35,7 @@ SHORT = {"-m": "model", "-w": "weight", "-j": "job_type", "-f": "framework", "-h
 _HONOURED = ("job_type", "model", "model_path", "singleop", "framework", "tune_ops_file", "output", "progress_bar", "input_shape",
              "dynamic_batch_size", "dynamic_dims", "dynamic_image_size", "precision_mode", "precision_mode_v2", "tune_optimization_level",
              "input_format", "soc_version", "tuning_time_limit", "base_result", "config")
-_BARE = ("Fdeeper_opat", "help")
+_BARE = ("Fdeeper_opat", "reload", "help")
 _NOTED = {
     "device": NO_DEVICE, "ip": NO_DEVICE, "port": NO_DEVICE,
     "log": "aoec says on standard error what it does; aoec --traceback shows faults",
@@ -53,7 +53,6 @@ _NOTED = {
     "input_fp16_nodes": "inputs are taken as the model declares them", "output_type": "outputs are given as the model declares them",
 }
 _BARE_NOTED = {
-    "reload": "operators that the bank has are not tuned again, so the same command goes on where it was stopped",
     "Fop_format": "layouts are chosen with their conversions counted, for every operator",
     "Fnonhomo_split": "it is of subgraph tuning (job type 1)", "Finner_axis_cut": "it is of subgraph tuning (job type 1)",
 }

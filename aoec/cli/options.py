@@ -57,6 +57,9 @@ def tuning_options(p: Parser) -> None:
     again = p.add_mutually_exclusive_group()
     again.add_argument("--repeat", action="store_true", help="search again what the bank has; what is faster takes its place")
     again.add_argument("--frozen", action="store_true", help="search nothing: an error, with their names, where groups are not in the bank")
+    p.add_argument("--resume", action="store_true",
+                   help="go on where the same command was broken off, by Ctrl-C, a kill or a full disk: the result is that of an "
+                        "undisturbed run")
     p.set_defaults(results=None)
     p.add_argument("--only", metavar="NAMES|FILE", help="tune the groups with these nodes or types of operators (MatMul,conv_*), or those "
                    "that AOE's tune_ops_file lists; others keep what they have")

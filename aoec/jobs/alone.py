@@ -8,8 +8,9 @@ import numpy as np
 
 from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.jobs.made import realise
+from aoec.jobs.order import Order
 from aoec.jobs.plan import tasks
-from aoec.jobs.solve import Order, attempt
+from aoec.jobs.solve import attempt
 from aoec.lowering.fuse import fuse
 from aoec.simulate.time import chain
 from aoec.target.machine import Machine

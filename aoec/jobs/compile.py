@@ -19,11 +19,13 @@ from aoec.jobs.attention import apart
 from aoec.jobs.closing import believed, table
 from aoec.jobs.made import Schedule, realise, trusted
 from aoec.jobs.models import Weights
+from aoec.jobs.order import Order, Solved, keys
 from aoec.jobs.pick import pick
 from aoec.jobs.plan import Task, host_times, lowered, on_host, tasks
+from aoec.jobs.resume import Unfinished
 from aoec.jobs.say import Voice
 from aoec.jobs.shelf import base
-from aoec.jobs.solve import Order, Solved, keys, solve, total_ticks
+from aoec.jobs.solve import solve, total_ticks
 from aoec.jobs.sound import faults_of
 from aoec.jobs.trust import Trust, of_programs
 from aoec.jobs.version import model_version
@@ -110,7 +112,10 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
     bank = Bank.open(options.bank).over(base(options.base, machine, voice.say))
     voice.bank(bank)
     results = opat.Results(opat.folder(options.results), stages[0].name, machine, datetime.now()) if options.results is not None else None
-    made = [real(r, solved, machine, options, voice) for r, solved in search(ready, machine, bank, options, voice, results)]
+    order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune,
+                  options.repeat, options.frozen, options.resume)
+    job = Unfinished(bank, order)
+    made = [real(r, solved, machine, options, voice) for r, solved in search(ready, machine, job, order, options, voice, results)]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         check(program, machine)
     notes: list[tuple[str, ...]] = [()] * len(made)
@@ -125,6 +130,7 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
     if results:
         results.close(ready, made, seconds)
         voice.say(f"results {results.path}")
+    job.end()
     reports = [believed(replace(table(m, machine, options, seconds), notes=n), m.model, machine) for m, n in zip(made, notes)]
     if options.report:
         page.write_report(Path(options.report), made, reports, machine)
@@ -141,21 +147,21 @@ def grouped(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voic
     return Ready(stage, model, tasks(model.graph, machine, options.metric == "throughput", funcs))
 
 
-def search(ready: list[Ready], machine: Machine, bank: Bank, options: Namespace, voice: Voice,
+def search(ready: list[Ready], machine: Machine, job: Unfinished, order: Order, options: Namespace, voice: Voice,
            results: opat.Results | None = None) -> list[tuple[Ready, dict[str, Solved]]]:
     """Each model with the schedules of its groups by name, those of equal groups of all of them found once; groups without a legal one are
     on the host then."""
     if ready[0].stage.traces:
         return [(r, r.stage.solved(r.plan, machine)) for r in ready]
-    order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune,
-                  options.repeat, options.frozen)
     plan = [t for r in ready for t in r.plan]
     chosen, others = wanted(ready, options.only, voice)
     target = options.target or machine.name
+    if line := job.begin([keys(t, machine, order.robust)[1] for t in chosen]):
+        voice.say(line)
     with voice.progress(plan, machine, options.tune) as told:
         done = results.noting([r.model.graph for r in ready], told) if results else told
-        found, reasons = solve(others, machine, target, bank, replace(order, tune=False, repeat=False, frozen=False), told)
-        tuned, more = solve(chosen, machine, target, bank, order, done)
+        found, reasons = solve(others, machine, target, job.bank, replace(order, tune=False, repeat=False, frozen=False), told)
+        tuned, more = solve(chosen, machine, target, job.bank, order, done, job)
         found, reasons = found | tuned, reasons | more
     out = []
     for r in ready:

@@ -35,9 +35,10 @@ from aoec.ir.show import show
 from aoec.ir.tir import Func
 from aoec.jobs import manifest
 from aoec.jobs.made import Schedule
+from aoec.jobs.order import Order, Solved, keys
 from aoec.jobs.places import blamed_step, shown, step_places
 from aoec.jobs.plan import Task
-from aoec.jobs.solve import Order, Solved, attempt, keys
+from aoec.jobs.solve import attempt
 from aoec.jobs.stages import apply_shown, check_shown, graph_of, load_weights, save_weights
 from aoec.lowering.emit import emit
 from aoec.lowering.lower import Indexed

@@ -20,8 +20,8 @@ from aoec.search.name import structure
 if TYPE_CHECKING:
     from aoec.ir.graph import Graph
     from aoec.jobs.compile import Made, Ready
+    from aoec.jobs.order import Solved
     from aoec.jobs.plan import Task
-    from aoec.jobs.solve import Solved
     from aoec.target.machine import Machine
 
 

@@ -16,8 +16,8 @@ from aoec.ops.narrowed import narrowed, summary
 
 if TYPE_CHECKING:
     from aoec.bank.bank import Bank
+    from aoec.jobs.order import Solved
     from aoec.jobs.plan import Task
-    from aoec.jobs.solve import Solved
     from aoec.report.table import Report
     from aoec.target.machine import Machine
 

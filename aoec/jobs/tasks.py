@@ -12,9 +12,9 @@ from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record
 from aoec.jobs.attention import apart
 from aoec.jobs.models import fused, imported
+from aoec.jobs.order import Order, budget_trials, keys
 from aoec.jobs.plan import Task, lowered, on_host, tasks
 from aoec.jobs.shelf import base
-from aoec.jobs.solve import Order, budget_trials, keys
 from aoec.jobs.tuning import bound_in
 from aoec.ops.own import read_files
 from aoec.target.machine import Machine, load

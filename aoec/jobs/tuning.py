@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import repeat
 
 import numpy as np
@@ -17,7 +18,9 @@ from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
+from aoec.ir.show import show
 from aoec.ir.tir import Func
+from aoec.jobs.answers import Answers
 from aoec.jobs.trust import Trust
 from aoec.lowering.emit import emit
 from aoec.search.bounds import Bound, bound, size_bytes
@@ -57,11 +60,21 @@ class Sketch:
     encoded: Encoded
     number: int
 
+    def asked(self, columns: Rows) -> list[bytes]:
+        """What names rows of this sketch in a question: its text, and each hole with its values."""
+        return [self.text, *[part for name, values in columns.items() for part in (name.encode(), values.tobytes())]]
+
+    @cached_property
+    def text(self) -> bytes:
+        """The trace as text."""
+        return show(self.trace).encode()
+
 
 @dataclass
 class Problem:
     """`costs` remembers what was timed: a default's shortlist is not timed again by the search. `known`: what was when the search began;
-    `given_up`: what takes at least as many ticks, and was not timed to its end; `ledger`: what became of each."""
+    `given_up`: what takes at least as many ticks, and was not timed to its end; `answers`: what the model machine said, and has said to
+    an earlier run; `ledger`: what became of each."""
 
     func: Func
     machine: Machine
@@ -73,6 +86,7 @@ class Problem:
     known: frozenset[Candidate] = frozenset()
     given_up: dict[Candidate, int] = field(default_factory=dict)
     restriction: Restriction = NONE
+    answers: Answers = field(default_factory=Answers)
     ledger: Ledger = field(init=False)
 
     def __post_init__(self) -> None:
@@ -91,14 +105,27 @@ class Problem:
 
     def _time(self, grid: int, columns: Rows, candidates: Sequence[Candidate], limits: Mapping[Candidate, int]) -> None:
         """Nothing; candidates of a sketch are timed, or given up at their limit."""
-        times = time_rows(self.sketches[grid].encoded, columns, self.state, np.array([limits[c] for c in candidates], np.int64))
-        self.ledger.note(grid, columns, times.total_ticks, times.status, [c for c in candidates if c in self.given_up])
-        for c, ticks, status in zip(candidates, times.total_ticks.tolist(), times.status.tolist()):
+        most = np.array([limits[c] for c in candidates], np.int64)
+
+        def timed() -> np.ndarray:
+            times = time_rows(self.sketches[grid].encoded, columns, self.state, most)
+            return np.stack([times.total_ticks, times.status])
+
+        question = [b"times", *self.sketches[grid].asked(columns), most.tobytes()]
+        all_ticks, codes = self.answers.ask(question, len(candidates), (2, len(candidates)), timed)
+        self.ledger.note(grid, columns, all_ticks, codes, [c for c in candidates if c in self.given_up])
+        for c, ticks, status in zip(candidates, all_ticks.tolist(), codes.tolist()):
             if status == ABANDONED:
                 self.given_up[c] = limits[c]
             else:
                 self.costs[c] = ticks if status == 0 else None
                 self.given_up.pop(c, None)
+
+    def takes(self, candidate: Candidate, ticks: int) -> bool:
+        """Whether a candidate takes so many ticks, timed once more: what it is said to take may have been noted by anybody."""
+        grid, _, columns = self.space.slabs([candidate])[0]
+        times = time_rows(self.sketches[grid].encoded, columns, self.state)
+        return (int(times.status[0]), int(times.total_ticks[0])) == (0, ticks)
 
     def legal(self, candidates: Sequence[Candidate]) -> list[bool]:
         """Whether each candidate keeps every constraint of its program."""
@@ -154,8 +181,14 @@ class Problem:
 
     def floors(self, grid: int, columns: Rows, kind: bool, limit: int) -> np.ndarray:
         """Ticks that no row beats, 0 where none are known, any such from `limit` on; `kind`: nor any that cuts the same tiles finer."""
-        floors = floor_rows(self.sketches[grid].encoded, columns, self.state, kind, limit)
-        return np.where(floors.status == 0, floors.total_ticks, 0)
+        count = len(next(iter(columns.values()), (0,)))  # no holes: one row
+
+        def bounded() -> np.ndarray:
+            floors = floor_rows(self.sketches[grid].encoded, columns, self.state, kind, limit)
+            return np.minimum(np.where(floors.status == 0, floors.total_ticks, 0), limit)
+
+        question = [b"floors", *self.sketches[grid].asked(columns), f"{kind} {limit}".encode()]
+        return self.answers.ask(question, 0, (count,), bounded)
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
@@ -267,7 +300,8 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     if limits:  # else all are tried, and counted
         known = [(ticks, c) for ticks, c in p.leaders() if c != first.default]
         asked.tell([c for _, c in known], [ticks for ticks, _ in known])
-    for result in steps(asked, p.cost, legal=p.legal, floor=first.bound_ticks, first=first.default, **limits):  # type: ignore[arg-type]
+    for result in steps(asked, p.cost, legal=p.legal, floor=first.bound_ticks, first=first.default,
+                        clock=lambda: p.answers.seconds, **limits):  # type: ignore[arg-type]
         if stopped := watch(result):
             break
     assert result.best is not None and result.cost is not None

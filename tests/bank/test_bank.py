@@ -97,15 +97,6 @@ def test_import_from_standard_input(bank, monkeypatch):
     assert bank.import_("-") == ("added",) and bank.list() == (RECORD,)
 
 
-def test_journal_keeps_trials_until_they_are_forgotten(bank):
-    bank.journal(KEY, [("b", 7), ("a", None)])
-    bank.journal(KEY, [("b", 6), ("c", 5)])
-    bank.journal(replace(KEY, state="warm"), [("z", 1)])
-    assert bank.trials(KEY) == (("a", None), ("b", 6), ("c", 5))
-    bank.forget_trials(KEY)
-    assert bank.trials(KEY) == () and bank.trials(replace(KEY, state="warm")) == (("z", 1),)
-
-
 WRITER = """
 import sys
 from dataclasses import replace

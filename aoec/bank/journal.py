@@ -1,0 +1,126 @@
+"""Journal: what is noted of tuning jobs in a bank's own file until they end, so that a broken one can go on.
+
+Three tables. *Batches* of a search: what the model machine answered it, in order. *Stops*: what was kept in haste of a search that a user
+ended, and what the bank held before. *Outcomes* of a job: what became of each task that is done. All of it goes when it is no longer
+needed: a search's with its record, a job's with its end. It is never exported or merged.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from sqlalchemy import Column, Connection, Integer, LargeBinary, String, Table, delete, func, select
+from sqlalchemy.dialects.sqlite import insert
+
+from aoec.bank.store import Store, metadata
+
+batches = Table("journal_batches", metadata, Column("search", String, primary_key=True), Column("number", Integer, primary_key=True),
+                Column("question", String, nullable=False), Column("timed", Integer, nullable=False),
+                Column("milliseconds", Integer, nullable=False), Column("answer", LargeBinary, nullable=False))
+stops = Table("journal_stops", metadata, Column("search", String, primary_key=True), Column("before", String, nullable=False),
+              Column("kept", String, nullable=False))
+outcomes = Table("journal_outcomes", metadata, Column("job", String, primary_key=True), Column("number", Integer, primary_key=True),
+                 Column("outcome", String, nullable=False))
+READ_LIMIT = 1 << 20  # batches of one search
+
+
+@dataclass(frozen=True)
+class Batch:
+    """An answer of the model machine: a hash of what was asked, how many candidates it timed, seconds since the search began, and the
+    answer itself, packed."""
+
+    question: str
+    timed: int
+    seconds: float
+    answer: bytes
+
+
+@dataclass(frozen=True)
+class Stop:
+    """Records as lines of JSON: what the bank held of a task before a search that was ended early ("" for nothing), and what it kept."""
+
+    before: str
+    kept: str
+
+
+class Journal:
+    """The journal in a bank's file. What takes a connection works within the caller's transaction."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    # ---- of a search
+
+    def note(self, search: str, first: int, found: Sequence[Batch]) -> None:
+        """Nothing; batches `first`, `first` + 1, ... of a search are on disk. The same search asks the same, so what stands there is what
+        another process has written, or an earlier run."""
+        rows = [{"search": search, "number": first + i, "question": b.question, "timed": b.timed, "milliseconds": round(b.seconds * 1e3),
+                 "answer": b.answer} for i, b in enumerate(found)]
+        with self._store.writing() as c:
+            if rows:
+                c.execute(insert(batches).prefix_with("OR REPLACE"), rows)
+
+    def batches(self, search: str) -> tuple[Batch, ...]:
+        """The batches of a search from its first one on, as far as none is missing."""
+        t = batches.c
+        query = select(t.number, t.question, t.timed, t.milliseconds, t.answer).where(t.search == search).order_by(t.number)
+        with self._store.reading() as c:
+            return tuple(Batch(str(question), int(timed), ms / 1e3, bytes(answer)) for at, (number, question, timed, ms, answer)
+                         in enumerate(c.execute(query.limit(READ_LIMIT))) if number == at)
+
+    def timed(self, searches: Iterable[str]) -> dict[str, int]:
+        """The candidates that each of the searches had timed when it broke off; without those of which nothing is known."""
+        t, wanted = batches.c, set(searches)
+        with self._store.reading() as c:
+            found = c.execute(select(t.search, func.sum(t.timed)).group_by(t.search))
+            return {search: int(count) for search, count in found if search in wanted}
+
+    def forget(self, search: str) -> None:
+        """Drops what is noted of a search."""
+        with self._store.writing() as c:
+            end_search(c, search)
+
+    def stops(self, searches: Iterable[str]) -> dict[str, Stop]:
+        """Of those of the searches that a user ended, what was kept of them."""
+        wanted = set(searches)
+        with self._store.reading() as c:
+            found = c.execute(select(stops.c.search, stops.c.before, stops.c.kept))
+            return {search: Stop(before, kept) for search, before, kept in found if search in wanted}
+
+    # ---- of a job
+
+    def outcomes(self, job: str) -> tuple[str, ...]:
+        """What became of the tasks that are done, oldest first."""
+        with self._store.reading() as c:
+            found = c.execute(select(outcomes.c.outcome).where(outcomes.c.job == job).order_by(outcomes.c.number))
+            return tuple(str(outcome) for outcome, in found)
+
+    def end(self, job: str) -> None:
+        """Drops what is noted of a job: it has ended, or begins anew."""
+        with self._store.writing() as c:
+            c.execute(delete(outcomes).where(outcomes.c.job == job))
+
+
+def end_search(c: Connection, search: str) -> None:
+    """Nothing is noted of a search any more."""
+    c.execute(delete(batches).where(batches.c.search == search))
+    c.execute(delete(stops).where(stops.c.search == search))
+
+
+def note_stop(c: Connection, search: str, stop: Stop) -> None:
+    """What a bank kept of a search that a user ended is noted."""
+    c.execute(insert(stops).prefix_with("OR REPLACE"), [{"search": search, "before": stop.before, "kept": stop.kept}])
+
+
+def note_outcome(c: Connection, job: str, outcome: str) -> None:
+    """What became of a task is noted, behind those that are done already."""
+    last = c.execute(select(func.coalesce(func.max(outcomes.c.number), 0)).where(outcomes.c.job == job)).scalar_one()
+    c.execute(insert(outcomes), [{"job": job, "number": last + 1, "outcome": outcome}])
+
+
+@lru_cache(maxsize=8)
+def opened(path: Path) -> Journal:
+    """The journal of a bank's file, for a process that only notes batches: opened once."""
+    return Journal(Store(path, create=False, writable=True))

@@ -1,0 +1,105 @@
+"""What the model machine answered a search, question by question: noted while it works, told again to the same search when it goes on.
+
+A search is a function of its task, seed and budget and of these answers, and so one that is told again what it was told before does the
+same again, up to where it broke off, and goes on from there to the same end. Nothing else of it is ever saved.
+"""
+from __future__ import annotations
+
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+from aoec.bank.journal import Batch
+
+EVERY_S = 0.5  # so often what was answered is noted at most: a search of 2,000 trials takes some seconds
+REST = 64  # and that many times as long as the last note took
+LIMIT_BYTES = 64 << 20  # of one search's packed answers; what comes later is not noted, and timed again by a search that goes on
+Keep = Callable[[int, Sequence[Batch]], None]  # takes the number of the first batch, and the batches
+
+
+class Answers:
+    """`told`: what an earlier run of the same search was answered. `keep`: takes what is new; without it nothing is noted."""
+
+    def __init__(self, told: Iterable[Batch] = (), keep: Keep | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._told, self._keep, self._clock = deque(told), keep, clock
+        self._new: list[tuple[bytes, int, float, np.ndarray]] = []
+        self._at = self._bytes = 0  # batches so far; what is noted of them
+        self._spent, self._since = 0.0, clock()
+        self._due = self._since + EVERY_S
+        self.timed_before = 0  # candidates whose times were told
+
+    @property
+    def seconds(self) -> float:
+        """Since the search began, those of earlier runs included; the clock stands still while it is told what it knew."""
+        return self._spent if self._told else self._spent + self._clock() - self._since
+
+    def ask(self, question: Sequence[bytes], timed: int, shape: tuple[int, ...], work: Callable[[], np.ndarray]) -> np.ndarray:
+        """The answer to a question, an array of int64 of a shape: the one of an earlier run where there is one, else what `work` gives.
+        `timed`: how many candidates it times. BankError where it cannot be noted."""
+        if self._keep is None and not self._told:
+            return work()
+        asked = hashed(question)
+        if (known := self._next(asked.hex(), shape)) is not None:
+            return known
+        found = work()
+        if self._keep is not None:
+            self._new.append((asked, timed, self.seconds, found))
+            if self._clock() >= self._due:
+                self.note()
+        return found
+
+    def note(self) -> None:
+        """Nothing; all that was answered so far is on disk."""
+        if self._keep is None or not self._new:
+            return
+        began = self._clock()
+        batches = [Batch(asked.hex(), timed, seconds, packed(found)) for asked, timed, seconds, found in self._new]
+        self._keep(self._at, batches)
+        self._new = []
+        self._at += len(batches)
+        self._bytes += sum(len(b.answer) for b in batches)
+        self._due = self._clock() + max(EVERY_S, REST * (self._clock() - began))
+        if self._bytes > LIMIT_BYTES:
+            self._keep = None
+
+    def _next(self, asked: str, shape: tuple[int, ...]) -> np.ndarray | None:
+        """What was told next, if it answers this; else None, and the rest is of another search, and forgotten."""
+        if not self._told:
+            return None
+        batch = self._told.popleft()
+        found = unpacked(batch.answer, shape) if batch.question == asked else None
+        self._since = self._clock()
+        if found is None:
+            self._told.clear()
+            return None
+        self._at, self._spent, self._bytes = self._at + 1, batch.seconds, self._bytes + len(batch.answer)
+        self.timed_before += batch.timed
+        return found
+
+
+def hashed(question: Sequence[bytes]) -> bytes:
+    """16 bytes that name a question; parts are told apart by their lengths."""
+    h = blake2b(digest_size=16)
+    for part in question:
+        h.update(len(part).to_bytes(8, "little"))
+        h.update(part)
+    return h.digest()
+
+
+def packed(found: np.ndarray) -> bytes:
+    """An array of int64 as compressed bytes."""
+    return zlib.compress(np.ascontiguousarray(found, "<i8").tobytes(), 1)
+
+
+def unpacked(data: bytes, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The array of a shape that was packed; None where the bytes, which may come from anybody, are none. None is larger than its shape."""
+    size = 8 * int(np.prod(shape))
+    try:
+        raw = zlib.decompressobj().decompress(data, size + 1)
+    except zlib.error:
+        return None
+    return np.frombuffer(raw, "<i8").astype(np.int64).reshape(shape) if len(raw) == size else None

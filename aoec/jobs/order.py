@@ -1,0 +1,70 @@
+"""What is asked of a search, what becomes of a task, and under which keys a bank has it."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from aoec.bank.record import DEFAULT, ROBUST, Key, Record
+from aoec.jobs.plan import Task
+from aoec.jobs.story import Story
+from aoec.jobs.trust import Trust
+from aoec.jobs.tuning import Budget
+from aoec.jobs.version import model_version
+from aoec.report.opat import Outcome
+from aoec.target.machine import Machine
+
+
+@dataclass(frozen=True)
+class Order:
+    """How to search: `tune` False keeps to bank and defaults."""
+
+    tune: bool
+    strategy: str = "portfolio"
+    budget: Budget = ("trials", 2000)
+    seed: int = 0
+    jobs: int | None = None
+    robust: bool = False  # of the best candidates the one that holds best on seeded machines
+    repeat: bool = False  # search again what the bank has
+    frozen: bool = False  # search nothing: what the bank has not is an error
+    resume: bool = False  # go on from what is noted of the same job, broken off
+
+
+@dataclass(frozen=True)
+class Solved:
+    """Records of a task's default and best schedule; `found`: both were in the bank already; `trials`: what this run spent; `candidates`:
+    how many of those that it looked at ended in each status; `before`: the bank's best when the run began, None where it had none that is
+    faster than the default (a search that found nothing is remembered with its effort, and is no hit); `stopped`: the user ended the
+    search, and the best is the best so far."""
+
+    default: Record
+    best: Record
+    found: bool
+    trials: int = 0
+    trust: Trust | None = None  # of the best against the default, where this run timed them on seeded machines
+    candidates: Mapping[str, int] = field(default_factory=dict)
+    before: Record | None = None
+    stopped: bool = False
+    story: Story | None = None  # of this run's search, where there was one
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of the task, as AOE counts it."""
+        if self.before is None:
+            return Outcome.ADD if self.best.ticks < self.default.ticks else Outcome.UNSATISFIED
+        return Outcome.UPDATE if self.best.ticks < self.before.ticks else Outcome.RESERVED
+
+
+def keys(task: Task, machine: Machine, robust: bool = False) -> tuple[Key, Key]:
+    """The bank's keys of a task: of its default, and of its best (or of the one that holds best)."""
+    best = Key(task.func_key, machine.name, machine.hash, model_version(), task.state_text)
+    return replace(best, state=best.state + DEFAULT), replace(best, state=best.state + ROBUST * robust)
+
+
+def gained(record: Record | None) -> Record | None:
+    """A bank's record that is faster than the default; None of any other."""
+    return record if record is not None and record.gained else None
+
+
+def budget_trials(order: Order) -> int:
+    """The trials that a budget asks for; a budget in seconds is satisfied by any search."""
+    return int(order.budget[1]) if order.budget[0] == "trials" else 1

@@ -1,0 +1,236 @@
+"""A tuning job that is broken off goes on to what an undisturbed one ends with: same records, same outcomes, same counts."""
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from itertools import count
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aoec.bank.bank import Bank
+from aoec.bank.journal import Batch
+from aoec.bank.record import parse_record
+from aoec.base.errors import BankError
+from aoec.ir.graph import Group
+from aoec.ir.keys import key
+from aoec.jobs import answers, trust
+from aoec.jobs.answers import Answers, packed, unpacked
+from aoec.jobs.order import Order, Solved, keys
+from aoec.jobs.plan import Task
+from aoec.jobs.resume import Unfinished, search_name
+from aoec.jobs.solve import solve
+from aoec.jobs.stages import lower_operator
+from aoec.search import default
+from aoec.target.machine import load
+
+MACHINE = load()
+ORDER = Order(True, budget=("trials", 30), seed=1, jobs=1)
+
+
+def task(name: str, text: str) -> Task:
+    func = lower_operator(text)
+    return Task(Group(name, "cube", (name,)), func, key(func), (), (), text)
+
+
+TASKS = [task("g1", "matmul(m=80, k=96, n=48, fp16)"), task("g2", "softmax(m=16, n=32)")]
+KEYS = [keys(t, MACHINE)[1] for t in TASKS]
+
+
+class Killed(BaseException):
+    """What no code expects, as a kill."""
+
+
+def run(path: Path, order: Order = ORDER) -> tuple[str, list[Any], list[str]]:
+    """(what is said of an earlier run, what became of each task, the bank's records without times)"""
+    bank, became = Bank.open(path), []
+    job = Unfinished(bank, order)
+    said = job.begin(KEYS)
+
+    def done(t: Task, s: Solved) -> None:
+        became.append((t.group.name, s.outcome, s.trials, s.trust, s.candidates))
+
+    solve(TASKS, MACHINE, MACHINE.name, bank, order, done, job)
+    job.end()
+    return said, became, list(bank.lines(times=False))
+
+
+def again(**words: Any) -> Order:
+    return Order(**{**vars(ORDER), "resume": True, **words})
+
+
+@lru_cache(maxsize=1)
+def undisturbed(folder: Path) -> tuple[list[Any], list[str]]:
+    return run(folder / "whole.db")[1:]
+
+
+@contextmanager
+def broken(at: int, act: Callable[[], None], every_s: float = 0.0) -> Iterator[None]:
+    """`act` is called when the model machine is asked for the n-th time; answers are noted that often."""
+    ask, asked = Answers.ask, count(1)
+
+    def counted(self: Answers, *words: Any) -> np.ndarray:
+        if next(asked) == at:
+            act()
+        return ask(self, *words)
+
+    with mock.patch.object(Answers, "ask", counted), mock.patch.object(answers, "EVERY_S", every_s), mock.patch.object(answers, "REST", 0):
+        yield
+
+
+def kill() -> None:
+    raise Killed
+
+
+def left(path: Path) -> list[int]:
+    """Rows of the journal, table by table."""
+    with sqlite3.connect(path) as c:
+        assert c.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        return [c.execute(f"SELECT count(*) FROM journal_{name}").fetchone()[0] for name in ("batches", "stops", "outcomes")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("resume")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_searches() -> Iterator[None]:
+    """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing here."""
+    trust.seeded.cache_clear()
+    with mock.patch.object(trust, "MACHINES", 2), mock.patch.object(default, "LIST", 60):
+        yield
+    trust.seeded.cache_clear()
+
+
+@settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(2, 80), st.sampled_from([0.0, 0.02]))
+def test_a_killed_job_goes_on_to_the_same_end(folder: Path, at: int, every_s: float) -> None:
+    path = folder / f"{at}-{every_s}.db"
+    path.unlink(missing_ok=True)
+    with pytest.raises(Killed), broken(at, kill, every_s):
+        run(path)
+    said, *rest = run(path, again())
+    assert tuple(rest) == undisturbed(folder) and left(path) == [0, 0, 0]
+    assert every_s or said.startswith("going on from an interrupted run: 1 ")
+
+
+@pytest.mark.parametrize(("at", "signals"), [(22, 1), (75, 1), (30, 2)])
+def test_a_job_that_a_user_ends_goes_on(folder: Path, tmp_path: Path, at: int, signals: int) -> None:
+    """Once: the best so far is in the bank, and gives way at the end; twice: at once, and nothing of the search is."""
+    path = tmp_path / "b.db"
+    with pytest.raises(KeyboardInterrupt), broken(at, lambda: [os.kill(os.getpid(), signal.SIGINT) for _ in range(signals)]):
+        run(path)
+    kept = [r for r in Bank.open(path).list() if r.searched]
+    assert len(kept) == (signals == 1) + (at > 60) and left(path)[1] == (signals == 1)
+    assert [r.trials for r in kept] != [r.trials for r in map(parse_record, undisturbed(folder)[1]) if r.searched]
+    said, *rest = run(path, again())
+    assert "under way" in said and tuple(rest) == undisturbed(folder) and left(path) == [0, 0, 0]
+
+
+def test_what_a_user_ended_is_not_resumed_unasked(folder: Path, tmp_path: Path) -> None:
+    """A search from its start says what there is to go on from, and leaves it where it is until it ends."""
+    path = tmp_path / "b.db"
+    with pytest.raises(Killed), broken(40, kill):
+        run(path)
+    noted = left(path)
+    with pytest.raises(Killed), broken(10, kill):
+        run(path)
+    assert left(path) == noted
+    said, outcomes, lines = run(path)
+    assert "an interrupted run had 1 under way (after " in said and "--resume would go on from there" in said
+    assert (outcomes, lines) == undisturbed(folder) and left(path) == [0, 0, 0]
+
+
+def test_a_full_disk_ends_the_job_and_not_the_bank(folder: Path, tmp_path: Path) -> None:
+    """SQLite's own failure, at a limit of pages."""
+    path, connect = tmp_path / "b.db", sqlite3.connect
+    bank = Bank.open(path)
+    bank.put(parse_record(undisturbed(folder)[1][0]))
+    before = list(bank.lines())
+    with connect(path) as c:
+        (pages,), = c.execute("PRAGMA page_count")
+
+    def small(*words: Any, **options: Any) -> sqlite3.Connection:
+        connection = connect(*words, **options)
+        connection.execute(f"PRAGMA max_page_count = {pages + 2}")
+        return connection
+
+    with pytest.raises(BankError, match=r"cannot grow .*free some space"), broken(0, kill), mock.patch("sqlite3.connect", small):
+        run(path)
+    assert list(Bank.open(path).lines()) == before and left(path)[0] > 5
+    assert run(path, again())[2] == undisturbed(folder)[1]
+
+
+def test_a_search_again_is_not_made_twice(tmp_path: Path) -> None:
+    """--repeat: what a broken run searched again already is not searched a third time, and counts as it did."""
+    path, whole = tmp_path / "b.db", tmp_path / "whole.db"
+    more = {"repeat": True, "budget": ("trials", 40)}
+    for p in (path, whole):
+        run(p)
+    expected = run(whole, Order(**{**vars(ORDER), **more}))[1:]
+    with pytest.raises(Killed), broken(78, kill):
+        run(path, Order(**{**vars(ORDER), **more}))
+    said, *rest = run(path, again(**more))
+    assert "1 group done and 1 under way" in said and tuple(rest) == expected
+
+
+def test_a_journal_that_lies_is_found_out(folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "b.db"
+    with pytest.raises(Killed), broken(50, kill):
+        run(path)
+    journal, name = Bank.open(path).journal, search_name(KEYS[0], ORDER)
+    told = list(journal.batches(name))
+    first = next(i for i, b in enumerate(told) if b.timed)
+    lies = unpacked(told[first].answer, (2, told[first].timed))
+    assert lies is not None
+    lies[:] = [[1], [0]]
+    journal.note(name, first, [replace(told[first], answer=packed(lies))])
+    assert run(path, again())[1:] == undisturbed(folder)
+
+
+@given(st.binary(max_size=40), st.integers(0, 9))
+def test_bytes_that_were_never_packed_are_refused(data: bytes, n: int) -> None:
+    found = unpacked(data, (n,))
+    assert found is None or found.shape == (n,) and np.array_equal(unpacked(packed(found), (n,)), found)
+    assert unpacked(packed(np.zeros(1 << 12, np.int64)), (n,)) is None
+
+
+def test_seconds_of_earlier_runs_count() -> None:
+    """The clock of a search stands still while it is told what it knew, at what it was then, and goes on from there."""
+    now = [100.0]
+    kept: list[tuple[int, list[Batch]]] = []
+    first = Answers((), lambda at, batches: kept.append((at, list(batches))), lambda: now[0])
+    for question in (b"a", b"b"):
+        now[0] += 3.0
+        assert first.ask([question], 1, (1,), lambda: np.array([7])).tolist() == [7]
+    (at, noted), (then, more) = kept
+    assert (at, then) == (0, 1)
+    now[0] = 900.0
+    second = Answers([*noted, *more], None, lambda: now[0])
+    now[0] += 50.0
+    assert second.ask([b"a"], 1, (1,), lambda: pytest.fail("it is known")).tolist() == [7] and second.seconds == 3.0
+    assert second.ask([b"other"], 1, (1,), lambda: np.array([8])).tolist() == [8]  # and what was noted behind is of no use
+    now[0] += 2.0
+    assert second.seconds == 5.0 and second.timed_before == 1
+
+
+def test_a_gap_ends_what_is_told(tmp_path: Path) -> None:
+    journal = Bank.open(tmp_path / "b.db").journal
+    batches = [Batch(str(i), i, i / 2, bytes([i])) for i in range(4)]
+    journal.note("s", 0, batches[:2])
+    journal.note("s", 3, batches[3:])
+    journal.note("other", 1, batches[1:2])
+    assert journal.batches("s") == tuple(batches[:2]) and journal.batches("other") == () and journal.timed(["s", "no"]) == {"s": 4}
+    journal.forget("s")
+    assert journal.batches("s") == () and left(tmp_path / "b.db") == [1, 0, 0]
