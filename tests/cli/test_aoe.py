@@ -170,7 +170,7 @@ OPTIONS: dict[str, tuple[list[str], str]] = {  # option -> how it is given, and 
     "weight": ([M, "--weight=w"], "!aoec reads ONNX"), "model_path": (["--model_path=."], "tune net.onnx"),
     "framework": ([M, "-f", "5"], "tune net.onnx"), "singleop": (["--singleop=one.json"], "--precision keep"),
     "tune_ops_file": ([M, "--tune_ops_file=ops"], "--only ops"), "output": ([M, "--output=made/x.om"], "!there is no directory made"),
-    "reload": ([M, "--reload"], "~" + NOTHING), "progress_bar": ([M, "--progress_bar=off"], "tune net.onnx"),
+    "reload": ([M, "--reload"], "--resume"), "progress_bar": ([M, "--progress_bar=off"], "tune net.onnx"),
     "log": ([M, "--log=info"], "~" + NOTHING), "device": ([M, "--device=1"], "~no device is used"),
     "ip": ([M, "--ip=1.2.3.4"], "~no device is used"),
     "port": ([M, "--port=8000"], "~no device is used"), "aicore_num": ([M, "--aicore_num=4"], "!give a machine file with so many cores"),
