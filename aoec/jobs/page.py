@@ -1,8 +1,8 @@
 """The report of a compile as a folder: index.html, report.json with the same figures, and pictures of the timelines that take the most."""
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +16,10 @@ from aoec.jobs.timeline import View, observe
 from aoec.jobs.version import model_version
 from aoec.report.page import About, Detail, as_json, facts, pages
 from aoec.report.plots import STRIP
-from aoec.report.reasons import wait_words
+from aoec.report.reasons import held, wait_words
 from aoec.report.svg import picture
 from aoec.report.table import Report
 from aoec.report.timeline import Core
-from aoec.simulate.time import Measure, measure
 from aoec.target.machine import Machine
 
 if TYPE_CHECKING:
@@ -76,29 +75,29 @@ def _details(folder: Path, made: Made, report: Report, machine: Machine) -> dict
 def _detail(alike: Sequence[Choice], machine: Machine, pictures: bool) -> tuple[Detail, dict[str, str]]:
     """(detail of equal groups, texts of their pictures by side)."""
     c, us = alike[0], machine.us_per_tick
-    measures: dict[str, Measure] = {}
+    measures: dict[str, dict[str, Any]] = {}
     strips: dict[str, tuple[Core, ...]] = {}
     drawn: dict[str, str] = {}
     for side, schedule in (("default", c.default), ("tuned", c.best)):
         seen = observe(schedule.program, machine, View(state=c.task.state))
-        measures[side] = measure(schedule.program, machine, c.task.state)
+        measures[side] = _figures(seen.facts)
         strips[side] = seen.strips(STRIP).cores
         if pictures:
             drawn[side] = picture(seen.picture(), PICTURE_BYTES)
     story = c.solved.story or recalled(c.solved.best)
     search = None if story is None else _search(story, c, us)
     return Detail(c.task.group.nodes, tuple(o.task.group.name for o in alike[1:]), c.solved.outcome.value, c.solved.trials,
-                  {"default": show(c.default.trace), "tuned": show(c.best.trace)}, {n: _figures(m) for n, m in measures.items()},
+                  {"default": show(c.default.trace), "tuned": show(c.best.trace)}, measures,
                   roofline(c.task.func, machine, measures), search, {}, strips), drawn
 
 
-def _figures(m: Measure) -> dict[str, Any]:
-    """What the page says of one run of a schedule; times are modelled."""
-    assert m.reasons is not None and m.verdict is not None
-    return {"time_us": m.time_us, "launch_us": m.launch_us, "cycles": m.cycles, "cores": m.cores, "hbm_bytes": m.hbm_bytes,
-            "gm_bytes": m.hbm_bytes + m.l2_bytes, "bound_by": m.bound_by, "verdict": m.verdict.sentence, "advice": list(m.verdict.advice),
-            "pipes": [{"pipe": pipe, "held": a.held} for pipe, a in m.reasons.accounts.items()],
-            "waits": [{"cycles": w.cycles, "what": wait_words(asdict(w))} for w in m.reasons.waits[:WAITS]]}
+def _figures(m: Mapping[str, Any]) -> dict[str, Any]:
+    """What the page says of one run of a schedule, out of the facts of its measure; times are modelled."""
+    figures = {name: m[name] for name in ("time_us", "launch_us", "cycles", "cores", "hbm_bytes", "bound_by")}
+    return {**figures, "gm_bytes": m["hbm_bytes"] + m["l2_bytes"],
+            "verdict": m["verdict"]["sentence"], "advice": list(m["verdict"]["advice"]),
+            "pipes": [{"pipe": pipe, "held": held(a)} for pipe, a in m["reasons"]["accounts"].items()],
+            "waits": [{"cycles": w["cycles"], "what": wait_words(w)} for w in m["reasons"]["waits"][:WAITS]]}
 
 
 def _search(story: Story, c: Choice, us: float) -> dict[str, Any]:

@@ -1,23 +1,25 @@
 """Where the default and the best schedule of a func lie under the machine's roofs: operations a second over operations a byte."""
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from aoec.ir.index import DTYPES, Binary, Call, Expr, Read, children, reads
 from aoec.ir.tir import Block, Func, blocks
 from aoec.report.plots import Point, Roofline
 from aoec.search.bounds import is_product, marginal, points
-from aoec.simulate.time import Measure
 from aoec.target.instructions import REPEAT_BYTES
 from aoec.target.machine import Machine
 
 
-def roofline(func: Func, machine: Machine, measures: dict[str, Measure]) -> Roofline | None:
-    """The roofs of a func's kind of work and the point of each measure; None for a func that only moves elements."""
+def roofline(func: Func, machine: Machine, measures: Mapping[str, Mapping[str, Any]]) -> Roofline | None:
+    """The roofs of a func's kind of work, and a point for each schedule by its figures; None for a func that only moves elements."""
     stated = blocks(func.body)
     done = sum(points(above) * operations(b) for b, above in stated)
     if not done:
         return None
     unit, peak = peak_of(func, machine)
-    dots = tuple(Point(name, m.time_us, m.hbm_bytes, m.hbm_bytes + m.l2_bytes) for name, m in measures.items())
+    dots = tuple(Point(name, m["time_us"], m["hbm_bytes"], m["gm_bytes"]) for name, m in measures.items())
     return Roofline(done, unit, peak, machine.hbm_bytes_per_s / 1e6, machine.l2_bytes_per_s / 1e6, dots)
 
 

@@ -11,8 +11,8 @@ from aoec.report.chart import Scale, marks, path, round_down, round_up
 from aoec.report.panel import text
 from aoec.report.timeline import Core, Slice
 
-WIDTH, HEIGHT = 420, 250  # pixels of a plot; what a phone shows without making its words too small
-LEFT, TOP, RIGHT, BOTTOM = 52, 14, 14, 40
+WIDTH, HEIGHT = 420, 262  # pixels of a plot; what a phone shows without making its words too small
+LEFT, TOP, RIGHT, BOTTOM = 52, 26, 14, 40
 STRIP = 720  # pixels of a timeline's lane
 LEVELS = 4  # of how much of a pixel is work
 
@@ -59,7 +59,7 @@ class Axes:
             yield f'<line class="grid" x1="{x:.1f}" y1="{TOP}" x2="{x:.1f}" y2="{HEIGHT - BOTTOM}"/>'
             yield text(x, HEIGHT - BOTTOM + 15, short(v), "n", "middle")
         yield text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, self.x, "n", "middle")
-        yield text(4, TOP - 3, self.y, "n")
+        yield text(4, 11, self.y, "n")
 
 
 def thinned(values: Sequence[float], most: int) -> Sequence[float]:
@@ -108,7 +108,7 @@ def convergence(improvements: Sequence[Mapping[str, Any]], trials: int, bound_us
 def _level(axes: Axes, bound_us: float, seen: bool) -> list[str]:
     """The bound as a line, or in words where it is too far below to be seen."""
     y = axes.up.at(bound_us) if seen else HEIGHT - BOTTOM
-    words = text(WIDTH - RIGHT - 2, y - 4, "bound" if seen else f"bound {bound_us:,.2f} µs: below", "n", "end")
+    words = text(LEFT + 4, y - 4, "bound" if seen else f"bound {bound_us:,.2f} µs: below", "n")
     return [words, f'<line class="bound" x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}"/>' if seen else ""]
 
 

@@ -17,6 +17,7 @@ from aoec.base.errors import AoecError, CheckError
 from aoec.cli import main
 from aoec.frontend.gears import Asked, gears
 from tests.frontend.models import normal
+from tests.oracle.schemas import faults
 
 W = normal(24, 8, seed=3)
 
@@ -35,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the compiled model, its dump, and its bank."""
     folder = tmp_path_factory.mktemp("gears")
     session = aoec.compile(net(), folder / "net.aoec", input_shape={"x": (-1, -1, 24)}, dynamic_dims=[(1, 16), (2, 3)], precision="fp32",
-                           bank=folder / "bank.db", dump=folder / "dump", verify=True)
+                           bank=folder / "bank.db", dump=folder / "dump", report=folder / "report", verify=True)
     assert [g["gear"] for g in session.report["gears"]] == ["1,16", "2,3"]
     return folder
 
@@ -67,6 +68,16 @@ def test_a_session_describes_what_varies_by_the_models_names(made: Path) -> None
 def test_what_no_gear_takes_is_one_sentence(made: Path, given: dict[str, np.ndarray], words: str) -> None:
     with pytest.raises(CheckError, match=words):
         aoec.Session(made / "net.aoec").run(None, given)
+
+
+def test_each_gear_has_a_report_and_a_way_to_the_others(made: Path) -> None:
+    folders = {"1,16": "gear_1x16", "2,3": "gear_2x3"}
+    for gear, folder in folders.items():
+        said = json.loads((made / "report" / folder / "report.json").read_text())
+        page = (made / "report" / folder / "index.html").read_text()
+        assert faults("report", said) == [] and said["gear"] == gear and not said["tuned"] and "Not tuned" in page
+        assert [f"../{other}/index.html" in page for other in folders.values()] == [True, True]
+    assert 'href="gear_1x16/index.html"' in (made / "report" / "index.html").read_text()
 
 
 def test_constants_are_stored_and_held_once(made: Path) -> None:
