@@ -43,8 +43,11 @@ later, until the class of a loop changes: as many as fit into what is left of th
 (`leap`). What counts is seen from the scalar unit, before whose time nothing can happen any more; of a time behind it counts only
 that it is (`picture`). Rule 7 alone asks what the clock says: a leap ends before the end of the epoch in which the iterations that were
 compared began (`rounds`). A mark of the state is set anew at growing distances (Brent's way to find a period), so that any period is
-found soon after it begins. No loop is looked at that holds a cross flag, which other cores have a say in, or a flag whose id follows
-the loop's own variable, so that iterations are not alike.
+found soon after it begins. No loop is looked at in which the id of a flag follows the loop's own variable, so that iterations are not
+alike. In a loop that holds a cross flag other cores have a say: there all cores of a group are compared at once (`meet`). The first of
+them stops where an iteration of such a loop begins, and the others go on until they can do nothing before it does; that hangs on tokens
+alone, not on times, so what they have done by then is the same in each way of taking turns. Where each of them has since gone on in one
+loop, stands D ticks later than it stood then (with what is on its way between them), and had work of one class, all goes round.
 
 Where the time went is told by a second walk over code with a PROBE after every instruction, flag operation and start of a loop (where
 each iteration begins); the code that a search walks has none, so that it pays nothing.
@@ -88,8 +91,9 @@ Tables = namedtuple("Tables", (
     "counter_of",  # int32[counter]: its register
     "preset",  # int64[1]: pairs of pipes, as bits, between which flags are set before the loops: those that give slots back
     "joined",  # int64[1]: whether streams meet by cross flags
-    "used",  # int64[loop, 4]: pipes, and pairs of them, that a loop's body uses, as bits; how many iterations left are not worth a look;
-    # whether its iterations are long, so that all is marked from the first
+    "used",  # int64[loop, 5]: pipes, and pairs of them, that a loop's body uses, as bits; how many iterations left are not worth a look;
+    # whether its iterations are long, so that all is marked from the first; how many are not worth a look at all cores that meet
+    "heard",  # int8[stream, register]: 1 where a loop goes by it, or the id of a flag: what no time hangs on is not looked at
     "costs",
     "queue",  # int64[stream]: instructions that a pipe's queue holds
     "form_constant", "form_coefficient", "depth",  # int64[row, ...]
@@ -117,17 +121,20 @@ State = namedtuple("State", (
     "early", "late", "floor", "until",  # hand-over of L0C: first and last granule by pipe, floor by pipe, last granule by bit
     "before", "spent", "at", "uses", "log", "logged",  # what probes see
     "probed",  # how many operations they saw
+    "paused",  # the loop at the start of whose next iteration core 0 waits for the others of its group, -1: none
     "epoch_time", "epoch_active", "epochs", "mark", "groups",
 ))
 
-# how a core stood between two iterations of each loop; the first index is the loop. No walk stops within a loop that can be skipped
-# (it holds no cross flag), so that one mark of each serves all cores.
+# how a core stood between two iterations of each loop; the first index is the loop. No walk stops within a loop that is skipped on a core
+# alone (it holds no cross flag), so that one mark of each serves all cores. Of loops with cross flags it is the loop of core 0, and how
+# core m of its group stood then comes m times as many places further on as there are loops (`mark_of`).
 Mark = namedtuple("Mark", (
     "at",  # the iteration that came next
     "reach",  # how many iterations later it is set anew
     "whole",  # whether there is a picture, or `free` alone
     "free", "left",
     "picture",  # see `picture`; the last row is for the one to compare
+    "register",  # of cores that meet
     "spent", "times", "uses",  # what probes had seen: of State spent, at and uses
 ))
 
@@ -323,21 +330,50 @@ def picture_flags(now, pairs, ids, hop, bit, cleared, until, out, n):
 
 
 @within
-def picture(t, s, m, a, own, out):
-    """How many numbers it takes, filled into `out`, to say all that what follows hangs on but `free`, as the scalar unit sees it.
+def picture(t, s, m, pipes, pairs, out):
+    """How many numbers it takes, filled into `out`, to say all that what follows hangs on but `free`, as the scalar unit sees it, and but
+    registers: of these pipes and pairs of pipes.
 
-    Between iterations of class BODY of loop `a`, whose register is `own`. Whatever is yet to come is issued at the scalar unit's time or
+    Between iterations of class BODY of a loop. Whatever is yet to come is issued at the scalar unit's time or
     later, and takes the larger of that and the times kept here; so one that has passed is as good as any other: of what holds up sets and
     hand-overs of L0C (`done`, `early`, `late`) and starts (`floor`, and `until`, which only raises one), of the starts that a full queue
     waits for, and of the time at which a bit was cleared, before which no new set may fall. Where each cursor stands follows from the
     classes of the loops around; what the loop neither reads nor changes stays as it is.
     """
     now = s.free[m, 0]
-    n = picture_pipes(now, t.used[a, 0], t.queue[s.stream[m]], s.done[m], s.early[m], s.late[m], s.floor[m], s.starts[m], s.turn[m], out)
-    n = picture_flags(now, t.used[a, 1], t.costs[3], t.costs[1], s.bit[m], s.cleared[m], s.until[m], out, n)
-    for k in range(s.register.shape[1]):
-        out[n + k] = 0 if k == own else s.register[m, k]
-    return n + s.register.shape[1]
+    n = picture_pipes(now, pipes, t.queue[s.stream[m]], s.done[m], s.early[m], s.late[m], s.floor[m], s.starts[m], s.turn[m], out)
+    return picture_flags(now, pairs, t.costs[3], t.costs[1], s.bit[m], s.cleared[m], s.until[m], out, n)
+
+
+@within
+def picture_registers(heard, register, own, out, n):
+    """How many numbers of a picture are filled, of which n were, with registers that times hang on, but `own`, that of the loop."""
+    for k in range(register.shape[0]):
+        out[n + k] = register[k] if heard[k] == 1 and k != own else 0
+    return n + register.shape[0]
+
+
+@inner
+def picture_meeting(t, s, m, members, out):
+    """How many numbers it takes to say all that what follows hangs on for core m of a group but `free` and registers: see `picture`; where
+    it stands, and the tokens on their way to it.
+
+    A wait for a token ends `cross` after it was put at the earliest, and a token that is put comes no earlier than the one before it.
+    """
+    n, now, kinds = picture(t, s, m, np.int64(-1), np.int64(-1), out), s.free[m, 0], s.kind.shape[1]
+    for k in range(kinds):
+        out[n + k] = s.kind[m, k]
+    out[n + kinds] = s.pc[m]
+    n += kinds + 1
+    for w in range(members):
+        for flag in range(s.put.shape[2]):
+            got, count = s.got[m, w, flag], s.put[m, w, flag] - s.got[m, w, flag]
+            out[n], out[n + 1] = count, max(s.latest[w, m, flag] - now, 0)
+            n += 2
+            for k in range(count):
+                out[n + k] = max(s.ring[m, w, flag, (got + k) % t.costs[5]] + t.costs[2] - now, 0)
+            n += count
+    return n
 
 
 @inner
@@ -390,14 +426,14 @@ def add(values, by):
 
 
 @inner
-def later(t, s, m, a, by):
-    """Moves the core on by `by` ticks: all that loop `a` uses, but pipes that did nothing since the mark. What was told to be of no
-    account, because it has passed, is so still."""
-    if s.last_held[m] >= s.mark.free[a, 0]:  # by these iterations, or else it is said to be later than it is, which does no harm
+def later(s, m, k, pipes, pairs, ids, by):
+    """Moves the core on by `by` ticks: all of these pipes and pairs of pipes, but pipes that did nothing since mark k. What was told to be
+    of no account, because it has passed, is so still."""
+    if s.last_held[m] >= s.mark.free[k, 0]:  # by these iterations, or else it is said to be later than it is, which does no harm
         s.last_held[m] += by
     for p in range(PIPE_COUNT):
-        if (t.used[a, 0] >> p) & 1 or p == 0:
-            if s.free[m, p] != s.mark.free[a, p]:
+        if (pipes >> p) & 1 or p == 0:
+            if s.free[m, p] != s.mark.free[k, p]:
                 s.free[m, p] += by
                 s.before[m, p] += by
             s.done[m, p] += by
@@ -405,12 +441,12 @@ def later(t, s, m, a, by):
             s.late[m, p] += by
             s.floor[m, p] += by
             add(s.starts[m, p], by)
-    for k in range(s.bit.shape[1]):
-        if (t.used[a, 1] >> (k // t.costs[3])) & 1:
-            s.cleared[m, k] += by
-            s.until[m, k] += by
-            if s.bit[m, k] >= 0:
-                s.bit[m, k] += by
+    for flag in range(s.bit.shape[1]):
+        if (pairs >> (flag // ids)) & 1:
+            s.cleared[m, flag] += by
+            s.until[m, flag] += by
+            if s.bit[m, flag] >= 0:
+                s.bit[m, flag] += by
 
 
 @inner
@@ -423,13 +459,24 @@ def grow(values, marked, times):
 
 
 @inner
-def account(s, m, a, times):
-    """Adds to what probes saw what they would see in `times` more such rounds as since the mark (0: nothing), and marks it."""
-    grow(s.spent[m], s.mark.spent[a], times)
-    grow(s.at[m], s.mark.times[a], times)
-    for k in range(s.uses.shape[1]):
-        s.uses[m, k] += times * (s.uses[m, k] - s.mark.uses[a, k])
-        s.mark.uses[a, k] = s.uses[m, k]
+def account(s, m, k, times):
+    """Adds to what probes saw what they would see in `times` more such rounds as since mark k (0: nothing), and marks it."""
+    grow(s.spent[m], s.mark.spent[k], times)
+    grow(s.at[m], s.mark.times[k], times)
+    for entry in range(s.uses.shape[1]):
+        s.uses[m, entry] += times * (s.uses[m, entry] - s.mark.uses[k, entry])
+        s.mark.uses[k, entry] = s.uses[m, entry]
+
+
+@inner
+def go_round(s, m, k, pipes, pairs, ids, times):
+    """Moves the core on by so many rounds of what it did since mark k."""
+    if times > 0:
+        later(s, m, k, pipes, pairs, ids, times * (s.free[m, 0] - s.mark.free[k, 0]))
+        for p in range(1, PIPE_COUNT):
+            s.left[m, p] -= times * (s.mark.left[k, p] - s.left[m, p])
+    if s.at.shape[1] > 0:
+        account(s, m, k, times)
 
 
 @within
@@ -437,12 +484,7 @@ def skip(t, s, m, a, period, left):
     """How many of the `left` iterations of loop `a` are skipped, where all goes round as in the `period` of them since the mark."""
     was = s.mark.free[a, 0]
     times = rounds(s.free[m], t.used[a, 0], was, left // period, epoch_end(s.epoch_time, s.epochs[0], was))
-    if times > 0:
-        later(t, s, m, a, times * (s.free[m, 0] - was))
-        for p in range(1, PIPE_COUNT):
-            s.left[m, p] -= times * (s.mark.left[a, p] - s.left[m, p])
-    if s.at.shape[1] > 0:
-        account(s, m, a, times)
+    go_round(s, m, a, t.used[a, 0], t.used[a, 1], t.costs[3], times)
     return times * period
 
 
@@ -457,7 +499,8 @@ def leap(t, s, m, a, own, i):
         k.whole[a], k.reach[a], period = t.used[a, 3], FIRST_REACH, 0
     steady, count = period > 0 and stepped(s.free[m], k.free[a], t.used[a, 0]), np.int64(0)
     if steady or k.whole[a] == 1:
-        count = picture(t, s, m, a, own, k.picture[k.picture.shape[0] - 1])
+        new = k.picture[k.picture.shape[0] - 1]
+        count = picture_registers(t.heard[s.stream[m]], s.register[m], own, new, picture(t, s, m, t.used[a, 0], t.used[a, 1], new))
     if steady and k.whole[a] == 1 and equal(k.picture[k.picture.shape[0] - 1], k.picture[a], count):
         i += skip(t, s, m, a, period, s.count[m, a] - 1 - i)
     elif steady and k.whole[a] == 1 and period < k.reach[a]:
@@ -473,6 +516,119 @@ def leap(t, s, m, a, own, i):
     copy(k.free[a], s.free[m], PIPE_COUNT)
     copy(k.left[a], s.left[m], PIPE_COUNT)
     return i
+
+
+@within
+def mark_of(s, m, a):
+    """The number of the mark of core m of a group for loop `a` of core 0."""
+    return m * s.count.shape[1] + a
+
+
+@inner
+def enclosing(code, first, pc, register):
+    """The loop around a place of the code, of a stream that begins at `first`, whose variable is in a register; -1: none."""
+    k = pc - 1
+    while k >= first:
+        if code[k, 0] == END:
+            k = np.int64(code[k, 2])
+        elif code[k, 0] == LOOP and code[k, 3] == register:
+            return np.int64(code[k, 1])
+        k -= 1
+    return np.int64(-1)
+
+
+@inner
+def turning(t, s, m, k):
+    """(The loop around where core m stands in which it has gone on since mark k, and in no other, -1 where there is none whose iterations
+    are alike; its register)"""
+    own = np.int64(-1)
+    for j in range(s.register.shape[1]):
+        if t.heard[s.stream[m], j] == 1 and s.register[m, j] != s.mark.register[k, j]:
+            if own >= 0 or s.register[m, j] < s.mark.register[k, j]:
+                return np.int64(-1), own
+            own = np.int64(j)
+    loop = enclosing(t.code, t.starts[s.stream[m]], s.pc[m], own)
+    return loop if loop >= 0 and t.used[loop, 4] < NEVER else np.int64(-1), own
+
+
+@inner
+def in_step(s, a, members):
+    """Whether all cores of a group stand as much later than when loop `a` of core 0 was marked."""
+    step = s.free[0, 0] - s.mark.free[a, 0]
+    for m in range(members):
+        marked = s.mark.free[mark_of(s, m, a)]
+        if s.free[m, 0] - marked[0] != step or not stepped(s.free[m], marked, np.int64(-1)):
+            return False
+    return True
+
+
+@inner
+def same_meeting(t, s, a, members):
+    """Whether what follows hangs on the same for all cores of a group, but for the time and their loops, as when loop `a` was marked."""
+    new = s.mark.picture[s.mark.picture.shape[0] - 1]
+    m = 0
+    while m < members and equal(new, s.mark.picture[mark_of(s, m, a)], picture_meeting(t, s, m, members, new)):
+        m += 1
+    return m == members
+
+
+@inner
+def rounds_together(t, s, a, members):
+    """How many rounds of what all cores of a group did since loop `a` of core 0 was marked fit into what is left of their loops (but the
+    last iterations), and into the epoch."""
+    times, was = np.int64(NEVER), np.int64(NEVER)
+    for m in range(members):
+        k = mark_of(s, m, a)
+        loop, own = turning(t, s, m, k)
+        if loop < 0:
+            return np.int64(0)
+        times = min(times, max(s.count[m, loop] - 2 - s.register[m, own], 0) // (s.register[m, own] - s.mark.register[k, own]))
+        was = min(was, s.mark.free[k, 0])
+    end = epoch_end(s.epoch_time, s.epochs[0], was)
+    for m in range(members):
+        times = rounds(s.free[m], np.int64(-1), s.mark.free[mark_of(s, m, a), 0], times, end)
+    return times
+
+
+@inner
+def skip_together(t, s, a, members):
+    """Moves all cores of a group on, with what is on its way between them, as far as all goes round as since loop `a` was marked."""
+    times, by = rounds_together(t, s, a, members), s.free[0, 0] - s.mark.free[a, 0]
+    for m in range(members):
+        k = mark_of(s, m, a)
+        if times > 0:
+            own = turning(t, s, m, k)[1]
+            s.register[m, own] += times * (s.register[m, own] - s.mark.register[k, own])
+        go_round(s, m, k, np.int64(-1), np.int64(-1), t.costs[3], times)
+        for w in range(members):
+            add(s.latest[m, w], times * by)
+            for flag in range(s.ring.shape[2]):
+                add(s.ring[m, w, flag], times * by)
+
+
+@inner
+def meet(t, s, members):
+    """Nothing; all cores of a group, which stand as far on as they can while core 0 is about to begin an iteration of the loop for which it
+    paused, have skipped what goes round as it did since the mark; which is set anew then, or if it has stood long enough."""
+    a, k = s.paused[0], s.mark
+    i = s.register[0, t.code[s.pc[0] - 1, 3]]
+    if i == 1:
+        k.reach[a] = FIRST_REACH
+    elif in_step(s, a, members) and same_meeting(t, s, a, members):
+        skip_together(t, s, a, members)
+    elif i - k.at[a] < k.reach[a]:
+        return
+    else:
+        k.reach[a] *= 2
+    k.at[a] = s.register[0, t.code[s.pc[0] - 1, 3]]
+    for m in range(members):
+        n = mark_of(s, m, a)
+        picture_meeting(t, s, m, members, k.picture[n])
+        copy(k.free[n], s.free[m], PIPE_COUNT)
+        copy(k.left[n], s.left[m], PIPE_COUNT)
+        copy(k.register[n], s.register[m], s.register.shape[1])
+        if s.at.shape[1] > 0:
+            account(s, m, n, 0)
 
 
 @within
@@ -676,7 +832,8 @@ def lead(t, s, r, m, alike, used):
 
 @inner
 def walk(t, s, r, m, members, sizes):
-    """ENDED, BLOCKED at a cross flag (call again later), OVER past the limit, or an error: core m of the group from where it stands."""
+    """ENDED, BLOCKED at a cross flag or paused (call again later), OVER past the limit, or an error: core m of the group from where it
+    stands."""
     code, place, entry_of, trips = t.code, t.place[t.work[r]], t.entry_of, t.trips[r]
     busy_of, unit_of, latency_of, granule_of = t.busy, t.unit, t.latency, t.granule
     free, done, early, late, floor = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m]
@@ -768,6 +925,10 @@ def walk(t, s, r, m, members, sizes):
                     move(depend_start, depend_cursor, depend_step, cursor, a, kind[a], new)
                     kind[a] = new
                 pc = b
+                if m == 0 and count[a] - i > used[a, 4]:
+                    s.pc[m], s.paused[0] = pc + 1, a
+                    s.progress[0] += 1
+                    return BLOCKED
             else:
                 move(depend_start, depend_cursor, depend_step, cursor, a, kind[a], np.int64(-1))
         elif op == ADVANCE:  # a counter
@@ -876,17 +1037,21 @@ def run_group(t, s, r, stream_of, core_of, members, sizes):
             set_all(s.put[m, w], 0)
             set_all(s.got[m, w], 0)
             set_all(s.latest[m, w], 0)
-    left = members
+    left, s.paused[0] = members, -1
     while left > 0:
         before = s.progress[0]
         for m in range(members):
-            if s.ended[m] == 0:
+            if s.ended[m] == 0 and (m > 0 or s.paused[0] < 0):
                 status = walk(t, s, r, m, members, sizes)
                 if status < 0 or status == OVER:
                     return status
                 left -= s.ended[m]
         if s.progress[0] == before:
-            return DEADLOCK
+            if s.paused[0] < 0:
+                return DEADLOCK
+            if left == members:
+                meet(t, s, members)
+            s.paused[0] = -1
     for m in range(members):
         for k in range(s.bit.shape[1]):
             if s.bit[m, k] >= 0:
@@ -1188,10 +1353,11 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
         return np.zeros(shape, np.int64)
 
     epochs, uses, most = cores + 2, entries if places else 1, cores + 1
-    picture = PIPE_COUNT * (4 + queue) + 2 * bits + registers
-    mark = Mark(at=zeros(loops), reach=zeros(loops), whole=zeros(loops), free=zeros(loops, PIPE_COUNT),
-                left=zeros(loops, PIPE_COUNT), picture=zeros(loops + 1, picture),
-                spent=zeros(loops, PIPE_COUNT, HEAD + 1), times=zeros(loops, places, 2), uses=zeros(loops, uses))
+    picture = PIPE_COUNT * (4 + queue) + 2 * bits + registers + loops + 1 + members * cross_ids * (2 + cross_count)
+    marks = loops * members
+    mark = Mark(at=zeros(loops), reach=zeros(loops), whole=zeros(loops), free=zeros(marks, PIPE_COUNT), left=zeros(marks, PIPE_COUNT),
+                picture=zeros(marks + 1, picture), register=zeros(marks, registers),
+                spent=zeros(marks, PIPE_COUNT, HEAD + 1), times=zeros(marks, places, 2), uses=zeros(marks, uses))
     groups = Groups(stream_of=zeros(most, members), core_of=zeros(most, members), key=zeros(most, members), weight=zeros(most),
                     end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1),
                     members=zeros(1),
@@ -1209,5 +1375,6 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
         starts=zeros(members, PIPE_COUNT, queue), turn=zeros(members, PIPE_COUNT), early=zeros(members, PIPE_COUNT),
         late=zeros(members, PIPE_COUNT), floor=zeros(members, PIPE_COUNT), until=zeros(members, bits),
         before=zeros(members, PIPE_COUNT), spent=zeros(members, PIPE_COUNT, HEAD + 1), at=zeros(members, places, 2),
-        uses=zeros(members, uses), probed=zeros(members), log=zeros(events, EVENT_COLUMNS + registers), logged=np.array([-1, 0]),
+        uses=zeros(members, uses), probed=zeros(members), paused=zeros(1), log=zeros(events, EVENT_COLUMNS + registers),
+        logged=np.array([-1, 0]),
         epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark, groups=groups)

@@ -17,6 +17,7 @@ from aoec.ir.index import DTYPES, Binary, Expr, Int, affine, hole_names, holes, 
 from aoec.ir.program import PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.kernels import timeline as kernel
 from aoec.simulate.reuse import Access
+from aoec.simulate.steady import heard_registers, used_in_loops
 from aoec.target.instructions import INSTRUCTIONS
 from aoec.target.machine import Machine
 from aoec.target.parts import Timing
@@ -24,8 +25,6 @@ from aoec.target.placement import placement
 
 HANDED = ("M", "FIXP")  # pipes between which L0C may be handed over in granules
 PIPE = {p: i for i, p in enumerate(PIPES)}
-WORTH = 256  # operations that are walked in the time that it takes to find out that a loop is steady, about
-SHORTEST = 2  # iterations that are walked anyway
 MAX_AXES = 30  # of a value table; NumPy allows 32 dimensions
 
 
@@ -87,7 +86,8 @@ class Encoded:
     bits: int = 1
     preset: int = 0  # pairs of pipes, as bits, between which flags are set before the loops
     joined: bool = False
-    used: np.ndarray = field(default_factory=lambda: np.zeros((1, 4), np.int64))  # of loops, see kernel.Tables
+    used: np.ndarray = field(default_factory=lambda: np.zeros((1, 5), np.int64))  # of loops, see kernel.Tables
+    heard: np.ndarray = field(default_factory=lambda: np.zeros((1, 1), np.int8))  # of registers, see kernel.Tables
     holes: tuple[str, ...] = ()  # that the times depend on
     work_holes: frozenset[str] = frozenset()  # of them those that sizes, trip counts, grids or places in GM depend on: all but slots
     places: list[Place] = field(default_factory=list)  # of the code
@@ -147,7 +147,9 @@ class _Encoder:
         out.bits = max(1, len(self.pairs) * self.machine.flag_ids)
         out.holes = program_holes(self.program)
         out.work_holes = work_holes(out)
-        out.used = used_in_loops(out, self.machine.flag_ids)
+        registers = [[register for register, _ in terms] for _, terms in out.forms]
+        out.used = used_in_loops(out.code, registers, len(out.loops), self.machine.flag_ids)
+        out.heard = heard_registers(out.code, registers, [p.stream for p in out.places], out.registers)
         out.preset = preset_pairs(out, self.machine.flag_ids)
         out.joined = any(row[0] in (kernel.CROSS_SET, kernel.CROSS_WAIT) for row in self.code)
         return out
@@ -300,35 +302,6 @@ def found_at(item: Instr, ref: Ref, size: int) -> Ref:
     if not isinstance(index, Ref) or not isinstance(pitch, Expr):
         return ref
     return replace(ref, offset=normalise(ref.offset + index.offset * (pitch // size)))
-
-
-def used_in_loops(encoded: Encoded, flag_ids: int) -> np.ndarray:
-    """int64[loop, 4]: the pipes and the pairs of pipes that the bodies of loops use, as bits, how many iterations are walked anyway, and
-    whether there are loops in the body.
-
-    All iterations are walked where one may do other things than the one before it: where a flag id follows the loop's variable, or
-    where other cores have a say, through a cross flag.
-    """
-    used = np.zeros((max(1, len(encoded.loops)), 4), np.int64)
-    around: list[tuple[int, int]] = []  # loop, register
-    uneven: set[int] = set()
-    for op, a, b, c in encoded.code.tolist():
-        if op == kernel.LOOP:
-            around.append((a, c))
-        elif op == kernel.END:
-            around.pop()
-        elif op not in (kernel.ADVANCE, kernel.STOP):
-            pipe, flag = (b if op == kernel.INSTR else c), op != kernel.INSTR
-            crosses = op in (kernel.CROSS_SET, kernel.CROSS_WAIT)
-            registers = {register for register, _ in encoded.forms[a][1]} if flag else set()
-            uneven |= {loop for loop, register in around if crosses or register in registers}
-            for loop, _ in around:
-                used[loop, :2] |= (1 << pipe, 1 << b // flag_ids if flag and not crosses else 0)
-                used[loop, 2] += 1 if loop == around[-1][0] else WORTH  # an inner loop may be long
-    used[:, 3] = used[:, 2] >= WORTH
-    used[:, 2] = np.maximum(SHORTEST, WORTH // np.maximum(used[:, 2], 1))
-    used[list(uneven), 2] = kernel.NEVER
-    return used
 
 
 def _loops(items: tuple[Item, ...]) -> Iterator[For]:

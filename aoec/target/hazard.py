@@ -8,6 +8,7 @@ allow; an access that could come before one that stands earlier in that order is
 """
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
@@ -128,7 +129,7 @@ class _Tokens:
     """A cross flag between two cores: clocks of sets not yet taken, and counts of the waits."""
 
     sets: list[Clock] = field(default_factory=list)
-    times: list[int] = field(default_factory=list)  # the waiting pipe's count at each wait
+    times: list[int] = field(default_factory=list)  # the waiting pipe's count at each wait: they rise
     total: int = 0  # sets so far
     weight: int = 0  # the same in the whole run, with the iterations that are not walked
     known: int = 0  # waits that the setter knew of at the last set
@@ -250,7 +251,7 @@ class _Group:
             if t.setter not in (-1, pipe):
                 raise _fail(event, f"cross flag {flag} is set by {self.names[t.setter]} as well: give each pipe a flag of its own")
             t.setter, t.total, t.weight = pipe, t.total + 1, t.weight + event.weight
-            t.known = sum(1 for time in t.times if time <= self.clocks[pipe][t.waiter])
+            t.known = bisect_right(t.times, self.clocks[pipe][t.waiter])
             self.counts(t, t.total - t.known, event)
             t.sets.append(list(self.clocks[pipe]))
 

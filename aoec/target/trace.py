@@ -220,6 +220,7 @@ def _fill_instruction(site: _Site, item: Instr, places: Mapping[str, _Place]) ->
     starts = [(site.column(r.slot).tolist(), (site.column(r.offset) * DTYPES[p.dtype]).tolist()) for r, p in zip(refs, at)]
     rows = np.stack([np.asarray(c, np.int64) for c in columns.values()], 1).tolist()
     known: dict[tuple[int, ...], list[list[Box]]] = {}
+    made: dict[tuple[int, ...], Access] = {}  # most events are at places where others were: by operand, slot, offset and fields
     atomic = item["atomic"] != Int(0)
     for i, event in enumerate(events):
         row = tuple(rows[i])
@@ -229,9 +230,14 @@ def _fill_instruction(site: _Site, item: Instr, places: Mapping[str, _Place]) ->
             if broken:
                 raise _fail(event, RELATIONS[broken])
             known[row] = footprints(item.op, fields, dtypes)
-        event.accesses = tuple(
-            _access(event, r, p, o.writes, boxes, slot[i], offset[i], align, atomic and o.writes)
-            for r, p, o, boxes, (slot, offset), align in zip(refs, at, word.operands, known[row], starts, aligns) if boxes)
+        accesses = []
+        for operand, (boxes, (slot, offset)) in enumerate(zip(known[row], starts)):
+            place = (operand, slot[i], offset[i], *row)
+            if boxes and place not in made:
+                ref, writes = refs[operand], word.operands[operand].writes
+                made[place] = _access(event, ref, at[operand], writes, boxes, slot[i], offset[i], aligns[operand], atomic and writes)
+            accesses += [made[place]] if boxes else []
+        event.accesses = tuple(accesses)
 
 
 def _access(event: Event, ref: Ref, p: _Place, writes: bool, boxes: list[Box], slot: int, offset: int, align: int,
@@ -245,5 +251,5 @@ def _access(event: Event, ref: Ref, p: _Place, writes: bool, boxes: list[Box], s
     start = p.address + slot * p.slot_bytes + offset
     if start % align:
         raise _fail(event, f"{ref.buffer} is touched from byte {start:,} of {p.area}, which is no multiple of {align}")
-    moved = tuple(b._replace(start=b.start + start) for b in boxes)
+    moved = tuple(Box(b.start + start, b.length, b.stride, b.runs) for b in boxes)
     return Access(p.area, ref.buffer, writes, moved, min(b.start for b in moved), start + stop, atomic)

@@ -21,6 +21,7 @@ from aoec.target.machine import load
 from bench.cases.build import build
 from bench.cases.case import parse_cases
 from bench.cases.chips import machine_of
+from tests.laws.test_attention import B1, SLOTS, sketch_of
 from tests.oracle.pipelines import TARGETS, cube_program, filled, mixed_program, twisted, twists, vector_program
 from tests.oracle.slow_timeline import Illegal, simulate
 from tests.primitives.funcs import emitted, random_rows
@@ -31,7 +32,7 @@ TOY = load("toy")
 def eager(encoded):
     """Looks for steady loops however short they are."""
     used = encoded.used.copy()
-    used[used[:, 2] < kernel.NEVER, 2] = 1
+    used[:, [2, 4]] = np.where(used[:, [2, 4]] < kernel.NEVER, 1, kernel.NEVER)
     return replace(encoded, used=used)
 
 
@@ -156,6 +157,95 @@ def test_emitted_programs(name):
     machine = load()
     program = emitted(name, machine)
     assert (same_without(encode(program, machine), random_rows(program)).status == 0).any()
+
+
+ATTENTION = ("b=3, m=150, n=300, d=32", "b=5, m=260, n=640, d=16, mask", "b=2, m=500, n=450, d=32, e=64, bias")
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.sampled_from(ATTENTION), st.data())
+def test_streams_that_meet(sizes, data):
+    """Parts, tiles and heads on a cube core and its vector cores, with tails in each; on cores of several classes."""
+    def row():
+        picked = {"tr": (16, 32, 48, 64), "tp": (1, 2), "vc": (1, 2), "gb": (1, 2), "gm": (1, 2), "n1": (4, 8), "k1": (4, 8), "pl": (0, 1),
+                  "ps": (1, 2), "dc": (1, 2), "di": (1, 2), "do": (1, 2), "d0b": (1, 2)}
+        return {name: data.draw(st.sampled_from(values), name) for name, values in picked.items()}
+    program, rows = sketch_of(sizes), [row() for _ in range(3)]
+    machine = machine_for(program, data)
+    times = same_without(encode(program, machine), columns(rows))
+    for legal in np.flatnonzero(times.status == 0)[:1]:
+        alone = encode(filled(program, rows[legal]), machine)
+        for a, b in zip(told(eager(alone)), told(walked(alone)), strict=True):
+            assert np.array_equal(a, b)
+
+
+MEETING = """program p for toy {{
+  input A: fp16[4096] uncached
+  temp T: fp16[4, 1024]
+  output Y: fp16[4096]
+  space L: fp16 in L1 at 0 size 4096
+  space C: fp32 in L0C at 0 size 4096
+  space X: fp16 in UB at 0 size 4096
+  stream c aic grid [g in {cores}] {{
+    for j in {tiles} {{
+      for i in {parts} {{
+        copy_gm_l1_nd2nz(dst=L[0], src=A[0], rows={load}, cols=16, src_stride=16, dst_rows={load})
+        cross_wait(FIXP, v, 1)
+        fixpipe_nd(dst=T[0], src=C[0], m=16, n=16, src_rows=16, dst_stride=16, relu=0)
+        cross_set(FIXP, v, 0)
+      }}
+    }}
+    for r in {ring} {{
+      cross_wait(FIXP, v, 1)
+    }}
+  }}
+  stream v aiv grid [g in {cores}] {{
+    for f in {ring} {{
+      cross_set(MTE2, c, 1)
+    }}
+    for j in {tiles} {{
+      for i in {parts} {{
+        cross_wait(MTE2, c, 0)
+        copy_gm_ub(dst=X[0], src=T[0], bursts=1, length=512, src_gap=0, dst_gap=0)
+        set(MTE2, V, 0)
+        wait(MTE2, V, 0)
+        vadds(dst=X[0], src=X[0], lanes=64, repeat={work}, dst_blk=1, src_blk=1, dst_rep=8, src_rep=8)
+        set(V, MTE2, 0)
+        wait(V, MTE2, 0)
+        cross_set(MTE2, c, 1)
+      }}
+      copy_ub_gm(dst=Y[0], src=X[0], bursts=1, length=512, src_gap=0, dst_gap=0)
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("ring, load, work", [(1, 16, 1), (1, 16, 200), (2, 255, 1), (3, 16, 200), (3, 100, 20)])
+def test_who_waits_for_whom(ring, load, work):
+    """The one that makes, or the one that takes and gives slots back; where parts go round, and where a core of another class ends."""
+    for tiles, parts, cores in ((2, 150, 1), ("12 - g*5", 20, 2)):
+        program = parse_program(MEETING.format(ring=ring, load=load, work=work, tiles=tiles, parts=parts, cores=cores))
+        encoded = encode(program, TOY)
+        assert same_without(encoded, {}).ticks[0] == simulate(program, TOY).ticks
+        for a, b in zip(told(eager(encoded)), told(walked(encoded)), strict=True):
+            assert np.array_equal(a, b)
+        operations = walk(eager(encoded), COLD).told.operations
+        assert operations[1] < operations[0] or cores == 2
+
+
+def test_attention_as_the_slow_simulator_has_it():
+    program = filled(sketch_of("b=1, m=16, n=2048, d=16"), {**SLOTS, "tr": 16, "tp": 1, "vc": 1, "gb": 1, "gm": 1, "n1": 4, "k1": 4})
+    encoded = encode(program, B1)
+    operations = walk(encoded, COLD).told.operations
+    assert operations[1] < operations[0] / 2 and time_rows(encoded, {}).ticks[0] == simulate(program, B1).ticks
+
+
+def test_long_attention_is_hardly_walked():
+    """Four times the parts and four times the tiles take no operation more: parts, tiles and heads go round."""
+    holes = {**SLOTS, "tr": 64, "tp": 2, "vc": 2, "gb": 4, "gm": 1, "n1": 8, "k1": 8}
+    walks = [walk(encode(filled(sketch_of(f"b=32, m={n}, n={n}, d=64"), holes), B1), COLD).told.operations for n in (2048, 8192)]
+    assert walks[1][0] > 15 * walks[0][0] and walks[1][1] == walks[0][1] < walks[0][0] / 8
 
 
 LADDER = ("base=128x256x64 grid=2x12 norm", "base=128x256x64 grid=4x6 mdl", "base=128x256x64 grid=4x6 stepka=8 deptha=16 mdl",
