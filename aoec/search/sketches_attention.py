@@ -6,8 +6,7 @@ of what vector cores take and give), dc (slots of an L0 tile of scores), d0b (of
 ps (parts that they are ahead where they are made, if that is on other cores). Keys and values in L1 have two slots, and what goes between
 cores in GM three: there is room.
 
-Streams that meet are walked to their end by the timeline, part for part; so there are few choices, and parts are not small where there
-are many.
+There are few choices, and parts are not small where there are many.
 """
 from __future__ import annotations
 
