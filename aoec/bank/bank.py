@@ -145,7 +145,10 @@ class Bank:
 
     def import_(self, path: str | Path) -> tuple[str, ...]:
         """`put` for every line of an export (`-`: standard input), all or none; BankError names the first line that is wrong."""
-        return self.put_all(_read_lines(str(path)))
+        try:
+            return self.put_all(_read_lines(str(path)))
+        except BankError as e:
+            raise BankError(f"{e}; nothing was imported") from e
 
     def list(self, target: str | None = None, func_key: str = "", kind: str | None = None) -> tuple[Record, ...]:
         """Records sorted by key; `target` and `kind` select by name, `func_key` by how the key begins."""
@@ -188,6 +191,18 @@ def _take_back(c: Connection, before: Record | None, kept: Record) -> None:
             _put(c, before)
 
 
+def read_records(path: str) -> tuple[Record, ...]:
+    """The records of a bank, or of an export of one, sorted by key; BankError where a file is neither."""
+    try:
+        with open(path, "rb") as f:
+            head = f.read(len(store.HEADER))
+    except OSError as e:
+        raise BackendError(f"cannot read {path}: {reason(e)}") from e
+    if head == store.HEADER:
+        return Bank.open(path, create=False, writable=False).list()
+    return tuple(sorted(_read_lines(path), key=lambda r: r.key))
+
+
 def _read_lines(path: str) -> Iterator[Record]:
     """The records of an export file, with the line number in every refusal."""
     try:
@@ -203,12 +218,12 @@ def _records(f: IO[bytes], path: str) -> Iterator[Record]:
         number, read = number + 1, read + len(raw)
         if len(raw) > LINE_LIMIT_BYTES or read > IMPORT_LIMIT_BYTES:
             what, limit = ("line", LINE_LIMIT_BYTES) if len(raw) > LINE_LIMIT_BYTES else ("file", IMPORT_LIMIT_BYTES)
-            raise BankError(f"{path}:{number}: the {what} is longer than {limit:,} bytes; nothing was imported")
+            raise BankError(f"{path}:{number}: the {what} is longer than {limit:,} bytes")
         try:
             if raw.strip():
                 yield _imported(raw)
         except (AoecError, UnicodeDecodeError) as e:
-            raise BankError(f"{path}:{number}: {str(e).splitlines()[0]}; nothing was imported") from e
+            raise BankError(f"{path}:{number}: {str(e).splitlines()[0]}") from e
 
 
 def _imported(raw: bytes) -> Record:

@@ -94,6 +94,11 @@ class BuiltIn:
         return dict(head["common"])
 
 
+def built_in() -> tuple[BuiltIn, ...]:
+    """All that come with aoec, by target."""
+    return tuple(BuiltIn(p) for p in sorted(Path(__file__).parent.glob("*.jsonl")))
+
+
 def _place(target: str) -> Path | None:
     """Where a target's file is, or would be; None of a name that is no file's."""
     return Path(__file__).parent / f"{target}.jsonl" if re.fullmatch(r"\w+", target) else None

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import NoReturn
 
-from aoec.cli import options, values
+from aoec.cli import bank, options, values
 from aoec.cli.options import DEFAULT_TARGET, Parser
 
 STAGES = ("import", "fuse", "lower", "schedule", "emit")  # of a dump, in order
@@ -203,14 +203,7 @@ def _shelf_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("name", nargs="?", metavar="NAME|FILE")
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
-    p = _add(commands, "bank", "look into a knowledge bank, or exchange records with another", "aoec bank list")
-    p.add_argument("action", choices=("list", "best", "export", "import", "merge"),
-                   help="list records; best: the schedule of a KEY; export to, import from JSON lines; merge another bank")
-    p.add_argument("argument", nargs="?", metavar="KEY|FILE")
-    p.add_argument("--target", metavar="NAME", help="records of this machine only")
-    options.own_bank(p)
-    p.add_argument("--json", action="store_true", help="print as JSON")
-    options.output(p)
+    bank.words(_add(commands, "bank", "look into a knowledge bank, care for it, or exchange records with another", "aoec bank list"))
     p = _add(commands, "doctor", "print versions, cores, cache and bank state, and whether CANN is seen")
     options.own_bank(p)
     p.add_argument("--json", action="store_true", help="print as JSON")

@@ -270,21 +270,10 @@ def run_targets(options: Namespace) -> int:
 
 
 def run_bank(options: Namespace) -> int:
-    from aoec.jobs import bank
+    from aoec.cli.bank import ACTIONS
     ready_output(options)
-    path, argument = bank_path(options), options.argument
-    text = {
-        "list": lambda: bank.list_records(path, options.target, options.json),
-        "best": lambda: bank.best(path, argument, options.target, options.json),
-        "export": lambda: bank.export(path, argument or options.output),
-        "import": lambda: bank.import_(path, argument),
-        "merge": lambda: bank.merge(path, argument),
-    }[options.action]()
-    if text:
-        write_text(options.output, text)
-    elif options.action == "list":
-        note(f"the bank {path} is empty")
-    return 0
+    options.bank = bank_path(options)
+    return ACTIONS[options.action](options)
 
 
 def run_doctor(options: Namespace) -> int:

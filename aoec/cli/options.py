@@ -93,6 +93,10 @@ def target(p: Parser) -> None:
 
 def bank(p: Parser) -> None:
     own_bank(p)
+    base(p)
+
+
+def base(p: Parser) -> None:
     p.add_argument("--base", metavar="FILE|none", help="another bank that is asked for what the bank has not, and only read (default: "
                    "$AOEC_BASE_BANK, else the built-in one, aoec bank list --builtin)")
 

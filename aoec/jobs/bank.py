@@ -1,4 +1,4 @@
-"""The knowledge bank at the command line: list, best, export, import, merge."""
+"""The knowledge bank at the command line: list, best, show, export, import, merge."""
 from __future__ import annotations
 
 import json
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aoec.bank.bank import Bank, statuses
+from aoec.bank.builtin import built_in
 from aoec.bank.record import DEFAULT, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.ticks import TICKS_PER_CYCLE
@@ -13,9 +14,15 @@ from aoec.base.ticks import TICKS_PER_CYCLE
 SHOWN_DIGITS = 16  # of a func key: enough to name a record
 
 
-def list_records(path: Path, target: str | None, as_json: bool) -> str:
+def records_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[Record, ...]:
+    """The records of a bank, or of the built-in ones, whose key begins so, sorted by key."""
+    if builtin:
+        return tuple(r for shelf in built_in() for r in shelf.list(target, key))
+    return Bank.open(path, create=False, writable=False).list(target, key)
+
+
+def list_records(found: tuple[Record, ...], as_json: bool) -> str:
     """The records as a table, or as JSON."""
-    found = Bank.open(path, create=False, writable=False).list(target)
     if as_json:
         return json.dumps([flat(r) for r in found], indent=2) + "\n"
     found = tuple(r for r in found if not r.key.state.endswith(DEFAULT))  # every row says its default anyway
@@ -31,19 +38,37 @@ def _row(r: Record) -> str:
     return f"{r.key.func_key[:SHOWN_DIGITS]}  {cycles} {r.gap:7.1%} {r.trials:7,}  {r.key.target}, {r.label} ({r.key.kind})\n"
 
 
-def best(path: Path, key: str | None, target: str | None, as_json: bool) -> str:
-    """The schedule of the record whose key begins so, as text or with the whole record as JSON."""
-    if not key:
-        raise BankError("which record? Give the beginning of its key, as aoec bank list shows it")
-    found = Bank.open(path, create=False, writable=False).list(target, key)
+def of_one_func(found: tuple[Record, ...], key: str) -> tuple[Record, ...]:
+    """The records, preferred ones first; BankError where there are none, or of several funcs or targets."""
     if not found:
-        raise BankError(f"{path} has no record whose key begins with {key}; see aoec bank list")
+        raise BankError(f"there is no record whose key begins with {key}; see aoec bank list")
     if len({(r.key.func_key, r.key.target) for r in found}) > 1:
         names = ", ".join(sorted({f"{r.key.func_key[:SHOWN_DIGITS]} on {r.key.target}" for r in found})[:5])
         raise BankError(f"{len(found)} records have a key that begins with {key} ({names}); give more of it, or --target, "
                         "or use bank list --json")
-    record = min(found, key=_preference)
+    return tuple(sorted(found, key=_preference))
+
+
+def best(found: tuple[Record, ...], key: str, as_json: bool) -> str:
+    """The schedule of the record whose key begins so, as text or with the whole record as JSON."""
+    record = of_one_func(found, key)[0]
     return json.dumps(flat(record), indent=2) + "\n" if as_json else record.trace + "\n"
+
+
+def show(found: tuple[Record, ...], key: str, as_json: bool) -> str:
+    """All that is kept of a func: its text, and the fields of each record with its schedule; or the records as JSON."""
+    records = of_one_func(found, key)
+    if as_json:
+        return json.dumps([flat(r) for r in records], indent=2) + "\n"
+    func = max(r.func for r in records)
+    return "\n".join([func or "(its func is not kept: an older schema wrote it)", *map(_in_full, records)]) + "\n"
+
+
+def _in_full(r: Record) -> str:
+    """The fields of a record, a line each, and its schedule."""
+    fields = {n: v for n, v in flat(r).items() if n not in ("trace", "func", "func_key") and v != ""}
+    said = [f"  {n.replace('_', ' '):14} {v:,}" if type(v) is int else f"  {n.replace('_', ' '):14} {v}" for n, v in fields.items()]
+    return "\n".join(["", f"record {r.key.func_key}", *said, r.trace])
 
 
 def _preference(r: Record) -> tuple[bool, bool, int]:
@@ -51,25 +76,23 @@ def _preference(r: Record) -> tuple[bool, bool, int]:
     return r.key.state.endswith(DEFAULT), r.key.state != "cold inputs", r.ticks
 
 
-def export(path: Path, file: str) -> str:
-    """Nothing to print; all records go to `file` as JSON lines."""
-    Bank.open(path, create=False, writable=False).export(file)
+def export(path: Path, file: str, times: bool) -> str:
+    """Nothing to print; all records go to `file` as JSON lines, with the times at which they were made or without."""
+    Bank.open(path, create=False, writable=False).export(file, times)
     return ""
 
 
-def import_(path: Path, file: str | None) -> str:
+def import_(path: Path, file: str) -> str:
     """What became of the records of an exported file."""
     return _taken(path, file, lambda bank, name: bank.import_(name))
 
 
-def merge(path: Path, file: str | None) -> str:
+def merge(path: Path, file: str) -> str:
     """What became of the records of another bank."""
     return _taken(path, file, lambda bank, name: bank.merge(Bank.open(name, create=False, writable=False)))
 
 
-def _taken(path: Path, file: str | None, take: Callable[[Bank, str], tuple[str, ...]]) -> str:
-    if not file:
-        raise BankError("from which file? Give it after the word")
+def _taken(path: Path, file: str, take: Callable[[Bank, str], tuple[str, ...]]) -> str:
     if not Path(file).is_file():
         raise BankError(f"there is no file {file}")
     made = not path.exists()

@@ -1,54 +1,63 @@
 """`aoec bank verify`: the schedule of each record timed again on the machine as it is now."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
-from aoec.bank.record import Record
+from aoec.bank.record import Record, flat
 from aoec.base.errors import AoecError, CheckError
+from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.keys import key
 from aoec.ir.parse import parse_func
 from aoec.ir.tir import Func
+from aoec.jobs.bank import SHOWN_DIGITS
 from aoec.jobs.made import measured
 from aoec.jobs.plan import state_of
-from aoec.jobs.shelf import stale
+from aoec.jobs.shelf import Machines, age, machine_of
 from aoec.jobs.solve import total_ticks
-from aoec.target.machine import Machine, load, targets
+from aoec.target.machine import Machine
 
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of a record: `state` is equal, differs (a fresh record whose time is another one), stale (of another machine file or
-    model version: `ticks` says what it takes now), illegal (no program any more) or unknown (`why`: no func, no such machine, measured)."""
+    """What became of a record: `state` is equal, differs (a fresh record whose time is another one), stale (`ticks` says what it takes
+    now), illegal (no program any more) or unknown; `why` in words."""
 
     record: Record
     state: str
     ticks: int | None = None
     why: str = ""
 
+    @property
+    def wrong(self) -> bool:
+        """Whether the record says what is not so, of the machine and the model as they are."""
+        return self.state == "differs" or self.state == "illegal" and not self.why.startswith("stale")
 
-def verified(records: Iterable[Record], machines: Mapping[str, Machine]) -> list[Verified]:
-    """Each record timed again, in order; `machines` by name stand in for those that come with aoec."""
+
+def verified(records: Iterable[Record], machines: Machines) -> list[Verified]:
+    """Each record timed again, in order."""
     records = list(records)
     funcs = {r.key.func_key: r.func for r in records if r.func}
-    return [one(r, funcs.get(r.key.func_key, ""), machines) for r in records]
+    return [one(r, r.func or funcs.get(r.key.func_key, ""), machines) for r in records]
 
 
-def one(record: Record, func: str, machines: Mapping[str, Machine]) -> Verified:
+def one(record: Record, func: str, machines: Machines) -> Verified:
     """A record timed again; `func`: the text of its func."""
-    key = record.key
-    if key.kind != "modelled":
+    machine = machine_of(record.key.target, machines)
+    why = age(record, machines)
+    if record.key.kind != "modelled":
         return Verified(record, "unknown", why="measured on a device")
-    if key.target not in machines and key.target not in targets():
-        return Verified(record, "unknown", why=f"no machine {key.target} here; --target FILE.toml names it")
+    if machine is None:
+        return Verified(record, "unknown", why=why)
     if not func:
         return Verified(record, "unknown", why="its func is not kept: an older schema wrote it")
-    machine = machines.get(key.target) or shipped(key.target)
-    found, why = retimed(record, func, machine), stale(key.machine_hash, key.model_version, machine)
+    found = retimed(record, func, machine)
     if isinstance(found, str):
-        return Verified(record, "illegal", why=found)
-    return Verified(record, "stale" if why else "equal" if found == record.ticks else "differs", found, f"of another {why}" if why else "")
+        return Verified(record, "illegal", why=f"{why}; {found}" if why else found)
+    return Verified(record, "stale" if why else "equal" if found == record.ticks else "differs", found, why)
 
 
 def retimed(record: Record, func: str, machine: Machine) -> int | str:
@@ -68,6 +77,21 @@ def func_of(text: str, func_key: str) -> Func:
     return func
 
 
-@lru_cache(maxsize=64)
-def shipped(name: str) -> Machine:
-    return load(name)
+def facts(found: Iterable[Verified]) -> list[dict[str, Any]]:
+    """The results as a program reads them."""
+    return [{"result": v.state, "why": v.why, "ticks_now": v.ticks, **flat(v.record)} for v in found]
+
+
+def told(found: list[Verified]) -> str:
+    """A line for each record that is not equal, and how many are what."""
+    out = [f"{v.record.key.func_key[:SHOWN_DIGITS]}  {v.state:8} {now(v)}  {v.record.key.target}, {v.record.label}, {v.record.key.state}"
+           + f" ({v.why})" * bool(v.why) for v in found if v.state != "equal"]
+    counts = Counter(v.state for v in found)
+    said = ", ".join(f"{n:,} {state}" for state, n in sorted(counts.items())) or "no records"
+    return "\n".join([*out, f"{said}; cycles, modelled"]) + "\n"
+
+
+def now(v: Verified) -> str:
+    """The time that is claimed, and the time that it is."""
+    after = "-" if v.ticks is None else f"{v.ticks / TICKS_PER_CYCLE:,.0f}"
+    return f"{v.record.ticks / TICKS_PER_CYCLE:,.0f} -> {after}"

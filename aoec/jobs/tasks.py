@@ -10,6 +10,7 @@ from typing import Any
 
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record
+from aoec.ir.graph import Graph
 from aoec.jobs.attention import apart
 from aoec.jobs.models import fused, imported
 from aoec.jobs.order import Order, budget_trials, keys
@@ -28,16 +29,21 @@ LEGEND = ("bound µs: modelled, what no schedule can beat.  weight: share of the
 def list_tasks(options: Namespace) -> str:
     """The table, or JSON."""
     machine = load(options.target) if options.target else load()
-    graph, weights, _ = imported(options.model, dict(options.input_shape), options.precision, None, read_files(options.ops))
-    graph, _ = fused(graph, weights, machine, apart=apart(graph, machine))
-    funcs, reasons = lowered(graph)
-    plan = tasks(on_host(graph, reasons), machine, funcs=funcs)
+    graph, reasons, plan = planned(options, machine)
     bank = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
     beneath = base(options.base, machine, lambda text: print(text, file=sys.stderr))
     facts = {"model": graph.name, "target": machine.name, "times": "modelled", "on_host": dict(reasons),
              "tasks": rows(plan, machine, bank.over(beneath).claims if bank else beneath.all_of if beneath else lambda keys: {},
                            Order(True, budget=options.budget))}
     return json.dumps(facts, indent=2) + "\n" if options.json else show(facts)
+
+
+def planned(options: Namespace, machine: Machine) -> tuple[Graph, dict[str, str], list[Task]]:
+    """(the fused graph of `options.model`, why groups of it cannot be the AI Core's, the tasks of the others in order)."""
+    graph, weights, _ = imported(options.model, dict(options.input_shape), options.precision, None, read_files(options.ops))
+    graph, _ = fused(graph, weights, machine, apart=apart(graph, machine))
+    funcs, reasons = lowered(graph)
+    return graph, reasons, tasks(on_host(graph, reasons), machine, funcs=funcs)
 
 
 def rows(plan: list[Task], machine: Machine, claims: Callable[[Iterable[Key]], dict[Key, Record]], order: Order) -> list[dict[str, Any]]:

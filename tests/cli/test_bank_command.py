@@ -11,7 +11,7 @@ import pytest
 
 from aoec import cli
 from aoec.bank.bank import Bank
-from aoec.bank.record import DEFAULT, Key, Record, show_record
+from aoec.bank.record import DEFAULT, Key, Record, flat, show_record
 
 KEY = Key("ab" * 32, "toy", "cd" * 32, "1", "cold")
 TRACE = "sched {\n  split(loop=m, factor=16, outer=mt, inner=mi)\n}"
@@ -83,6 +83,36 @@ def test_empty_bank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Bank.open(tmp_path / "empty.db")
     assert cli.main(["bank", "list", "--bank", str(tmp_path / "empty.db")]) == 0
     assert capsys.readouterr() == ("", f"the bank {tmp_path}/empty.db is empty\n")
+
+
+@pytest.mark.usefixtures("bank")
+def test_show_says_all_of_a_func(capsys: pytest.CaptureFixture[str]) -> None:
+    said_ = said(capsys, "show", "abab")
+    assert "record " + "ab" * 32 in said_ and TRACE in said_ and "  seed           0\n" in said_ and "model version  1" in said_
+    assert json.loads(said(capsys, "show", "abab", "--json")) == [flat(FIRST)]
+
+
+def test_diff_says_what_was_added_removed_and_changed(bank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "export", "before.jsonl")
+    third = replace(SECOND, key=replace(SECOND.key, func_key="01" * 32))
+    own = Bank.open(bank)
+    own.put_all([replace(FIRST, ticks=1024, created="2026-01-01T00:00:00Z"), third])
+    own.drop([SECOND])
+    rows = said(capsys, "diff", "before.jsonl").splitlines()
+    assert [r[:6] for r in rows[:-1]] == ["+ 0101", "~ abab", "- efef"] and rows[-1] == "1 added, 1 removed, 1 changed; cycles by kind"
+    assert "2 -> 1  toy, matmul" in rows[1] and rows[1].endswith("(ticks)")
+    found = json.loads(said(capsys, "diff", "before.jsonl", str(bank), "--json"))
+    assert [(f["change"], f["fields"]) for f in found] == [("added", []), ("changed", ["ticks"]), ("removed", [])]
+    assert said(capsys, "diff", str(bank), str(bank)).startswith("0 added, 0 removed, 0 changed")
+    said(capsys, "export", "after.jsonl")
+    old, new = ((tmp_path / f"{n}.jsonl").read_text().splitlines() for n in ("before", "after"))
+    assert len(set(old) - set(new)) == 2 == len(set(new) - set(old))  # as git says it: a line for each that changed, and no other
+    assert cli.main(["bank", "diff", "none.jsonl"]) == 2 and "none.jsonl" in capsys.readouterr().err
+
+
+def test_exports_say_nothing_of_when_unless_they_are_asked(bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Bank.open(bank).put(replace(FIRST, ticks=1024, created="2026-01-01T00:00:00Z"))
+    assert "2026" not in said(capsys, "export") and "2026" in said(capsys, "export", "--times")
 
 
 LIMITED = """

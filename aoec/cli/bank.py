@@ -1,0 +1,157 @@
+"""`aoec bank`: the words of each of its actions, and what it does. Imports stand in the functions: a list of records needs no machine."""
+from __future__ import annotations
+
+import json
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from aoec.base.files import write_text
+from aoec.cli import options as words_of
+from aoec.cli import values
+
+if TYPE_CHECKING:
+    from aoec.target.machine import Machine
+
+
+def words(bank: words_of.Parser) -> None:
+    """Nothing; the parser has a parser for each action."""
+    actions = bank.add_subparsers(title="actions", metavar="ACTION", required=True, dest="action", parser_class=words_of.Parser)
+
+    def add(name: str, text: str, argument: str = "", about: str = "", optional: bool = False) -> words_of.Parser:
+        p: words_of.Parser = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+        if argument:
+            p.add_argument("argument", metavar=argument, help=about or None, nargs="?" if optional else None)
+        words_of.own_bank(p)
+        p.add_argument("--target", metavar="NAME", help="records of this machine only")
+        p.add_argument("--json", action="store_true", help="print as JSON")
+        words_of.output(p)
+        return p
+
+    key = "the beginning of a record's key, as list shows it"
+    for p in (add("list", "list the records, a line each"), add("best", "print the schedule of a func", "KEY", key),
+              add("show", "print all that is kept of a func: its text, and each record with its schedule", "KEY", key)):
+        _built_in(p)
+    p = add("which", "say which record a compile takes, and why not the others", "KEY|MODEL", f"{key}; or an ONNX or compiled model")
+    words_of.base(p)
+    words_of.model_options(p)
+    add("diff", "say what a second bank, or export of one, has added, removed and changed", "A", "a bank or an export").add_argument(
+        "other", metavar="B", nargs="?", help="(default: the bank)")
+    add("merge", "take over the better of another bank's records", "FILE")
+    add("import", "take over the better of the records that a file of JSON lines holds", "FILE")
+    add("export", "write all records as JSON lines, sorted, for git", "FILE", "(default: standard output)", True).add_argument(
+        "--times", action="store_true", help="say when each was made, which differs from run to run")
+    p = add("prune", "list what no compile takes any more (stale records), and remove it with --yes")
+    p.add_argument("--keep-days", type=values.positive, default=0, metavar="N", help="keep what was made in the last N days")
+    p.add_argument("--yes", action="store_true", help="remove it")
+    _built_in(add("verify", "time each record again; exit code 1 where one says what is not so"))
+    add("stats", "count the records by target")
+
+
+def _built_in(p: words_of.Parser) -> None:
+    p.add_argument("--builtin", action="store_true", help="of the schedules that come with aoec, in place of the bank")
+
+
+def as_json(facts: Any) -> str:
+    return json.dumps(facts, indent=2) + "\n"
+
+
+def machines(options: Namespace) -> dict[str, Machine]:
+    """The machine that --target names, which may be a file, by its own name; `options.target` is that name then."""
+    if not options.target:
+        return {}
+    from aoec.target.machine import load
+    machine = load(options.target)
+    options.target = machine.name
+    return {machine.name: machine}
+
+
+def run_list(options: Namespace) -> int:
+    from aoec.jobs import bank
+    text = bank.list_records(bank.records_of(options.bank, options.target, "", options.builtin), options.json)
+    if text:
+        write_text(options.output, text)
+    else:
+        print("the built-in banks are empty" if options.builtin else f"the bank {options.bank} is empty", file=sys.stderr)
+    return 0
+
+
+def run_best(options: Namespace) -> int:
+    from aoec.jobs import bank
+    found = bank.records_of(options.bank, options.target, options.argument, options.builtin)
+    write_text(options.output, bank.best(found, options.argument, options.json))
+    return 0
+
+
+def run_show(options: Namespace) -> int:
+    from aoec.jobs import bank
+    found = bank.records_of(options.bank, options.target, options.argument, options.builtin)
+    write_text(options.output, bank.show(found, options.argument, options.json))
+    return 0
+
+
+def run_which(options: Namespace) -> int:
+    from aoec.jobs.bank_which import facts, told, which
+    found = which(options, machines(options))
+    write_text(options.output, as_json(facts(found)) if options.json else told(found))
+    return 0
+
+
+def run_diff(options: Namespace) -> int:
+    from aoec.bank.bank import read_records
+    from aoec.jobs.bank_diff import changes, facts, told
+    found = changes(*([r for r in read_records(str(path)) if options.target in (None, r.key.target)]
+                      for path in (options.argument, options.other or options.bank)))
+    write_text(options.output, as_json(facts(found)) if options.json else told(found))
+    return 0
+
+
+def run_merge(options: Namespace) -> int:
+    from aoec.jobs import bank
+    write_text(options.output, bank.merge(options.bank, options.argument))
+    return 0
+
+
+def run_import(options: Namespace) -> int:
+    from aoec.jobs import bank
+    write_text(options.output, bank.import_(options.bank, options.argument))
+    return 0
+
+
+def run_export(options: Namespace) -> int:
+    from aoec.jobs import bank
+    bank.export(options.bank, options.argument or options.output, options.times)
+    return 0
+
+
+def run_prune(options: Namespace) -> int:
+    from aoec.bank.bank import Bank
+    from aoec.jobs.bank_care import prune
+    own = machines(options)
+    text, facts = prune(Bank.open(options.bank, create=False), own, options.target, options.keep_days, options.yes)
+    write_text(options.output, as_json(facts) if options.json else text)
+    return 0
+
+
+def run_verify(options: Namespace) -> int:
+    from aoec.jobs.bank import records_of
+    from aoec.jobs.bank_verify import facts, told, verified
+    own = machines(options)
+    found = verified(records_of(options.bank, options.target, "", options.builtin), own)
+    write_text(options.output, as_json(facts(found)) if options.json else told(found))
+    return int(any(v.wrong for v in found))
+
+
+def run_stats(options: Namespace) -> int:
+    from aoec.bank.bank import Bank
+    from aoec.jobs.bank_care import stats, stats_told
+    own = machines(options)
+    facts = stats(Bank.open(options.bank, create=False, writable=False), own, options.target)
+    write_text(options.output, as_json(facts) if options.json else stats_told(facts))
+    return 0
+
+
+ACTIONS: dict[str, Callable[[Namespace], int]] = {
+    "list": run_list, "best": run_best, "show": run_show, "which": run_which, "diff": run_diff, "merge": run_merge, "import": run_import,
+    "export": run_export, "prune": run_prune, "verify": run_verify, "stats": run_stats}

@@ -1,0 +1,131 @@
+"""`aoec bank which`: of the records that say something of a func, which one a compile takes, and why not the others."""
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from aoec.artifact.artifact import load_gears
+from aoec.bank.bank import Bank
+from aoec.bank.record import DEFAULT, ROBUST, Record, flat
+from aoec.base.errors import BankError
+from aoec.base.ticks import TICKS_PER_CYCLE
+from aoec.jobs.bank import SHOWN_DIGITS
+from aoec.jobs.shelf import Machines, age, beneath
+from aoec.jobs.tasks import planned
+from aoec.target.machine import load, targets
+
+OWN, BASE = "bank", "base"
+
+
+@dataclass(frozen=True)
+class Said:
+    """A record with where it lies, whether it is the one that is taken, and why, or why not."""
+
+    record: Record
+    shelf: str
+    wins: bool
+    why: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is said of one func in one memory state on one target; `group`: of the model that was asked about, if one was."""
+
+    said: tuple[Said, ...]
+    group: str = ""
+
+    @property
+    def first(self) -> Record:
+        return self.said[0].record
+
+
+def choices(own: Iterable[Record], base: Iterable[Record], machines: Machines) -> list[Choice]:
+    """A choice for each func, target and memory state that a record is of, sorted; the record that is taken first. No defaults."""
+    found: dict[tuple[str, str, str], list[tuple[str, Record]]] = {}
+    for shelf, records in ((OWN, own), (BASE, base)):
+        for r in records:
+            if not r.key.state.endswith(DEFAULT):
+                found.setdefault((r.key.func_key, r.key.target, r.key.state), []).append((shelf, r))
+    return [Choice(tuple(decided(found[at], machines))) for at in sorted(found)]
+
+
+def which(options: Namespace, machines: Machines) -> list[Choice]:
+    """The choices of a key (`options.argument`, its beginning), or of all groups of a model; BankError where nothing is kept of it."""
+    asked = options.argument
+    own = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
+    if Path(asked).is_file() or asked.endswith((".onnx", ".aoec")):
+        target, wanted = of_model(asked, options, machines)
+        said, lower = ([*shelf.of_funcs(f for _, f, _ in wanted)] if shelf else [] for shelf in (own, beneath(options.base, target)))
+        found = in_model(choices(said, lower, machines), wanted, target)
+    else:
+        shelves = [beneath(options.base, name) for name in ([options.target] if options.target else targets())]
+        lower = [*{r.key: r for shelf in shelves if shelf for r in shelf.list(options.target, asked)}.values()]
+        found = choices(own.list(options.target, asked) if own else (), lower, machines)
+    if not found:
+        raise BankError(f"nothing is kept of {asked}; see aoec bank list")
+    return found
+
+
+def of_model(path: str, options: Namespace, machines: Machines) -> tuple[str, list[tuple[str, str, str]]]:
+    """(target, (group, func key, memory state) of the different tasks in order) of an ONNX model, or of a compiled one, which knows its
+    target and does not say its states ("")."""
+    if path.endswith(".aoec"):
+        gears = load_gears(path)
+        target, found = gears[0].target, [(g.group, g.func_key, "") for a in gears for g in a.groups if g.func_key]
+    else:
+        options.model, machine = path, next(iter(machines.values()), None) or load()
+        target, found = machine.name, [(t.group.name, t.func_key, t.state_text) for t in planned(options, machine)[2]]
+    return target, list({(func, state): (group, func, state) for group, func, state in reversed(found)}.values())[::-1]
+
+
+def in_model(found: list[Choice], wanted: list[tuple[str, str, str]], target: str) -> list[Choice]:
+    """The choices of a model's groups, in its order; a group of which nothing is kept has none."""
+    return [replace(c, group=group) for group, func, state in wanted for c in found
+            if c.first.key.func_key == func and c.first.key.target == target and state in ("", c.first.key.state.removesuffix(ROBUST))]
+
+
+def decided(records: list[tuple[str, Record]], machines: Machines) -> list[Said]:
+    """What the records of one func come to, in the order in which they are asked (bank/bank.py: `claims`)."""
+    fit = [(shelf, r) for shelf, r in records if r.key.kind == "modelled" and not age(r, machines)]
+    gained = [f for f in fit if f[1].gained]
+    taken = next(iter(gained or fit), None)  # the user's own come first
+    said = [Said(r, shelf, (shelf, r) == taken, reason(shelf, r, taken, machines)) for shelf, r in records]
+    return sorted(said, key=lambda s: (not s.wins, s.record.ticks))
+
+
+def reason(shelf: str, r: Record, taken: tuple[str, Record] | None, machines: Machines) -> str:
+    """Why a record is taken, or why not."""
+    if r.key.kind != "modelled":
+        return "measured: times are modelled here, and the two kinds do not compare"
+    if old := age(r, machines):
+        return old + ("; a start of the next search" if old.startswith("stale") and shelf == OWN else "")
+    if (shelf, r) == taken:
+        if not r.gained:
+            return f"nothing better than the default in {r.searched:,} trials"
+        return "fresh; the bank is asked first" if shelf == OWN else "fresh; the bank has none that is faster than the default"
+    return "the bank's is asked first" if r.gained else "no faster than the default"
+
+
+def facts(found: Iterable[Choice]) -> list[dict[str, Any]]:
+    """The choices as a program reads them."""
+    return [{"group": c.group, "what": c.first.label, "records": [
+        {"wins": s.wins, "in": s.shelf, "why": s.why, **flat(s.record)} for s in c.said]} for c in found]
+
+
+def told(found: Iterable[Choice]) -> str:
+    """A paragraph for each choice."""
+    return "\n".join("\n".join([heading(c), *map(line, c.said)]) + "\n" for c in found)
+
+
+def heading(c: Choice) -> str:
+    key = c.first.key
+    name = f"{c.group}: " if c.group else ""
+    return f"{name}{c.first.label} on {key.target}, {key.state} ({key.func_key[:SHOWN_DIGITS]})"
+
+
+def line(s: Said) -> str:
+    r, taken = s.record, "taken" if s.wins else "not used"
+    return f"  {taken:8} {s.shelf:4} {r.ticks / TICKS_PER_CYCLE:12,.0f} cycles, {r.key.kind}, {r.searched:,} trials: {s.why}"

@@ -1,0 +1,147 @@
+"""What `aoec bank` says of the worth of its records: which one is taken, whether they hold, which may go, how many there are."""
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from aoec import cli
+from aoec.artifact.artifact import load as load_artifact
+from aoec.bank import builtin
+from aoec.bank.bank import Bank
+from aoec.bank.record import DEFAULT, Record
+from aoec.frontend.zoo import mlp_softmax
+from aoec.ir.show import show
+
+TARGET = "Ascend910B3"
+Say = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small model, tuned, and its bank."""
+    folder = tmp_path_factory.mktemp("care")
+    onnx.save(mlp_softmax(), folder / "net.onnx")
+    words = ["--budget", "16", "--jobs", "1", "--bank", str(folder / "bank.db"), "-o", str(folder / "net.aoec")]
+    assert cli.main(["compile", "--tune", str(folder / "net.onnx"), *words]) == 0
+    return folder
+
+
+@pytest.fixture
+def bank(tuned: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bank:
+    """A copy of that bank, which the commands take."""
+    monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path / "own.db"))
+    own = Bank.open(tmp_path / "own.db")
+    own.merge(Bank.open(tuned / "bank.db"))
+    return own
+
+
+@pytest.fixture
+def say(capsys: pytest.CaptureFixture[str]) -> Say:
+    def run(*words: str, code: int = 0) -> str:
+        capsys.readouterr()
+        assert cli.main(["bank", *words]) == code
+        return capsys.readouterr().out
+
+    return run
+
+
+def gained(bank: Bank) -> Record:
+    """A record of the bank that is faster than its default."""
+    return next(r for r in bank.list() if r.gained)
+
+
+def of(said: str, record: Record) -> list[dict[str, Any]]:
+    """What is said of the records of one func and state, the one that is taken first."""
+    return next(c["records"] for c in json.loads(said)
+                if (c["records"][0]["func_key"], c["records"][0]["state"]) == (record.key.func_key, record.key.state))
+
+
+def test_which_says_what_a_compile_takes_and_why(bank: Bank, tuned: Path, tmp_path: Path, say: Say) -> None:
+    best = gained(bank)
+    stale = replace(best, key=replace(best.key, model_version="old"), ticks=best.bound_ticks)
+    measured = replace(best, key=replace(best.key, kind="measured"), ticks=best.bound_ticks)
+    bank.put_all([stale, measured])
+    lower = Bank.open(tmp_path / "base.db")
+    lower.put(replace(best, ticks=best.ticks - 1))
+    found = of(say("which", best.key.func_key, "--base", str(lower.path), "--json"), best)
+    assert [f["wins"] for f in found] == [True, False, False, False] and (found[0]["in"], found[0]["ticks"]) == ("bank", best.ticks)
+    why = {(f["in"], f["kind"], f["model_version"]): f["why"] for f in found}
+    assert why.pop(("bank", "modelled", best.key.model_version)) == "fresh; the bank is asked first"
+    assert why == {("bank", "modelled", "old"): "stale: of another model version; a start of the next search",
+                   ("bank", "measured", best.key.model_version): "measured: times are modelled here, and the two kinds do not compare",
+                   ("base", "modelled", best.key.model_version): "the bank's is asked first"}
+    bank.drop([best])
+    found = of(say("which", best.key.func_key, "--base", str(lower.path), "--json"), best)
+    assert found[0]["wins"] and found[0]["in"] == "base" and "the bank has none" in found[0]["why"]
+    assert say("which", best.key.func_key[:12]).count("not used") == 2
+    assert say("which", "00ff", code=2) == ""
+
+
+@pytest.mark.parametrize("name", ["net.onnx", "net.aoec"])
+def test_which_of_a_model_is_what_its_compile_took(name: str, bank: Bank, tuned: Path, say: Say) -> None:
+    said = json.loads(say("which", str(tuned / name), "--json"))
+    taken = {c["group"]: c["records"][0]["trace"] for c in said}
+    made = {g.group: show(g.trace) for g in load_artifact(tuned / "net.aoec").groups if g.trace is not None}
+    assert taken == made and all(c["records"][0]["wins"] for c in said)
+
+
+def test_verify_times_each_record_again(bank: Bank, say: Say) -> None:
+    first, best = say("verify"), gained(bank)
+    assert first == f"{len(bank.list())} equal; cycles, modelled\n"
+    false = replace(best, ticks=best.bound_ticks)
+    other = replace(best, key=replace(best.key, model_version="old"), ticks=best.ticks + 1)
+    illegal = replace(best, key=replace(best.key, state="previous launch"), trace="sched {\n  bind(loop=nothing)\n}")
+    alien = replace(best, key=replace(best.key, target="NoSuchChip"))
+    bank.put_all([false, other, illegal, alien])
+    states = {(r["target"], r["model_version"], r["state"]): r["result"] for r in json.loads(say("verify", "--json", code=1))}
+    assert states[TARGET, best.key.model_version, best.key.state] == "differs" and states[TARGET, "old", best.key.state] == "stale"
+    assert states[TARGET, best.key.model_version, "previous launch"] == "illegal"
+    assert states["NoSuchChip", best.key.model_version, best.key.state] == "unknown"
+    bank.drop([false, illegal])
+    assert "1 stale, 1 unknown" in say("verify")
+
+
+def test_a_func_that_is_not_the_keys_is_no_proof(bank: Bank, say: Say) -> None:
+    best = gained(bank)
+    bank.drop([best])
+    bank.put(replace(best, func=best.func.replace("fp16", "fp32")))
+    assert "its func is not the one of its key" in say("verify", code=1)
+
+
+def test_prune_lists_first_and_removes_what_is_stale_when_it_is_told_to(bank: Bank, say: Say) -> None:
+    fresh, best = bank.list(), gained(bank)
+    old = replace(best, key=replace(best.key, model_version="old"), created="2020-01-01T00:00:00Z")
+    new = replace(old, key=replace(old.key, machine_hash="ab" * 32), created="2999-01-01T00:00:00Z")
+    alien = replace(old, key=replace(old.key, target="NoSuchChip"))
+    bank.put_all([old, new, alien])
+    assert "2 records would go; --yes removes them" in say("prune") and len(bank.list()) == len(fresh) + 3
+    assert "1 records would go" in say("prune", "--keep-days", "7")
+    assert "1 records removed" in say("prune", "--keep-days", "7", "--yes") and old not in bank.list() and new in bank.list()
+    found = json.loads(say("prune", "--yes", "--json"))
+    assert [f["why"] for f in found] == ["stale: of another machine file"] and set(bank.list()) == {*fresh, alien}
+
+
+def test_stats_counts(bank: Bank, say: Say) -> None:
+    best = gained(bank)
+    bank.put(replace(best, key=replace(best.key, model_version="old")))
+    row, = json.loads(say("stats", "--json"))["targets"]
+    found = bank.list()
+    assert row["records"] == len(found) and row["stale"] == 1 and row["tuned"] == sum(r.gained for r in found)
+    assert row["tuned"] + row["nothing_better"] == sum(not r.key.state.endswith(DEFAULT) for r in found)
+    assert row["funcs"] == len({r.key.func_key for r in found}) and TARGET in say("stats")
+
+
+def test_the_built_in_bank_is_listed_shown_and_verified(bank: Bank, tmp_path: Path, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = builtin.BuiltIn(builtin.write(TARGET, bank.list(), tmp_path))
+    monkeypatch.setattr("aoec.jobs.bank.built_in", lambda: (made,))
+    best, before = gained(bank), bank.list()
+    bank.drop(bank.list())
+    assert best.key.func_key[:16] in say("list", "--builtin") and say("best", best.key.func_key, "--builtin") == best.trace + "\n"
+    assert best.func in say("show", best.key.func_key, "--builtin")
+    assert say("verify", "--builtin") == f"{len(before)} equal; cycles, modelled\n"
