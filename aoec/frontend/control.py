@@ -107,6 +107,8 @@ class Control:
         many = len(body.output) - len(states)
         rows: list[list[str]] = [[] for _ in range(many)]
         length = self._shape(xs[0])[axes[0]]
+        if length * len(body.node) > self.left:  # known before one of them is made
+            raise UnsupportedError(f"control flow would be more than {MOST_NODES:,} nodes when spelled out")
         for at in range(length):
             pieces = [self._piece(x, axis, length - 1 - at if back else at) for x, axis, back in zip(xs, axes, backward)]
             results = self._body(body, dict(zip([i.name for i in body.input], [*states, *pieces])))

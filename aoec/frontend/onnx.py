@@ -23,6 +23,7 @@ from aoec.frontend.rules import ANY_DTYPE, RULES, TAKES_SMALL
 from aoec.frontend.shapes import SMALL, infer
 from aoec.frontend.values import REALS, Fixed, captured, dense, shape_of, stated, tensor
 from aoec.frontend.versions import opset, opsets
+from aoec.frontend.walked import Load, Walked, Walker, attempt, with_bodies
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OPAQUE, Graph, OpNode, Tensor
 from aoec.ops import host, word
@@ -41,13 +42,24 @@ def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None =
     if precision not in PRECISIONS:
         raise CheckError(f"precision {precision} is not one of {', '.join(PRECISIONS)}")
     notices: list[str] = []
+    graph, weights = _loaded(model, input_shapes or {}, precision, definitions, notices, 0)
+    return graph, weights, list(dict.fromkeys(notices)) + _host_notice(graph)
+
+
+def _loaded(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, precision: str, definitions: Definitions, notices: list[str],
+            deep: int) -> tuple[Graph, dict[str, np.ndarray]]:
+    """(graph, its constants) of a model, or of a body that lies in `deep` others."""
     title = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
-    made = _Translation(title, *read(model, dict(input_shapes or {}), frozenset(RULES), notices, definitions), Words(definitions))
+
+    def load_body(body: onnx.ModelProto) -> tuple[Graph, dict[str, np.ndarray]]:
+        return _loaded(body, {}, precision, definitions, notices, deep + 1)
+
+    proto, arrays = read(model, dict(input_shapes), frozenset(RULES), notices, definitions)
+    made = _Translation(title, proto, arrays, Words(definitions), load_body, deep)
     draft = made.draft
     passes.clean(draft, precision)
-    notices += passes.choose_precision(draft, precision, made.reals)
-    graph, weights = draft.finish()
-    return graph, weights, notices + _host_notice(graph)
+    notices += [*made.notices, *passes.choose_precision(draft, precision, made.reals)]
+    return with_bodies(*draft.finish(), made.walked)
 
 
 def _host_notice(graph: Graph) -> list[str]:
@@ -59,7 +71,8 @@ def _host_notice(graph: Graph) -> list[str]:
 class _Translation:
     """The draft of a checked model, made in one walk over its nodes."""
 
-    def __init__(self, title: str, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], own: Words) -> None:
+    def __init__(self, title: str, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], own: Words, load_body: Load,
+                 deep: int) -> None:
         g, self.own = proto.graph, own
         self.title, self.opset, self.opsets = title, opset(proto), opsets(proto)
         self.types = {i.name: i.type for i in (*g.value_info, *g.output, *g.input)}  # a result can be an input
@@ -69,6 +82,9 @@ class _Translation:
         self.constants = Constants(title, self.draft, self.types, self.opsets)
         self.refused: Counter[str] = Counter()
         self.control = Control(self)
+        self.walker = Walker(load_body, self.draft, self.constants, self.types, self.opsets, deep)
+        self.walked: dict[str, Walked] = {}  # node -> its bodies
+        self.notices: list[str] = []
         for i in graph_inputs(g):
             self.draft.put(tensor(i.name, i.type))
         for w in g.initializer:
@@ -139,9 +155,13 @@ class _Translation:
     def _to_host(self, proto: onnx.NodeProto) -> None:
         """Nothing; the node is added as `host.<OpType>`, or counted among those that cannot run."""
         around = captured(proto)
-        if not self._runs(proto, around):
+        walked = attempt(self.walker, proto, self.notices)
+        if walked is None and not self._runs(proto, around):
             self.refused[host.word(proto).removeprefix(host.PREFIX)] += 1
-        inputs = (*proto.input, *around)
+        inputs = walked.inputs if walked else (*proto.input, *around)
+        for name, shape in (walked.shapes if walked else {}).items():
+            if name in self.types:
+                self.types[name] = onnx.helper.make_tensor_type_proto(self.types[name].tensor_type.elem_type, shape)
         for name in inputs:
             if name in self.constants.held:
                 self.constants.make(name)
@@ -150,7 +170,10 @@ class _Translation:
             made = tensor(name, self.types.get(name))
             self.draft.put(made if made.dtype == OPAQUE or small(made.declared) else replace(made, declared=""))
         label = self.draft.fresh(proto.name or f"{proto.op_type.lower()}_0", "node")
-        attributes = host.attributes(proto, self.opsets, around, [stated(self.types.get(i)) for i in inputs], len(self.draft.nodes))
+        if walked:
+            self.walked[label], attributes = walked, walked.attributes
+        else:
+            attributes = host.attributes(proto, self.opsets, around, [stated(self.types.get(i)) for i in inputs], len(self.draft.nodes))
         self.draft.nodes.append(OpNode(label, host.word(proto), inputs, outputs, tuple(attributes.items())))
 
     def _ready(self, name: str) -> None:

@@ -10,7 +10,7 @@ from lark import Token
 from aoec.base.errors import CheckError
 from aoec.base.text import nearest, unquote
 from aoec.ir.check import MAX_DEPTH, check
-from aoec.ir.graph import Graph, Group, OpNode
+from aoec.ir.graph import Body, Graph, Group, OpNode
 from aoec.ir.graph import Tensor as GraphTensor
 from aoec.ir.index import DTYPES, FUNCTIONS, Binary, Call, Cast, Float, Hole, Int, Read, Var
 from aoec.ir.meaning import Argument, Dim, Meaning, Statement
@@ -189,6 +189,9 @@ class _Graph(_Rules):
     def group(self, c: Parts) -> Any:
         return self.put(Group(unquote(c[0]), unquote(c[1]), c[2] or ()), c[0])
 
+    def body(self, c: Parts) -> Any:
+        return self.put(Body(unquote(c[0]), unquote(c[1]), *(names or () for names in c[2:])), c[0])
+
     def definition(self, c: Parts) -> Any:
         return c[0]
 
@@ -200,7 +203,7 @@ class _Graph(_Rules):
         tensors = inputs + [t for role, t in pairs if role in ("const", "tensor")]
         outputs = tuple([t for role, t in pairs if role == "output"])
         g = Graph(unquote(name), tuple([t.name for t in inputs]), outputs, tuple(tensors),
-                  tuple([self._defined(n, own) for n in _of(items, OpNode)]), _of(items, Group))
+                  tuple([self._defined(n, own) for n in _of(items, OpNode)]), _of(items, Group), _of(items, Body))
         return self.put(g, name)
 
     def _own(self, meanings: tuple[Meaning, ...]) -> dict[str, str]:

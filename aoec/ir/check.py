@@ -4,11 +4,12 @@ What a dictionary must say (operators, primitives, instructions) is checked besi
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import singledispatch
 from typing import Any
 
 from aoec.base.errors import CheckError
+from aoec.ir.bodies import MAIN, Place, check_bodies, check_ends, place
 from aoec.ir.graph import OPAQUE, Graph, OpNode
 from aoec.ir.index import DTYPES, FUNCTIONS, Call, Cast, Expr, Float, Hole, Int, Read, Var, children
 from aoec.ir.meaning import Meaning, Statement
@@ -176,14 +177,18 @@ def _(g: Graph, at: Places) -> None:
         at.refuse(bool(held), lambda t=t: f"{where}: tensor {t.name} is opaque and has a shape, layout or data", t, t.name)  # type: ignore[misc]
         at.known(t.layout, GRAPH_LAYOUTS, "layout", f"{where}: tensor {t.name}", t)
         at.refuse(min(t.shape, default=0) < 0, lambda t=t: f"{where}: tensor {t.name} has a negative dimension", t, t.name)  # type: ignore[misc]
-    ready = set(g.inputs) | {t.name for t in g.tensors if t.data}
-    made: set[str] = set()
+    constants, home = {t.name for t in g.tensors if t.data}, check_bodies(g, at, where)
+    check_ends(g, {*g.inputs, *constants}, at, where)
+    ready = {MAIN: {*g.inputs, *constants}, **{place(b): {*b.inputs, *constants} for b in g.bodies}}
+    made = {name for b in g.bodies for name in b.inputs}
     for n in g.nodes:
-        _graph_node(n, tensors, ready, made, at, f"{where}: node {n.name}")
-    for name in g.outputs:
-        at.known(name, tensors, "tensor", f"{where}: output", g)
-        at.refuse(name not in ready, lambda name=name: f"{where}: output {name} is made by no node", tensors[name], name)  # type: ignore[misc]
-    _groups(g, at, where)
+        _graph_node(n, tensors, ready[home.get(n.name, MAIN)], made, at, f"{where}: node {n.name}")
+    for own, outputs in ((MAIN, g.outputs), *((place(b), b.outputs) for b in g.bodies)):
+        for name in outputs:
+            at.known(name, tensors, "tensor", f"{where}: output", g)
+            at.refuse(name not in ready[own], lambda name=name:  # type: ignore[misc]
+                      f"{where}: output {name} is made by no node", tensors[name], name)
+    _groups(g, home, at, where)
 
 
 def _graph_node(n: OpNode, tensors: dict[str, object], ready: set[str], made: set[str], at: Places, where: str) -> None:
@@ -200,7 +205,7 @@ def _graph_node(n: OpNode, tensors: dict[str, object], ready: set[str], made: se
     ready.update(filter(None, n.outputs))
 
 
-def _groups(g: Graph, at: Places, where: str) -> None:
+def _groups(g: Graph, home: Mapping[str, Place], at: Places, where: str) -> None:
     nodes = {n.name for n in g.nodes}
     at.unique([(p.name, p) for p in g.groups], "group", where)
     seen: dict[str, str] = {}
@@ -211,6 +216,8 @@ def _groups(g: Graph, at: Places, where: str) -> None:
             if name in seen:
                 raise at.error(f"{where}: node {name} is in groups {seen[name]} and {p.name}; a node belongs to one", p, name)
             seen[name] = p.name
+        if len({home.get(name, MAIN) for name in p.nodes}) > 1:
+            raise at.error(f"{where}: the nodes of group {p.name} do not lie in one body", p)
     missing = [n for n in g.nodes if n.name not in seen] if g.groups else []
     if missing:
         raise at.error(f"{where}: node {missing[0].name} is in no group; once there are groups, each node belongs to one", missing[0])

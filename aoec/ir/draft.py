@@ -42,9 +42,9 @@ class Draft:
         self._taken[kind].add(out)
         return out
 
-    def reserve(self, names: Iterable[str]) -> None:
-        """Nothing; tensors of these names are added later, so that no fresh name meets them."""
-        self._taken["tensor"].update(names)
+    def reserve(self, names: Iterable[str], kind: str = "tensor") -> None:
+        """Nothing; tensors (or nodes) of these names are added later, or are somebody else's: no fresh name meets them."""
+        self._taken[kind].update(names)
 
     def put(self, tensor: Tensor) -> None:
         """Nothing; the tensor is added, or takes the place of the one of its name."""

@@ -14,7 +14,7 @@ from aoec.ir import graph, program, schedule
 from aoec.ir.index import Binary, Call, Cast, Float, Hole, Int, Read, Var
 from aoec.ir.tir import Constraint
 
-LEAVES = (Int, Float, Hole, Var, graph.Tensor, graph.OpNode, graph.Group)
+LEAVES = (Int, Float, Hole, Var, graph.Tensor, graph.OpNode, graph.Group, graph.Body)
 CLASSES: tuple[Any, ...] = (
     *LEAVES, graph.Graph, Binary, Call, Read, Cast, Constraint, schedule.Step, schedule.Trace, program.Tensor, program.Space, program.Ref,
     program.Instr, program.SetFlag, program.WaitFlag, program.CrossSet, program.CrossWait, program.Advance, program.For, program.Stream,

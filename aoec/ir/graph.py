@@ -53,10 +53,22 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Graph:
-    """Nodes in topological order; `groups` is empty before `fuse`.
+class Body:
+    """What a node of control flow runs again and again, or not at all: nodes of the graph, in order, which read the body's inputs,
+    constants and each other alone. `kind`: "body" of a Loop or Scan, "then_branch" or "else_branch" of an If, as ONNX has them."""
 
-    `tensors` begins with the inputs, in their order: the text writes them so.
+    node: str
+    kind: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes in topological order, those of bodies behind the others; `groups` is empty before `fuse`, and each lies in one body or in none.
+
+    `tensors` begins with the inputs, in their order: the text writes them so. A body's node stands in no body or in an earlier one.
     """
 
     name: str
@@ -65,3 +77,4 @@ class Graph:
     tensors: tuple[Tensor, ...]
     nodes: tuple[OpNode, ...]
     groups: tuple[Group, ...] = ()
+    bodies: tuple[Body, ...] = ()

@@ -11,7 +11,7 @@ from functools import singledispatch
 
 from aoec.base.errors import CheckError
 from aoec.base.keys import digest
-from aoec.ir.graph import Graph, Group, OpNode
+from aoec.ir.graph import Body, Graph, Group, OpNode
 from aoec.ir.graph import Tensor as GraphTensor
 from aoec.ir.index import Binary, Call, Cast, Expr, Read, Var
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, WaitFlag
@@ -95,7 +95,8 @@ def _(g: Graph) -> Graph:
     return Graph(
         "g", named(g.inputs), named(g.outputs), declared,
         tuple([OpNode(nodes[n.name], n.op, named(n.inputs), named(n.outputs), n.attributes) for n in g.nodes]),
-        tuple([Group(f"g{i}", p.kind, tuple([nodes[name] for name in p.nodes])) for i, p in enumerate(g.groups)]))
+        tuple([Group(f"g{i}", p.kind, tuple([nodes[name] for name in p.nodes])) for i, p in enumerate(g.groups)]),
+        tuple([Body(nodes[b.node], b.kind, named(b.inputs), named(b.outputs), tuple([nodes[name] for name in b.nodes])) for b in g.bodies]))
 
 
 # ---------------------------------------------------------------- trace

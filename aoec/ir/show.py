@@ -20,7 +20,7 @@ from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node
 EXPR_TAKEN = frozenset({"inf"})
 TARGET_TAKEN = frozenset({"inf", "or", "and", "else", "init", "in"})  # "in" would go on from a hole that ends the line before
 BLOCK_TAKEN = frozenset({"for", "local", "require", "init", "as", "else", "in", "depth", "align", "skew", "unit", "ahead", "or", "and"})
-NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "operator", "group", "as", "ND", "NZ", "ZZ", "ZN", "NN", "NC1HWC0",
+NODE_TAKEN = frozenset({"input", "const", "tensor", "output", "operator", "group", "body", "as", "ND", "NZ", "ZZ", "ZN", "NN", "NC1HWC0",
                         "NC1HWC0_C04"})
 INSTR_TAKEN = frozenset({"for", "set", "wait", "cross_set", "cross_wait", "advance"})
 
@@ -134,6 +134,7 @@ def _(g: Graph) -> Iterable[str]:
     body += [_graph_node(n) for n in g.nodes]
     body += [f"output {word(name)}" for name in g.outputs]
     body += [f"group {word(p.name)} {word(p.kind)} [{_names(p.nodes)}]" for p in g.groups]
+    body += [f"body {word(b.node)} {word(b.kind)} ({_names(b.inputs)}) -> ({_names(b.outputs)}) [{_names(b.nodes)}]" for b in g.bodies]
     return _block(f"graph {word(g.name)}", body)
 
 

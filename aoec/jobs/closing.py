@@ -5,6 +5,7 @@ from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from aoec.jobs import rounds
 from aoec.jobs.plan import host_times
 from aoec.jobs.solve import total_ticks
 from aoec.jobs.trust import Trust, together
@@ -24,7 +25,8 @@ def believed(report: Report, model: Model, machine: Machine) -> Report:
     nodes = {n.name: n for n in model.graph.nodes}
     classes = sorted({operator_class(nodes[g.nodes[0]].op) for g in model.graph.groups if g.kind in ("cube", "vector")})
     told = [sentence(machine.name, c, model_version()) for c in classes]
-    return replace(report, notes=(*report.notes, *told), fidelity=fidelity_of(machine.name, classes, model_version()))
+    notes = (*report.notes, *rounds.told(model.graph), *told)
+    return replace(report, notes=notes, fidelity=fidelity_of(machine.name, classes, model_version()))
 
 
 def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> Report:
@@ -34,24 +36,25 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
     rows: dict[object, Row] = {}
     bound_us = 0.0
     trials = {}
+    often = rounds.passes_of_groups(model.graph)
     for c in choices:
         at = (c.task.func_key, c.task.state_text)
         ticks = total_ticks(c.best.measure, machine)
         times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
-        bound_us += times.bound_us or 0.0
+        bound_us += often[c.task.group.name] * (times.bound_us or 0.0)
         trials[at] = c.solved.trials
         new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof, held(c.trust),
                   c.solved.candidates)
         row = rows.get(at, new)
-        rows[at] = replace(row, count=row.count + 1)
+        rows[at] = replace(row, count=row.count + max(1, round(often[c.task.group.name])))
     off_core, ops = host_times(model.graph), {n.name: n.op for n in model.graph.nodes}
-    bound_us += sum(off_core.values())
+    bound_us += rounds.weighted(off_core, model.graph)
     for g in model.graph.groups:
         if g.kind in ("view", "host"):
             times = Times(*[off_core[g.name]] * 3) if g.kind == "host" else Times()
-            rows[g.name] = Row(g.name, ", ".join(ops[name] for name in g.nodes), times, 1, "", g.kind)
-    launches = sum(c.best.measure.launch_us for c in choices)
-    hidden = max(0.0, launches - machine.queue_gap_us * len(choices))
+            rows[g.name] = Row(g.name, ", ".join(ops[name] for name in g.nodes), times, max(1, round(often[g.name])), "", g.kind)
+    launches = [(often[c.task.group.name], c.best.measure.launch_us) for c in choices]
+    hidden = max(0.0, sum(count * (us - machine.queue_gap_us) for count, us in launches))
     found = len({(c.task.func_key, c.task.state_text) for c in choices if c.solved.found})
     return Report(
         model.name, machine.name, model.precision, tuple(rows.values()),

@@ -16,13 +16,14 @@ import numpy as np
 
 from aoec.artifact.compiled import Artifact, Compiled, Port
 from aoec.base.errors import CheckError
+from aoec.ir.bodies import MAIN, Place, groups_by_place, place
 from aoec.ir.graph import OPAQUE, Graph, Group, OpNode, Tensor
 from aoec.ir.index import evaluate
 from aoec.ir.program import Program
 from aoec.ir.program import Tensor as ProgramTensor
 from aoec.ops import typed
 from aoec.ops.layout import stored_shape, to_logical, to_physical
-from aoec.ops.run import NUMPY, step
+from aoec.ops.run import NUMPY, Bodies, step
 from aoec.simulate.account import Account
 from aoec.simulate.values import Executable
 
@@ -46,7 +47,11 @@ class Runner:
         self.account: Account | None = None  # of what programs take, where somebody asks
         self.tensors = {t.name: t for t in artifact.graph.tensors}
         self.members = _members(artifact.graph)
-        self.readers = _readers(artifact, self.members)
+        compiled = {c.group: c for c in artifact.groups}
+        self.groups = {at: [compiled[g.name] for g in groups] for at, groups in groups_by_place(artifact.graph).items()}
+        self.outputs = {MAIN: [p.tensor for p in artifact.outputs], **{place(b): list(b.outputs) for b in artifact.graph.bodies}}
+        self.readers = {at: _readers(groups, self.outputs[at], self.members) for at, groups in self.groups.items()}
+        self.bodies = Bodies(artifact.graph, self._run_body)
         self.bound: dict[str, BoundProgram] = {}
         self.executables: dict[Same, Executable] = {}
         self.users = Counter(self._same(c) for c in artifact.groups if c.program is not None)
@@ -58,19 +63,29 @@ class Runner:
             return self._run(feeds)
 
     def _run(self, feeds: Values) -> dict[str, Any]:
-        values = _stored_inputs(self.artifact, feeds, self.tensors)
+        known = self._run_place(MAIN, _stored_inputs(self.artifact, feeds, self.tensors))
+        return {p.name: _returned(to_logical(known[p.tensor], self.tensors[p.tensor]), p) for p in self.artifact.outputs}
+
+    def _run_body(self, at: Place, given: Values) -> dict[str, Any]:
+        """The outputs of a body, logical and in memory of their own: its programs run again and write where they lie."""
+        known = self._run_place(at, {name: to_physical(x, self.tensors[name]) for name, x in given.items()})
+        made = {name: to_logical(known[name], self.tensors[name]) for name in self.outputs[at]}
+        return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in made.items()}
+
+    def _run_place(self, at: Place, values: dict[str, Any]) -> Values:
+        """Its outputs, as stored, among constants and perhaps others."""
         known: Values = ChainMap(values, self.artifact.weights)  # type: ignore[arg-type]  # of which only the first is written to
-        left = self.readers.copy()
-        for compiled in self.artifact.groups:
+        left = self.readers[at].copy()
+        for compiled in self.groups[at]:
             made = self._run_group(compiled, known)
             values.update(made)
             _drop(values, left, _touched(compiled, self.members[compiled.group]), made)
-        return {p.name: _returned(to_logical(known[p.tensor], self.tensors[p.tensor]), p) for p in self.artifact.outputs}
+        return known
 
     def _run_group(self, compiled: Compiled, known: Values) -> Values:
         """The tensors that a group makes, as stored."""
         if compiled.program is None:
-            return run_nodes(self.members[compiled.group], self.tensors, known)
+            return run_nodes(self.members[compiled.group], self.tensors, known, self.bodies)
         if compiled.group not in self.bound:
             same = self._same(compiled)
             if same not in self.executables:
@@ -136,12 +151,13 @@ def taken(array: np.ndarray, t: Tensor, program: Program) -> np.ndarray:
     return array.reshape(-1)[:prod(shape)].reshape(shape)
 
 
-def run_nodes(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor], stored: Values) -> dict[str, Any]:
-    """Graph tensor -> stored array, of nodes that run as NumPy on the host: each result is rounded to its tensor's dtype."""
+def run_nodes(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor], stored: Values, bodies: Bodies | None = None) -> dict[str, Any]:
+    """Graph tensor -> stored array, of nodes that run as NumPy on the host: each result is rounded to its tensor's dtype. `bodies`: those
+    of the graph's control flow."""
     made: dict[str, Any] = {}
     for node in nodes:
         logical = {i: to_logical(made[i] if i in made else stored[i], tensors[i]) for i in node.inputs if i}
-        made.update({name: to_physical(x, tensors[name]) for name, x in step(node, tensors, logical).items()})
+        made.update({name: to_physical(x, tensors[name]) for name, x in step(node, tensors, logical, bodies).items()})
     return made
 
 
@@ -170,10 +186,10 @@ def _members(graph: Graph) -> dict[str, list[OpNode]]:
     return {g.name: [nodes[name] for name in g.nodes] for g in graph.groups}
 
 
-def _readers(artifact: Artifact, members: Mapping[str, list[OpNode]]) -> Counter[str]:
+def _readers(groups: Iterable[Compiled], outputs: Iterable[str], members: Mapping[str, list[OpNode]]) -> Counter[str]:
     """How many groups (and outputs) are still to read each tensor."""
-    out = Counter(p.tensor for p in artifact.outputs)
-    for c in artifact.groups:
+    out = Counter(outputs)
+    for c in groups:
         out.update(_touched(c, members[c.group]))
     return out
 

@@ -8,13 +8,15 @@ from functools import lru_cache
 
 from aoec.bank.record import DEFAULT, ROBUST
 from aoec.base.errors import CheckError, UnsupportedError
+from aoec.ir.bodies import MAIN, Place, groups_by_place, place
 from aoec.ir.graph import OPAQUE, Graph, Group, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.keys import key
 from aoec.ir.tir import Func
+from aoec.jobs.rounds import rounds
 from aoec.lowering.lower import Indexed
 from aoec.ops.layout import stored_shape
-from aoec.simulate.host import host_us
+from aoec.simulate.host import host_us, walk_us
 from aoec.simulate.state import COLD, PREVIOUS_LAUNCH, Resident, State
 from aoec.target.machine import Machine
 
@@ -86,15 +88,27 @@ class Walk:
     """The groups in order, with the state of L2 between them; equal groups share one func."""
 
     def __init__(self, graph: Graph, machine: Machine, funcs: Mapping[str, Func]) -> None:
-        self.graph, self.indexed = graph, Indexed(graph)
+        self.graph, self.indexed, self.l2_bytes = graph, Indexed(graph), machine.l2_usable_bytes
+        self.groups, self.bodies = groups_by_place(graph), {b.node for b in graph.bodies}
         self.tensors = {t.name: t for t in graph.tensors}
         self.nodes = {n.name: n for n in graph.nodes}
         self.alias: dict[str, str] = {}  # a view's tensor -> the tensor whose bytes it is
-        self.resident = Resident(machine.l2_usable_bytes)
+        self.resident = Resident(self.l2_bytes)
         self.funcs = dict(funcs)
 
     def run(self) -> list[Task]:
-        return [t for t in map(self.group, self.graph.groups) if t is not None]
+        out = self.tasks(MAIN)
+        for b in self.graph.bodies:
+            around, self.resident = self.resident, Resident(self.l2_bytes)
+            if b.kind == "body":  # of rounds, of which all but the first find what the one before left
+                self.tasks(place(b))
+            out += self.tasks(place(b))
+            self.resident = around
+        return out
+
+    def tasks(self, at: Place) -> list[Task]:
+        """The tasks of a body, or of what lies in none, from the state of L2 that now is."""
+        return [t for t in map(self.group, self.groups[at]) if t is not None]
 
     def group(self, group: Group) -> Task | None:
         if group.kind == "view":
@@ -103,6 +117,8 @@ class Walk:
                 self.alias.update({o: self.root(node.inputs[0]) for o in node.outputs})
             return None
         if group.kind == "host":
+            if not self.bodies.isdisjoint(group.nodes):  # what a body leaves in L2 is not followed
+                self.resident = Resident(self.l2_bytes)
             self.touch([self.tensors[o] for n in group.nodes for o in self.nodes[n].outputs])
             return None
         return self.task(group)
@@ -138,13 +154,16 @@ class Walk:
 
 
 def host_times(graph: Graph) -> dict[str, float]:
-    """Group -> modelled microseconds, an estimate, of each that runs on the host."""
+    """Group -> modelled microseconds, an estimate, of each that runs on the host; of control flow with bodies what the host does in all of
+    its rounds, and not what its bodies do."""
     tensors, nodes = {t.name: t for t in graph.tensors}, {n.name: n for n in graph.nodes}
+    walked = {b.node for b in graph.bodies}
     out = {}
     for g in graph.groups:
         if g.kind == "host":
             touched = [{name for name in (*nodes[n].inputs, *nodes[n].outputs) if name and tensors[name].dtype != OPAQUE} for n in g.nodes]
             out[g.name] = sum(host_us(sum(size_bytes(tensors[name]) for name in names)) for names in touched)
+            out[g.name] += sum(walk_us(rounds(nodes[n])[0]) for n in g.nodes if n in walked)
     return out
 
 

@@ -13,8 +13,9 @@ from dataclasses import replace
 import numpy as np
 
 from aoec.base.errors import UnsupportedError
+from aoec.ir import bodies
 from aoec.ir.draft import Draft
-from aoec.ir.graph import Graph, Group, OpNode
+from aoec.ir.graph import Body, Graph, Group, OpNode
 from aoec.lowering.layout import assign, family, is_view
 from aoec.lowering.pack import pack
 from aoec.lowering.parts import FLAG_IDS, join_in_parts
@@ -40,11 +41,28 @@ KINDS = {"cube": "cube", "attention": "cube", "host": "host", "view": "view"}  #
 
 def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | None = None,
          apart: Collection[str] = ()) -> tuple[Graph, dict[str, np.ndarray]]:
-    """The graph with layouts, conversions, packed weights and groups, and its constants as stored. Groups are those of `machine`:
-    without one, of a machine whose FIXPIPE stores results. `apart`: attention nodes that are done in single operators."""
+    """The graph with layouts, conversions, packed weights and groups, and its constants as stored; a body is fused as a graph is. Groups
+    are those of `machine`: without one, of a machine whose FIXPIPE stores results. `apart`: attention nodes that are done in single
+    operators."""
     if machine is not None:
         check_dtypes(graph, machine)
-    draft = Draft.of(replace(graph, groups=()), weights)
+    names, nodes = {t.name for t in graph.tensors}, {n.name for n in graph.nodes}
+    parts: list[tuple[Body | None, Graph]] = []
+    stored: dict[str, np.ndarray] = {}
+    for body, part in bodies.apart(graph):
+        draft = Draft.of(part, {t.name: weights[t.name] for t in part.tensors if t.data and t.name in weights})
+        draft.reserve(names)
+        draft.reserve(nodes, "node")
+        fused, own = _fused(draft, machine, apart)
+        names.update(t.name for t in fused.tensors)
+        nodes.update(n.name for n in fused.nodes)
+        parts.append((body, fused))
+        stored |= own
+    return bodies.together(parts), stored
+
+
+def _fused(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """A graph without bodies, fused."""
     take_apart(draft, machine, apart)
     scales = machine is None or machine.has("fixpipe_nz_scale")
     if machine is not None and not machine.has("mmad_bias"):

@@ -29,7 +29,7 @@ class Indexed:
     def __init__(self, graph: Graph) -> None:
         self.tensors = {t.name: t for t in graph.tensors}
         self.nodes = {n.name: (at, n) for at, n in enumerate(graph.nodes)}
-        self.outputs = frozenset(graph.outputs)
+        self.outputs = frozenset((*graph.outputs, *(o for b in graph.bodies for o in b.outputs)))
         self.readers: dict[str, list[str]] = {}
         for n in graph.nodes:
             for i in n.inputs:

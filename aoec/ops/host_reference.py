@@ -1,7 +1,7 @@
 """Operators of ONNX whose reference in the onnx package falls short of ONNX's text, by that text.
 
 - Loop: an absent condition is true (the reference runs no iteration), and what the iterations give is stacked along a new axis (the
-  reference joins it along the first). Here it ends with an error after `MOST_ROUNDS` rounds.
+  reference joins it along the first).
 - Scan: along any axis and in either direction (the reference refuses all but the first axis, forward).
 - CastLike: takes all attributes of its newest version (the reference of an older one refuses them).
 - Optional: a value in an optional is the value (the reference wraps it into a list, which its other operators do not expect).
@@ -22,9 +22,9 @@ from onnx.reference.ops.op_loop import Loop as ReferenceLoop
 from onnx.reference.ops.op_max_pool import MaxPool as ReferenceMaxPool
 from onnx.reference.ops.op_scatter_elements import ScatterElements as ReferenceScatter
 
-Values = list[Any]
-MOST_ROUNDS = 100_000  # of a Loop: some ten seconds of a body of a few small operators
+from aoec.ops.control import Values, looped, rounds, scanned
 
+NO_ROWS = np.empty((0,), np.float32)  # the reference knows no shapes
 
 class Loop(ReferenceLoop):
     """Loop-carried values, then scan outputs."""
@@ -35,19 +35,11 @@ class Loop(ReferenceLoop):
 
     def _run(self, M: Any, cond: Any, *carried: Any, context: Any = None, body: Any = None, attributes: Any = None,
              bindings: Any = None) -> tuple[Any, ...]:
-        going, count = cond is None or _true(cond), 0
-        values: Values = list(carried)
-        scanned: list[Values] = [[] for _ in range(self.K)]
-        while going and (M is None or count < int(np.asarray(M).reshape(()))):
-            if count == MOST_ROUNDS:
-                raise ValueError(f"more than {MOST_ROUNDS:,} rounds")
-            inputs = dict(zip(self.body.input_names, [np.array(count, np.int64), np.array(True), *values]))
-            results = self._run_body({**(context or {}), **inputs}, attributes=attributes, bindings=bindings)
-            going, values = _true(results[0]), list(results[1:1 + self.N])
-            for rows, row in zip(scanned, results[1 + self.N:]):
-                rows.append(row)
-            count += 1
-        return tuple([*values, *map(_stacked, scanned)])
+        def one(values: Values) -> Values:
+            inputs = dict(zip(self.body.input_names, values))
+            return list(self._run_body({**(context or {}), **inputs}, attributes=attributes, bindings=bindings))
+
+        return tuple(looped(M, cond, list(carried), one, [NO_ROWS] * self.K))
 
 
 class Scan(OpRun):
@@ -73,11 +65,8 @@ class Scan(OpRun):
         if self.run_params["opsets"].get("", 9) < 9:
             return self._batched(body, *args)
         cut = len(args) - self.num_scan_inputs
-        rows = [np.moveaxis(x, _at(self.scan_input_axes, i), 0) for i, x in enumerate(args[cut:])]
-        states, scanned = _scan(body, list(args[:cut]), rows, self.scan_input_directions, len(self.body.output_names) - cut)
-        made = [np.moveaxis(_turned(_stacked(out), _at(self.scan_output_directions, i)), 0, _at(self.scan_output_axes, i))
-                for i, out in enumerate(scanned)]
-        return tuple([*states, *made])
+        return tuple(scanned(list(args[:cut]), list(args[cut:]), body, [NO_ROWS] * (len(self.body.output_names) - cut),
+                             lambda name: getattr(self, name)))
 
     def _batched(self, body: Callable[[Values], Values], lengths: Any, *args: Any) -> tuple[Any, ...]:
         """Version 8: each member of the batch alone; behind the end of a shorter sequence its scan outputs are zero."""
@@ -85,40 +74,12 @@ class Scan(OpRun):
         batch, steps = args[cut].shape[:2]
         ends = np.full(batch, steps) if lengths is None else lengths
         directions = getattr(self, "directions", None)
-        members = [_scan(body, [s[b] for s in args[:cut]], [x[b][:ends[b]] for x in args[cut:]], directions,
-                         len(self.body.output_names) - cut) for b in range(batch)]
+        members = [rounds([s[b] for s in args[:cut]], [x[b][:ends[b]] for x in args[cut:]], body, directions,
+                          len(self.body.output_names) - cut) for b in range(batch)]
         states = [np.stack(of) for of in zip(*(m[0] for m in members))]
-        rows = [[np.concatenate([_stacked(out), np.zeros((steps - len(out), *np.shape(out[0])), np.asarray(out[0]).dtype)]) for out in m[1]]
+        rows = [[np.concatenate([np.stack(out), np.zeros((steps - len(out), *np.shape(out[0])), np.asarray(out[0]).dtype)]) for out in m[1]]
                 for m in members]
         return tuple([*states, *(np.stack(of) for of in zip(*rows))])
-
-
-def _scan(body: Callable[[Values], Values], states: Values, rows: Values, directions: Any, results: int) -> tuple[Values, list[Values]]:
-    """(final states, the rows of each scan output) of a body that takes states and one row of each scan input."""
-    scanned: list[Values] = [[] for _ in range(results)]
-    for step in zip(*(_turned(x, _at(directions, i)) for i, x in enumerate(rows))):
-        made = body([*states, *step])
-        for out, row in zip(scanned, made[len(states):]):
-            out.append(row)
-        states = made[:len(states)]
-    return states, scanned
-
-
-def _true(condition: Any) -> bool:
-    return bool(np.asarray(condition).all())
-
-
-def _stacked(rows: Values) -> np.ndarray:
-    return np.stack(rows) if rows else np.empty((0,), np.float32)
-
-
-def _turned(x: np.ndarray, backward: int) -> np.ndarray:
-    return x[::-1] if backward else x
-
-
-def _at(given: Any, i: int) -> int:
-    """The i-th of an attribute that holds numbers, 0 where it is absent."""
-    return int(given[i]) if given is not None and i < len(given) else 0
 
 
 class MaxPool(ReferenceMaxPool):

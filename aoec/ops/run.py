@@ -5,15 +5,18 @@ tensor; so sums accumulate in fp32, as they do on the NPU. Constants of a fracta
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.ir.graph import OPAQUE, Graph, OpNode, Tensor
+from aoec.ir.bodies import MAIN, Place, nodes_by_place, place
+from aoec.ir.graph import OPAQUE, Body, Graph, OpNode, Tensor
 from aoec.ops import host, typed
+from aoec.ops.control import walk
 from aoec.ops.layout import to_logical
 from aoec.ops.own import word
 
@@ -26,18 +29,64 @@ REALS = ("fp32", "fp16", "bf16")
 def evaluate(graph: Graph, feeds: Mapping[str, np.ndarray], weights: Mapping[str, np.ndarray],
              every: bool = False) -> dict[str, np.ndarray]:
     """Output name -> logical array in the dtype of its tensor (with `every`, of all tensors). Feeds are cast to the inputs' dtypes."""
-    tensors = {t.name: t for t in graph.tensors}
-    values = {name: _feed(feeds, tensors[name]) for name in graph.inputs}
-    values.update({t.name: to_logical(weights[t.name], t) for t in graph.tensors if t.data})
-    for node in graph.nodes:
-        values.update(step(node, tensors, values))
+    made = _Evaluation(graph, weights)
+    values = made.run(MAIN, {name: _feed(feeds, made.tensors[name]) for name in graph.inputs})
     return values if every else {name: values[name] for name in graph.outputs}
 
 
-def step(node: OpNode, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Output name -> what the node makes of logical values, rounded to the dtypes of its tensors."""
+class _Evaluation:
+    """A graph with its bodies on its constants."""
+
+    def __init__(self, graph: Graph, weights: Mapping[str, np.ndarray]) -> None:
+        self.tensors, self.nodes = {t.name: t for t in graph.tensors}, nodes_by_place(graph)
+        self.bodies = Bodies(graph, self.run)
+        self.constants = {t.name: to_logical(weights[t.name], t) for t in graph.tensors if t.data}
+
+    def run(self, place: Place, given: Mapping[str, Any]) -> dict[str, Any]:
+        """All values of a body, or of what lies in none, and the constants."""
+        values = {**self.constants, **given}
+        for node in self.nodes[place]:
+            values.update(step(node, self.tensors, values, self.bodies))
+        return values
+
+
+class Bodies:
+    """The bodies of a graph for the host that walks its control flow; `run` takes a body's place and the values of its inputs by name, as
+    their tensors say, and gives those of its outputs, if not more."""
+
+    def __init__(self, graph: Graph, run: Callable[[Place, Mapping[str, Any]], Mapping[str, Any]]) -> None:
+        self.tensors, self.bodies = {t.name: t for t in graph.tensors}, {place(b): b for b in graph.bodies}
+        self.nodes = {b.node for b in graph.bodies}
+        self.run = run
+
+    def walk(self, node: OpNode, given: Sequence[Any]) -> list[Any]:
+        """The results of a node with bodies."""
+        return walk(node, given, partial(self._run, node), partial(self._nothing, node))
+
+    def _body(self, node: OpNode, kind: str) -> Body:
+        if (node.name, kind) not in self.bodies:
+            raise CheckError(f"node {node.name} ({node.op}) has no {kind}")
+        return self.bodies[node.name, kind]
+
+    def _run(self, node: OpNode, kind: str, values: Sequence[Any]) -> list[Any]:
+        body = self._body(node, kind)
+        if len(values) != len(body.inputs):
+            raise CheckError(f"node {node.name}: its {kind} takes {len(body.inputs)} values, and {len(values)} are given")
+        made = self.run((node.name, kind), {name: _as(value, self.tensors[name]) for name, value in zip(body.inputs, values)})
+        return [made[name] for name in body.outputs]
+
+    def _nothing(self, node: OpNode, kind: str) -> list[Any]:
+        tensors = [self.tensors[name] for name in self._body(node, kind).outputs]
+        return [np.empty((0, *t.shape), NUMPY.get(t.dtype, np.float32)) for t in tensors]
+
+
+def step(node: OpNode, tensors: Mapping[str, Tensor], values: Mapping[str, Any], bodies: Bodies | None = None) -> dict[str, Any]:
+    """Output name -> what the node makes of logical values, rounded to the dtypes of its tensors; `bodies`: those of the node's graph."""
     given = [values[i] if i else None for i in node.inputs]
-    results = host.run(node, given) if node.op.startswith(host.PREFIX) else run_node(node, given)
+    if bodies is not None and node.name in bodies.nodes:
+        results = bodies.walk(node, given)
+    else:
+        results = host.run(node, given) if node.op.startswith(host.PREFIX) else run_node(node, given)
     return {name: _store(result, tensors[name], node) for name, result in zip(node.outputs, results)}
 
 
@@ -53,9 +102,14 @@ def run_node(node: OpNode, inputs: list[np.ndarray | None]) -> list[np.ndarray]:
 def _feed(feeds: Mapping[str, Any], tensor: Tensor) -> Any:
     if tensor.name not in feeds:
         raise CheckError(f"input {tensor.name} of shape {list(tensor.shape)} is not given; given: {', '.join(feeds) or 'nothing'}")
+    return _as(feeds[tensor.name], tensor)
+
+
+def _as(value: Any, tensor: Tensor) -> Any:
+    """A value as its tensor has it; CheckError for another shape."""
     if tensor.dtype == OPAQUE:
-        return feeds[tensor.name]
-    array = np.asarray(feeds[tensor.name])
+        return value
+    array = np.asarray(value)
     if (element := typed.small(tensor.declared)) and array.dtype == typed.NUMPY[element]:
         array = typed.stored(array, element)
     if array.shape != tensor.shape:

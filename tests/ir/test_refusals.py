@@ -103,6 +103,31 @@ GRAPH_FAULTS = [
     ("first, second", "first", "node second is in no group", (7, 3)),
     ("[4] NZ", "[4, n] NZ", "expected a shape such as", (4, 17)),
 ]
+BODY = """graph g {
+  input x: fp16[4]
+  const w: fp16[4] sha256:ab
+  tensor a: fp16[4]
+  tensor s: fp16[4]
+  tensor t: fp16[4]
+  loop: host.Loop("", "", x) -> a
+  inner: add(s, w) -> t
+  output a
+  body loop body (s) -> (t) [inner]
+}"""
+BODY_FAULTS = [
+    ("body loop body", "body loop tail", "unknown kind of body tail", (10, 13)),
+    ("body loop body", "body lop body", "unknown node lop", (10, 8)),
+    ("body loop body", "body inner body", "stands before the body that its node lies in", None),
+    ("[inner]", "[outer]", "unknown node outer", (10, 30)),
+    ("[inner]", "[inner, inner]", "node inner lies in two bodies", (10, 30)),
+    ("[inner]", "[]", "s is read before a node makes it", (8, 14)),
+    ("add(s, w)", "add(x, w)", "x is read before a node makes it", (8, 14)),
+    ("(s) ->", "(x) ->", "x is an input of the body of loop and something else too", (10, 19)),
+    ("(s) ->", "(t) ->", "s is read before a node makes it", (8, 14)),
+    ("(s) ->", "(q) ->", "unknown tensor q", (10, 19)),
+    ("-> (t)", "-> (a)", "output a is made by no node", None),
+    ("output a", "output t", "output t is made by no node", None),
+]
 MEANING = """conv(X[n, c], W[c]; stride, q: stride) -> Y[n, h: n // stride] {
   S[n] += X[n, c * stride - 1] else 0.0 * W[c]
   Y[n, h] = S[n]
@@ -121,6 +146,7 @@ KINDS = {
     "func": (FUNC, FUNC_FAULTS), "program": (PROGRAM, PROGRAM_FAULTS), "graph": (GRAPH, GRAPH_FAULTS), "meaning": (MEANING, MEANING_FAULTS),
 }
 CASES = [(kind, text, *fault) for kind, (text, faults) in KINDS.items() for fault in faults]
+CASES += [("graph", BODY, *fault) for fault in BODY_FAULTS]
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

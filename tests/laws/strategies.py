@@ -1,12 +1,13 @@
 """Hypothesis strategies that build nodes: well-formed nouns of every language, and expressions that can be evaluated."""
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from hypothesis import strategies as st
 
 from aoec.ir.check import GRAPH_LAYOUTS
-from aoec.ir.graph import OPAQUE, Graph, Group, OpNode
+from aoec.ir.graph import OPAQUE, Body, Graph, Group, OpNode
 from aoec.ir.graph import Tensor as GraphTensor
 from aoec.ir.index import DTYPES, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var
 from aoec.ir.meaning import Argument, Dim, Meaning, Statement, guarded
@@ -17,8 +18,8 @@ from aoec.ir.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Cons
 
 # names that a grammar could trip over: keywords, functions, dtypes, layouts, and names that only quotes can hold
 ODD = ("for", "in", "init", "inf", "input", "output", "set", "wait", "depth", "NZ", "ND", "min", "max", "fp16", "and", "or", "not", "else",
-       "as", "local", "require", "func", "group", "const", "advance", "size", "at", "space", "stream", "input.1", "a b", 'q"\\', "é",
-       "1x", "tensor", "#", "/l/Conv_0", "\n")
+       "as", "local", "require", "func", "group", "body", "const", "advance", "size", "at", "space", "stream", "input.1", "a b", 'q"\\',
+       "é", "1x", "tensor", "#", "/l/Conv_0", "\n")
 HOLES = {"tm": (16, 32, 64), "tn": (1, 2, 3), "d": (2, 4)}
 REAL_FUNCTIONS = ("exp", "log", "sqrt", "rsqrt", "tanh", "erf", "sigmoid", "reciprocal", "floor", "ceil", "round")
 dtypes = st.sampled_from(sorted(DTYPES))
@@ -203,7 +204,19 @@ def graphs(draw: st.DrawFn) -> Graph:
         nodes.append(OpNode(name, draw(st.sampled_from(["relu", "conv2d", "host.NonZero"])), tuple(inputs), (output,), draw(_attributes())))
         ready = [*ready, output]
     outputs = tuple(draw(st.lists(st.sampled_from(ready), max_size=2)))
-    return Graph(draw(names), tuple(used[:count]), outputs, tuple(declared), tuple(nodes), draw(_groups([n.name for n in nodes])))
+    graph = Graph(draw(names), tuple(used[:count]), outputs, tuple(declared), tuple(nodes), draw(_groups([n.name for n in nodes])))
+    return draw(_with_body(graph, used[count])) if nodes and not graph.groups and draw(st.booleans()) else graph
+
+
+@st.composite
+def _with_body(draw: st.DrawFn, graph: Graph, constant: str) -> Graph:
+    """The graph with a body of its first node, of a node that reads an input of the body and a constant of the graph."""
+    tensors = [GraphTensor(f"{graph.nodes[0].name} body {at}", "fp16", (2,)) for at in range(2)]
+    taken, made = (t.name for t in tensors)
+    inside = OpNode(f"{graph.nodes[0].name} in it", "relu", (taken, constant), (made,))
+    kind = draw(st.sampled_from(["body", "then_branch", "else_branch"]))
+    body = Body(graph.nodes[0].name, kind, (taken,), (made, constant), (inside.name,))
+    return replace(graph, tensors=(*graph.tensors, *tensors), nodes=(*graph.nodes, inside), bodies=(body,))
 
 
 @st.composite
