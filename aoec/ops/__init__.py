@@ -2,9 +2,10 @@
 
 The folder is the registry: every family module here adds its words.
 """
+from aoec.ops.gradient import gradient
 from aoec.ops.meanings import loops, macs, meaning, shape
 from aoec.ops.own import word
 from aoec.ops.registry import OPS, Op, get
 from aoec.ops.run import evaluate
 
-__all__ = ["OPS", "Op", "evaluate", "get", "loops", "macs", "meaning", "shape", "word"]
+__all__ = ["OPS", "Op", "evaluate", "get", "gradient", "loops", "macs", "meaning", "shape", "word"]

@@ -9,8 +9,8 @@ from aoec.base.errors import UnsupportedError
 from aoec.ops.declare import Op
 
 # modules that use operators and declare none
-_MACHINERY = {"check", "control", "declare", "host", "host_reference", "interpret", "meanings", "narrowed", "own", "registry", "run",
-              "typed"}
+_MACHINERY = {"check", "control", "declare", "gradient", "host", "host_reference", "interpret", "meanings", "narrowed", "own", "registry",
+              "run", "typed"}
 
 
 def _load() -> dict[str, Op]:
