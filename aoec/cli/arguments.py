@@ -65,6 +65,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     options.gears(p)
     p.add_argument("--tune", action="store_true", help="search for fast schedules; without it bank and default schedules are used")
     options.tuning_options(p)
+    options.embed(p)
     p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)")
     p = _add(commands, "tune", "tune a model's operators as AOE's operator tuning does, with its result file and the compiled model",
              "aoec tune model.onnx --job opat")
@@ -74,6 +75,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     options.model_options(p)
     options.gears(p)
     options.tuning_options(p)
+    options.embed(p)
     p.set_defaults(tune=True)
     p.add_argument("--results", default="", metavar="DIR", help="where aoe_result_opat_*.json goes (default: $ASCEND_WORK_PATH, else here)")
     p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)")

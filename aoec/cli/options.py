@@ -60,13 +60,18 @@ def tuning_options(p: Parser) -> None:
     p.add_argument("--resume", action="store_true",
                    help="go on where the same command was broken off, by Ctrl-C, a kill or a full disk: the result is that of an "
                         "undisturbed run")
-    p.set_defaults(results=None)
+    p.set_defaults(results=None, embed=None)
     p.add_argument("--only", metavar="NAMES|FILE", help="tune the groups with these nodes or types of operators (MatMul,conv_*), or those "
                    "that AOE's tune_ops_file lists; others keep what they have")
     p.add_argument("--no-host", action="store_true", help="an error, with their names, where nodes would run on the host")
     p.add_argument("--dump", metavar="DIR", help="write the text of every stage there")
     p.add_argument("--report", metavar="DIR", help="write a page for any browser there, index.html, and its figures as report.json")
     p.add_argument("--json", action="store_true", help="print the result as JSON")
+
+
+def embed(p: Parser) -> None:
+    p.add_argument("--embed", metavar="FILE.onnx", help="write the model there with its schedules in its metadata: a compile of that file "
+                   "for the same machine takes them as those of a bank")
 
 
 def search_options(p: Parser, per: str = "") -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
-from aoec.base.files import write_text
+from aoec.base.files import check_writable, write_text
 from aoec.frontend.gears import Asked, Gear, dimension_names, gears
 from aoec.frontend.read import opened
 from aoec.jobs import manifest
-from aoec.jobs.models import Pool, imported
+from aoec.jobs.models import Pool, imported, refers_elsewhere
 from aoec.jobs.say import Voice
 from aoec.ops.narrowed import table
 from aoec.ops.own import read_files
@@ -34,14 +34,26 @@ def compile_model(options: Namespace, voice: Voice | None = None) -> int:
                          "--random runs it for values")
     if options.start != "import":
         raise CheckError(f"--from {options.start} enters a folder that --dump wrote; {source} is none")
+    if options.embed:
+        _check_copy(options.embed, source)
     machine = _begin(source, options, voice)
     return _compile(str(source), source.stem, machine, options, voice)
+
+
+def _check_copy(path: str, source: Path) -> None:
+    """Nothing, or an error where no copy of the model can be at `path`."""
+    check_writable(path)
+    if source.is_file() and source.stat().st_size and refers_elsewhere(str(source)) and \
+            Path(path).absolute().parent.resolve() != source.absolute().parent.resolve():
+        raise CheckError(f"--embed {path}: constants of {source} lie in files beside it, so the copy must be in the same directory")
 
 
 def _enter(folder: Path, options: Namespace, voice: Voice) -> int:
     """The job from a stage of a dump on, for the dump's own machine unless --target names another."""
     if asked(options):
         raise CheckError(f"{folder} is a dump, whose shapes are fixed: --dynamic-batch and --dynamic-dims are for an ONNX model")
+    if options.embed:
+        raise CheckError(f"{folder} is a dump, which holds no ONNX model: --embed is for one")
     folders = manifest.folders(folder)
     said = [manifest.read(f) for f in folders]
     how = "--target" if options.target else "of the dump; --target"
@@ -117,4 +129,4 @@ def _compile(model: str | ModelProto, name: str, machine: Machine, options: Name
     for gear, (graph, weights, _) in zip(wanted, read):
         inputs, outputs = (ports(graph, listed, options.precision, dims) for listed in (graph.inputs, graph.outputs))
         stages.append(dump.Stage("import", name, options.precision, graph, weights, inputs, outputs, gear=gear.name))
-    return finish(stages, machine, options, voice)
+    return finish(stages, machine, options, voice, model)

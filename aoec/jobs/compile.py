@@ -12,10 +12,11 @@ from aoec.artifact.artifact import write
 from aoec.artifact.compiled import Artifact, Compiled, Port
 from aoec.bank.bank import Bank
 from aoec.base.errors import CheckError, UnsupportedError
+from aoec.frontend.metadata import Source
 from aoec.ir.bodies import MAIN, homes
 from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
-from aoec.jobs import dump, models, opat, page
+from aoec.jobs import dump, embedded, models, opat, page
 from aoec.jobs.attention import apart
 from aoec.jobs.closing import believed, table
 from aoec.jobs.made import Schedule, realise, trusted
@@ -105,13 +106,14 @@ class Made:
     artifact: Artifact
 
 
-def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, voice: Voice) -> int:
+def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, voice: Voice, source: Source | None = None) -> int:
     """Everything from an imported graph, or from wherever a dump is entered again, to the written model and its table; of several gears
-    each is a stage, and what they have in common is done once."""
+    each is a stage, and what they have in common is done once. `source`: the ONNX model, which may carry schedules."""
     started = time.monotonic()
     pool: models.Pool | None = {} if len(stages) > 1 else None
     ready = [grouped(s, machine, options, voice, pool) for s in stages]
-    bank = Bank.open(options.bank).over(base(options.base, machine, voice.say))
+    carried = embedded.carried(source, [t for r in ready for t in r.plan], machine, options.robust and options.tune, voice.say)
+    bank = Bank.open(options.bank).over(embedded.above(base(options.base, machine, voice.say), carried))
     voice.bank(bank)
     results = opat.Results(opat.folder(options.results), stages[0].name, machine, datetime.now()) if options.results is not None else None
     order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune,
@@ -126,6 +128,9 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
         if faults:
             return voice.wrong(faults, options.output)
     write(options.output, *[m.artifact for m in made])
+    if options.embed and source is not None:
+        embedded.write(options.embed, source, made, machine)
+        voice.say(f"embedded the schedules of {len(made[0].choices)} groups in {options.embed}")
     if options.dump:
         dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], machine)
     seconds = time.monotonic() - started

@@ -23,6 +23,15 @@ def source_version() -> str:
     return _hashed(ROOMS, (".py", ".lark"))
 
 
+@lru_cache(maxsize=1)
+def language_version() -> str:
+    """The first 16 hex digits of the hash over the grammars in which schedules are written."""
+    folder = find_spec("aoec.grammars")
+    assert folder is not None and folder.submodule_search_locations is not None  # a part of this package
+    texts = [(Path(folder.submodule_search_locations[0]) / f"{name}.lark").read_bytes() for name in ("common", "index", "schedule")]
+    return hashlib.sha256(b"\0".join(texts)).hexdigest()[:16]
+
+
 def _hashed(packages: tuple[str, ...], suffixes: tuple[str, ...] = (".py",)) -> str:
     h = hashlib.sha256()
     for package in packages:

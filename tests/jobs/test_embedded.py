@@ -1,0 +1,159 @@
+"""Schedules that a model's own file carries: used where they are what they say and were made for this machine, else said and left."""
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+
+from aoec import cli
+from aoec.bank.record import Record
+from aoec.frontend.metadata import value, write
+from aoec.frontend.zoo import mlp_softmax
+from aoec.jobs.embedded import KEY, above, carried
+from aoec.jobs.models import fused, imported
+from aoec.jobs.order import keys
+from aoec.jobs.plan import Task, tasks
+from aoec.target.machine import load
+from tests.oracle.schemas import faults
+
+Said = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Holds net.onnx, and tuned/net.onnx with its schedules, which are in no bank but one that is not used again."""
+    path = tmp_path_factory.mktemp("embedded")
+    (path / "tuned").mkdir()
+    onnx.save(mlp_softmax(), path / "net.onnx")
+    places = {"--bank": "first.db", "-o": "net.aoec", "--embed": "tuned/net.onnx", "--results": "out"}
+    words = [word for option, name in places.items() for word in (option, str(path / name))]
+    assert cli.main(["tune", str(path / "net.onnx"), "--budget", "16", "--jobs", "1", *words]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def plan(folder: Path) -> list[Task]:
+    machine = load("Ascend910B3")
+    graph, weights, _ = imported(str(folder / "net.onnx"), {}, "fp16")
+    return tasks(fused(graph, weights, machine)[0], machine)
+
+
+def test_the_copy_is_the_model_with_its_schedules(folder: Path) -> None:
+    copy, model = (onnx.load(folder / name / "net.onnx") for name in ("tuned", "."))
+    said = json.loads(copy.metadata_props[0].value)
+    assert faults("embedded", said) == [] and len(said["records"]) == 6
+    del copy.metadata_props[:]
+    assert copy == model
+
+
+def test_they_are_hits_where_the_bank_has_none(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is searched, values are verified again, and what comes of it is what was made of the model itself."""
+    out = tmp_path / "net.aoec"
+    words = ["--budget", "16", "--jobs", "1", "--frozen", "--bank", tmp_path / "b.db", "--results", tmp_path, "-o", out]
+    assert cli.main(["tune", str(folder / "tuned" / "net.onnx"), *map(str, words)]) == 0
+    assert "the model's file has schedules for 3 of 3 different groups" in capsys.readouterr().err.splitlines()
+    counted = json.loads(next(tmp_path.glob("aoe_result_opat_*.json")).read_text())[1]["OPAT"]["repo_summary"]
+    assert counted["repo_reserved_num"] > 0 == counted["repo_add_num"] and out.read_bytes() == (folder / "net.aoec").read_bytes()
+
+
+def test_damaged_ones_change_nothing(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "net.onnx", str(folder / "net.onnx"), KEY, "no JSON \x1b[2J")
+    made = []
+    for model in (folder, tmp_path):
+        out = tmp_path / f"{len(made)}.aoec"
+        assert cli.main(["compile", str(model / "net.onnx"), "--bank", str(tmp_path / "b.db"), "-o", str(out)]) == 0
+        said = capsys.readouterr().err
+        assert ("the schedules in the model's file are not used: they are no JSON" in said.splitlines()) == (model is tmp_path)
+        assert "\x1b" not in said
+        made.append(out.read_bytes())
+    assert made[0] == made[1]
+
+
+def faster(said: Said) -> None:
+    for r in said["records"]:
+        r["ticks"] = max(1, r["ticks"] // 2)
+
+
+def each(**fields: Any) -> Callable[[Said], None]:
+    def change(said: Said) -> None:
+        for r in said["records"]:
+            r.update(fields)
+    return change
+
+
+def exchanged(said: Said) -> None:
+    """The schedules of one state are said to be of the other."""
+    for r in said["records"]:
+        r["state"] = r["state"].removesuffix("; default") + "; default" * (not r["state"].endswith("; default"))
+        r["ticks"] += r["state"].endswith("; default")
+        r["default_ticks"] = 10**9
+
+
+HOLES = "sched {\n  split(loop=m, factor=?tm in [16, 32], outer=m_o, inner=m_i)\n}"
+WHOLE = [  # of all of them, in one line
+    (lambda said: said.update(target="Ascend310P3"), "of another machine (Ascend310P3)"),
+    (lambda said: said.update(target="\x1b[2J" * 99), "of another machine"),
+    (lambda said: said.update(machine_hash="0"), "of another machine file (0)"),
+    (lambda said: said.update(model_version=[1]), "another model version"),
+    (lambda said: said.update(language="x"), "schedule language (x)"),
+    (lambda said: said.update(format=2), "another format (2)"),
+    (lambda said: said.pop("language"), "do not say what they were made for"),
+    (lambda said: said.update(records={}), "are no list"),
+    (lambda said: said.update(records=[{}] * 20_001), "are no list of at most 20,000"),
+    (lambda said: said.update(records=[[]]), "does not have the fields"),
+    (lambda said: said["records"][0].pop("seed"), "does not have the fields"),
+    (each(extra=1), "does not have the fields"), (each(ticks=-1), "field ticks cannot be"), (each(ticks=1 << 80), "field ticks cannot be"),
+    (each(trace=""), "field trace cannot be"), (each(trace="x" * (1 << 20)), "field trace cannot be"),
+    (each(label=7), "field label cannot be"), (each(ticks=10**15), "must not fall in this order")]
+NONE_HOLDS = [faster, exchanged, each(trace="sched {\n}"), each(trace="nonsense"), each(trace=HOLES)]
+
+
+def of(change: Callable[[Said], Any], folder: Path, plan: list[Task]) -> tuple[list[Record], list[str]]:
+    """What a changed entry gives, and what is said of it."""
+    said = json.loads(value(str(folder / "tuned" / "net.onnx"), KEY))
+    change(said)
+    model, lines = onnx.ModelProto(), []
+    model.metadata_props.add(key=KEY, value=json.dumps(said))
+    return carried(model, plan, load("Ascend910B3"), False, lines.append), lines
+
+
+@pytest.mark.parametrize("change, why", WHOLE, ids=range(len(WHOLE)))
+def test_what_was_made_for_something_else_is_left(change: Callable[[Said], Any], why: str, folder: Path, plan: list[Task]) -> None:
+    found, (line,) = of(change, folder, plan)
+    assert found == [] and why in line and len(line) < 300 and line.isprintable()
+
+
+@pytest.mark.parametrize("change", NONE_HOLDS, ids=range(len(NONE_HOLDS)))
+def test_what_does_not_take_the_time_that_it_says_is_left(change: Callable[[Said], Any], folder: Path, plan: list[Task]) -> None:
+    found, (line,) = of(change, folder, plan)
+    assert found == [] and line == \
+        "the model's file has schedules for 0 of 3 different groups; those of 3 do not take the time that they say, and are not used"
+
+
+def test_nothing_is_believed_that_is_not_tried(folder: Path, plan: list[Task]) -> None:
+    """Whatever a file says: there is no proof, no verification, a bound of our own; a default is not slower than its schedule."""
+    machine = load("Ascend910B3")
+    found, _ = of(each(default_ticks=10**12), folder, plan)
+    wanted = [k for t in plan for k in keys(t, machine)]
+    shelf = above(None, found)
+    assert shelf is not None
+    held = shelf.all_of(wanted)
+    assert held.keys() == set(wanted) and all(not r.proof and not r.verified and 0 < r.bound_ticks <= r.ticks for r in held.values())
+    assert all(held[best].default_ticks == held[default].ticks for default, best in (keys(t, machine) for t in plan))
+    assert not of(each(func_key="0" * 64), folder, plan)[0]
+
+
+def test_where_no_copy_can_be_is_said_before_the_work(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = mlp_softmax()
+    onnx.save(model, tmp_path / "far.onnx", save_as_external_data=True, location="far.bin", size_threshold=64)
+    (tmp_path / "other").mkdir()
+    for words, why in ((["far.onnx", "--embed", "other/far.onnx"], "must be in the same directory"),
+                       (["far.onnx", "--embed", "nowhere/far.onnx"], "there is no directory"),
+                       (["other", "--embed", "x.onnx"], "is a dump")):
+        places = [str(tmp_path / w) if "." in w or w == "other" else w for w in words]
+        assert cli.main(["compile", *places, "-o", str(tmp_path / "far.aoec"), "--bank", str(tmp_path / "b.db")]) == 2
+        assert why in capsys.readouterr().err and not (tmp_path / "far.aoec").exists()
