@@ -28,7 +28,8 @@ HOST = {
                       {"x": (4, 1100)}, ["y"],
                       {"i": np.arange(4400).reshape(4, 1100) * 7 % 1100, "u": np.arange(4400).reshape(4, 1100)},
                       types={"y": TensorProto.INT64}),
-    "several results": model([node("TopK", "x k", "y z", axis=1)], {"x": (1, 40, 3)}, ["y", "z"], {"k": np.array([33])},
+    # as many of elements of a list
+    "several results": model([node("TopK", "x k", "y z", axis=1)], {"x": (1, 512, 300)}, ["y", "z"], {"k": np.array([33])},
                              types={"z": TensorProto.INT64}),
     "in the middle": model([node("Relu", "x", "a"), node("LRN", "a", "b", size=33), node("Conv", "b w", "y")], {"x": X}, ["y"],
                            {"w": normal(3, 4, 2, 2)}),

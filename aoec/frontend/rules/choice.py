@@ -1,5 +1,5 @@
-"""Operators that find elements or places by comparison, ArgMax, TopK, Hardmax, OneHot, Trilu, and what is made of reads and sums along an
-axis: CumSum, CumProd, GatherND, ReverseSequence."""
+"""Operators that find elements or places by comparison, ArgMax, Hardmax, OneHot, Trilu, and what is made of reads and sums along an axis:
+CumSum, CumProd, GatherND, ReverseSequence."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,10 +11,9 @@ from aoec.frontend.node import Node
 from aoec.frontend.rules.movement import filled, part
 from aoec.frontend.rules.reduce import halved, reduced
 from aoec.frontend.rules.rule import Rule
-from aoec.frontend.rules.vector import KNOWN, WHOLE
+from aoec.frontend.rules.vector import KNOWN
 from aoec.ops.run import NUMPY, REALS
 
-MOST_FOUND = 32  # of TopK: each is a pass over all elements
 PLACE = "int32"  # of places along an axis
 
 
@@ -52,30 +51,6 @@ def _extreme(word: str) -> Rule:
         at = n.step("cast", [first_of(n, found, axis, bool(n.integer("select_last_index", 0)))], dtype="int64")
         return n.emit("reshape", [at], {"shape": n.shape()})
     return rule
-
-
-def _top(n: Node) -> bool:
-    """One extreme after the other, each but the first among those that are left; the first of equals comes first."""
-    k, shape, kind = n.constant_integers(1), n.shape_of(0), n.dtype_of(0)
-    axis, largest = n.integer("axis", -1) % len(shape), bool(n.integer("largest", 1))
-    if kind not in ("fp32", *WHOLE) or len(k) != 1 or not 0 < k[0] <= MOST_FOUND or not prod(shape):
-        return False
-    x, values, indices = n.input(0), list[str](), list[str]()
-    done, numbers, beyond = "", places(n, shape, axis), one(n, least(kind) if largest else greatest(kind), kind)
-    for _ in range(k[0]):
-        values.append(reduced(n, "reduce_max" if largest else "reduce_min", x, [axis]))
-        found = n.step("equal", [x, values[-1]], dtype="bool")
-        found = n.step("both", [found, n.step("invert", [done])]) if done else found
-        indices.append(first_of(n, found, axis))
-        now = n.step("equal", [numbers, indices[-1]], dtype="bool")
-        now = now if n.draft.tensors[now].shape == shape else n.step("expand", [now], {"shape": shape})
-        done = n.step("either", [done, now]) if done else now
-        x = n.step("where", [now, beyond, x], dtype=kind)
-    for at, parts in enumerate((values, [n.step("cast", [i], dtype="int64") for i in indices])):
-        if at < n.results() and n.proto.output[at]:
-            whole = parts[0] if len(parts) == 1 else n.step("concat", parts, {"axis": axis})
-            n.emit("reshape", [whole], {"shape": n.shape(at)}, at=at)
-    return True
 
 
 def _hardmax(n: Node) -> bool:
@@ -193,6 +168,6 @@ def _size(n: Node) -> bool:
 RULES: dict[str, Rule] = {
     "ArgMax": _extreme("reduce_max"), "ArgMin": _extreme("reduce_min"), "CumProd": _cumulative("mul", 1), "CumSum": _cumulative("add", 0),
     "EyeLike": _eye, "GatherND": _gather_nd, "Hardmax": _hardmax, "OneHot": _one_hot, "ReverseSequence": _reverse_sequence, "Size": _size,
-    "TopK": _top, "Trilu": _trilu,
+    "Trilu": _trilu,
 }
 ANY_DTYPE = frozenset(RULES) - {"Hardmax"}

@@ -1,0 +1,120 @@
+"""TopK: of few, one extreme after the other; of more, in rounds: in every list of some elements each is ranked by comparing it with all
+others, the best of each list are kept in order, and so are made half as many lists, until one is left.
+
+A round over lists of 2 k elements, n elements in all, takes 2 k n comparisons and leaves n / 2: 4 k n in all, whatever the order.
+"""
+from __future__ import annotations
+
+from math import ceil, prod
+
+import numpy as np
+
+from aoec.frontend.node import Node
+from aoec.frontend.rules.choice import PLACE, first_of, greatest, least, one, places
+from aoec.frontend.rules.reduce import halved, reduced
+from aoec.frontend.rules.rule import Rule
+from aoec.frontend.rules.vector import WHOLE
+
+MOST_IN_TURN = 32  # that are found one after the other: each is a pass over all elements
+MOST_PAIRS = 1 << 24  # of elements that are compared in one round
+DIGIT = 128  # ranks are sums of so many truths, and places in a list two digits of this base: reals of any dtype hold both exactly
+
+
+def _top(n: Node) -> bool:
+    k, shape, kind = n.constant_integers(1), n.shape_of(0), n.dtype_of(0)
+    if kind not in ("fp32", *WHOLE) or len(k) != 1 or not k[0] > 0 or not prod(shape):
+        return False
+    axis, largest = n.integer("axis", -1) % len(shape), bool(n.integer("largest", 1))
+    return _in_turn(n, k[0], axis, largest) if k[0] <= MOST_IN_TURN else _in_rounds(n, k[0], axis, largest)
+
+
+def _in_turn(n: Node, k: int, axis: int, largest: bool) -> bool:
+    """One extreme after the other, each but the first among those that are left; the first of equals comes first."""
+    shape, kind = n.shape_of(0), n.dtype_of(0)
+    x, values, indices = n.input(0), list[str](), list[str]()
+    done, numbers, beyond = "", places(n, shape, axis), one(n, least(kind) if largest else greatest(kind), kind)
+    for _ in range(k):
+        values.append(reduced(n, "reduce_max" if largest else "reduce_min", x, [axis]))
+        found = n.step("equal", [x, values[-1]], dtype="bool")
+        found = n.step("both", [found, n.step("invert", [done])]) if done else found
+        indices.append(first_of(n, found, axis))
+        now = n.step("equal", [numbers, indices[-1]], dtype="bool")
+        now = now if n.draft.tensors[now].shape == shape else n.step("expand", [now], {"shape": shape})
+        done = n.step("either", [done, now]) if done else now
+        x = n.step("where", [now, beyond, x], dtype=kind)
+    for at, parts in enumerate((values, [n.step("cast", [i], dtype="int64") for i in indices])):
+        if n.has_result(at):
+            whole = parts[0] if len(parts) == 1 else n.step("concat", parts, {"axis": axis})
+            n.emit("reshape", [whole], {"shape": n.shape(at)}, at=at)
+    return True
+
+
+def _in_rounds(n: Node, k: int, axis: int, largest: bool) -> bool:
+    """Lists of at least twice as many as are kept, whole digits long; the first of equals stays before the others in every list."""
+    shape = n.shape_of(0)
+    extent, rows = shape[axis], prod(shape) // shape[axis]
+    length = _whole(min(2 * k, extent))
+    if rows * _whole(extent, length) * length > MOST_PAIRS:
+        return False
+    order = (*(at for at in range(len(shape)) if at != axis), axis)
+    x = n.step("transpose", [n.input(0)], {"perm": order}) if order != tuple(range(len(shape))) else n.input(0)
+    x, size, lists = n.step("reshape", [x], {"shape": (rows, extent)}), extent, 0
+    at = n.step("expand", [n.constant("places", np.arange(extent)[None], PLACE)], {"shape": (rows, extent)})
+    while lists != 1:
+        lists = ceil(size / length)
+        x, at = _filled(n, x, lists * length, largest), n.padded(at, 1, 0, lists * length - size)
+        kept = k if lists == 1 else length // 2
+        x, at = (n.step("reshape", [t], {"shape": (rows * lists, length)}) for t in (x, at))
+        size = lists * kept
+        x, at = (n.step("reshape", [t], {"shape": (rows, size)}) for t in _round(n, x, at, kept, largest))
+    back = (*range(axis), len(shape) - 1, *range(axis, len(shape) - 1))
+    for result, made in enumerate((x, n.step("cast", [at], dtype="int64"))):
+        if n.has_result(result):
+            made = n.step("reshape", [made], {"shape": (*(shape[a] for a in order[:-1]), k)})
+            n.emit("transpose", [made], {"perm": back}, at=result)
+    return True
+
+
+def _round(n: Node, x: str, at: str, kept: int, largest: bool) -> tuple[str, str]:
+    """(the best of each list in order, their places in all) of lists and the places of their elements."""
+    lists, length = n.made(x)
+    own, other = (n.step("reshape", [x], {"shape": shape}) for shape in ((lists, length, 1), (lists, 1, length)))
+    better, equal = (n.step(word, [other, own], dtype="bool") for word in ("greater" if largest else "less", "equal"))
+    earlier = n.constant("earlier", np.tri(length, k=-1)[None], "bool")
+    before = n.step("either", [better, n.step("both", [equal, earlier])])
+    counted = n.step("reshape", [n.step("cast", [before], dtype="fp32")], {"shape": (lists * length, length // DIGIT, DIGIT)})
+    counted = n.step("cast", [reduced(n, "reduce_sum", counted, [2])], dtype=PLACE)
+    rank = n.step("reshape", [halved(n, "add", counted, 1)], {"shape": (lists, 1, length)})
+    here = n.step("equal", [rank, n.constant("rank", np.arange(kept)[None, :, None], PLACE)], dtype="bool")
+    here = n.step("reshape", [n.step("cast", [here], dtype="fp32")], {"shape": (lists * kept, length)})
+    found = n.step("reshape", [_number(n, here)], {"shape": (lists, kept)})
+    best, places_ = (n.step("gather_elements", [t, found], {"axis": 1}) for t in (x, at))
+    return best, places_
+
+
+def _number(n: Node, here: str) -> str:
+    """Where in each row the one that is not 0 stands: a product, of digits."""
+    length = n.made(here)[1]
+    digits = n.constant("digits", np.stack([np.arange(length) % DIGIT, np.arange(length) // DIGIT], 1))
+    found = n.step("cast", [n.step("matmul", [here, digits])], dtype=PLACE)
+    low, high = (n.piece(found, 1, digit, 1) for digit in (0, 1))
+    return n.step("add", [n.step("mul", [high, one(n, DIGIT, PLACE)]), low])
+
+
+def _filled(n: Node, x: str, size: int, largest: bool) -> str:
+    """Rows with the worst of all values behind their elements, which come last of their equals."""
+    rows, extent = n.made(x)
+    if size == extent:
+        return x
+    kind = n.made_dtype(x)
+    worst = one(n, least(kind) if largest else greatest(kind), kind)
+    return n.step("concat", [x, n.step("expand", [worst], {"shape": (rows, size - extent)})], {"axis": 1})
+
+
+def _whole(size: int, of: int = DIGIT) -> int:
+    """The size in whole parts."""
+    return ceil(size / of) * of
+
+
+RULES: dict[str, Rule] = {"TopK": _top}
+ANY_DTYPE = frozenset(RULES)
