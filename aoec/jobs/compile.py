@@ -11,21 +11,20 @@ from pathlib import Path
 from aoec.artifact.artifact import write
 from aoec.artifact.compiled import Artifact, Compiled, Port
 from aoec.bank.bank import Bank
-from aoec.base.errors import CheckError, UnsupportedError
+from aoec.base.errors import BankError, CheckError, UnsupportedError
 from aoec.frontend.metadata import Source
-from aoec.ir.bodies import MAIN, homes
 from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
-from aoec.jobs import dump, embedded, models, opat, page
+from aoec.jobs import dump, embedded, formats, models, opat, page
 from aoec.jobs.attention import apart
 from aoec.jobs.closing import believed, table
+from aoec.jobs.lines import Lines, whole
 from aoec.jobs.made import Schedule, realise, trusted
 from aoec.jobs.models import Weights
 from aoec.jobs.order import Order, Solved, keys
 from aoec.jobs.pick import pick
-from aoec.jobs.plan import Task, host_times, lowered, on_host, tasks
+from aoec.jobs.plan import Task, lowered, on_host, tasks
 from aoec.jobs.resume import Unfinished
-from aoec.jobs.rounds import passes, weighted
 from aoec.jobs.say import Voice
 from aoec.jobs.shelf import base
 from aoec.jobs.solve import solve, total_ticks
@@ -35,8 +34,6 @@ from aoec.jobs.version import model_version
 from aoec.jobs.wide_sums import wide
 from aoec.ops import typed
 from aoec.ops.run import REALS
-from aoec.simulate.state import State
-from aoec.simulate.time import Chain, Measure, chain, measure
 from aoec.target.check import check
 from aoec.target.machine import Machine
 
@@ -104,6 +101,7 @@ class Made:
     choices: list[Choice]
     lines: Lines
     artifact: Artifact
+    before: Made | None = None  # what it was in other layouts, if it was
 
 
 def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, voice: Voice, source: Source | None = None) -> int:
@@ -118,8 +116,11 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
     results = opat.Results(opat.folder(options.results), stages[0].name, machine, datetime.now()) if options.results is not None else None
     order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune,
                   options.repeat, options.frozen, options.resume)
-    job = Unfinished(bank, order)
-    made = [real(r, solved, machine, options, voice) for r, solved in search(ready, machine, job, order, options, voice, results)]
+    jobs = [Unfinished(bank, order)]
+    found = search(ready, machine, jobs[0], order, options, voice, results)
+    made = [real(r, solved, machine, options, voice) for r, solved in found]
+    if options.tune and not options.only:
+        made = [formatted(f, m, machine, jobs, order, options, voice, results, pool) for f, m in zip(found, made)]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         check(program, machine)
     notes: list[tuple[str, ...]] = [()] * len(made)
@@ -137,7 +138,8 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
     if results:
         results.close(ready, made, seconds)
         voice.say(f"results {results.path}")
-    job.end()
+    for job in jobs:
+        job.end()
     reports = [believed(replace(table(m, machine, options, seconds), notes=n), m.model, machine) for m, n in zip(made, notes)]
     if options.report:
         page.write_report(Path(options.report), made, reports, machine)
@@ -198,8 +200,34 @@ def wanted(ready: list[Ready], only: str | None, voice: Voice) -> tuple[list[Tas
     return chosen, others
 
 
-def real(ready: Ready, solved: dict[str, Solved], machine: Machine, options: Namespace, voice: Voice) -> Made:
-    """The compiled model that a solution makes; groups of the user's own operators whose programs are wrong are on the host then."""
+def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unfinished], order: Order, options: Namespace, voice: Voice,
+              results: opat.Results | None, pool: models.Pool | None) -> Made:
+    """The model with matrices between products in the layouts that are faster as tuned; itself where none is, or where it is a dump's.
+    `jobs` grows by what is searched for them."""
+    stage = found[0].stage
+    if stage.graph.groups:
+        return made
+
+    def find(graph: Graph) -> formats.Found | None:
+        try:
+            other = replace(grouped(replace(stage, graph=graph), machine, options, voice, pool), stage=stage)
+            jobs.append(Unfinished(jobs[0].bank, order))
+            return search([other], machine, jobs[-1], order, options, voice)[0]
+        except (BankError, UnsupportedError):  # nothing may be searched, or put on the host
+            return None
+
+    changes, every, last = formats.formatted(wide(stage.graph, machine), found, find)
+    if not changes:
+        return made
+    voice.say(formats.sentence(changes, machine))
+    if results:
+        results.formats(changes, every)
+    return real(*last, machine, options, voice, made)
+
+
+def real(ready: Ready, solved: dict[str, Solved], machine: Machine, options: Namespace, voice: Voice, before: Made | None = None) -> Made:
+    """The compiled model that a solution makes; groups of the user's own operators whose programs are wrong are on the host then. `before`:
+    what it was in other layouts, if it was: that is timed by default schedules."""
     choices, model = chosen(ready.plan, solved, machine, ready.stage), ready.model
     if unsound := faults_of(model, choices, machine, options):
         choices = [c for c in choices if c.task.group.name not in unsound]
@@ -208,7 +236,8 @@ def real(ready: Ready, solved: dict[str, Solved], machine: Machine, options: Nam
             refuse_host(model.graph, unsound)
     lines = whole(model, choices, machine)
     artifact = replace(assemble(model, choices, machine, lines), gear=ready.stage.gear)
-    return Made(ready.stage, model, choices, lines, artifact)
+    lines = lines if before is None else replace(lines, default=before.lines.default)
+    return Made(ready.stage, model, choices, lines, artifact, before)
 
 
 def verified(made: list[Made], bank: Bank, options: Namespace) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -330,55 +359,6 @@ def verify_whole(artifact: Artifact, stage: dump.Stage, options: Namespace) -> t
     faults = [f"{lines[name]}; the limit is {limit:g}. If the model needs more range or precision than that, use --precision fp32"
               for name, a in found.items() if not a.relative_error <= limit]
     return list(lines.values()), faults
-
-
-@dataclass(frozen=True)
-class Lines:
-    """Whole-model figures, all modelled: one timeline of all groups, by default and as tuned."""
-
-    default: Chain
-    tuned: Chain
-
-
-def whole(model: Model, choices: list[Choice], machine: Machine) -> Lines:
-    """One timeline of all groups in order, launches overlapped as in a task queue; throughput from the state that one inference leaves.
-
-    What runs on the host is added to it, and so are bodies of control flow, each a timeline of its own as often as it runs: nothing runs
-    beside what the host does."""
-    warm = {t.group.name: t for t in tasks(model.graph, machine, True, {c.task.group.name: c.task.func for c in choices})}
-
-    def line(pick: str, choices: list[Choice]) -> Chain:
-        cold = [getattr(c, pick).measure for c in choices]
-        cache: dict[tuple[int, str], Measure] = {}
-        steady = []
-        for c in choices:
-            state, program = warm[c.task.group.name].state, getattr(c, pick).program
-            at = (id(program), str(state))
-            if at not in cache:
-                cache[at] = cold_or(c, pick, state, machine)
-            steady.append(cache[at])
-        return chain(cold, machine, steady)
-
-    home, often = homes(model.graph), passes(model.graph)
-    there = {at: [c for c in choices if home.get(c.task.group.nodes[0], MAIN) == at] for at in often}
-
-    def in_all(pick: str) -> Chain:
-        main, added_us = line(pick, there[MAIN]), weighted(host_times(model.graph), model.graph)
-        alone_us = main.sum_us + added_us
-        for body, count in [(line(pick, there[at]), count) for at, count in often.items() if at != MAIN]:
-            added_us, alone_us = added_us + count * body.latency_us, alone_us + count * body.sum_us
-        return replace(main, latency_us=main.latency_us + added_us, throughput_us=main.throughput_us + added_us, sum_us=alone_us)
-
-    return Lines(in_all("default"), in_all("best"))
-
-
-def cold_or(c: Choice, pick: str, state: State, machine: Machine) -> Measure:
-    """The measure of a chosen program in another state; its own where the states are equal."""
-    schedule, record = getattr(c, pick), getattr(c.solved, pick)
-    if state == c.task.state:
-        return schedule.measure
-    made = realise(c.task.func, record.trace, machine, state)
-    return made.measure if made.program == schedule.program else measure(schedule.program, machine, state)
 
 
 def assemble(model: Model, choices: list[Choice], machine: Machine, lines: Lines) -> Artifact:

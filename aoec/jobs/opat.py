@@ -14,12 +14,13 @@ from aoec.ir.parse import parse_trace
 from aoec.jobs.profile import launches, split
 from aoec.report.folder import AFTER, BEFORE, Operator, file_of, operator_text, profile_of, summary_text
 from aoec.report.op_summary import csv_text
-from aoec.report.opat import Policy, Tuning, model, text
+from aoec.report.opat import Outcome, Policy, Tuning, model, text
 from aoec.search.name import structure
 
 if TYPE_CHECKING:
     from aoec.ir.graph import Graph
     from aoec.jobs.compile import Made, Ready
+    from aoec.jobs.formats import Change, Found
     from aoec.jobs.order import Solved
     from aoec.jobs.plan import Task
     from aoec.target.machine import Machine
@@ -49,13 +50,20 @@ class Results:
 
         def done(task: Task, solved: Solved) -> None:
             told(task, solved)
-            found = policy(task, solved, types, self._machine)
-            self._put(file_of(len(self._tuning.policies), found.name),
-                      operator_text(operator(task, solved, found, self._machine), self._machine.name))
-            self._tuning = replace(self._tuning, policies=(*self._tuning.policies, found))
-            self._write()
+            self._add(policy(task, solved, types, self._machine), task, solved)
 
         return done
+
+    def formats(self, found: Sequence[Change], every: Found) -> None:
+        """Nothing; these changes of layouts were made, each told under the first product that it touches, as `every` has it."""
+        for change in found:
+            self._add(*format_policy(change, every, self._machine))
+
+    def _add(self, found: Policy, task: Task, solved: Solved) -> None:
+        self._put(file_of(len(self._tuning.policies), found.name),
+                  operator_text(operator(task, solved, found, self._machine), self._machine.name))
+        self._tuning = replace(self._tuning, policies=(*self._tuning.policies, found))
+        self._write()
 
     def close(self, ready: Sequence[Ready], made: Sequence[Made], seconds: float) -> None:
         """Nothing; the job has ended. `ready`: each gear before its search, `made`: after it."""
@@ -64,8 +72,8 @@ class Results:
         _, before, after = times_ms[0]
         for m, when in product(made, (BEFORE, AFTER)):
             self._profiles.append(profile_of(when, m.stage.gear))
-            self._put(self._profiles[-1], csv_text(m.model.name, launches(m, self._machine, when == AFTER), self._machine.clock_mhz,
-                                                   split(self._machine)))
+            listed = launches(m if when == AFTER else m.before or m, self._machine, when == AFTER)
+            self._put(self._profiles[-1], csv_text(m.model.name, listed, self._machine.clock_mhz, split(self._machine)))
         self._tuning = replace(self._tuning, failed=failed(ready, made), seconds=seconds, gears=gears, baseline_ms=before, result_ms=after)
         self._write()
 
@@ -91,6 +99,17 @@ def policy(task: Task, solved: Solved, types: Mapping[str, str], machine: Machin
     before = solved.before.ticks if solved.before is not None else solved.default.ticks
     nodes, us = task.group.nodes, machine.us_per_tick
     return Policy(nodes[0], tuple(types[n] for n in nodes), kind(solved), before * us, solved.best.ticks * us, solved.outcome)
+
+
+def format_policy(change: Change, every: Found, machine: Machine) -> tuple[Policy, Task, Solved]:
+    """What became of a change of layouts that pays, with the first product that it touches: new, or made of what the bank had."""
+    ready, solved = every
+    types, us = {n.name: n.op for n in ready.model.graph.nodes}, machine.us_per_tick
+    task = next(t for t in ready.plan if t.group.name in change.groups and t.group.kind == "cube")
+    known = all(solved[t.group.name].found for t in ready.plan if t.group.name in change.groups)
+    nodes = task.group.nodes
+    return Policy(nodes[0], tuple(types[n] for n in nodes), "Format", change.before_ticks * us, change.after_ticks * us,
+                  Outcome.RESERVED if known else Outcome.ADD), task, solved[task.group.name]
 
 
 def operator(task: Task, solved: Solved, found: Policy, machine: Machine) -> Operator:

@@ -39,7 +39,7 @@ Arrays = Mapping[str, np.ndarray]
 
 SUMS = ("conv2d_packed", "matmul", "avg_pool", "global_avg_pool")  # sums of products in fp32, rounded once
 EXACT = frozenset(("conv2d_packed", "matmul", "add", "sub", "mul", "maximum", "minimum", "abs", "relu", "clip", "max_pool", "concat",
-                   "transpose", "to_nc1hwc0", "from_nc1hwc0", "reshape"))
+                   "transpose", "to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz", "reshape"))
 SPACING = {"fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}
 SMALLEST = {"fp32": 2.0**-149, "fp16": 2.0**-24, "bf16": 2.0**-133}
 BEYOND = {"fp32": 2.0**128, "fp16": 2.0**16, "bf16": 2.0**128}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from aoec.ir.bodies import homes
 from aoec.ir.graph import Graph
 from aoec.ir.show import show
 from aoec.jobs.alone import alone, time_us
@@ -19,11 +20,13 @@ Single = tuple[Graph, tuple[str, ...]]  # a graph of one node, and its inputs th
 
 
 def wide(graph: Graph, machine: Machine) -> Graph:
-    """The graph, not fused yet, with those sums widened that are faster so. Equal ones are timed once."""
+    """The graph, not fused yet, with those sums widened that are faster so, but for those in bodies of control flow. Equal ones are timed
+    once."""
+    inside = homes(graph)
     tensors = {t.name: t for t in graph.tensors}
     found: dict[Single, list[str]] = {}
-    for n in graph.nodes:
-        if n.op in SUMS and tensors[n.outputs[0]].dtype in ROUNDED:
+    for n in (n for n in graph.nodes if n.name not in inside):
+        if n.op in SUMS and tensors[n.outputs[0]].dtype in ROUNDED and tensors[n.outputs[0]].layout == "ND":
             single = alone(tensors, n)
             own = dict(zip(filter(None, single.nodes[0].inputs), filter(None, n.inputs)))
             found.setdefault((single, tuple(i for i, name in own.items() if tensors[name].data)), []).append(n.name)

@@ -170,9 +170,9 @@ def _fetch(draft: Draft, node: OpNode, name: str, layout: str, converted: dict[t
 
 
 def _stays(draft: Draft, node: OpNode, name: str) -> bool:
-    """Weights are packed by the step after this one; matrices that lie in NZ are read so by products, and by the relu behind one."""
+    """Weights are packed by the step after this one; matrices in NZ are there for who reads them (nz.py)."""
     weights = family(node) == "cube" and name in node.inputs[1:]
-    return draft.is_constant(name) and weights or draft.tensors[name].layout == "NZ" and node.op in ("matmul", "relu")
+    return draft.is_constant(name) and weights or draft.tensors[name].layout == "NZ"
 
 
 def _convert(draft: Draft, name: str, layout: str) -> str:

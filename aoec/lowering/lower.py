@@ -6,6 +6,7 @@ from aoec.ir.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.tir import Func
 from aoec.lowering.lower_convert import lower_conversion
 from aoec.lowering.lower_cube import lower_cube
+from aoec.lowering.lower_nz import lower_nz
 from aoec.lowering.lower_vector import lower_vector
 
 PRODUCTS = ("matmul", "attention")  # words whose funcs have a buffer for each argument
@@ -48,7 +49,7 @@ class Indexed:
         if group.kind == "cube":
             return lower_cube(group.name, nodes, tensors)
         if any(tensors[t].layout == "NZ" for n in nodes for t in (*n.inputs, *n.outputs) if t):
-            raise UnsupportedError(f"group {group.name}: only matrix products, with bias and relu, read and write NZ; give it ND tensors")
+            return lower_nz(group.name, nodes, tensors, self.escaping(group))
         return lower_vector(group.name, nodes, tensors, self.escaping(group))
 
     def operands(self, group: Group) -> tuple[list[Tensor], list[Tensor]]:

@@ -125,4 +125,4 @@ def _conversion(name: str) -> Op:
     return Op(name, op.text, op.reference, "layout")
 
 
-OPS = (_conversion("to_nc1hwc0"), _conversion("from_nc1hwc0"))
+OPS = tuple(map(_conversion, ("to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz")))

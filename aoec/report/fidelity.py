@@ -17,7 +17,8 @@ LINES = (("Ascend910B1", "Ascend910B2", "Ascend910B3", "Ascend910B4",
          ("Ascend950PR_958x", "Ascend950PR_957x"), ("Ascend910A", "Ascend310P3", "Ascend310", "Ascend310B1", "Ascend310B4"))
 # operator families of graphs -> operator classes of the figures
 CLASSES = {"cube": "matmul", "conv2d": "conv", "conv2d_packed": "conv", "matmul": "matmul", "softmax": "norm", "batch_norm": "norm",
-           "concat": "copy", "transpose": "copy", "to_nc1hwc0": "copy", "from_nc1hwc0": "copy"}
+           "concat": "copy", "transpose": "copy", "to_nc1hwc0": "copy", "from_nc1hwc0": "copy", "to_nz": "copy",
+           "from_nz": "copy"}
 
 
 @dataclass(frozen=True)

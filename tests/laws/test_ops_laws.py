@@ -159,7 +159,7 @@ def test_softmax_and_movement(shape: list[int], data: st.DataObject, seed: int) 
     agree("reshape", [x], {"shape": (x.size,)})
     others = [array(seed + extent, (*shape[:axis], extent, *shape[axis + 1:])) for extent in (2, 1, 3)]
     agree("concat", [x, *others], {"axis": axis})
-    for op in ("to_nc1hwc0", "from_nc1hwc0"):
+    for op in ("to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz"):
         agree(op, [x], {})
 
 

@@ -1,0 +1,72 @@
+"""Layouts of matrices between products as a kind of tuning: taken where they pay as tuned, told of as AOE does, and found again."""
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+from onnx import numpy_helper
+
+from aoec import cli
+from aoec.artifact.artifact import load as load_artifact
+from aoec.jobs import formats
+from aoec.jobs.run import random_feeds
+from aoec.jobs.verify import verify_model
+from aoec.target.machine import load
+from tests.lowering.test_nz import block
+from tests.oracle.schemas import faults
+
+TEXT = """<ir_version: 8, opset_import: ["": 17]>
+mlp (float[32,48] x, float[48,64] v, float[64] b, float[64,48] w) => (float[32,48] y) {
+  t = MatMul(x, v) u = Add(t, b) r = Relu(u) y = MatMul(r, w)
+}"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Path:
+    """A folder with a network of two products, and a machine on which rows that become fractals on their way cost forty times as much."""
+    model, random = onnx.parser.parse_model(TEXT), np.random.default_rng(1)
+    for i in [i for i in model.graph.input if i.name != "x"]:
+        shape = [d.dim_value for d in i.type.tensor_type.shape.dim]
+        model.graph.initializer.append(numpy_helper.from_array(random.normal(0, 0.2, shape).astype(np.float32), i.name))
+        model.graph.input.remove(i)
+    onnx.save(model, tmp_path / "mlp.onnx")
+    place = next(p for p in load("Ascend910B3").sources if p.endswith(".nd2nz_load"))
+    (tmp_path / "rows.toml").write_text(
+        f'name = "rows"\nextends = "Ascend910B3"\n{place} = {{value = 1520, source = "a test", confidence = "estimate"}}\n')
+    return tmp_path
+
+
+def tuned(folder: Path, target: str, results: str) -> dict[str, Any]:
+    """What the result file of a run says."""
+    words = {"--target": target, "--bank": folder / f"{results}.db", "--results": folder / results, "-o": folder / f"{results}.aoec"}
+    assert cli.main(["tune", str(folder / "mlp.onnx"), "--job", "opat", "--budget", "3", "--jobs", "1", "--base", "none",
+                     *[str(word) for pair in words.items() for word in pair]]) == 0
+    written = json.loads(max((folder / results).glob("aoe_result_opat_*.json")).read_text())
+    assert faults("result", written) == []
+    said: dict[str, Any] = written[1]["OPAT"]
+    return said
+
+
+def test_a_layout_that_pays_is_taken_told_and_found_again(job: Path) -> None:
+    first = tuned(job, str(job / "rows.toml"), "out")
+    (figures,) = [e["tune_performance"]["Format"] for e in first["repo_modified_operators"] if "Format" in e["tune_performance"]]
+    assert figures["performance_after_tune(us)"] < figures["performance_before_tune(us)"] and figures["update_mode"] == "add"
+    assert first["repo_summary"]["total_num"] == 3  # two products, one format
+    assert first["model_result_performance(ms)"] < first["model_baseline_performance(ms)"]
+    artifact = load_artifact(job / "out.aoec")
+    assert [t.name for t in artifact.graph.tensors if t.layout == "NZ"] and {g.kind for g in artifact.graph.groups} == {"cube"}
+    agreement = verify_model(artifact, artifact.graph, artifact.weights, random_feeds(artifact, 3), str(job / "mlp.onnx"))["y"]
+    assert agreement.reference == "onnxruntime" and agreement.relative_error < 2e-3
+    before = (job / "out.aoec").read_bytes()
+    again = tuned(job, str(job / "rows.toml"), "out")
+    assert again["repo_summary"]["repo_add_num"] == 0 and again["repo_summary"]["total_num"] == 3
+    assert again["model_baseline_performance(ms)"] == first["model_baseline_performance(ms)"]
+    assert (job / "out.aoec").read_bytes() == before
+
+
+def test_nothing_changes_where_nothing_may_be_searched() -> None:
+    assert formats.formatted(block("mlp"), "base", lambda graph: None) == ([], "base", "base")  # type: ignore[arg-type, comparison-overlap]
