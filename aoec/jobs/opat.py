@@ -91,7 +91,7 @@ class Results:
 def failed(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...]:
     """First nodes of groups that were to run on the AI Core and have no schedule."""
     return tuple(g.nodes[0] for r, m in zip(ready, made) for g in r.model.graph.groups
-                 if g.kind in ("cube", "vector") and g.name not in {c.task.group.name for c in m.choices})
+                 if g.kind in ("cube", "vector") and g.name not in {c.task.group.name for c in (m.before or m).choices})
 
 
 def policy(task: Task, solved: Solved, types: Mapping[str, str], machine: Machine) -> Policy:
