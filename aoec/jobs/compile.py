@@ -29,6 +29,7 @@ from aoec.jobs.say import Voice
 from aoec.jobs.shelf import base
 from aoec.jobs.solve import solve, total_ticks
 from aoec.jobs.sound import faults_of
+from aoec.jobs.starts import starts
 from aoec.jobs.trust import Trust, of_programs
 from aoec.jobs.version import model_version
 from aoec.jobs.wide_sums import wide
@@ -167,6 +168,11 @@ def search(ready: list[Ready], machine: Machine, job: Unfinished, order: Order, 
     target = options.target or machine.name
     if line := job.begin([keys(t, machine, order.robust)[1] for t in chosen]):
         voice.say(line)
+    if order.tune:
+        known, line = starts(chosen, machine, job.bank, order)
+        order = replace(order, starts=known)
+        if line:
+            voice.say(line)
     with voice.progress(plan, machine, options.tune) as told:
         done = results.noting([r.model.graph for r in ready], told) if results else told
         found, reasons = solve(others, machine, target, job.bank, replace(order, tune=False, repeat=False, frozen=False), told)

@@ -27,6 +27,7 @@ class Order:
     repeat: bool = False  # search again what the bank has
     frozen: bool = False  # search nothing: what the bank has not is an error
     resume: bool = False  # go on from what is noted of the same job, broken off
+    starts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # func key -> schedules that its search begins with (starts.py)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from aoec.jobs.made import measured
 from aoec.jobs.order import Order, Solved, budget_trials, gained, keys
 from aoec.jobs.plan import Task
 from aoec.jobs.resume import Search, Unfinished
+from aoec.jobs.starts import candidates
 from aoec.jobs.story import kept, told
 from aoec.jobs.trust import weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
@@ -178,7 +179,7 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
     try:
         p = problem(task.func, machine, task.state)
         p.answers = noted.answers() if noted else p.answers
-        first, found = searched(p, order)
+        first, found = searched(p, order, order.starts.get(task.func_key, ()))
     except (UnsupportedError, ScheduleError) as e:
         if noted and noted.again:  # what is noted may have been changed by anybody
             return attempt(task, machine, order, replace(noted, again=False))
@@ -199,9 +200,10 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
     return Solved(default, best, False, found.trials, found.trust, ended, story=story, stopped=stopped and order.tune)
 
 
-def searched(p: Problem, order: Order) -> tuple[Outcome, Outcome]:
-    """(the default, the best that was found and how far it holds)"""
+def searched(p: Problem, order: Order, known: Sequence[str] = ()) -> tuple[Outcome, Outcome]:
+    """(the default, the best that was found and how far it holds); `known`: schedules to begin with."""
     first = start(p)
     if not order.tune:
         return first, first
-    return first, weighed(p, search(p, first, order.strategy, order.budget, order.seed, lambda r: interrupt.asked()), order.robust)
+    found = search(p, first, order.strategy, order.budget, order.seed, lambda r: interrupt.asked(), candidates(p, known))
+    return first, weighed(p, found, order.robust)

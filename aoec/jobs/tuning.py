@@ -276,13 +276,19 @@ def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
                    min(proof.floor, ticks), history=((1, first.default_ticks),))
 
 
-def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: False) -> Outcome:
+def timed(p: Problem, candidates: Sequence[Candidate]) -> list[Found]:
+    """Those of the candidates that are legal, with their ticks."""
+    return [(ticks, c) for ticks, c in zip(p.cost(candidates), candidates) if ticks is not None]
+
+
+def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: False,
+           starts: Sequence[Candidate] = ()) -> Outcome:
     """The best that a strategy finds within the budget, the default being candidate 0; never slower than it.
 
     A space of at most SMALL legal candidates is searched whole, whatever the strategy; a larger one is first tried to be decided by bounds
     (search/prove.py), before a portfolio with a small part of the budget, or for strategy "proof" with all of it. A strategy is told the
-    cheapest of each sketch that the default was chosen from. What was found is settled at the end, and beside it the cheapest of other
-    sketches: every hole and pair of holes at its best in turn; none of that is counted in the trials.
+    cheapest of each sketch that the default was chosen from, and `starts`, which are timed here. What was found is settled at the end, and
+    beside it the cheapest of other sketches: every hole and pair of holes at its best in turn; none of that is counted in the trials.
     """
     p.known = frozenset(p.costs)
     kind, amount = budget
@@ -291,14 +297,15 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     if (p.space if pool is None else pool).size <= SMALL:
         strategy, limits = "exhaustive", {}
     elif strategy in ("proof", "portfolio"):
-        proof = prove(p.space.grids, p, first.default, first.default_ticks, int(amount * effort(strategy, kind)), lambda: watch(Result()))
+        ticks, begun = min([(first.default_ticks, first.default), *timed(p, starts)], key=lambda f: f[0])
+        proof = prove(p.space.grids, p, begun, ticks, int(amount * effort(strategy, kind)), lambda: watch(Result()))
         if proof.closed or strategy == "proof":
             p.known = frozenset()
             return proved(p, first, proof)
         floor = proof.floor
     result, stopped, asked = Result(), False, make(strategy, p.space, seed, pool or p.filter(strategy), measure_us=MODELLED_US)
     if limits:  # else all are tried, and counted
-        known = [(ticks, c) for ticks, c in p.leaders() if c != first.default]
+        known = list(dict.fromkeys((ticks, c) for ticks, c in [*p.leaders(), *timed(p, starts)] if c != first.default))
         asked.tell([c for _, c in known], [ticks for ticks, _ in known])
     for result in steps(asked, p.cost, legal=p.legal, floor=first.bound_ticks, first=first.default,
                         clock=lambda: p.answers.seconds, **limits):  # type: ignore[arg-type]

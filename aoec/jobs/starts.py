@@ -1,0 +1,92 @@
+"""Where a search may begin beside the default: schedules of the same func that are stale, and of funcs of near shapes.
+
+They are claims of a bank like all others, and more: nobody says what they take here. Each is placed in the space and timed as a candidate.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from aoec.bank.bank import Bank
+from aoec.bank.near import distance, family
+from aoec.bank.record import DEFAULT, Key, Record
+from aoec.base.errors import AoecError
+from aoec.ir.parse import parse_trace
+from aoec.ir.show import show
+from aoec.jobs.order import Order, budget_trials, keys
+from aoec.jobs.plan import Task
+from aoec.jobs.tuning import Problem
+from aoec.search.grid import Candidate
+from aoec.search.placed import placed
+from aoec.target.machine import Machine
+
+MOST = 4  # schedules that a search is given
+
+Starts = Mapping[str, tuple[str, ...]]  # func key -> texts of schedules
+
+
+def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> tuple[Starts, str]:
+    """(what is known for the searches of a job, a line that says so or "").
+
+    Nothing that a run of the same job may have kept itself is among it: so it ends as it would have where it is broken off and goes on.
+    """
+    wanted = {t.func_key: t for t in plan if not answered(t, machine, bank, order)}
+    texts = {k: show(replace(t.func, name="f")) for k, t in wanted.items()}
+    fresh = {k: keys(t, machine)[1] for k, t in wanted.items()}
+    own: dict[str, list[Record]] = {}
+    for r in usable(bank.of_funcs(wanted), machine):
+        if not same_model(r.key, fresh[r.key.func_key]):
+            own.setdefault(r.key.func_key, []).append(r)
+    planned = {t.func_key for t in plan}
+    near: dict[str, list[Record]] = {}
+    for r in usable(of_families(bank, map(family, texts.values())), machine):
+        if r.key.func_key not in planned:
+            near.setdefault(family(r.func), []).append(r)
+    found = {k: first(sorted(own.get(k, ()), key=lambda r: r.ticks)
+                      + sorted(near.get(family(text), ()), key=lambda r: (distance(text, r.func), r.key))) for k, text in texts.items()}
+    return {k: traces for k, traces in found.items() if traces}, said(len(own), sum(bool(t) for k, t in found.items() if k not in own))
+
+
+def answered(task: Task, machine: Machine, bank: Bank, order: Order) -> bool:
+    """Whether the bank says enough of a task for no search to be made."""
+    key = keys(task, machine, order.robust)[1]
+    record = bank.claims([key]).get(key)
+    return not order.repeat and record is not None and bool(record.proof or record.searched >= budget_trials(order))
+
+
+def usable(records: Iterable[Record], machine: Machine) -> list[Record]:
+    """Those that a search may learn from: better than their default in a model of the same chip, whatever its file said."""
+    return [r for r in records if (r.key.target, r.key.kind) == (machine.name, "modelled") and r.gained and not r.key.state.endswith(DEFAULT)]
+
+
+def same_model(a: Key, b: Key) -> bool:
+    return (a.machine_hash, a.model_version) == (b.machine_hash, b.model_version)
+
+
+def of_families(bank: Bank, families: Iterable[str]) -> list[Record]:
+    """The records of these families in the bank and in the one beneath it."""
+    wanted = set(families)
+    return [*bank.of_families(wanted), *(bank.base.of_families(wanted) if bank.base else ())]
+
+
+def first(records: Iterable[Record]) -> tuple[str, ...]:
+    """The schedules of the first few records, each once."""
+    return tuple(dict.fromkeys(r.trace for r in records))[:MOST]
+
+
+def said(stale: int, near: int) -> str:
+    """What is known, in words."""
+    parts = [f"{stale} groups have stale schedules (of another machine file or model version)"] * bool(stale)
+    parts += [f"{near} groups have schedules of near shapes"] * bool(near)
+    return f"{' and '.join(parts)}; their searches begin with them" if parts else ""
+
+
+def candidates(p: Problem, traces: Iterable[str]) -> list[Candidate]:
+    """The candidates of a problem's space that schedules come nearest to, each once; of a text that is no schedule there are none."""
+    out: dict[Candidate, None] = {}
+    for text in traces:
+        try:
+            out |= dict.fromkeys(placed([s.trace for s in p.sketches], p.space.grids, parse_trace(text)))
+        except AoecError:
+            continue
+    return list(out)
