@@ -56,7 +56,8 @@ def answered(task: Task, machine: Machine, bank: Bank, order: Order) -> bool:
 
 def usable(records: Iterable[Record], machine: Machine) -> list[Record]:
     """Those that a search may learn from: better than their default in a model of the same chip, whatever its file said."""
-    return [r for r in records if (r.key.target, r.key.kind) == (machine.name, "modelled") and r.gained and not r.key.state.endswith(DEFAULT)]
+    here = (machine.name, "modelled")
+    return [r for r in records if (r.key.target, r.key.kind) == here and r.gained and not r.key.state.endswith(DEFAULT)]
 
 
 def same_model(a: Key, b: Key) -> bool:

@@ -1,4 +1,4 @@
-"""Searches begin with what a bank knows of stale records and near shapes; what that claims is timed. A job's own results are no part of it."""
+"""Searches begin with what a bank knows of stale records and near shapes, timed; a job's own results are no part of it."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -14,8 +14,7 @@ from aoec.ir.graph import Group
 from aoec.ir.keys import key
 from aoec.ir.parse import parse_func
 from aoec.ir.show import show
-from aoec.jobs import starts as job
-from aoec.jobs.order import Order, keys
+from aoec.jobs.order import Order
 from aoec.jobs.plan import Task
 from aoec.jobs.solve import attempt
 from aoec.jobs.starts import candidates, starts
@@ -96,4 +95,3 @@ def test_a_search_begins_with_them_and_believes_none(best: Record) -> None:
     assert not isinstance(again, str) and replace(again.best, created="") == replace(with_.best, created="")
     p = problem(task(512).func, MACHINE)
     assert len(candidates(p, [best.trace, best.trace, "nonsense"])) == 1
-    assert best.key == keys(task(512), MACHINE)[1] and job.MOST > 1
