@@ -123,6 +123,10 @@ def translated(given: Mapping[str, str], note: Note) -> list[str]:
     for name, option in SAME.items():
         if given.get(name):
             words += [option, given[name].strip('"')]
+    if given.get("progress_bar", "on") not in ("on", "off"):
+        raise CheckError(f"--progress_bar is on or off, not {given['progress_bar']}")
+    if given.get("progress_bar") == "off":
+        words.append("--no-progress")
     if given.get("input_format", "NCHW").upper() not in ("NCHW", "ND", "NCDHW"):
         raise CheckError(f"--input_format={given['input_format']}: an ONNX model says its own; images are NCHW")
     words += ["--resume"] if "reload" in given else []

@@ -88,7 +88,9 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     options.bank(p)
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
-    _add(commands, "aoe", "take the options of AOE's own command line, and tune as it does", "aoec aoe --job_type=2 --model=model.onnx")
+    p = _add(commands, "aoe", "take the options of AOE's own command line, and tune as it does",
+             "aoec aoe --job_type=2 --model=model.onnx")
+    p.set_defaults(kept="schedules found so far are kept in the bank; the same command with --reload goes on from there")
     p = _add(commands, "results", "show what result files of tuning say, aoec's or AOE's of any release; several side by side",
              "aoec results aoe_result_opat_20260901120000000_pid1.json")
     p.add_argument("files", nargs="+", metavar="FILE.json", help="aoe_result_opat_*.json or aoe_result_sgat_*.json, - for standard input")

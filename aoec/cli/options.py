@@ -66,6 +66,7 @@ def tuning_options(p: Parser) -> None:
     p.add_argument("--no-host", action="store_true", help="an error, with their names, where nodes would run on the host")
     p.add_argument("--dump", metavar="DIR", help="write the text of every stage there")
     p.add_argument("--report", metavar="DIR", help="write a page for any browser there, index.html, and its figures as report.json")
+    p.add_argument("--progress", action=argparse.BooleanOptionalAction, default=True, help="draw a bar where a terminal is (default)")
     p.add_argument("--json", action="store_true", help="print the result as JSON")
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def compile_model(options: Namespace, voice: Voice | None = None) -> int:
     """Compiles `options.model` (an ONNX file, or a folder that --dump wrote) to `options.output`; 0, or 1 where verification failed."""
-    voice = voice or Voice(options.json)
+    voice = voice or Voice(options.json, options.progress)
     source = Path(options.model)
     if source.is_dir():
         return _enter(source, options, voice)
@@ -79,7 +79,7 @@ def _own_target(folder: Path, name: str) -> str:
 
 def compile_demo(options: Namespace) -> int:
     """The main job on a full-size ResNet-50 with seeded random weights, built here."""
-    voice = Voice(options.json)
+    voice = Voice(options.json, options.progress)
     machine = _begin(Path(f"resnet50 (seeded random weights, batch {options.batch})"), options, voice)
     from aoec.frontend.zoo import resnet50
     return _compile(resnet50(batch=options.batch), "resnet50", machine, options, voice)

@@ -78,7 +78,8 @@ def above(base: Shelf | None, records: Sequence[Record]) -> Shelf | None:
     return Carried(records, base) if records else base
 
 
-def carried(source: metadata.Source | None, plan: Sequence[Task], machine: Machine, robust: bool, say: Callable[[str], None]) -> list[Record]:
+def carried(source: metadata.Source | None, plan: Sequence[Task], machine: Machine, robust: bool,
+            say: Callable[[str], None]) -> list[Record]:
     """What a model's file has for these tasks; that there is something that cannot be used is said in a line."""
     text = metadata.value(source, KEY) if source is not None else ""
     if not text:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class Voice:
-    """Lines for people go to standard error; the result, as table or JSON, to standard output."""
+    """Lines for people go to standard error; the result, as table or JSON, to standard output. `bar`: progress is drawn on a terminal."""
 
-    def __init__(self, as_json: bool) -> None:
-        self.as_json = as_json
+    def __init__(self, as_json: bool, bar: bool = True) -> None:
+        self.as_json, self.bar = as_json, bar
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -61,7 +61,7 @@ class Voice:
     @contextmanager
     def progress(self, plan: list[Task], machine: Machine, tune: bool) -> Iterator[Callable[[Task, Solved], None]]:
         """What is called for every distinct task that is done; a bar on a terminal, gone at the end whatever ends it, else nothing."""
-        if not sys.stderr.isatty():
+        if not self.bar or not sys.stderr.isatty():
             yield lambda task, solved: None
             return
         from rich.console import Console

@@ -16,6 +16,7 @@ from aoec.cli import aoe
 from aoec.cli.aoe import parse
 from aoec.cli.aoe_words import WORDS, Use
 from aoec.frontend.zoo import mlp_softmax
+from aoec.jobs import opat
 from tests.oracle.schemas import faults
 
 VARIABLES = ("TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "ASCEND_WORK_PATH", "REPEAT_TUNE", "TE_PARALLEL_COMPILER", "ASCEND_DEVICE_ID",
@@ -125,6 +126,34 @@ def test_gears_and_a_second_search(place: Path, capsys: pytest.CaptureFixture[st
     assert profiles == ["op_summary_gear_2.csv", "op_summary_gear_4.csv"] * 2 and "--repeat" in capsys.readouterr().err
 
 
+def test_a_job_that_was_stopped_is_gone_on_with(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """--reload after Ctrl-C behind the first operator: the compiled model is that of a job that nothing disturbed."""
+    two = SMALL.replace("[n, 40] x)", "[8, 40] x, float[40, 72] w)").replace("[n, 40] y", "[8, 72] y")
+    onnx.save(onnx.parser.parse_model(two.replace("y = Exp(x)", "s = Softmax(x) y = MatMul(s, w)")), place / "two.onnx")
+    words = ["aoe", "--job_type=2", "--model=two.onnx", *QUICK]
+    write, stopped = opat.write_text, []
+
+    def stop(path: Path, text: str) -> None:
+        write(path, text)
+        stopped.append(path.name)
+        if stopped.count("summary.json") == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(opat, "write_text", stop)
+    assert cli.main([*words, "--output=broken"]) == 130
+    assert "the same command with --reload goes on from there" in capsys.readouterr().err
+    monkeypatch.setattr(opat, "write_text", write)
+    assert cli.main([*words, "--reload", "--output=reloaded"]) == 0
+    (place / "other").mkdir()
+    monkeypatch.setenv("TUNE_BANK_PATH", str(place / "other"))
+    assert cli.main([*words, "--output=whole"]) == 0
+    assert (place / "reloaded.aoec").read_bytes() == (place / "whole.aoec").read_bytes() and not (place / "broken.aoec").exists()
+    first, second, third = (json.loads(p.read_text())[1]["OPAT"] for p in sorted(place.glob("aoe_result_opat_*.json")))
+    assert first["opat_tuning_result"] == "tuning incomplete" and second["opat_tuning_result"] == "tuning successful"
+    assert second["model_result_performance(ms)"] == third["model_result_performance(ms)"]
+    assert "--resume" in capsys.readouterr().err
+
+
 def test_aoe_ini_is_read_where_cann_has_it(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The newer place first; a variable before the file; what is out of range ends the job."""
     for conf, parallel in (("conf", "1"), ("tools/aoe/conf", "2")):
@@ -170,7 +199,7 @@ OPTIONS: dict[str, tuple[list[str], str]] = {  # option -> how it is given, and 
     "weight": ([M, "--weight=w"], "!aoec reads ONNX"), "model_path": (["--model_path=."], "tune net.onnx"),
     "framework": ([M, "-f", "5"], "tune net.onnx"), "singleop": (["--singleop=one.json"], "--precision keep"),
     "tune_ops_file": ([M, "--tune_ops_file=ops"], "--only ops"), "output": ([M, "--output=made/x.om"], "!there is no directory made"),
-    "reload": ([M, "--reload"], "--resume"), "progress_bar": ([M, "--progress_bar=off"], "tune net.onnx"),
+    "reload": ([M, "--reload"], "--resume"), "progress_bar": ([M, "--progress_bar=off"], "--no-progress"),
     "log": ([M, "--log=info"], "~" + NOTHING), "device": ([M, "--device=1"], "~no device is used"),
     "ip": ([M, "--ip=1.2.3.4"], "~no device is used"),
     "port": ([M, "--port=8000"], "~no device is used"), "aicore_num": ([M, "--aicore_num=4"], "!give a machine file with so many cores"),
@@ -229,6 +258,7 @@ def test_every_option_is_in_the_table() -> None:
     (["--job_type=2", "--job_type=2"], "--job_type is given twice"), (["--model"], "--model needs a value"),
     (["--job_type=2", "--model_path=none"], "there is no directory none"),
     (["--job_type=2", "--model=net.onnx", "--tune_optimization_level=O3"], "is O1 or O2, not O3"),
+    (["--job_type=2", "--model=net.onnx", "--progress_bar=maybe"], "--progress_bar is on or off, not maybe"),
     (["--job_type=2", "--model=net.onnx", "--tuning_time_limit=x"], "--tuning_time_limit is a whole number of seconds")])
 def test_what_is_not_to_be_had_is_one_sentence(words: list[str], said: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["aoe", *words]) == 2
