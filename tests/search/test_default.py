@@ -1,4 +1,4 @@
-"""The default schedule is a fair opponent, on a few shapes of ResNet-50; bench/quality.py holds all of them to the same rules."""
+"""The default schedule is a fair opponent, on a few shapes of ResNet-50; bench/defaults.py holds all of them to the same rules."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -10,7 +10,7 @@ from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.search.default import variations
 from aoec.target.machine import load
-from bench.quality import Row, faults, geometric_mean
+from bench.defaults import Row, faults, geometric_mean
 from tests.oracle.opponents import best_of_random, least_ticks, pixels, stock
 
 MACHINE = load("Ascend910B3")

@@ -1,0 +1,150 @@
+"""How good schedules are: the default against the stock block, random candidates and the bound; the tuned against the default.
+
+    python bench/defaults.py [--batch 1] [--budget 2000] [--no-verify] [--json]
+
+Runs the main job on the zoo's ResNet-50 with an empty bank, then holds every distinct group to the acceptance rules. Exit code 1
+where a rule fails. Every time is modelled.
+"""
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stdout
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from aoec.artifact.artifact import load as load_artifact
+from aoec.bank.bank import Bank
+from aoec.cli import main as aoec
+from aoec.jobs.order import keys
+from aoec.jobs.plan import Task, tasks
+from aoec.jobs.tuning import problem
+from aoec.target.machine import load
+from tests.oracle.opponents import best_of_random, least_ticks, stock
+
+FURTHEST = 1.6  # geometric mean of default / bound
+
+
+@dataclass(frozen=True)
+class Row:
+    """One distinct group; times in modelled µs, None where there is no such opponent."""
+
+    group: str
+    what: str
+    count: int
+    default_us: float
+    tuned_us: float
+    bound_us: float
+    stock_us: float | None
+    random_us: float | None
+    random_legal: int
+    least_us: float
+    times: str = "modelled"
+
+
+def measure(task: Task, target: str, ticks: tuple[int, int], count: int) -> Row:
+    """The row of one task whose default and tuned ticks are known."""
+    machine = load(target)
+    p = problem(task.func, machine, task.state)
+    chance, legal = best_of_random(p)
+    us = machine.us_per_tick
+    block = stock(p, machine)
+    least = least_ticks(task.func, machine, dict(task.state))
+    return Row(task.group.name, task.label, count, ticks[0] * us, ticks[1] * us, p.bound().ticks * us,
+               None if block is None else block * us, None if chance is None else chance * us, legal, least * us)
+
+
+def faults(row: Row) -> list[str]:
+    """The rules that a row breaks, in words."""
+    pairs = (("tuned", row.tuned_us, "default", row.default_us), ("default", row.default_us, "stock", row.stock_us),
+             ("default", row.default_us, f"best of {row.random_legal} random", row.random_us),
+             ("bound", row.bound_us, "tuned", row.tuned_us),
+             ("products at peak or bytes from HBM, with launch", row.least_us, "bound", row.bound_us))
+    return [f"{row.group}: {a} {x:.3f} us > {b} {y:.3f} us (modelled)" for a, x, b, y in pairs if y is not None and x > y]
+
+
+def geometric_mean(rows: Sequence[Row], weighted: bool) -> float:
+    """Of default / bound, over distinct groups or over all."""
+    weights = [r.count if weighted else 1 for r in rows]
+    return math.exp(sum(w * math.log(r.default_us / r.bound_us) for w, r in zip(weights, rows)) / sum(weights))
+
+
+def tune(args: argparse.Namespace, folder: Path) -> dict[str, object]:
+    """What `aoec demo --json` answers; bank and compiled model are left in the folder."""
+    words = ["demo", "--batch", str(args.batch), "--precision", args.precision, "--budget", args.budget, "--json", "--base", "none",
+             "--bank", str(folder / "bank"), "-o", str(folder / "resnet50.aoec"), "--verify" if args.verify else "--no-verify"]
+    with redirect_stdout(io.StringIO()) as out:
+        code = aoec(words)
+    if code:
+        raise SystemExit(f"aoec {' '.join(words)}: exit code {code}")
+    return json.loads(out.getvalue())
+
+
+def rows_of(folder: Path) -> list[Row]:
+    """Every distinct group of the compiled model, with the records of its bank."""
+    artifact, bank = load_artifact(folder / "resnet50.aoec"), Bank.open(folder / "bank", create=False)
+    machine = load(artifact.target)
+    distinct: dict[tuple[str, str], list[Task]] = {}
+    for task in tasks(artifact.graph, machine):
+        distinct.setdefault((task.func_key, task.state_text), []).append(task)
+    jobs = []
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        for alike in distinct.values():
+            default, best = (bank.best(k) for k in keys(alike[0], machine))
+            assert default is not None and best is not None, f"the bank holds no record of {alike[0].label}"
+            jobs.append(pool.submit(measure, alike[0], artifact.target, (default.ticks, best.ticks), len(alike)))
+        return [j.result() for j in jobs]
+
+
+def text(result: dict[str, object], rows: Sequence[Row]) -> str:
+    """The result for people."""
+    head = f"{'group':6} {'what':44} {'x':>2} {'default':>8} {'tuned':>8} {'bound':>8} {'stock':>8} {'random':>8}   {result['title']}"
+    out = [head]
+    for r in rows:
+        more = [f"{v:8.2f}" if v is not None else f"{'-':>8}" for v in (r.default_us, r.tuned_us, r.bound_us, r.stock_us, r.random_us)]
+        out.append(f"{r.group:6} {r.what[:44]:44} {r.count:2} {' '.join(more)}   modelled us")
+    out += [f"{k.replace('_', ' ')}: {v:.4g}" if isinstance(v, float) else f"{k.replace('_', ' ')}: {v}"
+            for k, v in result.items() if k not in ("title", "rows", "faults")]
+    return "\n".join([*out, *[f"FAULT {f}" for f in result["faults"]]])  # type: ignore[attr-defined]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--precision", choices=("fp16", "fp32"), default="fp16")
+    parser.add_argument("--budget", default="2000", help="trials of a group, or seconds as in 10s")
+    parser.add_argument("--verify", action=argparse.BooleanOptionalAction, default=True, help="check values, as aoec demo does")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        started = time.monotonic()
+        report = tune(args, Path(name))
+        seconds = time.monotonic() - started
+        rows = rows_of(Path(name))
+    mean = geometric_mean(rows, True)
+    broken = [f for r in rows for f in faults(r)]
+    if mean > FURTHEST:
+        broken.append(f"geometric mean of default / bound {mean:.3f} > {FURTHEST}")
+    latency = report["latency"]
+    assert isinstance(latency, dict)
+    result: dict[str, object] = {
+        "title": f"resnet50 {args.precision}, batch {args.batch}, on {report['target']}, {report['state']}", "times": "modelled",
+        "latency_default_us": latency["default_us"], "latency_tuned_us": latency["tuned_us"], "latency_gain": latency["gain"],
+        "gap_to_bound": latency["gap"], "default_over_bound": mean, "default_over_bound_of_distinct_groups": geometric_mean(rows, False),
+        "trials": report["trials"], "distinct_groups": len(rows), "wall_seconds": seconds, "rules_broken": len(broken), "faults": broken}
+    print(json.dumps({**result, "rows": [asdict(r) for r in rows]}, indent=1) if args.json else text(result, rows))
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
