@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 from aoec.base.errors import BackendError
 from aoec.base.files import reason, write_text
 from aoec.ir.show import show
+from aoec.jobs import manifest
 from aoec.jobs.roofline import roofline
 from aoec.jobs.story import Story, recalled
 from aoec.jobs.timeline import View, observe
 from aoec.jobs.version import model_version
 from aoec.report.page import About, Detail, as_json, facts, pages
-from aoec.report.plots import STRIP
+from aoec.report.plots import STRIP, strips
 from aoec.report.reasons import held, wait_words
 from aoec.report.svg import picture
 from aoec.report.table import Report
@@ -31,13 +32,19 @@ WAITS = 4  # the longest, of each schedule
 
 def write_report(folder: Path, made: Sequence[Made], reports: Sequence[Report], machine: Machine) -> None:
     """Nothing; the folder holds the report, of a model for several shapes one a gear in a folder of its own."""
-    names = [f"gear_{r.gear.replace(',', 'x')}" if r.gear else "." for r in reports]
+    names = [folder_of(number, r.gear) for number, r in enumerate(reports)]
     for name, one, report in zip(names, made, reports):
         gears = {r.gear: f"../{n}/index.html" for n, r in zip(names, reports)} if report.gear else {}
         _write(folder / name, one, report, machine, gears)
     if reports[0].gear:
         first = f'<meta http-equiv="refresh" content="0; url={names[0]}/index.html">'
         write_text(folder / "index.html", f'<!doctype html><meta charset="utf-8">{first}<a href="{names[0]}/index.html">report</a>\n')
+
+
+def folder_of(number: int, gear: str) -> str:
+    """The name of a gear's folder, by its number where a dump calls it by what is no list of sizes; "." for what is no gear."""
+    name = f"gear_{gear.replace(',', 'x')}"
+    return "." if not gear else name if manifest.NAME.fullmatch(name) else f"gear_{number}"
 
 
 def _write(folder: Path, made: Made, report: Report, machine: Machine, gears: dict[str, str]) -> None:
@@ -76,19 +83,21 @@ def _detail(alike: Sequence[Choice], machine: Machine, pictures: bool) -> tuple[
     """(detail of equal groups, texts of their pictures by side)."""
     c, us = alike[0], machine.us_per_tick
     measures: dict[str, dict[str, Any]] = {}
-    strips: dict[str, tuple[Core, ...]] = {}
+    cores: dict[str, tuple[Core, ...]] = {}
     drawn: dict[str, str] = {}
     for side, schedule in (("default", c.default), ("tuned", c.best)):
         seen = observe(schedule.program, machine, View(state=c.task.state))
         measures[side] = _figures(seen.facts)
-        strips[side] = seen.strips(STRIP).cores
+        cores[side] = seen.strips(STRIP).cores
         if pictures:
             drawn[side] = picture(seen.picture(), PICTURE_BYTES)
+    until = max(core.end for both in cores.values() for core in both)
     story = c.solved.story or recalled(c.solved.best)
     search = None if story is None else _search(story, c, us)
     return Detail(c.task.group.nodes, tuple(o.task.group.name for o in alike[1:]), c.solved.outcome.value, c.solved.trials,
                   {"default": show(c.default.trace), "tuned": show(c.best.trace)}, measures,
-                  roofline(c.task.func, machine, measures), search, {}, strips), drawn
+                  roofline(c.task.func, machine, measures), search, {}, {side: strips(both, until) for side, both in cores.items()},
+                  until / machine.clock_mhz), drawn
 
 
 def _figures(m: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,7 +112,7 @@ def _figures(m: Mapping[str, Any]) -> dict[str, Any]:
 def _search(story: Story, c: Choice, us: float) -> dict[str, Any]:
     """A story in µs; `now`: it is this run's, and else that of the run which found the schedule."""
     best = c.solved.best
-    return {"now": c.solved.story is not None, "strategy": best.search, "seed": best.seed, "trials": max(best.trials, c.solved.trials),
+    return {"now": c.solved.story is not None, "strategy": best.search, "seed": best.seed, "trials": story.trials,
             "size": story.size, "sketches": story.sketches, "candidates": dict(c.solved.candidates),
             "improvements": [{"trials": n, "us": ticks * us} for n, ticks in story.improvements],
             "best": [{"sketch": x.sketch, "structure": x.structure, "holes": dict(x.holes), "us": x.ticks * us} for x in story.leaders]}

@@ -28,10 +28,11 @@ class Leader:
 @dataclass(frozen=True)
 class Story:
     """`improvements`: (legal trials so far, ticks), from the default to the best; the last may come from settling holes, which is no trial.
-    `size`: candidates of the space, legal or not."""
+    `trials`: legal ones of all; `size`: candidates of the space, legal or not."""
 
     improvements: tuple[tuple[int, int], ...]
     leaders: tuple[Leader, ...]
+    trials: int
     size: int
     sketches: int
 
@@ -42,7 +43,7 @@ def told(p: Problem, found: Outcome) -> Story:
     end = ((max(found.trials, 1), found.ticks),) if found.ticks < known[-1][1] else ()
     leaders = tuple(Leader(p.sketches[c[0]].number, structure(p.sketches[c[0]].trace), p.values(c), ticks)
                     for ticks, _, c in p.ledger.best[:LEADERS])
-    return Story((*known, *end), leaders, p.space.size, len(p.sketches))
+    return Story((*known, *end), leaders, found.trials, p.space.size, len(p.sketches))
 
 
 def kept(story: Story, best: Record) -> Story:
@@ -55,8 +56,9 @@ def recalled(best: Record) -> Story | None:
     """The story of the search that found a record; None where another user's did, or it is forgotten."""
     said = memo().get(*_at(best))
     try:
-        return None if said is None else Story(tuple((int(n), int(ticks)) for n, ticks in said["improvements"]),
-                                               tuple(Leader(**x) for x in said["leaders"]), int(said["size"]), int(said["sketches"]))
+        return None if said is None else Story(
+            tuple((int(n), int(ticks)) for n, ticks in said["improvements"]), tuple(Leader(**x) for x in said["leaders"]),
+            int(said["trials"]), int(said["size"]), int(said["sketches"]))
     except (ValueError, TypeError, LookupError):
         return None
 

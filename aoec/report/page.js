@@ -14,6 +14,7 @@ function useTheme(name) {
   try { localStorage.setItem("aoec-theme", name); } catch { /* then it holds for this page */ }
 }
 
+button.hidden = false;
 button.addEventListener("click", () => {
   useTheme(themes[(themes.indexOf(root.dataset.theme || "auto") + 1) % themes.length]);
 });

@@ -15,9 +15,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from aoec.report import plots
-from aoec.report.plots import Roofline
+from aoec.report.plots import Roofline, Strip
 from aoec.report.table import Report, as_dict
-from aoec.report.timeline import Core
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,8 +31,8 @@ NAMES = 40  # nodes or groups in a sentence
 @dataclass(frozen=True)
 class Detail:
     """What the page says of a row of the table beyond the row. By side, default and tuned: `schedules` (texts), `measures` (figures of one
-    run), `strips` (the cores that end last), which are drawn and not among the facts. `search`: how the schedule was found, if that is
-    known. `pictures`: files by side."""
+    run), `strips` (drawings of the cores that end last, up to `until_us`), which are not among the facts. `search`: how the schedule was
+    found, if that is known. `pictures`: files by side."""
 
     nodes: tuple[str, ...]
     equal: tuple[str, ...]
@@ -44,7 +43,8 @@ class Detail:
     roofline: Roofline | None = None
     search: Mapping[str, Any] | None = None
     pictures: Mapping[str, str] = field(default_factory=dict)
-    strips: Mapping[str, tuple[Core, ...]] = field(default_factory=dict)
+    strips: Mapping[str, tuple[Strip, ...]] = field(default_factory=dict)
+    until_us: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ def pages(said: Mapping[str, Any], details: Mapping[str, Detail], gears: Mapping
     for place, group in enumerate(said["groups"]):
         if group["detail"] is None:
             continue
-        text = environment.get_template("group.html").render(g=group, at=f"groups.{place}", n=number,
-                                                             d=drawn(group, details[group["name"]], said["clock_mhz"]))
+        text = environment.get_template("group.html").render(g=group, at=f"groups.{place}", n=number, searched=said["tuned"],
+                                                             d=drawn(group, details[group["name"]]))
         size += len(text.encode())
         if size <= PAGE_BYTES:
             inside.append(text)
@@ -110,16 +110,14 @@ def pages(said: Mapping[str, Any], details: Mapping[str, Detail], gears: Mapping
             **{name: whole.render(**frame, details=[text], alone=True) for name, text in outside.items()}}
 
 
-def drawn(group: Mapping[str, Any], detail: Detail, clock_mhz: float) -> dict[str, Any]:
+def drawn(group: Mapping[str, Any], detail: Detail) -> dict[str, Any]:
     """The drawings of a group; times of axes are in µs."""
     told, search = group["detail"], group["detail"]["search"]
-    until = max((c.end for cores in detail.strips.values() for c in cores), default=0.0)
     curve = plots.convergence(search["improvements"], search["trials"], group["bound_us"]) if search else ""
-    default = set(told["schedules"]["default"].splitlines())
+    before, now = (told["schedules"][side].splitlines() for side in SIDES)
     return {"curve": curve, "roofs": plots.roofs(told["roofline"]) if told["roofline"] else "",
-            "lanes": {side: [(c.name, c.process, c.note, plots.lanes(c, until)) for c in detail.strips.get(side, ())] for side in SIDES},
-            "until": until / clock_mhz, "ticks": plots.ticks(until / clock_mhz),
-            "trace": [(line, line not in default) for line in told["schedules"]["tuned"].splitlines()]}
+            "strips": detail.strips, "until": detail.until_us, "ticks": plots.ticks(detail.until_us),
+            "default": before, "tuned": [(line, line not in before) for line in now]}
 
 
 class _Numbers:

@@ -158,11 +158,19 @@ def _point(axes: Axes, p: Mapping[str, Any], ops: float) -> list[str]:
 
 # ---------------------------------------------------------------- timelines
 
-def lanes(core: Core, until: float) -> list[tuple[str, str]]:
-    """(lane, SVG) of each lane of a core, on a scale from 0 to `until` cycles: pixels by what holds most of them, work the darker the more
-    of it there is. It stretches to any width, so it holds no words."""
+@dataclass(frozen=True)
+class Strip:
+    """A core's run: (lane, SVG) of each lane, which stretches to any width and so holds no words."""
+
+    core: str
+    note: str
+    lanes: tuple[tuple[str, str], ...]
+
+
+def strips(cores: Sequence[Core], until: float) -> tuple[Strip, ...]:
+    """Cores on a scale from 0 to `until` cycles: pixels by what holds most of them, work the darker the more of it there is."""
     scale = STRIP / max(until, 1.0)
-    return [(lane, _lane(slices, scale)) for lane, slices in core.strip.items() if slices]
+    return tuple(Strip(c.name, c.note, tuple((lane, _lane(slices, scale)) for lane, slices in c.strip.items() if slices)) for c in cores)
 
 
 def _lane(slices: Sequence[Slice], scale: float) -> str:

@@ -15,6 +15,7 @@ from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.frontend.zoo import mlp_softmax
 from aoec.ir.parse import parse_func
 from aoec.ir.tir import blocks
+from aoec.jobs.page import folder_of
 from aoec.jobs.roofline import operations, peak_of
 from aoec.search.bounds import points
 from aoec.target.machine import load
@@ -79,6 +80,10 @@ def test_a_place_that_is_no_folder_is_refused_before_any_work(tmp_path: Path, ca
     onnx.save(mlp_softmax(), tmp_path / "net.onnx")
     assert cli.main(["compile", str(tmp_path / "net.onnx"), "--report", str(tmp_path / "file"), "-o", str(tmp_path / "n.aoec")]) == 2
     assert "Traceback" not in capsys.readouterr().err and not (tmp_path / "n.aoec").exists()
+
+
+def test_a_gear_s_folder_lies_in_the_report() -> None:
+    assert [folder_of(n, gear) for n, gear in enumerate(("", "8,448,448", "x/../../.."))] == [".", "gear_8x448x448", "gear_2"]
 
 
 @pytest.mark.parametrize("name, count", [("matmul", 2 * 64 * 48 * 32), ("softmax", None)])

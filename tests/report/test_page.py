@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aoec.report import page
 from aoec.report.page import About, Detail, as_json, facts, pages
-from aoec.report.plots import Point, Roofline, convergence, roofs
+from aoec.report.plots import Point, Roofline, Strip, convergence, roofs
 from aoec.report.table import Held, Report, Row, Times
 from tests.oracle.schemas import faults
 
@@ -25,7 +25,9 @@ SEARCH = {"now": True, "strategy": "portfolio", "seed": 3, "trials": 200, "size"
           "best": [{"sketch": 1, "structure": "loops m n", "holes": {"tm": 128}, "us": 24.5}]}
 ROOFLINE = Roofline(2 * 1024**3, "cube, fp16", 2.9e8, 1.2e6, 5e6, (Point("default", 31.0, 6e6, 9e7), Point("tuned", 24.5, 6e6, 4e7)))
 DETAIL = Detail((HOSTILE, "conv_1"), ("g7",), "add", 200, {"default": "split(loop=m)\n", "tuned": f"split(loop=m)\n# {HOSTILE}\n"},
-                {"default": MEASURE, "tuned": {**MEASURE, "time_us": 18.0}}, ROOFLINE, SEARCH)
+                {"default": MEASURE, "tuned": {**MEASURE, "time_us": 18.0, "pipes": [{"pipe": "aic.M", "held": 0.5}]}},
+                ROOFLINE, SEARCH, {},
+                {side: (Strip("aic.3", HOSTILE, (("CUBE", "<svg></svg>"),)),) for side in ("default", "tuned")}, 30.0)
 ROWS = (
     Row("g0", f"conv2d {HOSTILE}", Times(31.0, 24.5, 21.0), 2, "cube", proof="space", held=Held(32, 32, 0.8, True)),
     Row("g2", "add 1x64", Times(4.0, 4.0, 3.5), 1, "launch", "vector"),
