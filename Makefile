@@ -33,10 +33,10 @@ $(EXPORTERS): $(READY)
 	@touch $(EXPORTERS)
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rs -m "not slow"
 
 test-all: $(READY) $(EXPORTERS)
-	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rs
 	$(MAKE) mutants
 
 mutants: $(READY)

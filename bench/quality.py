@@ -34,11 +34,12 @@ BEGIN, END = "<!-- quality: made by bench/quality.py -->", "<!-- quality: end --
 # of a table in English and in Chinese: its heads, and the line above it
 HEADS = {
     "en": ("| model | target | default µs | tuned µs | bound µs | saved | above bound | proven | trials | CPU s |",
-           "{tool}, model version {model_version}: fp16, batch 1, {trials} trials for each different group; every time is modelled. "
-           "*saved*: of the default's time. *proven*: the share of the time in groups whose schedule is proved the best of its space, or "
-           "at the bound. Values of these models are held against onnxruntime in [docs/zoo.md](docs/zoo.md)."),
+           "{tool}, model version {model_version}: fp16, batch 1, {trials} trials for each different group, of small spaces all "
+           "candidates; every time is modelled. *saved*: of the default's time. *proven*: the share of the time in groups whose "
+           "schedule is proved the best of its space, or at the bound. Values of these models are held against onnxruntime in "
+           "[docs/zoo.md](docs/zoo.md)."),
     "zh": ("| 模型 | 目标 | 默认 µs | 调优 µs | 下界 µs | 节省 | 高出下界 | 已证明 | 试验次数 | CPU 秒 |",
-           "{tool},模型版本 {model_version}:fp16,batch 1,每个不同的组 {trials} 次试验;所有时间均为建模值(modelled)。"
+           "{tool},模型版本 {model_version}:fp16,batch 1,每个不同的组 {trials} 次试验(小空间则全部试完);所有时间均为建模值(modelled)。"
            "“已证明”:调度已被证明为空间内最优或达到下界的组所占的时间份额。"),
 }
 
