@@ -214,11 +214,12 @@ def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unf
     if stage.graph.groups:
         return made
 
-    def find(graph: Graph) -> formats.Found | None:
+    def find(graph: Graph, tune: bool) -> formats.Found | None:
+        how = order if tune else replace(order, tune=False, repeat=False, frozen=False, resume=False)
         try:
             other = replace(grouped(replace(stage, graph=graph), machine, options, voice, pool), stage=stage)
-            jobs.append(Unfinished(jobs[0].bank, order))
-            return search([other], machine, jobs[-1], order, options, voice)[0]
+            jobs.append(Unfinished(jobs[0].bank, how))
+            return search([other], machine, jobs[-1], how, options, voice)[0]
         except (BankError, UnsupportedError):  # nothing may be searched, or put on the host
             return None
 

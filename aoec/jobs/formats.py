@@ -20,8 +20,8 @@ GroupsAt = Mapping[str, set[str]]
 
 @dataclass(frozen=True)
 class Change:
-    """Regions that go into NZ together, for they share groups; `groups`: that touch them then, conversions too. Ticks: what these take as
-    tuned, and what those took that touched them in ND."""
+    """Regions that go into NZ together, for they share groups; `groups`: that touch them then, conversions too. Ticks: what these take,
+    and what those take that touch them in ND."""
 
     regions: tuple[Region, ...]
     groups: frozenset[str]
@@ -29,21 +29,28 @@ class Change:
     after_ticks: int
 
 
-def formatted(plain: Graph, base: Found, find: Callable[[Graph], Found | None]) -> tuple[list[Change], Found, Found]:
-    """(changes that pay, the model with all that are possible, the model with those that pay) of a graph that is not fused yet.
+def formatted(plain: Graph, base: Found, find: Callable[[Graph, bool], Found | None]) -> tuple[list[Change], Found, Found]:
+    """(changes that pay, the model with all that were tuned, the model with those that pay) of a graph that is not fused yet.
 
-    `base` is its model; `find` gives that of another graph with schedules of the same effort, None where there are none and none may be
-    looked for. Times are those of groups alone, launches included, in the memory states of their places.
+    `base` is its model; `find` gives that of another graph, by default schedules or tuned as `base` is; None where there is none. A change is
+    tuned where it pays by default schedules already: few do, and to tune them all would take as long again. Times are those of groups
+    alone, launches included, in the memory states of their places.
     """
-    found = regions(plain)
-    every = find(in_nz(plain, found)) if found else None
-    if every is None:
-        return [], base, base
-    kept = [c for c in changes(found, base, every) if c.after_ticks < c.before_ticks]
-    if not kept:
+    likely = paying(regions(plain), plain, base, find, tuned=False)[0]
+    found, every = paying([r for c in likely for r in c.regions], plain, base, find, tuned=True)
+    if not found:
         return [], every, base
-    last = find(in_nz(plain, [r for c in kept for r in c.regions]))
-    return (kept, every, as_found(last, (base, every))) if last is not None else ([], every, base)
+    last = find(in_nz(plain, [r for c in found for r in c.regions]), True)
+    return (found, every, as_found(last, (base, every))) if last is not None else ([], every, base)
+
+
+def paying(found: Sequence[Region], plain: Graph, base: Found, find: Callable[[Graph, bool], Found | None],
+           tuned: bool) -> tuple[list[Change], Found]:
+    """The changes that pay among those of some regions, and the model with all of these in NZ."""
+    every = find(in_nz(plain, found), tuned) if found else None
+    if every is None:
+        return [], base
+    return [c for c in changes(found, base, every, tuned) if c.after_ticks < c.before_ticks], every
 
 
 def as_found(last: Found, earlier: Sequence[Found]) -> Found:
@@ -52,13 +59,13 @@ def as_found(last: Found, earlier: Sequence[Found]) -> Found:
     return last[0], {name: known.get(s.best.key, s) for name, s in last[1].items()}
 
 
-def changes(found: Sequence[Region], base: Found, every: Found) -> list[Change]:
+def changes(found: Sequence[Region], base: Found, every: Found, tuned: bool) -> list[Change]:
     """What becomes of the groups around each region, of regions that share one together; without those that have a group on the host."""
     before, after = groups_at(base[0].model.graph), groups_at(every[0].model.graph)
     out = []
     for together in apart(before, found):
         old, new = (frozenset().union(*(around(at, r) for r in together)) for at in (before, after))
-        before_ticks, after_ticks = ticks(base, old), ticks(every, new)
+        before_ticks, after_ticks = ticks(base, old, tuned), ticks(every, new, tuned)
         if before_ticks is not None and after_ticks is not None:
             out.append(Change(tuple(together), new, before_ticks, after_ticks))
     return out
@@ -93,12 +100,12 @@ def around(at: GroupsAt, region: Region) -> frozenset[str]:
     return frozenset().union(*(at[t] for t in (region.matrix, *region.made)))
 
 
-def ticks(found: Found, groups: frozenset[str]) -> int | None:
-    """What groups take as tuned; None where one is on the host."""
+def ticks(found: Found, groups: frozenset[str], tuned: bool) -> int | None:
+    """What groups take as tuned, or by default schedules; None where one is on the host."""
     ready, solved = found
     views = {g.name for g in ready.model.graph.groups if g.kind == "view"}
     timed = groups - views
-    return sum(solved[g].best.ticks for g in timed) if solved.keys() >= timed else None
+    return sum((solved[g].best if tuned else solved[g].default).ticks for g in timed) if solved.keys() >= timed else None
 
 
 def sentence(found: Sequence[Change], machine: Machine) -> str:

@@ -69,4 +69,4 @@ def test_a_layout_that_pays_is_taken_told_and_found_again(job: Path) -> None:
 
 
 def test_nothing_changes_where_nothing_may_be_searched() -> None:
-    assert formats.formatted(block("mlp"), "base", lambda graph: None) == ([], "base", "base")  # type: ignore[arg-type, comparison-overlap]
+    assert formats.formatted(block("mlp"), "base", lambda graph, tune: None) == ([], "base", "base")  # type: ignore[arg-type, comparison-overlap]
