@@ -32,8 +32,8 @@ class Change:
 def formatted(plain: Graph, base: Found, find: Callable[[Graph, bool], Found | None]) -> tuple[list[Change], Found, Found]:
     """(changes that pay, the model with all that were tuned, the model with those that pay) of a graph that is not fused yet.
 
-    `base` is its model; `find` gives that of another graph, by default schedules or tuned as `base` is; None where there is none. A change is
-    tuned where it pays by default schedules already: few do, and to tune them all would take as long again. Times are those of groups
+    `base` is its model; `find` gives that of another graph, by default schedules or tuned as `base` is; None where there is none. A change
+    is tuned where it pays by default schedules already: few do, and to tune them all would take as long again. Times are those of groups
     alone, launches included, in the memory states of their places.
     """
     likely = paying(regions(plain), plain, base, find, tuned=False)[0]
