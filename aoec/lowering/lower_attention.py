@@ -18,13 +18,13 @@ SCORES, ROWS, RESULT = (LEAD, ROW, KEY), (LEAD, ROW, Int(0)), (LEAD, ROW, COLUMN
 
 
 def lower_attention(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func:
-    """Y[b, m, e] = sum over n of share[b, m, n] * V[b, n, e]; scores and sums in fp32, shares in the dtype of V."""
-    ts, out = [tensors[i] for i in node.inputs if i], tensors[node.outputs[0]]
-    if ts[2].dtype not in ("fp16", "bf16"):
+    """Y[b, m, e] = sum over n of share[b, m, n] * V[b, n, e], or V[b, e, n]; scores and sums in fp32, shares in the dtype of V."""
+    ts, out, turned = [tensors[i] for i in node.inputs if i], tensors[node.outputs[0]], bool(node.attribute("trans_v", 0))
+    if ts[2].dtype not in ("fp16", "bf16") and not turned:
         raise UnsupportedError(f"group {name}: MTE1 turns elements of 16 bits only, and what is shared out has {ts[2].dtype}")
-    if any(t.shape[-1] != ts[2].shape[-2] for t in ts[3:]):
+    lead, (m, d), (n, e) = ts[0].shape[:-2], ts[0].shape[-2:], ts[2].shape[:-3:-1] if turned else ts[2].shape[-2:]
+    if any(t.shape[-1] != n for t in ts[3:]):
         raise UnsupportedError(f"group {name}: what is added to the scores has one number for all keys")
-    lead, (m, d), (n, e) = ts[0].shape[:-2], ts[0].shape[-2:], ts[2].shape[-2:]
     made = _Nests({"b": prod(lead), "m": m, "n": n, "d": d, "e": e})
     made.add("C", SCORES, "+=", Read("Q", (LEAD, ROW, DEEP)) * Read("K", (LEAD, KEY, DEEP)))
     scores = Read(_scores(made, float(node.attribute("scale", 1.0)), lead, ts[3:]), SCORES)  # type: ignore[arg-type]
@@ -32,8 +32,11 @@ def lower_attention(name: str, node: OpNode, tensors: dict[str, Tensor]) -> Func
     made.add("D", SCORES, "=", scores - Read("M", ROWS))
     made.add("E", SCORES, "=", call("exp", Read("D", SCORES)))
     made.add("L", ROWS, "+=", Read("E", SCORES))
-    made.add("P", SCORES, "=", Cast(ts[2].dtype, Read("E", SCORES)), ts[2].dtype)
-    made.add("O", RESULT, "+=", Read("P", SCORES) * Read("V", (LEAD, KEY, COLUMN)))
+    shares = Read("E", SCORES)
+    if ts[2].dtype != "fp32":
+        made.add("P", SCORES, "=", Cast(ts[2].dtype, shares), ts[2].dtype)
+        shares = Read("P", SCORES)
+    made.add("O", RESULT, "+=", shares * Read("V", (LEAD, COLUMN, KEY) if turned else (LEAD, KEY, COLUMN)))
     made.add("R", RESULT, "=", Read("O", RESULT) / Read("L", ROWS))
     made.add("Y", RESULT, "=", Cast(out.dtype, Read("R", RESULT)))
     ins = [buffer_of(t, x, (prod(lead), *t.shape[-2:])) for t, x in zip(ts, "QKV")] + [buffer_of(t, "B") for t in ts[3:]]

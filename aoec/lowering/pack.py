@@ -18,7 +18,8 @@ from aoec.ops.run import NUMPY
 
 
 def pack(draft: Draft) -> None:
-    """Nothing; convolutions become `conv2d_packed`, right operands of `matmul` ZN, biases are padded to whole fractals."""
+    """Nothing; convolutions become `conv2d_packed`, right operands of `matmul` ZN, biases are padded to whole fractals, and values of
+    `attention` that MTE1 cannot turn are transposed."""
     nodes, draft.nodes = draft.nodes, []
     packed: dict[str, str] = {}
     for node in nodes:
@@ -26,6 +27,9 @@ def pack(draft: Draft) -> None:
             node = _conv(draft, node, packed)
         elif node.op == "matmul":
             node = _matmul(draft, node, packed)
+        elif node.op == "attention" and not _turns(draft, node.inputs[2]) and not node.attribute("trans_v", 0):
+            q, k, v, *bias = node.inputs
+            node = replace(node, inputs=(q, k, _transposed(draft, v, packed), *bias), attributes=(*node.attributes, ("trans_v", 1)))
         draft.nodes.append(node)
 
 
@@ -71,7 +75,7 @@ def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
     but MTE1 turns fractals of 16-bit elements only, so that of any others what it would have to turn is transposed before."""
     given = dict(node.attributes)
     left, right = node.inputs[:2]
-    turns = DTYPES[draft.tensors[right].dtype] == 2
+    turns = _turns(draft, right)
     if given.get("trans_a") and not turns:
         left, _ = _transposed(draft, left, packed), given.pop("trans_a")
     if draft.is_constant(right):
@@ -79,6 +83,11 @@ def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
     elif not given.get("trans_b") and not turns:
         right, given["trans_b"] = _transposed(draft, right, packed), 1
     return replace(node, inputs=(left, right, *_bias(draft, node, packed)), attributes=tuple(given.items()))
+
+
+def _turns(draft: Draft, name: str) -> bool:
+    """Whether MTE1 turns a tensor's fractals on their way: those of 16-bit elements."""
+    return DTYPES[draft.tensors[name].dtype] == 2
 
 
 def _packed(draft: Draft, name: str, turned: bool, packed: dict[str, str]) -> str:

@@ -21,15 +21,17 @@ def take_apart(draft: Draft, machine: Machine | None, named: Collection[str]) ->
 
 
 def in_one_pass(draft: Draft, node: OpNode, machine: Machine | None) -> bool:
-    """Whether an attention node has a lowering of its own: values of 16 bits, which L0B takes as they lie, and where a core holds cube and
-    vector both (L0C is read a fractal at a time there, and MTE2 moves blocks) keys and rows of whole ones. Without a machine, that of the
-    one that will be."""
+    """Whether an attention node has a lowering of its own: where a core holds cube and vector both (L0C is read a fractal at a time there,
+    and MTE2 moves blocks) for values of 16 bits and keys and rows of whole ones; where they are apart for fp32 too, if the cube takes it.
+    Without a machine, that of the one that will be, for values of 16 bits."""
     q, _, v = (draft.tensors[i] for i in node.inputs[:3])
-    if v.dtype not in ("fp16", "bf16") or machine is None:
-        return v.dtype in ("fp16", "bf16")
+    short = v.dtype in ("fp16", "bf16")
+    if machine is None:
+        return short
     if "core" in machine.cores:
-        return machine.has("copy_ub_l1") and not any(n % 16 for n in (q.shape[-1], *v.shape[-2:]))
-    return machine.has("fixpipe_nd") and {"aic", "aiv"} <= set(machine.cores)
+        return short and machine.has("copy_ub_l1") and not any(n % 16 for n in (q.shape[-1], *v.shape[-2:]))
+    whole = q.dtype == v.dtype == "fp32" and "fp32" in machine.tables.get("kf", {})
+    return (short or whole) and machine.has("fixpipe_nd") and {"aic", "aiv"} <= set(machine.cores)
 
 
 def _single(draft: Draft, node: OpNode) -> list[OpNode]:

@@ -9,14 +9,15 @@ from aoec.ops.declare import Attributes, Op, Shape, names, tensor
 
 
 def _attention_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
-    """Q[.., m, d] against K[.., n, d], scaled, with B added (each of its axes that of the scores, or 1), and V[.., n, e] shared out."""
-    lead = names("i", len(shapes[0]) - 2)
+    """Q[.., m, d] against K[.., n, d], scaled, with B added (each of its axes that of the scores, or 1), and V[.., n, e] shared out;
+    trans_v: V[.., e, n]."""
+    lead, held = names("i", len(shapes[0]) - 2), (("Q", "md"), ("K", "nd"), ("V", "en" if attributes.get("trans_v") else "ne"))
     bias, added = ([], "") if len(shapes) < 4 else _bias(shapes, lead)
-    args = ", ".join([tensor(x, [*lead, *matrix]) for x, matrix in (("Q", "md"), ("K", "nd"), ("V", "ne"))] + bias)
+    args = ", ".join([tensor(x, [*lead, *matrix]) for x, matrix in held] + bias)
     s, scores, e = (tensor(x, [*lead, "m", "n"]) for x in "STE")
     row, total = (tensor(x, [*lead, "m"]) for x in "XL")
     result, y = (tensor(x, [*lead, "m", "e"]) for x in "OY")
-    q, k, v = (tensor(x, [*lead, *matrix]) for x, matrix in (("Q", "md"), ("K", "nd"), ("V", "ne")))
+    q, k, v = (tensor(x, [*lead, *matrix]) for x, matrix in held)
     return (f"attention({args}; scale) -> {y} {{\n  {s} += {q} * {k}\n  {scores} = {s} * scale{added}\n  {row} max= {scores}\n"
             f"  {e} = exp({scores} - {row})\n  {total} += {e}\n  {result} += {e} * {v}\n  {y} = {result} / {total}\n}}")
 
@@ -30,11 +31,12 @@ def _bias(shapes: Sequence[Shape], lead: list[str]) -> tuple[list[str], str]:
     return [tensor("B", dims)], " + " + tensor("B", [axis if full else "0" for axis, full in zip(axes, whole)])
 
 
-def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | None = None, *, scale: float) -> np.ndarray:
+def _attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias: np.ndarray | None = None, *, scale: float,
+               trans_v: int = 0) -> np.ndarray:
     scores = np.matmul(q, k.swapaxes(-1, -2)) * q.dtype.type(scale)
     scores = scores if bias is None else scores + bias
     shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return np.matmul(shares / shares.sum(axis=-1, keepdims=True), v)
+    return np.matmul(shares / shares.sum(axis=-1, keepdims=True), v.swapaxes(-1, -2) if trans_v else v)
 
 
 OPS = (Op("attention", _attention_text, _attention, "attention"),)

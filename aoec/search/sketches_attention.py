@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aoec import primitives
-from aoec.ir.index import Binary, Expr, Int
+from aoec.ir.index import Binary, Expr, Int, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import SLOTS, Plan, cores_of, factors
@@ -122,11 +122,12 @@ class Sketch:
     def second(self) -> None:
         """The product of a part with its shares: an L0 tile of keys at a time, which L0C sums."""
         p, name = self.plan, self.product.block.name
-        v = factors(self.product)[1].buffer
+        values = factors(self.product)[1]
+        v, turned = values.buffer, self.product.loops[-1].var in variables(values.indices[-1])
         p.split(f"{name}_k", hole("k1", FRACTALS) * 16, "p_0", "p_k")
         p.add("reorder", loops=("p_0", f"{name}_r", f"{name}_j", "p_k"))
         p.add("set_scope", buffer=f"{self.o}_part", scope="L0C", layout="NZ")
-        self.operand(name, v, "n_t", "L0B", "ZN", "p_0")  # first: MTE2 waits for the shares
+        self.operand(name, v, "n_t", "L0B", "NZ" if turned else "ZN", "p_0")  # first: MTE2 waits for the shares
         if self.apart:
             self.operand(name, f"{self.p}_out", "n_t", "L0A", "ZZ", "p_0")
         else:
@@ -161,7 +162,8 @@ class Sketch:
         now = primitives.apply(p.func, Trace(tuple(p.steps)))
         for buffer in sorted(b.name for b in now.locals if b.scope == "GM" and not b.name.endswith("_out")):
             p.add("set_scope", buffer=buffer, scope="UB")
-        p.add("double_buffer", buffer=self.p, depth=hole("do", SLOTS))
+        if self.p in {b.name for b in now.locals}:  # not shares in fp32, which stay where the scores lie
+            p.add("double_buffer", buffer=self.p, depth=hole("do", SLOTS))
         for n in nests(now):
             if n.block.instr is None:
                 first = next(lp.var for lp in n.loops if lp.var.startswith(n.block.name) and lp.kind == "serial")

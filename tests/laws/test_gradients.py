@@ -44,7 +44,7 @@ OTHERS: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("upsample", [(1, 2, 2, 3)], {"scale": (2, 3)}), ("gather", [(3, 4), [4, (2, 2)]], {"axis": 1}),
     ("dequantise", [[9, (2, 3)], (3,), [4, (1,)]], {}), ("gather_elements", [(3, 4), [4, (3, 5)]], {"axis": 1}),
     ("attention", [(2, 3, 4), (2, 5, 4), (2, 5, 6)], {"scale": 0.5}),
-    ("attention", [(2, 3, 4), (2, 5, 4), (2, 5, 6), (1, 3, 5)], {"scale": 0.5})]
+    ("attention", [(2, 3, 4), (2, 5, 4), (2, 6, 5), (1, 3, 5)], {"scale": 0.5, "trans_v": 1})]
 STEPS = "its result is a step, level everywhere but where it jumps"
 WHOLE = "it is of whole numbers, or gives them"
 WITHOUT = {

@@ -263,7 +263,9 @@ def test_few_bits(of: str, shape: list[int], seed: int) -> None:
 @settings(max_examples=15)
 def test_attention(m: int, n: int, d: int, e: int, lead: list[int], biased: bool, seed: int) -> None:
     q, k, v = (array(seed + at, (*lead, *matrix)) / 1e3 for at, matrix in enumerate(((m, d), (n, d), (n, e))))
-    agree("attention", [q, k, v, *([array(seed, (m, n)) / 1e3] if biased else [])], {"scale": 0.5})
+    bias = [array(seed, (m, n)) / 1e3] if biased else []
+    agree("attention", [q, k, v, *bias], {"scale": 0.5})
+    agree("attention", [q, k, v.swapaxes(-1, -2), *bias], {"scale": 0.5, "trans_v": 1})
 
 
 def test_every_operator_is_under_the_law() -> None:
