@@ -12,6 +12,7 @@ from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record
 from aoec.ir.graph import Graph
 from aoec.jobs.attention import apart
+from aoec.jobs.embedded import above, carried
 from aoec.jobs.models import fused, imported
 from aoec.jobs.order import Order, budget_trials, keys
 from aoec.jobs.plan import Task, lowered, on_host, tasks
@@ -31,7 +32,10 @@ def list_tasks(options: Namespace) -> str:
     machine = load(options.target) if options.target else load()
     graph, reasons, plan = planned(options, machine)
     bank = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
-    beneath = base(options.base, machine, lambda text: print(text, file=sys.stderr))
+    def say(text: str) -> None:
+        print(text, file=sys.stderr)
+
+    beneath = above(base(options.base, machine, say), carried(options.model, plan, machine, False, say))
     facts = {"model": graph.name, "target": machine.name, "times": "modelled", "on_host": dict(reasons),
              "tasks": rows(plan, machine, bank.over(beneath).claims if bank else beneath.all_of if beneath else lambda keys: {},
                            Order(True, budget=options.budget))}

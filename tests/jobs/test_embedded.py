@@ -60,6 +60,11 @@ def test_they_are_hits_where_the_bank_has_none(folder: Path, tmp_path: Path, cap
     assert counted["repo_reserved_num"] > 0 == counted["repo_add_num"] and out.read_bytes() == (folder / "net.aoec").read_bytes()
 
 
+def test_tasks_know_of_them(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["tasks", str(folder / "tuned" / "net.onnx"), "--json", "--budget", "16", "--bank", str(tmp_path / "none.db")]) == 0
+    assert {t["to_do_s"] for t in json.loads(capsys.readouterr().out)["tasks"]} == {0.0}
+
+
 def test_damaged_ones_change_nothing(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "net.onnx", str(folder / "net.onnx"), KEY, "no JSON \x1b[2J")
     made = []

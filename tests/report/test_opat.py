@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aoec.report.opat import KINDS, Outcome, Policy, Tuning, document, improvement, summary, text
+from aoec.report.opat import KINDS, Outcome, Policy, Tuning, document, improvement, plain, summary, text
 
 
 @pytest.mark.parametrize("before, after, said", [
@@ -28,6 +28,16 @@ def test_counters_are_those_of_published_samples() -> None:
                                     "repo_update_num": 2, "total_num": 19}
     assert counted(19, 0, 0, 2) == {"repo_add_num": 19, "repo_hit_num": 0, "repo_reserved_num": 0, "repo_unsatisfied_num": 2,
                                     "repo_update_num": 0, "total_num": 21}
+
+
+    assert counted(1, 1, 0, 0) == {"repo_add_num": 1, "repo_hit_num": 1, "repo_reserved_num": 0, "repo_unsatisfied_num": 0,
+                                   "repo_update_num": 1, "total_num": 2}
+
+
+@pytest.mark.parametrize("before, after, said", [(3.2, 2.4, 25), (12.5, 9.8, 22), (8.1, 6.2, 23), (45.3, 35.1, 23)])
+def test_the_other_figure_is_what_public_tutorials_mean(before: float, after: float, said: int) -> None:
+    """The share of time that is saved (their 23.5 and 22.5 are rounded up once and down once)."""
+    assert plain(before, after)["time_reduction_percent"] == pytest.approx(said, abs=0.55)
 
 
 @given(*[st.integers(0, 5)] * 4)
