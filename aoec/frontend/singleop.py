@@ -25,6 +25,7 @@ TYPES = {"float16": "FLOAT16", "float": "FLOAT", "float32": "FLOAT", "double": "
 FORMATS = ("ND", "NCHW", "NHWC", "HWCN", "NCDHW", "NDHWC")
 TURNED = {"NHWC": (0, 3, 1, 2), "HWCN": (3, 2, 0, 1)}  # images and filters as ONNX has them
 MOST_OPERATORS, MOST_DIMENSIONS, MOST_ELEMENTS = 1000, 8, 1 << 31
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,60}")  # of a type of operators
 OPSET, IR_VERSION = 20, 9
 
 
@@ -60,6 +61,8 @@ def read(path: str) -> list[Operator]:
 
 def _operator(item: Any, number: int, several: bool, where: str) -> Operator:
     fields = _fields(item, where, {"op": str, "output_desc": list}, {"name": str, "input_desc": list, "attr": list})
+    if not NAME.fullmatch(fields["op"]):
+        raise CheckError(f"{where}: op cannot be {fields['op'][:40]!r}")
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", fields.get("name") or fields["op"].lower())[:60].lstrip(".")
     attributes = [_fields(a, f"{where}: attribute {i}", {"name": str, "value": object}, {}) for i, a in enumerate(fields.get("attr", []))]
     inputs = tuple(_tensor(t, f"{where}: input {i}") for i, t in enumerate(fields.get("input_desc", [])))
@@ -99,7 +102,7 @@ def _fields(item: Any, where: str, needed: Mapping[str, type], others: Mapping[s
 def model(operator: Operator) -> onnx.ModelProto:
     """The ONNX model of an operator. UnsupportedError for one that has no meaning here; CheckError where it cannot be as described."""
     if operator.op not in RULES:
-        raise UnsupportedError(f"operator {operator.op[:60]} has no meaning here; those that can be described are "
+        raise UnsupportedError(f"operator {operator.op} has no meaning here; those that can be described are "
                                f"{', '.join(sorted(RULES))}; give any other as a node of an ONNX model (--model)")
     images = operator.op in IMAGES
     inputs = [t and _as_onnx(t, images) for t in operator.inputs]
@@ -113,7 +116,7 @@ def model(operator: Operator) -> onnx.ModelProto:
         growing.node("Cast", made, output="y", to=outputs[0].dtype)
         proto = _proto(operator.label, growing, inputs, outputs[0].dtype)
         found = proto.graph.output[0].type.tensor_type
-    except (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError, IndexError, TypeError) as e:
+    except (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError, IndexError, TypeError, OverflowError) as e:
         why = (str(e).splitlines() or [type(e).__name__])[0][:200]
         raise CheckError(f"operator {operator.label} ({operator.op}) cannot be as it is described: {why}") from e
     shape = tuple(d.dim_value for d in found.shape.dim)
