@@ -2,7 +2,8 @@
 and what they become in a graph.
 
 Most become one node of that name. A definition that sums products of rows and columns, or has several results, is taken apart: products
-become matrix products, which the cube multiplies and fusing knows; what lies between them is an operator for each tensor that is needed.
+become matrix products, which the cube multiplies and fusing knows, windows with weights of their own the sums of their taps
+(own_taps.py); what lies between them is an operator for each tensor that is needed.
 """
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from onnx import TensorProto, helper
 
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.frontend.node import Node, title_of
+from aoec.frontend.own_taps import summed, taps
 from aoec.frontend.rules.einsum import Term, arranged, product
 from aoec.frontend.values import DTYPES, MOST_ELEMENTS, shape_of
 from aoec.ir.graph import OPAQUE, OpNode
@@ -145,7 +147,8 @@ def translate(n: Node, known: Words) -> bool:
     bound = words.bound(m, [n.shape_of(at) for at in range(len(m.inputs))], params)
     reals = all(n.dtype_of(at) == "fp32" for at in range(len(m.inputs)))
     turned = len(m.statements) == 1 and _transposes(m.statements[0])
-    if len(m.outputs) == 1 and not turned and not (reals and any(_rows_and_columns(m, s) for s in m.statements)):
+    apart = reals and any(_rows_and_columns(m, s) or taps(b, loops(bound, b)) for s, b in zip(m.statements, bound.statements))
+    if len(m.outputs) == 1 and not turned and not apart:
         _node(n, known, m, n.inputs(), params, n.dtypes[n.proto.output[0]], n.proto.output[0])
         return True
     parts = _Parts(n, known, m, bound, params, reals)
@@ -198,13 +201,13 @@ class _Parts:
         self.dims = {a.name: tuple(d.name for d in a.dims) for a in (*m.inputs, *m.outputs)}
         self.held = dict(zip([a.name for a in m.inputs], n.inputs()))
         self.left: list[Statement] = []
-        for s in m.statements:
+        for s, with_numbers in zip(m.statements, bound.statements):
             self.dims.setdefault(s.target.buffer, tuple(i.name for i in s.target.indices if isinstance(i, Var)))
             if s.target.buffer in self.held:
                 raise CheckError(f"{m.name}: {s.target.buffer} is written again behind a product that reads it; give it another name there")
             if reals and _rows_and_columns(m, s):
                 self.multiply(s)
-            else:
+            elif not (reals and taps(with_numbers, self.extents) and self.tap(with_numbers)):
                 self.left.append(s)
 
     def multiply(self, s: Statement) -> None:
@@ -217,6 +220,18 @@ class _Parts:
         sums = f"{s.target.buffer}_sums"
         self.held[sums], self.dims[sums] = made.tensor, _labels(s.target)
         self.left.append(Statement(s.target, "=", Read(sums, s.target.indices) + s.init))
+
+    def tap(self, s: Statement) -> bool:
+        """True where the window, its taps cut out, is a tensor of the draft now."""
+        def node(m: Meaning, inputs: list[str]) -> str:
+            return _node(self.n, self.known, replace(m, name=f"{self.m.name}.{m.name}"), inputs, {}, self.dtype(s.target.buffer))
+
+        if [t.target.buffer for t in self.m.statements].count(s.target.buffer) > 1:
+            return False
+        made = summed(self.n, s, {r.buffer: self.tensor(r.buffer) for r in reads(s.value)}, self.extents, node)
+        if made:
+            self.held[s.target.buffer] = made
+        return bool(made)
 
     def tensor(self, name: str) -> str:
         """The draft's tensor for one of the definition, made now where there is none yet."""
