@@ -25,7 +25,7 @@ from aoec.jobs.order import Order, Solved, keys
 from aoec.jobs.pick import pick
 from aoec.jobs.plan import Task, lowered, on_host, tasks
 from aoec.jobs.resume import Unfinished
-from aoec.jobs.say import Voice
+from aoec.jobs.say import Quiet, Voice
 from aoec.jobs.shelf import base
 from aoec.jobs.solve import solve, total_ticks
 from aoec.jobs.sound import faults_of
@@ -215,11 +215,11 @@ def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unf
         return made
 
     def find(graph: Graph, tune: bool) -> formats.Found | None:
-        how = order if tune else replace(order, tune=False, repeat=False, frozen=False, resume=False)
+        how, trial = order if tune else replace(order, tune=False, repeat=False, frozen=False, resume=False), Quiet(voice.as_json)
         try:
-            other = replace(grouped(replace(stage, graph=graph), machine, options, voice, pool), stage=stage)
+            other = replace(grouped(replace(stage, graph=graph), machine, options, trial, pool), stage=stage)
             jobs.append(Unfinished(jobs[0].bank, how))
-            return search([other], machine, jobs[-1], how, options, voice)[0]
+            return search([other], machine, jobs[-1], how, options, trial)[0]
         except (BankError, UnsupportedError):  # nothing may be searched, or put on the host
             return None
 

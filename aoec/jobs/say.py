@@ -107,6 +107,13 @@ def facts(reports: Sequence[Report], output: str) -> dict[str, Any]:
     return {**(said[0] if len(said) == 1 else {"times": "modelled", "gears": said}), "output": output}
 
 
+class Quiet(Voice):
+    """Shows how work goes on, and says nothing of a model that is only tried."""
+
+    def say(self, text: str) -> None:
+        pass
+
+
 class Silence(Voice):
     """Says nothing, and keeps what a program would read: `facts` of a compile, or the `faults` that kept it from being written."""
 
