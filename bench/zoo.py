@@ -111,11 +111,16 @@ def check(name: str, network: Network, precision: str, target: str, trials: int)
     got = dict(zip(names, compiled.run(names, feeds)))
     ran = time.process_time()
     steps = inside(network, precision, target, got) if quantised(model) else None
-    plain = precision == "fp32" or steps is not None
-    rounding = 0.0 if plain else max(apart(results(rounded(unrolled(model), precision), feeds, names, optimised=False), wanted).values())
+    rounding = 0.0 if precision == "fp32" or steps else stored(network, precision, wanted)
     latency = compiled.report["latency"]
     return Checked(name, precision, len(model.graph.node), apart(got, wanted), rounding, steps, Counter(compiled.on_host),
                    latency["default_us"], latency["tuned_us"], trials, made - started, ran - made)
+
+
+def stored(network: Network, precision: str, wanted: Mapping[str, np.ndarray]) -> float:
+    """The largest difference of results that are calculated in fp32 from tensors that a precision's 16 bits hold."""
+    model = rounded(unrolled(network.model), precision)
+    return max(apart(results(model, network.feeds, list(wanted), optimised=False), wanted).values())
 
 
 def inside(network: Network, precision: str, target: str, got: Mapping[str, np.ndarray]) -> Steps:
