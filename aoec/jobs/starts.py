@@ -30,7 +30,9 @@ def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> 
 
     Nothing that a run of the same job may have kept itself is among it: so it ends as it would have where it is broken off and goes on.
     """
-    wanted = {t.func_key: t for t in plan if not answered(t, machine, bank, order)}
+    wanted = {t.func_key: t for t in unanswered(plan, machine, bank, order)}
+    if not wanted:
+        return {}, ""
     texts = {k: show(replace(t.func, name="f")) for k, t in wanted.items()}
     fresh = {k: keys(t, machine)[1] for k, t in wanted.items()}
     own: dict[str, list[Record]] = {}
@@ -47,11 +49,11 @@ def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> 
     return {k: traces for k, traces in found.items() if traces}, said(len(own), sum(bool(t) for k, t in found.items() if k not in own))
 
 
-def answered(task: Task, machine: Machine, bank: Bank, order: Order) -> bool:
-    """Whether the bank says enough of a task for no search to be made."""
-    key = keys(task, machine, order.robust)[1]
-    record = bank.claims([key]).get(key)
-    return not order.repeat and record is not None and bool(record.proof or record.searched >= budget_trials(order))
+def unanswered(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> list[Task]:
+    """The tasks of which the bank does not say enough for no search to be made."""
+    asked = {keys(t, machine, order.robust)[1]: t for t in plan}
+    held = {} if order.repeat else bank.claims(asked)
+    return [t for k, t in asked.items() if k not in held or not (held[k].proof or held[k].searched >= budget_trials(order))]
 
 
 def usable(records: Iterable[Record], machine: Machine) -> list[Record]:
