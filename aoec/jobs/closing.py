@@ -36,7 +36,7 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
     rows: dict[object, Row] = {}
     bound_us = 0.0
     trials = {}
-    often = rounds.passes_of_groups(model.graph)
+    often, shown = rounds.passes_of_groups(model.graph), rounds.counts(model.graph)
     for c in choices:
         at = (c.task.func_key, c.task.state_text)
         ticks = total_ticks(c.best.measure, machine)
@@ -46,13 +46,13 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
         new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof, held(c.trust),
                   c.solved.candidates)
         row = rows.get(at, new)
-        rows[at] = replace(row, count=row.count + max(1, round(often[c.task.group.name])))
+        rows[at] = replace(row, count=row.count + shown[c.task.group.name])
     off_core, ops = host_times(model.graph), {n.name: n.op for n in model.graph.nodes}
     bound_us += rounds.weighted(off_core, model.graph)
     for g in model.graph.groups:
         if g.kind in ("view", "host"):
             times = Times(*[off_core[g.name]] * 3) if g.kind == "host" else Times()
-            rows[g.name] = Row(g.name, ", ".join(ops[name] for name in g.nodes), times, max(1, round(often[g.name])), "", g.kind)
+            rows[g.name] = Row(g.name, ", ".join(ops[name] for name in g.nodes), times, shown[g.name], "", g.kind)
     launches = [(often[c.task.group.name], c.best.measure.launch_us) for c in choices]
     hidden = max(0.0, sum(count * (us - machine.queue_gap_us) for count, us in launches))
     found = len({(c.task.func_key, c.task.state_text) for c in choices if c.solved.found})

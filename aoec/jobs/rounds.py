@@ -35,6 +35,11 @@ def passes_of_groups(graph: Graph) -> dict[str, float]:
     return {g.name: often[home.get(g.nodes[0], MAIN) if g.nodes else MAIN] for g in graph.groups}
 
 
+def counts(graph: Graph) -> dict[str, int]:
+    """How often tables count each group: in whole passes, a branch that is seldom taken once."""
+    return {name: max(1, round(often)) for name, often in passes_of_groups(graph).items()}
+
+
 def weighted(times: Mapping[str, float], graph: Graph) -> float:
     """The sum of times of groups, by name, in one inference."""
     often = passes_of_groups(graph)

@@ -11,6 +11,7 @@ from typing import Any
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record
 from aoec.ir.graph import Graph
+from aoec.jobs import rounds
 from aoec.jobs.attention import apart
 from aoec.jobs.embedded import above, carried
 from aoec.jobs.models import fused, imported
@@ -38,7 +39,7 @@ def list_tasks(options: Namespace) -> str:
     beneath = above(base(options.base, machine, say), carried(options.model, plan, machine, False, say))
     facts = {"model": graph.name, "target": machine.name, "times": "modelled", "on_host": dict(reasons),
              "tasks": rows(plan, machine, bank.over(beneath).claims if bank else beneath.all_of if beneath else lambda keys: {},
-                           Order(True, budget=options.budget))}
+                           Order(True, budget=options.budget), rounds.counts(graph))}
     return json.dumps(facts, indent=2) + "\n" if options.json else show(facts)
 
 
@@ -50,12 +51,15 @@ def planned(options: Namespace, machine: Machine) -> tuple[Graph, dict[str, str]
     return graph, reasons, tasks(on_host(graph, reasons), machine, funcs=funcs)
 
 
-def rows(plan: list[Task], machine: Machine, claims: Callable[[Iterable[Key]], dict[Key, Record]], order: Order) -> list[dict[str, Any]]:
-    """Facts of the different tasks, heaviest first; `claims`: what the banks say of keys."""
+def rows(plan: list[Task], machine: Machine, claims: Callable[[Iterable[Key]], dict[Key, Record]], order: Order,
+         often: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Facts of the different tasks, heaviest first; `claims`: what the banks say of keys; `often`: how often each group runs."""
     first: dict[Key, Task] = {}
     for task in plan:
         first.setdefault(keys(task, machine)[1], task)
-    counts = Counter(keys(task, machine)[1] for task in plan)
+    counts = Counter[Key]()
+    for task in plan:
+        counts[keys(task, machine)[1]] += often[task.group.name]
     held = claims(first)
     bounds = {key: bound_in(task.func, machine, task.state).ticks * machine.us_per_tick for key, task in first.items()}
     total = sum(bounds[key] * n for key, n in counts.items())

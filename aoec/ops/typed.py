@@ -95,8 +95,11 @@ def fits(given: np.dtype, wanted: np.dtype) -> bool:
 
 
 def result(value: Any, text: str) -> Any:
-    """A value that the host made, a tensor in the elements that its type says."""
+    """A value that the host made, a tensor in the elements that its type says; of no rows, which a Loop of no rounds gives, with the
+    dimensions that it says."""
     at = tensor(text)
+    if at is not None and at[1] and isinstance(value, np.ndarray) and value.shape == (0,):
+        value = value.reshape(0, *(d if isinstance(d, int) else 0 for d in at[1][1:]))
     if at is None or not isinstance(value, np.ndarray) or at[0] not in NUMPY or value.dtype == NUMPY[at[0]] or at[0] == "string":
         return value
     with np.errstate(all="ignore"):

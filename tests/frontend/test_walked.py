@@ -118,6 +118,20 @@ def test_other_bodies_stay_whole_and_say_why(proto: onnx.ModelProto, why: str) -
         np.testing.assert_allclose(ops.evaluate(graph, feeds, weights)[output], expected, rtol=1e-5)
 
 
+LONGER = graph_of([node("Concat", "s x", "t", axis=0), node("Identity", "go", "on"), node("Neg", "x", "row")],
+                  {"i": (), "go": (), "s": ("k", 3)}, ["on", "t", "row"], COUNTED)
+
+
+@pytest.mark.parametrize("body", [ROWS, LONGER], ids=["compiled", "whole"])
+def test_no_rounds_give_no_rows_of_their_shape(body: onnx.GraphProto) -> None:
+    nodes = [node("ReduceSum", "x", "sum", keepdims=0), node("Cast", "sum", "n", to=INT64), node("Abs", "x", "s0"),
+             node("Loop", "n - s0", "y rows", body=body)]
+    proto = model(nodes, {"x": (2, 3)}, ["y", "rows"], NUMBERS)
+    graph, weights, _ = load(proto, precision="fp32")
+    feeds = {"x": -positive(normal(2, 3))}
+    assert ops.evaluate(graph, feeds, weights)["rows"].shape == run(proto, feeds)[1].shape == (0, 2, 3)
+
+
 def test_bodies_are_compiled_down_to_a_depth() -> None:
     """Deeper ones run whole, and the values are the same."""
     def either(result: str, then: onnx.GraphProto) -> onnx.NodeProto:

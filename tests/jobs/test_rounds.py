@@ -1,15 +1,18 @@
 """Bodies of control flow in a compiled model: tuned and kept as other groups are, timed as often as they run, and the same bytes again."""
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import aoec
 from aoec.artifact.artifact import load, pack
 from aoec.base.errors import AoecError
+from aoec.cli import main
 from aoec.frontend import control
 from aoec.frontend.onnx import load as translated
 from aoec.ir.bodies import groups_by_place, place
@@ -68,6 +71,13 @@ def test_whole_times_count_the_rounds(made: tuple[Path, aoec.Session]) -> None:
     assert sorted(often.values()) == [1, ROUNDS_OF_A_LOOP] and host_us > walk_us(ROUNDS_OF_A_LOOP)
     assert dict(artifact.figures)["isolated_ns"] == pytest.approx(1000 * (alone_us + host_us), abs=1)
     assert any("10 rounds, assumed" in note for note in session.report["notes"])
+
+
+def test_tasks_weigh_a_body_by_its_rounds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    onnx.save(WALKED["a loop that data end"], tmp_path / "net.onnx")
+    assert main(["tasks", str(tmp_path / "net.onnx"), "--precision", "fp32", "--bank", str(tmp_path / "none.db"), "--json"]) == 0
+    counts = {t["what"].split()[0]: t["count"] for t in json.loads(capsys.readouterr().out)["tasks"]}
+    assert counts["matmul"] == ROUNDS_OF_A_LOOP and counts["relu"] == 1
 
 
 def test_how_often_a_body_runs() -> None:
