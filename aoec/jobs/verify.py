@@ -18,7 +18,7 @@ Infinity counts as the first power of two beyond the dtype, so that what is with
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -36,6 +36,7 @@ from aoec.ops.layout import stored_shape, to_logical, to_physical
 from aoec.ops.run import NUMPY, REALS, evaluate, run_node
 
 Arrays = Mapping[str, np.ndarray]
+Places = tuple[slice | np.ndarray, ...]
 
 SUMS = ("conv2d_packed", "matmul", "avg_pool", "global_avg_pool")  # sums of products in fp32, rounded once
 EXACT = frozenset(("conv2d_packed", "matmul", "add", "sub", "mul", "maximum", "minimum", "abs", "relu", "clip", "max_pool", "concat",
@@ -63,6 +64,9 @@ def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterabl
         random = np.random.default_rng([seed, number])
         data = integers(inputs, alone.nodes, random) if kind == "integers" else normal(
             inputs, weights, random, large=not any(n.definition for n in alone.nodes))
+        for name, places in zeros(alone.nodes, {t.name: t for t in inputs}):
+            if kind == "integers" or name not in weights:  # a constant has its own
+                data[name][places] = 0
         data |= {t.name: random.integers(0, n, t.shape).astype(NUMPY[t.dtype]) for t in inputs if (n := axes.get(t.name))}
         out += compare(alone, program, bound, data, kind == "integers")
     return out
@@ -71,19 +75,25 @@ def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterabl
 # ---------------------------------------------------------------- data
 
 def integers(inputs: list[Tensor], nodes: tuple[OpNode, ...], random: np.random.Generator) -> dict[str, np.ndarray]:
-    """Small integers for every input (logical arrays), in -1..1 for constants; a bias keeps the zeros behind its channels, and a packed
-    weight those of the channels that fill its image's blocks, where padding may read something else than 0."""
+    """Small integers for every input (logical arrays), in -1..1 for constants."""
     columns = bias_columns(nodes, {t.name: t for t in inputs})
     out = {}
     for t in inputs:
         limit = 1 if t.name in columns or t.layout == "ZN" else 2
         out[t.name] = random.integers(-limit, limit + 1, t.shape).astype(NUMPY[t.dtype])
-        if t.name in columns:
-            out[t.name][columns[t.name]:] = 0
-    for n in nodes:
-        if n.op == "conv2d_packed" and n.inputs[1] in out and out[n.inputs[1]].ndim == 2:
-            out[n.inputs[1]][_filling(n, {t.name: t for t in inputs})] = 0
     return out
+
+
+def zeros(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Places]]:
+    """(tensor, where the graph keeps zeros in it): a bias behind its channels; a packed weight in rows behind those of the result's
+    channels, and for channels that fill its image's blocks, where padding may read something else than 0."""
+    for name, channels in bias_columns(nodes, tensors).items():
+        yield name, (slice(channels, None),)
+    for n in nodes:
+        if n.op == "conv2d_packed" and n.inputs[1] in tensors and len(tensors[n.inputs[1]].shape) == 2:
+            yield n.inputs[1], _filling(n, tensors)
+            if isinstance(rows := n.attribute("channels"), int):
+                yield n.inputs[1], (slice(rows, None),)
 
 
 def read_axes(alone: Graph) -> dict[str, int]:
@@ -93,7 +103,7 @@ def read_axes(alone: Graph) -> dict[str, int]:
             if n.op in ("gather", "gather_elements")}
 
 
-def _filling(node: OpNode, tensors: Mapping[str, Tensor]) -> tuple[slice | np.ndarray, ...]:
+def _filling(node: OpNode, tensors: Mapping[str, Tensor]) -> Places:
     """Where a packed weight of one block holds zeros for channels that its image has not."""
     kernel, c0 = node.attribute("kernel"), node.attribute("c0")
     assert isinstance(kernel, tuple) and isinstance(c0, int)
@@ -108,8 +118,9 @@ def bias_columns(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> di
     out = {}
     for n in nodes:
         if n.op in ("conv2d_packed", "matmul") and len(n.inputs) > 2 and n.inputs[2] in tensors:
-            shape = tensors[n.inputs[1]].shape
-            out[n.inputs[2]] = shape[-1] * (shape[0] if n.op == "conv2d_packed" and len(shape) == 3 else 1)
+            shape, channels = tensors[n.inputs[1]].shape, n.attribute("channels")  # these where the weight is W[co, k]
+            own = shape[-1] * (shape[0] if n.op == "conv2d_packed" and len(shape) == 3 else 1)
+            out[n.inputs[2]] = channels if isinstance(channels, int) else own
     return out
 
 
