@@ -47,11 +47,19 @@ def write_noun(path: str, text: str) -> None:
 
 def ready_output(options: Namespace) -> None:
     """Nothing, or BackendError: what will be written is asked for before any work."""
-    for path in (options.output, *[getattr(options, name, None) for name in ("trace", "svg", "trials", "plot", "lowered")]):
+    for path in (options.output, *[getattr(options, name, None) for name in ("trace", "svg", "trials", "plot", "lowered", "events")]):
         if path and path != "-":
             check_writable(path)
     for folder in filter(None, (getattr(options, name, None) for name in ("dump", "report"))):
         check_folder(folder)
+
+
+def ready_tuning(options: Namespace) -> None:
+    """Nothing, or CheckError; afterwards it is known where the bank is."""
+    if options.json and options.events == "-":
+        raise CheckError("--json and --events - would both write to standard output; give --events a file")
+    ready_output(options)
+    options.bank = bank_path(options)
 
 
 # ---------------------------------------------------------------- models
@@ -59,8 +67,7 @@ def ready_output(options: Namespace) -> None:
 def run_compile(options: Namespace) -> int:
     from aoec.jobs.begin import compile_model
     options.output = options.output or Path(options.model).absolute().stem + ".aoec"
-    ready_output(options)
-    options.bank = bank_path(options)
+    ready_tuning(options)
     return compile_model(options)
 
 
@@ -70,8 +77,7 @@ run_tune = run_compile
 def run_demo(options: Namespace) -> int:
     from aoec.jobs.begin import compile_demo
     options.output = options.output or "resnet50.aoec"
-    ready_output(options)
-    options.bank = bank_path(options)
+    ready_tuning(options)
     return compile_demo(options)
 
 

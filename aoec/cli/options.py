@@ -47,7 +47,9 @@ def precision(p: Parser) -> None:
 def tuning_options(p: Parser) -> None:
     p.set_defaults(uses_bank=True)
     target(p)
-    search_options(p, "for each group of operators ")
+    search_options(p, "for each group of operators ", effort=True)
+    p.add_argument("--until", type=values.until, default=(), metavar="gain=P,gap=P",
+                   help="end the search of a group as soon as it is P %% faster than its default, or within P %% of its bound")
     bank(p)
     p.add_argument("--verify", action=argparse.BooleanOptionalAction, default=None,
                    help="check values against the reference (default: with --tune)")
@@ -67,6 +69,8 @@ def tuning_options(p: Parser) -> None:
     p.add_argument("--dump", metavar="DIR", help="write the text of every stage there")
     p.add_argument("--report", metavar="DIR", help="write a page for any browser there, index.html, and its figures as report.json")
     p.add_argument("--progress", action=argparse.BooleanOptionalAction, default=True, help="draw a bar where a terminal is (default)")
+    p.add_argument("--events", metavar="FILE|-", help="write how the job comes along as lines of JSON; - is standard output, where then no "
+                   "table is printed (docs/events.md)")
     p.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
@@ -75,14 +79,19 @@ def embed(p: Parser) -> None:
                    "for the same machine takes them as those of a bank")
 
 
-def search_options(p: Parser, per: str = "") -> None:
-    trials(p, per)
+def search_options(p: Parser, per: str = "", effort: bool = False) -> None:
+    either = p.add_mutually_exclusive_group()
+    trials(either, per)
+    if effort:
+        either.add_argument("--effort", choices=("none", "quick", "full"),
+                            help="in place of a budget, in a word. none: nothing is searched, bank and default schedules are used; quick: "
+                                 "--budget 200; full: --budget 20000 --until gap=1")
     strategy(p)
     p.add_argument("--robust", action="store_true",
                    help="of the best ten pick the one that holds best on 32 machines whose numbers vary within their confidence")
 
 
-def trials(p: Parser, per: str) -> None:
+def trials(p: argparse._ActionsContainer, per: str) -> None:
     p.add_argument("--budget", type=values.budget, default=("trials", 2000), metavar="N|Ts",
                    help=f"trials, or seconds as in 30s, {per}(default: 2000)")
 

@@ -71,6 +71,13 @@ def budget(text: str) -> tuple[str, float]:
     raise argparse.ArgumentTypeError(f"{text!r} is neither a number of trials (2000) nor of seconds (30s)")
 
 
+def until(text: str) -> tuple[tuple[str, float], ...]:
+    """("gain" | "gap", per cent), ..."""
+    if not re.fullmatch(r"(gain|gap)=[0-9]{1,4}(\.[0-9]{1,3})?(,(gain|gap)=[0-9]{1,4}(\.[0-9]{1,3})?)*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form gain=10 or gain=10,gap=5, in per cent")
+    return tuple((kind, float(amount)) for kind, _, amount in (part.partition("=") for part in text.split(",")))
+
+
 def sketch(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,6}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not the number of a sketch")

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aoec.base.errors import CheckError
 from aoec.base.files import check_writable, write_text
@@ -23,9 +23,16 @@ if TYPE_CHECKING:
     from onnx import ModelProto
 
 
+# what a word of --effort stands for
+EFFORTS: dict[str | None, dict[str, Any]] = {
+    None: {}, "none": {"tune": False}, "quick": {"tune": True, "budget": ("trials", 200)},
+    "full": {"tune": True, "budget": ("trials", 20_000), "until": (("gap", 1.0),)}}
+
+
 def compile_model(options: Namespace, voice: Voice | None = None) -> int:
     """Compiles `options.model` (an ONNX file, or a folder that --dump wrote) to `options.output`; 0, or 1 where verification failed."""
-    voice = voice or Voice(options.json, options.progress)
+    voice = voice or Voice(options.json, options.progress, options.events == "-")
+    vars(options).update(EFFORTS[options.effort])
     source = Path(options.model)
     if source.is_dir():
         return _enter(source, options, voice)
@@ -79,7 +86,8 @@ def _own_target(folder: Path, name: str) -> str:
 
 def compile_demo(options: Namespace) -> int:
     """The main job on a full-size ResNet-50 with seeded random weights, built here."""
-    voice = Voice(options.json, options.progress)
+    voice = Voice(options.json, options.progress, options.events == "-")
+    vars(options).update(EFFORTS[options.effort])
     machine = _begin(Path(f"resnet50 (seeded random weights, batch {options.batch})"), options, voice)
     from aoec.frontend.zoo import resnet50
     return _compile(resnet50(batch=options.batch), "resnet50", machine, options, voice)
@@ -87,6 +95,7 @@ def compile_demo(options: Namespace) -> int:
 
 def compile_proto(model: ModelProto, options: Namespace, voice: Voice) -> int:
     """Compiles a model at hand, as `compile_model` does one in a file."""
+    vars(options).update(EFFORTS[options.effort])
     machine = _begin(Path(options.model), options, voice)
     return _compile(model, options.model, machine, options, voice)
 

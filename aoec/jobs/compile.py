@@ -11,6 +11,7 @@ from pathlib import Path
 from aoec.artifact.artifact import write
 from aoec.artifact.compiled import Artifact, Compiled, Port
 from aoec.bank.bank import Bank
+from aoec.bank.record import Key
 from aoec.base.errors import BankError, CheckError, UnsupportedError
 from aoec.frontend.metadata import Source
 from aoec.ir.graph import OPAQUE, Graph, Tensor
@@ -18,11 +19,13 @@ from aoec.ir.tir import Func
 from aoec.jobs import dump, embedded, formats, models, opat, page
 from aoec.jobs.attention import apart
 from aoec.jobs.closing import believed, table
+from aoec.jobs.course import Course, begun
+from aoec.jobs.events import Events, stream
 from aoec.jobs.lines import Lines, whole
 from aoec.jobs.made import Schedule, realise, trusted
 from aoec.jobs.models import Weights
 from aoec.jobs.order import Order, Solved, keys
-from aoec.jobs.pick import pick
+from aoec.jobs.pick import wanted
 from aoec.jobs.plan import Task, lowered, on_host, tasks
 from aoec.jobs.resume import Unfinished
 from aoec.jobs.say import Quiet, Voice
@@ -106,6 +109,13 @@ class Made:
 
 
 def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, voice: Voice, source: Source | None = None) -> int:
+    """`finished`, with what becomes of it as events."""
+    with stream(options.events) as events:
+        return finished(stages, machine, options, voice, events, source)
+
+
+def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, voice: Voice, events: Events,
+             source: Source | None) -> int:
     """Everything from an imported graph, or from wherever a dump is entered again, to the written model and its table; of several gears
     each is a stage, and what they have in common is done once. `source`: the ONNX model, which may carry schedules."""
     started = time.monotonic()
@@ -115,19 +125,20 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
     bank = Bank.open(options.bank).over(embedded.above(base(options.base, machine, voice.say), carried))
     voice.bank(bank)
     results = opat.Results(opat.folder(options.results), stages[0].name, machine, datetime.now()) if options.results is not None else None
-    order = Order(options.tune, options.search, options.budget, options.seed, options.jobs, options.robust and options.tune,
-                  options.repeat, options.frozen, options.resume)
+    order = Order.of(options)
     jobs = [Unfinished(bank, order)]
-    found = search(ready, machine, jobs[0], order, options, voice, results)
+    events.say("job_started", **begun(stages[0].name, machine, order, len(different(ready, machine, order))))
+    found = search(ready, machine, jobs[0], options, voice, events, results)
     made = [real(r, solved, machine, options, voice) for r, solved in found]
     if options.tune and not options.only:
-        made = [formatted(f, m, machine, jobs, order, options, voice, results, pool) for f, m in zip(found, made)]
+        made = [formatted(f, m, machine, jobs, options, voice, events, results, pool) for f, m in zip(found, made)]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         check(program, machine)
     notes: list[tuple[str, ...]] = [()] * len(made)
     if options.verify if options.verify is not None else options.tune:
         notes, faults = verified(made, bank, options)
         if faults:
+            events.end("wrong values", reason=faults[0])
             return voice.wrong(faults, options.output)
     write(options.output, *[m.artifact for m in made])
     if options.embed and source is not None:
@@ -141,6 +152,8 @@ def finish(stages: Sequence[dump.Stage], machine: Machine, options: Namespace, v
         voice.say(f"results {results.path}")
     for job in jobs:
         job.end()
+    lines = made[0].lines
+    events.end("done", output=options.output, latency_us={"default": lines.default.latency_us, "tuned": lines.tuned.latency_us})
     reports = [believed(replace(table(m, machine, options, seconds), notes=n), m.model, machine) for m, n in zip(made, notes)]
     if options.report:
         page.write_report(Path(options.report), made, reports, machine)
@@ -157,26 +170,27 @@ def grouped(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voic
     return Ready(stage, model, tasks(model.graph, machine, options.metric == "throughput", funcs))
 
 
-def search(ready: list[Ready], machine: Machine, job: Unfinished, order: Order, options: Namespace, voice: Voice,
+def search(ready: list[Ready], machine: Machine, job: Unfinished, options: Namespace, voice: Voice, events: Events,
            results: opat.Results | None = None) -> list[tuple[Ready, dict[str, Solved]]]:
     """Each model with the schedules of its groups by name, those of equal groups of all of them found once; groups without a legal one are
     on the host then."""
     if ready[0].stage.traces:
         return [(r, r.stage.solved(r.plan, machine)) for r in ready]
-    plan = [t for r in ready for t in r.plan]
-    chosen, others = wanted(ready, options.only, voice)
+    order, chosen, others = job.order, *wanted(ready, options.only, voice)
     target = options.target or machine.name
-    if line := job.begin([keys(t, machine, order.robust)[1] for t in chosen]):
-        voice.say(line)
+    if said := job.begin([keys(t, machine, order.robust)[1] for t in chosen]):
+        voice.say(said)
     if order.tune:
-        known, line = starts(chosen, machine, job.bank, order)
+        known, said = starts(chosen, machine, job.bank, order)
         order = replace(order, starts=known)
-        if line:
-            voice.say(line)
-    with voice.progress(plan, machine, options.tune) as told:
-        done = results.noting([r.model.graph for r in ready], told) if results else told
-        found, reasons = solve(others, machine, target, job.bank, replace(order, tune=False, repeat=False, frozen=False), told)
-        tuned, more = solve(chosen, machine, target, job.bank, order, done, job)
+        if said:
+            voice.say(said)
+    by_key = different(ready, machine, order)
+    with voice.progress(len(by_key), options.tune) as line:
+        course = Course(by_key, order, machine.us_per_tick, line, events)
+        done = results.noting([r.model.graph for r in ready], course.done) if results else course.done
+        found, reasons = solve(others, machine, target, job.bank, replace(order, tune=False, repeat=False, frozen=False), course.done)
+        tuned, more = solve(chosen, machine, target, job.bank, order, done, job, course)
         found, reasons = found | tuned, reasons | more
     out = []
     for r in ready:
@@ -190,24 +204,13 @@ def search(ready: list[Ready], machine: Machine, job: Unfinished, order: Order, 
     return out
 
 
-def wanted(ready: list[Ready], only: str | None, voice: Voice) -> tuple[list[Task], list[Task]]:
-    """The tasks to be tuned, and those that keep what they have; what --only names and no model has is said."""
-    if only is None:
-        return [t for r in ready for t in r.plan], []
-    asked = pick(only)
-    chosen: list[Task] = []
-    others: list[Task] = []
-    for r in ready:
-        types = {n.name: n.op for n in r.model.graph.nodes}
-        for task in r.plan:
-            (chosen if asked.takes(task.group, types) else others).append(task)
-        if unused := asked.unused(r.model.graph):
-            voice.say(f"--only: no operator is named {', '.join(unused)}, or of that type")
-    return chosen, others
+def different(ready: list[Ready], machine: Machine, order: Order) -> dict[Key, Task]:
+    """The tasks that differ, by the key of their best: of equal ones the first."""
+    return {keys(t, machine, order.robust)[1]: t for r in reversed(ready) for t in reversed(r.plan)}
 
 
-def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unfinished], order: Order, options: Namespace, voice: Voice,
-              results: opat.Results | None, pool: models.Pool | None) -> Made:
+def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unfinished], options: Namespace, voice: Voice,
+              events: Events, results: opat.Results | None, pool: models.Pool | None) -> Made:
     """The model with matrices between products in the layouts that are faster as tuned; itself where none is, or where it is a dump's.
     `jobs` grows by what is searched for them."""
     stage = found[0].stage
@@ -215,11 +218,12 @@ def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unf
         return made
 
     def find(graph: Graph, tune: bool) -> formats.Found | None:
-        how, trial = order if tune else replace(order, tune=False, repeat=False, frozen=False, resume=False), Quiet(voice.as_json)
+        how = jobs[0].order if tune else replace(jobs[0].order, tune=False, repeat=False, frozen=False, resume=False)
+        trial = Quiet(voice.as_json)
         try:
             other = replace(grouped(replace(stage, graph=graph), machine, options, trial, pool), stage=stage)
             jobs.append(Unfinished(jobs[0].bank, how))
-            return search([other], machine, jobs[-1], how, options, trial)[0]
+            return search([other], machine, jobs[-1], options, trial, events)[0]
         except (BankError, UnsupportedError):  # nothing may be searched, or put on the host
             return None
 

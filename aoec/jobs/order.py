@@ -1,6 +1,7 @@
-"""What is asked of a search, what becomes of a task, and under which keys a bank has it."""
+"""What is asked of a search, how far it is, what becomes of a task, and under which keys a bank has it."""
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -27,7 +28,31 @@ class Order:
     repeat: bool = False  # search again what the bank has
     frozen: bool = False  # search nothing: what the bank has not is an error
     resume: bool = False  # go on from what is noted of the same job, broken off
+    until: tuple[tuple[str, float], ...] = ()  # ("gain" | "gap", per cent): a search ends as soon as one of them is reached
     starts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # func key -> schedules that its search begins with (starts.py)
+
+    @classmethod
+    def of(cls, options: Namespace) -> Order:
+        """What the options of a command ask for."""
+        o = options
+        return cls(o.tune, o.search, o.budget, o.seed, o.jobs, o.robust and o.tune, o.repeat, o.frozen, o.resume, o.until)
+
+    def reached(self, ticks: int, default_ticks: int, bound_ticks: int) -> bool:
+        """Whether a schedule is good enough."""
+        asked = dict(self.until)
+        return "gain" in asked and 100 * (default_ticks - ticks) >= asked["gain"] * default_ticks or \
+            "gap" in asked and 100 * (ticks - bound_ticks) <= asked["gap"] * bound_ticks
+
+
+@dataclass(frozen=True)
+class SoFar:
+    """How far a search is: legal trials, seconds since it began, and ticks of the best so far, of the default and of the bound."""
+
+    trials: int
+    seconds: float
+    ticks: int
+    default_ticks: int
+    bound_ticks: int
 
 
 @dataclass(frozen=True)

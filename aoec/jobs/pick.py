@@ -2,13 +2,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
 from aoec.base.files import read_json
 from aoec.ir.graph import Graph, Group
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile import Ready
+    from aoec.jobs.plan import Task
+    from aoec.jobs.say import Voice
 
 LISTS = ("tune_ops_name", "tune_ops_type")  # of AOE's file: a group that has one of either is tuned
 # names of ONNX and CANN for what has another name here, in lower case, without underscores and a version's V2
@@ -64,3 +71,19 @@ def of_file(path: str) -> Pick:
     if not good:
         raise CheckError(f'{path} is no list of operators; it should say {{"tune_ops_name": ["conv_1"], "tune_ops_type": ["MatMul"]}}')
     return Pick(*(tuple(said.get(name, ())) for name in LISTS))
+
+
+def wanted(ready: Sequence[Ready], only: str | None, voice: Voice) -> tuple[list[Task], list[Task]]:
+    """The tasks to be tuned, and those that keep what they have; what --only names and no model has is said."""
+    if only is None:
+        return [t for r in ready for t in r.plan], []
+    asked = pick(only)
+    chosen: list[Task] = []
+    others: list[Task] = []
+    for r in ready:
+        types = {n.name: n.op for n in r.model.graph.nodes}
+        for task in r.plan:
+            (chosen if asked.takes(task.group, types) else others).append(task)
+        if unused := asked.unused(r.model.graph):
+            voice.say(f"--only: no operator is named {', '.join(unused)}, or of that type")
+    return chosen, others

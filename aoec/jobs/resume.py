@@ -39,7 +39,7 @@ class Search:
 
 def search_name(key: Key, order: Order) -> str:
     """What a search follows from: equal ones are asked and answer the same."""
-    return digest([key.digest, order.strategy, *order.budget, order.seed])
+    return digest([key.digest, order.strategy, *order.budget, order.seed, order.until])
 
 
 def job_name(keys: Iterable[Key], order: Order) -> str:
@@ -55,7 +55,7 @@ class Unfinished:
     """A job in the journal of its bank, from its begin to its end. Nothing is noted without a search, or in a bank that is read only."""
 
     def __init__(self, bank: Bank, order: Order, noted: bool = True) -> None:
-        self.bank, self._order = bank, order
+        self.bank, self.order = bank, order
         self._on = noted and order.tune and not order.frozen and bank.writable
         self._name = ""
         self._done: dict[Key, Solved] = {}
@@ -66,16 +66,16 @@ class Unfinished:
         if not self._on:
             return ""
         journal = self.bank.journal
-        searches = {search_name(k, self._order): k for k in keys}
-        self._name = job_name(searches.values(), self._order)
+        searches = {search_name(k, self.order): k for k in keys}
+        self._name = job_name(searches.values(), self.order)
         timed = journal.timed(searches)
         self._stops = {searches[s]: stop for s, stop in journal.stops(searches).items()}
         done = [s for s in map(solved_of, journal.outcomes(self._name)) if s is not None]
-        if self._order.resume:
+        if self.order.resume:
             self._done = {s.best.key: s for s in done}
         elif done:
             journal.end(self._name)
-        return said(len(done), timed.values(), self._order.resume)
+        return said(len(done), timed.values(), self.order.resume)
 
     def done(self, key: Key) -> Solved | None:
         """What became of a task before the job was broken off."""
@@ -83,7 +83,7 @@ class Unfinished:
 
     def search(self, key: Key) -> Search | None:
         """The search of a task; None where nothing is noted."""
-        return Search(self.bank.path, search_name(key, self._order), self._order.resume) if self._on else None
+        return Search(self.bank.path, search_name(key, self.order), self.order.resume) if self._on else None
 
     def before(self, held: Mapping[Key, Record]) -> dict[Key, Record]:
         """What the bank held before the job began: what it holds now, less what it kept of searches that a user ended and that go on."""
@@ -99,12 +99,12 @@ class Unfinished:
         user ended, the best so far is in the bank, and its answers stay. `before`: what the bank held."""
         if not self.bank.writable:
             return
-        records = [solved.default, *([solved.best] if self._order.tune else [])]
+        records = [solved.default, *([solved.best] if self.order.tune else [])]
         if not self._on:
             self.bank.put_all(records)
             return
         key = solved.best.key
-        name = search_name(key, self._order)
+        name = search_name(key, self.order)
 
         def note(c: Any, held: Record) -> None:
             if solved.stopped:
@@ -122,7 +122,7 @@ class Unfinished:
 
     def _stop(self, key: Key) -> tuple[Record | None, Record] | None:
         """(what the bank held before, what it kept) of a search that a user ended and that goes on now."""
-        stop = self._stops.get(key) if self._order.resume else None
+        stop = self._stops.get(key) if self.order.resume else None
         try:
             return (parse_record(stop.before) if stop.before else None, parse_record(stop.kept)) if stop else None
         except BankError:  # another program has been at it

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -16,17 +16,17 @@ from aoec.ops.narrowed import narrowed, summary
 
 if TYPE_CHECKING:
     from aoec.bank.bank import Bank
-    from aoec.jobs.order import Solved
-    from aoec.jobs.plan import Task
+    from aoec.jobs.course import Line
     from aoec.report.table import Report
     from aoec.target.machine import Machine
 
 
 class Voice:
-    """Lines for people go to standard error; the result, as table or JSON, to standard output. `bar`: progress is drawn on a terminal."""
+    """Lines for people go to standard error; the result, as table or JSON, to standard output, unless that is `taken` already. `bar`:
+    progress is drawn on a terminal."""
 
-    def __init__(self, as_json: bool, bar: bool = True) -> None:
-        self.as_json, self.bar = as_json, bar
+    def __init__(self, as_json: bool, bar: bool = True, taken: bool = False) -> None:
+        self.as_json, self.bar, self.taken = as_json, bar, taken
 
     def say(self, text: str) -> None:
         print(text, file=sys.stderr, flush=True)
@@ -59,24 +59,19 @@ class Voice:
             self.say(notice)
 
     @contextmanager
-    def progress(self, plan: list[Task], machine: Machine, tune: bool) -> Iterator[Callable[[Task, Solved], None]]:
-        """What is called for every distinct task that is done; a bar on a terminal, gone at the end whatever ends it, else nothing."""
+    def progress(self, tasks: int, tune: bool) -> Iterator[Line]:
+        """What is told how far so many different tasks are; a bar on a terminal, gone at the end whatever ends it, else nothing."""
         if not self.bar or not sys.stderr.isatty():
-            yield lambda task, solved: None
+            yield unseen
             return
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-        us = machine.us_per_tick
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+                   TextColumn("{task.fields[left]}"))
         with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            line = bar.add_task("tuning" if tune else "scheduling", total=len({(t.func_key, t.state_text) for t in plan}))
-
-            def done(task: Task, solved: Solved) -> None:
-                words = f"{task.group.name} {solved.default.ticks * us:.2f} -> {solved.best.ticks * us:.2f} us modelled"
-                bar.update(line, advance=1, description=words)
-
-            yield done
+            line = bar.add_task("tuning" if tune else "scheduling", total=tasks, left="")
+            yield lambda words, done, left_s: bar.update(line, completed=done, description=words, left=left(left_s))
 
     def on_host(self, reasons: dict[str, str]) -> None:
         for group, reason in reasons.items():
@@ -94,10 +89,21 @@ class Voice:
         if self.as_json:
             json.dump(facts(reports, output), sys.stdout, indent=2)
             print()
-        else:
+        elif not self.taken:
             for report in reports:
                 print_table(report)
         self.say(f"wrote {output}: runs on the model machine (aoec run {quote(output)} --random); CANN cannot load it")
+
+
+def left(seconds: float | None) -> str:
+    """What is left, in words; "" where nobody can say."""
+    if seconds is None:
+        return ""
+    return f"{seconds:.0f} s left" if seconds < 100 else f"{seconds / 60:.0f} min left"
+
+
+def unseen(words: str, done: int, left_s: float | None) -> None:
+    """Nothing: there is no terminal."""
 
 
 def facts(reports: Sequence[Report], output: str) -> dict[str, Any]:
@@ -130,8 +136,8 @@ class Silence(Voice):
         return 1
 
     @contextmanager
-    def progress(self, plan: list[Task], machine: Machine, tune: bool) -> Iterator[Callable[[Task, Solved], None]]:
-        yield lambda task, solved: None
+    def progress(self, tasks: int, tune: bool) -> Iterator[Line]:
+        yield unseen
 
     def close(self, reports: Sequence[Report], output: str) -> None:
         self.facts = facts(reports, output)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -9,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
 
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record, join
@@ -16,28 +18,36 @@ from aoec.base.errors import AoecError, BackendError, BankError, ScheduleError, 
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.show import show
 from aoec.jobs import interrupt
+from aoec.jobs.course import Course
 from aoec.jobs.made import measured
-from aoec.jobs.order import Order, Solved, budget_trials, gained, keys
+from aoec.jobs.order import Order, SoFar, Solved, budget_trials, gained, keys
 from aoec.jobs.plan import Task
 from aoec.jobs.resume import Search, Unfinished
 from aoec.jobs.starts import candidates
 from aoec.jobs.story import kept, told
 from aoec.jobs.trust import weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
+from aoec.search.run import Result
 from aoec.simulate.time import Measure, prepare
 from aoec.target.machine import Machine, load
 
 NAMED = 5  # groups in a sentence
 POLL_S = 0.5  # how soon Ctrl-C is seen while others work
+Hear = Callable[[Key, SoFar | None], None]  # a task was begun, or is so far
+_words: SimpleQueue[tuple[Key, SoFar | None]] | None = None  # of a worker process: what it says to the one that began it
 DEFAULTS_A_START = 4  # schedules found without a search while a process starts, imports and loads its kernels: about 1.5 s
 
 
+def unheard(key: Key, so_far: SoFar | None) -> None:
+    """Nothing: nobody listens."""
+
+
 def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, order: Order, done: Callable[[Task, Solved], None],
-          job: Unfinished | None = None) -> tuple[dict[Key, Solved], dict[Key, str]]:
+          job: Unfinished | None = None, course: Course | None = None) -> tuple[dict[Key, Solved], dict[Key, str]]:
     """(solved, reasons) by best key, for every distinct task; `done` is told of each as it comes, results go into the bank at once.
 
     A task without a legal schedule is no failure of the job: it is left out of the first and has its reason in the second. `job`: what is
-    noted of it, so that it can go on where it is broken off.
+    noted of it, so that it can go on where it is broken off. `course` is told how far searches are, and of tasks that fail.
     """
     job = job or Unfinished(bank, order, noted=False)
     missing: dict[Key, Task] = {}
@@ -63,10 +73,14 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
     if order.tune and missing and not bank.writable:
         raise BankError(f"bank {bank.path} is read-only here, so what a search of {len(missing)} groups finds could not be kept; "
                         "name another with --bank, or make it writable")
-    for task, solved in work(missing, machine, target, order, job):
+    if course:
+        course.searching(missing)
+    for task, solved in work(missing, machine, target, order, job, course.heard if course else unheard):
         key = keys(task, machine, order.robust)[1]
         if isinstance(solved, str):
             reasons[key] = solved
+            if course:
+                course.failed(key, solved)
             continue
         out[key] = replace(with_held(solved, held), before=gained(held.get(key)))
         job.keep(out[key], held.get(key))
@@ -98,7 +112,8 @@ def enough(held: Mapping[Key, Record], wanted: tuple[Key, Key], order: Order) ->
     first, found = held.get(wanted[0]), held.get(wanted[1])
     if first is None or found is None and order.tune:
         return None
-    if found is not None and order.tune and not (found.proof or found.searched >= budget_trials(order)):
+    if found is not None and order.tune and not (found.proof or found.searched >= budget_trials(order)
+                                                 or order.reached(found.ticks, found.default_ticks, found.bound_ticks)):
         return None
     return Solved(first, found or replace(first, key=wanted[1]), True)
 
@@ -123,7 +138,8 @@ def total_ticks(m: Measure, machine: Machine) -> int:
     return m.ticks + round((m.time_us - m.cycles / machine.clock_mhz) * machine.clock_mhz * TICKS_PER_CYCLE)
 
 
-def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order, job: Unfinished) -> Iterable[tuple[Task, Solved | str]]:
+def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order, job: Unfinished,
+         hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
     """(task, solved or why not) for tasks that the bank does not answer, in the order in which they end.
 
     In processes where there are several. After Ctrl-C those under way end with what they have, and KeyboardInterrupt follows them.
@@ -133,12 +149,12 @@ def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order, 
     with interrupt.noted():
         if jobs > 1:
             prepare(machine)
-            yield from in_processes(jobs, todo, target, order)
+            yield from in_processes(jobs, todo, target, order, hear)
             return
         for task, noted in todo:
             if interrupt.asked():
                 return
-            yield task, attempt(task, machine, order, noted)
+            yield task, attempt(task, machine, order, noted, hear)
 
 
 def processes(order: Order, tasks: int) -> int:
@@ -147,14 +163,20 @@ def processes(order: Order, tasks: int) -> int:
     return min(order.jobs or os.cpu_count() or 1, worth)
 
 
-def in_processes(jobs: int, todo: Sequence[tuple[Task, Search | None]], target: str, order: Order) -> Iterable[tuple[Task, Solved | str]]:
-    pool = ProcessPoolExecutor(jobs, get_context("spawn"), interrupt.note_in_worker)
+def in_processes(jobs: int, todo: Sequence[tuple[Task, Search | None]], target: str, order: Order,
+                 hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
+    context = get_context("spawn")
+    words: SimpleQueue[tuple[Key, SoFar | None]] = context.SimpleQueue()
+    pool = ProcessPoolExecutor(jobs, context, begin_worker, (words,))
     running: dict[Future[Solved | str | None], Task] = {}
     try:
         with interrupt.deferred():
             running |= {pool.submit(attempt_on, task, target, order, noted): task for task, noted in todo}
         while running:
-            for future in wait(running, POLL_S, FIRST_COMPLETED).done:
+            ended = wait(running, POLL_S, FIRST_COMPLETED).done
+            while not words.empty():
+                hear(*words.get())
+            for future in ended:
                 task, solved = running.pop(future), future.result()
                 if solved is not None:
                     yield task, solved
@@ -169,27 +191,41 @@ def in_processes(jobs: int, todo: Sequence[tuple[Task, Search | None]], target: 
         pool.shutdown(wait=True, cancel_futures=True)  # its thread is gone before Python ends, which else may wake it on a closed pipe
 
 
+def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]]) -> None:
+    """Nothing; this worker process takes Ctrl-C as the others do, and says how far its searches are."""
+    global _words
+    _words = words
+    interrupt.note_in_worker()
+
+
 def attempt_on(task: Task, target: str, order: Order, noted: Search | None) -> Solved | str | None:
     """`attempt` in a worker process; None where the user has asked to stop before it began."""
-    return None if interrupt.asked() else attempt(task, load(target), order, noted)
+    return None if interrupt.asked() else attempt(task, load(target), order, noted, say)
 
 
-def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = None) -> Solved | str:
+def say(key: Key, so_far: SoFar | None) -> None:
+    """Nothing; the process that began this worker is told how far a search is."""
+    if _words is not None:
+        _words.put((key, so_far))
+
+
+def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = None, hear: Hear = unheard) -> Solved | str:
     """Default and best of one task by this machine's model, or why there is no schedule. `noted`: its search in the bank's journal."""
+    default_key, best_key = keys(task, machine, order.robust)
+    hear(best_key, None)
     try:
         p = problem(task.func, machine, task.state)
         p.answers = noted.answers() if noted else p.answers
-        first, found = searched(p, order, order.starts.get(task.func_key, ()))
+        first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far))
     except (UnsupportedError, ScheduleError) as e:
         if noted and noted.again:  # what is noted may have been changed by anybody
-            return attempt(task, machine, order, replace(noted, again=False))
+            return attempt(task, machine, order, replace(noted, again=False), hear)
         return str(e)
     stopped = interrupt.asked()
     if stopped:
         p.answers.note()
     if noted and noted.again and not (p.takes(first.default, first.default_ticks) and p.takes(found.best, found.ticks)):
-        return attempt(task, machine, order, replace(noted, again=False))
-    default_key, best_key = keys(task, machine, order.robust)
+        return attempt(task, machine, order, replace(noted, again=False), hear)
     common = dict(label=task.label, default_ticks=first.default_ticks, bound_ticks=first.bound_ticks, tool="aoec " + version("aoec"),
                   created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), func=show(replace(task.func, name="f")))
     default = Record(key=default_key, trace=show(p.trace(first.default)), ticks=first.default_ticks, search="default", **common)  # type: ignore[arg-type]
@@ -200,10 +236,20 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
     return Solved(default, best, False, found.trials, found.trust, ended, story=story, stopped=stopped and order.tune)
 
 
-def searched(p: Problem, order: Order, known: Sequence[str] = ()) -> tuple[Outcome, Outcome]:
+def searched(p: Problem, order: Order, known: Sequence[str], tell: Callable[[SoFar], None]) -> tuple[Outcome, Outcome]:
     """(the default, the best that was found and how far it holds); `known`: schedules to begin with."""
     first = start(p)
     if not order.tune:
         return first, first
-    found = search(p, first, order.strategy, order.budget, order.seed, lambda r: interrupt.asked(), candidates(p, known))
+    told_at = float("-inf")
+
+    def watch(result: Result) -> bool:
+        nonlocal told_at
+        fastest = p.ledger.best[0][0]
+        if (now := time.monotonic()) - told_at >= POLL_S:
+            told_at = now
+            tell(SoFar(result.trials, p.answers.seconds, fastest, first.default_ticks, first.bound_ticks))
+        return interrupt.asked() or order.reached(fastest, first.default_ticks, first.bound_ticks)
+
+    found = search(p, first, order.strategy, order.budget, order.seed, watch, candidates(p, known))
     return first, weighed(p, found, order.robust)

@@ -24,15 +24,15 @@ from aoec.bank.record import parse_record
 from aoec.base.errors import BankError
 from aoec.ir.graph import Group
 from aoec.ir.keys import key
-from aoec.jobs import answers, trust
+from aoec.jobs import answers
 from aoec.jobs.answers import Answers, packed, unpacked
 from aoec.jobs.order import Order, Solved, keys
 from aoec.jobs.plan import Task
 from aoec.jobs.resume import Unfinished, search_name
 from aoec.jobs.solve import solve
 from aoec.jobs.stages import lower_operator
-from aoec.search import default
 from aoec.target.machine import load
+from tests.jobs.small import small_searches
 
 MACHINE = load()
 ORDER = Order(True, budget=("trials", 30), seed=1, jobs=1)
@@ -105,12 +105,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def small_searches() -> Iterator[None]:
-    """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing here."""
-    trust.seeded.cache_clear()
-    with mock.patch.object(trust, "MACHINES", 2), mock.patch.object(default, "LIST", 60):
+def small() -> Iterator[None]:
+    with small_searches():
         yield
-    trust.seeded.cache_clear()
 
 
 @settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])

@@ -1,0 +1,78 @@
+"""How the tasks of a job come along: told to a line on a terminal and to a stream of events, with how long the rest may take."""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from aoec.bank.record import Key
+from aoec.jobs.events import Events
+from aoec.jobs.order import Order, SoFar, Solved
+from aoec.jobs.plan import Task
+from aoec.target.machine import Machine
+
+Line = Callable[[str, int, float | None], None]  # words, tasks that are done, seconds that are left
+SURE = 0.02  # the part of the work before which nobody can say how long the rest takes
+SEARCHED = 0.9  # of a task, when its budget is spent: its holes are settled then, and its best timed on other machines
+
+
+class Course:
+    """`tasks`: of the whole job, by the key of their best; what is not searched is done before the first search begins."""
+
+    def __init__(self, tasks: Mapping[Key, Task], order: Order, us_per_tick: float, line: Line, events: Events,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self._tasks, self._order, self._us, self._line, self._events, self._clock = tasks, order, us_per_tick, line, events, clock
+        self._done = 0
+        self._parts: dict[Key, float] = {}  # of each task that takes its time, how much is done
+        self._since = clock()
+
+    def searching(self, keys: Collection[Key]) -> None:
+        """Nothing; these tasks are to be worked on now, the others are done."""
+        self._since = self._clock()
+        self._parts = dict.fromkeys(keys, 0.0)
+
+    def heard(self, key: Key, so_far: SoFar | None) -> None:
+        """Nothing; a task was begun (None), or says how far it is."""
+        task = self._tasks[key]
+        if so_far is None:
+            self._events.say("task_started", task=task.group.name, what=task.label)
+            return
+        kind, amount = self._order.budget
+        self._parts[key] = SEARCHED * min(1.0, (so_far.trials if kind == "trials" else so_far.seconds) / max(amount, 1e-9))
+        left = self.left_s
+        best, default, bound = (n * self._us for n in (so_far.ticks, so_far.default_ticks, so_far.bound_ticks))
+        self._events.say("task_progress", task=task.group.name, trials=so_far.trials, search_seconds=round(so_far.seconds, 3),
+                         default_us=default, best_us=best, bound_us=bound, left_seconds=left)
+        self._line(f"{task.group.name} {so_far.trials:,} trials, {best:.2f} us modelled", self._done, left)
+
+    def done(self, task: Task, solved: Solved) -> None:
+        """Nothing; a task is done."""
+        default, best, bound = (n * self._us for n in (solved.default.ticks, solved.best.ticks, solved.best.bound_ticks))
+        self._end(solved.best.key)
+        self._events.say("task_finished", task=task.group.name, what=task.label, outcome=solved.outcome.value, found_in_bank=solved.found,
+                         stopped=solved.stopped, default_us=default, tuned_us=best, bound_us=bound, trials=solved.trials,
+                         proof=solved.best.proof, done=self._done, of=len(self._tasks), left_seconds=self.left_s)
+        self._line(f"{task.group.name} {default:.2f} -> {best:.2f} us modelled", self._done, self.left_s)
+
+    def failed(self, key: Key, reason: str) -> None:
+        """Nothing; a task has no schedule."""
+        self._end(key)
+        self._events.say("task_failed", task=self._tasks[key].group.name, what=self._tasks[key].label, reason=reason)
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds that the rest may take, if it takes as long as what is done; None where that is too little to tell."""
+        part = sum(self._parts.values()) / len(self._parts) if self._parts else 1.0
+        return None if part < SURE else round((self._clock() - self._since) * (1 - part) / part, 1)
+
+    def _end(self, key: Key) -> None:
+        self._done += 1
+        if key in self._parts:
+            self._parts[key] = 1.0
+
+
+def begun(model: str, machine: Machine, order: Order, tasks: int) -> dict[str, Any]:
+    """What the first event says."""
+    return {"format": "aoec events 1", "times": "modelled", "tool": "aoec " + version("aoec"), "model": model, "target": machine.name,
+            "tune": order.tune, "search": order.strategy, "budget": dict([order.budget]), "seed": order.seed, "tasks": tasks}

@@ -1,0 +1,48 @@
+"""Events: how a job comes along, for programs, as lines of JSON (docs/events.md; the schema is report/schemas/event.json).
+
+Each line is written whole and at once, so that a reader may follow the file while the job runs, and has of a killed job all but its last
+words. Times of schedules are modelled, in microseconds; `seconds` are since the job began.
+"""
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import IO, Any
+
+
+class Events:
+    """A stream of events to an open file, or to nobody."""
+
+    def __init__(self, file: IO[str] | None) -> None:
+        self._began, self._ended, self._file = time.monotonic(), False, file
+
+    def say(self, event: str, **facts: Any) -> None:
+        """Nothing; one event is written."""
+        if self._file is not None:
+            line = {"event": event, "seconds": round(time.monotonic() - self._began, 3), **facts}
+            self._file.write(json.dumps(line, separators=(",", ":")) + "\n")
+            self._file.flush()
+
+    def end(self, outcome: str, **facts: Any) -> None:
+        """Nothing; the job has ended: "done", "wrong values", "interrupted" or "failed". What is said first holds."""
+        if not self._ended:
+            self._ended = True
+            self.say("job_finished", outcome=outcome, **facts)
+
+
+@contextmanager
+def stream(path: str | None) -> Iterator[Events]:
+    """The events of a job to a file, or to standard output (`-`); the last says how it ended, whatever ends it but a kill."""
+    with nullcontext(sys.stdout if path else None) if path in ("-", None) else open(path, "w", encoding="utf-8") as file:
+        events = Events(file)
+        try:
+            yield events
+        except KeyboardInterrupt:
+            events.end("interrupted")
+            raise
+        except Exception as e:
+            events.end("failed", reason=(str(e).splitlines() or [type(e).__name__])[0])
+            raise

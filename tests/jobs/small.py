@@ -1,0 +1,36 @@
+"""Searches that are small enough for laws about jobs, and a model to be tuned by them."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from unittest import mock
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from aoec.jobs import trust
+from aoec.search import default
+
+
+@contextmanager
+def small_searches() -> Iterator[None]:
+    """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing about jobs."""
+    trust.seeded.cache_clear()
+    with mock.patch.object(trust, "MACHINES", 2), mock.patch.object(default, "LIST", 60):
+        yield
+    trust.seeded.cache_clear()
+
+
+def layers(*widths: int) -> onnx.ModelProto:
+    """Matrix products one after the other, and a softmax."""
+    draw, nodes, constants, last = np.random.default_rng(0), [], [], "x"
+    for i, (k, n) in enumerate(pairwise(widths)):
+        constants.append(numpy_helper.from_array(draw.standard_normal((k, n)).astype(np.float32), f"w{i}"))
+        nodes.append(helper.make_node("MatMul", [last, f"w{i}"], [f"y{i}"], name=f"layer{i}"))
+        last = f"y{i}"
+    nodes.append(helper.make_node("Softmax", [last], ["z"], name="shares"))
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [16, w]) for n, w in (("x", widths[0]), ("z", widths[-1]))]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
