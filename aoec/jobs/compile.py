@@ -219,10 +219,10 @@ def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unf
 
     def find(graph: Graph, tune: bool) -> formats.Found | None:
         how = jobs[0].order if tune else replace(jobs[0].order, tune=False, repeat=False, frozen=False, resume=False)
-        trial = Quiet(voice.as_json)
+        trial = Quiet(voice.as_json, voice.bar)
         try:
             other = replace(grouped(replace(stage, graph=graph), machine, options, trial, pool), stage=stage)
-            jobs.append(Unfinished(jobs[0].bank, how))
+            jobs.append(jobs[0].another(how))
             return search([other], machine, jobs[-1], options, trial, events)[0]
         except (BankError, UnsupportedError):  # nothing may be searched, or put on the host
             return None

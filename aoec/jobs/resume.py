@@ -57,9 +57,15 @@ class Unfinished:
     def __init__(self, bank: Bank, order: Order, noted: bool = True) -> None:
         self.bank, self.order = bank, order
         self._on = noted and order.tune and not order.frozen and bank.writable
-        self._name = ""
+        self._name, self._begun = "", set[str]()
         self._done: dict[Key, Solved] = {}
         self._stops: dict[Key, Stop] = {}
+
+    def another(self, order: Order) -> Unfinished:
+        """A further job of the same run: what the run itself has noted is none that was broken off."""
+        other = Unfinished(self.bank, order)
+        other._begun = self._begun
+        return other
 
     def begin(self, keys: Iterable[Key]) -> str:
         """A line that says what there is of an earlier run, "" where there is nothing; the job's tasks have these keys of their best."""
@@ -68,6 +74,9 @@ class Unfinished:
         journal = self.bank.journal
         searches = {search_name(k, self.order): k for k in keys}
         self._name = job_name(searches.values(), self.order)
+        if self._name in self._begun:
+            return ""
+        self._begun.add(self._name)
         timed = journal.timed(searches)
         self._stops = {searches[s]: stop for s, stop in journal.stops(searches).items()}
         done = [s for s in map(solved_of, journal.outcomes(self._name)) if s is not None]

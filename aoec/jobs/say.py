@@ -124,7 +124,7 @@ class Silence(Voice):
     """Says nothing, and keeps what a program would read: `facts` of a compile, or the `faults` that kept it from being written."""
 
     def __init__(self) -> None:
-        super().__init__(True)
+        super().__init__(True, bar=False)
         self.facts: dict[str, Any] = {}
         self.faults: list[str] = []
 
