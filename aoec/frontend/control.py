@@ -32,6 +32,7 @@ class Walk(Protocol):
     types: dict[str, onnx.TypeProto]
     wanted: set[str]
     refused: Counter[str]
+    notices: list[str]
     opset: int
 
     def translate(self, proto: onnx.NodeProto) -> None: ...
@@ -232,7 +233,7 @@ def _unless_whole(walk: Walk) -> Iterator[_Attempt]:
     """An attempt, of which nothing is left where it is not done, cannot be, or gave work to the host alone."""
     attempt, draft = _Attempt(), walk.draft
     known: list[Any] = [draft.tensors, draft.weights, walk.constants.held, walk.types, walk.refused]
-    before, nodes, wanted = [dict(d) for d in known], list(draft.nodes), set(walk.wanted)
+    before, nodes, wanted, said = [dict(d) for d in known], list(draft.nodes), set(walk.wanted), len(walk.notices)
     try:
         yield attempt
     except (AoecError, LookupError, ValueError, TypeError, ArithmeticError):  # of a body too that contradicts what is around it
@@ -244,3 +245,4 @@ def _unless_whole(walk: Walk) -> Iterator[_Attempt]:
             now.clear()
             now.update(then)
         draft.nodes[:], walk.wanted = nodes, wanted
+        del walk.notices[said:]

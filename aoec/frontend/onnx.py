@@ -41,25 +41,25 @@ def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None =
     precision = SPELLINGS.get(precision, precision)
     if precision not in PRECISIONS:
         raise CheckError(f"precision {precision} is not one of {', '.join(PRECISIONS)}")
-    notices: list[str] = []
-    graph, weights = _loaded(model, input_shapes or {}, precision, definitions, notices, 0)
+    graph, weights, notices = _loaded(model, input_shapes or {}, precision, definitions, 0)
     return graph, weights, list(dict.fromkeys(notices)) + _host_notice(graph)
 
 
-def _loaded(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, precision: str, definitions: Definitions, notices: list[str],
-            deep: int) -> tuple[Graph, dict[str, np.ndarray]]:
-    """(graph, its constants) of a model, or of a body that lies in `deep` others."""
+def _loaded(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, precision: str, definitions: Definitions,
+            deep: int) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+    """(graph, its constants, notices) of a model, or of a body that lies in `deep` others."""
+    notices: list[str] = []
     title = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
 
-    def load_body(body: onnx.ModelProto) -> tuple[Graph, dict[str, np.ndarray]]:
-        return _loaded(body, {}, precision, definitions, notices, deep + 1)
+    def load_body(body: onnx.ModelProto) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+        return _loaded(body, {}, precision, definitions, deep + 1)
 
     proto, arrays = read(model, dict(input_shapes), frozenset(RULES), notices, definitions)
     made = _Translation(title, proto, arrays, Words(definitions), load_body, deep)
     draft = made.draft
     passes.clean(draft, precision)
     notices += [*made.notices, *passes.choose_precision(draft, precision, made.reals)]
-    return with_bodies(*draft.finish(), made.walked)
+    return *with_bodies(*draft.finish(), made.walked), notices
 
 
 def _host_notice(graph: Graph) -> list[str]:
@@ -172,6 +172,7 @@ class _Translation:
         label = self.draft.fresh(proto.name or f"{proto.op_type.lower()}_0", "node")
         if walked:
             self.walked[label], attributes = walked, walked.attributes
+            self.notices += walked.notices
         else:
             attributes = host.attributes(proto, self.opsets, around, [stated(self.types.get(i)) for i in inputs], len(self.draft.nodes))
         self.draft.nodes.append(OpNode(label, host.word(proto), inputs, outputs, tuple(attributes.items())))

@@ -25,7 +25,7 @@ from aoec.ops import host, typed
 from aoec.ops.control import AROUND, BODIES, ROUNDS
 
 Weights = dict[str, np.ndarray]
-Load = Callable[[onnx.ModelProto], tuple[Graph, Weights]]
+Load = Callable[[onnx.ModelProto], tuple[Graph, Weights, list[str]]]  # the graph of a body, its constants, notices for the user
 COUNT = helper.make_tensor_type_proto(TensorProto.INT64, [])
 TRUTH = helper.make_tensor_type_proto(TensorProto.BOOL, [])
 CORE = "its body holds nothing for the AI Core"
@@ -33,14 +33,15 @@ CORE = "its body holds nothing for the AI Core"
 
 @dataclass(frozen=True)
 class Walked:
-    """A node whose bodies were translated: what it reads, its attributes, the shapes of its results as far as bodies tell them, and the
-    bodies with their graphs, by names that are new in the model, and their constants."""
+    """A node whose bodies were translated: what it reads, its attributes, the shapes of its results as far as bodies tell them, the bodies
+    with their graphs, by names that are new in the model, their constants, and notices for the user."""
 
     inputs: tuple[str, ...]
     attributes: dict[str, Any]
     shapes: dict[str, tuple[int, ...]]
     bodies: tuple[tuple[str, Graph], ...]  # kind of the body, its graph
     weights: Weights
+    notices: tuple[str, ...]
 
 
 class Walker:
@@ -61,8 +62,10 @@ class Walker:
         formals = self._formals(proto)
         given = {a.name: a.g for a in proto.attribute if a.type == onnx.AttributeProto.GRAPH}
         made: list[tuple[str, Graph, Weights]] = []
+        notices: list[str] = []
         for kind in kinds:
-            graph, weights = self.load(self._model(given[kind], formals, around, read))
+            graph, weights, said = self.load(self._model(given[kind], formals, around, read))
+            notices += said
             made.append((kind, *self._named(f"{proto.name or proto.op_type.lower()}_{kind}", graph, weights)))
         graphs = [graph for _, graph, _ in made]
         self._check(proto, graphs)
@@ -74,7 +77,7 @@ class Walker:
         attributes = {**host.attributes(plain, self.opsets), AROUND: len(read), **({} if rounds is None else {ROUNDS: rounds})}
         weights = {name: array for *_, own in made for name, array in own.items()}
         return Walked((*proto.input, *read), attributes, self._shapes(proto, graphs, weights, rounds),
-                      tuple((kind, graph) for kind, graph, _ in made), weights)
+                      tuple((kind, graph) for kind, graph, _ in made), weights, tuple(notices))
 
     # ------------------------------------------------------------ what a body takes
 
@@ -132,6 +135,8 @@ class Walker:
         """Nothing, or UnsupportedError where the bodies do not give what the node takes of them, or have no work for the AI Core."""
         if all(n.op.startswith(host.PREFIX) for g in graphs for n in g.nodes):
             raise UnsupportedError(CORE)
+        if any(n.op.removeprefix(host.PREFIX) in host.SEEDED for g in graphs for n in g.nodes):
+            raise UnsupportedError("its body draws random numbers, other ones in every round")
         rest = 1 if proto.op_type == "Loop" else 0  # a body of a loop gives its condition first
         for g in graphs:
             if len(g.outputs) < rest + len(proto.output):
