@@ -9,12 +9,13 @@ from dataclasses import replace
 
 from aoec.bank.bank import Bank
 from aoec.bank.near import distance, family
-from aoec.bank.record import DEFAULT, Key, Record
+from aoec.bank.record import DEFAULT, Record
 from aoec.base.errors import AoecError
 from aoec.ir.parse import parse_trace
 from aoec.ir.show import show
 from aoec.jobs.order import Order, budget_trials, keys
 from aoec.jobs.plan import Task
+from aoec.jobs.shelf import stale
 from aoec.jobs.tuning import Problem
 from aoec.search.grid import Candidate
 from aoec.search.placed import placed
@@ -34,19 +35,21 @@ def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> 
     if not wanted:
         return {}, ""
     texts = {k: show(replace(t.func, name="f")) for k, t in wanted.items()}
-    fresh = {k: keys(t, machine)[1] for k, t in wanted.items()}
-    own: dict[str, list[Record]] = {}
+    old: dict[str, list[Record]] = {}
     for r in usable(bank.of_funcs(wanted), machine):
-        if not same_model(r.key, fresh[r.key.func_key]):
-            own.setdefault(r.key.func_key, []).append(r)
+        if stale(r.key.machine_hash, r.key.model_version, machine):
+            old.setdefault(r.key.func_key, []).append(r)
     planned = {t.func_key for t in plan}
     near: dict[str, list[Record]] = {}
     for r in usable(of_families(bank, map(family, texts.values())), machine):
         if r.key.func_key not in planned:
             near.setdefault(family(r.func), []).append(r)
-    found = {k: first(sorted(own.get(k, ()), key=lambda r: r.ticks)
-                      + sorted(near.get(family(text), ()), key=lambda r: (distance(text, r.func), r.key))) for k, text in texts.items()}
-    return {k: traces for k, traces in found.items() if traces}, said(len(own), sum(bool(t) for k, t in found.items() if k not in own))
+    found = {}
+    for k, text in texts.items():
+        alike = sorted(near.get(family(text), ()), key=lambda r: (distance(text, r.func), r.key))
+        if traces := first([*sorted(old.get(k, ()), key=lambda r: r.ticks), *alike]):
+            found[k] = traces
+    return found, said(len(old), len(found.keys() - old.keys()))
 
 
 def unanswered(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> list[Task]:
@@ -60,10 +63,6 @@ def usable(records: Iterable[Record], machine: Machine) -> list[Record]:
     """Those that a search may learn from: better than their default in a model of the same chip, whatever its file said."""
     here = (machine.name, "modelled")
     return [r for r in records if (r.key.target, r.key.kind) == here and r.gained and not r.key.state.endswith(DEFAULT)]
-
-
-def same_model(a: Key, b: Key) -> bool:
-    return (a.machine_hash, a.model_version) == (b.machine_hash, b.model_version)
 
 
 def of_families(bank: Bank, families: Iterable[str]) -> list[Record]:

@@ -59,6 +59,17 @@ def test_put_and_best(bank):
     assert Bank.open(bank.path, create=False).list() == (RECORD,)
 
 
+def test_the_own_bank_is_asked_first_and_the_base_where_that_found_nothing(bank, tmp_path):
+    lower = Bank.open(tmp_path / "lower.db")
+    keys = [replace(KEY, state=s) for s in ("tuned in both", "in vain here", "in vain in both", "only there")]
+    vain = replace(RECORD, ticks=RECORD.default_ticks)
+    bank.put_all(replace(r, key=k) for r, k in zip((RECORD, vain, vain), keys))
+    lower.put_all(replace(r, key=k) for r, k in zip((replace(RECORD, ticks=400), RECORD, replace(vain, trials=9), RECORD), keys))
+    found = bank.over(lower).claims(keys)
+    assert [(found[k].ticks, found[k].trials) for k in keys] == [(500, 100), (500, 100), (900, 100), (500, 100)]
+    assert set(bank.claims(keys)) == set(keys[:3]) and bank.over(lower).all_of(keys) == bank.all_of(keys)
+
+
 def test_better_wins_and_effort_is_remembered(bank):
     bank.put(RECORD)
     worse = replace(RECORD, ticks=600, trace="sched other {\n}\n", searched=5000, trials=5000, proof="")

@@ -62,7 +62,7 @@ def test_the_built_in_bank_answers_and_nothing_is_searched_or_written(job: Any, 
     add, update, reserved, unsatisfied = job()
     assert add == update == 0 < reserved and not job.searched and own(tmp_path) == 0
     assert job("--frozen") == (0, 0, reserved, unsatisfied) and "built-in" not in job.err
-    more = job("--repeat", "--budget", "200")
+    more = job("--repeat", "--budget", "32")
     assert more[1] + more[2] == reserved and more[0] + more[3] == unsatisfied and job.searched and own(tmp_path) > 0
     assert (made / f"{TARGET}.jsonl").read_bytes() == before
 
@@ -76,16 +76,20 @@ def test_a_bank_that_is_named_is_asked_in_its_place(job: Any, made: Path, tmp_pa
 
 
 @pytest.mark.parametrize("field, words", [("model_version", "model version"), ("machine_hash", "machine file")])
-def test_a_stale_one_is_not_used_and_that_is_said_once(field: str, words: str, job: Any, made: Path, tmp_path: Path,
-                                                       monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stale_one_is_not_used_and_that_is_said_once(field: str, words: str, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                       capsys: pytest.CaptureFixture[str]) -> None:
     lines = (made / f"{TARGET}.jsonl").read_text().splitlines()
-    head = json.loads(lines[0])
-    head["common"][field] = "0" * 16
-    (tmp_path / f"{TARGET}.jsonl").write_text("\n".join([json.dumps(head), *lines[1:]]) + "\n")
     monkeypatch.setattr(builtin, "_place", lambda target: tmp_path / f"{target}.jsonl")
     monkeypatch.setenv("AOEC_BASE_BANK", "")
-    assert job()[0] > 0 and job.searched
-    assert job.err.count("built-in") == 1 and f"the built-in bank of {TARGET} is of another {words} and is not used" in job.err
+    for value, stale in ((json.loads(lines[0])["common"][field], 0), ("0" * 16, 1)):
+        head = json.loads(lines[0])
+        head["common"][field] = value
+        (tmp_path / f"{TARGET}.jsonl").write_text("\n".join([json.dumps(head), *lines[1:]]) + "\n")
+        capsys.readouterr()
+        assert cli.main(["tasks", str(made / "net.onnx"), "--json", "--budget", "16", "--bank", str(tmp_path / "none.db")]) == 0
+        out, err = capsys.readouterr()
+        assert err.count(f"the built-in bank of {TARGET} is of another {words} and is not used\n") == err.count("built-in") == stale
+        assert {t["bank"] == "none" for t in json.loads(out)["tasks"]} == {bool(stale)}
 
 
 def test_what_is_to_be_done_knows_it(job: Any, made: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
