@@ -130,7 +130,7 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     events.say("job_started", **begun(stages[0].name, machine, order, len(different(ready, machine, order))))
     found = search(ready, machine, jobs[0], options, voice, events, results)
     made = [real(r, solved, machine, options, voice) for r, solved in found]
-    if options.tune and not options.only:
+    if not options.only:
         made = [formatted(f, m, machine, jobs, options, voice, events, results, pool) for f, m in zip(found, made)]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         check(program, machine)
@@ -212,7 +212,7 @@ def different(ready: list[Ready], machine: Machine, order: Order) -> dict[Key, T
 def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unfinished], options: Namespace, voice: Voice,
               events: Events, results: opat.Results | None, pool: models.Pool | None) -> Made:
     """The model with matrices between products in the layouts that are faster as tuned; itself where none is, or where it is a dump's.
-    `jobs` grows by what is searched for them."""
+    Without --tune it is asked of what the bank knows alone. `jobs` grows by what is searched."""
     stage = found[0].stage
     if stage.graph.groups:
         return made
@@ -222,6 +222,8 @@ def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unf
         trial = Quiet(voice.as_json, voice.bar)
         try:
             other = replace(grouped(replace(stage, graph=graph), machine, options, trial, pool), stage=stage)
+            if not options.tune and not formats.known(other.plan, machine, jobs[0].bank, tune):
+                return None
             jobs.append(jobs[0].another(how))
             return search([other], machine, jobs[-1], options, trial, events)[0]
         except (BankError, UnsupportedError):  # nothing may be searched, or put on the host

@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aoec.bank.bank import Bank
 from aoec.ir.graph import Graph
-from aoec.jobs.order import Solved
+from aoec.jobs.order import Solved, keys
+from aoec.jobs.plan import Task
 from aoec.lowering.lower_nz import CONVERSIONS
 from aoec.lowering.nz import Region, in_nz, regions
 from aoec.target.machine import Machine
@@ -51,6 +53,12 @@ def paying(found: Sequence[Region], plain: Graph, base: Found, find: Callable[[G
     if every is None:
         return [], base
     return [c for c in changes(found, base, every, tuned) if c.after_ticks < c.before_ticks], every
+
+
+def known(plan: Sequence[Task], machine: Machine, bank: Bank, tuned: bool) -> bool:
+    """Whether a bank has the best schedules of all tasks, or their defaults."""
+    wanted = {best if tuned else default for default, best in (keys(t, machine) for t in plan)}
+    return wanted <= bank.claims(wanted).keys()
 
 
 def as_found(last: Found, earlier: Sequence[Found]) -> Found:

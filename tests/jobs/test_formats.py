@@ -62,6 +62,9 @@ def test_a_layout_that_pays_is_taken_told_and_found_again(job: Path) -> None:
     agreement = verify_model(artifact, artifact.graph, artifact.weights, random_feeds(artifact, 3), str(job / "mlp.onnx"))["y"]
     assert agreement.reference == "onnxruntime" and agreement.relative_error < 2e-3
     before = (job / "out.aoec").read_bytes()
+    assert cli.main(["compile", str(job / "mlp.onnx"), "--target", str(job / "rows.toml"), "--base", "none", "--bank", str(job / "out.db"),
+                     "-o", str(job / "later.aoec")]) == 0
+    assert (job / "later.aoec").read_bytes() == before  # what the bank knows needs no --tune
     again = tuned(job, str(job / "rows.toml"), "out")
     assert again["repo_summary"]["repo_add_num"] == 0 and again["repo_summary"]["total_num"] == 3
     assert again["model_baseline_performance(ms)"] == first["model_baseline_performance(ms)"]
