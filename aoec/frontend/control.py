@@ -108,7 +108,7 @@ class Control:
         many = len(body.output) - len(states)
         rows: list[list[str]] = [[] for _ in range(many)]
         length = self._shape(xs[0])[axes[0]]
-        if length * len(body.node) > self.left:  # known before one of them is made
+        if length * _size(body) > self.left:  # known before one of them is made
             raise UnsupportedError(f"control flow would be more than {MOST_NODES:,} nodes when spelled out")
         for at in range(length):
             pieces = [self._piece(x, axis, length - 1 - at if back else at) for x, axis, back in zip(xs, axes, backward)]
@@ -135,7 +135,7 @@ class Control:
             nodes.append(copy)
         results = [names.get(o.name, o.name) for o in graph.output]
         self.walk.wanted.update(results)
-        self.left -= len(nodes)
+        self.left -= _size(graph)
         if self.left < 0:
             raise UnsupportedError(f"control flow would be more than {MOST_NODES:,} nodes when spelled out")
         for copy in nodes:
@@ -220,6 +220,11 @@ def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
 
 def _attribute(proto: onnx.NodeProto, name: str, default: Any = None) -> Any:
     return next((helper.get_attribute_value(a) for a in proto.attribute if a.name == name), default)
+
+
+def _size(graph: onnx.GraphProto) -> int:
+    """How many nodes a body has, with those of the bodies in it: each of its rounds has its own."""
+    return len(graph.node) + sum(_size(g) for n in graph.node for g in subgraphs(n))
 
 
 # ---------------------------------------------------------------- attempts

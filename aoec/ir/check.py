@@ -4,13 +4,13 @@ What a dictionary must say (operators, primitives, instructions) is checked besi
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import singledispatch
 from typing import Any
 
 from aoec.base.errors import CheckError
-from aoec.ir.bodies import MAIN, Place, check_bodies, check_ends, place
-from aoec.ir.graph import OPAQUE, Graph, OpNode
+from aoec.ir.check_graph import check_graph
+from aoec.ir.graph import Graph
 from aoec.ir.index import DTYPES, FUNCTIONS, Call, Cast, Expr, Float, Hole, Int, Read, Var, children
 from aoec.ir.meaning import Meaning, Statement
 from aoec.ir.places import Places
@@ -18,9 +18,6 @@ from aoec.ir.program import CORE_KINDS, PIPES, Advance, CrossSet, CrossWait, For
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop, Node
 
-GRAPH_LAYOUTS = (*LAYOUTS, "NC1HWC0", "NC1HWC0_C04")
-GRAPH_DTYPES = (*DTYPES, OPAQUE)
-GROUP_KINDS = ("cube", "vector", "host", "view")
 ROLES = ("input", "output", "temp")
 MAX_DEPTH = 100  # levels of an expression, and of loops: Python's own recursion holds that many in every rewriter
 
@@ -38,6 +35,9 @@ def check(noun: object, places: Places | None = None) -> None:
 @singledispatch
 def _check(noun: object, at: Places) -> None:
     raise TypeError(f"nothing to check: {type(noun).__name__}")
+
+
+_check.register(Graph)(check_graph)
 
 
 # ---------------------------------------------------------------- expressions
@@ -162,65 +162,6 @@ def _meaning_statement(m: Meaning, s: Statement, names: set[str], ranks: Ranks, 
     ranks[name] = rank
     for i in s.target.indices:
         scope.check(i, names)
-
-
-# ---------------------------------------------------------------- graph
-
-@_check.register
-def _(g: Graph, at: Places) -> None:
-    where = f"graph {g.name}"
-    tensors = at.unique([(t.name, t) for t in g.tensors], "tensor", where)
-    at.unique([(n.name, n) for n in g.nodes], "node", where)
-    for t in g.tensors:
-        at.known(t.dtype, GRAPH_DTYPES, "dtype", f"{where}: tensor {t.name}", t)
-        held = t.dtype == OPAQUE and (t.shape or t.layout != "ND" or t.data)
-        at.refuse(bool(held), lambda t=t: f"{where}: tensor {t.name} is opaque and has a shape, layout or data", t, t.name)  # type: ignore[misc]
-        at.known(t.layout, GRAPH_LAYOUTS, "layout", f"{where}: tensor {t.name}", t)
-        at.refuse(min(t.shape, default=0) < 0, lambda t=t: f"{where}: tensor {t.name} has a negative dimension", t, t.name)  # type: ignore[misc]
-    constants, home = {t.name for t in g.tensors if t.data}, check_bodies(g, at, where)
-    check_ends(g, {*g.inputs, *constants}, at, where)
-    ready = {MAIN: {*g.inputs, *constants}, **{place(b): {*b.inputs, *constants} for b in g.bodies}}
-    made = {name for b in g.bodies for name in b.inputs}
-    for n in g.nodes:
-        _graph_node(n, tensors, ready[home.get(n.name, MAIN)], made, at, f"{where}: node {n.name}")
-    for own, outputs in ((MAIN, g.outputs), *((place(b), b.outputs) for b in g.bodies)):
-        for name in outputs:
-            at.known(name, tensors, "tensor", f"{where}: output", g)
-            at.refuse(name not in ready[own], lambda name=name:  # type: ignore[misc]
-                      f"{where}: output {name} is made by no node", tensors[name], name)
-    _groups(g, home, at, where)
-
-
-def _graph_node(n: OpNode, tensors: dict[str, object], ready: set[str], made: set[str], at: Places, where: str) -> None:
-    at.unique([(k, n) for k, _ in n.attributes], "attribute", where)
-    for name in filter(None, n.inputs):
-        at.known(name, tensors, "tensor", where, n)
-        at.refuse(name not in ready, lambda name=name:  # type: ignore[misc]
-                  f"{where}: {name} is read before a node makes it; order nodes so that producers come first", n, name)
-    for name in filter(None, n.outputs):
-        at.known(name, tensors, "tensor", where, n)
-        at.refuse(name in made, lambda name=name: f"{where}: tensor {name} is made by two nodes", n, name)  # type: ignore[misc]
-        at.refuse(name in ready, lambda name=name: f"{where}: {name} is an input or constant and cannot be made", n, name)  # type: ignore[misc]
-        made.add(name)
-    ready.update(filter(None, n.outputs))
-
-
-def _groups(g: Graph, home: Mapping[str, Place], at: Places, where: str) -> None:
-    nodes = {n.name for n in g.nodes}
-    at.unique([(p.name, p) for p in g.groups], "group", where)
-    seen: dict[str, str] = {}
-    for p in g.groups:
-        at.known(p.kind, GROUP_KINDS, "kind of group", f"{where}: group {p.name}", p)
-        for name in p.nodes:
-            at.known(name, nodes, "node", f"{where}: group {p.name}", p)
-            if name in seen:
-                raise at.error(f"{where}: node {name} is in groups {seen[name]} and {p.name}; a node belongs to one", p, name)
-            seen[name] = p.name
-        if len({home.get(name, MAIN) for name in p.nodes}) > 1:
-            raise at.error(f"{where}: the nodes of group {p.name} do not lie in one body", p)
-    missing = [n for n in g.nodes if n.name not in seen] if g.groups else []
-    if missing:
-        raise at.error(f"{where}: node {missing[0].name} is in no group; once there are groups, each node belongs to one", missing[0])
 
 
 # ---------------------------------------------------------------- func

@@ -149,6 +149,34 @@ def test_bodies_are_compiled_down_to_a_depth() -> None:
     np.testing.assert_allclose(ops.evaluate(graph, {"x": x}, weights)["y"], run(proto, {"x": x})[0])
 
 
+def test_bodies_in_rounds_that_are_spelled_out_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each round would have bodies of its own; where that is too much, the loop is walked, and its body has them once."""
+    inner = graph_of([*POSITIVE, node("If", "c", "t", then_branch=THEN, else_branch=ELSE), node("Identity", "go", "on")],
+                     {"i": (), "go": (), "x": (3, 3)}, ["on", "t"], COUNTED)
+    proto = model([node("Loop", "two - x0", "y", body=inner)], {"x0": (3, 3)}, ["y"], NUMBERS)
+    size = 4 + 1 + 1
+    for most, bodies in ((2 * size, 4), (2 * size - 1, 3)):
+        monkeypatch.setattr(control, "MOST_NODES", most)
+        graph, weights, _ = load(proto, precision="fp32")
+        assert len(graph.bodies) == bodies
+        np.testing.assert_allclose(ops.evaluate(graph, {"x0": normal(3, 3)}, weights)["y"], run(proto, {"x0": normal(3, 3)})[0], rtol=1e-4)
+
+
+def nested(deep: int) -> str:
+    """The text of a graph with so many bodies, each in the one before."""
+    each = range(deep + 1)
+    lines = ["input x0: fp16[1]", *(f"tensor x{i}: fp16[1]" for i in each[1:]), *(f"tensor y{i}: fp16[1]" for i in each),
+             *(f"n{i}: host.If(x{i}) -> y{i}" for i in each), "output y0",
+             *(f"body n{i} then_branch (x{i + 1}) -> (y{i + 1}) [n{i + 1}]" for i in range(deep))]
+    return "graph g {\n" + "\n".join(lines) + "\n}"
+
+
+def test_a_text_of_bodies_in_bodies_is_refused_beyond_a_depth() -> None:
+    assert len(parse_graph(nested(MOST_DEEP)).bodies) == MOST_DEEP
+    with pytest.raises(CheckError, match=f"lies in more than {MOST_DEEP - 1} others"):
+        parse_graph(nested(MOST_DEEP + 1))
+
+
 def test_a_body_that_is_not_there_is_one_sentence() -> None:
     graph, weights, _ = load(WALKED["a branch"], precision="fp32")
     broken = replace(graph, bodies=tuple(b for b in graph.bodies if b.kind == "then_branch"))

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from hypothesis import strategies as st
 
-from aoec.ir.check import GRAPH_LAYOUTS
+from aoec.ir.check_graph import GRAPH_LAYOUTS
 from aoec.ir.graph import OPAQUE, Body, Graph, Group, OpNode
 from aoec.ir.graph import Tensor as GraphTensor
 from aoec.ir.index import DTYPES, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var
