@@ -1,6 +1,6 @@
 """Attention in one pass over the keys and in single operators, modelled; and beside published times of a hand-written kernel.
 
-    python bench/attention.py [--target Ascend910B1] [--only bert,gpt2,long,decode,published] [--json]
+    python bench/attention.py [--target Ascend910B1] [--only bert,gpt2,long,long-fp32,decode,published] [--json]
 
 The first part times both ways of a few models' attention by default schedules, from cold inputs: what `aoec compile` chooses by. The
 second part times schedules of one pass for the sizes of the PTO manual kernel on an A3 die (hicann/pto-isa, commit dd3cb0f,
@@ -34,7 +34,8 @@ from aoec.simulate.time import time_rows
 from aoec.target.machine import Machine, load
 
 MODELS = {"bert": "b=12, m=128, n=128, d=64, mask", "bert-512": "b=12, m=512, n=512, d=64, mask", "gpt2": "b=12, m=128, n=128, d=64, bias",
-          "long": "b=32, m=2048, n=2048, d=128", "decode": "b=32, m=1, n=4096, d=128"}
+          "long": "b=32, m=2048, n=2048, d=128", "long-fp32": "b=32, m=2048, n=2048, d=128, fp32",
+          "decode": "b=32, m=1, n=4096, d=128"}
 PUBLISHED = ((128, 1024, 42.08), (128, 4096, 43.8), (128, 8192, 74.54), (256, 4096, 43.521), (256, 8192, 75.162), (1024, 1024, 63.72),
              (1024, 4096, 64.461), (1024, 8192, 107.342))  # queries, keys, µs measured
 ROWS_A_CORE = 128
