@@ -94,3 +94,9 @@ def gained(record: Record | None) -> Record | None:
 def budget_trials(order: Order) -> int:
     """The trials that a budget asks for; a budget in seconds is satisfied by any search."""
     return int(order.budget[1]) if order.budget[0] == "trials" else 1
+
+
+def suffices(record: Record, order: Order) -> bool:
+    """Whether what a bank has makes a search needless: it is proved, took the effort that is asked for, or reaches what is to be."""
+    return bool(record.proof) or record.searched >= budget_trials(order) or order.reached(
+        record.ticks, record.default_ticks, record.bound_ticks)

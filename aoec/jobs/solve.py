@@ -20,7 +20,7 @@ from aoec.ir.show import show
 from aoec.jobs import interrupt
 from aoec.jobs.course import Course
 from aoec.jobs.made import measured
-from aoec.jobs.order import Order, SoFar, Solved, budget_trials, gained, keys
+from aoec.jobs.order import Order, SoFar, Solved, gained, keys, suffices
 from aoec.jobs.plan import Task
 from aoec.jobs.resume import Search, Unfinished
 from aoec.jobs.starts import candidates
@@ -112,8 +112,7 @@ def enough(held: Mapping[Key, Record], wanted: tuple[Key, Key], order: Order) ->
     first, found = held.get(wanted[0]), held.get(wanted[1])
     if first is None or found is None and order.tune:
         return None
-    if found is not None and order.tune and not (found.proof or found.searched >= budget_trials(order)
-                                                 or order.reached(found.ticks, found.default_ticks, found.bound_ticks)):
+    if found is not None and order.tune and not suffices(found, order):
         return None
     return Solved(first, found or replace(first, key=wanted[1]), True)
 

@@ -13,7 +13,7 @@ from aoec.bank.record import DEFAULT, Record
 from aoec.base.errors import AoecError
 from aoec.ir.parse import parse_trace
 from aoec.ir.show import show
-from aoec.jobs.order import Order, budget_trials, keys
+from aoec.jobs.order import Order, keys, suffices
 from aoec.jobs.plan import Task
 from aoec.jobs.shelf import stale
 from aoec.jobs.tuning import Problem
@@ -56,7 +56,7 @@ def unanswered(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order)
     """The tasks of which the bank does not say enough for no search to be made."""
     asked = {keys(t, machine, order.robust)[1]: t for t in plan}
     held = {} if order.repeat else bank.claims(asked)
-    return [t for k, t in asked.items() if k not in held or not (held[k].proof or held[k].searched >= budget_trials(order))]
+    return [t for k, t in asked.items() if k not in held or not suffices(held[k], order)]
 
 
 def usable(records: Iterable[Record], machine: Machine) -> list[Record]:

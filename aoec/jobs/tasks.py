@@ -15,7 +15,7 @@ from aoec.jobs import rounds
 from aoec.jobs.attention import apart
 from aoec.jobs.embedded import above, carried
 from aoec.jobs.models import fused, imported
-from aoec.jobs.order import Order, budget_trials, keys
+from aoec.jobs.order import Order, budget_trials, keys, suffices
 from aoec.jobs.plan import Task, lowered, on_host, tasks
 from aoec.jobs.shelf import base
 from aoec.jobs.tuning import bound_in
@@ -71,7 +71,7 @@ def rows(plan: list[Task], machine: Machine, claims: Callable[[Iterable[Key]], d
 def in_bank(key: Key, held: Mapping[Key, Record], order: Order) -> dict[str, Any]:
     """What the bank has of a task, and what is to be done."""
     record, trials = held.get(key), budget_trials(order)
-    enough = record is not None and (bool(record.proof) or record.searched >= trials)
+    enough = record is not None and suffices(record, order)
     if record is None:
         state = "none"
     elif record.gained:
