@@ -22,7 +22,8 @@ SIZES: dict[str, dict[str, Any]] = {  # attributes of single numbers
     "selu": {"alpha": 1.6, "gamma": 1.05}, "elu": {"alpha": 0.7}, "celu": {"alpha": 0.7}, "hard_sigmoid": {"alpha": 0.3, "beta": 0.5},
     "thresholded_relu": {"alpha": 0.2}, "shrink": {"lambd": 0.2, "bias": 0.1}}
 ONE = ["relu", "abs", "exp", "tanh", "erf", "gelu", "gelu_tanh", "mish", "silu", "sigmoid", "softplus", "softsign", "sin", "cos", "tan",
-       "sinh", "cosh", "asinh", "atan", "cast", "to_nc1hwc0", "from_nc1hwc0", *SIZES]
+       "sinh", "cosh", "asinh", "atan", "cast", "to_nc1hwc0", "from_nc1hwc0",
+       "to_nz", "from_nz", *SIZES]
 POSITIVE = ["log", "sqrt", "rsqrt", "reciprocal"]
 INNER = ["asin", "acos", "atanh"]  # of what lies between -1 and 1
 TWO = ["add", "sub", "mul", "div", "maximum", "minimum", "prelu", "power", "mod", "fmod"]
