@@ -349,3 +349,17 @@ def test_families_are_of_texts_that_differ_in_sizes_alone():
     one, other = "A: fp16[64, 8] * 0.125", "A: fp16[128, 8] * 0.5"
     assert family(one) == family(other) != family(one.replace("fp16", "fp32")) and family("") == ""
     assert distance(one, one) == 0 < distance(one, "A: fp16[65, 8] * 0.125") < distance(one, other)
+
+
+def test_what_was_kept_for_the_time_being_gives_way(bank):
+    """To what a search ends with, even where that is slower; not where the bank has learned better since."""
+    before, kept, final = (replace(RECORD, ticks=t, trace=f"sched t{t} {{\n}}\n") for t in (800, 450, 600))
+    told = []
+    bank.put(before)
+    bank.put(kept)
+    assert bank.best(KEY) == replace(kept, searched=100)
+    bank.put_all([final], (before, bank.best(KEY)), lambda c, held: told.append(held))
+    assert bank.best(KEY) == final and told == [final]
+    bank.put(kept)
+    bank.put_all([final], (None, before), lambda c, held: told.append(held))
+    assert bank.best(KEY) == kept and told[1:] == [kept]

@@ -232,7 +232,7 @@ FAULTS = (
     Fault("resume-keeps-what-was-kept-in-haste", "aoec/bank/bank.py",
           "if _find(c, kept.key) == kept:",
           "if False:",
-          ("tests/jobs/test_resume.py",)),
+          ("tests/bank/test_bank.py",)),
     Fault("resume-believes-a-journal", "aoec/jobs/solve.py",
           "if noted and noted.again and not (p.takes(",
           "if False and not (p.takes(",
