@@ -129,7 +129,10 @@ def translated(given: Mapping[str, str], note: Note) -> list[str]:
         words.append("--no-progress")
     if given.get("input_format", "NCHW").upper() not in ("NCHW", "ND", "NCDHW"):
         raise CheckError(f"--input_format={given['input_format']}: an ONNX model says its own; images are NCHW")
-    words += ["--resume"] if "reload" in given else []
+    if "reload" in given:
+        words += ["--resume"]
+        if given["reload"]:
+            note(f"aoe: --reload={given['reload']}: what was broken off is found in the bank, whatever folder it worked in")
     if "singleop" in given and not {"precision_mode", "precision_mode_v2"} & given.keys():
         words += ["--precision", "keep"]  # types are part of what an operator is
     return [*words, *effort(given, note)]

@@ -199,6 +199,11 @@ def after(words: list[str], option: str) -> str:
     return words[words.index(option) + 1]
 
 
+def test_a_job_to_be_reloaded_is_found_in_the_bank(place: Path) -> None:
+    words, notes = told(M, "--reload", "aoe_workspace/net_1")
+    assert "--resume" in words and "--reload=aoe_workspace/net_1: what was broken off is found in the bank" in notes
+
+
 M = "--model=net.onnx"
 NOTHING = "changes nothing"
 OPTIONS: dict[str, tuple[list[str], str]] = {  # option -> how it is given, and what it becomes of `aoec tune`; "!": an error; "~": a note
