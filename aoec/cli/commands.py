@@ -47,7 +47,7 @@ def write_noun(path: str, text: str) -> None:
 
 def ready_output(options: Namespace) -> None:
     """Nothing, or BackendError: what will be written is asked for before any work."""
-    for path in (options.output, *[getattr(options, name, None) for name in ("trace", "svg", "trials", "plot", "lowered", "events")]):
+    for path in (options.output, *[getattr(options, name, None) for name in ("trace", "svg", "trials", "plot", "lowered")]):
         if path and path != "-":
             check_writable(path)
     for folder in filter(None, (getattr(options, name, None) for name in ("dump", "report"))):
@@ -56,6 +56,8 @@ def ready_output(options: Namespace) -> None:
 
 def ready_tuning(options: Namespace) -> None:
     """Nothing, or CheckError; afterwards it is known where the bank is."""
+    if options.events not in (None, "-"):
+        check_writable(options.events)
     if options.json and options.events == "-":
         raise CheckError("--json and --events - would both write to standard output; give --events a file")
     ready_output(options)
