@@ -208,7 +208,7 @@ def run_simulate(options: Namespace) -> int:
     facts = measure_facts(measure(program, machine, state))
     if options.trace or options.svg:
         from aoec.jobs.timeline import View, export
-        export(program, machine, View(options.core, options.start, options.stop, options.events, state), options.trace, options.svg)
+        export(program, machine, View(options.core, options.start, options.stop, options.most_events, state), options.trace, options.svg)
     write_text(options.output, as_json(facts) if options.json else lines(facts))
     return 0
 

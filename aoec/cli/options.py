@@ -147,7 +147,8 @@ def timeline_options(p: Parser) -> None:
     p.add_argument("--core", action="append", default=[], metavar="STREAM.N", help="a core to show (default: the last of each stream)")
     p.add_argument("--from", dest="start", type=values.cycles, metavar="CYCLE", help="show from here (default: beginning, middle and end)")
     p.add_argument("--to", dest="stop", type=values.cycles, metavar="CYCLE", help="show up to here")
-    p.add_argument("--events", type=values.events, default=100_000, metavar="N", help="of a core in the trace at most (default: 100000)")
+    p.add_argument("--events", dest="most_events", type=values.events, default=100_000, metavar="N",
+                   help="of a core in the trace at most (default: 100000)")
 
 
 def source(p: Parser, what: str) -> None:
