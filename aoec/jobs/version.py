@@ -8,7 +8,9 @@ from pathlib import Path
 
 # packages whose text decides a modelled time: what is emitted, and how it is timed
 PARTS = ("aoec.ir", "aoec.primitives", "aoec.lowering", "aoec.simulate", "aoec.target", "aoec.kernels")
-ROOMS = (*PARTS, "aoec.base", "aoec.grammars", "aoec.ops", "aoec.frontend", "aoec.frontend.passes", "aoec.jobs")  # that make what is kept
+# that make what is kept: graphs, programs, times of default schedules
+ROOMS = (*PARTS, "aoec.base", "aoec.grammars", "aoec.ops", "aoec.frontend", "aoec.frontend.passes", "aoec.frontend.rules", "aoec.search",
+         "aoec.jobs")
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,15 @@
+"""What is kept for later runs is named by all the sources that made it."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import aoec
+from aoec.jobs.version import ROOMS
+
+ROOT = Path(aoec.__file__).parent
+RESULTS = {"aoec.artifact", "aoec.bank", "aoec.cli", "aoec.report"}  # which show, store or run what was made
+
+
+def test_no_room_that_makes_what_is_kept_is_left_out() -> None:
+    packages = {"aoec." + ".".join(p.parent.relative_to(ROOT).parts) for p in ROOT.rglob("__init__.py") if p.parent != ROOT}
+    assert packages - set(ROOMS) - RESULTS == set()
