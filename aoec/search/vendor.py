@@ -31,7 +31,7 @@ class MatmulTiling:
     single-core blocks in an L2 block, where blocks are numbered and dealt out in turn; 0: one block a core, on a grid.
     Not in a bank record, but choices of the vendor's kernels: unitFlag (L0C is drained in granules), kRotate (cores start along k at
     different chunks), preload (chunks of k by which loads are ahead, where those of A and B are equal). A singleCoreK below k is
-    split-K: cores add their parts in GM.
+    split-K: cores add their parts in GM, of a result in the dtype of sums.
     """
 
     usedCoreNum: int = 0
