@@ -117,7 +117,7 @@ def test_settling_moves_for_less_alone_and_to_the_canonically_first(space: Space
 
 
 @pytest.mark.parametrize("machine", ["Ascend910B3", "Ascend310P3"])
-@pytest.mark.parametrize("text", [MATMUL, SOFTMAX, "matmul(m=64, k=4096, n=128)", "matmul(m=4096, k=256, n=4096)",
+@pytest.mark.parametrize("text", [MATMUL, SOFTMAX, "matmul(m=64, k=4096, n=128, fp32)", "matmul(m=4096, k=256, n=4096)",
                                   "conv2d(n=2, c=32, h=14, w=14, co=48, kh=3, kw=3, pad=1, relu)",
                                   "max_pool(n=1, c=32, h=20, w=20, kh=3, kw=3, stride=2, pad=1)"])
 def test_choices_ascend_so_that_values_are_in_canonical_order(text: str, machine: str) -> None:
