@@ -124,6 +124,11 @@ class Unfinished:
 
         self.bank.put_all(records, self._stop(key), note)
 
+    def failed(self, key: Key) -> None:
+        """Nothing is noted of a task's search any more: there is no schedule."""
+        if self._on:
+            self.bank.journal.forget(search_name(key, self.order))
+
     def end(self) -> None:
         """Nothing is noted of the job any more: it has ended."""
         if self._on and self._name:

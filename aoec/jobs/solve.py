@@ -79,6 +79,7 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
         key = keys(task, machine, order.robust)[1]
         if isinstance(solved, str):
             reasons[key] = solved
+            job.failed(key)
             if course:
                 course.failed(key, solved)
             continue

@@ -196,6 +196,14 @@ def test_a_journal_that_lies_is_found_out(folder: Path, tmp_path: Path) -> None:
     assert run(path, again())[1:] == undisturbed(folder)
 
 
+def test_a_task_without_a_schedule_leaves_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "b.db"
+    Bank.open(path).journal.note(search_name(KEYS[0], ORDER), 0, [Batch("asked", 1, 0.5, b"")])
+    with mock.patch("aoec.jobs.solve.attempt", lambda *words: "it has none"):
+        said, outcomes, lines = run(path, again())
+    assert "1 under way" in said and not outcomes and not lines and left(path) == [0, 0, 0]
+
+
 @given(st.binary(max_size=40), st.integers(0, 9))
 def test_bytes_that_were_never_packed_are_refused(data: bytes, n: int) -> None:
     found = unpacked(data, (n,))
