@@ -43,7 +43,7 @@ def formatted(plain: Graph, base: Found, find: Callable[[Graph, bool], Found | N
     if not found:
         return [], every, base
     last = find(in_nz(plain, [r for c in found for r in c.regions]), True)
-    return (found, every, as_found(last, (base, every))) if last is not None else ([], every, base)
+    return (found, every, as_found(last, (every, base))) if last is not None else ([], every, base)
 
 
 def paying(found: Sequence[Region], plain: Graph, base: Found, find: Callable[[Graph, bool], Found | None],
