@@ -133,8 +133,14 @@ def test_tolerance_grows_with_what_is_summed() -> None:
     t = {t.name: t for t in graph.tensors}
     alone = replace(graph, nodes=(node,), inputs=node.inputs, outputs=node.outputs)
     data = {i: np.ones(t[i].shape, np.float32) for i in node.inputs}
-    allowed = tolerance(alone, data, np.zeros(t[node.outputs[0]].shape, np.float16), t[node.outputs[0]])
+    wanted = {t.name: np.zeros(t.shape, np.float16) for t in alone.tensors}
+    allowed = tolerance(alone, data, wanted, t[node.outputs[0]])
     assert (allowed > 20 * 2.0**-24).all() and (allowed < 21 * 1e-4).all()
+    total = t[node.outputs[0]]
+    behind, y = replace(node, name="behind", op="add", inputs=(total.name, total.name), outputs=("y",)), replace(total, name="y")
+    joined = replace(alone, nodes=(node, behind), tensors=(*alone.tensors, y), outputs=("y",))
+    wanted |= {"y": wanted[total.name], total.name: np.full(total.shape, 4, np.float16)}  # a sum of which an addition leaves nothing
+    assert (tolerance(joined, data, wanted, y) == allowed + 4 * 2.0**-10).all()
 
 
 def test_agreement_counts_rows() -> None:
