@@ -7,8 +7,8 @@ they need, so that moments fall in the tuning and not in imports. A run is kille
 the time that an undisturbed one takes, and resumed by the next, which is killed in turn, until one comes through: so the moments are spread
 over all that there is to do. Then another begins with an empty bank. How far schedules hold is asked of four machines. After each
 kill the bank must be sound (PRAGMA integrity_check), and every batch of answers and every outcome that was there after the last kill must
-still be there, or its search be done; at each end records and result file must be those of the undisturbed run but for times of day. In
-every other chain what is answered is noted after each batch instead of twice a second. Exit code 1 where any of that fails.
+still be there, or its search be done; at each end records and result file must be those of the undisturbed run but for times of day. Exit
+code 1 where any of that fails.
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.bank.bank import Bank
 from aoec.cli import main as aoec
-from aoec.jobs import answers, compile, trust  # noqa: F401  what a run imports is imported before the fork
+from aoec.jobs import compile, trust  # noqa: F401  what a run imports is imported before the fork
 from aoec.simulate.time import prepare
 from aoec.target.machine import load
 
@@ -51,7 +51,7 @@ def model() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-def begin(folder: Path, budget: int, every_s: float) -> int:
+def begin(folder: Path, budget: int) -> int:
     """The id of a process that tunes the model in a folder; what it says goes to a file there."""
     folder.mkdir(exist_ok=True)
     assert threading.active_count() == 1, "a fork copies one thread only"
@@ -64,7 +64,6 @@ def begin(folder: Path, budget: int, every_s: float) -> int:
         os.dup2(out, 1)
         os.dup2(out, 2)
         trust.MACHINES = 4
-        answers.EVERY_S, answers.REST = every_s, answers.REST if every_s else 0
         words = ["--budget", str(budget), "--jobs", "1", "--base", "none", "--resume", "--no-verify"]
         places = {"--bank": "bank.db", "--results": "results", "-o": "net.aoec"}
         code = aoec(["tune", str(folder.parent / "net.onnx"), *words, *[w for o, name in places.items() for w in (o, str(folder / name))]])
@@ -121,10 +120,9 @@ def end_of(folder: Path) -> tuple[list[str], Any]:
 def chain(folder: Path, options: argparse.Namespace, draw: random.Random, whole_s: float, left: int, faults: list[str]) -> tuple[int, int]:
     """(how many kills it took until a run came through, candidates that the runs were told of); after the last kill that is left none
     is killed."""
-    every_s = (0.5, 0.0)[int(folder.name) % 2]
     kills, again, before = 0, 0, noted(folder)
     while True:
-        code = ended(begin(folder, options.budget, every_s), draw.uniform(0, SHARE * whole_s) if kills < left else 600)
+        code = ended(begin(folder, options.budget), draw.uniform(0, SHARE * whole_s) if kills < left else 600)
         now, again = noted(folder), again + told(folder)
         if code is not None:
             break
@@ -159,7 +157,7 @@ def measured(place: Path, options: argparse.Namespace) -> dict[str, Any]:
     times = []
     for name in ("whole", "again"):  # the second finds what the first one's programs take, as all others do
         started = time.monotonic()
-        code = ended(begin(place / name, options.budget, 0.5), 600)
+        code = ended(begin(place / name, options.budget), 600)
         times.append(time.monotonic() - started)
         assert code == 0, (place / name / "said.txt").read_text()
     whole = end_of(place / "whole")

@@ -6,13 +6,13 @@ needed: a search's with its record, a job's with its end. It is never exported o
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from sqlalchemy import Column, Connection, Integer, LargeBinary, String, Table, delete, func, select
-from sqlalchemy.dialects.sqlite import insert
+from sqlalchemy.dialects.sqlite import dialect, insert
 
 from aoec.bank.store import Store, metadata
 
@@ -24,6 +24,8 @@ stops = Table("journal_stops", metadata, Column("search", String, primary_key=Tr
 outcomes = Table("journal_outcomes", metadata, Column("job", String, primary_key=True), Column("number", Integer, primary_key=True),
                  Column("outcome", String, nullable=False))
 READ_LIMIT = 1 << 20  # batches of one search
+# the same search asks the same, so what a batch replaces is what another process has written, or an earlier run
+NOTE = str(insert(batches).prefix_with("OR REPLACE").compile(dialect=dialect()))
 
 
 @dataclass(frozen=True)
@@ -53,14 +55,9 @@ class Journal:
 
     # ---- of a search
 
-    def note(self, search: str, first: int, found: Sequence[Batch]) -> None:
-        """Nothing; batches `first`, `first` + 1, ... of a search are on disk. The same search asks the same, so what stands there is what
-        another process has written, or an earlier run."""
-        rows = [{"search": search, "number": first + i, "question": b.question, "timed": b.timed, "milliseconds": round(b.seconds * 1e3),
-                 "answer": b.answer} for i, b in enumerate(found)]
-        with self._store.writing() as c:
-            if rows:
-                c.execute(insert(batches).prefix_with("OR REPLACE"), rows)
+    def notes(self, search: str) -> Notes:
+        """Where a search is noted; to be closed."""
+        return Notes(self._store, search)
 
     def batches(self, search: str) -> tuple[Batch, ...]:
         """The batches of a search from its first one on, as far as none is missing."""
@@ -101,6 +98,20 @@ class Journal:
         """Drops what is noted of a job: it has ended, or begins anew."""
         with self._store.writing() as c:
             c.execute(delete(outcomes).where(outcomes.c.job == job))
+
+
+class Notes:
+    """The batches of one search, written one by one: no kill takes one back."""
+
+    def __init__(self, store: Store, search: str) -> None:
+        self._row, self._search = store.appending(NOTE), search
+
+    def note(self, number: int, b: Batch) -> None:
+        """Nothing; batch `number` is in the bank's file."""
+        self._row.write((self._search, number, b.question, b.timed, round(b.seconds * 1e3), b.answer))
+
+    def close(self) -> None:
+        self._row.close()
 
 
 def end_search(c: Connection, search: str) -> None:

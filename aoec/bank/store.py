@@ -87,11 +87,39 @@ class Store:
         with _failures(self.path), self._engine.execution_options(immediate=True).begin() as c:
             yield c
 
+    def appending(self, statement: str) -> Appending:
+        """What runs a statement again and again; to be closed."""
+        return Appending(self.path, statement)
+
+
+class Appending:
+    """A statement that is run again and again, each time a transaction, on a connection of its own that stays open and waits for no disk:
+    some 30 us, where a transaction that waits takes 5 ms. A process that is killed loses none of it; a machine whose power goes, at most
+    the last ones (synchronous = NORMAL: https://www.sqlite.org/pragma.html#pragma_synchronous)."""
+
+    def __init__(self, path: Path, statement: str) -> None:
+        self._path, self._statement = path, statement
+        with _failures(path):
+            self._connection = _connection(path, "mode=rw")
+            self._connection.execute("PRAGMA synchronous = NORMAL")
+
+    def write(self, row: tuple[str | int | bytes, ...]) -> None:
+        """Nothing; the statement has run for a row of values."""
+        with _failures(self._path):
+            self._connection.execute(self._statement, row)
+
+    def close(self) -> None:
+        with _failures(self._path):
+            self._connection.close()
+
+
+def _connection(path: Path, mode: str) -> sqlite3.Connection:
+    """A connection that leaves transactions to what is said on it."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+
 
 def _engine(path: Path, mode: str) -> Engine:
-    uri = f"{path.absolute().as_uri()}?{mode}"
-    return _transactional(create_engine("sqlite://", poolclass=NullPool, creator=lambda: sqlite3.connect(
-        uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None)))
+    return _transactional(create_engine("sqlite://", poolclass=NullPool, creator=lambda: _connection(path, mode)))
 
 
 def _transactional(engine: Engine) -> Engine:

@@ -10,27 +10,38 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from types import TracebackType
+from typing import Protocol
 
 import numpy as np
 
 from aoec.bank.journal import Batch
 
-EVERY_S = 0.5  # so often what was answered is noted at most: a search of 2,000 trials takes some seconds
-REST = 64  # and that many times as long as the last note took
 LIMIT_BYTES = 64 << 20  # of one search's packed answers; what comes later is not noted, and timed again by a search that goes on
-Keep = Callable[[int, Sequence[Batch]], None]  # takes the number of the first batch, and the batches
+
+
+class Notes(Protocol):
+    """Where the answers of one search go, one by one."""
+
+    def note(self, number: int, batch: Batch) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Answers:
-    """`told`: what an earlier run of the same search was answered. `keep`: takes what is new; without it nothing is noted."""
+    """`told`: what an earlier run of the same search was answered. `notes`: take what is new; without them nothing is noted."""
 
-    def __init__(self, told: Iterable[Batch] = (), keep: Keep | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self._told, self._keep, self._clock = deque(told), keep, clock
-        self._new: list[tuple[bytes, int, float, np.ndarray]] = []
+    def __init__(self, told: Iterable[Batch] = (), notes: Notes | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._told, self._notes, self._clock = deque(told), notes, clock
         self._at = self._bytes = 0  # batches so far; what is noted of them
         self._spent, self._since = 0.0, clock()
-        self._due = self._since + EVERY_S
         self.timed_before = 0  # candidates whose times were told
+
+    def __enter__(self) -> Answers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._close()
 
     @property
     def seconds(self) -> float:
@@ -40,31 +51,25 @@ class Answers:
     def ask(self, question: Sequence[bytes], timed: int, shape: tuple[int, ...], work: Callable[[], np.ndarray]) -> np.ndarray:
         """The answer to a question, an array of int64 of a shape: the one of an earlier run where there is one, else what `work` gives.
         `timed`: how many candidates it times. BankError where it cannot be noted."""
-        if self._keep is None and not self._told:
+        if self._notes is None and not self._told:
             return work()
         asked = hashed(question)
         if (known := self._next(asked.hex(), shape)) is not None:
             return known
         found = work()
-        if self._keep is not None:
-            self._new.append((asked, timed, self.seconds, found))
-            if self._clock() >= self._due:
-                self.note()
+        if self._notes is not None:
+            batch = Batch(asked.hex(), timed, self.seconds, packed(found))
+            self._notes.note(self._at, batch)
+            self._at, self._bytes = self._at + 1, self._bytes + len(batch.answer)
+            if self._bytes > LIMIT_BYTES:
+                self._close()
         return found
 
-    def note(self) -> None:
-        """Nothing; all that was answered so far is on disk."""
-        if self._keep is None or not self._new:
-            return
-        began = self._clock()
-        batches = [Batch(asked.hex(), timed, seconds, packed(found)) for asked, timed, seconds, found in self._new]
-        self._keep(self._at, batches)
-        self._new = []
-        self._at += len(batches)
-        self._bytes += sum(len(b.answer) for b in batches)
-        self._due = self._clock() + max(EVERY_S, REST * (self._clock() - began))
-        if self._bytes > LIMIT_BYTES:
-            self._keep = None
+    def _close(self) -> None:
+        """Nothing; nothing more is noted."""
+        if self._notes is not None:
+            self._notes.close()
+            self._notes = None
 
     def _next(self, asked: str, shape: tuple[int, ...]) -> np.ndarray | None:
         """What was told next, if it answers this; else None, and the rest is of another search, and forgotten."""

@@ -33,8 +33,8 @@ class Search:
 
     def answers(self) -> Answers:
         """What the search was answered before, if it goes on; what it is answered from now on is noted."""
-        told = opened(self.bank).batches(self.name) if self.again else ()
-        return Answers(told, lambda first, batches: opened(self.bank).note(self.name, first, batches))
+        journal = opened(self.bank)
+        return Answers(journal.batches(self.name) if self.again else (), journal.notes(self.name))
 
 
 def search_name(key: Key, order: Order) -> str:

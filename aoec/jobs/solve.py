@@ -215,15 +215,13 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
     hear(best_key, None)
     try:
         p = problem(task.func, machine, task.state)
-        p.answers = noted.answers() if noted else p.answers
-        first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far))
+        with noted.answers() if noted else p.answers as p.answers:
+            first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far))
     except (UnsupportedError, ScheduleError) as e:
         if noted and noted.again:  # what is noted may have been changed by anybody
             return attempt(task, machine, order, replace(noted, again=False), hear)
         return str(e)
     stopped = interrupt.asked()
-    if stopped:
-        p.answers.note()
     if noted and noted.again and not (p.takes(first.default, first.default_ticks) and p.takes(found.best, found.ticks)):
         return attempt(task, machine, order, replace(noted, again=False), hear)
     common = dict(label=task.label, default_ticks=first.default_ticks, bound_ticks=first.bound_ticks, tool="aoec " + version("aoec"),

@@ -27,7 +27,7 @@ mlp (float[32,48] x, float[48,64] v, float[64] b, float[64,48] w) => (float[32,4
 
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
-    """A folder with a network of two products and a softmax, and a machine on which rows that become fractals on their way cost forty times as much."""
+    """A folder with a network of two products and a softmax, and a machine on which rows that become fractals cost forty times as much."""
     model, random = onnx.parser.parse_model(TEXT), np.random.default_rng(1)
     for i in [i for i in model.graph.input if i.name != "x"]:
         shape = [d.dim_value for d in i.type.tensor_type.shape.dim]

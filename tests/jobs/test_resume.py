@@ -5,7 +5,7 @@ import os
 import signal
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from itertools import count
@@ -19,12 +19,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aoec.bank.bank import Bank
-from aoec.bank.journal import Batch
+from aoec.bank.journal import Batch, Journal
 from aoec.bank.record import parse_record
 from aoec.base.errors import BankError
 from aoec.ir.graph import Group
 from aoec.ir.keys import key
-from aoec.jobs import answers
 from aoec.jobs.answers import Answers, packed, unpacked
 from aoec.jobs.order import Order, Solved, keys
 from aoec.jobs.plan import Task
@@ -75,8 +74,8 @@ def undisturbed(folder: Path) -> tuple[list[Any], list[str]]:
 
 
 @contextmanager
-def broken(at: int, act: Callable[[], None], every_s: float = 0.0) -> Iterator[None]:
-    """`act` is called when the model machine is asked for the n-th time; answers are noted that often."""
+def broken(at: int, act: Callable[[], None]) -> Iterator[None]:
+    """`act` is called when the model machine is asked for the n-th time."""
     ask, asked = Answers.ask, count(1)
 
     def counted(self: Answers, *words: Any) -> np.ndarray:
@@ -84,12 +83,19 @@ def broken(at: int, act: Callable[[], None], every_s: float = 0.0) -> Iterator[N
             act()
         return ask(self, *words)
 
-    with mock.patch.object(Answers, "ask", counted), mock.patch.object(answers, "EVERY_S", every_s), mock.patch.object(answers, "REST", 0):
+    with mock.patch.object(Answers, "ask", counted):
         yield
 
 
 def kill() -> None:
     raise Killed
+
+
+def note(journal: Journal, search: str, batches: dict[int, Batch]) -> None:
+    """Nothing; batches of a search are noted by their numbers."""
+    with closing(journal.notes(search)) as notes:
+        for number, batch in batches.items():
+            notes.note(number, batch)
 
 
 def left(path: Path) -> list[int]:
@@ -111,15 +117,15 @@ def small() -> Iterator[None]:
 
 
 @settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])
-@given(st.integers(2, 80), st.sampled_from([0.0, 0.02]))
-def test_a_killed_job_goes_on_to_the_same_end(folder: Path, at: int, every_s: float) -> None:
-    path = folder / f"{at}-{every_s}.db"
+@given(st.integers(2, 80))
+def test_a_killed_job_goes_on_to_the_same_end(folder: Path, at: int) -> None:
+    path = folder / f"{at}.db"
     path.unlink(missing_ok=True)
-    with pytest.raises(Killed), broken(at, kill, every_s):
+    with pytest.raises(Killed), broken(at, kill):
         run(path)
     said, *rest = run(path, again())
     assert tuple(rest) == undisturbed(folder) and left(path) == [0, 0, 0]
-    assert every_s or said.startswith("going on from an interrupted run: 1 ")
+    assert said.startswith("going on from an interrupted run: 1 ")
 
 
 @pytest.mark.parametrize(("at", "signals"), [(22, 1), (75, 1), (30, 2)])
@@ -192,13 +198,13 @@ def test_a_journal_that_lies_is_found_out(folder: Path, tmp_path: Path) -> None:
     lies = unpacked(told[first].answer, (2, told[first].timed))
     assert lies is not None
     lies[:] = [[1], [0]]
-    journal.note(name, first, [replace(told[first], answer=packed(lies))])
+    note(journal, name, {first: replace(told[first], answer=packed(lies))})
     assert run(path, again())[1:] == undisturbed(folder)
 
 
 def test_a_task_without_a_schedule_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "b.db"
-    Bank.open(path).journal.note(search_name(KEYS[0], ORDER), 0, [Batch("asked", 1, 0.5, b"")])
+    note(Bank.open(path).journal, search_name(KEYS[0], ORDER), {0: Batch("asked", 1, 0.5, b"")})
     with mock.patch("aoec.jobs.solve.attempt", lambda *words: "it has none"):
         said, outcomes, lines = run(path, again())
     assert "1 under way" in said and not outcomes and not lines and left(path) == [0, 0, 0]
@@ -214,15 +220,15 @@ def test_bytes_that_were_never_packed_are_refused(data: bytes, n: int) -> None:
 def test_seconds_of_earlier_runs_count() -> None:
     """The clock of a search stands still while it is told what it knew, at what it was then, and goes on from there."""
     now = [100.0]
-    kept: list[tuple[int, list[Batch]]] = []
-    first = Answers((), lambda at, batches: kept.append((at, list(batches))), lambda: now[0])
+    notes = mock.Mock()
+    first = Answers((), notes, lambda: now[0])
     for question in (b"a", b"b"):
         now[0] += 3.0
         assert first.ask([question], 1, (1,), lambda: np.array([7])).tolist() == [7]
-    (at, noted), (then, more) = kept
+    (at, noted), (then, more) = (call.args for call in notes.note.call_args_list)
     assert (at, then) == (0, 1)
     now[0] = 900.0
-    second = Answers([*noted, *more], None, lambda: now[0])
+    second = Answers([noted, more], None, lambda: now[0])
     now[0] += 50.0
     assert second.ask([b"a"], 1, (1,), lambda: pytest.fail("it is known")).tolist() == [7] and second.seconds == 3.0
     assert second.ask([b"other"], 1, (1,), lambda: np.array([8])).tolist() == [8]  # and what was noted behind is of no use
@@ -233,9 +239,8 @@ def test_seconds_of_earlier_runs_count() -> None:
 def test_a_gap_ends_what_is_told(tmp_path: Path) -> None:
     journal = Bank.open(tmp_path / "b.db").journal
     batches = [Batch(str(i), i, i / 2, bytes([i])) for i in range(4)]
-    journal.note("s", 0, batches[:2])
-    journal.note("s", 3, batches[3:])
-    journal.note("other", 1, batches[1:2])
+    note(journal, "s", {i: batches[i] for i in (0, 1, 3)})
+    note(journal, "other", {1: batches[1]})
     assert journal.batches("s") == tuple(batches[:2]) and journal.batches("other") == () and journal.timed(["s", "no"]) == {"s": 4}
     journal.forget("s")
     assert journal.batches("s") == () and left(tmp_path / "b.db") == [1, 0, 0]
