@@ -201,8 +201,10 @@ def renamed(x, f):
     if type(x).__name__ == "OpNode":
         out |= {k: tuple(n and f(n) for n in getattr(x, k)) for k in ("inputs", "outputs")}
         out["attributes"] = x.attributes
-    if type(x).__name__ == "Group":
-        out["nodes"] = tuple(map(f, x.nodes))
+    if type(x).__name__ in ("Group", "Body"):
+        out |= {k: tuple(map(f, getattr(x, k))) for k in ("nodes", "inputs", "outputs") if hasattr(x, k)}
+    if type(x).__name__ == "Body":
+        out["node"] = f(x.node)
     if type(x).__name__ == "Stream":
         out |= {k: tuple((f(n), renamed(e, f)) for n, e in getattr(x, k)) for k in ("grid", "counters")}
     if isinstance(x, Constraint):

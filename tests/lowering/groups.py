@@ -33,6 +33,7 @@ MODELS = {
     "matmul_batch": ("fp16", "float[2,3,9,24] x, float[24,17] w", "float[2,3,9,17] y", "y = MatMul(x, w)"),
     "matmul_nd": ("fp16", "float[2,20,40] x, float[2,40,35] z", "float[2,20,35] y", "y = MatMul(x, z)"),
     "matmul_even": ("fp16", "float[64,48] x, float[48,96] z", "float[64,96] y", "y = MatMul(x, z)"),
+    "matmul_even32": ("fp32", "float[64,48] x, float[48,96] z", "float[64,96] y", "y = MatMul(x, z)"),
     "matmul_turned": ("fp32", "float[19,40] x, float[21,40] z", "float[19,21] y", "y = Gemm<transB=1>(x, z)"),
     "conv": ("fp16", "float[1,5,5,4] x, float[20,5,3,3] w, float[20] b", "float[1,20,5,4] y",
              "t = Conv<pads=[1,1,1,1]>(x, w, b) y = Relu(t)"),
