@@ -116,7 +116,7 @@ def _object(line: bytes, path: Path) -> dict[str, Any]:
 
 def write(target: str, records: Iterable[Record], folder: Path | None = None) -> Path:
     """Where the built-in bank of a target now is, with these records: equal ones make equal bytes. A default's record does without its
-    func, which stands with the best of the same key; funcs of which there are defaults alone, of layouts that were not taken, are left out."""
+    func, which stands with the best of the same key; funcs with defaults alone, of layouts that were not taken, are left out."""
     records = sorted(records, key=lambda r: r.key)
     tuned = {r.key.func_key for r in records if not r.key.state.endswith(DEFAULT)}
     rows = [flat(r) | OMITTED | ({"func": ""} if r.key.state.endswith(DEFAULT) else {}) for r in records if r.key.func_key in tuned]

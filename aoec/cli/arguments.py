@@ -111,7 +111,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--batch", type=values.positive, default=1, metavar="N", help="(default: 1)")
     options.precision(p)
     options.tuning_options(p)
-    p.set_defaults(tune=True, ops=[])
+    p.set_defaults(tune=True, ops=[], base="none")  # the built-in bank knows it, and nothing would be tuned
     p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: resnet50.aoec in the current directory)")
 
 
