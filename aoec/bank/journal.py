@@ -133,5 +133,5 @@ def note_outcome(c: Connection, job: str, outcome: str) -> None:
 
 @lru_cache(maxsize=8)
 def opened(path: Path) -> Journal:
-    """The journal of a bank's file, for a process that only notes batches: opened once."""
+    """The journal of a bank's file, for a process that searches: opened once, whatever searches it makes."""
     return Journal(Store(path, create=False, writable=True))
