@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.files import check_folder, write_text
+from aoec.cann.op_summary import csv_text
 from aoec.ir.parse import parse_trace
 from aoec.jobs.profile import launches, split
 from aoec.report.folder import AFTER, BEFORE, Operator, file_of, operator_text, profile_of, summary_text
-from aoec.report.op_summary import csv_text
 from aoec.report.opat import Outcome, Policy, Tuning, model, text
 from aoec.search.name import structure
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping
 from math import prod
 from typing import TYPE_CHECKING
 
+from aoec.cann.op_summary import Launch, Operand, Part
 from aoec.ir.graph import OPAQUE, OpNode, Tensor
 from aoec.ir.index import evaluate
 from aoec.jobs.plan import host_times
 from aoec.ops.layout import stored_shape
-from aoec.report.op_summary import Launch, Operand, Part
 
 if TYPE_CHECKING:
     from aoec.jobs.compile import Made

@@ -1,6 +1,6 @@
 """The results of a job as the folder that public tutorials of AOE show: `summary.json`, `op_tuning/` with a file for each operator, and
-`profiling/before_tuning` and `after_tuning` (op_summary.py). No release of AOE writes it, so what its files say is aoec's own (`schemas/`).
-Before is by default schedules, as the model's baseline is. All times are modelled."""
+`profiling/before_tuning` and `after_tuning` (cann/op_summary.py). No release of AOE writes it, so what its files say is aoec's own
+(`schemas/`). Before is by default schedules, as the model's baseline is. All times are modelled."""
 from __future__ import annotations
 
 import json

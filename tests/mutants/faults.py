@@ -665,7 +665,7 @@ FAULTS = (
     Fault("the-host-takes-no-time-in-a-profile", "aoec/jobs/profile.py",
           "host_us += on_host_us[group.name]", "host_us += 0.0",
           ("tests/jobs/test_opat.py::test_what_the_host_does_has_its_place_in_the_profile",)),
-    Fault("ratios-of-all-cores", "aoec/report/op_summary.py",
+    Fault("ratios-of-all-cores", "aoec/cann/op_summary.py",
           "figure(spent / cycles if cycles else 0.0)", "figure(spent / cycles * part.cores if part else 0.0)",
           ("tests/report/test_folder.py",)),
     Fault("updates-of-older-files-are-additions", "aoec/report/results.py",

@@ -8,8 +8,8 @@ from io import StringIO
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aoec.cann.op_summary import Launch, Operand, Part, csv_text
 from aoec.report.folder import file_of, profile_of, summary_text
-from aoec.report.op_summary import Launch, Operand, Part, csv_text
 from aoec.report.opat import Outcome, Policy, Tuning
 from tests.oracle.schemas import faults
 
