@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -104,6 +105,34 @@ def check_folder(path: str | Path) -> None:
         raise BackendError(f"cannot write into {path}: {there} is no directory")
     if not os.access(there, os.W_OK):
         raise BackendError(f"cannot write into {path}: the directory {there} is not writable")
+
+
+def write_folder(path: str | Path, files: Mapping[str, str]) -> None:
+    """Nothing; a folder that was not there, or was empty, holds these texts by their names in it, all of them, or is as it was."""
+    check_new_folder(path)
+    place = Path(os.path.realpath(path))
+    aside = ""
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        aside = tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
+        for name, text in files.items():
+            file = Path(aside, name)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text.encode("utf-8"))
+        os.chmod(aside, 0o777 & ~_umask())
+        os.rename(aside, place)  # over an empty folder too
+    except OSError as e:
+        raise BackendError(f"cannot write {path}: {reason(e)}") from e
+    finally:
+        if aside:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def check_new_folder(path: str | Path) -> None:
+    """Nothing, or BackendError where a folder at `path` cannot be made, or holds something already."""
+    check_folder(path)
+    if Path(path).is_dir() and any(Path(path).iterdir()):
+        raise BackendError(f"cannot write {path}: there are files in it already; name a new folder, or empty this one")
 
 
 def reason(error: OSError) -> str:

@@ -1,0 +1,1 @@
+"""The formats that CANN reads and writes: no search, no job."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
-from aoec.base.files import read_json
+from aoec.cann import tune_ops
 from aoec.ir.graph import Graph, Group
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from aoec.jobs.plan import Task
     from aoec.jobs.say import Voice
 
-LISTS = ("tune_ops_name", "tune_ops_type")  # of AOE's file: a group that has one of either is tuned
 # names of ONNX and CANN for what has another name here, in lower case, without underscores and a version's V2
 SAME = {"conv": "conv2d", "gemm": "matmul", "batchmatmul": "matmul", "layernormalization": "layernorm", "rmsnormalization": "rmsnorm",
         "softmaxd": "softmax", "avgpool": "averagepool", "pooling": "maxpool"}
@@ -56,21 +55,12 @@ def plain(word: str) -> str:
 def pick(text: str) -> Pick:
     """What `--only` says: AOE's file, where there is a file of that name; else names, types and wildcards between commas."""
     if Path(text).is_file():
-        return of_file(text)
+        listed = tune_ops.read(text)
+        return Pick(listed.names, listed.types)
     words = tuple(w for w in text.split(",") if w)
     if not words:
         raise CheckError("--only names nothing; give names of nodes or types of operators, such as MatMul,conv_*")
     return Pick(words, words)
-
-
-def of_file(path: str) -> Pick:
-    """AOE's tune_ops_file: an object of the two lists, either or both."""
-    said = read_json(path)
-    good = isinstance(said, dict) and said and set(said) <= set(LISTS) and all(
-        isinstance(v, list) and all(isinstance(w, str) and w for w in v) for v in said.values())
-    if not good:
-        raise CheckError(f'{path} is no list of operators; it should say {{"tune_ops_name": ["conv_1"], "tune_ops_type": ["MatMul"]}}')
-    return Pick(*(tuple(said.get(name, ())) for name in LISTS))
 
 
 def wanted(ready: Sequence[Ready], only: str | None, voice: Voice) -> tuple[list[Task], list[Task]]:

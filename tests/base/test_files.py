@@ -73,3 +73,17 @@ def test_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         files.read_bytes(tmp_path / "bytes", 3)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe")))
     assert files.read_text("-") == "from a pipe"
+
+
+def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    files.write_folder(tmp_path / "new" / "out", {"a.txt": "1", "deep/er/b.txt": "2"})
+    assert (tmp_path / "new" / "out" / "deep" / "er" / "b.txt").read_text() == "2"
+    (tmp_path / "empty").mkdir()
+    files.write_folder(tmp_path / "empty", {"a": "1"})
+    assert (tmp_path / "empty" / "a").read_text() == "1"
+    with pytest.raises(BackendError, match="there are files in it already"):
+        files.write_folder(tmp_path / "empty", {"b": "2"})
+    with pytest.raises(BackendError, match="cannot write"):
+        files.write_folder(tmp_path / "late", {"a": "1", "a/b": "2"})  # the second cannot lie below a file
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "new"]
+    assert [p.name for p in (tmp_path / "empty").iterdir()] == ["a"]

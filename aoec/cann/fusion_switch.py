@@ -1,0 +1,21 @@
+"""`--fusion_switch_file`: fusions of CANN's compiler that are not to be made (atlasatcparam_16_0053).
+
+All are on unless the file says "off". What is known here are the documented fusions into a producer's kernel that a plan may have to
+undo, so that an operator's key is that of the operator alone; families are ours, of the producer and of the operator that follows it.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+# (family of the producer, of what follows) -> the pass that makes one kernel of them (graphubfusionref, atlasrr_30)
+UB_FUSIONS = {
+    ("conv2d", "elementwise"): "TbeConv2DEltwisePass",
+    ("matmul", "elementwise"): "ATbeMatmulElemwiseFusionPass",
+    ("reduce", "elementwise"): "TbeReduceElemwiseFusionPass",
+}
+
+
+def text(passes: Collection[str]) -> str:
+    """The file that turns these UB fusions off and leaves all others as they are."""
+    return json.dumps({"Switch": {"GraphFusion": {}, "UBFusion": dict.fromkeys(sorted(passes), "off")}}, indent=2) + "\n"
