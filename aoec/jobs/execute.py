@@ -54,6 +54,7 @@ class Runner:
         self.bodies = Bodies(artifact.graph, self._run_body)
         self.bound: dict[str, BoundProgram] = {}
         self.executables: dict[Same, Executable] = {}
+        self.encoded: dict[int, Executable] = {}  # a program -> the first of them, whose code those with other constants share
         self.users = Counter(self._same(c) for c in artifact.groups if c.program is not None)
         self.lock = Lock()  # what programs have made lies in their memory until they run again
 
@@ -89,7 +90,8 @@ class Runner:
         if compiled.group not in self.bound:
             same = self._same(compiled)
             if same not in self.executables:
-                self.executables[same] = executable(compiled.program, same[1], self.artifact.weights)
+                self.executables[same] = executable(compiled.program, same[1], self.artifact.weights, self.encoded.get(same[0]))
+                self.encoded.setdefault(same[0], self.executables[same])
             self.bound[compiled.group] = BoundProgram(self.executables[same], compiled.bindings, self.tensors, self.users[same] == 1)
         return self.bound[compiled.group].run(known, self.threads, self.account)
 
@@ -106,10 +108,11 @@ def run_program(program: Program, bindings: Iterable[tuple[str, str]], tensors: 
     return BoundProgram(Executable(program), bindings, tensors).run(stored)
 
 
-def executable(program: Program, bindings: Iterable[tuple[str, str]], constants: Arrays) -> Executable:
-    """A program with those of its inputs in place that are constants; `bindings`: (tensor of the program, constant)."""
+def executable(program: Program, bindings: Iterable[tuple[str, str]], constants: Arrays, like: Executable | None = None) -> Executable:
+    """A program with those of its inputs in place that are constants; `bindings`: (tensor of the program, constant). `like`: one made of it
+    before."""
     own = {t.name: t for t in program.tensors}
-    return Executable(program, {p: placed(own[p], constants[g]) for p, g in bindings if own[p].role == "input"})
+    return Executable(program, {p: placed(own[p], constants[g]) for p, g in bindings if own[p].role == "input"}, like)
 
 
 class BoundProgram:

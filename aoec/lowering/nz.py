@@ -32,15 +32,15 @@ def regions(graph: Graph) -> list[Region]:
     a conversion would have to lie among."""
     if graph.bodies:
         return []
-    tensors, producers = {t.name: t for t in graph.tensors}, {o: n for n in graph.nodes for o in n.outputs}
+    tensors, producers, led = {t.name: t for t in graph.tensors}, {o: n for n in graph.nodes for o in n.outputs}, _led(graph)
     readers: dict[str, int] = {}
     for name in _read_by_products(graph):
         readers[name] = readers.get(name, 0) + 1
     out: list[Region] = []
     taken: set[str] = set(graph.outputs)
     for name, count in readers.items():
-        made = _grown(name, tensors, producers) if _whole(tensors[name]) and name not in taken else None
-        if made is not None and not taken & made:
+        made = _grown(name, producers, taken) if name in led else None
+        if made is not None:
             out.append(Region(name, made))
             taken |= made
         elif count > 1 and _whole(tensors[name]) and name not in taken:
@@ -59,16 +59,24 @@ def _whole(t: Tensor) -> bool:
     return alone and t.shape[-2] % FRACTAL_ROWS == 0 == t.shape[-1] % c0_of(t.dtype)
 
 
-def _grown(name: str, tensors: dict[str, Tensor], producers: dict[str, OpNode]) -> frozenset[str] | None:
-    """A matrix with all that leads to it from products through elementwise operators of its shape; None where anything else does."""
+def _led(graph: Graph) -> frozenset[str]:
+    """The tensors that could be in NZ with all that leads to them: products make them, or elementwise operators of such in their shape."""
+    tensors, led = {t.name: t for t in graph.tensors}, set[str]()
+    for n in graph.nodes:
+        shapes = {tensors[i].shape for i in n.inputs if i} if n.op != "matmul" else set()
+        if n.op == "matmul" or family(n) == "elementwise" and not n.definition and all(i in led for i in n.inputs if i):
+            led.update(o for o in n.outputs if _whole(tensors[o]) and shapes <= {tensors[o].shape})
+    return frozenset(led)
+
+
+def _grown(name: str, producers: dict[str, OpNode], taken: set[str]) -> frozenset[str] | None:
+    """A matrix with all that leads to it from products through elementwise operators; None where some of that is taken."""
     made, open_ = {name}, [name]
     while open_:
-        node = producers.get(open_.pop())
-        if node is None or node.op != "matmul" and (family(node) != "elementwise" or node.definition):
+        if (at := open_.pop()) in taken:
             return None
+        node = producers[at]
         if node.op != "matmul":
-            if any(not _whole(tensors[i]) or tensors[i].shape != tensors[name].shape for i in node.inputs if i):
-                return None
             open_ += [i for i in node.inputs if i and i not in made]
             made.update(filter(None, node.inputs))
     return frozenset(made)

@@ -43,14 +43,15 @@ def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np
 class Executable:
     """A filled program to be run again and again: its code, and GM with the inputs that never change (`constants`) in their places.
 
-    Raises what `execute` raises, each as soon as it can be known. Runs of one executable wait for each other.
+    Raises what `execute` raises, each as soon as it can be known. Runs of one executable, and of those made `like` it, wait for each other.
     """
 
-    def __init__(self, program: Program, constants: Mapping[str, np.ndarray] | None = None) -> None:
+    def __init__(self, program: Program, constants: Mapping[str, np.ndarray] | None = None, like: Executable | None = None) -> None:
+        """`like`: an executable of the same program, with constants of its own; its code is this one's too."""
         self.program, self.constants = program, frozenset(constants or ())
         self.memory = Memory(program)
-        self.code = _encode(program, self.memory)
-        self.lock = threading.Lock()
+        self.code: _Code = like.code if like else _encode(program, self.memory)
+        self.lock: threading.Lock = like.lock if like else threading.Lock()
         self.memory.put(constants or {})
 
     def run(self, tensors: Mapping[str, np.ndarray], threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:

@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 import pytest
 
-from aoec.artifact.artifact import write
+import aoec
+from aoec.artifact.artifact import load, write
 from aoec.artifact.compiled import check
 from aoec.base import arrays
 from aoec.base.errors import CheckError
@@ -20,6 +21,7 @@ from aoec.jobs.execute import Runner, placed, run_model
 from aoec.jobs.run import run_artifact
 from aoec.jobs.verify import verify_model
 from aoec.simulate.account import Account
+from tests.frontend.models import model, node
 from tests.jobs.nets import compiled, feeds, fused, net
 
 TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2}
@@ -145,6 +147,23 @@ def test_a_runner_gives_every_run_its_own_results() -> None:
         assert np.array_equal(first[name], value) and np.array_equal(third[name], value)
         assert np.array_equal(second[name], wanted[1][name])
     assert any(not np.array_equal(wanted[0][name], wanted[1][name]) for name in wanted[0])
+
+
+def test_equal_programs_with_constants_of_their_own_are_encoded_once(tmp_path: Path) -> None:
+    """Layers behind the first find the same in L2, and so have one program."""
+    random, layers = np.random.default_rng(3), range(4)
+    x, *w = (random.integers(-1, 2, (32, 32)).astype(np.float32) for _ in range(5))
+    nodes = [n for i in layers for n in (node("MatMul", f"x{i} w{i}", f"h{i}"), node("Clip", f"h{i} low high", f"x{i + 1}"))]
+    ends = {"low": np.float32(-1), "high": np.float32(1)}
+    chain = model(nodes, {"x0": (32, 32)}, ["x4"], {**{f"w{i}": w[i] for i in layers}, **ends})
+    aoec.compile(chain, tmp_path / "m.aoec", bank=tmp_path / "b.db")
+    runner, wanted = Runner(load(tmp_path / "m.aoec")), x
+    for i in layers:
+        wanted = np.clip(wanted @ w[i], -1, 1)
+    for _ in range(2):
+        assert np.array_equal(runner.run({"x0": x})["x4"], wanted)
+    made = list(runner.executables.values())
+    assert len({id(e.code) for e in made}) == len({id(e.program) for e in made}) < len({id(e.memory.gm) for e in made}) == len(made)
 
 
 def test_one_thread_and_several_give_the_same_bytes_and_an_account_says_what_ran() -> None:

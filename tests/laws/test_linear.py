@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 import aoec
 from aoec.frontend.onnx import load as load_model
 from aoec.jobs.compile import ports
+from aoec.lowering.nz import regions
 from tests.frontend.models import model, node, normal
 
 OWN = str(Path(aoec.__file__).parent)
@@ -80,6 +82,12 @@ def test_a_model_of_twice_the_nodes_is_twice_the_work(net: Callable[[int], onnx.
     for _ in range(2):
         compiled(3)()  # what is made once for all equal groups, found in the bank from then on
     first, second = steps(compiled(8), compiled(16), compiled(32))
+    assert second < 2.1 * first
+
+
+def test_matrices_that_could_be_in_nz_are_found_in_one_pass() -> None:
+    """The sums of a residual model lead back to its input, each through all before it: long enough to see it walked again for each."""
+    first, second = steps(*(partial(regions, load_model(residual(n), {}, "fp16")[0]) for n in (20, 40, 80)))
     assert second < 2.1 * first
 
 

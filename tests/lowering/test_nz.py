@@ -19,6 +19,7 @@ BLOCKS = {
     "mlp": ("matmul x v t, gelu t u, matmul u w y", {"v": (48, 48), "w": (48, 48)}, "y"),
     "gated": ("matmul x v a, matmul x w b, abs a c, mul c b d, matmul d v y", {"v": (48, 48), "w": (48, 48)}, "y"),
     "shared": ("abs x h, matmul h v q, matmul h w k, matmul q w y, abs q z, add k z o", {"v": (48, 48), "w": (48, 48)}, "y o"),
+    "twice": ("matmul x v a, matmul a w b, abs a c, matmul c w y", {"v": (48, 48), "w": (48, 48)}, "b y"),
     "scores": ("matmul x v q, matmul x w k, matmul q k y", {"v": (48, 48), "w": (48, 48), "y": (32, 32)}, "y"),
 }
 
@@ -38,6 +39,7 @@ def test_regions_grow_back_to_products_and_conversions_serve_several() -> None:
     assert regions(block("mlp")) == [Region("u", frozenset("tu"))]
     assert regions(block("gated")) == [Region("x", frozenset()), Region("v", frozenset()), Region("d", frozenset("abcd"))]
     assert regions(block("shared")) == [Region("h", frozenset()), Region("w", frozenset()), Region("q", frozenset("q"))]
+    assert regions(block("twice")) == [Region("a", frozenset("a")), Region("w", frozenset())]  # c is not led back through a
     assert regions(block("mlp", 30)) == []
 
 
