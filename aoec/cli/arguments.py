@@ -152,11 +152,13 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--json", action="store_true", help="print the measure as JSON")
     options.timeline_options(p)
     options.output(p)
-    p = _add(commands, "explain", "say where a candidate's time goes, or what changed between two and what it cost",
-             "aoec explain a.prog b.prog")
+    p = _add(commands, "explain", "say where a candidate's time goes, or what changed between two and what it cost; or join a device's "
+             "profile with ours", "aoec explain a.prog b.prog")
     options.source(p, "A.prog|A.tir|A.sched")
     p.add_argument("other", nargs="?", metavar="B", help="a second candidate, to compare")
     p.add_argument("--func", metavar="G.tir", help="the func of candidates that are schedules")
+    p.add_argument("--op-summary", action="store_true", help="A is msprof's op_summary_*.csv, B ours (tuning_results_*/profiling/.../"
+                   "op_summary.csv, or a compiled model): operators of both side by side, largest difference first")
     options.holes(p)
     options.target(p)
     options.state(p)

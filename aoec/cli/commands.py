@@ -218,6 +218,8 @@ def run_explain(options: Namespace) -> int:
     from aoec.report import explain
     from aoec.simulate.state import NAMED
     ready_output(options)
+    if options.op_summary:
+        return explain_profiles(options)
     if options.input == options.other == "-":
         raise CheckError("the two candidates cannot both come from standard input")
     made = [(*candidate(path, options.func, options.target, dict(options.holes)), path) for path in (options.input, options.other) if path]
@@ -229,6 +231,18 @@ def run_explain(options: Namespace) -> int:
         both = explain.compare(*said)
         text = as_json(both) if options.json else explain.two(both)
     write_text(options.output, text)
+    return 0
+
+
+def explain_profiles(options: Namespace) -> int:
+    from aoec.jobs.joined import facts, operators, told
+    if options.other is None or options.input == options.other == "-":
+        raise CheckError("--op-summary takes two files: the device's op_summary_*.csv, and ours or a compiled model")
+    sources = options.input, options.other
+    (theirs, unused), (ours, ours_unused) = map(operators, sources)
+    for line in (*unused, *ours_unused):
+        note(f"note: {line}")
+    write_text(options.output, as_json(facts(theirs, ours, sources)) if options.json else told(theirs, ours, sources))
     return 0
 
 

@@ -12,6 +12,7 @@ from aoec.jobs.plan import host_times
 from aoec.ops.layout import stored_shape
 
 if TYPE_CHECKING:
+    from aoec.ir.program import Program
     from aoec.jobs.compile import Made
     from aoec.jobs.made import Schedule
     from aoec.target.machine import Machine
@@ -32,7 +33,7 @@ def launches(made: Made, machine: Machine, tuned: bool) -> list[Launch]:
             choice = choices[group.name]
             schedule = choice.best if tuned else choice.default
             start_us, stop_us = (us + host_us for us in next(spans_us))
-            ends, parts = ends_of(schedule, dict(choice.task.bindings), tensors), parts_of(schedule, machine)
+            ends, parts = ends_of(schedule.program, dict(choice.task.bindings), tensors), parts_of(schedule, machine)
         else:
             start_us, stop_us = ended_us, ended_us + on_host_us[group.name]
             host_us += on_host_us[group.name]
@@ -57,9 +58,9 @@ def split(machine: Machine) -> bool:
     return "aic" in machine.cores
 
 
-def ends_of(schedule: Schedule, bindings: Mapping[str, str], tensors: Mapping[str, Tensor]) -> Ends:
+def ends_of(program: Program, bindings: Mapping[str, str], tensors: Mapping[str, Tensor]) -> Ends:
     """What a program reads and writes."""
-    roles = {t.name: t.role for t in schedule.program.tensors}
+    roles = {t.name: t.role for t in program.tensors}
     read, written = ([tensors[bindings[n]] for n in bindings if roles.get(n) == role] for role in ("input", "output"))
     return operands(read), operands(written)
 

@@ -22,6 +22,10 @@ FLAGGED = LAWS + "test_programs_are_accepted_and_none_can_spare_a_flag"
 MEMORY = LAWS + "test_the_bound_holds_where_memory_decides_and_charges_what_must_be_done"
 
 FAULTS = (
+    Fault("products-with-another-k-are-one", "aoec/cann/op_summary_join.py",
+          "return batch, _up(rows), _up(k), _up(out[-1])",
+          "return batch, _up(rows), 0, _up(out[-1])",
+          ("tests/cann/test_op_summary.py",)),
     Fault("host-loop-asks-for-a-condition", "aoec/ops/control.py",
           "on, done = going is None or true(going), 0",
           "on, done = going is not None and true(going), 0",
