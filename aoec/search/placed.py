@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from aoec.base.errors import CheckError
 from aoec.ir.index import Expr, Int, evaluate, hole_names
+from aoec.ir.rewrite import fill, holes
 from aoec.ir.schedule import Step, Trace
 from aoec.search.grid import Candidate, Grid
 
@@ -48,6 +49,26 @@ def equations(step: Step, filled: Step) -> list[Equation] | None:
         if isinstance(here, Expr) and isinstance(there, Int) and hole_names(here):
             out.append((here, there.value))
     return out
+
+
+def found(sketch: Trace, trace: Trace) -> dict[str, int] | None:
+    """The values of a sketch's holes with which it is the schedule, choices of them or not; None where there are none."""
+    equations, choices = matched(sketch, trace), holes(sketch)
+    known: dict[str, int] = {}
+    for e, number in sorted(equations or (), key=lambda equation: len(hole_names(equation[0]))):
+        left = [*hole_names(e) - {*known}]
+        value = solution(e, left[0], known, number, choices[left[0]]) if len(left) == 1 else None
+        if value is None and left:
+            return None
+        known |= {name: value for name in left if value is not None}
+    return known if equations is not None and known.keys() == choices.keys() and fill(sketch, known) == trace else None
+
+
+def solution(e: Expr, name: str, known: dict[str, int], number: int, choices: tuple[int, ...]) -> int | None:
+    """The value of a hole with which an expression is a number: one of its choices, or what is left of the number."""
+    unit = evaluate(e, known | {name: 1})
+    tried = dict.fromkeys([*choices, number, number // unit if unit else 0])
+    return next((v for v in tried if evaluate(e, known | {name: v}) == number), None)
 
 
 def solved(equations: Iterable[Equation], choices: dict[str, tuple[int, ...]]) -> dict[str, int]:

@@ -116,7 +116,9 @@ def legal_matmul(t: MatmulTiling, sizes: dict[str, int], size_bytes: int, machin
     base = {"m": up(min(t.baseM, sizes["m"]), 16), "n": up(min(t.baseN, sizes["n"]), 16), "k": up(min(t.baseK, sizes["k"]), unit)}
     single_k = up(min(t.singleCoreK or sizes["k"], sizes["k"]), max(unit, 16)) if t.singleCoreK else sizes["k"]
     chunks = -(-single_k // base["k"])
-    step_a, step_b = ratio(max(1, min(t.stepKa, chunks)), max(1, min(t.stepKb, chunks)))
+    step_a, step_b = max(1, min(t.stepKa, chunks)), max(1, min(t.stepKb, chunks))
+    if max(step_a, step_b) < chunks:  # one that lies in L1 along all of k is no multiple of anything
+        step_a, step_b = ratio(step_a, step_b)
     step_m = t.stepM if step_a >= chunks else 1  # several blocks of m in L1 stay there only with all of their k
     step_n = t.stepN if step_b >= chunks else 1
     slots_a, slots_b = slots(t.depthA1, t.stepM * t.stepKa), slots(t.depthB1, t.stepN * t.stepKb)
