@@ -6,7 +6,8 @@ from pathlib import Path
 
 import platformdirs
 
-NAME = "aoec.db"  # in a directory that AOE's variables name: CANN's own files may lie beside it
+NAME = "aoec.db"  # in a directory that is named: CANN's own files may lie beside it
+OLD_NAME = "bank.db"  # of earlier releases, where it is there and the other is not
 NO_BASE = "none"
 
 
@@ -17,10 +18,21 @@ def chosen(named: str | None) -> Path:
     """
     if path := named or os.environ.get("TUNE_BANK_PATH"):
         at = Path(path).expanduser()
-        return at / NAME if at.is_dir() else at
+        return in_folder(at) if at.is_dir() else at
+    return unnamed()
+
+
+def unnamed() -> Path:
+    """The bank where neither an option nor $TUNE_BANK_PATH names one."""
     if root := os.environ.get("ASCEND_CACHE_PATH"):
-        return Path(root).expanduser() / "aoe_data" / NAME
+        return in_folder(Path(root).expanduser() / "aoe_data")
     return default_path()
+
+
+def in_folder(folder: Path) -> Path:
+    """The bank of a directory: aoec.db, or what earlier releases called it."""
+    old, new = folder / OLD_NAME, folder / NAME
+    return old if old.is_file() and not new.exists() else new
 
 
 def default_path() -> Path:

@@ -22,8 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     from aoec.cli.arguments import parser
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        options = parser().parse_args(words[:1] if words[:1] == ["aoe"] else words)
-        options.words = words[1:]  # of aoe, whose options are its own
+        options = parser().parse_args(words[:1] if words[:1] in (["aoe"], ["atc"]) else words)
+        options.words = words[1:]  # of aoe and atc, whose options are their own
     except SystemExit as e:  # argparse: 0 after --help and --version, 2 after a message
         return int(e.code or 0)
     try:

@@ -2,7 +2,6 @@
 names and closing lines are kept. Nothing is written under a name that CANN would read."""
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shlex
@@ -17,6 +16,7 @@ from aoec.base.files import read_json, read_text
 from aoec.cli.aoe_models import Asked, Note, asked_for
 from aoec.cli.aoe_places import bank_words, environment, ini, work_folder
 from aoec.cli.aoe_words import SHORT, WORDS, Use
+from aoec.cli.vendor_words import Options, help_lines, read_options
 from aoec.report.opat import improvement
 from aoec.report.reasons import table
 from aoec.report.results import Job, jobs
@@ -28,7 +28,6 @@ LEVELS = {"O1": 10_000, "O2": 2_000}  # trials an operator: O1 is documented to 
 DEEPER = 20_000  # --Fdeeper_opat
 SAME = {"dynamic_batch_size": "--dynamic-batch", "dynamic_dims": "--dynamic-dims", "dynamic_image_size": "--dynamic-dims",
         "precision_mode": "--precision", "precision_mode_v2": "--precision", "tune_ops_file": "--only"}  # with the same values
-Options = dict[str, str]
 Tune = Callable[[Sequence[str]], int]
 
 
@@ -81,25 +80,7 @@ def results_in(work: Path) -> set[Path]:
 
 def parse(words: Sequence[str]) -> Options:
     """Name -> value of AOE's options; CheckError for what is none, without a value, or given twice."""
-    out: Options = {}
-    left = list(words)
-    while left:
-        word = left.pop(0)
-        name, equals, value = word[2:].partition("=") if word.startswith("--") else (SHORT.get(word, ""), "", "")
-        if name not in WORDS:
-            near = difflib.get_close_matches(name, WORDS, 1)
-            help_ = f"did you mean --{near[0]}?" if near else "see aoec aoe --help"
-            raise CheckError(f"aoe has no option {word.partition('=')[0]}; {help_}")
-        if not equals and left and not left[0].startswith("-") and name != "help":
-            value, equals = left.pop(0), "="
-        if not equals and not WORDS[name].bare:
-            raise CheckError(f"--{name} needs a value")
-        if name in out:
-            raise CheckError(f"--{name} is given twice")
-        if WORDS[name].use is Use.REFUSED:
-            raise CheckError(f"--{name} is not to be had here: {WORDS[name].said}")
-        out[name] = value
-    return out
+    return read_options("aoe", words, WORDS, SHORT)
 
 
 def job_of(given: Mapping[str, str], note: Note) -> None:
@@ -118,11 +99,11 @@ def job_of(given: Mapping[str, str], note: Note) -> None:
 def translated(given: Mapping[str, str], note: Note) -> list[str]:
     """The words for `aoec tune` that follow from options and environment, whatever the model."""
     words = ["--target", given["soc_version"]] if "soc_version" in given else []
-    for shape in filter(None, given.get("input_shape", "").strip('"').split(";")):
+    for shape in filter(None, given.get("input_shape", "").split(";")):
         words += ["--input-shape", shape]
     for name, option in SAME.items():
         if given.get(name):
-            words += [option, given[name].strip('"')]
+            words += [option, given[name]]
     if given.get("progress_bar", "on") not in ("on", "off"):
         raise CheckError(f"--progress_bar is on or off, not {given['progress_bar']}")
     if given.get("progress_bar") == "off":
@@ -197,7 +178,5 @@ def summary(ended: Sequence[tuple[str, Job | None]]) -> str:
 
 def told_help() -> int:
     """0, after each option was listed with what becomes of it."""
-    for w in WORDS.values():
-        print(f"--{w.name:28}{w.use.value}{': ' + w.said if w.said else ''}")
-    print("\nexample: aoec aoe --job_type=2 --framework=5 --model=model.onnx --output=model")
+    print(help_lines(WORDS, "aoec aoe --job_type=2 --framework=5 --model=model.onnx --output=model"))
     return 0

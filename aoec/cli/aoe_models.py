@@ -82,10 +82,14 @@ def _output(given: Mapping[str, str], model: Path, note: Note) -> Path | None:
     if "model" not in given:
         path = path / f"{model.stem}.aoec"
         path.parent.mkdir(parents=True, exist_ok=True)
-    elif path.suffix == ".om":
-        note(f"aoe: only atc makes a .om; the compiled model is {path.with_suffix('.aoec')}")
-        path = path.with_suffix(".aoec")
-    elif path.suffix != ".aoec":
-        path = path.with_name(path.name + ".aoec")
+    else:
+        if path.suffix == ".om":
+            note(f"aoe: only atc makes a .om; the compiled model is {as_ours(path)}")
+        path = as_ours(path)
     check_writable(path)
     return path
+
+
+def as_ours(path: Path) -> Path:
+    """Where the compiled model is of which a vendor's tool would write `path`, which may lack its ending."""
+    return path.with_suffix(".aoec") if path.suffix in (".om", ".aoec") else path.with_name(path.name + ".aoec")

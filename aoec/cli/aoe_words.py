@@ -5,27 +5,7 @@ spellings that no release has and public tutorials use all the same.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import Enum
-
-
-class Use(Enum):
-    """HONOURED: translated. NOTED: accepted, changes nothing here, and the note says why. REFUSED: an error, which says what to do."""
-
-    HONOURED = "honoured"
-    NOTED = "noted"
-    REFUSED = "refused"
-
-
-@dataclass(frozen=True)
-class Word:
-    """An option. `said`: of one that is not honoured. `bare`: it may stand without a value."""
-
-    name: str
-    use: Use = Use.HONOURED
-    said: str = ""
-    bare: bool = False
-
+from aoec.cli.vendor_words import Use, Word
 
 NO_DEVICE = "no device is used: times are modelled"
 ATC = "it is ATC's, and means nothing for schedules"

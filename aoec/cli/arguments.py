@@ -91,6 +91,9 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p = _add(commands, "aoe", "take the options of AOE's own command line, and tune as it does",
              "aoec aoe --job_type=2 --model=model.onnx")
     p.set_defaults(kept="schedules found so far are kept in the bank; the same command with --reload goes on from there")
+    p = _add(commands, "atc", "take the options of ATC, the vendor's model compiler, and compile from the bank, without tuning",
+             "aoec atc --model=model.onnx --framework=5 --soc_version=Ascend310P3 --output=model")
+    p.set_defaults(kept="a model that was compiled is kept; nothing is left running")
     p = _add(commands, "results", "show what result files of tuning say, aoec's or AOE's of any release; several side by side",
              "aoec results aoe_result_opat_20260901120000000_pid1.json")
     p.add_argument("files", nargs="+", metavar="FILE.json", help="aoe_result_opat_*.json or aoe_result_sgat_*.json, - for standard input")

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -85,14 +85,24 @@ def run_demo(options: Namespace) -> int:
 
 def run_aoe(options: Namespace) -> int:
     from aoec.cli.aoe import main
+    return _translated(main, options)
+
+
+def run_atc(options: Namespace) -> int:
+    from aoec.cli.atc import main
+    return _translated(main, options)
+
+
+def _translated(main: Callable[..., int], options: Namespace) -> int:
+    """The exit code of a vendor's command line, which runs commands of ours."""
     from aoec.cli.arguments import parser
 
-    def tune(words: Sequence[str]) -> int:
+    def command(words: Sequence[str]) -> int:
         own = parser().parse_args(words)
         return int(own.command_function(own) or 0)
 
     try:
-        return main(options.words, tune, note)
+        return main(options.words, command, note)
     except SystemExit as e:  # argparse has said what is wrong with a value
         return int(e.code or 0)
 
