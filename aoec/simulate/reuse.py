@@ -78,18 +78,20 @@ def both_ways(flows: Sequence[Flow], shares: Mapping[Access, Rows], crowding: Ma
     """How much longer a transfer holds the chip's memory because reads and writes share HBM: h / max(r, w), 1 at least.
 
     r and w are the times of all reads and of all writes of the program at the chip's full rates, h is that of what both of them move
-    through HBM. Loads and stores run on different pipes, each at the rate that its core is given: where they overlap HBM would move
-    more than it can if h is longer than either; what hits L2 leaves it time. Add of 8192^2 fp16 moves 268 MB in and 134 MB out in
-    264 us, 1.52 TB/s (asc-devkit Add sample): its loads take half as long again as they would alone.
+    through HBM, with what it loses where it changes between them (`hbm_turnaround`: all of it where as much is written as read, nothing
+    where all goes one way). Loads and stores run on different pipes, each at the rate that its core is given: where they overlap HBM would
+    move more than it can if h is longer than either; what hits L2 leaves it time. Add of 8192^2 fp16 moves 268 MB in and 134 MB out in
+    264 us (asc-devkit Add sample): its loads take half as long again as they would alone.
     """
     times: list[Rows] = [0.0, 0.0]
-    held: Rows = 0.0
+    held: list[Rows] = [0.0, 0.0]
     for f in flows:
         hbm, l2 = f.total * shares[f.access] / machine.hbm_bytes_per_cycle, f.total * (1.0 - shares[f.access]) / machine.l2_bytes_per_cycle
         longer = crowding[f.access]
         times[f.access.writes] = times[f.access.writes] + hbm * longer[0] + l2 * longer[1]
-        held = held + hbm
-    return np.maximum(held / np.maximum(np.maximum(*times), 1e-9), 1.0)
+        held[f.access.writes] = held[f.access.writes] + hbm
+    turning = 2.0 * (machine.hbm_turnaround or 0.0) * np.minimum(*held)
+    return np.maximum((sum(held) + turning) / np.maximum(np.maximum(*times), 1e-9), 1.0)
 
 
 class Reuse:

@@ -37,7 +37,7 @@ REQUIRED = {
 }
 # not known of every part
 OPTIONAL = {"scalar": ("loop_cycles",), "launch": ("tiling_runtime_us", "tiling_constant_us"),
-            "shared": ("hbm_nominal_bytes_per_s", "memory_bytes", "same_address_bytes_per_cycle")}
+            "shared": ("hbm_nominal_bytes_per_s", "memory_bytes", "same_address_bytes_per_cycle", "hbm_turnaround")}
 # what a formula may name besides fields, tables and numbers
 GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes", "cores")
 
@@ -66,6 +66,7 @@ class Machine:
     hbm_nominal_bytes_per_s: float | None
     memory_bytes: float | None
     same_address_bytes_per_cycle: float | None  # of all cores that read one address
+    hbm_turnaround: float | None  # of the time of HBM's bytes, what it takes besides where as much is written as read
     l2_size_bytes: int
     l2_usable_bytes: int
     launch_fixed_us: float

@@ -92,8 +92,7 @@ def unit_of(place: str) -> str:
     if place.startswith("tables."):
         return "cycles"
     units = {"_bytes_per_s": "B/s", "bytes_per_cycle": "B/cycle", "_bytes": "B", "_cycles": "cycles", "_us": "us", "_mhz": "MHz",
-             ".count": "cores", "ids": "ids", "cross_count": "signals",
-             "queue_depth": "instructions"}
+             ".count": "cores", "ids": "ids", "cross_count": "signals", "queue_depth": "instructions", "_turnaround": "x"}
     return next((unit for end, unit in units.items() if place.endswith(end)), "")
 
 

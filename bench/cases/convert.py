@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from bench.cases.case import ALIASES as METRIC_ALIASES
 from bench.cases.case import COLUMNS, METRICS
+from bench.cases.stated import stated
 from bench.cases.variants import words_of
 from bench.cases.warnings import warning_of
 from bench.cases.words import show_words
@@ -40,6 +41,8 @@ def convert(rows: Sequence[Row]) -> list[Row]:
         at = (row["chip"], row["op"], base_shape(row["shape"]), row["source"])
         last = before.get(at)
         own = words_of(row["op"], row["shape"], row["variant"], row["notes"], words.get(last["id"]) if last else None)
+        known = stated(row["source"], row["shape"], row["variant"])
+        own |= {k: v for k, v in known.items() if k not in own and not (k == "mdl" and "norm" in own)}
         if high_level(row, own):
             own["runtime"] = ()
             if "/matmul_high_performance/" in row["source"] and "mdl" not in own:

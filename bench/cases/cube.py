@@ -5,14 +5,16 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from aoec import primitives
-from aoec.ir.index import DTYPES
+from aoec.ir.index import DTYPES, Int
 from aoec.ir.program import Program
 from aoec.ir.rewrite import normalise
+from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.lowering.emit import emit
 from aoec.search.vendor import ORDER_N, MatmulTiling, matmul_trace
 from aoec.target.machine import Machine
 from bench.cases.case import Case
+from bench.cases.turns import left_first
 from bench.cases.words import AUTO
 
 STOCK = (128, 256, 64)  # the vendor's block where a row names none, in elements of two bytes
@@ -32,9 +34,9 @@ class Tiling:
 
 
 def tiling(case: Case, machine: Machine) -> Tiling:
-    """What the words say, with the vendor's defaults for what they do not: one block a load and no slots to spare for Norm, two
-    blocks a load and two slots for MDL (asc-devkit's 8192^3 sample says of the tiling API's own choice: depthA1 = 4, double
-    buffered), as many blocks as L1 holds where one operand's depth is published as filling it (the same sample: depthB1 = 8)."""
+    """What the words say, with the vendor's defaults for what they do not: one block a load and no slots to spare for Norm, for MDL half
+    of L1 for each operand in two slots (`halves`), as many blocks as L1 holds where one operand's depth is published as filling it
+    (asc-devkit's 8192^3 sample: depthB1 = 8)."""
     size = DTYPES[case.dtypes[0]]
     s = case.shape.sizes
     base = base_block(case, machine, size)
@@ -62,14 +64,27 @@ def steps(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -
     """Base blocks along k that one load of A and of B brings."""
     if outer := case.tile.numbers("l1"):
         return (max(1, outer[2] // base[2]),) * 2
-    usual = 1 if "mdl" not in case.tile else 2
-    if "basic" in case.tile:
-        usual = max(1, 512 // (base[2] * size))
+    if "mdl" in case.tile and not any(w in case.tile for w in ("step", "stepka", "stepkb", "deptha")):
+        return halves(case, machine, base, size)
+    usual = max(1, 512 // (base[2] * size)) if "basic" in case.tile else 1
     both = case.tile.one("step", usual)
     a, b = case.tile.one("stepka", both), case.tile.one("stepkb", 0)
     if not b:
         b = max(1, full_depth(case, machine, base, size) // 2) if "deptha" in case.tile else both
     return (1, 1) if "norm" in case.tile else (a, b)
+
+
+def halves(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -> tuple[int, int]:
+    """Base blocks along k in a load of A and of B that the tiling API chooses where it parts the product itself: two slots in half of L1,
+    rows of whole 512 or 256 bytes, the larger a multiple of the smaller (asc-devkit matmul_tiling_algorithm.cpp, CalcL1Tiling)."""
+    m, n, k = base
+    found = [max(1, machine.scope("L1").size_bytes // 4 // (x * k * size)) for x in (m, n)]
+    for i, step in enumerate(found):
+        unit = next((u for u in (512, 256) if step * k * size > u), 0)
+        if step * k < case.shape.sizes["k"] and unit and unit % (k * size) == 0:
+            found[i] = step - step % (unit // (k * size))
+    a, b = found
+    return (a // b * b, b) if a >= b else (a, b // a * a)
 
 
 def full_depth(case: Case, machine: Machine, base: tuple[int, int, int], size: int) -> int:
@@ -149,7 +164,19 @@ def numbering(case: Case, blocks: int) -> dict[str, int]:
     return {"l2MTileBlock": max(1, group)}
 
 
+def ahead(trace: Trace) -> Trace:
+    """The trace with what streams through L1 loaded a turn ahead where no form of ours says so: beside an operand that stays, the other."""
+    if any(s.primitive == "preload" for s in trace.steps):
+        return trace
+    slots = {str(s["buffer"]): s["depth"] for s in trace.steps if s.primitive == "double_buffer"}
+    more = [Step("preload", (("buffer", name), ("ahead", Int(1)))) for name in ("A_L1", "B_L1") if slots.get(name, Int(1)) != Int(1)]
+    return Trace((*trace.steps, *more))
+
+
 def cube_program(case: Case, func: Func, machine: Machine) -> Program:
-    """The program of a product with the row's tiling."""
-    trace = matmul_trace(func, machine, vendor_tiling(case, machine))
-    return normalise(emit(primitives.apply(func, trace), machine))
+    """The program of a product with the row's tiling, its loads in the order in which the vendor's template has them."""
+    t = vendor_tiling(case, machine)
+    trace = matmul_trace(func, machine, t)
+    trace = ahead(trace) if t.preload else trace
+    program = normalise(emit(primitives.apply(func, trace), machine))
+    return left_first(program) if "mdl" in case.tile and t.stepKb > t.stepKa else program

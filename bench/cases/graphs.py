@@ -10,6 +10,7 @@ import numpy as np
 from aoec.base.errors import UnsupportedError
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Attribute, Graph, Group, Tensor
+from aoec.jobs.wide_sums import wide
 from aoec.lowering.fuse import fuse
 from aoec.ops import OPS
 from aoec.ops.meanings import shape as result_shape
@@ -55,10 +56,10 @@ class Net:
         return replace(graph, groups=(Group("g0", "cube", tuple(n.name for n in graph.nodes)),))
 
     def graph(self, *outputs: str) -> Graph:
-        """The fused graph."""
+        """The fused graph, sums as a compile for the machine has them."""
         self.draft.outputs = outputs
         graph, weights = self.draft.finish()
-        return fuse(graph, weights, self.machine)[0]
+        return fuse(wide(graph, self.machine) if self.machine else graph, weights, self.machine)[0]
 
 
 NUMPY: Mapping[str, Callable[[int], np.generic]] = {
@@ -107,8 +108,9 @@ def _gelu_exponent(n: Net, x: list[str]) -> str:
     return n.node("muls", [n.node("add", [x[0], n.node("muls", [cube], scalar=0.044715)])], scalar=-1.5957691)
 
 
-def graph_of(case: Case, flat: bool = False) -> Graph:
-    """The fused graph of a case's operator; `flat`: elementwise tensors as one run. UnsupportedError where aoec has no such operator."""
+def graph_of(case: Case, flat: bool = False, machine: Machine | None = None) -> Graph:
+    """The fused graph of a case's operator, as a compile for the machine would have it, if one is given; `flat`: elementwise tensors as one
+    run. UnsupportedError where aoec has no such operator."""
     sizes = case.shape.sizes
     if case.family == "matmul":
         return matmul_graph(case)
@@ -118,16 +120,17 @@ def graph_of(case: Case, flat: bool = False) -> Graph:
         raise UnsupportedError(f"aoec has no operator {case.operator}")
     if case.operator in POOLS:
         return pool_graph(case)
-    return vector_graph(case, flat)
+    return vector_graph(case, flat, machine)
 
 
-def vector_graph(case: Case, flat: bool) -> Graph:
+def vector_graph(case: Case, flat: bool, machine: Machine | None) -> Graph:
     """An operator of one or two tensors by its recipe, or by the name that we share."""
     if case.operator in CASTS and set(case.dtypes) <= {*REALS, "int8", "uint8", "int32"}:
         return cast_graph(case)
     if any(d not in REALS for d in case.dtypes) or case.dtypes[0] != case.dtypes[-1]:
         raise UnsupportedError(f"aoec has no {case.operator} of {' to '.join(dict.fromkeys(case.dtypes))}")
     net = Net(case.operator, case.dtypes[0])
+    net.machine = machine
     shapes = [rows_of(s, case.layout) for s in case.shape.inputs if prod(s) > 1] or [case.shape.inputs[0]]
     if flat and case.family == "elementwise" and {*shapes, case.shape.output or shapes[0]} == {shapes[0]}:
         shapes = [(prod(s),) for s in shapes]

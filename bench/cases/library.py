@@ -65,7 +65,7 @@ def tuned(case: Case, trials: int) -> Result:
         if case.metric not in TIME_METRICS:
             raise UnsupportedError(f"{case.metric} is neither a time nor cycles")
         machine = machine_of(case.chip)
-        best = tune(graph_of(case, flat=case.family == "elementwise"), machine, trials)
+        best = tune(graph_of(case, case.family == "elementwise", machine), machine, trials)
     except AoecError as e:
         return Result(case, reason=" ".join(str(e).split()))
     above, theirs = best.time_us / best.bound_us, case.value / best.bound_us

@@ -91,7 +91,7 @@ def pairs(results: Iterable[Result]) -> list[tuple[Result, Result]]:
     out = []
     for steps in ladders.values():
         ordered = [r for _, r in sorted(steps, key=lambda s: s[0])]
-        out += [(a, b) for a, b in pairwise(ordered) if a.case.value != b.case.value and str(a.case.tile) != str(b.case.tile)]
+        out += [(a, b) for a, b in pairwise(ordered) if a.case.value != b.case.value and a.case.tile != b.case.tile]
     return out
 
 

@@ -87,7 +87,8 @@ _TUNED: Words = {"base": (256, 256, 64), "grid": (4, 8), "cores": (32,)}
 _FULL: Words = {**_TUNED, "mdl": (), "deptha": (8,), "depthb": (8,), "stepka": (4,), "stepkb": (4,)}
 LADDER: dict[int, Words] = {
     0: {"base": (64, 64, 64), "cores": (1,), "norm": ()}, 1: {"base": (256, 256, 64), "cores": (1,), "norm": ()},
-    2: {"base": (256, 256, 64), "grid": (2, 16), "norm": ()}, 3: {**_TUNED, "norm": ()}, 4: {**_TUNED, "mdl": ()}, 5: _FULL,
+    2: {"base": (256, 256, 64), "grid": (2, 16), "norm": ()}, 3: {**_TUNED, "norm": ()},
+    4: {**_TUNED, "mdl": (), "stepka": (2,), "deptha": (4,), "stepkb": (4,), "depthb": (8,)}, 5: _FULL,
     6: {**_FULL, "l2": (2,)}, 7: {**_FULL, "l2": (2,), "constant": ()}, 8: {**_FULL, "l2": (2,), "constant": (), "unitflag": ()}}
 
 

@@ -247,6 +247,20 @@ def test_unaligned_rows_hold_the_chips_memory_longer():
     assert ragged / whole == pytest.approx(259.047 / 202.657, rel=0.03)
 
 
+def test_memory_that_turns_around_loses_time():
+    """Reading 302 MB takes a 910B1 202.7 us (asc-devkit DataCopy sample, 1.49 TB/s); reading and writing as much alternately a 910B
+    1.29 to 1.35 TB/s (EvoKernel, eight elementwise kernels of 12.9 GB in 9.53 to 9.99 ms)."""
+    both = "copy_gm_ub(dst=X[0], src=A[{at}], bursts=1, length=32768, src_gap=0, dst_gap=0)\n" \
+           "copy_ub_gm(dst=Y[{at}], src=X[0], bursts=1, length=32768, src_gap=0, dst_gap=0)"
+    text = "program p for Ascend910B1 {{\n  input A: fp16[1006632960]\n  output Y: fp16[1006632960]\n" \
+           "  space X: fp16 in UB at 0 size 32768\n  stream v aiv grid [c in 48] {{\n    for i in 1280 {{\n{body}\n    }}\n  }}\n}}\n"
+    rates = []
+    for body in (both, both.splitlines()[0]):
+        m = measure(parse_program(text.format(body=body.format(at="(c*1280 + i)*16384"))), load("Ascend910B1"), ())
+        rates.append(m.hbm_bytes / m.run_us / 1e6)
+    assert rates[1] == pytest.approx(302 / 202.7, rel=0.01) and 1.26 < rates[0] < 1.35
+
+
 def test_a_hand_over_between_cores_takes_a_cross_flag():
     """vTriton mandatory_handoff on a 910B3: a cube core's result reaches the vector core's next instruction 235 to 375 cycles later
     than it would on one core; a flag between pipes of one core takes 11."""

@@ -123,6 +123,15 @@ def test_reads_and_writes_share_hbm(text, body, factor):
     assert Tabulator(encode(p, TOY), {}, 1, COLD, False).fill().traffic.both_ways == pytest.approx(factor)
 
 
+@pytest.mark.parametrize("read, written, factor", [(192, 192, 2 * 1.25), (192, 96, 1.5 + 0.25), (192, 0, 1.0), (0, 192, 1.0)])
+def test_hbm_loses_time_where_it_turns_around(read, written, factor):
+    body = (LOAD.format("A", 0, read) if read else "") + (STORE.format("B", 0, written) if written else "")
+    machine = replace(TOY, hbm_turnaround=0.25)  # all of it where as much is written as read
+    p = parse_program("program p for toy {\n  input A: fp16[96]\n  output B: fp16[96] uncached\n  space X: fp16 in UB at 0 size 8192\n"
+                      f"  stream v aiv grid [c in 1] {{\n{body}\n  }}\n}}\n")
+    assert Tabulator(encode(p, machine), {}, 1, COLD, False).fill().traffic.both_ways == pytest.approx(factor)
+
+
 def test_launch_is_outside_the_walk():
     m = measure(copier("A", "B", 160), TOY)
     # load 1..11, done 10 later; MTE3 2 later; store 10, done 10 later
