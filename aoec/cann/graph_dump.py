@@ -11,13 +11,12 @@ from pathlib import Path
 
 from aoec.base.errors import CheckError
 from aoec.base.files import read_text
-from aoec.cann.op_summary import FORMATS, TYPES, Operand
+from aoec.cann.op_summary import Operand
+from aoec.cann.op_summary_read import LAYOUTS, dtype
 from aoec.cann.seen import Seen
 from aoec.cann.text_proto import Message, parse
 
 NO_KERNELS = ("Data", "Const", "Constant", "NetOutput", "Variable", "RefData", "ConstPlaceHolder", "PlaceHolder", "End")
-OURS = {theirs.removeprefix("DT_"): ours for ours, theirs in TYPES.items()}
-LAYOUTS = {theirs: ours for ours, theirs in FORMATS.items()}
 OPERANDS_LIMIT = 256  # of one operator
 
 
@@ -43,10 +42,10 @@ def _named(attributes: Mapping[str, Message], side: str) -> tuple[Operand, ...]:
     """The tensors of one side, out of the attributes of a node."""
     out = []
     for i in range(OPERANDS_LIMIT):
-        shape, dtype, layout = (attributes.get(f"{side}_desc_{what}:{i}", Message()) for what in ("shape", "dtype", "layout"))
-        if not any(a.scalars for a in (shape, dtype, layout)):
+        shape, kind, layout = (attributes.get(f"{side}_desc_{what}:{i}", Message()) for what in ("shape", "dtype", "layout"))
+        if not any(a.scalars for a in (shape, kind, layout)):
             break
-        out.append(_operand(shape.texts("ints"), dtype.text("s"), layout.text("s")))
+        out.append(_operand(shape.texts("ints"), kind.text("s"), layout.text("s")))
     return tuple(out)
 
 
@@ -62,9 +61,8 @@ def _described(desc: Message) -> Operand:
     return _operand(dims, desc.text("dtype"), desc.text("layout"))
 
 
-def _operand(dims: list[str], dtype: str, layout: str) -> Operand:
-    word = dtype.removeprefix("DT_")
-    return Operand(_numbers(dims), OURS.get(word, word.lower()), LAYOUTS.get(layout, layout))
+def _operand(dims: list[str], kind: str, layout: str) -> Operand:
+    return Operand(_numbers(dims), dtype(kind), LAYOUTS.get(layout, layout))
 
 
 def _numbers(words: list[str]) -> tuple[int, ...]:

@@ -99,6 +99,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("files", nargs="+", metavar="FILE.json", help="aoe_result_opat_*.json or aoe_result_sgat_*.json, - for standard input")
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
+    _deliver_command(commands)
     p = _add(commands, "run", "run a compiled model, or a func, on the model machine", "aoec run model.aoec --random -o out.npz")
     p.add_argument("model", metavar="MODEL.aoec|G.tir")
     p.add_argument("--with", dest="trace", metavar="G.sched", help="of a func: its schedule (default: what a search would begin with)")
@@ -116,6 +117,27 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     options.tuning_options(p)
     p.set_defaults(tune=True, ops=[], base="none")  # the built-in bank knows it, and nothing would be tuned
     p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: resnet50.aoec in the current directory)")
+
+
+def _deliver_command(commands: argparse._SubParsersAction) -> None:
+    p = _add(commands, "deliver", "write what was found in the files that CANN and kernel writers take, with what to type on the board",
+             "aoec deliver model.onnx --to delivery")
+    p.add_argument("model", metavar="MODEL.onnx|MODEL.aoec|BANK", help="a model (its schedules are those of the bank: tune it before), a "
+                   "compiled model, or a bank or an export of one")
+    p.add_argument("--to", required=True, metavar="DIR", help="a new folder, or an empty one; it is written whole or not at all")
+    theirs = p.add_mutually_exclusive_group()
+    theirs.add_argument("--op-summary", metavar="FILE.csv", help="msprof's op_summary of this model on your device: operators as your CANN "
+                        "has them, so that keys are exact")
+    theirs.add_argument("--graph", metavar="FILE", help="the same from a graph that your CANN dumped (DUMP_GE_GRAPH=2): "
+                        "ge_onnx_*_Build.pbtxt or ge_proto_*_Build.txt")
+    p.add_argument("--all", action="store_true", help="write records too whose tiling is modelled more than 5 %% slower than the default "
+                   "schedule")
+    p.add_argument("--soc", metavar="NAME", help="CANN's name of the chip, by which it names files (default: the target's)")
+    options.model_options(p)
+    options.gears(p)
+    options.target(p)
+    options.bank(p)
+    p.add_argument("--json", action="store_true", help="print the table as JSON")
 
 
 # ---------------------------------------------------------------- stages

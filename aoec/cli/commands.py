@@ -115,6 +115,13 @@ def run_tasks(options: Namespace) -> int:
     return 0
 
 
+def run_deliver(options: Namespace) -> int:
+    from aoec.jobs.deliver import deliver
+    options.bank = bank_path(options)
+    write_text("-", deliver(options))
+    return 0
+
+
 def run_results(options: Namespace) -> int:
     from aoec.report import results
     ready_output(options)

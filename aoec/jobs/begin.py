@@ -5,6 +5,7 @@ What the later steps need (the kernels' compiler above all) takes seconds to imp
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,10 @@ from aoec.target.machine import Machine, load, targets
 
 if TYPE_CHECKING:
     from onnx import ModelProto
+
+    from aoec.ir.graph import Graph
+    from aoec.jobs.dump import Stage
+    from aoec.jobs.models import Weights
 
 
 # what a word of --effort stands for
@@ -123,19 +128,43 @@ def _wanted(model: str | ModelProto, options: Namespace) -> tuple[list[Gear], di
 
 def _compile(model: str | ModelProto, name: str, machine: Machine, options: Namespace, voice: Voice) -> int:
     """Imports the model, for each gear if there are some, says so, and does the rest."""
+    read = _read(model, options, voice)
+    if options.lowered:
+        write_text(options.lowered, table({gear.name: graph for gear, (graph, _, _) in zip(read.wanted, read.graphs)}))
+    voice.bank_at(options.bank)
+    from aoec.jobs.compile import finish
+    return finish(_stages(name, read, options), machine, options, voice, model)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What was imported, for each gear: (graph, constants, notices)."""
+
+    wanted: list[Gear]
+    dims: dict[str, tuple[str, ...]]
+    graphs: list[tuple[Graph, Weights, list[str]]]
+
+
+def _read(model: str | ModelProto, options: Namespace, voice: Voice) -> _Read:
     wanted, dims = _wanted(model, options)
     pool: Pool | None = {} if len(wanted) > 1 else None
     own, read = read_files(options.ops), []
     for gear in wanted:
         read.append(imported(model, dict(gear.shapes), options.precision, pool, own))
         voice.read(read[-1][0], options.precision, read[-1][2], gear.name)
-    if options.lowered:
-        write_text(options.lowered, table({gear.name: graph for gear, (graph, _, _) in zip(wanted, read)}))
-    voice.bank_at(options.bank)
-    from aoec.jobs import dump
-    from aoec.jobs.compile import finish, ports
-    stages = []
-    for gear, (graph, weights, _) in zip(wanted, read):
-        inputs, outputs = (ports(graph, listed, options.precision, dims) for listed in (graph.inputs, graph.outputs))
-        stages.append(dump.Stage("import", name, options.precision, graph, weights, inputs, outputs, gear=gear.name))
-    return finish(stages, machine, options, voice, model)
+    return _Read(wanted, dims, read)
+
+
+def _stages(name: str, read: _Read, options: Namespace) -> list[Stage]:
+    from aoec.jobs.compile import ports
+    from aoec.jobs.dump import Stage
+    out = []
+    for gear, (graph, weights, _) in zip(read.wanted, read.graphs):
+        inputs, outputs = (ports(graph, listed, options.precision, read.dims) for listed in (graph.inputs, graph.outputs))
+        out.append(Stage("import", name, options.precision, graph, weights, inputs, outputs, gear=gear.name))
+    return out
+
+
+def stages_of(path: str, options: Namespace, voice: Voice) -> list[Stage]:
+    """An ONNX model as imported, a stage for each gear that is asked for, with what there is to say of it."""
+    return _stages(Path(path).stem, _read(path, options, voice), options)

@@ -1,0 +1,187 @@
+"""What a delivery holds, as a table, as JSON (`schemas/deliver.json`), and the words of kernel writers as CSV. Times are modelled but where
+they say that they are measured."""
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+LABEL = "written for CANN, not yet run on a device by us"
+HEADS = ("group", "what", "×", "all µs", "share", "gain", "record", "key", "tune", "kernel words")
+WIDEST = 44  # characters of a name in the table
+LEGEND = (
+    "all µs: modelled, of all equal groups, by the schedule in use; gain: of it against the default schedule.  record: the operator of "
+    "CANN's", "run-time bank whose line says the tiling, ~ where the nearest that can be said is another.  key: exact, from your own file; "
+    "predicted: may", "not be hit; doubtful: nothing public says that CANN asks for such a record on this chip.  tune: in tune_ops.json.  "
+    "kernel words: in kernels.csv.")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A different group. Times in µs, modelled, of one; `count`: how many there are. `record`: the operator whose record says its tiling,
+    "" for none, with how its `key` is known, what it `differs` in, the modelled time of what it says, and a `doubt`; `why` there is none.
+    `theirs`: names in the user's own file, with the mean of the times there. `tune`: listed for CANN's own tuning. `words`: of kernel
+    writers, by field; `values`: those as rows of the CSV."""
+
+    name: str
+    what: str
+    kind: str
+    count: float
+    default_us: float
+    us: float
+    bound_us: float
+    record: str = ""
+    key: str = ""
+    record_us: float = 0.0
+    differs: tuple[str, ...] = ()
+    doubt: str = ""
+    why: str = ""
+    theirs: tuple[str, ...] = ()
+    theirs_us: float | None = None
+    tune: bool = False
+    words: Mapping[str, Mapping[str, int | str | None]] = field(default_factory=dict)
+    values: tuple[tuple[str, str, str, str, str], ...] = ()
+
+    @property
+    def all_us(self) -> float:
+        return self.us * self.count
+
+    @property
+    def sure(self) -> bool:
+        """Whether it has a record against which nothing is known."""
+        return bool(self.record) and not self.doubt
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A whole delivery. `keys`: the file that keys come from, "" where they are predicted; `keys_kind`: of its times. `files`: what each
+    file of the folder is. `alone`: operators of that file that none of the groups does, longest first. `notes`: what else is to be said."""
+
+    name: str
+    target: str
+    soc: str
+    cores: int
+    precision: str
+    lines: tuple[Line, ...]
+    keys: str = ""
+    keys_kind: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
+    alone: tuple[tuple[str, str, float | None], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def total_us(self) -> float:
+        return sum(x.all_us for x in self.lines)
+
+    def share(self, lines: Sequence[Line]) -> float:
+        """The share of the modelled time that some of the groups take."""
+        return sum(x.all_us for x in lines) / self.total_us if self.total_us else 0.0
+
+    @property
+    def recorded(self) -> list[Line]:
+        """The groups that have a record."""
+        return [x for x in self.lines if x.record]
+
+    @property
+    def gain_us(self) -> float:
+        """What the schedules save against default ones."""
+        return sum((x.default_us - x.us) * x.count for x in self.lines)
+
+    @property
+    def recorded_gain_us(self) -> float:
+        """What of that the records say."""
+        return sum((x.default_us - x.record_us) * x.count for x in self.recorded)
+
+
+def facts(d: Delivery) -> dict[str, Any]:
+    """The delivery as a program reads it."""
+    sure = [x for x in d.recorded if x.sure]
+    return {
+        "status": LABEL, "times": "modelled", "model": d.name, "target": d.target, "soc": d.soc, "cores": d.cores, "precision": d.precision,
+        "keys": {"source": d.keys, "times": d.keys_kind} if d.keys else None, "total_us": d.total_us,
+        "deliverable": {"share": d.share(sure), "share_with_doubtful": d.share(d.recorded), "gain_us": d.gain_us,
+                        "gain_in_records_us": d.recorded_gain_us},
+        "groups": [_line(d, x) for x in d.lines],
+        "only_in_keys": [{"name": name, "type": kind, "us": us} for name, kind, us in d.alone],
+        "files": dict(d.files), "notes": list(d.notes)}
+
+
+def _line(d: Delivery, x: Line) -> dict[str, Any]:
+    record = {"op": x.record, "key": x.key, "us": x.record_us, "differs": list(x.differs), "doubt": x.doubt} if x.record else None
+    return {"name": x.name, "what": x.what, "kind": x.kind, "count": x.count, "default_us": x.default_us, "us": x.us,
+            "bound_us": x.bound_us, "share": d.share([x]), "record": record, "why_no_record": x.why, "theirs": list(x.theirs),
+            "theirs_us": x.theirs_us, "tune": x.tune, "kernel_words": sorted(x.words)}
+
+
+def as_json(d: Delivery) -> str:
+    return json.dumps(facts(d), indent=2) + "\n"
+
+
+def kernels_json(d: Delivery) -> str:
+    """`kernels.json`: the words by group, and what each means."""
+    meanings = {f"{words}.{name}": meaning for x in d.lines for words, name, _, meaning, _ in x.values if name}
+    said = [{"group": x.name, "what": x.what, "count": x.count, "us": x.us, "words": dict(x.words), "notes": {
+        ".".join(filter(None, (words, name))): why for words, name, _, _, why in x.values if why}} for x in d.lines]
+    return json.dumps({"status": LABEL, "times": "modelled", "target": d.target, "fields": meanings, "kernels": said}, indent=2) + "\n"
+
+
+def kernels_csv(d: Delivery) -> str:
+    """`kernels.csv`: a row for each word of each group."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("group", "what", "words", "field", "value", "meaning", "note"))
+    for x in d.lines:
+        writer.writerows((x.name, x.what, *value) for value in x.values)
+    return out.getvalue()
+
+
+def text(d: Delivery) -> str:
+    """The table, what it comes to, and the reason for each group without a record."""
+    rows = [HEADS, *(_cells(d, x) for x in sorted(d.lines, key=lambda x: -x.all_us))]
+    widths = [max(len(r[i]) for r in rows) for i in range(len(HEADS))]
+    left = (0, 1, 6, 7, 8, 9)
+    table = ["  ".join(f"{c:<{w}}" if i in left else f"{c:>{w}}" for i, (c, w) in enumerate(zip(r, widths))).rstrip() for r in rows]
+    head = f"{_cut(d.name)} on {d.target}: {LABEL}; times are modelled"
+    return "\n".join([head, "", *table, "", *LEGEND, "", *totals(d), "", *_reasons(d)]) + "\n"
+
+
+def _cells(d: Delivery, x: Line) -> tuple[str, ...]:
+    gain = (x.default_us - x.us) / x.default_us if x.default_us else 0.0
+    key = "" if not x.record else "doubtful" if x.doubt else x.key
+    return (_cut(x.name), _cut(x.what), f"{x.count:g}", f"{x.all_us:,.1f}", f"{d.share([x]):.1%}", f"{gain:.1%}",
+            x.record + "~" * bool(x.record and x.differs) or "-", key or "-", "yes" if x.tune else "-", ", ".join(sorted(x.words)) or "-")
+
+
+def _cut(words: str) -> str:
+    plain = "".join(c if c.isprintable() else "?" for c in words)
+    return plain if len(plain) <= WIDEST else plain[:WIDEST - 1] + "…"
+
+
+def totals(d: Delivery) -> list[str]:
+    """What of the modelled time, and of what the schedules save of it, CANN's bank can be told."""
+    sure, doubted = [x for x in d.recorded if x.sure], [x for x in d.recorded if x.doubt]
+    saved = f"{d.recorded_gain_us:,.1f} of {d.gain_us:,.1f} µs"
+    out = [f"deliverable as records of the run-time bank: {len(sure)} of {len(d.lines)} different groups, {d.share(sure):.1%} of the "
+           f"modelled time ({sum(x.all_us for x in sure):,.1f} of {d.total_us:,.1f} µs)"]
+    out += [f"and {len(doubted)} doubtful ones, {d.share(doubted):.1%} of the time"] * bool(doubted)
+    out += [f"of what the schedules save against default ones, modelled, the records say {saved}"] if d.recorded else []
+    exact = sum(x.key == "exact" for x in d.recorded)
+    where = f"{d.keys} ({exact} exact)" if d.keys else "predicted, may not be hit: CANN's own fusions and layouts may differ"
+    return [*out, f"keys: {where}", *d.notes]
+
+
+def _reasons(d: Delivery) -> list[str]:
+    """Why groups have no record, those of one reason together."""
+    by_why: dict[str, list[Line]] = {}
+    for x in d.lines:
+        if not x.record:
+            by_why.setdefault(x.why, []).append(x)
+    listed = sorted(by_why.items(), key=lambda item: -d.share(item[1]))
+    return ["no record:", *(f"  {d.share(xs):6.1%}  {why}: {_some([x.name for x in xs])}" for why, xs in listed)] if listed else []
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(map(_cut, names[:6])) + f" and {len(names) - 6} more" * (len(names) > 6)
