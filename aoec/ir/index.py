@@ -198,12 +198,12 @@ INT_OPS: dict[str, Callable[[Any, Any], Any]] = {
 
 def _fold(scalar: Callable[..., Any], array: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     def folded(*args: Any) -> Any:
-        return reduce(array, args) if any(isinstance(a, np.ndarray) for a in args) else scalar(args)
+        return reduce(array, args) if any(hasattr(a, "__array_ufunc__") for a in args) else scalar(args)
     return folded
 
 
 def _select(c: Any, yes: Any, no: Any) -> Any:
-    if any(isinstance(a, np.ndarray) for a in (c, yes, no)):
+    if any(hasattr(a, "__array_ufunc__") for a in (c, yes, no)):
         return np.where(c != 0, yes, no)
     return yes if c else no
 

@@ -10,7 +10,7 @@ from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import Encoded
 from aoec.simulate.sizes import Array
 from aoec.simulate.state import State
-from aoec.simulate.tables import Filled, Tabulator
+from aoec.simulate.tables import Filled, Tabulator, queues
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,11 @@ def walks(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State)
     filled = Tabulator(encoded, rows, count, state, detail=True).fill()
     cores = core_counts(encoded, filled.tables)
     code, starts = encoded.probed()
-    probed, s = filled.tables._replace(code=code, starts=starts), fresh_state(encoded, filled.tables, cores, len(encoded.code))
+    t = filled.tables
+    probed, s = t._replace(code=code, starts=starts), fresh_state(encoded, len(t.cursor_base), cores, len(encoded.code), len(t.busy))
     for row in range(count):
         ticks, sizes = np.zeros(count, np.int64), np.zeros(cores.shape[1], np.int64)
-        kernel.time_rows(filled.tables, s, row, row + 1, sizes.copy(), sizes, ticks, filled.status, np.full(count, kernel.NEVER))
+        kernel.time_rows(t, s, row, row + 1, sizes.copy(), sizes, ticks, filled.status, np.full(count, kernel.NEVER))
         status = int(filled.status[row])
         told = nothing_told(cores.shape[1], s) if status else tell(probed, s, sizes, row)
         yield Walked(encoded, filled, status, int(ticks[row]), cores[row], told, s, probed, row)
@@ -135,14 +136,14 @@ def tell_core(told: Told, s: kernel.State, m: int, stream: int, core: int, weigh
     told.operations[:] += s.at[m, :, 1].sum(), s.probed[m]
 
 
-def fresh_state(encoded: Encoded, t: kernel.Tables, cores: Array, places: int = 0) -> kernel.State:
-    """Arrays for one thread that walks the tables, for rows with such core counts; with probes where `places` is the length of the code."""
+def fresh_state(encoded: Encoded, cursors: int, cores: Array, places: int = 0, entries: int = 1) -> kernel.State:
+    """Arrays for one thread that walks tables, for rows with such core counts; with probes where `places` is the length of the code."""
     legal = cores[((cores >= 1) & (cores <= kernel.MAX_CORES)).all(axis=1)]
     most = int(legal.sum(axis=1).max()) if len(legal) else 1
     together = int((legal.sum(axis=1) // legal.min(axis=1)).max()) if len(legal) and encoded.joined else 1
     return kernel.make_state(
-        most, together, encoded.bits, encoded.registers, max(1, len(encoded.loops)), len(t.cursor_base), len(t.busy) if places else 1,
-        len(encoded.starts), int(t.queue.max()), encoded.machine.cross_ids if encoded.joined else 1, encoded.machine.cross_count, places)
+        most, together, encoded.bits, encoded.registers, max(1, len(encoded.loops)), cursors, entries if places else 1, len(encoded.starts),
+        int(queues(encoded).max()), encoded.machine.cross_ids if encoded.joined else 1, encoded.machine.cross_count, places)
 
 
 def core_counts(encoded: Encoded, t: kernel.Tables) -> Array:

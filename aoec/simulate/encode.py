@@ -93,10 +93,11 @@ class Encoded:
     places: list[Place] = field(default_factory=list)  # of the code
     register_of: list[dict[str, int]] = field(default_factory=list)  # by stream: of counters and loop variables
     dependences: dict[int, Any] = field(default_factory=dict)  # by stream, found when it is first timed (sizes.py)
+    fillers: dict[Any, Any] = field(default_factory=dict)  # by memory state, made when enough rows were timed (filling.py)
 
     def on(self, machine: Machine) -> Encoded:
         """The program on a machine that has other numbers, and the same formulas, pipes and flags."""
-        return replace(self, machine=machine, sites=[site.on(machine) for site in self.sites])
+        return replace(self, machine=machine, sites=[site.on(machine) for site in self.sites], fillers={})
 
     def probed(self) -> tuple[np.ndarray, np.ndarray]:
         """(code, starts) with a probe after each instruction, flag operation and start of a loop."""

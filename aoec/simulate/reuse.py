@@ -101,7 +101,7 @@ class Reuse:
                  holes: Mapping[str, Rows]) -> None:
         self.machine, self.state, self.flows, self.trips, self.holes = machine, state, flows, trips, holes
         self.tensors: dict[str, Tensor] = {t.name: t for t in program.tensors}
-        self.sizes = {t.name: np.asarray(footprint_bytes(t, holes), float) for t in program.tensors}
+        self.sizes = {t.name: footprint_bytes(t, holes) * 1.0 for t in program.tensors}
         self.windows: dict[tuple[int, tuple[str, ...]], Rows] = {}
 
     @cached_property
@@ -112,7 +112,7 @@ class Reuse:
     def footprints(self, f: Flow) -> list[Rows]:
         """Bytes touched over all cores within one iteration of the first i loops, for i = 0 (the launch) .. all (one transfer)."""
         a, inside = f.access, set(f.access.grid)
-        f = replace(f, largest=np.where(np.asarray(f.total) > 0, f.largest, 0))  # a loop around it may have no iterations
+        f = replace(f, largest=np.where(f.total > 0, f.largest, 0))  # a loop around it may have no iterations
         out = [np.minimum(f.largest * self.addresses(a, inside), self.sizes[a.tensor])]
         moving = variables(a.offset)
         for loop in reversed(a.loops):
@@ -140,13 +140,13 @@ class Reuse:
         unit: Rows = np.int64(0)
         span: Rows = 0.0
         for v, coefficient in steps.items():
-            c = np.abs(np.asarray(evaluate(coefficient, self.holes), np.int64))
+            c = abs(evaluate(coefficient, self.holes))
             unit = np.gcd(unit, np.where(trips[v] > 1, c, 0))
             span = span + c * (trips[v] - 1)
-        size = np.asarray(evaluate(atom.size, self.holes), np.int64)
+        size = evaluate(atom.size, self.holes)
         if atom.op == "//":
             return span // size + 1
-        per = np.asarray(evaluate(atom.per, self.holes), np.int64)
+        per = evaluate(atom.per, self.holes)
         return np.minimum(span // np.maximum(unit, per) + 1, size // np.maximum(np.gcd(unit, size), per))
 
     def window(self, stream: int, loops: tuple[str, ...]) -> Rows:
@@ -186,7 +186,7 @@ class Reuse:
         """The share of an access's bytes that crosses HBM."""
         a, within = f.access, self.within[f.access]
         if self.tensors[a.tensor].uncached:
-            return np.ones_like(f.total, float)
+            return f.total * 0.0 + 1.0
         bytes_hbm, most = within[-1], within[-1] * 0 + f.largest * product([self.trips[a.stream][v] for v in a.grid + a.loops])
         for i in reversed(range(len(a.loops))):
             inner, outer = np.maximum(within[i + 1], 1.0), np.maximum(within[i], 1.0)

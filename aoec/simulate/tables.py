@@ -16,6 +16,7 @@ from aoec.simulate.reuse import Flow, Traffic, in_l2, traffic
 from aoec.simulate.sizes import Array, Choices, Entries, Layout, StreamValues, distinct
 from aoec.simulate.state import State
 from aoec.target.instructions import INSTRUCTIONS
+from aoec.target.machine import Machine
 
 TICKS = kernel.TICKS_PER_CYCLE
 MAX_CYCLES = 1e12  # of one instruction, so that sums stay far within int64
@@ -91,8 +92,9 @@ class Tabulator:
             depend_start=start, depend_cursor=cursor, depend_step=step, cursor_base=np.array(self.cursors, np.int64),
             counter_of=np.array([r for r, _ in encoded.counters] or [0], np.int32), joined=np.array([int(encoded.joined)], np.int64),
             preset=np.array([encoded.preset], np.int64),
-            used=encoded.used, heard=encoded.heard, costs=self.costs(), queue=self.queues(), pipe_head=self.pipe_heads(), place=place,
-            trips=trips, entry_of=entry_of, busy=cost[0], latency=cost[1], unit=cost[2], granule=cost[3],
+            used=encoded.used, heard=encoded.heard, costs=fixed_costs(self.machine), queue=queues(encoded),
+            pipe_head=self.pipe_heads(), place=place, trips=trips,
+            entry_of=entry_of, busy=cost[0], latency=cost[1], unit=cost[2], granule=cost[3],
             form_constant=columns([c for c, _ in encoded.forms], self.given, len(self.work)),
             form_coefficient=columns([c for _, terms in encoded.forms for _, c in terms], self.given, len(self.work)),
             depth=columns([d for _, d in encoded.counters], self.given, len(self.work)), work=self.work,
@@ -122,15 +124,6 @@ class Tabulator:
             if name in values[stream].dealt:
                 out[:, i] = values[stream].dealt[name].reshape(-1)
         return out
-
-    def costs(self) -> Array:
-        m = self.machine
-        cycles = [round(c * TICKS) for c in (m.issue_cycles, m.flag_hop_cycles, m.cross_cycles, m.loop_cycles)]
-        return np.array([*cycles[:3], m.flag_ids, m.cross_ids, m.cross_count, cycles[3]], np.int64)
-
-    def queues(self) -> Array:
-        """Instructions that a queue holds [stream]."""
-        return np.array([self.machine.core(s.core).queue_depth for s in self.encoded.program.streams], np.int64)
 
     def pipe_heads(self) -> Array:
         """Ticks before a pipe that the stream uses first runs [row, stream, pipe]."""
@@ -207,7 +200,7 @@ class Tabulator:
     def sizes(self, site: Site, stream: StreamValues) -> Sizes:
         moved = np.zeros(1)
         if site.access and not self.kind:
-            moved = gm_bytes(site, {name: stream.size(e).values for name, e in site.fields})
+            moved = np.asarray(gm_bytes(site, {name: stream.size(e).values for name, e in site.fields}))
         layout = stream.layout([e for _, e in site.fields])
         return Sizes(layout, Entries(stream, layout, dict(site.fields)), moved)
 
@@ -235,29 +228,16 @@ class Tabulator:
         """Fills ticks[(busy, latency, unit, granule), entry], and where detail is asked for bytes[entry, (hbm, l2)], of a site, for each of
         the choices `at` in turn."""
         entries = size.entries
-        fields = {name: entries.values(name, at.rows) for name, _ in site.fields}
-        env: dict[str, Any] = {**dict(site.numbers), **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
-        if self.lenient:
-            env |= {name: fields[f"{name.removesuffix('_last')}_at"] for name in fields if name.endswith("_last")}
-        if self.kind and "filter_h" in env:  # img2col brings the more a cycle the fewer rows of the filter a load spans
-            env["filter_h"] = 1
-        env["cores"] = upright(self.cores[site.stream], at.rows, entries)
-        unit: Any = 0.0
-        stretch: Any = 1.0  # of the core's bus
-        whole: Any = 0.0  # cores that count as long as any of them runs
+
+        def column(values: Any) -> Any:
+            return upright(values, at.rows, entries)
+
+        around = Around(column(self.cores[site.stream]))
         if site.access:
-            gm = gm_bytes(site, fields)
-            share = upright(self.traffic.shares[site.access], at.rows, entries)
-            env |= {"gm_bytes": gm, "hbm_bytes": gm * share, "l2_bytes": gm - gm * share}
-            through_l2 = env["l2_bytes"] + gm * env.get("atomic", 0)  # L2 reads what it adds to
-            hbm, l2, both = (upright(x, at.rows, entries) for x in (*self.traffic.crowding[site.access], self.traffic.both_ways))
-            unit = env["hbm_bytes"] / self.machine.hbm_bytes_per_cycle * hbm + through_l2 / self.machine.l2_bytes_per_cycle * l2
-            unit = unit * both * evaluate(site.timing.memory, env)
-            stretch, whole = (upright(x, at.rows, entries) for x in (self.bus[site.stream], self.traffic.waits_for[site.access]))
-        cycles = (np.maximum(evaluate(site.timing.busy, env) * stretch, unit * whole), evaluate(site.timing.latency, env), unit)
-        parts = [*map(ticks, cycles), np.asarray(-1)]
-        if "unit" in env:
-            parts[3] = np.where(np.asarray(env["unit"]) != 0, ticks(evaluate(site.timing.granule, env)), -1)
+            a, t = site.access, self.traffic
+            around = Around(around.cores, *map(column, (t.shares[a], *t.crowding[a], t.both_ways, self.bus[site.stream], t.waits_for[a])))
+        parts, env = costs(site, {name: entries.values(name, at.rows) for name, _ in site.fields}, around, self.machine, self.lenient,
+                           self.kind)
         shape = len(at.rows), *entries.shape
         for i, part in enumerate(parts):
             cost[i].reshape(shape)[:] = part
@@ -282,6 +262,54 @@ class Tabulator:
         return np.ascontiguousarray(np.concatenate(blocks, axis=1), np.int64)
 
 
+@dataclass(frozen=True)
+class Around:
+    """What the costs of an instruction hang on beside its own sizes: the stream's cores; of a transfer the share that crosses HBM, how much
+    longer HBM and L2 take because cores crowd, and because both ways share HBM, how the bus of a core stretches it, and the cores whose
+    share of the memory it waits for."""
+
+    cores: Any
+    share: Any = 0.0
+    hbm: Any = 1.0
+    l2: Any = 1.0
+    both: Any = 1.0
+    stretch: Any = 1.0
+    whole: Any = 0.0
+
+
+def costs(site: Site, fields: Mapping[str, Any], around: Around, machine: Machine, lenient: bool, kind: bool) -> tuple[list[Any],
+                                                                                                                      dict[str, Any]]:
+    """([busy, latency, unit, granule] in ticks, the bytes that they follow from among what formulas read): see Tabulator."""
+    env: dict[str, Any] = {**dict(site.numbers), **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0, "cores": around.cores}
+    if lenient:
+        env |= {name: fields[f"{name.removesuffix('_last')}_at"] for name in fields if name.endswith("_last")}
+    if kind and "filter_h" in env:  # img2col brings the more a cycle the fewer rows of the filter a load spans
+        env["filter_h"] = 1
+    unit: Any = 0.0
+    if site.access:
+        gm = gm_bytes(site, fields)
+        env |= {"gm_bytes": gm, "hbm_bytes": gm * around.share, "l2_bytes": gm - gm * around.share}
+        through_l2 = env["l2_bytes"] + gm * env.get("atomic", 0)  # L2 reads what it adds to
+        unit = env["hbm_bytes"] / machine.hbm_bytes_per_cycle * around.hbm + through_l2 / machine.l2_bytes_per_cycle * around.l2
+        unit = unit * around.both * evaluate(site.timing.memory, env)
+    busy = np.maximum(evaluate(site.timing.busy, env) * around.stretch, unit * around.whole)
+    parts = [ticks(busy), ticks(evaluate(site.timing.latency, env)), ticks(unit), -1]
+    if "unit" in env:
+        parts[3] = np.where(env["unit"] != 0, ticks(evaluate(site.timing.granule, env)), -1)
+    return parts, env
+
+
+def fixed_costs(m: Machine) -> Array:
+    """What issues, flags and loops cost, and how many flags there are: see kernel.Tables."""
+    cycles = [round(c * TICKS) for c in (m.issue_cycles, m.flag_hop_cycles, m.cross_cycles, m.loop_cycles)]
+    return np.array([*cycles[:3], m.flag_ids, m.cross_ids, m.cross_count, cycles[3]], np.int64)
+
+
+def queues(encoded: Encoded) -> Array:
+    """Instructions that a queue holds [stream]."""
+    return np.array([encoded.machine.core(s.core).queue_depth for s in encoded.program.streams], np.int64)
+
+
 def columns(expressions: list[Expr], holes: Mapping[str, Array], count: int) -> Array:
     """int64[row, expression]; one zero column where there is none."""
     out = np.zeros((count, max(1, len(expressions))), np.int64)
@@ -290,9 +318,9 @@ def columns(expressions: list[Expr], holes: Mapping[str, Array], count: int) -> 
     return out
 
 
-def gm_bytes(site: Site, fields: Mapping[str, Array]) -> Array:
+def gm_bytes(site: Site, fields: Mapping[str, Any]) -> Any:
     """Bytes that an instruction of a site moves to or from GM."""
-    return np.asarray(evaluate(INSTRUCTIONS[site.op].gm_bytes, {**fields, "size": site.gm_size}))
+    return evaluate(INSTRUCTIONS[site.op].gm_bytes, {**fields, "size": site.gm_size})
 
 
 def upright(values: Any, rows: Array, entries: Entries) -> Array:
@@ -301,6 +329,6 @@ def upright(values: Any, rows: Array, entries: Entries) -> Array:
     return column[rows].reshape((-1,) + (1,) * len(entries.shape)) if column.ndim and len(column) > 1 else column
 
 
-def ticks(cycles: Array) -> Array:
+def ticks(cycles: Any) -> Any:
     """Cycles as whole ticks, half to even; what is below zero or not a number (a class that no iteration is of) counts as zero."""
-    return np.asarray(np.rint(np.fmin(np.fmax(cycles, 0.0), MAX_CYCLES) * TICKS).astype(np.int64))
+    return np.rint(np.fmin(np.fmax(cycles, 0.0), MAX_CYCLES) * TICKS).astype(np.int64)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from aoec.ir.program import Program, Stream
 from aoec.kernels import timeline as kernel
 from aoec.simulate.detail import Walked, core_counts, fresh_state, walk
 from aoec.simulate.encode import Encoded, encode
+from aoec.simulate.filling import Batch, Filler, Worker, filler_of, grid_cores
 from aoec.simulate.reasons import Reasons, reasons
 from aoec.simulate.sizes import VARIES, Array
 from aoec.simulate.state import COLD, State, after, footprint_bytes
@@ -27,6 +29,7 @@ from aoec.target.machine import Machine
 
 BATCH_BYTES = 8e6  # of the value tables of one batch; temporaries take about twice that again
 FIRST_BATCH = 256
+Kernel = Callable[..., None]  # kernel.time_rows and its like
 ABANDONED = kernel.ABANDONED  # the status of a row that was not timed to its end
 ERRORS = {
     kernel.SET_ON_SET: "a flag is set while it is still set; wait for it before setting it again",
@@ -104,12 +107,8 @@ def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, 
     columns, count = _columns(encoded, rows)
     status = first_false(encoded, columns, count)
     legal = np.flatnonzero(status == 0)  # no tables are made for the others
-
-    def timed(part: dict[str, Array], limits: Array) -> tuple[Times, float]:
-        return _batch(encoded, part, Tabulator(encoded, part, len(limits), state).fill(), kernel.time_rows, limits)
-
-    parts = _in_batches(timed, {n: v[legal] for n, v in columns.items()}, np.broadcast_to(limit, count)[legal])
-    return _joined(parts or [_none(encoded)], legal, status)
+    found = _found(encoded, {n: v[legal] for n, v in columns.items()}, np.broadcast_to(limit, count)[legal], kernel.time_rows, state)
+    return _joined([found], legal, status)
 
 
 def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, kind: bool = False, limit: int = kernel.NEVER) -> Times:
@@ -120,12 +119,7 @@ def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
     """
     columns, count = _columns(encoded, rows)
     work = kernel.first_floor_rows if kind else kernel.floor_rows
-
-    def bounded(part: dict[str, Array], limits: Array) -> tuple[Times, float]:
-        return _batch(encoded, part, Tabulator(encoded, part, len(limits), state, lenient=True, kind=kind).fill(), work, limits)
-
-    parts = _in_batches(bounded, columns, np.full(count, limit))
-    return _joined(parts or [_none(encoded)], np.arange(count), np.zeros(count, np.int32))
+    return _found(encoded, columns, np.full(count, limit), work, state, True, kind)
 
 
 def _columns(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, Array], int]:
@@ -138,16 +132,57 @@ def _columns(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, Arr
     return columns, counts.pop()
 
 
-def _in_batches(timed: Callable[[dict[str, Array], Array], tuple[Times, float]], columns: dict[str, Array], limits: Array) -> list[Times]:
-    """The times of rows, each with its limit, in parts whose tables take about BATCH_BYTES."""
+def _found(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kernel, state: State, lenient: bool = False,
+           kind: bool = False) -> Times:
+    """What a kernel finds of rows, each with a limit of its own with launch: by a plan where the program has one, and else, or where that
+    does not say it, by tables of all."""
+    if not len(limits):
+        return _none(encoded)
+    filler = filler_of(encoded, state, lenient, kind, len(limits))
+    if filler is None:
+        return _slowly(encoded, rows, limits, work, state, lenient, kind)
+    times = _planned(encoded, filler, rows, limits, work)
+    left = np.flatnonzero(times.status == VARIES)
+    if len(left):
+        again = _slowly(encoded, {n: v[left] for n, v in rows.items()}, limits[left], work, state, lenient, kind)
+        for column in fields(Times):
+            getattr(times, column.name)[left] = getattr(again, column.name)
+    return times
+
+
+def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kernel, state: State, lenient: bool, kind: bool) -> Times:
+    """What a kernel finds of rows whose tables NumPy makes, in parts whose tables take about BATCH_BYTES."""
     parts: list[Times] = []
     start, size = 0, FIRST_BATCH
     while start < len(limits):
         stop = min(start + size, len(limits))
-        part, row_bytes = timed({n: v[start:stop] for n, v in columns.items()}, limits[start:stop])
-        parts.append(part)
+        part = {n: v[start:stop] for n, v in rows.items()}
+        found, row_bytes = _batch(encoded, part, Tabulator(encoded, part, stop - start, state, lenient=lenient, kind=kind).fill(), work,
+                                  limits[start:stop])
+        parts.append(found)
         start, size = stop, max(1, int(BATCH_BYTES / max(row_bytes, 1)))
-    return parts
+    return _joined(parts, np.arange(len(limits)), np.zeros(len(limits), np.int32))
+
+
+def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: Array, work: Kernel) -> Times:
+    """What a kernel finds of rows whose tables a plan fills, some hundred at once, on all processors."""
+    count, threads = len(limits), os.cpu_count() or 1
+    batch = Batch(filler, encoded, rows, count, threads)
+    cores = grid_cores(encoded, rows, count)
+    launch = _launch_ticks(encoded, cores, rows)
+    limits, ticks, status = (limits - launch)[batch.order], np.zeros(count, np.int64), batch.statuses(DEPTH_RANGE)
+    streams, idle = len(encoded.starts), list[tuple[Worker, kernel.State]]()
+
+    def run(part: tuple[int, int]) -> None:
+        worker, s = idle.pop() if idle else (Worker(filler, batch.most), fresh_state(encoded, len(filler.fixed["cursor_base"]), cores))
+        own, t, uneven = batch.tables(worker, *part)
+        status[own][(status[own] == 0) & uneven] = VARIES
+        zeros = np.zeros((2, streams), np.int64)
+        work(t, s, 0, len(t.work), zeros[0], zeros[1], ticks[own], status[own], limits[own])
+        idle.append((worker, s))
+
+    _each(run, batch.parts, threads)
+    return Times(batch.back(ticks), launch, batch.back(status), cores)
 
 
 def prepare(machine: Machine) -> None:
@@ -163,7 +198,7 @@ def _check_given(encoded: Encoded, given: Collection[str]) -> None:
             raise CheckError(f"program {encoded.program.name}: nothing gives a value to {name}; give one for every hole")
 
 
-def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, work: Callable[..., None], limits: Array) -> tuple[Times, float]:
+def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, work: Kernel, limits: Array) -> tuple[Times, float]:
     """What a kernel finds of some rows, each with a limit of its own with launch, and the bytes that a row's tables take."""
     t, streams, count = filled.tables, len(encoded.program.streams), len(limits)
     cores = core_counts(encoded, t)
@@ -171,7 +206,7 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, work: Ca
     limits = limits - launch
 
     def run(first: int, last: int) -> None:
-        s = fresh_state(encoded, t, cores[first:last])
+        s = fresh_state(encoded, len(t.cursor_base), cores[first:last])
         work(t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), ticks, status, limits)
 
     _share(run, count)
@@ -200,16 +235,21 @@ def _launch_ticks(encoded: Encoded, cores: Array, rows: Mapping[str, Array]) -> 
     return ticks
 
 
-def _share(run: object, count: int) -> None:
+def _share(run: Callable[[int, int], None], count: int) -> None:
     """Calls run(first, last) over all rows, on as many threads as there are processors (the kernel holds no lock)."""
-    assert callable(run)
     threads = min(os.cpu_count() or 1, max(1, count // 16))
-    if threads == 1:
-        run(0, count)
+    cuts = [count * i // (threads * 4) for i in range(threads * 4 + 1)] if threads > 1 else [0, count]
+    _each(lambda part: run(*part), list(pairwise(cuts)), threads)
+
+
+def _each(run: Callable[[tuple[int, int]], None], parts: Sequence[tuple[int, int]], threads: int) -> None:
+    """Calls run(part) of each, on so many threads at most."""
+    if threads == 1 or len(parts) == 1:
+        for part in parts:
+            run(part)
         return
-    cuts = [count * i // (threads * 4) for i in range(threads * 4 + 1)]
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(run, cuts[:-1], cuts[1:]))
+        list(pool.map(run, parts))
 
 
 def _none(encoded: Encoded) -> Times:

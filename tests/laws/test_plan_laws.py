@@ -1,0 +1,127 @@
+"""Tables that a plan fills are those that NumPy makes row by row: equal times, floors and errors; and a tape gives what NumPy gives."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from aoec.kernels import columns as kernel
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import problem
+from aoec.search.count import some
+from aoec.simulate.encode import encode
+from aoec.simulate.filling import Filler, filler_of
+from aoec.simulate.plan import Planner
+from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH
+from aoec.simulate.tape import Tape, Traced
+from aoec.simulate.time import floor_rows, time_rows
+from aoec.target.machine import load
+from tests.laws.test_skip_laws import cases, columns
+from tests.oracle.pipelines import twisted, twists
+from tests.primitives.funcs import emitted, random_rows
+
+STATES = st.sampled_from([COLD, PREVIOUS_LAUNCH, CLEARED])
+MODES = ((False, False), (True, False), (True, True))  # lenient, kind
+
+
+def found(encoded, rows, state):
+    """Times, floors and first floors of rows."""
+    return [time_rows(encoded, rows, state), floor_rows(encoded, rows, state), floor_rows(encoded, rows, state, kind=True)]
+
+
+def assert_same_both_ways(encoded, rows, state=COLD):
+    """The statuses of the rows; what plans give must be what it is without."""
+    without = replace(encoded, fillers={(state, *mode): False for mode in MODES})
+    planned = replace(encoded, fillers={(state, *mode): Filler(Planner(encoded, state, *mode)) for mode in MODES})
+    for a, b in zip(found(planned, rows, state), found(without, rows, state), strict=True):
+        for name in ("ticks", "launch_ticks", "status", "cores"):
+            assert np.array_equal(getattr(a, name), getattr(b, name)), name
+    return time_rows(planned, rows, state).status
+
+
+@settings(max_examples=20, deadline=None)
+@given(cases, STATES, st.data())
+def test_programs_by_hand(case, state, data):
+    program, rows = case
+    assert_same_both_ways(encode(program, twisted(load(program.target), data.draw(twists))), columns([*rows, *rows[:1]]), state)
+
+
+@pytest.mark.parametrize("name", ["matmul", "conv2d", "elementwise", "softmax"])
+def test_emitted_programs(name):
+    program = emitted(name, load("toy"))
+    assert_same_both_ways(encode(program, load("toy")), {hole: values[:150] for hole, values in random_rows(program).items()})
+
+
+SPACES = ("Ascend910B3 matmul(m=1024, k=200, n=1024, fp16)", "Ascend310P3 conv2d(n=2, c=40, h=17, w=19, co=35, kh=3, kw=3, pad=1, relu)",
+          "Ascend910B3 attention(b=3, m=150, n=300, d=32)",
+          "Ascend910B3 layer_norm(m=100, n=700)")
+
+
+@pytest.mark.parametrize("text", SPACES)
+def test_candidates_of_whole_spaces(text):
+    """With tails in every axis, blocks dealt out, slots that share tables; and none of them is left to NumPy."""
+    target, _, operator = text.partition(" ")
+    p = problem(lower_operator(operator), load(target))
+    for i in range(0, len(p.sketches), 1 + len(p.sketches) // 4):
+        sketch, grid = p.sketches[i], p.space.grids[i]
+        rows = np.array(some(grid, p.constraints(i), 70), np.int64).reshape(70, -1)
+        rows[35:50] = rows[:15]
+        if "dc" in grid.names:
+            rows[40, grid.names.index("dc")] ^= 3  # other slots, the same tables
+        named = {name: rows[:, k].copy() for k, name in enumerate(grid.names)}
+        assert (assert_same_both_ways(sketch.encoded, named, PREVIOUS_LAUNCH if i % 2 else COLD)[:40] >= 0).all()
+
+
+def test_a_plan_is_made_when_it_pays():
+    encoded = encode(emitted("matmul", load("toy")), load("toy"))
+    assert filler_of(encoded, COLD, False, False, 3) is None
+    assert isinstance(filler_of(encoded, COLD, False, False, 3), Filler)
+    assert isinstance(filler_of(encoded, COLD, True, False, 1000), Filler) and encoded.on(load("toy")).fillers == {}
+
+
+# ---------------------------------------------------------------- tapes
+
+WHOLE = (np.add, np.subtract, np.multiply, np.floor_divide, np.remainder, np.minimum, np.maximum, np.gcd)
+REAL = (np.add, np.subtract, np.multiply, np.divide, np.floor_divide, np.minimum, np.maximum, np.fmin, np.fmax)
+COMPARED = (np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal)
+ONE = (np.ceil, np.floor, np.rint, np.absolute)
+
+
+def replayed(tape: Tape, inputs: list[Traced], wanted: Traced, given: np.ndarray) -> np.ndarray:
+    """What a kernel makes of columns [lane, input] for the registers wanted."""
+    packed = tape.packed(np.unique(wanted.regs))
+    ints = np.zeros((packed.registers, kernel.LANES), np.int64)
+    for at, value in zip(packed.constant_at, packed.constant):
+        ints[at] = value
+    for k, x in enumerate(inputs):
+        if packed.place[x.register] >= 0:
+            ints[packed.place[x.register]] = given[:, k]
+    kernel.replay(packed.code, packed.pool, ints, ints.view(float))
+    out = ints.view(float) if wanted.real else ints
+    return out[packed.place[np.ravel(wanted.regs)]].reshape(*wanted.shape, kernel.LANES)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_a_tape_gives_what_numpy_gives(data):
+    numbers = st.one_of(st.integers(-9, 9), st.integers(-2**40, 2**40))
+    given = np.array([[data.draw(numbers) for _ in range(3)] for _ in range(8)] * 8, np.int64)
+    tape = Tape()
+    inputs = [tape.input() for _ in range(3)]
+    values = [(x, given[:, k]) for k, x in enumerate(inputs)]
+    with np.errstate(all="ignore"):
+        for _ in range(12):
+            (a, x), (b, y) = (data.draw(st.sampled_from(values)) for _ in range(2))
+            if data.draw(st.booleans()):
+                b = y = data.draw(st.sampled_from([0, 1, 2, 0.5, 3.0]))
+            real = x.dtype == float or np.asarray(y).dtype == float
+            f = data.draw(st.sampled_from((*REAL, *COMPARED, *ONE) if real else (*WHOLE, *COMPARED, np.divide, np.where)))
+            traced, plain = (f(a), f(x)) if f in ONE else (f(a, b, 3), f(x, y, 3)) if f is np.where else (f(a, b), f(x, y))
+            plain = plain * 1 if plain.dtype == bool else plain
+            if plain.dtype == float or np.abs(plain).max() < 2**52:
+                values.append((traced, plain))
+        for traced, plain in values[3:]:
+            assert np.array_equal(replayed(tape, inputs, traced, given), plain, equal_nan=plain.dtype == float)
