@@ -31,7 +31,7 @@ GOLDEN = (  # of the documented layout: id, 34 fields of the key, 23 of the tili
     '"op":"MatMulV3","version":0}')
 CONV = Window(2, 64, 28, 30, 96, 3, 3, pads=(1, 1, 1, 1), bias=True)
 CONV_TILING = {"hoL1": 8, "woL1": 30, "hoL0": 4, "woL0": 30, "kL0": 48, "nL0": 64, "kAL1": 576, "kBL1": 288, "nBL1": 64,
-               "batchDim": 2, "hoDim": 4, "woDim": 1, "nDim": 2, "groupDim": 1, "pbAL1": 1, "pbBL1": 2, "pbAL0": 2, "pbBL0": 2, "pbCL0": 1,
+               "batchDim": 2, "hoDim": 4, "woDim": 1, "nDim": 2, "groupDim": 1, "pbAL1": 1, "pbBL1": 2, "pbAL0": 2, "pbBL0": 1, "pbCL0": 1,
                "iterateMNOrder": 1}
 GOLDEN_CONV = (
     '{"id":%d,"info_dict":{"aDtype":1,"bDtype":1,"cDtype":1,"biasDtype":1,"aShapeN":2,"aShapeH":28,"aShapeW":30,"bShapeN":96,"bShapeC":64,'
@@ -39,7 +39,7 @@ GOLDEN_CONV = (
     '"dilationW":1,"padTop":1,"padBottom":1,"padLeft":1,"padRight":1,"biasFlag":true,"hf32Flag":false,"reserverdParam1":0,"reserverdParam2":0,'
     '"reserverdParam3":0,"reserverdParam4":0.0,"reserverdParam5":0.0,"reserverdParam6":0.0},"knowledge":{"groups":1,"orgCi":64,"orgHi":28,'
     '"orgWi":30,"orgCo":96,"orgHo":28,"orgWo":30,"kernelH":3,"kernelW":3,"singleCoreCi":64,"singleCoreCo":64,"singleCoreHo":8,"singleCoreWo":30,'
-    '"hoL1":8,"woL1":30,"kAL1":576,"kBL1":288,"nBL1":64,"hoL0":4,"woL0":30,"kL0":48,"nL0":64,"pBufferFlag":19,"strideH":1,"strideW":1,'
+    '"hoL1":8,"woL1":30,"kAL1":576,"kBL1":288,"nBL1":64,"hoL0":4,"woL0":30,"kL0":48,"nL0":64,"pBufferFlag":17,"strideH":1,"strideW":1,'
     '"dilationH":1,"dilationW":1,"padTop":1,"padBottom":1,"padLeft":1,"padRight":1,"iterateMNOrder":1,"biasFullLoadFlag":1,'
     '"fixpParamsFullLoadFlag":1,"offsetx":0,"hf32Enable":0,"hf32TransMode":0,"isC04Flag":0,"roundMode":0,"groupDim":1,"batchDim":2,"hoDim":4,'
     '"woDim":1,"nDim":2,"mMode":0},"op":"Conv2DV2","version":0}')

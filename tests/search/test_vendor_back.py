@@ -19,7 +19,7 @@ from aoec.ir.tir import Func
 from aoec.jobs.stages import lower_operator
 from aoec.lowering.emit import emit
 from aoec.search.sketches import sketches
-from aoec.search.vendor import MatmulTiling, product
+from aoec.search.vendor import ORDER_M, ORDER_N, MatmulTiling, product
 from aoec.search.vendor_back import Delivery, Refusal, tiling_of, trace_of
 from aoec.search.vendor_conv import ConvTiling
 from aoec.search.vendor_conv_back import conv_tiling_of, conv_trace_of
@@ -141,6 +141,25 @@ def test_what_differs_in_nothing_is_the_same_work() -> None:
 @pytest.mark.slow
 def test_much_that_differs_in_nothing_is_the_same_work() -> None:
     assert same_work(600, 4) >= 40
+
+
+STEPS = {  # (stepKa, stepKb, iterateOrder) of what the search lays out for a product of 12 tiles of k, two of them in the smaller chunk
+    0: (2, 2, ORDER_N), 1: (4, 2, ORDER_N), 2: (2, 4, ORDER_N), 3: (2, 2, ORDER_M), 4: (4, 2, ORDER_M), 5: (2, 4, ORDER_M),
+    6: (12, 2, ORDER_N), 7: (2, 12, ORDER_M)}
+
+
+@pytest.mark.parametrize("number", STEPS)
+def test_each_structure_has_a_tiling_that_says_it(number: int) -> None:
+    machine = MACHINES["Ascend910B3"]
+    func = matmul(Product(512, 768, 2048))
+    sketch = sketches(func, machine)[number]
+    values = PLAIN | {"tm": 64, "tn": 128, "tk": 64, "sk": 2, "rk": 2, "gm": 2, "gn": 4, "da": 1, "db": 2}
+    d = tiling_of(func, fill(sketch, {n: values[n] for n in holes(sketch)}), machine)
+    assert isinstance(d, Delivery) and d.differs == () and isinstance(d.tiling, MatmulTiling)
+    t = d.tiling
+    assert (t.stepKa, t.stepKb, t.iterateOrder) == STEPS[number]
+    assert (t.depthA1, t.depthB1) == (t.stepKa, 2 * t.stepKb)
+    assert (t.usedCoreNum, t.singleCoreM, t.singleCoreN, t.singleCoreK, t.baseM, t.baseN, t.baseK) == (8, 256, 512, 768, 64, 128, 64)
 
 
 def test_what_no_field_says_is_refused_or_told() -> None:
