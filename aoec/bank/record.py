@@ -16,6 +16,7 @@ from aoec.base.errors import BankError
 SCHEMA_VERSION = 2  # of records and of the file that holds them: 1 had no func
 DEFAULT = "; default"  # ends the state of a record that keeps a default schedule
 ROBUST = "; robust"  # and of one that keeps what --robust picked
+IMPORTED = "; imported"  # and of one that a bank of CANN says: searches begin with it, no lookup takes it
 KINDS = ("modelled", "measured")
 PROOFS = ("", "space", "bound")  # weakest first: none; best of its space; meets the lower bound
 NAME_LIMIT = 300  # characters

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,13 @@ def words(bank: words_of.Parser) -> None:
     """Nothing; the parser has a parser for each action."""
     actions = bank.add_subparsers(title="actions", metavar="ACTION", required=True, dest="action", parser_class=words_of.Parser)
 
-    def add(name: str, text: str, argument: str = "", about: str = "", optional: bool = False) -> words_of.Parser:
+    def add(name: str, text: str, argument: str = "", about: str = "", optional: bool = False,
+            target: str = "records of this machine only") -> words_of.Parser:
         p: words_of.Parser = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
         if argument:
             p.add_argument("argument", metavar=argument, help=about or None, nargs="?" if optional else None)
         words_of.own_bank(p)
-        p.add_argument("--target", metavar="NAME", help="records of this machine only")
+        p.add_argument("--target", metavar="NAME", help=target)
         p.add_argument("--json", action="store_true", help="print as JSON")
         words_of.output(p)
         return p
@@ -40,6 +42,14 @@ def words(bank: words_of.Parser) -> None:
         "other", metavar="B", nargs="?", help="(default: the bank)")
     add("merge", "take over the better of another bank's records", "FILE")
     add("import", "take over the better of the records that a file of JSON lines holds", "FILE")
+    p = add("import-cann", "take CANN's own run-time banks as schedules that searches begin with",
+            target="the machine that all records are taken for (default: as the name of each file says)")
+    p.add_argument("paths", nargs="+", metavar="FILE|DIR", help="<soc>_<cores>_AiCore_<op>_runtime_kb.json, or folders of them: a user's "
+                   "own first, as CANN asks them; of equal keys the first stays")
+    p.add_argument("--compare", action="store_true", help="time each beside our default and our best, and count what of our space is "
+                   "faster: all modelled; some ten seconds a key at the default budget")
+    words_of.trials(p, "of each key's search ")
+    p.add_argument("--seed", type=values.seed, default=0, metavar="N", help="of the searches (default: 0)")
     add("export", "write all records as JSON lines, sorted, for git", "FILE", "(default: standard output)", True).add_argument(
         "--times", action="store_true", help="say when each was made, which differs from run to run")
     p = add("prune", "list what no compile takes any more (stale records), and remove it with --yes")
@@ -119,6 +129,34 @@ def run_import(options: Namespace) -> int:
     return 0
 
 
+def run_import_cann(options: Namespace) -> int:
+    from aoec.bank.bank import Bank
+    from aoec.jobs import cann_compare, cann_import, interrupt
+    own = next(iter(machines(options).values()), None)
+    with interrupt.noted():
+        taken = cann_import.take(options.paths, lambda: Bank.open(options.bank), own, so_far("records"))
+        seeds = taken.seeds if options.compare else []
+        found = list(cann_compare.compared(seeds, options.budget, options.seed, so_far("keys")))
+        if options.json:
+            write_text(options.output, as_json(cann_import.facts(taken) | {"compared": cann_compare.facts(found)}))
+        else:
+            write_text(options.output, cann_import.told(taken, options.bank) + cann_compare.table(found))
+    return 0
+
+
+def so_far(what: str) -> Callable[[int, int], None]:
+    """Says on a terminal, now and then, how many are done."""
+    shown = 0.0
+
+    def hear(done: int, of: int) -> None:
+        nonlocal shown
+        if sys.stderr.isatty() and (now := time.monotonic()) - shown > 1:
+            shown = now
+            print(f"\r{done:,} of {of:,} {what}", end="\r", file=sys.stderr, flush=True)
+
+    return hear
+
+
 def run_export(options: Namespace) -> int:
     from aoec.jobs import bank
     bank.export(options.bank, options.argument or options.output, options.times)
@@ -154,4 +192,4 @@ def run_stats(options: Namespace) -> int:
 
 ACTIONS: dict[str, Callable[[Namespace], int]] = {
     "list": run_list, "best": run_best, "show": run_show, "which": run_which, "diff": run_diff, "merge": run_merge, "import": run_import,
-    "export": run_export, "prune": run_prune, "verify": run_verify, "stats": run_stats}
+    "import-cann": run_import_cann, "export": run_export, "prune": run_prune, "verify": run_verify, "stats": run_stats}

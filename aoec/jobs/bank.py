@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aoec.bank.bank import Bank, statuses
 from aoec.bank.builtin import built_in
-from aoec.bank.record import DEFAULT, Record, flat
+from aoec.bank.record import DEFAULT, IMPORTED, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.ticks import TICKS_PER_CYCLE
 
@@ -35,6 +35,8 @@ def list_records(found: tuple[Record, ...], as_json: bool) -> str:
 
 def _row(r: Record) -> str:
     cycles = " ".join(f"{t / TICKS_PER_CYCLE:12,.0f}" for t in (r.default_ticks, r.ticks, r.bound_ticks))
+    if r.key.state.endswith(IMPORTED):
+        cycles = f"{'-':>12}{cycles[12:]}"  # nothing is known of the default
     return f"{r.key.func_key[:SHOWN_DIGITS]}  {cycles} {r.gap:7.1%} {r.trials:7,}  {r.key.target}, {r.label} ({r.key.kind})\n"
 
 

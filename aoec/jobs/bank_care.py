@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aoec.bank.bank import Bank
-from aoec.bank.record import DEFAULT, SCHEMA_VERSION, Record, flat
+from aoec.bank.record import DEFAULT, IMPORTED, SCHEMA_VERSION, Record, flat
 from aoec.jobs.bank import SHOWN_DIGITS
 from aoec.jobs.shelf import Machines, age
 
@@ -45,9 +45,10 @@ def stats(bank: Bank, machines: Machines, target: str | None) -> dict[str, Any]:
 
 def counted(records: list[Record], machines: Machines) -> dict[str, int]:
     """What some records are."""
-    best = [r for r in records if not r.key.state.endswith(DEFAULT)]
+    best = [r for r in records if not r.key.state.endswith((DEFAULT, IMPORTED))]
     return {"records": len(records), "funcs": len({r.key.func_key for r in records}), "tuned": sum(r.gained for r in best),
             "nothing_better": sum(not r.gained for r in best), "proved": sum(bool(r.proof) for r in best),
+            "imported": sum(r.key.state.endswith(IMPORTED) for r in records),
             "verified": sum(r.verified for r in best), "stale": sum(age(r, machines).startswith("stale") for r in records),
             "trials": sum(r.trials for r in records)}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from aoec.artifact.artifact import load_gears
 from aoec.bank.bank import Bank
-from aoec.bank.record import DEFAULT, ROBUST, Record, flat
+from aoec.bank.record import DEFAULT, IMPORTED, ROBUST, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.jobs.bank import SHOWN_DIGITS
@@ -47,7 +47,7 @@ def choices(own: Iterable[Record], base: Iterable[Record], machines: Machines) -
     found: dict[tuple[str, str, str], list[tuple[str, Record]]] = {}
     for shelf, records in ((OWN, own), (BASE, base)):
         for r in records:
-            if not r.key.state.endswith(DEFAULT):
+            if not r.key.state.endswith((DEFAULT, IMPORTED)):
                 found.setdefault((r.key.func_key, r.key.target, r.key.state), []).append((shelf, r))
     return [Choice(tuple(decided(found[at], machines))) for at in sorted(found)]
 

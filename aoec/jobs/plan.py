@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from aoec.bank.record import DEFAULT, ROBUST
+from aoec.bank.record import DEFAULT, IMPORTED, ROBUST
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.bodies import MAIN, Place, groups_by_place, place
 from aoec.ir.graph import OPAQUE, Graph, Group, Tensor
@@ -46,7 +46,7 @@ def state_text(state: State) -> str:
 
 def state_of(text: str) -> State:
     """The memory state that a record's key names; CheckError of a text that names none."""
-    text = text.removesuffix(DEFAULT).removesuffix(ROBUST)
+    text = text.removesuffix(DEFAULT).removesuffix(ROBUST).removesuffix(IMPORTED)
     if text in ("cold inputs", "previous launch"):
         return PREVIOUS_LAUNCH if text == "previous launch" else COLD
     found = [re.fullmatch(r"(\w+)=([0-9]{1,15})", part) for part in text.split(",")]

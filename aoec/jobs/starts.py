@@ -1,4 +1,4 @@
-"""Where a search may begin beside the default: schedules of the same func that are stale, and of funcs of near shapes.
+"""Where a search may begin beside the default: schedules of the same func that are stale or of CANN's own banks, and of near shapes.
 
 They are claims of a bank like all others, and more: nobody says what they take here. Each is placed in the space and timed as a candidate.
 """
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from aoec.bank.bank import Bank
 from aoec.bank.near import distance, family
-from aoec.bank.record import DEFAULT, Record
+from aoec.bank.record import DEFAULT, IMPORTED, Record
 from aoec.base.errors import AoecError
 from aoec.ir.parse import parse_trace
 from aoec.ir.show import show
@@ -37,7 +37,7 @@ def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> 
     texts = {k: show(replace(t.func, name="f")) for k, t in wanted.items()}
     old: dict[str, list[Record]] = {}
     for r in usable(bank.of_funcs(wanted), machine):
-        if stale(r.key.machine_hash, r.key.model_version, machine):
+        if imported(r) or stale(r.key.machine_hash, r.key.model_version, machine):
             old.setdefault(r.key.func_key, []).append(r)
     planned = {t.func_key for t in plan}
     near: dict[str, list[Record]] = {}
@@ -49,7 +49,8 @@ def starts(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> 
         alike = sorted(near.get(family(text), ()), key=lambda r: (distance(text, r.func), r.key))
         if traces := first([*sorted(old.get(k, ()), key=lambda r: r.ticks), *alike]):
             found[k] = traces
-    return found, said(len(old), len(found.keys() - old.keys()))
+    vendors = sum(all(map(imported, some)) for some in old.values())
+    return found, said(len(old) - vendors, vendors, len(found.keys() - old.keys()))
 
 
 def unanswered(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order) -> list[Task]:
@@ -60,9 +61,14 @@ def unanswered(plan: Sequence[Task], machine: Machine, bank: Bank, order: Order)
 
 
 def usable(records: Iterable[Record], machine: Machine) -> list[Record]:
-    """Those that a search may learn from: better than their default in a model of the same chip, whatever its file said."""
+    """Those that a search may learn from: better than their default in a model of the same chip, whatever its file said; all of CANN's."""
     here = (machine.name, "modelled")
-    return [r for r in records if (r.key.target, r.key.kind) == here and r.gained and not r.key.state.endswith(DEFAULT)]
+    return [r for r in records if (r.key.target, r.key.kind) == here and (r.gained and not r.key.state.endswith(DEFAULT) or imported(r))]
+
+
+def imported(record: Record) -> bool:
+    """Whether a bank of CANN said it (cann_import.py): no run of a job keeps any such."""
+    return record.key.state.endswith(IMPORTED)
 
 
 def of_families(bank: Bank, families: Iterable[str]) -> list[Record]:
@@ -76,9 +82,10 @@ def first(records: Iterable[Record]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(r.trace for r in records))[:MOST]
 
 
-def said(stale: int, near: int) -> str:
+def said(stale: int, imported: int, near: int) -> str:
     """What is known, in words."""
     parts = [f"{stale} groups have stale schedules (of another machine file or model version)"] * bool(stale)
+    parts += [f"{imported} groups have CANN's own tilings"] * bool(imported)
     parts += [f"{near} groups have schedules of near shapes"] * bool(near)
     return f"{' and '.join(parts)}; their searches begin with them" if parts else ""
 

@@ -1,0 +1,52 @@
+"""The rank of a time in a space: how many candidates are faster, counted as far as bounds and an effort decide."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aoec.ir.index import Expr
+from aoec.search.grid import NEVER, Candidate, Grid, Rows
+from aoec.search.prove import Bounds, prove
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """How many candidates take less; `closed`: these are all. Of candidates that differ in slots alone, which lie in nobody's way, only
+    those with the most that fit are counted."""
+
+    faster: int
+    closed: bool
+
+
+class Counted:
+    """What a proof asks of a problem; what is faster than the limit is counted in place of lowering it."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds, self.faster = bounds, 0
+
+    def constraints(self, grid: int) -> Sequence[Expr]:
+        """The conditions that a candidate of a sketch must meet."""
+        return self.bounds.constraints(grid)
+
+    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str]]:
+        """The holes that count slots, and those of them on which no instruction's cost depends."""
+        return self.bounds.slots(grid)
+
+    def floors(self, grid: int, columns: Rows, kind: bool, limit: int) -> np.ndarray:
+        """Ticks that no row beats."""
+        return self.bounds.floors(grid, columns, kind, limit)
+
+    def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """NEVER for each row, when those that take less than the limit are counted."""
+        ticks = self.bounds.times(grid, columns, limit)
+        self.faster += int(np.count_nonzero(ticks < limit))
+        return np.full(len(ticks), NEVER, np.int64)
+
+
+def rank(grids: Sequence[Grid], bounds: Bounds, some: Candidate, ticks: int, effort: int) -> Rank:
+    """How many candidates of the grids take less than `ticks`; not closed where more than about `effort` rows had to be looked at."""
+    counted = Counted(bounds)
+    proof = prove(grids, counted, some, ticks, effort)
+    return Rank(counted.faster, proof.closed)
