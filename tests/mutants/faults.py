@@ -22,9 +22,13 @@ FLAGGED = LAWS + "test_programs_are_accepted_and_none_can_spare_a_flag"
 MEMORY = LAWS + "test_the_bound_holds_where_memory_decides_and_charges_what_must_be_done"
 
 FAULTS = (
+    Fault("numbers-that-come-together-are-found-apart", "aoec/jobs/calibrate_fit.py",
+          "covariance = np.linalg.inv(scaled.T @ scaled + np.eye(len(width)))",
+          "covariance = np.diag(1 / (np.diag(scaled.T @ scaled) + 1))",
+          ("tests/jobs/test_calibrate.py",)),
     Fault("products-with-another-k-are-one", "aoec/cann/op_summary_join.py",
-          "return batch, _up(rows), _up(k), _up(out[-1])",
-          "return batch, _up(rows), 0, _up(out[-1])",
+          "return (p.batch, _up(p.m), _up(p.k), _up(p.n)) if p else None",
+          "return (p.batch, _up(p.m), 0, _up(p.n)) if p else None",
           ("tests/cann/test_op_summary.py",)),
     Fault("a-rank-lowers-what-it-counts-below", "aoec/search/rank.py",
           "return np.full(len(ticks), NEVER, np.int64)",
