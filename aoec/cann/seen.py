@@ -8,10 +8,16 @@ from aoec.cann.op_summary import Operand
 
 @dataclass(frozen=True)
 class Seen:
-    """An operator by CANN's name and type; `duration_us`: measured on a device, where the file says it."""
+    """An operator by CANN's name and type; `duration_us`: the mean of its calls, measured on a device, where the file says it."""
 
     name: str
     type: str
     inputs: tuple[Operand, ...]
     outputs: tuple[Operand, ...]
     duration_us: float | None = None
+    calls: int = 1
+
+    @property
+    def all_us(self) -> float:
+        """Of all calls; 0 where no time is known."""
+        return (self.duration_us or 0.0) * self.calls

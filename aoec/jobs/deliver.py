@@ -66,7 +66,8 @@ def delivery(found: Source, known: Keys, soc: str, every: bool) -> tuple[Deliver
         texts["fusion_switch.json"] = fusion_switch.text(passes)
     named = {name: f"run-time bank, {said_.count(chr(10))} records" for name, said_ in texts.items() if name not in WHAT}
     named |= {name: what for name, what in WHAT.items() if name in texts or not name.startswith(("tune_ops", "fusion"))}
-    d = Delivery(found.name, machine.name, soc, cores, found.precision, lines, known.source, known.kind, named, alone(known.alone),
+    shared = known.shared(e.name for e, r in made if r.key == records.EXACT)
+    d = Delivery(found.name, machine.name, soc, cores, found.precision, lines, known.source, known.kind, shared, named, alone(known.alone),
                  tuple(notes(found, passes, listed)))
     return d, {**texts, "deliver.txt": text(d), "deliver.json": as_json(d), "kernels.csv": kernels_csv(d), "kernels.json": kernels_json(d),
                "APPLY.md": apply.text(d, found.inputs)}
@@ -76,10 +77,12 @@ def line(e: Entry, r: Record, machine: Machine, seen: Sequence[Seen], tune: bool
     """An entry with what is delivered of it."""
     values = deliver_words.words(e, records.said(e, e.trace, machine), machine)
     rows = tuple((v.words, v.field, "" if v.value is None else str(v.value), v.meaning, v.why) for v in values)
-    times = [s.duration_us for s in seen if s.duration_us is not None]
+    calls, all_us = sum(s.calls for s in seen if s.duration_us is not None), sum(s.all_us for s in seen)
     bare = Line(e.name, e.what, e.kind, e.count, e.default_us, e.us, e.bound_us, words=deliver_words.facts(values), values=rows, why=r.why,
-                theirs=tuple(dict.fromkeys(s.name for s in seen)), theirs_us=sum(times) / len(times) if times else None, tune=tune)
-    return replace(bare, record=r.op, key=r.key, record_us=r.us, differs=r.differs, doubt=r.doubt) if r.line else bare
+                theirs=tuple(dict.fromkeys(s.name for s in seen)), theirs_us=all_us / calls if calls else None, tune=tune)
+    if not r.line:
+        return bare
+    return replace(bare, record=r.op, key=r.key, record_us=r.us, record_default_us=r.default_us, differs=r.differs, doubt=r.doubt)
 
 
 def tune_list(worth: Iterable[Entry], known: Keys) -> TuneOps | None:
@@ -103,7 +106,7 @@ TYPES = {"matmul": ("MatMulV2", "MatMulV3", "BatchMatMulV2", "BatchMatMulV3"), "
 
 def alone(seen: Sequence[Seen]) -> tuple[tuple[str, str, float | None], ...]:
     """The operators of the user's file that none of ours does, longest first."""
-    longest = sorted(seen, key=lambda s: -(s.duration_us or 0.0))
+    longest = sorted(seen, key=lambda s: -s.all_us)
     return tuple((s.name, s.type, s.duration_us) for s in longest[:ALONE])
 
 

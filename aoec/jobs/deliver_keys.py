@@ -23,6 +23,13 @@ class Keys:
     found: dict[str, tuple[Seen, ...]] = field(default_factory=dict)
     alone: tuple[Seen, ...] = ()
 
+    def shared(self, names: Iterable[str]) -> tuple[float, float] | None:
+        """(time of all operators of the file, of that what the entries of these names do); None where it says no times."""
+        listed = {id(s): s for one in self.found.values() for s in one}
+        total = sum(s.all_us for s in (*listed.values(), *self.alone))
+        those = {id(s): s for name in names for s in self.found.get(name, ())}
+        return (total, sum(s.all_us for s in those.values())) if total else None
+
 
 @dataclass(frozen=True)
 class Theirs:
@@ -50,13 +57,19 @@ def keys(listed: Theirs | None, entries: Sequence[Entry]) -> Keys:
     for one in seen:
         if (does := work((one.type,), one.inputs, one.outputs)) is not None:
             by_work.setdefault(does, []).append(one)
-    equal = {e.name: tuple(s for s in by_work.get(does, ()) if alike(e, s)) for e in entries if (does := work_of(e)) is not None}
+    equal = {e.name: nearest(e, by_work.get(does, ())) for e in entries if (does := work_of(e)) is not None}
     found = {name: listed for name, listed in equal.items() if listed}
     if not any(e.name in found for e in entries if e.kind == "cube"):
         raise CheckError(f"{path} has {len(seen):,} operators, and none is a matrix product or convolution of these sizes: "
                          f"{sizes(entries)}. Is it of another model, or of other input shapes?")
     taken = {id(one) for listed in found.values() for one in listed}
     return Keys(path, listed.kind, found, tuple(one for one in seen if id(one) not in taken))
+
+
+def nearest(entry: Entry, listed: Sequence[Seen]) -> tuple[Seen, ...]:
+    """Those of equal work that are alike, and of these, where there are some, those with as many inputs: a bias is part of a key."""
+    found = tuple(s for s in listed if alike(entry, s))
+    return tuple(s for s in found if len(s.inputs) == len(entry.inputs)) or found
 
 
 def alike(entry: Entry, seen: Seen) -> bool:
@@ -70,7 +83,8 @@ def of_profile(profile: op_summary_read.Profile) -> tuple[Seen, ...]:
     rows: dict[tuple[object, ...], list[op_summary_read.Row]] = {}
     for row in profile.rows:
         rows.setdefault((row.name, row.type, row.inputs, row.outputs), []).append(row)
-    return tuple(Seen(r[0].name, r[0].type, r[0].inputs, r[0].outputs, sum(x.duration_us for x in r) / len(r)) for r in rows.values())
+    return tuple(Seen(r[0].name, r[0].type, r[0].inputs, r[0].outputs, sum(x.duration_us for x in r) / len(r), len(r))
+                 for r in rows.values())
 
 
 def work_of(entry: Entry) -> Work | None:

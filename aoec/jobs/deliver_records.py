@@ -27,15 +27,21 @@ EXACT, PREDICTED = "exact", "predicted"
 TOLD = 1.05  # times that are nearer than this the model does not tell apart: its median error is 7 % (docs/fidelity.md)
 
 
+NO_WORDS = {False: "CANN's run-time bank holds tilings of matrix products and convolutions alone",
+            True: "attention in one pass: CANN has a kernel of its own for it, or runs its operators one by one"}
+
+
 @dataclass(frozen=True)
 class Record:
     """A group's line, or why it has none. `op`: whose records it is among; `key`: how its key is known. `differs`: what the tiling cannot
-    say of the schedule; `us`: modelled, of what it does say; `doubt`: why CANN may not ask for it at all."""
+    say of the schedule; `us`: modelled, of what it does say, and `default_us` the same of the default schedule's tiling, where that is
+    known; `doubt`: why CANN may not ask for it at all."""
 
     op: str = ""
     line: str = ""
     key: str = ""
     us: float = 0.0
+    default_us: float | None = None
     differs: tuple[str, ...] = ()
     doubt: str = ""
     why: str = ""
@@ -55,7 +61,7 @@ def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every
     operator as the user's CANN has it, where that is known. `every`: a tiling too that is modelled clearly slower than the default."""
     asked = [(trace, said(entry, trace, machine)) for trace in dict.fromkeys((entry.trace, entry.default)) if trace]
     if not asked or asked[0][1] is None:
-        return Record(why=entry.why or "CANN's run-time bank holds tilings of matrix products and convolutions alone")
+        return Record(why=entry.why or NO_WORDS["attention" in entry.types])
     tilings = [(read_us(entry, t, machine), n, t) for n, (_, t) in enumerate(asked) if isinstance(t, Delivery)]
     if not tilings:
         return Record(why=next(t.why for _, t in asked if isinstance(t, Refusal)))
@@ -70,7 +76,8 @@ def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every
         return Record(why=f"what a tiling can say of it is modelled {slower} (--all writes it)")
     if seen and not any(s.type == op for s in seen):
         return Record(why=f"your CANN runs it as {seen[0].type}, whose records are not public; those of {op} are")
-    return Record(op, text, EXACT if seen else PREDICTED, us, tiling.differs, "" if seen else doubt(op, soc))
+    default_us = next((x for x, n, _ in tilings if asked[n][0] == entry.default), None)
+    return Record(op, text, EXACT if seen else PREDICTED, us, default_us, tiling.differs, "" if seen else doubt(op, soc))
 
 
 def read_us(entry: Entry, tiling: Delivery, machine: Machine) -> float:

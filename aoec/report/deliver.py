@@ -22,7 +22,8 @@ LEGEND = (
 @dataclass(frozen=True)
 class Line:
     """A different group. Times in µs, modelled, of one; `count`: how many there are. `record`: the operator whose record says its tiling,
-    "" for none, with how its `key` is known, what it `differs` in, the modelled time of what it says, and a `doubt`; `why` there is none.
+    "" for none, with how its `key` is known, what it `differs` in, the modelled time of what it says and of what the default
+    schedule's would say, and a `doubt`; `why` there is none.
     `theirs`: names in the user's own file, with the mean of the times there. `tune`: listed for CANN's own tuning. `words`: of kernel
     writers, by field; `values`: those as rows of the CSV."""
 
@@ -36,6 +37,7 @@ class Line:
     record: str = ""
     key: str = ""
     record_us: float = 0.0
+    record_default_us: float | None = None
     differs: tuple[str, ...] = ()
     doubt: str = ""
     why: str = ""
@@ -57,8 +59,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Delivery:
-    """A whole delivery. `keys`: the file that keys come from, "" where they are predicted; `keys_kind`: of its times. `files`: what each
-    file of the folder is. `alone`: operators of that file that none of the groups does, longest first. `notes`: what else is to be said."""
+    """A whole delivery. `keys`: the file that keys come from, "" where they are predicted; `keys_kind`: of its times; `keys_us`: their sum,
+    and of that what records are of, None where it says no times. `files`: what each file of the folder is. `alone`: operators of that file
+    that none of the groups does, longest first. `notes`: what else is to be said."""
 
     name: str
     target: str
@@ -68,6 +71,7 @@ class Delivery:
     lines: tuple[Line, ...]
     keys: str = ""
     keys_kind: str = ""
+    keys_us: tuple[float, float] | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     alone: tuple[tuple[str, str, float | None], ...] = ()
     notes: tuple[str, ...] = ()
@@ -86,14 +90,17 @@ class Delivery:
         return [x for x in self.lines if x.record]
 
     @property
-    def gain_us(self) -> float:
-        """What the schedules save against default ones."""
-        return sum((x.default_us - x.us) * x.count for x in self.lines)
+    def keys_share(self) -> float | None:
+        """The share of the time in the user's own file that records are of."""
+        return self.keys_us[1] / self.keys_us[0] if self.keys_us else None
 
     @property
-    def recorded_gain_us(self) -> float:
-        """What of that the records say."""
-        return sum((x.default_us - x.record_us) * x.count for x in self.recorded)
+    def of_records(self) -> dict[str, float | None]:
+        """Modelled µs of all groups that have a record: by our schedules and by default ones, each as it is and as a tiling says it."""
+        xs = self.recorded
+        read = [x.record_default_us * x.count for x in xs if x.record_default_us is not None]
+        return {"us": sum(x.all_us for x in xs), "default_us": sum(x.default_us * x.count for x in xs),
+                "record_us": sum(x.record_us * x.count for x in xs), "record_default_us": sum(read) if len(read) == len(xs) else None}
 
 
 def facts(d: Delivery) -> dict[str, Any]:
@@ -102,15 +109,16 @@ def facts(d: Delivery) -> dict[str, Any]:
     return {
         "status": LABEL, "times": "modelled", "model": d.name, "target": d.target, "soc": d.soc, "cores": d.cores, "precision": d.precision,
         "keys": {"source": d.keys, "times": d.keys_kind} if d.keys else None, "total_us": d.total_us,
-        "deliverable": {"share": d.share(sure), "share_with_doubtful": d.share(d.recorded), "gain_us": d.gain_us,
-                        "gain_in_records_us": d.recorded_gain_us},
+        "deliverable": {"share": d.share(sure), "share_with_doubtful": d.share(d.recorded), "share_of_keys": d.keys_share,
+                        "of_records": d.of_records},
         "groups": [_line(d, x) for x in d.lines],
         "only_in_keys": [{"name": name, "type": kind, "us": us} for name, kind, us in d.alone],
         "files": dict(d.files), "notes": list(d.notes)}
 
 
 def _line(d: Delivery, x: Line) -> dict[str, Any]:
-    record = {"op": x.record, "key": x.key, "us": x.record_us, "differs": list(x.differs), "doubt": x.doubt} if x.record else None
+    record = {"op": x.record, "key": x.key, "us": x.record_us, "default_us": x.record_default_us, "differs": list(x.differs),
+              "doubt": x.doubt} if x.record else None
     return {"name": x.name, "what": x.what, "kind": x.kind, "count": x.count, "default_us": x.default_us, "us": x.us,
             "bound_us": x.bound_us, "share": d.share([x]), "record": record, "why_no_record": x.why, "theirs": list(x.theirs),
             "theirs_us": x.theirs_us, "tune": x.tune, "kernel_words": sorted(x.words)}
@@ -163,14 +171,22 @@ def _cut(words: str) -> str:
 def totals(d: Delivery) -> list[str]:
     """What of the modelled time, and of what the schedules save of it, CANN's bank can be told."""
     sure, doubted = [x for x in d.recorded if x.sure], [x for x in d.recorded if x.doubt]
-    saved = f"{d.recorded_gain_us:,.1f} of {d.gain_us:,.1f} µs"
     out = [f"deliverable as records of the run-time bank: {len(sure)} of {len(d.lines)} different groups, {d.share(sure):.1%} of the "
            f"modelled time ({sum(x.all_us for x in sure):,.1f} of {d.total_us:,.1f} µs)"]
     out += [f"and {len(doubted)} doubtful ones, {d.share(doubted):.1%} of the time"] * bool(doubted)
-    out += [f"of what the schedules save against default ones, modelled, the records say {saved}"] if d.recorded else []
+    out += [_of_records(d.of_records)] if d.recorded else []
     exact = sum(x.key == "exact" for x in d.recorded)
     where = f"{d.keys} ({exact} exact)" if d.keys else "predicted, may not be hit: CANN's own fusions and layouts may differ"
-    return [*out, f"keys: {where}", *d.notes]
+    theirs = [f"of the {d.keys_us[0]:,.1f} µs in that file ({d.keys_kind}) they are {d.keys_share:.1%}"] if d.keys_us else []
+    return [*out, f"keys: {where}", *theirs, *d.notes]
+
+
+def _of_records(us: Mapping[str, float | None]) -> str:
+    """What groups with a record take, in words."""
+    read = us["record_default_us"]
+    so = "" if read is None else f", of default ones {read:,.1f} µs"
+    return (f"these take {us['us']:,.1f} µs by our schedules, {us['default_us']:,.1f} by default ones; as the vendor's kernels read "
+            f"tilings, by these records {us['record_us']:,.1f} µs{so}; all modelled")
 
 
 def _reasons(d: Delivery) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -12,7 +13,12 @@ import pytest
 from aoec import cli
 from aoec.cann import tune_ops
 from aoec.cann.runtime_bank import parse_line
+from aoec.cann.runtime_bank_keys import Window, key_of
+from aoec.ir.graph import Graph, Group, OpNode, Tensor
 from aoec.jobs import deliver as job
+from aoec.jobs.deliver_entries import Entry, parted
+from aoec.jobs.deliver_records import Record, once, problem
+from aoec.jobs.stages import lower_operator
 from aoec.report.deliver import LABEL
 from tests.jobs.small import layers, small_searches
 from tests.oracle.schemas import faults
@@ -98,6 +104,7 @@ def test_keys_are_exact_where_the_users_profile_has_the_operator(made: Path) -> 
     products = [g for g in said["groups"] if g["kind"] == "cube"]
     assert [g["record"]["key"] for g in products] == ["exact"] * 2
     assert [(g["theirs"], g["theirs_us"]) for g in products] == [(["MatMul_0"], 4.0), (["layer1_x"], 6.0)]
+    assert said["deliverable"]["share_of_keys"] == pytest.approx((4 + 5.5 + 6.5) / (4 + 5.5 + 6.5 + 99))
     assert [o["name"] for o in said["only_in_keys"]] == ["more"] and said["keys"] == {"source": path, "times": "measured"}
     listed = made / "exact" / "tune_ops.json"
     assert not listed.exists() or {*tune_ops.read(listed).names} <= {"MatMul_0", "layer1_x"}
@@ -185,3 +192,33 @@ def test_a_model_without_products_is_delivered_without_records(made: Path) -> No
     said = json.loads((made / "none" / "deliver.json").read_text())
     assert said["deliverable"]["share"] == 0 and not (made / "none" / "bank").exists()
     assert "holds no records" in (made / "none" / "APPLY.md").read_text()
+
+
+def test_of_equal_keys_the_one_of_most_time_is_written() -> None:
+    """CANN's loader keeps the first of equal keys: two groups, with relu and without, are one product there."""
+    line, other = ('{"id":1,"info_dict":{"m":' + str(m) + '},"knowledge":{},"op":"MatMulV3","version":0}' for m in (16, 32))
+    named = {"few": 1.0, "many": 9.0, "third": 1.0}
+    few, many, third = (Entry(n, n, "cube", (), ("matmul",), count, us=1.0) for n, count in named.items())
+    kept = once([(few, Record("MatMulV3", line)), (many, Record("MatMulV3", line)), (third, Record("MatMulV3", other))])
+    assert [r.line for _, r in kept] == ["", line, other] and "that of many" in kept[0][1].why
+
+
+def test_pads_of_a_window_are_in_the_order_of_its_key() -> None:
+    """ONNX has them as top, left, bottom, right."""
+    func = lower_operator("conv2d(n=2, c=32, h=9, w=12, co=48, kh=3, kw=3)")
+    attributes = (("kernel", (3, 3)), ("pad", (1, 2, 3, 4)), ("stride", (2, 1)), ("dilation", (1, 1)), ("group", 1))
+    shapes = ((2, 32, 9, 12), (48, 32, 3, 3), (2, 48, 6, 16))
+    entry = Entry("g0", "", "cube", (), ("conv2d_packed",), attributes=attributes, shapes=shapes, func=func)
+    window = problem(entry)
+    assert isinstance(window, Window) and window.pads == (1, 3, 2, 4) and (window.ho, window.wo) == (6, 16)
+    assert key_of(window)[1]["padBottom"] == 3
+
+
+def test_what_cann_would_fuse_and_we_do_not_is_switched_off() -> None:
+    nodes = (OpNode("p", "matmul", ("a", "b"), ("y",)), OpNode("s", "gelu", ("y",), ("z",)), OpNode("t", "softmax", ("z",), ("u",)))
+    tensors = tuple(Tensor(n, "fp16", (16, 16)) for n in "abyzu")
+    graph = Graph("g", ("a", "b"), ("u",), tensors, nodes, tuple(Group(f"g{i}", k, (n,)) for i, (k, n) in enumerate(
+        (("cube", "p"), ("vector", "s"), ("vector", "t")))))
+    assert list(parted(graph)) == [("matmul", "elementwise"), ("elementwise", "softmax")]
+    together = replace(graph, groups=(Group("g0", "cube", ("p", "s")), Group("g1", "vector", ("t",))))
+    assert list(parted(together)) == [("elementwise", "softmax")]
