@@ -38,6 +38,8 @@ def write(path: str | Path, *gears: Artifact) -> None:
 
 def current(path: str | Path, *gears: Artifact) -> bool:
     """True where the file holds, byte for byte, what `pack` makes of the gears; their constants are compared by their hashes."""
+    if not Path(path).is_file():
+        return False
     stored = [{t.name: manifest.Constant.of(t) for t in a.graph.tensors if t.data} for a in gears]
     entries: dict[str, bytes | archive.Hashed] = {}
     for _, c in (item for each in stored for item in sorted(each.items())):  # as when packed: the first of equal ones says what shape

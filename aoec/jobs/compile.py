@@ -221,7 +221,10 @@ def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unf
         how = jobs[0].order if tune else replace(jobs[0].order, tune=False, repeat=False, frozen=False, resume=False)
         trial = Quiet(voice.as_json, voice.bar)
         try:
-            other = replace(grouped(replace(stage, graph=graph), machine, options, trial, pool), stage=stage)
+            graph, weights = laid_out(replace(stage, graph=graph), machine, pool)
+            if not options.tune and not formats.heard_of(graph, jobs[0].bank):
+                return None
+            other = replace(grouped(replace(stage, graph=graph, weights=weights), machine, options, trial, pool), stage=stage)
             if not options.tune and not formats.known(other.plan, machine, jobs[0].bank, tune):
                 return None
             jobs.append(jobs[0].another(how))
@@ -282,14 +285,19 @@ def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
 
 def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool | None) -> tuple[Model, dict[str, Func]]:
     """The model in layouts and groups, with their funcs by group; groups that cannot be lowered go to the host, and that is said."""
-    graph, weights = stage.graph, stage.weights
-    if not graph.groups:
-        graph = wide(graph, machine)
-        graph, weights = models.fused(graph, weights, machine, pool, apart(graph, machine))
+    graph, weights = laid_out(stage, machine, pool)
     funcs, reasons = lowered(graph)
     voice.on_host(reasons)
     graph = on_host(graph, reasons)
     return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs), {**funcs, **stage.funcs}
+
+
+def laid_out(stage: dump.Stage, machine: Machine, pool: models.Pool | None) -> tuple[Graph, Weights]:
+    """The graph in layouts and groups, with its constants; a stage's own where it has groups."""
+    if stage.graph.groups:
+        return stage.graph, stage.weights
+    graph = wide(stage.graph, machine)
+    return models.fused(graph, stage.weights, machine, pool, apart(graph, machine))
 
 
 def scheduled(plan: list[Task], solved: dict[str, Solved], model: Model, reasons: dict[str, str], voice: Voice) -> tuple[list[Task], Model]:

@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aoec.bank.bank import Bank
+from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import Graph
+from aoec.ir.keys import key
 from aoec.jobs.order import Solved, keys
 from aoec.jobs.plan import Task
+from aoec.lowering.lower import Indexed
 from aoec.lowering.lower_nz import CONVERSIONS
 from aoec.lowering.nz import Region, in_nz, regions
 from aoec.target.machine import Machine
@@ -53,6 +56,21 @@ def paying(found: Sequence[Region], plain: Graph, base: Found, find: Callable[[G
     if every is None:
         return [], base
     return [c for c in changes(found, base, every, tuned) if c.after_ticks < c.before_ticks], every
+
+
+def heard_of(graph: Graph, bank: Bank) -> bool:
+    """Whether a bank may know a graph, in groups, with matrices in NZ: it has something of the first group that reads or writes one. It is
+    asked before the others are lowered."""
+    of, indexed = {n.name: n for n in graph.nodes}, Indexed(graph)
+    there = {t.name for t in graph.tensors if t.layout == "NZ"}
+    for g in graph.groups:
+        if g.kind in ("cube", "vector") and any(not there.isdisjoint((*of[n].inputs, *of[n].outputs)) for n in g.nodes):
+            try:
+                wanted = [key(indexed.lower(g))]
+            except UnsupportedError:
+                continue
+            return bool(bank.of_funcs(wanted) or bank.base is not None and bank.base.of_funcs(wanted))
+    return True
 
 
 def known(plan: Sequence[Task], machine: Machine, bank: Bank, tuned: bool) -> bool:

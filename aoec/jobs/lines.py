@@ -29,7 +29,9 @@ def whole(model: Model, choices: list[Choice], machine: Machine) -> Lines:
 
     What runs on the host is added to it, and so are bodies of control flow, each a timeline of its own as often as it runs: nothing runs
     beside what the host does."""
-    warm = {t.group.name: t for t in tasks(model.graph, machine, True, {c.task.group.name: c.task.func for c in choices})}
+    known = {c.task.group.name: c.task for c in choices}
+    funcs, keys = {name: t.func for name, t in known.items()}, {name: t.func_key for name, t in known.items()}
+    warm = {t.group.name: t for t in tasks(model.graph, machine, True, funcs, keys)}
 
     def line(pick: str, choices: list[Choice]) -> Chain:
         cold = [getattr(c, pick).measure for c in choices]

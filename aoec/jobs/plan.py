@@ -55,12 +55,13 @@ def state_of(text: str) -> State:
     return tuple((m[1], int(m[2])) for m in found if m)
 
 
-def tasks(graph: Graph, machine: Machine, warm: bool = False, funcs: Mapping[str, Func] | None = None) -> list[Task]:
+def tasks(graph: Graph, machine: Machine, warm: bool = False, funcs: Mapping[str, Func] | None = None,
+          keys: Mapping[str, str] | None = None) -> list[Task]:
     """The tasks of a fused graph in order. `warm`: in a second inference, after an equal first one; else nothing is in L2 at first.
 
-    `funcs` gives funcs by group name instead of lowering them (an edited stage).
+    `funcs` gives funcs by group name instead of lowering them (an edited stage), and `keys` the keys of those that are known.
     """
-    walk = Walk(graph, machine, funcs or {})
+    walk = Walk(graph, machine, funcs or {}, keys or {})
     if warm:
         walk.run()
     return walk.run()
@@ -87,14 +88,14 @@ def lowered(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
 class Walk:
     """The groups in order, with the state of L2 between them; equal groups share one func."""
 
-    def __init__(self, graph: Graph, machine: Machine, funcs: Mapping[str, Func]) -> None:
+    def __init__(self, graph: Graph, machine: Machine, funcs: Mapping[str, Func], keys: Mapping[str, str]) -> None:
         self.graph, self.indexed, self.l2_bytes = graph, Indexed(graph), machine.l2_usable_bytes
         self.groups, self.bodies = groups_by_place(graph), {b.node for b in graph.bodies}
         self.tensors = {t.name: t for t in graph.tensors}
         self.nodes = {n.name: n for n in graph.nodes}
         self.alias: dict[str, str] = {}  # a view's tensor -> the tensor whose bytes it is
         self.resident = Resident(self.l2_bytes)
-        self.funcs = dict(funcs)
+        self.funcs, self.keys = dict(funcs), dict(keys)
 
     def run(self) -> list[Task]:
         out = self.tasks(MAIN)
@@ -128,12 +129,14 @@ class Walk:
         if group.name not in self.funcs:
             self.funcs[group.name] = self.indexed.lower(group)
         func = self.funcs[group.name]
+        if group.name not in self.keys:
+            self.keys[group.name] = _key(func)
         ins, outs = self.indexed.operands(group)
         bindings = tuple(zip([b.name for b in (*func.inputs, *func.outputs)], [t.name for t in (*ins, *outs)], strict=True))
         roots = {self.root(t): name for name, t in bindings[:len(ins)]}
         local = tuple((roots[name], size) for name, size in self.resident.part(roots))
         self.touch([*ins, *outs])
-        return Task(group, func, _key(func), bindings, local, self.label(group))
+        return Task(group, func, self.keys[group.name], bindings, local, self.label(group))
 
     def root(self, name: str) -> str:
         return self.alias.get(name, name)

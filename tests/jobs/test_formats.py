@@ -12,6 +12,7 @@ from onnx import numpy_helper
 
 from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
+from aoec.jobs import compile as compile_job
 from aoec.jobs import formats
 from aoec.jobs.run import random_feeds
 from aoec.jobs.verify import verify_model
@@ -70,6 +71,18 @@ def test_a_layout_that_pays_is_taken_told_and_found_again(job: Path, capsys: pyt
     assert again["repo_summary"]["repo_add_num"] == 0 and again["repo_summary"]["total_num"] == 4
     assert again["model_baseline_performance(ms)"] == first["model_baseline_performance(ms)"]
     assert (job / "out.aoec").read_bytes() == before
+
+
+def test_a_bank_that_has_heard_of_nothing_costs_no_second_plan(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without --tune, groups in NZ are lowered where the bank has something of one."""
+    planned: list[bool] = []
+    real = compile_job.grouped
+    monkeypatch.setattr(compile_job, "grouped", lambda stage, *rest: planned.append(bool(stage.graph.groups)) or real(stage, *rest))
+    words = ["compile", str(job / "mlp.onnx"), "--base", "none", "--bank", str(job / "b.db"), "-o", str(job / "m.aoec")]
+    assert cli.main(words) == 0 and planned == [False]
+    assert cli.main([*words, "--tune", "--budget", "3", "--jobs", "1", "--no-verify"]) == 0 and planned[1:] != [False]
+    del planned[:]
+    assert cli.main(words) == 0 and planned[:2] == [False, True]
 
 
 def test_nothing_changes_where_nothing_may_be_searched() -> None:
