@@ -1,12 +1,13 @@
 """How far proofs come, and what they cost: the spaces of a model's distinct groups, or of operators given by name, decided by bounds.
 
     python bench/proofs.py [resnet50 --batch 1 | MODEL.onnx | "matmul(m=1024, k=1024, n=1024, fp16)" ...] [--target Ascend910B1]
-                           [--budget 200] [--only conv2d] [--json]
+                           [--budget 200] [--only conv2d] [--beside accelforge [--beside-python PYTHON]] [--json]
 
 A line for each: legal candidates of the space (exact, or about), the rows that were bounded, the candidates whose timing began and those
 of them that were abandoned, how the result stands to the default and to the space's best, CPU seconds of laying the space out with its
 default and of the proof, and candidates decided a CPU second. Below it the CPU seconds of import, fuse and lowering beside those of the
-search. Times are modelled; ratios compare between computers, seconds do not.
+search. Times are modelled; ratios compare between computers, seconds do not. With --beside a peer maps the products of the same groups
+in the same run (bench/beside.py says what it is told, and what it leaves out); where it is not installed that is said.
 """
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ import argparse
 import json
 import resource
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from aoec.search.count import cuts
 from aoec.search.prove import prove
 from aoec.search.trials import Status
 from aoec.target.machine import Machine, load
+from bench import beside
 from bench.groups import Case, Clock, cases
 
 Line = dict[str, Any]
@@ -56,6 +59,34 @@ def text(row: Line) -> str:
             f"{row['start_s']:6.2f} + {row['proof_s']:7.2f} CPU s, {row['decided_a_second'] / 1e6:8.2f} M/s")
 
 
+def peer(args: argparse.Namespace, machine: Machine, found: Sequence[tuple[Case, Line]]) -> dict[str, Any] | None:
+    """What the peer needs for the distinct products of the groups, beside what ours took for these groups; None where it cannot run."""
+    with_products = [(beside.products(func), row) for (_, func, _), row in found]
+    layers = list(dict.fromkeys((m, k, n) for products, _ in with_products for _, m, k, n in products))
+    try:
+        told = beside.run(machine, layers, args.beside_python) if layers else None
+    except RuntimeError as e:
+        print(f"accelforge is left out: {e}", file=sys.stderr)
+        return None
+    if told is None:
+        print(f"accelforge is left out: {args.beside_python} does not have it (Python 3.12, pip install accelforge; --beside-python PYTHON)"
+              if layers else "accelforge is left out: no group has a product", file=sys.stderr)
+        return None
+    ours = [row for products, row in with_products if products]
+    return told | {"ours": {"groups": len(ours), "closed": sum(r["closed"] for r in ours), "legal": sum(r["legal"] for r in ours),
+                            "search_s": sum(r["start_s"] + r["proof_s"] for r in ours)}}
+
+
+def peer_text(told: dict[str, Any]) -> str:
+    """The comparison in two lines."""
+    rows, ours = told["rows"], told["ours"]
+    space, evaluated, seconds = (sum(r[k] for r in rows) for k in ("space", "evaluated", "cpu_s"))
+    return (f"accelforge {told['version']}, one core, no epilogues: {len(rows)} distinct products, {space:,.0f} mappings, "
+            f"{evaluated:,.0f} of them evaluated, {seconds:.2f} CPU s and {told['import_s']:.2f} of imports\n"
+            f"aoec, the {ours['groups']} groups of these products: {ours['legal']:,} legal candidates, {ours['closed']} spaces decided, "
+            f"{ours['search_s']:.2f} CPU s")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("what", nargs="*", default=["resnet50"], help="models of the zoo, ONNX files, operators by name")
@@ -63,19 +94,24 @@ def main() -> int:
     parser.add_argument("--target", default="Ascend910B1")
     parser.add_argument("--budget", type=int, default=200, help="of a proof, in trials as for aoec search --search proof")
     parser.add_argument("--only", default="", help="groups whose label holds this")
+    parser.add_argument("--beside", choices=("accelforge",), help="a peer that maps the same products in the same run")
+    parser.add_argument("--beside-python", default=sys.executable, metavar="PYTHON", help="the interpreter that has the peer")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    machine, clock, rows = load(args.target), Clock(), []
+    machine, clock = load(args.target), Clock()
+    found: list[tuple[Case, Line]] = []
     for case in cases(args.what, args.batch, machine, clock):
         if args.only in case[0]:
-            rows.append(line(case, machine, args.budget, clock))
+            found.append((case, line(case, machine, args.budget, clock)))
             if not args.json:
-                print(text(rows[-1]), flush=True)
+                print(text(found[-1][1]), flush=True)
+    rows = [row for _, row in found]
+    told = peer(args, machine, found) if args.beside else None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    whole = {"closed": sum(r["closed"] for r in rows), "groups": len(rows), "cpu_s": clock.spent, "peak_mib": peak}
+    whole = {"closed": sum(r["closed"] for r in rows), "groups": len(rows), "cpu_s": clock.spent, "peak_mib": peak, "beside": told}
     print(json.dumps({"rows": rows, **whole}, indent=1) if args.json else
           f"{whole['closed']} of {len(rows)} spaces decided; CPU s: " + ", ".join(f"{k} {v:.2f}" for k, v in clock.spent.items())
-          + f"; peak {peak:.0f} MiB")
+          + f"; peak {peak:.0f} MiB" + ("\n" + peer_text(told) if told else ""))
     return 0
 
 

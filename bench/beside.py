@@ -1,0 +1,143 @@
+"""What a peer needs for the same products: AccelForge (PyPI `accelforge`, Python 3.12 or later), which proves the best mapping too.
+
+    python bench/proofs.py resnet50 --beside accelforge [--beside-python /path/to/a/venv/bin/python]
+
+It runs in a process of its own, perhaps of another interpreter, for its dependencies are not ours. It is told one core: the scopes, the
+paths and the fractal of our machine file, each at the rate of what hits L2; and each product by its extents in whole fractals. It models
+no flags, queues, heads, epilogues, batches over cores or images (a convolution is the product that img2col makes of it), and sums each
+level's traffic: so its space is smaller and a candidate of it costs less than one of ours.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aoec.ir.tir import Func
+    from aoec.target.machine import Machine
+
+SECONDS = 1800.0  # after which the peer is stopped
+MISSING = 3  # exit code of a process that finds no package
+FRACTAL = 16
+
+
+# ---------------------------------------------------------------- our side
+
+def products(func: Func) -> list[tuple[int, int, int, int]]:
+    """(how many, m, k, n) of each product of a func; batches and groups of a convolution are so many of one."""
+    from aoec.ir.index import reads, variables
+    from aoec.search.sketches import nests
+    out = []
+    for nest in nests(func):
+        factors = reads(nest.block.value)
+        if nest.block.op != "+=" or len(factors) != 2:
+            continue
+        in_left, in_right, kept = ({v for i in r.indices for v in variables(i)} for r in (*factors, nest.block.target))
+        sizes = dict.fromkeys(((True, True, True), (True, False, True), (True, True, False), (False, True, True)), 1)
+        for loop in nest.loops:
+            role = loop.var in in_left, loop.var in in_right, loop.var in kept
+            sizes[role] = sizes.get(role, 1) * nest.extent(loop.var)
+        count, *rest = sizes.values()
+        m, k, n = rest[:3]
+        out.append((count, m, k, n))
+    return out
+
+
+def question(machine: Machine, layers: Sequence[tuple[int, int, int]]) -> dict[str, Any]:
+    """What the peer's process is told: a core of the machine, and the extents (m, k, n) of each product."""
+    clock = machine.clock_mhz * 1e6
+    rates = {name: path.l2_bytes_per_cycle * clock for name, path in machine.paths.items()}
+    sizes = {name: machine.scope(name).size_bytes for name in ("L1", "L0A", "L0B", "L0C")}
+    out = next((rates[name] for name in ("l0c_gm", "l0c_ub") if name in rates), max(rates.values()))
+    return {"sizes_bytes": sizes, "clock_hz": clock, "layers": [list(x) for x in layers], "depth": int(machine.tables["kf"]["fp16"]),
+            "rates_bytes_per_s": {"GM": rates["gm_l1"], "L0A": rates["l1_l0a"], "L0B": rates["l1_l0b"], "L0C": out}}
+
+
+def run(machine: Machine, layers: Sequence[tuple[int, int, int]], python: str = sys.executable) -> dict[str, Any] | None:
+    """What the peer says of the products: its version, and a row for each with the size of its space, how many mappings it evaluated,
+    CPU seconds and the least cycles. None where the interpreter does not have it; RuntimeError where it fails."""
+    try:
+        done = subprocess.run([python, str(Path(__file__).resolve())], input=json.dumps(question(machine, layers)), text=True,
+                              capture_output=True, timeout=SECONDS)
+    except (OSError, subprocess.TimeoutExpired) as e:
+        raise RuntimeError(f"{python}: {e}") from e
+    if done.returncode == MISSING:
+        return None
+    if done.returncode:
+        raise RuntimeError(f"{python}: {(done.stderr.strip().splitlines() or ['no message'])[-1]}")
+    return dict(json.loads(done.stdout))
+
+
+# ---------------------------------------------------------------- its side: no import of ours from here on
+
+def memory(name: str, size: str, tensors: str, rate: float) -> str:
+    """A level of the hierarchy; energies are placeholders, for what is asked for is latency."""
+    actions = "\n".join(f"    - {{name: {a}, energy: 1e-12, throughput: {8 * rate}}}" for a in ("read", "write"))
+    return (f"  - !Memory\n    name: {name}\n    size: {size}\n    leak_power: 0\n    area: 0\n"
+            f"    tensors: {{keep: {tensors}}}\n    actions:\n{actions}\n")
+
+
+def architecture(told: dict[str, Any]) -> str:
+    """The core in the peer's words. L0 buffers feed the cube as fast as it takes what they hold, so that paths bound it alone."""
+    sizes, rates, clock = told["sizes_bytes"], told["rates_bytes_per_s"], told["clock_hz"]
+    fast = clock * FRACTAL * told["depth"] * 2
+    levels = [memory("GM", "inf", "All", rates["GM"]), memory("L1", str(8 * sizes["L1"]), "input | weight", rates["L0A"]),
+              memory("L0A", str(8 * sizes["L0A"]), "input", fast), memory("L0B", str(8 * sizes["L0B"]), "weight", fast),
+              memory("L0C", str(8 * sizes["L0C"]), "output", max(fast, rates["L0C"]))]
+    places = [("row", FRACTAL, "weight"), ("column", FRACTAL, "input"), ("depth", told["depth"], "output")]
+    cube = "".join(f"    - {{name: {n}, fanout: {f}, reuse: {r}, min_usage: 1}}\n" for n, f, r in places)
+    return ("arch:\n  nodes:\n" + "\n".join(levels) + f"\n  - !Container\n    name: Cube\n    spatial:\n{cube}"
+            f"\n  - !Compute\n    name: MAC\n    leak_power: 0\n    area: 0\n    actions:\n"
+            f"    - {{name: compute, energy: 1e-12, throughput: {clock}}}\n")
+
+
+def workload(m: int, k: int, n: int) -> str:
+    """One product in whole fractals."""
+    shape = "".join(f"    {axis}: 0 <= {axis} < {-(-size // FRACTAL) * FRACTAL}\n" for axis, size in (("m", m), ("k", k), ("n", n)))
+    return (f"workload:\n  iteration_space_shape:\n{shape}  bits_per_value: {{All: 16}}\n  einsums:\n  - name: Product\n"
+            "    tensor_accesses:\n    - {name: A, projection: [m, k]}\n    - {name: B, projection: [k, n]}\n"
+            "    - {name: C, projection: [m, n], output: True}\n    renames: {weight: B, input: A, output: C}\n")
+
+
+def mapped(package: Any, folder: Path, told: dict[str, Any], layer: Sequence[int]) -> dict[str, Any]:
+    """The peer's row of one product."""
+    from accelforge.mapper.FFM.main import join_pmappings, make_pmappings  # type: ignore[import-not-found]
+    started = time.process_time()
+    (folder / "arch.yaml").write_text(architecture(told), "utf-8")
+    (folder / "workload.yaml").write_text(workload(*layer), "utf-8")
+    spec = package.Spec.from_yaml(folder / "arch.yaml", folder / "workload.yaml")
+    spec.mapper.metrics = package.mapper.Metrics.LATENCY
+    made = make_pmappings(spec, print_progress=False)
+    best = join_pmappings(made, metrics=package.mapper.Metrics.LATENCY, print_progress=False)
+    seconds = float(best.data["Total<SEP>latency"].astype(float).min())
+    return {"layer": list(layer), "space": float(made.n_total_pmappings()), "evaluated": float(made.n_evaluated_pmappings()),
+            "cpu_s": time.process_time() - started, "cycles": seconds * told["clock_hz"]}
+
+
+def main() -> int:
+    """Answers one question on stdin with JSON on stdout."""
+    sys.path = [p for p in sys.path if Path(p or ".").resolve() != Path(__file__).resolve().parent]
+    started = time.process_time()
+    try:
+        import accelforge as package
+    except ImportError:
+        return MISSING
+    imported = time.process_time() - started
+    told = json.load(sys.stdin)
+    package.set_n_parallel_jobs(1)
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
+        rows = [mapped(package, Path(folder), told, layer) for layer in told["layers"]]
+    from importlib.metadata import version
+    print(json.dumps({"version": version("accelforge"), "import_s": imported, "rows": rows}))
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
