@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.index import Expr, Int, Var, ceildiv, eq, le, minimum, variables
+from aoec.ir.show import show
 from aoec.ir.tir import Constraint, Func, Loop, Node
 from aoec.primitives.nest import check_new, find_loop, replace_node, substitute_all
 from aoec.primitives.primitive import Primitive
@@ -16,7 +17,7 @@ class Split(Primitive):
 
     The last tile is shorter where the factor does not divide the extent. With `parts`, no part may be empty: a constraint says
     so. With deal=cyclic the parts take iterations in turn, as cards are dealt: part o has o, o + parts, ..., and the first parts
-    have one more where they do not come out even.
+    have one more where they do not come out even. `most`, with `factor`: a constraint says that the factor is at most that.
 
     before:
         func f(X: fp32[10]) -> (Y: fp32[10]) {
@@ -43,6 +44,7 @@ class Split(Primitive):
     outer: str = ""
     inner: str = ""
     deal: str = ""
+    most: Expr | None = None
 
     def apply(self, func: Func) -> Func:
         loop, _ = find_loop(func, self.loop)
@@ -50,6 +52,8 @@ class Split(Primitive):
             raise ScheduleError("give either factor (iterations in a tile) or parts (number of tiles)")
         if self.deal not in ("", "cyclic") or self.deal and self.parts is None:
             raise ScheduleError("deal is cyclic, with parts, or is left out")
+        if self.most is not None and (self.factor is None or variables(self.most)):
+            raise ScheduleError("most goes with factor, and is of holes and numbers alone")
         if isinstance(size := self.factor or self.parts, Int) and size.value < 1:
             raise ScheduleError(f"a loop is split into tiles of 1 iteration or more, not by {size.value}")
         if loop.kind != "serial":
@@ -73,7 +77,7 @@ class Split(Primitive):
     def _tiles(self, extent: Expr) -> tuple[Expr, Expr, tuple[Constraint, ...]]:
         """(iterations in a tile, number of tiles, constraints)."""
         if self.factor is not None:
-            return self.factor, ceildiv(extent, self.factor), ()
+            return self.factor, ceildiv(extent, self.factor), self._most(self.factor)
         assert self.parts is not None
         if variables(extent):
             raise ScheduleError(f"the extent of {self.loop} depends on {', '.join(sorted(variables(extent)))}, so parts could be empty; "
@@ -83,3 +87,9 @@ class Split(Primitive):
         factor = ceildiv(extent, self.parts)
         reason = f"none of the parts of loop {self.loop} is empty; use fewer parts or smaller tiles"
         return factor, self.parts, (Constraint(eq(ceildiv(extent, factor), self.parts), reason),)
+
+    def _most(self, factor: Expr) -> tuple[Constraint, ...]:
+        """What is asked of the factor."""
+        if self.most is None:
+            return ()
+        return (Constraint(le(factor, self.most), f"a tile of loop {self.loop} is at most {show(self.most)}; use a smaller tile"),)

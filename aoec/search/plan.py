@@ -11,7 +11,7 @@ from aoec.search.sketches import Nest, hole, nests, output_nest, parts, step
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
-L1_SLOTS = (1, 2, 4)
+L1_SLOTS = (1, 2, 3, 4)
 PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 32)  # columns of fractals that are worked on in UB together
 
 

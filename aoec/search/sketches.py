@@ -90,6 +90,11 @@ def ladder(limit: int, unit: int, most: int, least: int = 0) -> tuple[int, ...]:
     return tuple(sorted(s for s in {*out, top, *even_shares(limit, unit, top)} if s >= min(least, top)))
 
 
+def fine(limit: int, unit: int, most: int) -> tuple[int, ...]:
+    """The same with every multiple up to 16 units, as the vendor's tilings may have."""
+    return tuple(sorted({*range(unit, min(-(-limit // unit), 16) * unit + 1, unit), *ladder(limit, unit, most)}))
+
+
 def even_shares(limit: int, unit: int, top: int) -> set[int]:
     """Tile sizes that cut `limit` into equal parts, 1 to 64 of them, rounded up to the unit."""
     sizes = {ceil(limit / parts) for parts in range(1, 65)}

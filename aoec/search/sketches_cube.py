@@ -11,7 +11,7 @@ from aoec.ir.index import Binary, Int, normalise, reads, walk
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.search.plan import SLOTS, batch_axes, begin, bind, cores_of, factors, finish, load_bias, load_operand, output_block, ways
-from aoec.search.sketches import Nest, dtype_bytes, hole, ladder, parts, writer
+from aoec.search.sketches import Nest, dtype_bytes, fine, hole, ladder, parts, writer
 from aoec.search.sketches_matmul import RATIOS, forms, matmul_sketch
 from aoec.target.machine import Machine
 
@@ -67,7 +67,7 @@ def conv_sketch(func: Func, mm: Nest, gather: Nest, machine: Machine, resident: 
             p.split("w_r", hole("w0", ladder(width, 16, 512)), "w_0", "w_i")
         col_loops = ["w_c", "w_s", *(["w_0"] if w0 else []), "w_i"]
     chunk = kernel_columns(gather, unit)
-    part = hole("sk", ladder(mm.extent(k) // chunk, 1, 128)) * chunk
+    part = hole("sk", fine(mm.extent(k) // chunk, 1, 128)) * chunk
     if larger:
         p.split(k, part * hole("rk", RATIOS), "k_2", "k_u")
     p.split("k_u" if larger else k, part, "k_1", "k_r")

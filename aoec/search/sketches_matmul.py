@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import prod
 
-from aoec.ir.index import DTYPES, Expr, Int, Read, variables
+from aoec.ir.index import DTYPES, Expr, Int, Read, ceildiv, variables
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func, blocks
 from aoec.search.plan import (
@@ -25,10 +25,10 @@ from aoec.search.plan import (
     load_operand,
     output_block,
 )
-from aoec.search.sketches import AHEAD, Nest, dtype_bytes, hole, ladder, parts, step
+from aoec.search.sketches import AHEAD, Nest, dtype_bytes, fine, hole, ladder, step
 from aoec.target.machine import Machine
 
-RATIOS = (1, 2, 4, 8)  # of the larger chunk of k in L1 to the smaller
+RATIOS = (1, 2, 3, 4, 6, 8, 16)  # of the larger chunk of k in L1 to the smaller
 STEPS = (1, 2, 3, 4)  # L0 tiles in an L1 tile
 L2_TILES = (1, 2, 4, 8, 16)
 OFFSETS = (1, 2, 3, 4, 6, 8)
@@ -42,10 +42,10 @@ class Form:
     runs faster. `larger`: the operand whose L1 chunk is ?rk chunks of the other's; "": they are equal, and loaded ?pl of them ahead.
     `steps`: axes of which an L1 tile holds several L0 tiles; its operand must be resident. `l2`: axes with an outer loop over L2
     blocks, the outermost first: of each block every core does its part before any goes on.
-    `spread`: how cores share m x n. parts: a grid, so many parts of tiles of each axis. single: a grid, a block of stated extents
-    to each core. deal m, deal n: equal blocks of stated extents in one numbering, dealt out to the cores in turn; the numbers run
-    through groups of ?so rows (or columns) of blocks, down each column (or along each row) of a group. turn m, turn n: the same of
-    single L1 tiles, to all cores.
+    `spread`: how cores share m x n. parts: a grid, so many shares of each axis, as even as whole fractals allow (of all shares of so many
+    parts the largest is least, so that no uneven ones are laid out). single: a grid, a block of stated extents to each core. deal m,
+    deal n: equal blocks of stated extents in one numbering, dealt out to the cores in turn; the numbers run through groups of ?so rows (or
+    columns) of blocks, down each column (or along each row) of a group. turn m, turn n: the same of single L1 tiles, to all cores.
     `rotated`: each core starts its loop over chunks of k elsewhere; chunks must be equal and no operand resident. `parts_of_k`:
     cores share k too, ?sc of it to each, and add their parts in GM.
     """
@@ -163,14 +163,15 @@ def turned(read: Read, last: str) -> bool:
 def tile_axis(p: Plan, mm: Nest, loop: str, x: str, form: Form, cores: int) -> None:
     """loop -> <x>_c (cores; <x>_t where blocks are dealt), [<x>_2 (L2 blocks)], <x>_s (serial), [<x>_0 (L0 tiles)], <x>_i (tile)."""
     extent = mm.extent(loop)
-    tile: Expr = hole(f"t{x}", ladder(extent, 16, 512))
+    tile: Expr = hole(f"t{x}", fine(extent, 16, 512))
     stepped = tile * hole(f"p{x}", STEPS) if x in form.steps else tile
     inner = f"{x}_r" if x in form.steps else f"{x}_i"
     if form.spread == "parts":
-        p.split(loop, stepped, f"{x}_t", inner)
-        p.share(f"{x}_t", hole(f"g{x}", parts(-(-extent // 16), cores)), f"{x}_c", f"{x}_u" if x in form.l2 else f"{x}_s")
+        share = ceildiv(Int(extent), hole(f"g{x}", shares(extent, cores)) * 16) * 16
+        p.split(loop, share, f"{x}_c", f"{x}_u")
         if x in form.l2:
-            p.split(f"{x}_u", hole(f"l{x}", L2_TILES), f"{x}_2", f"{x}_s")
+            p.split(f"{x}_u", stepped * hole(f"l{x}", L2_TILES), f"{x}_2", f"{x}_v")
+        p.add("split", loop=f"{x}_v" if x in form.l2 else f"{x}_u", factor=stepped, outer=f"{x}_s", inner=inner, most=share)
     else:
         block: Expr = stepped if form.spread.startswith("turn") else hole(f"s{x}", ladder(extent, 16, 1 << 20))
         p.split(loop, block * hole(f"l{x}", L2_TILES) if x in form.l2 else block, f"{x}_t" if form.dealt else f"{x}_c", f"{x}_u")
@@ -181,6 +182,12 @@ def tile_axis(p: Plan, mm: Nest, loop: str, x: str, form: Form, cores: int) -> N
         p.split(f"{x}_r", tile, f"{x}_0", f"{x}_i")
 
 
+def shares(extent: int, cores: int) -> tuple[int, ...]:
+    """Into how many cores' shares of whole fractals an axis can come apart, as even as fractals allow."""
+    fractals = -(-extent // 16)
+    return tuple(n for n in range(1, min(fractals, cores) + 1) if -(-fractals // -(-fractals // n)) == n)
+
+
 def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
     """k -> [k_2 (larger L1 chunks)], k_1 (smaller ones), k_0 (L0 tiles), k_i."""
     extent = mm.extent(loop)
@@ -188,7 +195,7 @@ def depth_axis(p: Plan, mm: Nest, loop: str, unit: int, form: Form) -> None:
         p.split(loop, hole("sc", shares_of_k(extent, cores_of(p.machine))), "k_c", "k_v")
         loop = "k_v"
     tile = hole("tk", ladder(extent, unit, 1024))
-    chunk = tile * hole("sk", ladder(-(-extent // unit), 1, 64))
+    chunk = tile * hole("sk", fine(-(-extent // unit), 1, 64))
     if form.ratio:
         p.split(loop, chunk * hole("rk", RATIOS), "k_2", "k_u")
         loop = "k_u"

@@ -100,14 +100,13 @@ def stepped(form: Form, values: dict[str, int], axis: str) -> int:
 
 
 def in_parts(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
-    """The form with cores' shares as parts of tiles, where each axis has as many tiles in every share; values are set so."""
+    """The form with cores' shares in equal parts, where they are as even as whole fractals allow; values are set so."""
     grid = {}
     for x in "mn":
         tile, block, extent = stepped(form, values, x), values[f"s{x}"], sizes[x]
         share = block * (values[f"l{x}"] if x in form.l2 else 1)
-        tiles = -(-extent // tile)
         parts = -(-extent // share)
-        if share < extent and (block % tile or -(-tiles // parts) * tile != share):
+        if tile > share_of(extent, parts) or share < extent and (share_of(extent, parts) != share or x in form.l2 and block % tile):
             return form
         grid[x] = (parts, max(1, block // tile))
     for x, (parts, tiles) in grid.items():
@@ -115,13 +114,17 @@ def in_parts(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
     return replace(form, spread="parts")
 
 
+def share_of(extent: int, parts: int) -> int:
+    """A core's share of an axis that so many share."""
+    return up(-(-extent // parts), 16)
+
+
 def serial(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str) -> bool:
     """Whether a core walks several L1 tiles of an axis, one after the other, between which it could keep the other operand."""
     if form.spread != "parts":
         return min(values.get(f"s{axis}", 0), sizes[axis]) > stepped(form, values, axis) if not form.spread.startswith("turn") else False
-    tiles = -(-sizes[axis] // stepped(form, values, axis))
-    share = -(-tiles // values[f"g{axis}"])
-    return (values[f"l{axis}"] if axis in form.l2 else share) > 1
+    tiles = -(-share_of(sizes[axis], values[f"g{axis}"]) // stepped(form, values, axis))
+    return (values[f"l{axis}"] if axis in form.l2 else tiles) > 1
 
 
 def unkept(form: Form, values: dict[str, int], sizes: dict[str, int]) -> Form:
@@ -230,8 +233,7 @@ def block_of(form: Form, values: dict[str, int], sizes: dict[str, int], axis: st
         return values[f"s{axis}"]
     if axis in form.l2:
         return min(tile * values[f"l{axis}"], up(sizes[axis], 16))
-    tiles = -(-sizes[axis] // tile)
-    return min(-(-tiles // values[f"g{axis}"]) * tile, up(sizes[axis], 16))
+    return share_of(sizes[axis], values[f"g{axis}"])
 
 
 def l2_count(form: Form, values: dict[str, int], sizes: dict[str, int], axis: str) -> int:
@@ -240,9 +242,8 @@ def l2_count(form: Form, values: dict[str, int], sizes: dict[str, int], axis: st
         return 1
     if form.spread != "parts":
         return values[f"l{axis}"]
-    tiles = -(-sizes[axis] // stepped(form, values, axis))
-    share = -(-tiles // values[f"g{axis}"])
-    return -(-share // values[f"l{axis}"])
+    tiles = -(-share_of(sizes[axis], values[f"g{axis}"]) // stepped(form, values, axis))
+    return -(-tiles // values[f"l{axis}"])
 
 
 def dealt_count(form: Form, values: dict[str, int], count: dict[str, int], axis: str) -> int:
@@ -287,7 +288,7 @@ def spreads(trace: Trace, names: set[str]) -> list[str]:
         walked = next((str(s["outer"])[0] for s in trace.steps if s.primitive == "split" and s["loop"] in ("m_t", "n_t")), "m")
         walked = next((str(s["loop"])[0] for s in trace.steps if s.primitive == "split" and _outer(s) == "t_g"), walked)
         return [f"turn {walked}", f"deal {walked}"]
-    return ["parts" if any(s.primitive == "split" and s["loop"] == "m_t" for s in trace.steps) else "single"]
+    return ["parts" if any(s.primitive == "split" and "most" in dict(s.fields) for s in trace.steps) else "single"]
 
 
 def _outer(step: Step) -> str:

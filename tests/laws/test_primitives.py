@@ -127,7 +127,8 @@ def split_step(draw: st.DrawFn, loop: str, number: int, values: dict[str, int]) 
     what = Hole(f"h{number}", (size, 7)) if f"h{number}" in values else Int(size)
     how = draw(st.sampled_from(["factor", "factor", "parts", "deal"]))
     fields = (("loop", loop), ("parts" if how == "deal" else how, what), ("outer", f"o{number}"), ("inner", f"i{number}"))
-    return Step("split", (*fields, ("deal", "cyclic")) if how == "deal" else fields)
+    most = (("most", draw(st.sampled_from([what, Int(3)]))),) * draw(st.integers(0, 1)) if how == "factor" else ()
+    return Step("split", (*fields, ("deal", "cyclic")) if how == "deal" else (*fields, *most))
 
 
 @st.composite
