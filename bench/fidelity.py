@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.base.errors import AoecError
 from aoec.simulate.state import NAMED
+from bench.cases.batches import text as models_text
 from bench.cases.case import CLASSES, Case, read_cases
 from bench.cases.eligible import why_not
 from bench.cases.facts import facts_toml
@@ -27,7 +28,6 @@ from bench.cases.kept import Kept
 from bench.cases.library import text as library_text
 from bench.cases.library import tuned
 from bench.cases.models import run
-from bench.cases.models import text as models_text
 from bench.cases.near import Done
 from bench.cases.plot import svg, title_of
 from bench.cases.score import Result

@@ -1,7 +1,7 @@
 """Whole models of published throughput rows, as graphs of aoec's own: architectures by their papers, weights whose values do not matter."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.ir.graph import Graph
@@ -14,8 +14,7 @@ from bench.cases.models_text import WORDS_CHINESE, bert, vit
 from bench.cases.models_vision import efficientnet_v2_s, googlenet, mobilenet_v1, mobilenet_v2, resnet, vgg16
 from bench.cases.near import Done
 from bench.cases.net import Model
-from bench.cases.score import Result, Score, by
-from bench.cases.show import line, row
+from bench.cases.score import Result
 
 # from images; the first size is the batch
 IMAGES: Mapping[str, Callable[[Model, str], Graph]] = {
@@ -28,8 +27,8 @@ IMAGES: Mapping[str, Callable[[Model, str], Graph]] = {
 # from a batch of texts of a length; what the rows' sources say that the models answer
 TEXTS: Mapping[str, Callable[[Model, int, int], Graph]] = {
     "bert_base": bert(12, 768), "bert_base_chinese": bert(12, 768, WORDS_CHINESE), "bert_large_squad": bert(24, 1024)}
-MISSING = {"int8": "quantised convolutions and products are not built", "mixed": "quantised convolutions and products are not built"}
-UNBUILT = {"unet": "bilinear upsampling is no operator of aoec", "wav2vec2": "its architecture is not written yet"}
+MISSING = dict.fromkeys(("int8", "mixed"), "what of it is quantised the source does not state")
+UNBUILT = {"unet": "its bilinear upsampling is not written here", "wav2vec2": "its architecture is not written here"}
 
 
 def model_graph(case: Case) -> Graph:
@@ -66,18 +65,3 @@ def run(case: Case, trials: int, done: Done) -> Result:
     how = (f"{len(best.measures)} groups, {period_us:,.0f} us an inference on {devices} device{'s' * (devices > 1)}; "
            f"bound {each / least_us:,.0f} a second")
     return Result(case, value, best.bound_by.split(":")[0], how, chip_of(case.chip).remark, bound=each / least_us, unit="throughput")
-
-
-def by_model(results: Sequence[Result]) -> dict[str, Score]:
-    """Scores over the batch sizes of each model on each chip."""
-    told = [r for r in results if r.modelled is not None]
-    return by(told, lambda r: f"{r.case.operator} {r.case.chip} {r.case.shape.sizes.get('image1', '')}")
-
-
-def text(results: Sequence[Result]) -> str:
-    """The table of models, ranks over batch sizes, and what is beyond the bound."""
-    beyond = [r.case.id for r in results if r.modelled is not None and r.bound is not None and r.modelled > r.bound]
-    told = sum(r.modelled is not None for r in results)
-    built = f"models: {told} of {len(results)} rows built; faster than the bound: {beyond or 'none'}"
-    columns = f"{'model, chip, image':32} {'rows':>5} {'mean':>7} {'median':>7} {'Spearman':>9}"
-    return "\n".join([*[line(r) for r in results], "", built, "", columns, *[row(n, s)[:64] for n, s in by_model(results).items()]]) + "\n"
