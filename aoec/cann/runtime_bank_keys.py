@@ -15,7 +15,7 @@ from aoec.cann.runtime_bank import Fields, kind_of
 DTYPE = {"fp32": 0, "fp16": 1, "int8": 2, "int32": 3, "bf16": 27}
 NCHW, NHWC, ND, NZ = 0, 1, 2, 29
 DTYPE_OF, FORMAT_OF = {v: k for k, v in DTYPE.items()}, {NCHW: "NCHW", NHWC: "NHWC", ND: "ND", NZ: "FRACTAL_NZ"}
-MATMUL, CONV2D = "MatMulV3", "Conv2DV2"
+MATMUL, QUANTISED, CONV2D = "MatMulV3", "QuantBatchMatmulV3", "Conv2DV2"
 GENERATION = {CONV2D: "Ascend950"}  # operators whose public banks are of one generation of chips alone
 
 
@@ -90,10 +90,12 @@ def key_of(problem: Problem) -> tuple[str, Fields]:
 
 def problem_of(op: str, key: Fields) -> Problem:
     """What a key is of; BankError with the reason where it is of nothing that is known here."""
-    if op not in (MATMUL, CONV2D):
-        kind_of(op)
-        raise BankError(f"{op}: what its fields mean is not documented")
-    return product_of(key) if op == MATMUL else window_of(key)
+    if op == CONV2D:
+        return window_of(key)
+    if op in (MATMUL, QUANTISED):
+        return product_of(key) if op == MATMUL else quantised_of(key)
+    kind_of(op)
+    raise BankError(f"{op}: what its fields mean is not documented")
 
 
 def matmul_key(p: Product) -> tuple[str, Fields]:
@@ -121,10 +123,32 @@ def unit(axis: str, dtype: str) -> int:
     return 8 if axis == "k" and dtype == "fp32" else 16
 
 
+def quantised_of(key: Fields) -> Product:
+    """The product of int8 of a QuantBatchMatmulV3 key; its scales and its bias, which FIXPIPE and L0C take care of, are left out. What its
+    `reserved_bool` says is not documented, so that it is read and not written."""
+    _undocumented(QUANTISED, {n: v for n, v in key.items() if n != "reserved_bool"})
+    one, other = (_dtype(QUANTISED, key, n) for n in ("a_dtype", "b_dtype"))
+    if (one, other) != ("int8", "int8") or key["trans_a_flag"]:
+        raise BankError(f"QuantBatchMatmulV3: a product of {one} and {other}" + ", the left transposed" * bool(key["trans_a_flag"]))
+    formats = [key[f"{n}_format"] for n in ("a", "b", "out")]
+    if formats not in ([ND, ND, ND], [ND, NZ, ND]):
+        raise BankError(f"QuantBatchMatmulV3: formats {formats} (known: {ND}, of the right operand {NZ} too)")
+    if min(key[x] for x in "mkn") < 1:
+        raise BankError("QuantBatchMatmulV3: m, k and n begin at 1")
+    return Product(int(key["m"]), int(key["k"]), int(key["n"]), "int8", "int32", False, bool(key["trans_b_flag"]),
+                   nz_b=key["b_format"] == NZ)
+
+
+def _undocumented(op: str, key: Fields) -> None:
+    """Nothing; BankError where a field that is always alike is not."""
+    alike = {n: v for n, v in ALIKE.items() if n in key} | {n: 1 for n in key if n.startswith("batch_")}
+    if odd := [n for n, v in alike.items() if key[n] != v]:
+        raise BankError(f"{op}: {odd[0]} {key[odd[0]]}: what that says is not documented")
+
+
 def product_of(key: Fields) -> Product:
     """The product of a MatMulV3 key."""
-    if odd := [n for n, v in ALIKE.items() if key[n] != v] + [n for n in key if n.startswith("batch_") and key[n] != 1]:
-        raise BankError(f"MatMulV3: {odd[0]} {key[odd[0]]}: what that says is not documented")
+    _undocumented(MATMUL, key)
     dtype, other, out = (_dtype(MATMUL, key, n) for n in ("a_dtype", "b_dtype", "out_dtype"))
     if dtype != other or dtype not in ("fp16", "fp32"):
         raise BankError(f"MatMulV3: a product of {dtype} and {other}")

@@ -31,7 +31,10 @@ def knowledge_of(problem: Problem, tiling: Mapping[str, int]) -> Fields:
 def tiling_of(problem: Problem, knowledge: Fields, unit_flag: bool) -> Tiling:
     """The fields of a MatmulTiling or ConvTiling; UnsupportedError where a record says what they have no word for. `unit_flag`: whether the
     chip's kernels drain L0C in granules."""
-    own = matmul_tiling(knowledge) if isinstance(problem, Product) else conv2d_tiling(problem, knowledge)
+    if isinstance(problem, Window):
+        own = conv2d_tiling(problem, knowledge)
+    else:
+        own = quantised_tiling(problem, knowledge) if problem.dtype == "int8" else matmul_tiling(knowledge)
     return own | {"unitFlag": int(unit_flag)}
 
 
@@ -54,6 +57,34 @@ def matmul_tiling(knowledge: Fields) -> Tiling:
     return fields | {"kRotate": int(template == K_SHIFT)} | {n: max(1, fields[n]) for n in ("l2MTileCnt", "l2NTileCnt")}
 
 
+# ---------------------------------------------------------------- QuantBatchMatmulV3
+
+def quantised_tiling(p: Product, knowledge: Fields) -> Tiling:
+    """The fields of a MatmulTiling, as the operator itself makes them of its own: tiles are counted in fractals (16, of k 32), a core's
+    block is an even share in fractals, or in tiles where an operand is read across its rows; L0A and L0B have two slots in any case."""
+    k = {n: int(v) for n, v in knowledge.items()}
+    if min(v for n, v in k.items() if n.endswith(("_dim", "_l0", "_al1", "_bl1")) or n == "db_l0c") < 1:
+        raise UnsupportedError("a tile or part of 0")
+    if k["batch_dim"] > 1 or k["k_dim"] > 1:
+        raise UnsupportedError("parts of a batch, or of k, over cores")
+    tile = {"m": k["m_l0"] * 16, "n": k["n_l0"] * 16}
+    unit = {"m": 16, "n": 16 if p.trans_b or p.n < tile["n"] else tile["n"]}
+    block = {x: up(-(-size // k[f"{x}_dim"]), unit[x]) for x, size in (("m", p.m), ("n", p.n))}
+    step_a, step_b = -(-k["k_al1"] // k["k_l0"]), -(-k["k_bl1"] // k["k_l0"])
+    whole_a, whole_b = (k[n] * 32 >= p.k for n in ("k_al1", "k_bl1"))
+    return {"usedCoreNum": -(-p.m // block["m"]) * -(-p.n // block["n"]), "singleCoreM": block["m"], "singleCoreN": block["n"],
+            "singleCoreK": p.k, "baseM": tile["m"], "baseN": tile["n"], "baseK": k["k_l0"] * 32, "stepM": k["m_al1"], "stepN": k["n_bl1"],
+            "stepKa": step_a, "stepKb": step_b, "depthA1": step_a * k["m_al1"] * k["db_al1"], "depthB1": step_b * k["n_bl1"] * k["db_bl1"],
+            "dbL0A": 2, "dbL0B": 2, "dbL0C": k["db_l0c"], "iterateOrder": int(whole_a and (not whole_b or inner_n(block, tile, k)))}
+
+
+def inner_n(block: dict[str, int], tile: dict[str, int], k: dict[str, int]) -> bool:
+    """Whether n is walked first where both operands lie in L1 along all of k: what is read again is less."""
+    again_a = block["m"] + block["n"] * -(-block["m"] // (k["m_al1"] * tile["m"]))
+    again_b = block["n"] + block["m"] * -(-block["n"] // (k["n_bl1"] * tile["n"]))
+    return again_a < again_b
+
+
 # ---------------------------------------------------------------- Conv2DV2
 
 def conv2d_knowledge(w: Window, t: Mapping[str, int]) -> Fields:
@@ -64,7 +95,7 @@ def conv2d_knowledge(w: Window, t: Mapping[str, int]) -> Fields:
     small = t["kAL1"] % (w.kh * w.kw * 16) != 0  # four channels a pixel, and so less than a plane
     fields = {**{n: t[n] for n in ("hoL1", "hoL0", "nL0", "nBL1", "kL0", "iterateMNOrder", "batchDim", "groupDim")},
               "woL1": 0 if w.point else t["woL1"], "woL0": 0 if w.point else t["woL0"], "mMode": int(w.point),
-              "kAL1": up16(t["kAL1"]) if small else t["kAL1"], "kBL1": up16(t["kBL1"]) if small else t["kBL1"],
+              "kAL1": up(t["kAL1"], 16) if small else t["kAL1"], "kBL1": up(t["kBL1"], 16) if small else t["kBL1"],
               "groups": w.groups, "orgCi": w.c, "orgHi": w.h, "orgWi": w.w, "orgCo": w.co, "orgHo": w.ho, "orgWo": w.wo, "kernelH": w.kh,
               "kernelW": w.kw, "strideH": w.stride[0], "strideW": w.stride[1], "dilationH": w.dilation[0], "dilationW": w.dilation[1],
               "padTop": w.pads[0], "padBottom": w.pads[1], "padLeft": w.pads[2], "padRight": w.pads[3],
@@ -81,9 +112,9 @@ def share(extent: int, tile: int, parts: int) -> int:
     return min(-(-tiles // parts) * tile, extent)
 
 
-def up16(columns: int) -> int:
-    """Columns of img2col in whole fractals."""
-    return -(-columns // 16) * 16
+def up(extent: int, unit: int) -> int:
+    """An extent rounded up."""
+    return -(-extent // unit) * unit
 
 
 def conv2d_tiling(w: Window, knowledge: Fields) -> Tiling:

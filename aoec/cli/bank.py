@@ -49,6 +49,7 @@ def words(bank: words_of.Parser) -> None:
     p.add_argument("--compare", action="store_true", help="time each beside our default and our best, and count what of our space is "
                    "faster: all modelled; some ten seconds a key at the default budget")
     words_of.trials(p, "of each key's search ")
+    p.set_defaults(kept="what was taken so far is kept in the bank; the same command takes up the rest")
     p.add_argument("--seed", type=values.seed, default=0, metavar="N", help="of the searches (default: 0)")
     add("export", "write all records as JSON lines, sorted, for git", "FILE", "(default: standard output)", True).add_argument(
         "--times", action="store_true", help="say when each was made, which differs from run to run")

@@ -19,7 +19,9 @@ from aoec.base.errors import AoecError, ScheduleError, UnsupportedError
 from aoec.cann.runtime_bank import File, Line, files_in, firsts, read_file
 from aoec.cann.runtime_bank_keys import Problem, Product, Window, problem_of
 from aoec.cann.runtime_bank_tilings import tiling_of
+from aoec.ir.index import Expr, Read, rebuild
 from aoec.ir.keys import key
+from aoec.ir.rewrite import map_exprs
 from aoec.ir.schedule import Trace
 from aoec.ir.show import show
 from aoec.ir.tir import Func
@@ -29,7 +31,9 @@ from aoec.jobs.solve import total_ticks
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import bound_in
 from aoec.jobs.version import model_version
-from aoec.search.vendor import MatmulTiling
+from aoec.search.plan import factors
+from aoec.search.sketches_matmul import turned
+from aoec.search.vendor import MatmulTiling, product
 from aoec.search.vendor_back import trace_of
 from aoec.search.vendor_conv import ConvTiling
 from aoec.search.vendor_conv_back import conv_trace_of
@@ -128,16 +132,29 @@ def funcs(problem: Problem) -> list[Func]:
     """The funcs that a key may be of: of a product with its right operand in rows, and with weights packed as a compile packs them."""
     if isinstance(problem, Window):
         return [lower_operator(conv_text(problem))]
-    p = problem
-    if p.nz_b:
-        return [packed(lower_operator(matmul_text(replace(p, trans_b=False))))]
+    p = replace(problem, dtype="fp32", out="", trans_b=True) if problem.dtype == "int8" else problem
     rows = lower_operator(matmul_text(p))
-    return [rows, packed(lower_operator(matmul_text(replace(p, trans_b=False))))]
+    both = [*[rows] * (not p.nz_b), packed(rows)]
+    return [of_int8(f) for f in both] if problem.dtype == "int8" else both
+
+
+def of_int8(func: Func) -> Func:
+    """A product of fp32 as one of int8 with sums in int32: MTE1 turns no bytes, so that in rows the right operand lies transposed."""
+    inputs, outputs, sums = (tuple(replace(b, dtype=dtype) for b in buffers) for dtype, buffers in (
+        ("int8", func.inputs), ("int32", func.outputs), ("int32", func.locals)))
+    return replace(func, inputs=inputs, outputs=outputs, locals=sums)
 
 
 def packed(func: Func) -> Func:
-    """The func of a product with its right operand in the fractals in which weights are packed."""
-    return replace(func, inputs=tuple(replace(b, layout="ZN") if b.name == "B" else b for b in func.inputs))
+    """The func of a product with its right operand as [k, n] in the fractals in which weights are packed."""
+    b = factors(product(func))[1]
+    turned_b = turned(b, product(func).loops[-1].var)
+
+    def walked(e: Expr) -> Expr:
+        return Read(b.buffer, b.indices[::-1]) if e == b and turned_b else rebuild(e, walked)
+
+    inputs = tuple(replace(x, layout="ZN", shape=x.shape[::-1] if turned_b else x.shape) if x.name == b.buffer else x for x in func.inputs)
+    return map_exprs(replace(func, inputs=inputs), walked)  # type: ignore[return-value]
 
 
 def matmul_text(p: Product) -> str:
@@ -166,7 +183,7 @@ def said(problem: Problem) -> str:
     if isinstance(problem, Product):
         p = problem
         flags = "".join([" A^T" * p.trans_a, " B^T" * p.trans_b, " NZ" * p.nz_b, " bias" * p.bias])
-        return f"MatMulV3 {p.m}x{p.k}x{p.n} {p.dtype}{flags}"
+        return f"{'QuantBatchMatmulV3' if p.dtype == 'int8' else 'MatMulV3'} {p.m}x{p.k}x{p.n} {p.dtype}{flags}"
     w = problem
     return f"Conv2DV2 {w.n}x{w.c}x{w.h}x{w.w} {w.co}x{w.kh}x{w.kw} {w.dtype}" + f" stride {w.stride[0]}" * (w.stride[0] > 1)
 

@@ -58,7 +58,7 @@ def trace_of(func: Func, machine: Machine, tiling: MatmulTiling) -> Trace:
 
 
 def filled(func: Func, machine: Machine, form: Form, values: dict[str, int]) -> Trace:
-    """The schedule of a form; holes of the way through UB, of which a tiling says nothing, at the vendor's: half of UB for results."""
+    """The schedule of a form; holes of the way through UB, of which a tiling says nothing, as `on_the_way` has them."""
     mm = product(func)
     sketch = matmul_sketch(func, mm, machine, form, ways(func, mm, machine)[0])
     left = {n: choices for n, choices in holes_of(sketch).items() if n not in values}
@@ -66,10 +66,10 @@ def filled(func: Func, machine: Machine, form: Form, values: dict[str, int]) -> 
 
 
 def on_the_way(name: str, choices: tuple[int, ...], rows: int, machine: Machine) -> int:
-    """The value of a hole that no tiling says."""
+    """The value of a hole that no tiling says: two slots, and the columns of which sums and results then fit UB."""
     if name != "uc":
         return min(2, max(choices))
-    room = machine.scope("UB").size_bytes // 2 // (up(rows, 16) * 16 * 4)
+    room = machine.scope("UB").size_bytes // (up(rows, 16) * 16 * 2 * (4 + 4))
     return max([c for c in choices if c <= room], default=min(choices))
 
 

@@ -67,6 +67,30 @@ def test_a_convolution_line_is_as_documented() -> None:
     assert tiling_of(CONV, read.knowledge, False) == CONV_TILING | {"unitFlag": 0}
 
 
+def quantised(k_al1: int = 8, trans_b: bool = True, **other: int) -> tuple[Product, dict[str, int]]:
+    """A product of int8 of 300 x 1024 x 2000, as QuantBatchMatmulV3's key and tiling say it."""
+    key = {**key_of(Product(304, 1024, 2000, trans_b=trans_b))[1], "a_dtype": 2, "b_dtype": 2, "reserved_bool": True, "m_align_flag": False}
+    tiling = {n: 1 for n in kinds()["QuantBatchMatmulV3"].knowledge} | {
+        "m_dim": 2, "n_dim": 5, "m_l0": 5, "n_l0": 12, "k_l0": 4, "k_al1": k_al1, "k_bl1": 16, "db_al1": 2, "db_bl1": 2} | other
+    read = parse_line(line("QuantBatchMatmulV3", key, tiling))
+    problem = problem_of(read.op, read.key)
+    assert isinstance(problem, Product)
+    return problem, tiling_of(problem, read.knowledge, True)
+
+
+def test_a_tiling_of_int8_is_what_the_operator_makes_of_it() -> None:
+    problem, t = quantised()
+    assert problem == Product(304, 1024, 2000, "int8", "int32", trans_b=True)
+    assert (t["baseM"], t["baseN"], t["baseK"]) == (80, 192, 128)  # fractals of 16 x 16 x 32
+    assert (t["singleCoreM"], t["singleCoreN"], t["singleCoreK"], t["usedCoreNum"]) == (160, 400, 1024, 10)  # 152 and 400 in sixteens
+    assert (t["stepKa"], t["stepKb"], t["depthA1"], t["depthB1"], t["iterateOrder"]) == (2, 4, 4, 8, 0)
+    assert quantised(trans_b=False)[1]["singleCoreN"] == 576  # whole tiles, where MTE2 reads across the rows of B
+    assert quantised(k_al1=32)[1]["iterateOrder"] == 1  # all of k of A is in L1: n is walked first
+    assert quantised(k_al1=32, k_bl1=32)[1]["iterateOrder"] == 0  # 160 + 400 * 2 against 400 + 160 * 3: A is read again
+    with pytest.raises(UnsupportedError, match="parts of a batch"):
+        quantised(k_dim=2)
+
+
 def test_what_a_key_says_of_types() -> None:
     bf16, fp32 = key_of(Product(16, 24, 40, "bf16"))[1], key_of(Product(16, 24, 40, "fp32", nz_b=True))[1]
     assert (bf16["a_dtype"], bf16["k"], bf16["k_align_flag"], bf16["n"], bf16["n_align_flag"]) == (1, 32, False, 48, False)

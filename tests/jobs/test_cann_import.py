@@ -11,7 +11,7 @@ import pytest
 from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.bank.record import IMPORTED
-from aoec.cann.runtime_bank import file_name, line
+from aoec.cann.runtime_bank import file_name, kinds, line
 from aoec.cann.runtime_bank_keys import Product, Window, key_of
 from aoec.cann.runtime_bank_tilings import knowledge_of
 from aoec.ir.graph import Group
@@ -32,6 +32,17 @@ MACHINE = load("Ascend910B3")
 SMALL = Product(256, 512, 384, trans_b=True)
 TILING = MatmulTiling(usedCoreNum=6, singleCoreM=128, singleCoreN=128, singleCoreK=512, baseM=128, baseN=128, baseK=64, depthA1=4,
                       depthB1=4, stepKa=2, stepKb=2, iterateOrder=1)
+
+
+def test_products_of_int8_become_schedules_too(tmp_path: Path) -> None:
+    op_key = {**key_of(Product(304, 1024, 2000, trans_b=True))[1], "a_dtype": 2, "b_dtype": 2, "reserved_bool": True}
+    tiling = {n: 1 for n in kinds()["QuantBatchMatmulV3"].knowledge} | {
+        "m_dim": 2, "n_dim": 5, "m_l0": 5, "n_l0": 12, "k_l0": 4, "k_al1": 8, "k_bl1": 16, "db_al1": 2, "db_bl1": 2}
+    path = tmp_path / file_name("Ascend910B3", 20, "QuantBatchMatmulV3")
+    path.write_text(line("QuantBatchMatmulV3", op_key, tiling))
+    made = Bank.open(tmp_path / "bank.db")
+    (seed,) = take([str(path)], lambda: made, None, lambda done, of: None).seeds
+    assert said(seed.problem) == "QuantBatchMatmulV3 304x1024x2000 int8 B^T" and len(seed.schedules) == 2
 
 
 def text(p: Product | Window, tiling: dict[str, int]) -> str:
@@ -102,8 +113,16 @@ def test_a_key_is_of_weights_in_rows_and_packed() -> None:
     rows, weights = funcs(SMALL)
     assert weights == replace(lower_operator("matmul(m=256, k=512, n=384)"), name=weights.name)
     assert rows == lower_operator("matmul(m=256, k=512, n=384, trans_b, nd)")
+    for dtype in ("fp16", "fp32"):
+        for trans_b in (False, True):
+            _, weights = funcs(replace(SMALL, dtype=dtype, trans_b=trans_b))
+            assert weights == replace(lower_operator(f"matmul(m=256, k=512, n=384, {dtype})"), name=weights.name)
     (nz,) = funcs(replace(SMALL, nz_b=True, bias=True))
     assert nz == packed(lower_operator("matmul(m=256, k=512, n=384, bias, nd)"))
+    rows, weights = funcs(Product(256, 512, 384, "int8", "int32"))
+    assert rows == replace(lower_operator("matmul(m=256, k=512, n=384, int8, trans_b, nd)"), name=rows.name)
+    assert weights == replace(lower_operator("matmul(m=256, k=512, n=384, int8)"), name=weights.name)
+    assert funcs(Product(256, 512, 384, "int8", "int32", nz_b=True, trans_b=True)) == [weights]
     (conv,) = funcs(Window(1, 64, 14, 14, 96, 3, 3, pads=(1, 1, 1, 1)))
     assert conv == lower_operator("conv2d(n=1, c=64, h=14, w=14, co=96, kh=3, kw=3, pad=1)")
 
