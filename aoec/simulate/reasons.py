@@ -79,7 +79,7 @@ class Reasons:
     """All of it; `accounts` by pipe (`stream.pipe` where there are several streams), as busy_cycles of a Measure.
 
     `last_core`: by stream; `imbalance`: end of the slowest core over the mean end, of the stream that ends last; `cores`: used and there
-    by stream; `hbm_held`, `l2_held`: shares of the run in which the chip's memory moves bytes at its full rate; `flags`: (set, waited
+    by stream; `hbm_held`, `l2_held`: shares of the run for which the chip's memory is held, at its full rate; `flags`: (set, waited
     for) by the last core, by stream.
     """
 
@@ -107,7 +107,7 @@ def reasons(walked: Walked, texts: bool = True) -> Reasons:
     return Reasons(
         _accounts(walked), _waits(walked) if texts else (), _work(walked) if texts else (), _paths(walked, moved),
         l2 / (hbm + l2) if hbm + l2 else 0.0,
-        hbm / machine.hbm_bytes_per_cycle / run, l2 / machine.l2_bytes_per_cycle / run,
+        _hbm_cycles(walked, moved) / run, l2 / machine.l2_bytes_per_cycle / run,
         {s.name: int(told.ends[i, 1]) for i, s in enumerate(program.streams)}, float(told.ends[latest, 0] / mean) if mean else 1.0,
         {s.name: (int(walked.cores[i]), machine.core(s.core).count) for i, s in enumerate(program.streams)},
         {s.name: (_operations(walked, i, SetFlag), _operations(walked, i, WaitFlag)) for i, s in enumerate(program.streams)})
@@ -198,6 +198,14 @@ def shape(op: str, fields: dict[str, int], size: int, gm_bytes: int) -> str:
     if "m" in fields and "n" in fields:
         return f"{fields['m']} x {fields['n']}"
     return f"{gm_bytes:,} bytes" if gm_bytes else f"{fields['repeat']} repeats" if "repeat" in fields else "one piece"
+
+
+def _hbm_cycles(walked: Walked, moved: Array) -> float:
+    """Cycles that HBM takes for its bytes, and to turn between reads and writes (reuse.both_ways)."""
+    machine, ways = walked.encoded.machine, [0.0, 0.0]
+    for site, (hbm, _) in zip(walked.encoded.sites, moved, strict=True):
+        ways[site.path.endswith("->GM")] += float(hbm)
+    return (sum(ways) + 2.0 * (machine.hbm_turnaround or 0.0) * min(ways)) / machine.hbm_bytes_per_cycle
 
 
 def _paths(walked: Walked, moved: Array) -> dict[str, dict[str, float]]:

@@ -44,7 +44,7 @@ def _binding(r: Reasons, launch_us: float, run_us: float) -> tuple[str, str, flo
         return "launch bound", "launch", share, f"{_percent(share)} of the time is the launch ({launch_us:,.2f} us)"
     for resource, share in (("HBM", r.hbm_held), ("L2", r.l2_held)):  # before the cores: more of them would wait for the same memory
         if share >= BINDS:
-            return f"memory bound ({resource})", resource, share, f"{resource} moves bytes at its full rate {_percent(share)} of the time"
+            return f"memory bound ({resource})", resource, share, f"{resource} is held {_percent(share)} of the time"
     few = _few_cores(r)
     if few:
         stream, used, there = few

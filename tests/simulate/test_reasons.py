@@ -96,6 +96,15 @@ def test_the_share_that_other_cores_cost_and_bytes_by_path():
     assert half.reasons.bytes_by_path == {"GM->UB": {"hbm": 512.0, "l2": 512.0}} and half.reasons.l2_hit_rate == 0.5
 
 
+def test_hbm_is_held_while_it_turns_around():
+    text = vector(LOAD.format(320) + "\ncopy_ub_gm(dst=B[c*256], src=X[0], bursts=1, length=160, src_gap=0, dst_gap=0)", grid="c in 2")
+    text = text.replace("  input A", "  output B: fp16[1024] uncached\n  input A")
+    plain, turning = (told(text, replace(TOY, hbm_turnaround=t)) for t in (None, 0.25))
+    (hbm,) = {sum(p["hbm"] for p in m.reasons.bytes_by_path.values()) for m in (plain, turning)}
+    for m, lost in ((plain, 0.0), (turning, 2 * 0.25 * min(p["hbm"] for p in plain.reasons.bytes_by_path.values()))):
+        assert m.reasons.hbm_held == pytest.approx((hbm + lost) / TOY.hbm_bytes_per_cycle / m.cycles)
+
+
 def test_an_uneven_split_shows():
     # ends at 31 and 61, see test_epochs there
     m = told(vector("for i in 3 - 2*c {\n" + LOAD.format(320).replace("c*256", "c*512 + i*160") + "\n}", grid="c in 2"))
