@@ -21,8 +21,9 @@ from aoec.target.deal import longer
 
 Array = np.ndarray[Any, Any]
 ENTRIES = 8  # of a site that a row has at first guess
-FEW = 64  # rows that a program is timed for at once the first time, for which it does not pay to make a plan
+FEW, SELDOM = 64, 2  # rows that are timed at once, and how often, for which it does not pay to make a plan
 PART, SHORTEST = 256, 16  # rows whose tables are filled at once, at most and where there are as many
+POSITIONS = 1 << 22  # of them together
 
 
 class Filler:
@@ -82,7 +83,8 @@ class Batch:
         self.given = np.ascontiguousarray(np.column_stack([given[first], *heads])) if heads else given[first]
         own = row_tables(encoded, rows, count)
         self.own = {name: values[self.order] for name, values in own.items()} if len(first) < count else own
-        self.most = min(PART, max(SHORTEST, -(-len(first) // (2 * threads))))
+        room = min(PART, POSITIONS // max(1, int(filler.plan.positions[-1]), len(filler.plan.trip_at)))
+        self.most = max(SHORTEST, min(room, -(-len(first) // (2 * threads))))
         self.parts = [(at, min(at + self.most, len(first))) for at in range(0, len(first), self.most)]
 
     def tables(self, worker: Worker, first: int, last: int) -> tuple[slice, timeline.Tables, Array]:
@@ -154,14 +156,12 @@ def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array
 
 
 def filler_of(encoded: Encoded, state: State, lenient: bool, kind: bool, count: int) -> Filler | None:
-    """What fills the tables of a program; None where no plan can be made, and for the first rows, if they are few: a plan takes about as
-    long as to do without it twice."""
+    """What fills the tables of a program; None where no plan can be made, and twice for few rows: a plan takes as long as to do without."""
     key = state, lenient, kind
-    if key not in encoded.fillers and count < FEW:
-        encoded.fillers[key] = None  # the next time it pays
-    elif encoded.fillers.get(key) is None:
-        encoded.fillers[key] = _filler(encoded, state, lenient, kind)
-    return encoded.fillers[key] or None
+    found = encoded.fillers.get(key, 0)
+    if isinstance(found, int) and found is not False:
+        found = encoded.fillers[key] = found + 1 if found < SELDOM and count < FEW else _filler(encoded, state, lenient, kind)
+    return found if isinstance(found, Filler) else None
 
 
 def _filler(encoded: Encoded, state: State, lenient: bool, kind: bool) -> Filler | bool:

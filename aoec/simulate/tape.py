@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -120,17 +121,18 @@ class Tape:
 
     def input(self) -> Traced:
         """A column of whole numbers that is brought from outside."""
-        return Traced(self, np.int32(self._new(kernel.INPUT, (-1, -1, -1))), False)
+        return Traced(self, np.int32(self._new(kernel.INPUT)), False)
 
     def mark(self) -> None:
         """Nothing; operations from here on can be replayed by themselves."""
         self.marks.append(len(self.ops))
 
-    def _new(self, op: int, operands: Sequence[int]) -> int:
+    def _new(self, op: int, a: int = -1, b: int = -1, c: int = -1) -> int:
         """The register of a single result."""
-        first = len(self.operands[0])
+        of_a, of_b, of_c = self.operands
+        first = len(of_a)
         self.ops.append((op, first))
-        for own, register in zip(self.operands, operands):
+        for own, register in ((of_a, a), (of_b, b), (of_c, c)):
             own.append(register)
         return first
 
@@ -142,42 +144,44 @@ class Tape:
             raise UnsupportedError("a tape takes single numbers and its own columns")
         key = (real, float(value) if real else int(value))
         if key not in self.constants:
-            self.constants[key] = self._new(kernel.INPUT, (-1, -1, -1))
+            self.constants[key] = self._new(kernel.INPUT)
         return np.int32(self.constants[key])
 
     def note(self, op: int, real: bool, *operands: Array) -> Traced:
         """The result of an operation on registers, which broadcast."""
-        if not sum([x.ndim for x in operands]):
-            key: tuple[Any, ...] = (op, *[int(x) for x in operands])
-            if key not in self.known:
-                self.known[key] = Traced(self, np.int32(self._new(op, (*key[1:], -1, -1))), real)
-            return self.known[key]
-        key = (op, *[(x.shape, x.tobytes()) for x in operands])
-        if key not in self.known:
-            self.known[key] = Traced(self, self._many(op, np.broadcast_arrays(*operands)), real)
-        return self.known[key]
+        single = not any([x.ndim for x in operands])
+        numbers = tuple([int(x) for x in operands]) if single else tuple([(x.shape, x.tobytes()) for x in operands])
+        found = self.known.get((op, numbers))
+        if found is None:
+            regs = np.int32(self._new(op, *numbers)) if single else self._many(op, operands)  # type: ignore[arg-type]
+            found = self.known[op, numbers] = Traced(self, regs, real)
+        return found
 
     def _many(self, op: int, operands: Sequence[Array]) -> Array:
-        """The registers of results of operands of one shape."""
-        first, count = len(self.operands[0]), operands[0].size
+        """The registers of results of several columns each."""
+        shape = np.broadcast(*operands).shape
+        first, count = len(self.operands[0]), prod(shape)
         if first + count > MOST:
             raise UnsupportedError(f"a tape holds {MOST:,} columns")
         self.ops.append((op, first))
         for k, own in enumerate(self.operands):
-            own += operands[k].reshape(-1).tolist() if k < len(operands) else [-1] * count
-        return np.arange(first, first + count, dtype=np.int32).reshape(operands[0].shape)
+            own += _spread(operands[k], shape) if k < len(operands) else [-1] * count
+        return np.arange(first, first + count, dtype=np.int32).reshape(shape)
 
     def apply(self, name: str, given: Sequence[Any]) -> Any:
         """What a function of NumPy, by name, gives of numbers and columns."""
-        if name in NEUTRAL and (other := _unchanged(name, given)) is not None:
-            return other
-        real = name in ALWAYS_REAL or any([_is_real(x) for x in given])
-        operands = [self.column(x, real) for x in given]
+        kinds = [x.real if type(x) is Traced else None for x in given]
+        if None in kinds:
+            if name in NEUTRAL and (other := _unchanged(name, given)) is not None:
+                return other
+            if name == "power" and type(given[1]) is int and given[1] == 2:
+                return self.apply("multiply", (given[0], given[0]))
+            kinds = [_is_real(x) for x in given]
+        real = True in kinds or name in ALWAYS_REAL
+        operands = [x.regs if type(x) is Traced and x.real is real else self.column(x, real) for x in given]
         if name in COMPARED:
             whole, of_reals, turned = COMPARED[name]
             return self.note(of_reals if real else whole, False, *(operands[::-1] if turned else operands))
-        if name == "power" and type(given[1]) is int and given[1] == 2:
-            return self.apply("multiply", (given[0], given[0]))
         word = (REAL if real else WHOLE).get(name)
         if word is None:
             raise UnsupportedError(f"a tape has no {name} of {'reals' if real else 'whole numbers'}")
@@ -222,6 +226,14 @@ class Tape:
         bits = [np.float64(v).view(np.int64) if real else np.int64(v) for (real, v), _ in used]
         return Packed(code, pool, np.array([place[at] for _, at in used], np.int32), np.array(bits, np.int64), registers, place,
                       np.searchsorted(some, self.marks))
+
+
+def _spread(registers: Array, shape: tuple[int, ...]) -> list[int]:
+    """Registers for each place of a shape."""
+    if registers.ndim == 0:
+        return [int(registers)] * prod(shape)
+    spread: list[int] = (registers if registers.shape == shape else np.broadcast_to(registers, shape)).reshape(-1).tolist()
+    return spread
 
 
 def _is_real(x: Any) -> bool:
