@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 
 from aoec.bank.place import in_folder, unnamed
 from aoec.base.errors import CheckError
+from aoec.cann.runtime_bank import SUFFIX
 from aoec.cli.vendor_words import Options, Use
 
 if TYPE_CHECKING:
     from aoec.cli.atc import Fates, Note
 
 OPTIONS = ("op_bank_path", "op_compiler_cache_dir")  # the latter as tutorials mean it: what tuning left there
-KERNEL_BANKS = "unified_bank/*_runtime_kb.json"  # below the directory of a chip
+KERNEL_BANKS = f"unified_bank/*{SUFFIX}"  # below the directory of a chip
+DELIVERED = ("", "bank")  # where that is: in a directory as $TUNE_BANK_PATH names it, or in one that `aoec deliver` wrote
+RESULTS = ("aoe_result_opat_*.json", "tuning_results_*")  # what tuning writes beside
 
 
 def bank_of(given: Options, fates: Fates, note: Note) -> Path:
@@ -47,17 +50,20 @@ def _without(path: str) -> str:
     """Why a place is passed over."""
     at = Path(path).expanduser()
     beside = "a bank of CANN's, which --exec takes, and " * bool(of_cann(at))
+    if at.is_dir() and any(found for pattern in RESULTS for found in at.glob(pattern)):
+        beside = "results of tuning, whose schedules are in the bank of that time, and "
     return (f"it holds {beside}no bank of aoec's (aoec.db)" if at.exists() else "it is not there") + "; the next place is looked at"
 
 
-def of_cann(folder: Path) -> set[str]:
-    """The chips that a directory has banks of CANN's for."""
-    return {p.parent.parent.name for p in folder.glob(f"*/{KERNEL_BANKS}")} if folder.is_dir() else set()
+def of_cann(folder: Path) -> dict[str, Path]:
+    """Chip -> what $TUNE_BANK_PATH has to be, of the banks of CANN's that a directory has."""
+    places = [folder / name for name in reversed(DELIVERED)] if folder.is_dir() else []
+    return {p.parent.parent.name: place for place in places for p in place.glob(f"*/{KERNEL_BANKS}")}
 
 
 def delivered(given: Options, chip: str) -> Path | None:
     """The directory that CANN is to take its bank for a chip from: that of --exec, else the first of the places above that has one."""
-    return next((p.absolute() for p in _places(given) if chip in of_cann(p)), None)
+    return next((found[chip].absolute() for found in map(of_cann, _places(given)) if chip in found), None)
 
 
 def _places(given: Options) -> list[Path]:
@@ -73,4 +79,5 @@ def need_delivered(given: Options, chip: str) -> None:
         if others := of_cann(place):
             raise CheckError(f"--exec: {place} has a bank for {', '.join(sorted(others))} and none for {chip}")
     where = f" in {', '.join(map(str, places))}" if places else ""
-    raise CheckError(f"--exec: there is no delivered bank{where} ({chip}/{KERNEL_BANKS}): aoec deliver writes one, --exec=DIR names it")
+    raise CheckError(f"--exec: there is no delivered bank{where} ({chip}/{KERNEL_BANKS}): aoec deliver {given.get('model', 'MODEL.onnx')} "
+                     f"--target {given['soc_version']} --to DIR writes one, --exec=DIR names it")

@@ -226,6 +226,8 @@ def test_banks_are_asked_in_the_order_of_atc(place: Path, monkeypatch: pytest.Mo
     words, notes = told(M, *options)
     assert after(words, "--bank") == str(place / "cache/aoe_data/aoec.db")
     assert notes.count("no bank of aoec's (aoec.db); the next place") == 3
+    (place / "c/aoe_result_opat_1_pid1.json").write_text("[]")
+    assert "--op_compiler_cache_dir=c: ignored: it holds results of tuning, whose schedules are in the bank" in told(M, *options)[1]
     Bank.open(place / "c/bank.db")
     assert after(told(M, *options)[0], "--bank") == "c/bank.db"
     assert after(told(M, *options, "--op_compiler_cache_mode=disable")[0], "--bank") == str(place / "cache/aoe_data/aoec.db")
@@ -255,7 +257,10 @@ def test_the_real_one_runs_with_the_delivered_bank(place: Path, capsys: pytest.C
     assert (place / "calls").read_text() == f"{bank}|{' '.join(options)}\n" and not [o for o in options if "aoe_mode" in o or "exec" in o]
     assert DONE not in said.out and FAILED not in said.out and f"{path} ended with exit code 7" in said.err
     real(place)
-    assert cli.main(["atc", *LINE, f"--op_bank_path={bank}", "--exec"]) == 0
+    whole = delivered(place / "delivery" / "bank").parent  # as aoec deliver writes it
+    for words in ([f"--op_bank_path={bank}", "--exec"], [f"--exec={whole}"]):
+        assert cli.main(["atc", *LINE, *words]) == 0
+    assert [x.partition("|")[0] for x in (place / "calls").read_text().splitlines()[1:]] == [str(bank), str(whole / "bank")]
 
 
 def test_the_real_one_is_not_run_where_it_cannot_be(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
