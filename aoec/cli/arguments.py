@@ -234,6 +234,18 @@ def _shelf_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("name", nargs="?", metavar="NAME|FILE")
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
+    p = _add(commands, "calibrate", "fit the numbers of a machine to a profile of your own chip, as a machine file that extends it",
+             "aoec calibrate --read op_summary.csv --target Ascend910B3 -o my910b3.toml")
+    p.add_argument("--read", required=True, metavar="FILE.csv", help="op_summary_*.csv of msprof; - is standard input")
+    options.target(p)
+    p.add_argument("--schedule", choices=("default", "bank"), default="default",
+                   help="what is taken to have run: aoec's default schedules, or those of the bank, where it has some, as after a delivery "
+                        "(default: default)")
+    options.state(p, "previous")
+    p.add_argument("--seed", type=values.seed, default=0, metavar="N", help="draws the operators that are held out (default: 0)")
+    options.bank(p)
+    p.add_argument("--json", action="store_true", help="print the facts as JSON")
+    p.add_argument("-o", "--output", required=True, metavar="FILE.toml", help="the machine file, for --target")
     bank.words(_add(commands, "bank", "look into a knowledge bank, care for it, or exchange records with another", "aoec bank list"))
     p = _add(commands, "doctor", "print versions, cores, cache and bank state, and whether CANN is seen")
     options.own_bank(p)

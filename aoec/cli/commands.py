@@ -308,6 +308,22 @@ def run_targets(options: Namespace) -> int:
     return 0
 
 
+def run_calibrate(options: Namespace) -> int:
+    from aoec.jobs.calibrate_say import calibrate
+    ready_output(options)
+    options.bank = bank_path(options)
+    note_first_use()
+    facts, told, text, refusal = calibrate(options)
+    for line in facts["notes"]:
+        note(f"note: {line}")
+    if options.output != "-":
+        write_text("-", as_json(facts) if options.json else told)
+    if refusal:
+        raise CheckError(f"{refusal}; nothing is written", source=options.read)
+    write_text(options.output, text)
+    return 0
+
+
 def run_bank(options: Namespace) -> int:
     from aoec.cli.bank import ACTIONS
     ready_output(options)
