@@ -120,11 +120,15 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _deliver_command(commands: argparse._SubParsersAction) -> None:
-    p = _add(commands, "deliver", "write what was found in the files that CANN and kernel writers take, with what to type on the board",
-             "aoec deliver model.onnx --to delivery")
-    p.add_argument("model", metavar="MODEL.onnx|MODEL.aoec|BANK", help="a model (its schedules are those of the bank: tune it before), a "
-                   "compiled model, or a bank or an export of one")
-    p.add_argument("--to", required=True, metavar="DIR", help="a new folder, or an empty one; it is written whole or not at all")
+    p = _add(commands, "deliver", "write what was found in the files that CANN and kernel writers take, with what to type on the board; or "
+             "read what the board says back", "aoec deliver model.onnx --to delivery")
+    p.add_argument("model", nargs="?", metavar="MODEL.onnx|MODEL.aoec|BANK", help="with --to: a model (its schedules are those of the "
+                   "bank: tune it before), a compiled model, or a bank or an export of one")
+    way = p.add_mutually_exclusive_group(required=True)
+    way.add_argument("--read", metavar="FILE.csv", help="keep a device's op_summary_*.csv in the bank as measured times, and say what was "
+                     "hit, won and lost, and where model and chip differ most; it is joined with the bank's records")
+    p.add_argument("--before", metavar="FILE.csv", help="with --read: the profile before what was delivered was applied")
+    way.add_argument("--to", metavar="DIR", help="a new folder, or an empty one; it is written whole or not at all")
     theirs = p.add_mutually_exclusive_group()
     theirs.add_argument("--op-summary", metavar="FILE.csv", help="msprof's op_summary of this model on your device: operators as your CANN "
                         "has them, so that keys are exact")

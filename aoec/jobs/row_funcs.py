@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import isqrt, prod
 
-from aoec.bank.record import DEFAULT, Record
+from aoec.bank.record import DEFAULT, IMPORTED, Record
 from aoec.base.errors import UnsupportedError
 from aoec.cann.op_summary import Operand
 from aoec.cann.op_summary_join import IMAGES, Timed, image, logical, plain, product
@@ -38,9 +38,9 @@ class Known:
 
 
 def known(records: Iterable[Record], machine: Machine) -> list[Known]:
-    """The records of a machine, fresh or stale, without defaults, that have their func; modelled times in µs."""
+    """The records of a machine, fresh or stale, without defaults and what was imported, that have their func; modelled times in µs."""
     return [Known(r, Timed(types_of(r.label), *ends(r.func), r.ticks * machine.us_per_tick, "modelled", (r.label,)))
-            for r in records if r.func and r.key.target == machine.name and not r.key.state.endswith(DEFAULT)]
+            for r in records if r.func and r.key.target == machine.name and not r.key.state.endswith((DEFAULT, IMPORTED))]
 
 
 def types_of(label: str) -> tuple[str, ...]:
