@@ -1,13 +1,14 @@
 """How far proofs come, and what they cost: the spaces of a model's distinct groups, or of operators given by name, decided by bounds.
 
     python bench/proofs.py [resnet50 --batch 1 | MODEL.onnx | "matmul(m=1024, k=1024, n=1024, fp16)" ...] [--target Ascend910B1]
-                           [--budget 200] [--only conv2d] [--beside accelforge [--beside-python PYTHON]] [--json]
+                           [--budget 200] [--only conv2d] [--beside accelforge [--beside-python PYTHON]] [--levels] [--json]
 
 A line for each: legal candidates of the space (exact, or about), the rows that were bounded, the candidates whose timing began and those
 of them that were abandoned, how the result stands to the default and to the space's best, CPU seconds of laying the space out with its
-default and of the proof, and candidates decided a CPU second. Below it the CPU seconds of import, fuse and lowering beside those of the
-search. Times are modelled; ratios compare between computers, seconds do not. With --beside a peer maps the products of the same groups
-in the same run (bench/beside.py says what it is told, and what it leaves out); where it is not installed that is said.
+default and of the proof, and candidates decided a CPU second; with --levels how many rows were bounded, and left, at each level. Below it
+the CPU seconds of import, fuse, lowering and emission (of every sketch) beside those of the search. Times are modelled; ratios compare
+between computers, seconds do not. With --beside a peer maps the products of the same groups in the same run (bench/beside.py says what it
+is told, and what it leaves out); where it is not installed that is said.
 """
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def line(case: Case, machine: Machine, budget: int, clock: Clock) -> Line:
     return {"group": label, "legal": count, "about": any(error for _, error in found), "bounded": proof.bounded, "timed": proof.timed,
             "abandoned": counts[Status.ABANDONED], "default_us": first.default_ticks * us, "best_us": proof.ticks * us,
             "floor_us": proof.floor * us, "closed": proof.closed, "start_s": own.spent["lay out"] + own.spent["default"],
-            "proof_s": own.spent["proof"], "decided_a_second": count / own.spent["proof"] if proof.closed else 0.0}
+            "levels": proof.levels, "proof_s": own.spent["proof"], "decided_a_second": count / own.spent["proof"] if proof.closed else 0.0}
 
 
 def text(row: Line) -> str:
@@ -87,6 +88,11 @@ def peer_text(told: dict[str, Any]) -> str:
             f"{ours['search_s']:.2f} CPU s")
 
 
+def levels(row: Line) -> list[str]:
+    """A line for each level of a proof: the rows that were bounded there, and those that no bound excluded."""
+    return [f"    {name:12} {count:>10,} bounded, {left:>10,} left" for name, (count, left) in row["levels"].items()]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("what", nargs="*", default=["resnet50"], help="models of the zoo, ONNX files, operators by name")
@@ -96,6 +102,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="groups whose label holds this")
     parser.add_argument("--beside", choices=("accelforge",), help="a peer that maps the same products in the same run")
     parser.add_argument("--beside-python", default=sys.executable, metavar="PYTHON", help="the interpreter that has the peer")
+    parser.add_argument("--levels", action="store_true", help="say what was bounded at each level")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     machine, clock = load(args.target), Clock()
@@ -104,14 +111,17 @@ def main() -> int:
         if args.only in case[0]:
             found.append((case, line(case, machine, args.budget, clock)))
             if not args.json:
-                print(text(found[-1][1]), flush=True)
+                print(text(found[-1][1]), *levels(found[-1][1]) if args.levels else (), sep="\n", flush=True)
     rows = [row for _, row in found]
     told = peer(args, machine, found) if args.beside else None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     whole = {"closed": sum(r["closed"] for r in rows), "groups": len(rows), "cpu_s": clock.spent, "peak_mib": peak, "beside": told}
+    whole["before_s"] = before = sum(clock.spent.get(name, 0.0) for name in ("import", "fuse", "lower", "lay out"))
+    whole["search_s"] = search = sum(clock.spent.get(name, 0.0) for name in ("default", "proof"))
     print(json.dumps({"rows": rows, **whole}, indent=1) if args.json else
           f"{whole['closed']} of {len(rows)} spaces decided; CPU s: " + ", ".join(f"{k} {v:.2f}" for k, v in clock.spent.items())
-          + f"; peak {peak:.0f} MiB" + ("\n" + peer_text(told) if told else ""))
+          + f"; import, fuse, lower and emit {before:.2f}, search {search:.2f}; peak {peak:.0f} MiB"
+          + ("\n" + peer_text(told) if told else ""))
     return 0
 
 

@@ -65,6 +65,7 @@ LOOP, END, INSTR, SET, WAIT, CROSS_SET, CROSS_WAIT, ADVANCE, STOP, PROBE, EARLY_
 BUSY, MEMORY, ISSUE, QUEUE, FLAG, CROSS, HEAD = range(7)  # what the time of a pipe goes to, see `probe`
 EVENT_COLUMNS = 7  # of a log, before the registers, see `probe`
 FIRST, BODY, LAST = range(3)
+M = 2  # the pipe of products
 ENDED, BLOCKED, OVER = 0, 1, 2
 SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RANGE = -1, -2, -3, -4, -5, -6, -7
 ABANDONED = -10  # beside errors of rows that others know: not before its limit is the row done
@@ -105,6 +106,7 @@ Tables = namedtuple("Tables", (
     "extent",  # int64[work, axis]
     "head",  # int64[work, axis]: how many coordinates are of the first class, 1 but where work is dealt out
     "merge",  # int8[work, loop or axis, class]: the class that stands for it: BODY where no size differs
+    "opened",  # int8[loop + 1]: 1 for loops whose trips hang on holes that are open; at last whether any hole is
 ))
 
 # what a walk changes; the first index is the core within its group of cores that meet
@@ -113,6 +115,7 @@ State = namedtuple("State", (
     "stream", "local", "ended", "progress", "ring", "put", "got", "latest",
     "limit",  # ticks at which a row is abandoned
     "left",  # ticks that what a core has yet to do will keep each pipe busy, at the least
+    "led", "last",  # of the first operations, see `lead`, and what follows a pipe's last, see `follow`
     "taken", "excess",  # of it by the last operations, and how much later than that all is done, at the least
     "alike",  # cores that run at least as long as this one
     "weight",  # see `total`
@@ -704,21 +707,25 @@ def total(t, s, r, m, alike, out, shared):
 
 
 @inner
-def follow(t, s, r, m, alike, open_slots, taken, excess):
+def follow(t, s, r, m, alike, open_slots, taken, excess, last):
     """Fills for the last operations of core m how long they keep each pipe busy, and how much later at the least all is done than a pipe
-    that has these, and nothing else, still to do: counted from the first of them, since a wait in front of it may hold the pipe up.
+    that has these, and nothing else, still to do: counted from the first of them, since a wait in front of it may hold the pipe up; and
+    what follows the `last` instruction on each pipe (-1: none is known). Of loops that are open only the last iteration is looked at, which
+    they all have, and a buffer counts as one slot.
 
     `total` has been there: the counters stand as they do at the end, and the core at its stop. What the program does is gone
-    through from there back, flags from their waits to their sets; what they are handed over early for is passed over, and with
-    `open_slots` what gives slots back, as if there were enough of them. `tail` is what follows a pipe that is free, `late` a pipe on which
-    all is done.
+    through from there back, flags from their waits to their sets; with `open_slots` what gives slots back is passed over, as if there were
+    enough of them. `tail` is what follows a pipe that is free, `late` a pipe on which all is done; where L0C is handed over in granules
+    `begun` follows the first of the next instruction's and `ended` the last, which holds up the `end` of the one that waits (or its start).
     """
     code, place, entry_of, cursor, register, depth = t.code, t.place[t.work[r]], t.entry_of, s.cursor[m], s.register[m], t.depth[r]
     tail, late, need, first_loop = s.early[m], s.late[m], s.until[m], s.cursor.shape[1] - s.count.shape[1]
-    merge = t.merge[t.work[r]]
-    set_all(tail, 0), set_all(late, 0), set_all(need, 0), set_all(taken, 0), set_all(excess, 0)
+    merge, begun, ended, end, held = t.merge[t.work[r]], s.free[m], s.done[m], s.floor[m], s.cleared[m]
+    set_all(tail, 0), set_all(late, 0), set_all(need, 0), set_all(taken, 0), set_all(excess, 0), set_all(last, -1)
+    set_all(begun, 0), set_all(ended, 0), set_all(end, 0), set_all(held, 0)
+    once = t.opened[t.opened.shape[0] - 1] == 1
     for k in range(depth.shape[0]):
-        register[t.counter_of[k]] %= depth[k]
+        register[t.counter_of[k]] = 0 if once else register[t.counter_of[k]] % depth[k]
     pc, first, steps = s.pc[m] - 1, t.starts[s.stream[m]], 0
     while pc >= first and steps < FOLLOWED:
         op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
@@ -726,19 +733,33 @@ def follow(t, s, r, m, alike, open_slots, taken, excess):
         if op == INSTR:
             entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
             own = max(t.busy[entry], t.unit[entry] * alike)
-            tail[b] = own + max(tail[b], t.latency[entry] + late[b])
+            end[b] = max(tail[b], t.latency[entry] + late[b])
+            if c == 1 and t.granule[entry] >= 0:
+                end[b] = max(end[b], t.granule[entry] + ended[b])
+                tail[b] = max(own + end[b], t.granule[entry] + begun[b])
+                begun[b], ended[b] = 0, 0
+            else:
+                if c == 1:
+                    end[b] = max(end[b], t.latency[entry] + max(begun[b], ended[b]))
+                tail[b] = own + end[b]
             taken[b] += own
             excess[b] = tail[b] - taken[b]
+            last[b] = excess[b] if last[b] < 0 else last[b]
         elif op in (SET, WAIT, EARLY_SET, EARLY_WAIT):
             flag = b + flag_id(t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r], register, a)
             if flag < b or flag >= b + t.costs[3]:
                 break
             if op in (WAIT, EARLY_WAIT):
-                need[flag] = t.costs[1] + tail[c]
+                if not once or need[flag] == 0:  # of waits without a set between them the later one
+                    need[flag], held[flag] = t.costs[1] + tail[c], end[c] if op == EARLY_WAIT else 0
             else:
-                if op == SET and not (open_slots and (t.preset[0] >> (b // t.costs[3])) & 1):
+                if open_slots and (t.preset[0] >> (b // t.costs[3])) & 1:
+                    pass
+                elif op == SET:
                     tail[c], late[c] = max(tail[c], need[flag]), max(late[c], need[flag])
-                need[flag] = 0
+                else:
+                    begun[c], ended[c] = max(begun[c], need[flag]), max(ended[c], held[flag])
+                need[flag], held[flag] = 0, 0
         elif op == END:
             n = t.trips[r, cursor[first_loop + a]]
             if n <= 0:
@@ -747,24 +768,27 @@ def follow(t, s, r, m, alike, open_slots, taken, excess):
                 s.count[m, a], register[c], s.kind[m, a] = n, n - 1, merge[a, LAST]
                 move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), s.kind[m, a])
         elif op == LOOP:
-            if register[c] > 0:
+            if register[c] > 0 and t.opened[a] == 0:
                 register[c] -= 1
                 new = np.int64(merge[a, FIRST if register[c] == 0 else BODY])
                 move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), s.kind[m, a], new)
                 s.kind[m, a] = new
                 pc = b
             else:
+                register[c] = 0
                 move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), s.kind[m, a], np.int64(-1))
-        elif op == ADVANCE:
+        elif op == ADVANCE and not once:
             n = t.counter_of[a]
             register[n] = register[n] - 1 if register[n] > 0 else depth[a] - 1
         pc -= 1
 
 
 @inner
-def lead(t, s, r, m, alike, used):
-    """Fills for the first operations of core m, which stands at its start, how long they keep each pipe busy (`used`) and when at the
-    earliest pipes are free behind them, as if there were enough slots; returns when all that is done.
+def lead(t, s, r, m, alike, used, first, ahead):
+    """Fills for the first operations of core m, which stands at its start, how long they keep each pipe busy (`used`), when at the
+    earliest its `first` instruction starts (-1: none is known), how long pipe M is at work `ahead` of that, and when pipes are free behind
+    them, as if there were enough slots; returns when all that is done. Of loops that are open only the first iteration is looked at, which
+    they all have, and a buffer counts as one slot.
 
     The walk's rules without queues and held memory, which only hold things up.
     """
@@ -772,7 +796,8 @@ def lead(t, s, r, m, alike, used):
     cursor, register, depth, merge = s.cursor[m], s.register[m], t.depth[r], t.merge[t.work[r]]
     free, done, early, late, floor, bit, until = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m], s.bit[m], s.until[m]
     first_loop, issue = s.cursor.shape[1] - s.count.shape[1], t.costs[0]
-    set_all(used, 0)
+    set_all(used, 0), set_all(first, -1), set_all(ahead, 0), set_all(bit, -1)
+    once = t.opened[t.opened.shape[0] - 1] == 1
     pc, steps, ended = s.pc[m], 0, np.int64(0)
     while steps < FOLLOWED and code[pc, 0] != STOP:
         op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
@@ -784,6 +809,8 @@ def lead(t, s, r, m, alike, used):
             start = max(free[b], free[0])
             if c == 1 and t.granule[entry] < 0:
                 start = max(start, floor[b])
+            if first[b] < 0:
+                first[b], ahead[b] = start, used[M]
             free[b] = start + own
             if c == 1:
                 hand_over(free, floor, early, late, b, start, t.latency[entry], t.granule[entry])
@@ -796,15 +823,16 @@ def lead(t, s, r, m, alike, used):
             if flag < b or flag >= b + t.costs[3]:
                 break
             if (t.preset[0] >> (b // t.costs[3])) & 1 == 0:
-                if op == SET:
-                    bit[flag] = max(free[0], max(free[c], done[c]))
-                elif op == EARLY_SET:
-                    bit[flag], until[flag] = max(free[0], early[c]), max(free[0], late[c])
+                if op in (SET, EARLY_SET):
+                    if not once or bit[flag] < 0:  # of sets without a wait between them the earlier one
+                        bit[flag] = max(free[0], early[c] if op == EARLY_SET else max(free[c], done[c]))
+                        until[flag] = max(free[0], late[c])
                 else:
                     free[c] = max(free[c], max(free[0], bit[flag] + t.costs[1] if bit[flag] >= 0 else 0))
                     if op == EARLY_WAIT:
-                        floor[c] = max(floor[c], until[flag])
+                        floor[c] = max(floor[c], until[flag] if bit[flag] >= 0 else 0)
                         reach(free, early, late, c)
+                    bit[flag] = -1
         elif op == LOOP:
             n = trips[cursor[first_loop + a]]
             if n <= 0:
@@ -816,14 +844,14 @@ def lead(t, s, r, m, alike, used):
         elif op == END:
             register[c] += 1
             new = np.int64(-1)
-            if register[c] < s.count[m, a]:
+            if register[c] < s.count[m, a] and t.opened[a] == 0:
                 new = np.int64(merge[a, LAST if register[c] == s.count[m, a] - 1 else BODY])
                 free[0] += t.costs[6]
                 pc = b
             if new != s.kind[m, a]:
                 move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), s.kind[m, a], new)
                 s.kind[m, a] = new
-        elif op == ADVANCE:
+        elif op == ADVANCE and not once:
             n = t.counter_of[a]
             register[n] = register[n] + 1 if register[n] + 1 < depth[a] else 0
         pc += 1
@@ -1254,13 +1282,13 @@ def busiest(t, s, r, k, m):
 def first_core(t, s, r, open_slots):
     """Ticks that the first core, which `total` has just gone through, takes at the least; fills its `taken` and `excess`."""
     g = s.groups
-    follow(t, s, r, 0, g.weight[0], open_slots, g.taken[0, 0], g.excess[0, 0])
+    follow(t, s, r, 0, g.weight[0], open_slots, g.taken[0, 0], g.excess[0, 0], s.last)
     begin(t, s, r, 0, g.stream_of[0, 0], np.int64(0), g.core_of[0, 0])
-    least = lead(t, s, r, 0, g.weight[0], s.left[0])
+    least = lead(t, s, r, 0, g.weight[0], s.left[0], s.before[0], s.led)
     for p in range(1, PIPE_COUNT):
         rest = g.left[0, 0, p] - s.left[0, p]
         if g.left[0, 0, p] > 0:
-            least = max(least, s.free[0, p] + rest + (g.excess[0, 0, p] if rest >= g.taken[0, 0, p] else 0))
+            least = max(least, s.free[0, p] + rest + (g.excess[0, 0, p] if rest >= g.taken[0, 0, p] else max(s.last[p], 0)))
     return least
 
 
@@ -1316,18 +1344,72 @@ def alike(t, r, stream):
 
 
 @njit(cache=True, nogil=True, _nrt=False)
-def first_floor_rows(t, s, first, last, cores, sizes, ticks, status, limits):
-    """Fills what rows first .. last - 1 whose status is still 0 take at the least by the work of the first core of each stream, which
-    where work is shared out evenly has no less than any other."""
+def work_rows(t, s, first, last, cores, sizes, out, status, limits):
+    """Fills for rows first .. last - 1 whose status is still 0 how long the first core of each stream keeps each pipe at work, which where
+    work is shared out evenly has no less to do than any other: out[row, stream, pipe]; and their status."""
     for r in range(first, last):
-        if status[r] == 0:
-            if stream_cores(t, r, cores) < 1:
-                status[r] = CORE_RANGE
-                continue
-            g = s.groups
+        if status[r] == 0 and stream_cores(t, r, cores) < 1:
+            status[r] = CORE_RANGE
+        elif status[r] == 0:
             for stream in range(cores.shape[0]):
-                g.stream_of[0, 0], g.core_of[0, 0], g.weight[0] = stream, 0, alike(t, r, stream)
-                ticks[r] = max(ticks[r], busiest(t, s, r, 0, 0))
+                first_of(t, s, r, stream)
+                copy(out[r, stream], s.groups.left[0, 0], PIPE_COUNT)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def ends_rows(t, s, first, last, cores, sizes, out, status, limits):
+    """Fills for rows first .. last - 1 whose status is still 0 what at the least goes by before the first core of each stream runs its
+    first instruction on each pipe, how long pipe M is at work before that, and what follows the end of its last: out[row, stream, 3, pipe].
+    Of streams that meet, only when a pipe may run."""
+    for r in range(first, last):
+        if status[r] == 0 and stream_cores(t, r, cores) >= 1:
+            for stream in range(cores.shape[0]):
+                set_all(out[r, stream, 1], 0), set_all(out[r, stream, 2], 0)
+                copy(out[r, stream, 0], t.pipe_head[t.work[r], stream], PIPE_COUNT)
+                if t.joined[0] == 0:
+                    first_of(t, s, r, stream)
+                    ends(t, s, r, stream, out[r, stream])
+
+
+@inner
+def first_of(t, s, r, stream):
+    """Fills `left` of the first class and member with the work of the first core of a stream."""
+    g = s.groups
+    g.stream_of[0, 0], g.core_of[0, 0], g.weight[0] = stream, 0, alike(t, r, stream)
+    busiest(t, s, r, 0, 0)
+
+
+@inner
+def ends(t, s, r, stream, out):
+    """Fills what `ends_rows` does of a core, which `first_of` has just gone through."""
+    g = s.groups
+    follow(t, s, r, 0, g.weight[0], True, g.taken[0, 0], g.excess[0, 0], out[2])
+    begin(t, s, r, 0, stream, np.int64(0), np.int64(0))
+    lead(t, s, r, 0, g.weight[0], g.taken[0, 0], s.before[0], out[1])
+    for p in range(PIPE_COUNT):
+        out[0, p], out[2, p] = max(out[0, p], s.before[0, p]), max(out[2, p], 0)
+
+
+@njit(cache=True, nogil=True, _nrt=False)
+def alone_rows(t, s, first, last, cores, sizes, ticks, status, limits):
+    """Fills how long the first core of rows first .. last - 1 whose status is still 0 takes where only those like it share the memory, or
+    the limit where it is as long: never more than `time_rows` finds. 0 where streams meet, or the walk ends in an error."""
+    g = s.groups
+    for r in range(first, last):
+        if status[r] == 0 and t.joined[0] == 0 and stream_cores(t, r, cores) >= 1:
+            first_of(t, s, r, np.int64(0))
+            follow(t, s, r, 0, g.weight[0], False, g.taken[0, 0], g.excess[0, 0], s.last)
+            s.limit[0], s.epoch_time[0], s.epochs[0], s.alike[0] = limits[r], 0, 1, g.weight[0]
+            for j in range(cores.shape[0]):
+                s.epoch_active[0, j] = g.weight[0]
+            copy(s.left[0], g.left[0, 0], PIPE_COUNT)
+            copy(s.taken[0], g.taken[0, 0], PIPE_COUNT)
+            copy(s.excess[0], g.excess[0, 0], PIPE_COUNT)
+            ended = run_group(t, s, r, g.stream_of[0], g.core_of[0], np.int64(1), sizes)
+            if ended == OVER:
+                ticks[r] = limits[r]
+            elif ended == ENDED:
+                ticks[r] = core_end(s.free, s.done, 0)
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -1367,7 +1449,7 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
         pc=zeros(members), free=zeros(members, PIPE_COUNT), done=zeros(members, PIPE_COUNT), bit=zeros(members, bits),
         cleared=zeros(members, bits), register=zeros(members, registers), count=zeros(members, loops), kind=zeros(members, loops),
         cursor=zeros(members, cursors), last_held=zeros(members), stream=zeros(members),
-        local=zeros(members), ended=zeros(members), progress=zeros(1),
+        local=zeros(members), ended=zeros(members), progress=zeros(1), led=zeros(PIPE_COUNT), last=zeros(PIPE_COUNT),
         ring=zeros(members, members, cross_ids, cross_count), put=zeros(members, members, cross_ids),
         limit=np.array([NEVER]), left=zeros(members, PIPE_COUNT), taken=zeros(members, PIPE_COUNT),
         excess=zeros(members, PIPE_COUNT), alike=zeros(members), weight=zeros(loops),

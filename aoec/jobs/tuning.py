@@ -5,7 +5,7 @@ A sketch is scheduled, emitted and encoded once; candidates are rows of hole val
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import repeat
 
@@ -35,9 +35,11 @@ from aoec.search.sketches import sketches
 from aoec.search.strategies import make
 from aoec.search.trials import Ledger
 from aoec.simulate.encode import Encoded, encode
+from aoec.simulate.floors import alone_rows, floor_rows, placing_holes
+from aoec.simulate.sizes import VARIES
 from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.simulate.tables import first_false
-from aoec.simulate.time import ABANDONED, floor_rows, time_rows
+from aoec.simulate.time import ABANDONED, time_rows
 from aoec.target.machine import Machine
 
 MODELLED_US = 30.0  # that a modelled time takes, about, as bench/throughput.py says: it tells a strategy what a proposal may cost
@@ -46,7 +48,7 @@ LISTABLE = 1 << 22  # candidates of a space that is counted before a search, whi
 LISTED = 1 << 16  # legal candidates of a restricted space that are listed for the strategies to propose from
 DRAWN = 256  # candidates of a sketch, where the default's short list has no legal one
 PROOF_ROWS, PROOF_ROWS_A_SECOND = 1000, 20_000  # that a proof looks at for a trial of a budget, or a second: some 50 us each
-TRIED_FIRST = 500  # part of it with which a proof is tried before a search: a tenth of a second for 2,000 trials
+TRIED_FIRST, TRIED_LAST = 500, 50  # parts of it with which a proof is tried before a search and, from what that found, after it
 SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
 
 
@@ -173,22 +175,33 @@ class Problem:
         """The conditions that a candidate of a sketch must meet."""
         return [c.condition for c in self.sketches[grid].program.constraints]
 
-    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str]]:
-        """The holes that count slots, and those of them on which no instruction's cost depends."""
+    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """The holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot is in
+        the way of another."""
         encoded = self.sketches[grid].encoded
         found = frozenset().union(*(hole_names(depth) for _, depth in encoded.counters))
-        return found, found - encoded.work_holes
+        return found, found - encoded.work_holes, found - placing_holes(encoded)
 
-    def floors(self, grid: int, columns: Rows, kind: bool, limit: int) -> np.ndarray:
-        """Ticks that no row beats, 0 where none are known, any such from `limit` on; `kind`: nor any that cuts the same tiles finer."""
+    def floors(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
+        """Ticks that no row beats, 0 where none are known, any such from `limit` on; nor any with other choices of holes `opened`, which
+        are at their largest in the rows and whose least are given (None: assigned); `whole`: none of them cuts what leaves L0C."""
         count = len(next(iter(columns.values()), (0,)))  # no holes: one row
 
         def bounded() -> np.ndarray:
-            floors = floor_rows(self.sketches[grid].encoded, columns, self.state, kind, limit)
-            return np.minimum(np.where(floors.status == 0, floors.total_ticks, 0), limit)
+            floors = floor_rows(self.sketches[grid].encoded, columns, self.state, opened, whole, limit)
+            unknown = np.where((floors.status == VARIES) & (not opened), NEVER, 0)  # with all assigned it varies whatever the slots
+            return np.minimum(np.where(floors.status == 0, floors.total_ticks, unknown), limit)
 
-        question = [b"floors", *self.sketches[grid].asked(columns), f"{kind} {limit}".encode()]
+        question = [b"floors", *self.sketches[grid].asked(columns), f"{list(opened.items())} {whole} {limit}".encode()]
         return self.answers.ask(question, 0, (count,), bounded)
+
+    def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks that no row beats, nor any with fewer slots: those of a walk of its first core whose slots are in nobody's way; 0 where it
+        is not known, any such from `limit` on."""
+        count = len(next(iter(columns.values()), (0,)))
+        question = [b"alone", *self.sketches[grid].asked(columns), str(limit).encode()]
+        return self.answers.ask(question, 0, (count,), lambda: np.minimum(alone_rows(
+            self.sketches[grid].encoded, columns, self.state, limit).total_ticks, limit))
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
@@ -261,14 +274,15 @@ def start(p: Problem) -> Outcome:
     return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
 
 
-def effort(strategy: str, kind: str) -> int:
-    """Rows that a proof may look at for each trial, or second, of a budget: all that fit, or a small part where it is only tried first."""
-    rows = PROOF_ROWS if kind == "trials" else PROOF_ROWS_A_SECOND
-    return rows if strategy == "proof" else rows // TRIED_FIRST
+def effort(budget: Budget, part: int = 1) -> int:
+    """Rows that a proof may look at for a budget: all that fit, or a part where it only stands beside a search."""
+    kind, amount = budget
+    return int(amount * (PROOF_ROWS if kind == "trials" else PROOF_ROWS_A_SECOND) / part)
 
 
 def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
-    """The outcome of a proof, settled: where it is closed in its slots alone, since one less than fits may save two flag operations."""
+    """The outcome of a proof and no search, settled: where it is closed in its slots alone, since one less than fits may save two flag
+    operations."""
     found = min((proof.ticks, proof.best), *p.leaders()[:1])
     slots = [(name,) for name in p.space.grids[found[1][0]].names if name in p.slots(found[1][0])[0]]
     ticks, best = settle(p.space, [found], p.cost, slots if proof.closed else ())
@@ -285,10 +299,11 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
            starts: Sequence[Candidate] = ()) -> Outcome:
     """The best that a strategy finds within the budget, the default being candidate 0; never slower than it.
 
-    A space of at most SMALL legal candidates is searched whole, whatever the strategy; a larger one is first tried to be decided by bounds
-    (search/prove.py), before a portfolio with a small part of the budget, or for strategy "proof" with all of it. A strategy is told the
-    cheapest of each sketch that the default was chosen from, and `starts`, which are timed here. What was found is settled at the end, and
-    beside it the cheapest of other sketches: every hole and pair of holes at its best in turn; none of that is counted in the trials.
+    A space of at most SMALL legal candidates is searched whole, whatever the strategy; a larger one is tried to be decided by bounds
+    (search/prove.py), before a portfolio with a small part of the budget and after it, from what it found, with a larger one; or for
+    strategy "proof" with all of it. A strategy is told the cheapest of each sketch that the default was chosen from, and `starts`, timed
+    here. What was found is settled at the end, and beside it the cheapest of other sketches: every hole and pair of holes at its best in
+    turn; none of that is counted in the trials.
     """
     p.known = frozenset(p.costs)
     kind, amount = budget
@@ -298,7 +313,7 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
         strategy, limits = "exhaustive", {}
     elif strategy in ("proof", "portfolio"):
         ticks, begun = min([(first.default_ticks, first.default), *timed(p, starts)], key=lambda f: f[0])
-        proof = prove(p.space.grids, p, begun, ticks, int(amount * effort(strategy, kind)), lambda: watch(Result()))
+        proof = prove(p.space.grids, p, begun, ticks, effort(budget, 1 if strategy == "proof" else TRIED_FIRST), lambda: watch(Result()))
         if proof.closed or strategy == "proof":
             p.known = frozenset()
             return proved(p, first, proof)
@@ -314,7 +329,18 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     assert result.best is not None and result.cost is not None
     found = list(dict.fromkeys([(result.cost, result.best), *p.leaders()[:SETTLED]]))
     ticks, best = min(found, key=lambda f: f[0]) if result.closed or stopped else settle(p.space, found, p.cost)
+    outcome = Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
+                      result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks),
+                      history=result.history)
+    if strategy == "portfolio" and not (stopped or result.closed):
+        outcome = confirmed(p, outcome, prove(p.space.grids, p, best, ticks, effort(budget, TRIED_LAST), lambda: watch(result)))
     p.known = frozenset()
-    return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
-                   result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks),
-                   history=result.history)
+    return outcome
+
+
+def confirmed(p: Problem, found: Outcome, proof: Proof) -> Outcome:
+    """What a search found with what a proof that began there adds: that it is optimal, what is, or how much it may be short of it."""
+    if proof.closed:
+        last = proved(p, found, proof)
+        return replace(found, best=last.best, ticks=last.ticks, proof=last.proof, floor_ticks=last.floor_ticks)
+    return replace(found, best=proof.best, ticks=proof.ticks, floor_ticks=min(max(found.floor_ticks, proof.floor), proof.ticks))

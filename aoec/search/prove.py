@@ -2,33 +2,33 @@
 
 Holes of a sketch fall into three kinds. *Outer* ones say what a core does: tiles, grid. *Inner* ones cut that finer, tiles of k and tiles
 of L0 in tiles of L1: they add instructions, each with a head and with what is rounded up, and take none away. So with each at its
-largest choice, capacity left aside, and all that is read in L2, pipes have the least to do. *Slots* change no work; but where they say at
-which address something lies, and so what lies in its way, every choice of them is looked at.
+largest choice, capacity left aside, and all that was read once in L2, pipes have the least to do. *Slots* change no work; but where they
+say at which address something lies, and so what lies in its way, every choice of them is looked at.
 
-Assignments are bounded level by level: outer holes; inner ones; then all of them by what really comes from HBM, and by what must
-still follow a pipe's last instruction. What is left is timed with its slots, cheapest bound first, and abandoned as soon as its own
-remaining work says that it cannot beat the best. Of slots that lie in nobody's way only the largest that fit together are timed: a
-further one lets no instruction start later, and costs two flag operations.
+Assignments are bounded level by level: outer holes; one inner hole after the other; then all of them by what really comes from HBM. While
+inner holes are open a pipe's work is that with each at its largest, and what must come before its first instruction and after its last is
+that with each at its least. What is left is walked on one core, with slots that are in nobody's way, and what that leaves is timed with its
+slots, cheapest bound first, and abandoned as soon as its own remaining work says that it cannot beat the best. Of slots that lie in
+nobody's way only the largest that fit together are timed: a further one lets no instruction start later, and costs two flag operations.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Protocol
 
 import numpy as np
 
 from aoec.ir.index import Expr, evaluate, hole_names
-from aoec.search.grid import Candidate, Grid, Rows
+from aoec.search.grid import NEVER, Candidate, Grid, Rows
 
 INNER = ("h0", "w0", "tk", "sk", "rk", "uc", "pl")  # in the order in which they are assigned
-BOUNDED = "tk"  # after which what is open is bounded again
 LEAST = ("pl",)  # of inner ones those that add work the larger they are
+TILES = frozenset(("h0", "w0"))  # of inner ones those that cut what leaves L0C, and not what it is a sum of
 SWITCHES = ("uf",)  # change when something is done, not what
-BLOCK = 256  # assignments of outer holes whose inner ones are looked at together
+FIRST_BLOCK, BLOCK = 8, 256  # assignments of outer holes whose inner ones are looked at together: few of the best first, then more
 TIMED = 1 << 11  # rows that are timed before the best is looked at again
-NOTHING = np.zeros(0, np.int64)
 
 
 class Bounds(Protocol):
@@ -37,11 +37,16 @@ class Bounds(Protocol):
     def constraints(self, grid: int) -> Sequence[Expr]:
         """The conditions that a candidate of a sketch must meet."""
 
-    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str]]:
-        """The holes that count slots, and those of them on which no instruction's cost depends."""
+    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """The holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot is in
+        the way of another."""
 
-    def floors(self, grid: int, columns: Rows, kind: bool, limit: int) -> np.ndarray:
-        """Ticks that no row beats, 0 where none are known, any such from `limit` on; `kind`: nor any that cuts the same tiles finer."""
+    def floors(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
+        """Ticks that no row beats, 0 where none are known, any such from `limit` on; nor any with other choices of holes `opened`, which
+        are at their largest in the rows and whose least are given (None: assigned); `whole`: none of them cuts what leaves L0C."""
+
+    def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks that no row beats, nor any with fewer slots; 0 where none are known, any such from `limit` on. Dearer than floors."""
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
@@ -50,7 +55,7 @@ class Bounds(Protocol):
 @dataclass
 class Proof:
     """`best`: of the whole space where `closed`; `floor`: ticks that nothing undecided beats. `bounded`: rows that were bounded, `timed`:
-    candidates whose timing began."""
+    candidates whose timing began; `levels`: by the hole that was assigned last, rows that were bounded and those that no bound excluded."""
 
     best: Candidate
     ticks: int
@@ -58,6 +63,13 @@ class Proof:
     closed: bool = False
     bounded: int = 0
     timed: int = 0
+    levels: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def note(self, level: str, count: int, left: int) -> None:
+        """Nothing; so many rows were bounded at a level, and so many are left."""
+        before = self.levels.get(level, (0, 0))
+        self.levels[level] = before[0] + count, before[1] + left
+        self.bounded += count
 
     @property
     def effort(self) -> int:
@@ -89,7 +101,7 @@ def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, ef
         if part is None or stop():
             return found
         parts.append(part)
-    todo = [some for part in parts for some in blocks(part, BLOCK)]
+    todo = [some for part in parts for some in blocks(part, FIRST_BLOCK, BLOCK)]
     todo.sort(key=lambda p: (int(p.floors[0]), p.grid))
     for part in todo:
         if not search_inner(levels[part.grid], part, found, effort) or stop():
@@ -99,11 +111,12 @@ def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, ef
     return found
 
 
-def blocks(part: Part, count: int) -> Iterator[Part]:
-    """The rows of a part, those with the lowest floors first, some at a time."""
-    order = np.argsort(part.floors, kind="stable")
-    for i in range(0, len(order), count):
-        yield part.rows(order[i:i + count])
+def blocks(part: Part, count: int, most: int) -> Iterator[Part]:
+    """The rows of a part, those with the lowest floors first, some at a time, each time twice as many up to `most`."""
+    order, start = np.argsort(part.floors, kind="stable"), 0
+    while start < len(order):
+        yield part.rows(order[start:start + count])
+        start, count = start + count, min(2 * count, most)
 
 
 def search_inner(level: Levels, part: Part, found: Proof, effort: int) -> bool:
@@ -111,15 +124,15 @@ def search_inner(level: Levels, part: Part, found: Proof, effort: int) -> bool:
     part = part.rows(part.floors < found.ticks)
     for at, name in enumerate(level.inner):
         part = level.assigned(part, name)
-        if name == BOUNDED and at + 1 < len(level.inner):
-            part = level.bounded(part, level.inner[at + 1:], True, found)
         if found.effort + len(part.floors) > effort:
             return False
-    part = level.bounded(level.bounded(part, (), True, found), (), False, found)
-    for some in blocks(part, TIMED):
+        if at + 1 < len(level.inner):
+            part = level.bounded(part, level.inner[at + 1:], found)
+    part = level.bounded(part, (), found)
+    for some in blocks(part, TIMED, TIMED):
         if found.effort > effort:
             return False
-        level.time(some.rows(some.floors < found.ticks), found)
+        level.time(level.walked(some.rows(some.floors < found.ticks), found), found)
     return True
 
 
@@ -129,10 +142,11 @@ class Levels:
     def __init__(self, number: int, grid: Grid, bounds: Bounds) -> None:
         self.number, self.grid, self.bounds = number, grid, bounds
         self.choices = dict(zip(grid.names, grid.choices))
-        slots, plain = bounds.slots(number)
+        slots, plain, eased = bounds.slots(number)
         self.slots = tuple(n for n in grid.names if n in slots)
         self.shifting = tuple(n for n in self.slots if n not in plain)
         self.plain = tuple(n for n in self.slots if n in plain)
+        self.eased = tuple(n for n in self.slots if n in eased)
         self.inner = tuple(n for n in INNER if n in self.choices and n not in slots)
         self.switches = tuple(n for n in SWITCHES if n in self.choices)
         early = () if self.inner else self.shifting
@@ -175,21 +189,28 @@ class Levels:
             count = len(source)
             if found.effort + count > effort:
                 return None
-        return self.bounded(Part(self.number, columns, np.zeros(count, np.int64)), self.inner, True, found)
+        return self.bounded(Part(self.number, columns, np.zeros(count, np.int64)), self.inner, found)
 
     def assigned(self, part: Part, name: str) -> Part:
         """The part with a further inner hole assigned."""
         columns, source = self.grown(part.columns, len(part.floors), name)
         return Part(self.number, columns, part.floors[source])
 
-    def bounded(self, part: Part, rest: Sequence[str], kind: bool, found: Proof) -> Part:
+    def bounded(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
         """The rows of a part that no bound excludes, the `rest` of the inner holes being open, and switches and slots."""
         count = len(part.floors)
-        found.bounded += count
         opened = (*rest, *self.switches, *(n for n in self.slots if n not in part.columns))
         filled = {**part.columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
-        floors = np.maximum(part.floors, self.bounds.floors(self.number, filled, kind, found.ticks)) if count else part.floors
-        return Part(self.number, part.columns, floors).rows(floors < found.ticks)
+        floors = part.floors
+        if count:
+            floors = np.maximum(floors, self.bounds.floors(self.number, filled, self.least(rest), TILES.isdisjoint(rest), found.ticks))
+        left = Part(self.number, part.columns, floors).rows(floors < found.ticks)
+        found.note(f"before {rest[0]}" if rest else "whole", count, len(left.floors))
+        return left
+
+    def least(self, rest: Sequence[str]) -> dict[str, int | None]:
+        """The least choices of the inner holes that are open, None for the others; nothing where none is."""
+        return {n: min(self.choices[n]) if n in rest else None for n in self.inner} if rest else {}
 
     def lenient(self, name: str) -> int:
         """The choice of an open hole at which no row takes longer than at another: of slots, which floors take to be enough, two, for
@@ -198,43 +219,62 @@ class Levels:
             return max((v for v in self.choices[name] if v <= 2), default=min(self.choices[name]))
         return (min if name in LEAST else max)(self.choices[name])
 
+    def walked(self, part: Part, found: Proof) -> Part:
+        """The rows of a part, every hole of whose work is assigned, that the walk of a core does not exclude with the largest slots that
+        fit, cheapest first."""
+        if not len(part.floors):
+            return part
+        placed = tuple(n for n in self.shifting if n not in self.eased)
+        columns, source = self.with_slots(part, placed, self.eased)
+        columns |= {n: np.full(len(source), self.lenient(n)) for n in self.switches}
+        least = np.full(len(part.floors), NEVER)
+        np.minimum.at(least, source, self.bounds.alone(self.number, columns, found.ticks) if len(source) else NEVER)
+        floors = np.maximum(part.floors, least)
+        order = np.argsort(floors, kind="stable")
+        left = Part(self.number, part.columns, floors).rows(order[floors[order] < found.ticks])
+        found.note("slots", len(source), len(left.floors))
+        return left
+
     def time(self, part: Part, found: Proof) -> None:
         """Times a part, every hole of whose work is assigned: with each choice of slots that shift what lies beside them, and of the
         others with the largest that fit together."""
-        columns = self.with_slots(part)
-        count = len(next(iter(columns.values()), NOTHING))
-        if not count:
+        columns, source = self.with_slots(part, (*self.shifting, *self.switches), self.plain)
+        if not len(source):
             return
-        found.timed += count
+        found.timed += len(source)
         ticks = self.bounds.times(self.number, columns, found.ticks)
         at = int(np.argmin(ticks))
         if ticks[at] < found.ticks:
             found.ticks = int(ticks[at])
             found.best = (self.number, tuple(int(columns[n][at]) for n in self.grid.names))
 
-    def with_slots(self, part: Part) -> Rows:
-        """The rows of a part once for each choice of slots that is to be timed."""
-        columns, count = part.columns, len(part.floors)
-        for name in (*self.shifting, *self.switches):
+    def with_slots(self, part: Part, each: Sequence[str], largest: Sequence[str]) -> tuple[Rows, np.ndarray]:
+        """(the rows of a part once for each choice of some slots and the `largest` choices of others that fit together, the row that each
+        came of); switches that are not named stay open."""
+        columns, source = part.columns, np.arange(len(part.floors))
+        for name in each:
             if name not in columns:
-                columns, source = self.grown(columns, count, name)
-                count = len(source)
-        fits = {digits: self.fitting(columns, count, digits) for digits in product(*[range(len(self.choices[n])) for n in self.plain])}
+                columns, grown = self.grown(columns, len(source), name)
+                source = source[grown]
+        choices = [n for n in largest if n not in columns]
+        ranges = [range(len(self.choices[n])) for n in choices]
+        fits = {digits: self.fitting(columns, len(source), choices, digits) for digits in product(*ranges)}
         parts = []
         for digits, good in fits.items():
             more = [fits[d] for d in raised(digits) if d in fits]
             kept = np.flatnonzero(good & ~np.any(more, axis=0)) if more else np.flatnonzero(good)
-            chosen = {n: np.full(len(kept), sorted(self.choices[n])[d]) for n, d in zip(self.plain, digits)}
-            parts.append({n: v[kept] for n, v in columns.items()} | chosen)
-        return {n: np.concatenate([p[n] for p in parts]) for n in self.grid.names}
+            chosen = {n: np.full(len(kept), sorted(self.choices[n])[d]) for n, d in zip(choices, digits)}
+            parts.append(({n: v[kept] for n, v in columns.items()} | chosen, source[kept]))
+        names = parts[0][0]
+        return {n: np.concatenate([p[n] for p, _ in parts]) for n in names}, np.concatenate([kept for _, kept in parts])
 
-    def fitting(self, columns: Rows, count: int, digits: tuple[int, ...]) -> np.ndarray:
+    def fitting(self, columns: Rows, count: int, names: Sequence[str], digits: tuple[int, ...]) -> np.ndarray:
         """bool[row]: where the constraints on slots hold with these of them."""
-        chosen = {n: sorted(self.choices[n])[d] for n, d in zip(self.plain, digits)}
-        good = np.ones(count, bool)
+        chosen = {n: sorted(self.choices[n])[d] for n, d in zip(names, digits)}
+        known, good = columns.keys() | chosen.keys(), np.ones(count, bool)
         with np.errstate(divide="ignore", invalid="ignore"):
-            for condition, names in self.asked:
-                if names & chosen.keys():
+            for condition, asked in self.asked:
+                if asked & chosen.keys() and asked <= known:
                     good &= evaluate(condition, {**columns, **chosen}) != 0
         return good
 

@@ -1,7 +1,7 @@
 """The rank of a time in a space: how many candidates are faster, counted as far as bounds and an effort decide."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,13 +30,17 @@ class Counted:
         """The conditions that a candidate of a sketch must meet."""
         return self.bounds.constraints(grid)
 
-    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str]]:
-        """The holes that count slots, and those of them on which no instruction's cost depends."""
+    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """The holes that count slots, and which of them no instruction's cost depends on, as they lie or were none in another's way."""
         return self.bounds.slots(grid)
 
-    def floors(self, grid: int, columns: Rows, kind: bool, limit: int) -> np.ndarray:
+    def floors(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
         """Ticks that no row beats."""
-        return self.bounds.floors(grid, columns, kind, limit)
+        return self.bounds.floors(grid, columns, opened, whole, limit)
+
+    def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks that no row beats, nor any with fewer slots."""
+        return self.bounds.alone(grid, columns, limit)
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """NEVER for each row, when those that take less than the limit are counted."""

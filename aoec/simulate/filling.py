@@ -15,7 +15,7 @@ from aoec.simulate.encode import Encoded
 from aoec.simulate.plan import Planner, SitePlan
 from aoec.simulate.sizes import dependence
 from aoec.simulate.state import State
-from aoec.simulate.tables import columns, fixed_costs, queues
+from aoec.simulate.tables import columns, fixed_costs, opened_loops, queues
 from aoec.simulate.tape import Packed
 from aoec.target.deal import longer
 
@@ -155,18 +155,18 @@ def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array
     return out
 
 
-def filler_of(encoded: Encoded, state: State, lenient: bool, kind: bool, count: int) -> Filler | None:
+def filler_of(encoded: Encoded, state: State, lenient: bool, opened: frozenset[str], count: int) -> Filler | None:
     """What fills the tables of a program; None where no plan can be made, and twice for few rows: a plan takes as long as to do without."""
-    key = state, lenient, kind
+    key = state, lenient, opened
     found = encoded.fillers.get(key, 0)
     if isinstance(found, int) and found is not False:
-        found = encoded.fillers[key] = found + 1 if found < SELDOM and count < FEW else _filler(encoded, state, lenient, kind)
+        found = encoded.fillers[key] = found + 1 if found < SELDOM and count < FEW else _filler(encoded, state, lenient, opened)
     return found if isinstance(found, Filler) else None
 
 
-def _filler(encoded: Encoded, state: State, lenient: bool, kind: bool) -> Filler | bool:
+def _filler(encoded: Encoded, state: State, lenient: bool, opened: frozenset[str]) -> Filler | bool:
     try:
-        return Filler(Planner(encoded, state, lenient, kind))
+        return Filler(Planner(encoded, state, lenient, opened))
     except UnsupportedError:
         return False
 
@@ -188,7 +188,7 @@ def fixed_tables(planner: Planner, p: kernel.Plan) -> dict[str, Array]:
         "depend_cursor": np.array([c for c, _ in flat], np.int32), "depend_step": np.array([s for _, s in flat], np.int64).reshape(-1, 3),
         "cursor_base": np.array(base, np.int64), "counter_of": np.array([r for r, _ in encoded.counters] or [0], np.int32),
         "joined": np.array([int(encoded.joined)], np.int64), "preset": np.array([encoded.preset], np.int64),
-        "costs": fixed_costs(encoded.machine), "queue": queues(encoded)}
+        "costs": fixed_costs(encoded.machine), "queue": queues(encoded), "opened": opened_loops(encoded, planner.opened)}
 
 
 def row_tables(encoded: Encoded, rows: Mapping[str, Array], count: int) -> dict[str, Array]:

@@ -18,7 +18,7 @@ from aoec.ir.program import PIPES
 from aoec.kernels import columns as kernel
 from aoec.simulate.bus import bus_stretch
 from aoec.simulate.encode import PIPE, Encoded, Site
-from aoec.simulate.reuse import Flow, Traffic, in_l2, traffic
+from aoec.simulate.reuse import Flow, Traffic, least_traffic, traffic
 from aoec.simulate.sizes import dependence
 from aoec.simulate.state import State
 from aoec.simulate.tables import Around, costs, gm_bytes, ticks
@@ -244,10 +244,10 @@ class SitePlan:
 
 
 class Planner:
-    """Notes what fills the tables of a program: see Tabulator for `lenient` and `kind`."""
+    """Notes what fills the tables of a program: see Tabulator for `lenient` and `opened`."""
 
-    def __init__(self, encoded: Encoded, state: State, lenient: bool = False, kind: bool = False) -> None:
-        self.encoded, self.machine, self.state, self.lenient, self.kind = encoded, encoded.machine, state, lenient or kind, kind
+    def __init__(self, encoded: Encoded, state: State, lenient: bool = False, opened: frozenset[str] = frozenset()) -> None:
+        self.encoded, self.machine, self.state, self.lenient, self.opened = encoded, encoded.machine, state, lenient, opened
         self.tape, self.lanes = Tape(), Tape()
         streams = range(len(encoded.program.streams))
         self.holes = {name: self.tape.input() for name in input_holes(encoded)}
@@ -325,10 +325,6 @@ class Planner:
         program, trips = self.encoded.program, [stream.trips for stream in self.streams]
         self.traffic: Traffic
         self.bus: list[Any] = [1.0] * len(self.streams)
-        if self.kind:
-            read = [Flow(a, 0, 0) for a in dict.fromkeys(site.access for site in self.encoded.sites if site.access)]
-            self.traffic = in_l2(program, self.machine, read, trips, self.holes)
-            return
         flows: dict[Any, Flow] = {}
         for site, sized in zip(self.encoded.sites, sizes):
             if site.access:
@@ -337,7 +333,11 @@ class Planner:
                 before = flows.get(a, Flow(a, 0, 0))
                 flows[a] = Flow(a, np.maximum(before.largest, stream.greatest(moved)),
                                 before.total + stream.total(moved, a.grid + a.loops))
-        self.traffic = traffic(program, self.machine, self.state, list(flows.values()), trips, self.holes)
+        of = program, self.machine, self.state, list(flows.values()), trips, self.holes
+        if self.opened:
+            self.traffic = least_traffic(*of, self.opened)
+            return
+        self.traffic = traffic(*of)
         self.bus = bus_stretch(program, self.machine, list(flows.values()), self.traffic.shares)
 
     def site(self, site: Site, sized: Mapping[str, Sized], layout: Layout) -> SitePlan:
@@ -361,7 +361,7 @@ class Planner:
         if site.access:
             a, t = site.access, self.traffic
             around = Around(around.cores, *map(brought, (t.shares[a], *t.crowding[a], t.both_ways, self.bus[site.stream], t.waits_for[a])))
-        parts, _ = costs(site, fields, around, self.machine, self.lenient, self.kind)
+        parts, _ = costs(site, fields, around, self.machine, self.lenient, bool(self.opened))
         return SitePlan(layout, groups, reads, [self.lanes.either(p, False) for p in parts])
 
 

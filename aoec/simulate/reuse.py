@@ -8,16 +8,16 @@ two uses of a byte. It stays while that is within usable L2, and is gone at the 
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
-from aoec.ir.index import Binary, Expr, Int, affine, evaluate, normalise, substitute, variables
+from aoec.ir.index import Binary, Expr, Int, affine, evaluate, hole_names, normalise, substitute, variables
 from aoec.ir.program import Program, Tensor
-from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH, State, footprint_bytes, resident_bytes
+from aoec.simulate.state import CLEARED, PREVIOUS_LAUNCH, State, footprint_bytes, resident_bytes
 from aoec.target.machine import Machine
 
 Rows = Any  # a number, or a column of them
@@ -66,12 +66,14 @@ def traffic(program: Program, machine: Machine, state: State, flows: Sequence[Fl
     return Traffic(shares, crowding, waits_for, both_ways(flows, shares, crowding, machine))
 
 
-def in_l2(program: Program, machine: Machine, flows: Sequence[Flow], trips: Sequence[Mapping[str, Rows]],
-          holes: Mapping[str, Rows]) -> Traffic:
-    """The traffic where all hits L2 and cores crowd as little as where all that is read beside each other is in flight at once."""
-    reuse = Reuse(program, machine, COLD, flows, trips, holes)
-    crowding = {f.access: (1.0, reuse.least_crowding(f.access)) for f in flows}
-    return Traffic(dict.fromkeys(crowding, 0.0), crowding, dict.fromkeys(crowding, 0.0), 1.0)
+def least_traffic(program: Program, machine: Machine, state: State, flows: Sequence[Flow], trips: Sequence[Mapping[str, Rows]],
+                  holes: Mapping[str, Rows], opened: Collection[str]) -> Traffic:
+    """The traffic of which no row has less that has the same tiles and cuts them finer, by other values of the holes `opened`: HBM sends
+    what a launch touches once, all else hits L2, and cores crowd as little as where all that is read beside each other is in flight."""
+    reuse = Kept(program, machine, state, flows, trips, holes)
+    crowding = {f.access: reuse.least_crowding(f.access, opened) for f in flows}
+    waits_for = {f.access: 0.0 if hangs_on(f.access, opened) else reuse.waits_for(f.access) for f in flows}
+    return Traffic({f.access: reuse.share(f) for f in flows}, crowding, waits_for, 1.0)
 
 
 def both_ways(flows: Sequence[Flow], shares: Mapping[Access, Rows], crowding: Mapping[Access, tuple[Rows, Rows]], machine: Machine) -> Rows:
@@ -264,14 +266,18 @@ class Reuse:
         """The reads of the loop nest that an access stands in."""
         return [f for f in self.flows if not f.access.writes and (f.access.stream, f.access.loops[:1]) == (a.stream, a.loops[:1])]
 
-    def least_crowding(self, a: Access) -> Rows:
-        """How much longer reads take of L2 at the least, however their bytes are shared out: no more streams than addresses, or cores."""
+    def least_crowding(self, a: Access, opened: Collection[str]) -> tuple[Rows, Rows]:
+        """How much longer reads take of (HBM, L2) at the least, however their bytes are shared out: no more streams than addresses, or
+        cores."""
         rate = self.machine.same_address_bytes_per_cycle
         if a.writes or rate is None:
-            return 1.0
+            return 1.0, 1.0
         cores = product([self.trips[a.stream][v] for v in a.grid])
-        streams = sum((self.addresses(f.access, set(a.grid)) for f in self.beside(a)), np.float64(0))
-        return 1.0 / working(np.clip(streams, 1.0, cores), self.machine.l2_bytes_per_cycle / rate)
+        beside = [f.access for f in self.beside(a)]
+        known = not any(hangs_on(b, opened) for b in beside)
+        streams = np.clip(sum((self.addresses(b, set(a.grid)) for b in beside), np.float64(0)), 1.0, cores) if known else cores
+        hbm, l2 = (1.0 / working(streams, whole / rate) for whole in (self.machine.hbm_bytes_per_cycle, self.machine.l2_bytes_per_cycle))
+        return hbm, l2
 
     def waits_for(self, a: Access) -> Rows:
         """The cores whose shares of the memory go by in a transfer, ended or not: all where cores share addresses, else none.
@@ -284,6 +290,22 @@ class Reuse:
             return 0.0
         cores = product([self.trips[a.stream][v] for v in a.grid])
         return np.where(self.addresses(a, set(a.grid)) < cores, cores, 0.0)
+
+
+class Kept(Reuse):
+    """Reuse in an L2 that loses nothing: HBM is crossed by what an access touches first, but what lay in L2 before or is left there."""
+
+    def stays(self, stream: int, loops: tuple[str, ...]) -> Rows:
+        return 1.0
+
+    def found(self, a: Access) -> Rows:
+        return 1.0 if a.writes else super().found(a)
+
+
+def hangs_on(a: Access, opened: Collection[str]) -> bool:
+    """Whether it depends on some of the holes at how many addresses cores meet: where a quotient or remainder joins a core to loops."""
+    atoms = [x for names, atoms in parts(a.offset, a.grid + a.loops) if not set(names).isdisjoint(a.grid) for x in atoms if x.op]
+    return any(not hole_names(e).isdisjoint(opened) for x in atoms for e in (x.size, x.per, *[c for _, c in x.steps]))
 
 
 def working(streams: Rows, parts: float) -> Rows:

@@ -12,8 +12,8 @@ from aoec.ir.index import Expr, evaluate, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.bus import bus_stretch
 from aoec.simulate.encode import PIPE, Encoded, Site
-from aoec.simulate.reuse import Flow, Traffic, in_l2, traffic
-from aoec.simulate.sizes import Array, Choices, Entries, Layout, StreamValues, distinct
+from aoec.simulate.reuse import Flow, Traffic, least_traffic, traffic
+from aoec.simulate.sizes import Array, Choices, Entries, Layout, StreamValues, dependence, distinct
 from aoec.simulate.state import State
 from aoec.target.instructions import INSTRUCTIONS
 from aoec.target.machine import Machine
@@ -57,12 +57,13 @@ class Tabulator:
 
     Rows that differ only in holes that no size, trip count or grid depends on (slots) share their work: a row of all tables but those of
     flags and counters. `holes` are of the rows, `rows` below are rows of work. `lenient`: a buffer's
-    slots do not lie in each other's way, as if there were one. `kind`: further, all that crosses GM hits L2, and no core is in the way.
+    slots do not lie in each other's way, as if there were one. `opened`: these holes are at choices that stand for all of them, so further
+    only what no choice avoids crosses HBM, and holds up other cores.
     """
 
     def __init__(self, encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, detail: bool = False,
-                 lenient: bool = False, kind: bool = False) -> None:
-        self.encoded, self.machine, self.detail, self.lenient, self.kind = encoded, encoded.machine, detail, lenient or kind, kind
+                 lenient: bool = False, opened: frozenset[str] = frozenset()) -> None:
+        self.encoded, self.machine, self.detail, self.lenient, self.opened = encoded, encoded.machine, detail, lenient, opened
         self.given = {name: np.asarray(values, np.int64) for name, values in rows.items()}
         first, self.work = distinct({n: v for n, v in self.given.items() if n in encoded.work_holes}, count)
         self.holes = {name: values[first] for name, values in self.given.items()}
@@ -98,7 +99,8 @@ class Tabulator:
             form_constant=columns([c for c, _ in encoded.forms], self.given, len(self.work)),
             form_coefficient=columns([c for _, terms in encoded.forms for _, c in terms], self.given, len(self.work)),
             depth=columns([d for _, d in encoded.counters], self.given, len(self.work)), work=self.work,
-            extent=columns([e for _, _, e in encoded.axes], self.holes, self.count), head=self.heads(values), merge=self.merge)
+            extent=columns([e for _, _, e in encoded.axes], self.holes, self.count), head=self.heads(values), merge=self.merge,
+            opened=opened_loops(encoded, self.opened))
         return Filled(tables._replace(depth=np.maximum(tables.depth, 1)), self.statuses(tables.depth), site_of, moved, self.traffic)
 
     def statuses(self, depth: Array) -> Array:
@@ -181,7 +183,7 @@ class Tabulator:
 
     def priced(self, site: Site, stream: StreamValues) -> Choices:
         """The rows for which the costs of a site are made."""
-        if site.access and not self.kind:
+        if site.access:
             return self.everything
         return stream.choices(*[e for _, e in site.fields], *self.grid_of(site))
 
@@ -199,19 +201,13 @@ class Tabulator:
 
     def sizes(self, site: Site, stream: StreamValues) -> Sizes:
         moved = np.zeros(1)
-        if site.access and not self.kind:
+        if site.access:
             moved = np.asarray(gm_bytes(site, {name: stream.size(e).values for name, e in site.fields}))
         layout = stream.layout([e for _, e in site.fields])
         return Sizes(layout, Entries(stream, layout, dict(site.fields)), moved)
 
     def charge_memory(self, sizes: list[Sizes], values: list[StreamValues]) -> None:
         """Finds what of each site's traffic hits L2, from what all of them move."""
-        if self.kind:
-            read = [Flow(a, 0, 0) for a in dict.fromkeys(site.access for site in self.encoded.sites if site.access)]
-            axes = [{name: values[s].most(name) for x, name, _ in self.encoded.axes if x == s} for s in range(len(values))]
-            self.traffic = in_l2(self.encoded.program, self.machine, read, axes, self.holes)
-            self.bus = [1.0] * len(values)
-            return
         flows: dict[Any, Flow] = {}
         for site, size in zip(self.encoded.sites, sizes, strict=True):
             if site.access:
@@ -221,7 +217,11 @@ class Tabulator:
                 before = flows.get(a, Flow(a, 0, 0))
                 flows[a] = Flow(a, np.maximum(before.largest, largest), before.total + total)
         trips = [{name: stream.most(name) for name in stream.trips} for stream in values]
-        self.traffic = traffic(self.encoded.program, self.machine, self.state, list(flows.values()), trips, self.holes)
+        of = self.encoded.program, self.machine, self.state, list(flows.values()), trips, self.holes
+        if self.opened:
+            self.traffic, self.bus = least_traffic(*of, self.opened), [1.0] * len(values)
+            return
+        self.traffic = traffic(*of)
         self.bus = bus_stretch(self.encoded.program, self.machine, list(flows.values()), self.traffic.shares)
 
     def price(self, site: Site, size: Sizes, at: Choices, cost: Array, moved: Array) -> None:
@@ -237,7 +237,7 @@ class Tabulator:
             a, t = site.access, self.traffic
             around = Around(around.cores, *map(column, (t.shares[a], *t.crowding[a], t.both_ways, self.bus[site.stream], t.waits_for[a])))
         parts, env = costs(site, {name: entries.values(name, at.rows) for name, _ in site.fields}, around, self.machine, self.lenient,
-                           self.kind)
+                           bool(self.opened))
         shape = len(at.rows), *entries.shape
         for i, part in enumerate(parts):
             cost[i].reshape(shape)[:] = part
@@ -277,13 +277,13 @@ class Around:
     whole: Any = 0.0
 
 
-def costs(site: Site, fields: Mapping[str, Any], around: Around, machine: Machine, lenient: bool, kind: bool) -> tuple[list[Any],
-                                                                                                                      dict[str, Any]]:
+def costs(site: Site, fields: Mapping[str, Any], around: Around, machine: Machine, lenient: bool,
+          opened: bool) -> tuple[list[Any], dict[str, Any]]:
     """([busy, latency, unit, granule] in ticks, the bytes that they follow from among what formulas read): see Tabulator."""
     env: dict[str, Any] = {**dict(site.numbers), **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0, "cores": around.cores}
     if lenient:
         env |= {name: fields[f"{name.removesuffix('_last')}_at"] for name in fields if name.endswith("_last")}
-    if kind and "filter_h" in env:  # img2col brings the more a cycle the fewer rows of the filter a load spans
+    if opened and "filter_h" in env:  # img2col brings the more a cycle the fewer rows of the filter a load spans
         env["filter_h"] = 1
     unit: Any = 0.0
     if site.access:
@@ -297,6 +297,12 @@ def costs(site: Site, fields: Mapping[str, Any], around: Around, machine: Machin
     if "unit" in env:
         parts[3] = np.where(env["unit"] != 0, ticks(evaluate(site.timing.granule, env)), -1)
     return parts, env
+
+
+def opened_loops(encoded: Encoded, opened: frozenset[str]) -> Array:
+    """int8[loop + 1]: whether a loop's trips hang on open holes, and at last whether any hole is open."""
+    found = [not dependence(encoded, loop.stream).holes_of(loop.trips).isdisjoint(opened) for loop in encoded.loops]
+    return np.array([*found, *[False] * (not found), bool(opened)], np.int8)
 
 
 def fixed_costs(m: Machine) -> Array:

@@ -104,25 +104,14 @@ def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, 
     Rows are independent: their order, number and neighbours change nothing. Rows whose total is `limit` ticks or more (one for all, or one
     each) may be ABANDONED.
     """
-    columns, count = _columns(encoded, rows)
+    columns, count = columns_of(encoded, rows)
     status = first_false(encoded, columns, count)
     legal = np.flatnonzero(status == 0)  # no tables are made for the others
-    found = _found(encoded, {n: v[legal] for n, v in columns.items()}, np.broadcast_to(limit, count)[legal], kernel.time_rows, state)
-    return _joined([found], legal, status)
+    found = found_rows(encoded, {n: v[legal] for n, v in columns.items()}, np.broadcast_to(limit, count)[legal], kernel.time_rows, state)
+    return joined([found], legal, status)
 
 
-def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, kind: bool = False, limit: int = kernel.NEVER) -> Times:
-    """What each row takes at the least, by what keeps a pipe of some core busy or the memory of all: never above its times, nor those of
-    rows with fewer slots. Constraints are not asked. A floor of `limit` or more may be any such.
-
-    With a `kind` memory (tables.Tabulator) it is not above the times of rows that cut the same tiles finer either.
-    """
-    columns, count = _columns(encoded, rows)
-    work = kernel.first_floor_rows if kind else kernel.floor_rows
-    return _found(encoded, columns, np.full(count, limit), work, state, True, kind)
-
-
-def _columns(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, Array], int]:
+def columns_of(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, Array], int]:
     """(int64 columns by hole, rows)"""
     columns = {name: np.atleast_1d(np.asarray(v, np.int64)) for name, v in rows.items()}
     _check_given(encoded, columns)
@@ -132,45 +121,46 @@ def _columns(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, Arr
     return columns, counts.pop()
 
 
-def _found(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kernel, state: State, lenient: bool = False,
-           kind: bool = False) -> Times:
-    """What a kernel finds of rows, each with a limit of its own with launch: by a plan where the program has one, and else, or where that
-    does not say it, by tables of all."""
+def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kernel, state: State, lenient: bool = False,
+               opened: frozenset[str] = frozenset(), shape: tuple[int, ...] = ()) -> Times:
+    """What a kernel finds of rows (ticks of this shape each), each with a limit of its own with launch: by a plan where the program has
+    one, and else, or where that does not say it, by tables of all."""
     if not len(limits):
-        return _none(encoded)
-    filler = filler_of(encoded, state, lenient, kind, len(limits))
+        return _none(encoded, shape)
+    filler = filler_of(encoded, state, lenient, opened, len(limits))
     if filler is None:
-        return _slowly(encoded, rows, limits, work, state, lenient, kind)
-    times = _planned(encoded, filler, rows, limits, work)
+        return _slowly(encoded, rows, limits, work, state, lenient, opened, shape)
+    times = _planned(encoded, filler, rows, limits, work, shape)
     left = np.flatnonzero(times.status == VARIES)
     if len(left):
-        again = _slowly(encoded, {n: v[left] for n, v in rows.items()}, limits[left], work, state, lenient, kind)
+        again = _slowly(encoded, {n: v[left] for n, v in rows.items()}, limits[left], work, state, lenient, opened, shape)
         for column in fields(Times):
             getattr(times, column.name)[left] = getattr(again, column.name)
     return times
 
 
-def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kernel, state: State, lenient: bool, kind: bool) -> Times:
+def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kernel, state: State, lenient: bool, opened: frozenset[str],
+            shape: tuple[int, ...]) -> Times:
     """What a kernel finds of rows whose tables NumPy makes, in parts whose tables take about BATCH_BYTES."""
     parts: list[Times] = []
     start, size = 0, FIRST_BATCH
     while start < len(limits):
         stop = min(start + size, len(limits))
         part = {n: v[start:stop] for n, v in rows.items()}
-        found, row_bytes = _batch(encoded, part, Tabulator(encoded, part, stop - start, state, lenient=lenient, kind=kind).fill(), work,
-                                  limits[start:stop])
+        filled = Tabulator(encoded, part, stop - start, state, lenient=lenient, opened=opened).fill()
+        found, row_bytes = _batch(encoded, part, filled, work, limits[start:stop], shape)
         parts.append(found)
         start, size = stop, max(1, int(BATCH_BYTES / max(row_bytes, 1)))
-    return _joined(parts, np.arange(len(limits)), np.zeros(len(limits), np.int32))
+    return joined(parts, np.arange(len(limits)), np.zeros(len(limits), np.int32))
 
 
-def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: Array, work: Kernel) -> Times:
+def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: Array, work: Kernel, shape: tuple[int, ...]) -> Times:
     """What a kernel finds of rows whose tables a plan fills, some hundred at once, on all processors."""
     count, threads = len(limits), os.cpu_count() or 1
     batch = Batch(filler, encoded, rows, count, threads)
     cores = grid_cores(encoded, rows, count)
     launch = _launch_ticks(encoded, cores, rows)
-    limits, ticks, status = (limits - launch)[batch.order], np.zeros(count, np.int64), batch.statuses(DEPTH_RANGE)
+    limits, ticks, status = (limits - launch)[batch.order], np.zeros((count, *shape), np.int64), batch.statuses(DEPTH_RANGE)
     streams, idle = len(encoded.starts), list[tuple[Worker, kernel.State]]()
 
     def run(part: tuple[int, int]) -> None:
@@ -198,11 +188,12 @@ def _check_given(encoded: Encoded, given: Collection[str]) -> None:
             raise CheckError(f"program {encoded.program.name}: nothing gives a value to {name}; give one for every hole")
 
 
-def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, work: Kernel, limits: Array) -> tuple[Times, float]:
+def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, work: Kernel, limits: Array,
+           shape: tuple[int, ...]) -> tuple[Times, float]:
     """What a kernel finds of some rows, each with a limit of its own with launch, and the bytes that a row's tables take."""
     t, streams, count = filled.tables, len(encoded.program.streams), len(limits)
     cores = core_counts(encoded, t)
-    status, ticks, launch = filled.status, np.zeros(count, np.int64), _launch_ticks(encoded, cores, rows)
+    status, ticks, launch = filled.status, np.zeros((count, *shape), np.int64), _launch_ticks(encoded, cores, rows)
     limits = limits - launch
 
     def run(first: int, last: int) -> None:
@@ -252,13 +243,13 @@ def _each(run: Callable[[tuple[int, int]], None], parts: Sequence[tuple[int, int
         list(pool.map(run, parts))
 
 
-def _none(encoded: Encoded) -> Times:
+def _none(encoded: Encoded, shape: tuple[int, ...]) -> Times:
     """The times of no rows."""
     none = np.zeros(0, np.int64)
-    return Times(none, none, none, np.zeros((0, len(encoded.program.streams)), np.int64))
+    return Times(np.zeros((0, *shape), np.int64), none, none, np.zeros((0, len(encoded.program.streams)), np.int64))
 
 
-def _joined(parts: list[Times], legal: Array, status: Array) -> Times:
+def joined(parts: list[Times], legal: Array, status: Array) -> Times:
     """The parts, which hold the legal rows in order, among all rows; what is not legal took no time."""
     joined: dict[str, Any] = {}
     for name in (f.name for f in fields(Times)):

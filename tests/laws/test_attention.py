@@ -27,7 +27,8 @@ from aoec.ops.run import NUMPY
 from aoec.search.bounds import bound
 from aoec.search.sketches import sketches
 from aoec.simulate.encode import encode
-from aoec.simulate.time import floor_rows, measure, time_rows
+from aoec.simulate.floors import floor_rows
+from aoec.simulate.time import measure, time_rows
 from aoec.simulate.values import execute
 from aoec.target.check import check
 from aoec.target.machine import Machine, load

@@ -1,0 +1,100 @@
+"""What rows of hole values take at the least, whatever becomes of holes that are still open: what a proof excludes assignments by.
+
+*Modelled*, like the times that they are never above (tests/search/test_prove.py, tests/laws/test_time_laws.py).
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from aoec.ir.index import Binary, Expr, Int, Var, hole_names, rebuild, substitute, variables
+from aoec.kernels import timeline as kernel
+from aoec.simulate.encode import Encoded
+from aoec.simulate.sizes import Array
+from aoec.simulate.state import COLD, State
+from aoec.simulate.time import Times, columns_of, found_rows
+from aoec.target.parts import Timing
+
+NONE: Mapping[str, int | None] = MappingProxyType({})
+
+
+def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, opened: Mapping[str, int | None] = NONE,
+               whole: bool = False, limit: int = kernel.NEVER) -> Times:
+    """What each row takes at the least, by what keeps a pipe of some core busy or the memory of all: never above its times, nor those of
+    rows with more slots. Constraints are not asked. A floor of `limit` or more may be any such.
+
+    `opened`: the least choices of holes at whose largest the rows stand, which cut the same tiles into fewer or more pieces (None: such a
+    hole is assigned, and treated alike, so that a program needs one plan for all). A floor is then not above the times of rows with any
+    choices of these: with the largest an instruction does the most, so that there is the least work in all; with the least there is the
+    least in front of the first instruction on a pipe, and behind the last. `whole`: none of them cuts what leaves L0C, so that it does when
+    all of a tile's products are made.
+    """
+    columns, count = columns_of(encoded, rows)
+    limits = np.full(count, limit)
+    if opened:
+        return open_floors(encoded, columns, state, opened, whole, limits)
+    return found_rows(encoded, columns, limits, kernel.floor_rows, state, lenient=True)
+
+
+def alone_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, limit: int = kernel.NEVER) -> Times:
+    """How long the first core of each row takes, its slots given and in nobody's way, where only cores like it share the memory: never
+    above its times; 0 where it is not known. What takes `limit` or more may be any such."""
+    columns, count = columns_of(encoded, rows)
+    return found_rows(encoded, columns, np.full(count, limit), kernel.alone_rows, state, lenient=True)
+
+
+def open_floors(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping[str, int | None], whole: bool,
+                limits: Array) -> Times:
+    """The floors of rows with open holes. Of those that reach their limit by their work alone the ends are not looked at."""
+    shape = len(encoded.program.streams), kernel.PIPE_COUNT
+    found = found_rows(encoded, rows, limits, kernel.work_rows, state, True, frozenset(opened), shape)
+    ticks = found.ticks.max(axis=(1, 2), initial=0)
+    near = np.flatnonzero((ticks + found.launch_ticks < limits) & (found.status == 0))
+    if len(near):
+        work, beside = found.ticks[near], ends(encoded, {n: v[near] for n, v in rows.items()}, state, opened, whole)
+        ticks[near] = np.where(work > 0, work + beside, 0).max(axis=(1, 2))
+    return replace(found, ticks=ticks)
+
+
+def ends(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping[str, int | None], whole: bool) -> Array:
+    """int64[row, stream, pipe]: ticks before the first instruction on a pipe and after the last, whatever the choices of open holes."""
+    count, shape = len(next(iter(rows.values()))), (len(encoded.program.streams), 3, kernel.PIPE_COUNT)
+    least = {**rows, **{n: np.full(count, own) for n, own in opened.items() if own is not None}}
+
+    def found(choices: dict[str, Array]) -> Array:
+        return found_rows(encoded, choices, np.full(count, kernel.NEVER), kernel.ends_rows, state, True, frozenset(opened), shape).ticks
+
+    first = found(least)
+    heads, tails = first[:, :, 0], first[:, :, 2]
+    if not whole:
+        return heads + tails
+    made = found(rows)[:, :, 1]  # what M does before others start is least where it is cut least
+    return np.maximum(heads, np.where(made > 0, heads[:, :, kernel.M:kernel.M + 1] + made, 0)) + tails
+
+
+def placing_holes(encoded: Encoded) -> frozenset[str]:
+    """The holes on which costs depend even where a buffer's slots are in nobody's way: of those that count slots, the ones that say where
+    something lies so that its place matters."""
+    found = [e for site in encoded.sites for name, e in site.fields if name in asked_in_one_slot(site.timing) or not name.endswith(PLACES)]
+    return frozenset().union(*map(hole_names, found))
+
+
+PLACES = ("_at", "_last")
+
+
+def asked_in_one_slot(timing: Timing) -> frozenset[str]:
+    """The names that formulas ask for where an operand's last slot is its first."""
+    formulas = (timing.busy, timing.latency, timing.granule, timing.memory)
+    names = frozenset().union(*map(variables, formulas))
+    first = {name: Var(f"{name.removesuffix('_last')}_at") for name in names if name.endswith("_last")}
+    return frozenset().union(*[variables(without_equals(substitute(f, first))) for f in formulas])
+
+
+def without_equals(e: Expr) -> Expr:
+    """An expression in which nothing is asked to be larger than itself."""
+    if isinstance(e, Binary) and e.op in ("<", ">") and e.left == e.right:
+        return Int(0)
+    return rebuild(e, without_equals)
