@@ -17,6 +17,9 @@ from sqlalchemy.dialects.sqlite import insert
 from aoec.bank import store
 from aoec.bank.builtin import Shelf
 from aoec.bank.journal import Journal
+from aoec.bank.measured import Measured, Measurements
+from aoec.bank.measured import parse as parse_measured
+from aoec.bank.measured import show as show_measured
 from aoec.bank.near import family
 from aoec.bank.record import KEY_FIELDS, Key, Record, flat, join, parse_record, show_record, unflat
 from aoec.base.errors import AoecError, BackendError, BankError
@@ -59,6 +62,11 @@ class Bank:
     def journal(self) -> Journal:
         """What is noted in the same file of jobs that have not ended."""
         return Journal(self._store)
+
+    @property
+    def measured(self) -> Measurements:
+        """What devices took, in the same file."""
+        return Measurements(self._store)
 
     def best(self, key: Key) -> Record | None:
         """The record of `key`, or None."""
@@ -132,21 +140,27 @@ class Bank:
             return sum(c.execute(delete(store.records).where(*[r[n] == v for n, v in flat(record).items()])).rowcount for record in records)
 
     def merge(self, other: Bank) -> tuple[str, ...]:
-        """`put` for every record of another bank, which stays as it is."""
-        return self.put_all(other.list())
+        """`put` for every record and measured time of another bank, which stays as it is."""
+        return self._take(other.list(), other.measured.list())
+
+    def _take(self, records: Sequence[Record], measured: Sequence[Measured]) -> tuple[str, ...]:
+        return (*(self.put_all(records) if records else ()), *(self.measured.put_all(measured) if measured else ()))
 
     def export(self, path: str | Path, times: bool = True) -> None:
-        """Writes all records as JSON lines, sorted by key, to a file or to `-`; equal banks without times give equal bytes."""
+        """Writes all records as JSON lines, sorted by key, and then measured times, to a file or to `-`; equal banks without times give
+        equal bytes."""
         write_text(path, "".join(line + "\n" for line in self.lines(times)))
 
     def lines(self, times: bool = True) -> Iterator[str]:
-        """The records as lines of canonical JSON, sorted by key."""
-        return (show_record(r, times) for r in self.list())
+        """The records as lines of canonical JSON, sorted by key, and then measured times."""
+        yield from (show_record(r, times) for r in self.list())
+        yield from (show_measured(m, times) for m in self.measured.list())
 
     def import_(self, path: str | Path) -> tuple[str, ...]:
         """`put` for every line of an export (`-`: standard input), all or none; BankError names the first line that is wrong."""
         try:
-            return self.put_all(_read_lines(str(path)))
+            read = list(_read_lines(str(path)))
+            return self._take([r for r in read if isinstance(r, Record)], [r for r in read if isinstance(r, Measured)])
         except BankError as e:
             raise BankError(f"{e}; nothing was imported") from e
 
@@ -200,11 +214,11 @@ def read_records(path: str) -> tuple[Record, ...]:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
     if head == store.HEADER:
         return Bank.open(path, create=False, writable=False).list()
-    return tuple(sorted(_read_lines(path), key=lambda r: r.key))
+    return tuple(sorted((r for r in _read_lines(path) if isinstance(r, Record)), key=lambda r: r.key))
 
 
-def _read_lines(path: str) -> Iterator[Record]:
-    """The records of an export file, with the line number in every refusal."""
+def _read_lines(path: str) -> Iterator[Record | Measured]:
+    """The records and measured times of an export file, with the line number in every refusal."""
     try:
         with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
             yield from _records(f, path)
@@ -212,7 +226,7 @@ def _read_lines(path: str) -> Iterator[Record]:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
 
 
-def _records(f: IO[bytes], path: str) -> Iterator[Record]:
+def _records(f: IO[bytes], path: str) -> Iterator[Record | Measured]:
     number = read = 0
     while raw := f.readline(LINE_LIMIT_BYTES + 1):
         number, read = number + 1, read + len(raw)
@@ -226,11 +240,13 @@ def _records(f: IO[bytes], path: str) -> Iterator[Record]:
             raise BankError(f"{path}:{number}: {str(e).splitlines()[0]}") from e
 
 
-def _imported(raw: bytes) -> Record:
-    """The record of a line; its trace must be a schedule without holes, since the next compile applies it."""
+def _imported(raw: bytes) -> Record | Measured:
+    """The record of a line, or its measured time; a record's trace must be a schedule without holes, since the next compile applies it."""
     from aoec.ir.parse import parse_trace  # here: what lists records needs no grammar
     from aoec.ir.rewrite import holes as holes_of
 
+    if measured := parse_measured(raw.decode("utf-8")):
+        return measured
     record = parse_record(raw.decode("utf-8"))
     if open_holes := holes_of(parse_trace(record.trace, "trace")):
         raise BankError(f"its trace leaves ?{', ?'.join(open_holes)} open")

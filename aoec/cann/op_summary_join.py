@@ -154,10 +154,10 @@ def plain(name: str) -> str:
 
 def _above_one(o: Operand) -> tuple[int, ...]:
     """The dimensions above 1, of images in the order of NCHW with channels in whole blocks."""
-    return tuple(n for n in (_image(o) if o.layout in IMAGES and len(o.shape) in (4, 5) else _logical(o)) if n != 1)
+    return tuple(n for n in (image(o) if o.layout in IMAGES and len(o.shape) in (4, 5) else logical(o)) if n != 1)
 
 
-def _logical(o: Operand) -> tuple[int, ...]:
+def logical(o: Operand) -> tuple[int, ...]:
     """The dimensions of a tensor in rows; of one in fractals those of its padded matrix."""
     if o.layout in ("NZ", "ZN") and len(o.shape) >= 4:
         *lead, one, other, rows, c0 = o.shape
@@ -165,7 +165,7 @@ def _logical(o: Operand) -> tuple[int, ...]:
     return o.shape
 
 
-def _image(o: Operand) -> tuple[int, ...]:
+def image(o: Operand) -> tuple[int, ...]:
     """(n, c, h, w) of an image, c in whole blocks of 16."""
     if o.layout == "NHWC":
         n, h, w, c = o.shape
@@ -181,18 +181,37 @@ def _up(size: int) -> int:
     return -(-size // FRACTAL) * FRACTAL
 
 
-def _product(a: Operand, b: Operand, y: Operand) -> tuple[int, ...] | None:
-    """(batch, m, k, n); a batch whose products share their right operand is more rows of one. Either operand may be held turned."""
-    left, right, out = map(_logical, (a, b, y))
-    if min(map(len, (left, right, out))) < 1 or len(left) < 2 < len(out):
+@dataclass(frozen=True)
+class Product:
+    """A matrix product's sizes, of operands in fractals with their padding; `turned`: which operands lie as [k, m] and [n, k]."""
+
+    batch: int
+    m: int
+    k: int
+    n: int
+    turned: tuple[bool, bool]
+
+
+def product(a: Operand, b: Operand, y: Operand) -> Product | None:
+    """The sizes of a b = y; a batch whose products share their right operand is more rows of one. None where shapes do not meet; where
+    both ways to lie are possible an operand is taken not to be turned."""
+    left, right, out = map(logical, (a, b, y))
+    if min(map(len, (left, right, out))) < 1 or len(left) < 2 < len(out) or len(right) < 2:
         return None
     one = prod(right[:-2]) == 1
-    batch, rows = (1, prod(out[:-1])) if one or len(out) < 2 else (prod(out[:-2]), out[-2])
-    first = prod(left[:-1]) if batch == 1 else left[-2]
-    for m, k in ((first, left[-1]), (left[-1], first)):
-        if _up(m) == _up(rows) and _up(k) in map(_up, right[-2:]):
-            return batch, _up(rows), _up(k), _up(out[-1])
+    batch, m = (1, prod(out[:-1])) if one or len(out) < 2 else (prod(out[:-2]), out[-2])
+    first, n = prod(left[:-1]) if batch == 1 else left[-2], out[-1]
+    for lie, rows, k in ((False, first, left[-1]), (True, left[-1], first)):
+        for side, depth, columns in ((False, right[-2], right[-1]), (True, right[-1], right[-2])):
+            if (_up(rows), _up(k), _up(columns)) == (_up(m), _up(depth), _up(n)):
+                return Product(batch, m, min(k, depth), n, (lie, side))
     return None
+
+
+def _product(a: Operand, b: Operand, y: Operand) -> tuple[int, ...] | None:
+    """(batch, m, k, n) in multiples of 16."""
+    p = product(a, b, y)
+    return (p.batch, _up(p.m), _up(p.k), _up(p.n)) if p else None
 
 
 def _window(x: Operand, w: Operand, y: Operand) -> tuple[int, ...] | None:
@@ -200,14 +219,14 @@ def _window(x: Operand, w: Operand, y: Operand) -> tuple[int, ...] | None:
     several ways, it is not told (0)."""
     if not all(len(o.shape) in (4, 5) for o in (x, y)):
         return None
-    (n, c, height, width), (_, co, ho, wo) = _image(x), _image(y)
+    (n, c, height, width), (_, co, ho, wo) = image(x), image(y)
     return n, height, width, c, ho, wo, co, 0 if c == FRACTAL else _summed(w, c)
 
 
 def _summed(w: Operand, c: int) -> int:
     """Products of a result: of a filter by its format, of a packed one (ZN) by its rows."""
     if w.layout == "ZN" and len(w.shape) >= 4:
-        return _logical(w)[-2]
+        return logical(w)[-2]
     if len(w.shape) != 4:
         return 0
     planes = {"HWCN": w.shape[:2], "NHWC": w.shape[1:3]}.get(w.layout, w.shape[2:])

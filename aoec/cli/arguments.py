@@ -120,18 +120,20 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _deliver_command(commands: argparse._SubParsersAction) -> None:
-    p = _add(commands, "deliver", "write what was found in the files that CANN and kernel writers take, with what to type on the board",
-             "aoec deliver model.onnx --to delivery")
-    p.add_argument("model", metavar="MODEL.onnx|MODEL.aoec|BANK", help="a model (its schedules are those of the bank: tune it before), a "
-                   "compiled model, or a bank or an export of one")
-    p.add_argument("--to", required=True, metavar="DIR", help="a new folder, or an empty one; it is written whole or not at all")
+    p = _add(commands, "deliver", "write what was found in the files that CANN and kernel writers take, with what to type on the board; or "
+             "read what the board says back", "aoec deliver model.onnx --to delivery")
+    p.add_argument("model", nargs="?", metavar="MODEL.onnx|MODEL.aoec|BANK", help="with --to: a model (its schedules are those of the "
+                   "bank: tune it before), a compiled model, or a bank or an export of one")
+    way = p.add_mutually_exclusive_group(required=True)
+    way.add_argument("--read", metavar="FILE.csv", help="keep a device's op_summary_*.csv in the bank as measured times, and say what was "
+                     "hit, won and lost, and where model and chip differ most; it is joined with the bank's records")
+    p.add_argument("--before", metavar="FILE.csv", help="with --read: the profile before what was delivered was applied")
+    way.add_argument("--to", metavar="DIR", help="a new folder, or an empty one; it is written whole or not at all")
     theirs = p.add_mutually_exclusive_group()
     theirs.add_argument("--op-summary", metavar="FILE.csv", help="msprof's op_summary of this model on your device: operators as your CANN "
                         "has them, so that keys are exact")
     theirs.add_argument("--graph", metavar="FILE", help="the same from a graph that your CANN dumped (DUMP_GE_GRAPH=2): "
                         "ge_onnx_*_Build.pbtxt or ge_proto_*_Build.txt")
-    p.add_argument("--tune", type=values.positive, metavar="N", help="search, N trials for each product and convolution, among the "
-                   "schedules that a tiling can say (default: what is known is delivered)")
     p.add_argument("--all", action="store_true", help="write records too whose tiling is modelled more than 5 %% slower than the default "
                    "schedule")
     p.add_argument("--soc", metavar="NAME", help="CANN's name of the chip, by which it names files (default: the target's)")
@@ -236,6 +238,18 @@ def _shelf_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("name", nargs="?", metavar="NAME|FILE")
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
+    p = _add(commands, "calibrate", "fit the numbers of a machine to a profile of your own chip, as a machine file that extends it",
+             "aoec calibrate --read op_summary.csv --target Ascend910B3 -o my910b3.toml")
+    p.add_argument("--read", required=True, metavar="FILE.csv", help="op_summary_*.csv of msprof; - is standard input")
+    options.target(p)
+    p.add_argument("--schedule", choices=("default", "bank"), default="default",
+                   help="what is taken to have run: aoec's default schedules, or those of the bank, where it has some, as after a delivery "
+                        "(default: default)")
+    options.state(p, "previous")
+    p.add_argument("--seed", type=values.seed, default=0, metavar="N", help="draws the operators that are held out (default: 0)")
+    options.bank(p)
+    p.add_argument("--json", action="store_true", help="print the facts as JSON")
+    p.add_argument("-o", "--output", required=True, metavar="FILE.toml", help="the machine file, for --target")
     bank.words(_add(commands, "bank", "look into a knowledge bank, care for it, or exchange records with another", "aoec bank list"))
     p = _add(commands, "doctor", "print versions, cores, cache and bank state, and whether CANN is seen")
     options.own_bank(p)

@@ -13,6 +13,7 @@ from aoec.cli import options as words_of
 from aoec.cli import values
 
 if TYPE_CHECKING:
+    from aoec.bank.measured import Measured
     from aoec.target.machine import Machine
 
 
@@ -91,21 +92,29 @@ def run_list(options: Namespace) -> int:
 def run_best(options: Namespace) -> int:
     from aoec.jobs import bank
     found = bank.records_of(options.bank, options.target, options.argument, options.builtin)
-    write_text(options.output, bank.best(found, options.argument, options.json))
+    write_text(options.output, bank.best(found, options.argument, options.json, measured(options)))
     return 0
 
 
 def run_show(options: Namespace) -> int:
     from aoec.jobs import bank
     found = bank.records_of(options.bank, options.target, options.argument, options.builtin)
-    write_text(options.output, bank.show(found, options.argument, options.json))
+    write_text(options.output, bank.show(found, options.argument, options.json, measured(options)))
     return 0
 
 
+def measured(options: Namespace) -> tuple[Measured, ...]:
+    """What devices took, in the user's own bank, for the funcs that are asked for."""
+    from aoec.jobs import bank
+    return bank.measured_of(options.bank, options.target, options.argument)
+
+
 def run_which(options: Namespace) -> int:
+    from aoec.jobs.bank import measured_of
     from aoec.jobs.bank_which import facts, told, which
     found = which(options, machines(options))
-    write_text(options.output, as_json(facts(found)) if options.json else told(found))
+    times = measured_of(options.bank, options.target)
+    write_text(options.output, as_json(facts(found, times)) if options.json else told(found, times))
     return 0
 
 

@@ -116,9 +116,23 @@ def run_tasks(options: Namespace) -> int:
 
 
 def run_deliver(options: Namespace) -> int:
-    from aoec.jobs.deliver import deliver
     options.bank = bank_path(options)
+    if bool(options.model) == bool(options.read) or options.before and not options.read:
+        raise CheckError("deliver writes of a model (aoec deliver MODEL --to DIR), or reads what a device says, without one (aoec deliver "
+                         "--read FILE.csv, and --before FILE.csv for what was before)")
+    if options.read:
+        return deliver_read(options)
+    from aoec.jobs.deliver import deliver
     write_text("-", deliver(options))
+    return 0
+
+
+def deliver_read(options: Namespace) -> int:
+    from aoec.jobs.read_back import read_back
+    facts, told, notes = read_back(options)
+    for line in notes:
+        note(f"note: {line}")
+    write_text("-", as_json(facts) if options.json else told)
     return 0
 
 
@@ -305,6 +319,22 @@ def run_targets(options: Namespace) -> int:
     else:
         machines = targets.machines()
         write_text("-", as_json(machines) if options.json else targets.show_machines(machines))
+    return 0
+
+
+def run_calibrate(options: Namespace) -> int:
+    from aoec.jobs.calibrate_say import calibrate
+    ready_output(options)
+    options.bank = bank_path(options)
+    note_first_use()
+    facts, told, text, refusal = calibrate(options)
+    for line in facts["notes"]:
+        note(f"note: {line}")
+    if options.output != "-":
+        write_text("-", as_json(facts) if options.json else told)
+    if refusal:
+        raise CheckError(f"{refusal}; nothing is written", source=options.read)
+    write_text(options.output, text)
     return 0
 
 

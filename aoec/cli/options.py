@@ -135,10 +135,10 @@ def space_options(p: Parser) -> None:
     p.add_argument("--sketch", action="append", default=[], type=values.sketch, metavar="N", help="search only this sketch")
 
 
-def state(p: Parser) -> None:
-    p.add_argument("--state", choices=("cold", "previous", "cleared"), default="cold",
-                   help="what is in L2 at the start: what another model left (default), what a previous launch of the same program leaves, "
-                        "or nothing at all, as where a profiler clears it")
+def state(p: Parser, default: str = "cold") -> None:
+    p.add_argument("--state", choices=("cold", "previous", "cleared"), default=default,
+                   help="what is in L2 at the start. cold: what another model left; previous: what a previous launch of the same program "
+                        f"leaves; cleared: nothing at all, as where a profiler clears it (default: {default})")
 
 
 def timeline_options(p: Parser) -> None:

@@ -2,16 +2,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from aoec.bank.bank import Bank, statuses
 from aoec.bank.builtin import built_in
+from aoec.bank.measured import Measured
 from aoec.bank.record import DEFAULT, IMPORTED, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.ticks import TICKS_PER_CYCLE
 
+Times = Mapping[tuple[str, str, str], Sequence[Measured]]
+NOTHING: Times = {}
 SHOWN_DIGITS = 16  # of a func key: enough to name a record
+
+
+def measured_of(path: Path, target: str | None, key: str = "") -> tuple[Measured, ...]:
+    """The measured times of a bank, of funcs whose key begins so; none where there is no bank."""
+    return Bank.open(path, create=False, writable=False).measured.list(target, key) if path.exists() else ()
 
 
 def records_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[Record, ...]:
@@ -40,7 +50,7 @@ def _row(r: Record) -> str:
     return f"{r.key.func_key[:SHOWN_DIGITS]}  {cycles} {r.gap:7.1%} {r.trials:7,}  {r.key.target}, {r.label} ({r.key.kind})\n"
 
 
-def of_one_func(found: tuple[Record, ...], key: str) -> tuple[Record, ...]:
+def of_one_func(found: tuple[Record, ...], key: str, measured: Times = NOTHING) -> tuple[Record, ...]:
     """The records, preferred ones first; BankError where there are none, or of several funcs or targets."""
     if not found:
         raise BankError(f"there is no record whose key begins with {key}; see aoec bank list")
@@ -48,29 +58,70 @@ def of_one_func(found: tuple[Record, ...], key: str) -> tuple[Record, ...]:
         names = ", ".join(sorted({f"{r.key.func_key[:SHOWN_DIGITS]} on {r.key.target}" for r in found})[:5])
         raise BankError(f"{len(found)} records have a key that begins with {key} ({names}); give more of it, or --target, "
                         "or use bank list --json")
-    return tuple(sorted(found, key=_preference))
+    return tuple(sorted(found, key=lambda r: (*measured_first(r, measured), *_preference(r))))
 
 
-def best(found: tuple[Record, ...], key: str, as_json: bool) -> str:
+def best(found: tuple[Record, ...], key: str, as_json: bool, measured: Sequence[Measured] = ()) -> str:
     """The schedule of the record whose key begins so, as text or with the whole record as JSON."""
-    record = of_one_func(found, key)[0]
+    record = of_one_func(found, key, by_schedule(measured))[0]
     return json.dumps(flat(record), indent=2) + "\n" if as_json else record.trace + "\n"
 
 
-def show(found: tuple[Record, ...], key: str, as_json: bool) -> str:
-    """All that is kept of a func: its text, and the fields of each record with its schedule; or the records as JSON."""
-    records = of_one_func(found, key)
+def show(found: tuple[Record, ...], key: str, as_json: bool, measured: Sequence[Measured] = ()) -> str:
+    """All that is kept of a func: its text, and the fields of each record with its schedule, and what devices took; or that as JSON."""
+    times = by_schedule(measured)
+    records = of_one_func(found, key, times)
     if as_json:
-        return json.dumps([flat(r) for r in records], indent=2) + "\n"
+        return json.dumps([flat(r) | as_values(of_record(r, times)) for r in records], indent=2) + "\n"
     func = max(r.func for r in records)
-    return "\n".join([func or "(its func is not kept: an older schema wrote it)", *map(_in_full, records)]) + "\n"
+    return "\n".join([func or "(its func is not kept: an older schema wrote it)",
+                      *(_in_full(r, of_record(r, times)) for r in records), *theirs(measured)]) + "\n"
 
 
-def _in_full(r: Record) -> str:
-    """The fields of a record, a line each, and its schedule."""
+def _in_full(r: Record, measured: Sequence[Measured]) -> str:
+    """The fields of a record, a line each, what devices took, and its schedule."""
     fields = {n: v for n, v in flat(r).items() if n not in ("trace", "func", "func_key") and v != ""}
     said = [f"  {n.replace('_', ' '):14} {v:,}" if type(v) is int else f"  {n.replace('_', ' '):14} {v}" for n, v in fields.items()]
-    return "\n".join(["", f"record {r.key.func_key}", *said, r.trace])
+    return "\n".join(["", f"record {r.key.func_key}", *said, *(f"  {in_words(m)}" for m in measured), r.trace])
+
+
+# ---------------------------------------------------------------- what devices took
+
+def by_schedule(measured: Iterable[Measured]) -> Times:
+    """(target, func key, schedule) -> the measured times, fastest first; of the vendor's own schedule under ""."""
+    out: dict[tuple[str, str, str], list[Measured]] = {}
+    for m in sorted(measured, key=lambda m: m.time_ns):
+        out.setdefault((m.target, m.func_key, m.trace), []).append(m)
+    return out
+
+
+def of_record(r: Record, times: Times) -> Sequence[Measured]:
+    """What devices of its target took by a record's schedule."""
+    return times.get((r.key.target, r.key.func_key, r.trace), ())
+
+
+def measured_first(r: Record, times: Times) -> tuple[bool, int]:
+    """How a measured time ranks, which is above all that is modelled: fastest first, then what no device has run."""
+    found = of_record(r, times)
+    return not found, found[0].time_ns if found else 0
+
+
+def theirs(measured: Iterable[Measured]) -> list[str]:
+    """Lines for times of the vendor's own schedules."""
+    found = [f"  {in_words(m)}" for m in measured if not m.trace]
+    return ["", "the vendor's own schedule, which is not known", *found] if found else []
+
+
+def as_values(found: Sequence[Measured]) -> dict[str, Any]:
+    """What devices took, as a field of a record's plain values; none of none."""
+    return {"measured": [asdict(m) for m in found]} if found else {}
+
+
+def in_words(m: Measured) -> str:
+    """A measured time for people."""
+    often = f"{m.calls:,} calls, {m.least_ns / 1e3:,.2f} to {m.most_ns / 1e3:,.2f}" if m.calls > 1 else "1 call"
+    when = f" {m.when}" if m.when else ""
+    return f"measured       {m.us:,.2f} us{when} ({often}; {m.op_type}, {m.source} line {m.line}): ranks above what is modelled"
 
 
 def _preference(r: Record) -> tuple[bool, bool, int]:

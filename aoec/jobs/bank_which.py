@@ -9,10 +9,11 @@ from typing import Any
 
 from aoec.artifact.artifact import load_gears
 from aoec.bank.bank import Bank
+from aoec.bank.measured import Measured
 from aoec.bank.record import DEFAULT, IMPORTED, ROBUST, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.ticks import TICKS_PER_CYCLE
-from aoec.jobs.bank import SHOWN_DIGITS
+from aoec.jobs.bank import SHOWN_DIGITS, Times, as_values, by_schedule, in_words, of_record, theirs
 from aoec.jobs.shelf import Machines, age, beneath
 from aoec.jobs.tasks import planned
 from aoec.target.machine import load, targets
@@ -109,15 +110,24 @@ def reason(shelf: str, r: Record, taken: tuple[str, Record] | None, machines: Ma
     return "the bank's is asked first" if r.gained else "no faster than the default"
 
 
-def facts(found: Iterable[Choice]) -> list[dict[str, Any]]:
+def facts(found: Iterable[Choice], measured: Iterable[Measured] = ()) -> list[dict[str, Any]]:
     """The choices as a program reads them."""
+    times = by_schedule(measured)
     return [{"group": c.group, "what": c.first.label, "records": [
-        {"wins": s.wins, "in": s.shelf, "why": s.why, **flat(s.record)} for s in c.said]} for c in found]
+        {"wins": s.wins, "in": s.shelf, "why": s.why, **flat(s.record), **as_values(of_record(s.record, times))}
+        for s in c.said]} for c in found]
 
 
-def told(found: Iterable[Choice]) -> str:
-    """A paragraph for each choice."""
-    return "\n".join("\n".join([heading(c), *map(line, c.said)]) + "\n" for c in found)
+def told(found: Iterable[Choice], measured: Iterable[Measured] = ()) -> str:
+    """A paragraph for each choice; what devices took stands below what it is of."""
+    times = by_schedule(measured)
+    return "\n".join("\n".join([heading(c), *(line for s in c.said for line in (said(s), *times_of(s.record, times))),
+                                *theirs(times.get((c.first.key.target, c.first.key.func_key, ""), ()))[1:]]) + "\n" for c in found)
+
+
+def times_of(r: Record, times: Times) -> list[str]:
+    """Lines of what devices took by a record's schedule."""
+    return [f"           {in_words(m)}" for m in of_record(r, times)]
 
 
 def heading(c: Choice) -> str:
@@ -126,6 +136,6 @@ def heading(c: Choice) -> str:
     return f"{name}{c.first.label} on {key.target}, {key.state} ({key.func_key[:SHOWN_DIGITS]})"
 
 
-def line(s: Said) -> str:
+def said(s: Said) -> str:
     r, taken = s.record, "taken" if s.wins else "not used"
     return f"  {taken:8} {s.shelf:4} {r.ticks / TICKS_PER_CYCLE:12,.0f} cycles, {r.key.kind}, {r.searched:,} trials: {s.why}"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES
+from aoec.ir.index import DTYPES, Read
 from aoec.ir.rewrite import fill
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Step, Trace
@@ -58,19 +58,38 @@ def trace_of(func: Func, machine: Machine, tiling: MatmulTiling) -> Trace:
 
 
 def filled(func: Func, machine: Machine, form: Form, values: dict[str, int]) -> Trace:
-    """The schedule of a form; holes of the way through UB, of which a tiling says nothing, as `on_the_way` has them."""
+    """The schedule of a form. Operands in rows go through UB where MTE2 does not reorder them, as the vendor's kernels have it there
+    (VEC_ND2NZ), if they leave half of it to results; holes of that way, of which a tiling says nothing, are as `on_the_way` has them."""
     mm = product(func)
-    sketch = matmul_sketch(func, mm, machine, form, ways(func, mm, machine)[0])
+    most = machine.scope("UB").size_bytes // 2 if "UB" in machine.scopes else 0
+    brought = {w: through_bytes(mm, func, form, values, w) for w in ways(func, mm, machine)}
+    through = next((w for w in reversed(brought) if brought[w] <= most), next(iter(brought)))
+    sketch = matmul_sketch(func, mm, machine, form, through)
     left = {n: choices for n, choices in holes_of(sketch).items() if n not in values}
-    return fill(sketch, {**values, **{n: on_the_way(n, choices, values["tm"], machine) for n, choices in left.items()}})
+    bias = 4 * min(values.get("sn", extents(mm)["n"]), extents(mm)["n"]) if isinstance(mm.block.init, Read) else 0
+    return fill(sketch, {**values, **on_the_way(left, values["tm"], values["tn"] // 16, brought[through], bias, machine)})
 
 
-def on_the_way(name: str, choices: tuple[int, ...], rows: int, machine: Machine) -> int:
-    """The value of a hole that no tiling says: two slots, and the columns of which sums and results then fit UB."""
-    if name != "uc":
-        return min(2, max(choices))
-    room = machine.scope("UB").size_bytes // (up(rows, 16) * 16 * 2 * (4 + 4))
-    return max([c for c in choices if c <= room], default=min(choices))
+def through_bytes(mm: Nest, func: Func, form: Form, values: dict[str, int], through: tuple[str, ...]) -> int:
+    """Bytes of the L1 tiles of the operands that go through UB."""
+    total, sides = 0, (("left", "m"), ("right", "n"))
+    for read, (side, axis) in zip(factors(mm), sides):
+        chunk = values["tk"] * values["sk"] * (values["rk"] if form.ratio and form.larger == side else 1)
+        k = extents(mm)["k"] if form.keeps(side) else min(chunk, extents(mm)["k"])
+        total += (read.buffer in through) * stepped(form, values, axis) * k * DTYPES[func.buffer(read.buffer).dtype]
+    return total
+
+
+def on_the_way(left: dict[str, tuple[int, ...]], rows: int, fractals: int, brought: int, bias: int, machine: Machine) -> dict[str, int]:
+    """Values of the holes that no tiling says: of the way out through UB, two slots of results and even parts of a tile's columns that fit
+    beside what is brought there."""
+    if not left:
+        return {}
+    room = machine.scope("UB").size_bytes - bias
+    du = 2 if 2 * brought <= room // 2 else 1
+    parts = (room - du * brought) // (up(rows, 16) * 16 * 2 * (4 + 4))
+    own = {"du": du, "uc": max([c for c in left.get("uc", ()) if c <= parts and fractals % c == 0], default=1)}
+    return {n: max(v for v in choices if v <= own.get(n, 2)) for n, choices in left.items()}
 
 
 def extents(mm: Nest) -> dict[str, int]:
@@ -187,6 +206,7 @@ def difference(was: tuple[Form, dict[str, int]], now: tuple[Form, dict[str, int]
     """What of a schedule another one has otherwise, in words."""
     said = [text for n, text in STRUCTURE.items() if getattr(was[0], n) != getattr(now[0], n) and not (n == "larger" and not now[0].ratio)]
     shared = [n for n in was[1] if n in now[1] and was[1][n] != now[1][n] and not (n in ("rk", "sk") and was[0].larger != now[0].larger)]
+    said += ["operands that go through UB"] * (("du" in was[1]) != ("du" in now[1]))
     return tuple(sorted({*said, *[SAID.get(n, f"?{n}") for n in shared]}))
 
 

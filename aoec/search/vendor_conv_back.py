@@ -28,12 +28,10 @@ def conv_trace_of(func: Func, machine: Machine, tiling: ConvTiling) -> Trace:
     """The schedule of a tiling of a convolution. UnsupportedError where the func is none."""
     mm, gather = convolution(func)
     form, values = plainest(*conv_choice(func, tiling))
-    sketch = sketch_of(func, mm, gather, machine, form, ways(func, mm, machine)[0])
+    sketch = sketch_of(func, mm, gather, machine, form, ways(func, mm, machine)[-1])
     left = {n: choices for n, choices in holes_of(sketch).items() if n not in values}
-    if "uc" in left:  # a tile's columns leave L0C in even parts
-        left["uc"] = tuple(c for c in left["uc"] if values["n1"] % c == 0)
     rows = values["h0"] * values["w0"]
-    return fill(sketch, {**values, **{n: on_the_way(n, choices, rows, machine) for n, choices in left.items()}})
+    return fill(sketch, {**values, **on_the_way(left, rows, values["n1"], 0, 0, machine)})
 
 
 def plainest(form: ConvForm, values: dict[str, int]) -> Choice:
@@ -80,13 +78,17 @@ def difference(was: Choice, now: Choice) -> tuple[str, ...]:
     names = {"resident": "operands that stay in L1", "larger": "chunks of k in L1", "pixels_inside": "order of pixels and channels"}
     said = [text for n, text in names.items() if getattr(was[0], n) != getattr(now[0], n)]
     shared = [SAID.get(n, f"?{n}") for n, v in was[1].items() if now[1].get(n, v) != v]
+    said += ["operands that go through UB"] * (("du" in was[1]) != ("du" in now[1]))
     return tuple(sorted({*said, *shared})) or ("whole rows",)
 
 
 def tiling_in(func: Func, mm: Nest, gather: Nest, machine: Machine, form: ConvForm, values: dict[str, int]) -> ConvTiling:
-    """The tiling of a form with values."""
+    """The tiling of a form with values. An operand has two slots at most: one that has more beside one that stays gets as much of L1 in
+    two, of larger chunks."""
     axes = axes_of(func, mm, gather)
     whole = axes.chunk * axes.planes
+    crowded = {"weight": values["da"], "image": values["db"]}.get(form.resident, 1)
+    values = values | {"sk": values["sk"] * max(1, crowded // 2)}
     small, large = (min(values["sk"] * times * axes.chunk, whole) for times in (1, values.get("rk", 1)))
     k_image, k_weight = {"image": (whole, small), "weight": (small, whole), "both": (whole, whole)}.get(
         form.resident, (large, small) if form.larger == "image" else (small, large))

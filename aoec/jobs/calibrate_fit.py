@@ -1,0 +1,130 @@
+"""Numbers fitted to measured times: as far as times and confidence together say what they are, and no further.
+
+Unknown are logarithms of ratios, x = ln(number / number of the file), within the bounds of the file's confidence. What is minimised is
+sum(((ln measured - ln modelled(x)) / noise)^2) + sum((x / width)^2), width being the standard deviation of a ratio that is anywhere in
+its bounds with equal chance: so all numbers are in it together, and those of which the times say nothing stay where they are and lend
+their uncertainty to the others. Modelled times are maxima of sums, nearly straight in x: a bounded linear problem (scipy's lsq_linear) is
+solved again and again, its slopes put right by what was timed (Broyden's update), times far off weighing less (Huber). What a number's
+standard deviation is then, given times and confidence, follows from the slopes (Tarantola, Inverse Problem Theory, 3.2).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+Array = np.ndarray
+NOISE = 0.005  # at least: two runs of one kernel differ by half a percent
+PASSES, ROUNDS, HALVINGS = 2, 6, 3  # slopes are found anew in each pass
+SMALL_STEP = 0.01  # of a width
+HUBER = 2.0  # times further off than so many standard deviations weigh less
+KNOWN, HALVED = 0.025, 0.5  # standard deviation, and its share of the width, of a number that is found: so two of the former are 5 %
+SURE = 2.0  # standard deviations that a number must be off to be changed
+HELD_BY = 0.7  # correlation from which two numbers are called inseparable
+FELT = 1.0  # standard deviations of noise that some time must move by within a number's confidence
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """`x` and standard deviations of all numbers; `noise`: standard deviation of a time, from what is left (at least NOISE); `felt`: by how
+    much, as a logarithm, a number's confidence moves the time that it moves most; `partner`: the number that each is most mixed up with,
+    and the correlation."""
+
+    x: Array
+    deviation: Array
+    width: Array
+    noise: float
+    felt: Array
+    partner: Array
+    correlation: Array
+    slopes: Array
+
+    @property
+    def found(self) -> Array:
+        """The numbers that times say."""
+        return (self.deviation <= KNOWN) & (self.deviation <= HALVED * self.width)
+
+    @property
+    def changed(self) -> Array:
+        """Of them those that are not what the file says."""
+        return self.found & (np.abs(self.x) > SURE * self.deviation)
+
+
+def fit(model: Callable[[Array], Array], slopes_at: Callable[[Array], Array], measured: Array, bounds: Array) -> Fitted:
+    """The fit of `model` (x -> logarithms of times) to those measured. `slopes_at` gives its slopes [time, number]; `bounds`: of |x|."""
+    width, x, noise = bounds / np.sqrt(3), np.zeros(len(bounds)), NOISE
+    left = measured - model(x)
+    slopes = slopes_at(x)
+    for _ in range(PASSES):
+        noise = spread_of(left, 0.0)
+        for _ in range(ROUNDS):
+            x, left, slopes, moved = step(model, measured, x, left, slopes, noise, width, bounds)
+            noise = spread_of(left, effective(slopes, width, noise))
+            if not moved:
+                break
+        if x.any():
+            slopes = slopes_at(x)  # what was put right on the way says how to go on, not what is known where it ends
+    return told(x, slopes, width, bounds, noise, huber(left / noise))
+
+
+def step(model: Callable[[Array], Array], measured: Array, x: Array, left: Array, slopes: Array, noise: float, width: Array,
+         bounds: Array) -> tuple[Array, Array, Array, bool]:
+    """(x, what is left there, slopes, whether x moved) after one bounded linear problem; a step that does not pay is halved, and what was
+    timed on the way puts the slopes right."""
+    before = price(left, x, noise, width)
+    to = solved(slopes, left + slopes @ x, huber(left / noise) / noise, width, bounds)
+    for _ in range(HALVINGS):
+        by = to - x
+        if np.abs(by / width).max(initial=0.0) < SMALL_STEP:
+            break
+        there = measured - model(to)
+        scaled = by / width**2
+        slopes = slopes + np.outer(left - there - slopes @ by, scaled) / (scaled @ by)
+        if price(there, to, noise, width) < before:
+            return to, there, slopes, True
+        to = x + by / 2
+    return x, left, slopes, False
+
+
+def solved(slopes: Array, target: Array, weights: Array, width: Array, bounds: Array) -> Array:
+    """The x of the bounded linear problem."""
+    rows = np.vstack([slopes * weights[:, None], np.diag(1 / width)])
+    found: Array = lsq_linear(rows, np.concatenate([target * weights, np.zeros(len(width))]), (-bounds, bounds)).x
+    return found
+
+
+def huber(off: Array) -> Array:
+    """Weights of times that are off by so many standard deviations, as factors of residuals."""
+    return np.sqrt(np.minimum(1.0, HUBER / np.maximum(np.abs(off), 1e-12)))
+
+
+def price(left: Array, x: Array, noise: float, width: Array) -> float:
+    """What is minimised: Huber's loss of times, and the squares of ratios in widths."""
+    far = np.abs(left / noise)
+    return float(np.where(far <= HUBER, far**2, 2 * HUBER * far - HUBER**2).sum() + ((x / width) ** 2).sum())
+
+
+def effective(slopes: Array, width: Array, noise: float) -> float:
+    """How many numbers the times determine: the trace of the hat matrix."""
+    values = np.linalg.svd(slopes * width / noise, compute_uv=False)
+    return float((values**2 / (values**2 + 1)).sum())
+
+
+def spread_of(left: Array, numbers: float) -> float:
+    """The standard deviation of times: of what is left without the farthest (1.4826 MADs), for as many numbers as were fitted."""
+    free = max(len(left) - numbers, 1.0)
+    return max(NOISE, float(1.4826 * np.median(np.abs(left)) * np.sqrt(len(left) / free)))
+
+
+def told(x: Array, slopes: Array, width: Array, bounds: Array, noise: float, weights: Array) -> Fitted:
+    """What is known of each number, from the slopes where the fit ended."""
+    scaled = slopes * width * (weights / noise)[:, None]
+    covariance = np.linalg.inv(scaled.T @ scaled + np.eye(len(width)))  # in widths
+    deviation = np.sqrt(np.diag(covariance))
+    correlation = covariance / np.outer(deviation, deviation)
+    np.fill_diagonal(correlation, 0.0)
+    partner = np.abs(correlation).argmax(axis=0) if len(x) else np.zeros(0, int)
+    felt = np.abs(slopes).max(axis=0, initial=0.0) * bounds
+    return Fitted(x, deviation * width, width, noise, felt, partner, correlation[partner, np.arange(len(x))], slopes)
