@@ -199,14 +199,19 @@ class Levels:
     def bounded(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
         """The rows of a part that no bound excludes, the `rest` of the inner holes being open, and switches and slots."""
         count = len(part.floors)
-        opened = (*rest, *self.switches, *(n for n in self.slots if n not in part.columns))
-        filled = {**part.columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
-        floors = part.floors
-        if count:
-            floors = np.maximum(floors, self.bounds.floors(self.number, filled, self.least(rest), TILES.isdisjoint(rest), found.ticks))
+        floors = np.maximum(part.floors, self.floors(part.columns, count, rest, found.ticks)) if count else part.floors
         left = Part(self.number, part.columns, floors).rows(floors < found.ticks)
         found.note(f"before {rest[0]}" if rest else "whole", count, len(left.floors))
         return left
+
+    def floors(self, columns: Rows, count: int, rest: Sequence[str], limit: int) -> np.ndarray:
+        """Ticks that no row beats, whatever the `rest` of the inner holes, switches and slots that are not among its columns."""
+        opened = (*rest, *(n for n in self.slots if n not in columns))
+        filled = {**columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
+        ways = product(*[self.choices[n] for n in self.switches])
+        each = [{**filled, **{n: np.full(count, v) for n, v in zip(self.switches, way)}} for way in ways]
+        found = [self.bounds.floors(self.number, rows, self.least(rest), TILES.isdisjoint(rest), limit) for rows in each]
+        return np.minimum.reduce(found)
 
     def least(self, rest: Sequence[str]) -> dict[str, int | None]:
         """The least choices of the inner holes that are open, None for the others; nothing where none is."""
@@ -225,8 +230,7 @@ class Levels:
         if not len(part.floors):
             return part
         placed = tuple(n for n in self.shifting if n not in self.eased)
-        columns, source = self.with_slots(part, placed, self.eased)
-        columns |= {n: np.full(len(source), self.lenient(n)) for n in self.switches}
+        columns, source = self.with_slots(part, (*placed, *self.switches), self.eased)
         least = np.full(len(part.floors), NEVER)
         np.minimum.at(least, source, self.bounds.alone(self.number, columns, found.ticks) if len(source) else NEVER)
         floors = np.maximum(part.floors, least)
@@ -250,7 +254,7 @@ class Levels:
 
     def with_slots(self, part: Part, each: Sequence[str], largest: Sequence[str]) -> tuple[Rows, np.ndarray]:
         """(the rows of a part once for each choice of some slots and the `largest` choices of others that fit together, the row that each
-        came of); switches that are not named stay open."""
+        came of)."""
         columns, source = part.columns, np.arange(len(part.floors))
         for name in each:
             if name not in columns:

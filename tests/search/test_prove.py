@@ -8,7 +8,7 @@ from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, search, start
 from aoec.search.count import few
 from aoec.search.grid import NEVER
-from aoec.search.prove import TILES, Levels, prove
+from aoec.search.prove import Levels, prove
 from aoec.search.restrict import Restriction
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import time_rows
@@ -29,12 +29,6 @@ def legal_rows(p: Problem, sketch: int, random: np.random.Generator, most: int) 
     return {name: values[good] for name, values in columns.items()}
 
 
-def opened(levels: Levels, columns: dict[str, np.ndarray], names: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The columns with these holes at the choices at which a bound takes open ones."""
-    count = len(next(iter(columns.values())))
-    return {**columns, **{n: np.full(count, levels.lenient(n)) for n in names}}
-
-
 @pytest.mark.parametrize("text, target", [pytest.param(f, t, marks=[pytest.mark.slow] * ((f, t) in LONG)) for f in FUNCS for t in TARGETS])
 def test_no_candidate_is_faster_than_a_floor_of_its_assignment_at_any_level(text: str, target: str) -> None:
     p, random, seen = problem(lower_operator(text), load(target)), np.random.default_rng(0), 0
@@ -43,11 +37,13 @@ def test_no_candidate_is_faster_than_a_floor_of_its_assignment_at_any_level(text
         if not len(next(iter(columns.values()))):
             continue
         ticks = p.times(sketch, columns, NEVER)
-        late = (*levels.switches, *(n for n in levels.slots if n not in levels.outer_names))
+        late = {*levels.switches, *(n for n in levels.slots if n not in levels.outer_names)}
         for open_from in range(len(levels.inner) + 1):
             rest = levels.inner[open_from:]
-            floors = p.floors(sketch, opened(levels, columns, (*rest, *late)), levels.least(rest), TILES.isdisjoint(rest), NEVER)
+            assigned = {n: v for n, v in columns.items() if n not in {*late, *rest}}
+            floors = levels.floors(assigned, len(ticks), rest, NEVER)
             assert (floors <= ticks).all(), (sketch, rest, (floors - ticks).max())
+        assert (p.alone(sketch, columns, NEVER) <= ticks).all(), sketch
         seen += len(ticks)
     assert seen >= 80
 
@@ -106,3 +102,13 @@ def test_a_search_by_proof_is_never_slower_than_the_default_and_says_how_far_it_
     found = search(p, first, "proof", ("trials", 30), 0)
     assert found.floor_ticks <= found.ticks <= first.default_ticks and found.bound_ticks <= found.ticks
     assert found.proof in ("", "space")
+
+
+def test_a_portfolio_s_result_is_proven_from_where_it_ended() -> None:
+    p = problem(lower_operator("matmul(m=128, k=256, n=256, fp16)"), load(TARGETS[0]))
+    first = start(p)
+    found = search(p, first, "portfolio", ("trials", 600), 0)
+    again = problem(p.func, p.machine)
+    proof = prove(again.space.grids, again, found.best, found.ticks + 1, 10**6)
+    assert found.trials > 0 and found.floor_ticks <= proof.ticks <= found.ticks
+    assert proof.closed and (found.proof == "" or proof.ticks == found.ticks)
