@@ -1,12 +1,10 @@
 """How fast programs are timed: instructions and flag operations a second of the kernel, and as a ratio to the slow simulator; CPU time
 of random rows of whole spaces and of default schedules, and how much of them is skipped.
 
-    python bench/throughput.py [--rows 2000] [--spaces] [--defaults] [--models resnet50 bert-base ... [--batch 1] [--only conv2d]] [--json]
+    python bench/throughput.py [--rows 2000] [--spaces] [--defaults] [--json]
 
-Of each distinct group of --models: random legal candidates a CPU second, timed to their end, and with the default as a limit, at which
-walks are abandoned; and how many of the operations of one core of each class are walked.
-
-The ratio is of one machine to itself, so it may be compared between computers; the rates may not.
+Rates over the distinct groups of models: bench/rates.py. The ratio is of one machine to itself, so it may be compared between computers;
+the rates may not.
 """
 from __future__ import annotations
 
@@ -22,14 +20,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, start
-from aoec.search.count import some
-from aoec.search.grid import NEVER, Candidate
+from aoec.search.grid import Candidate
 from aoec.simulate.detail import walk
 from aoec.simulate.encode import encode
 from aoec.simulate.state import COLD
 from aoec.simulate.time import time_rows
-from aoec.target.machine import Machine, load
-from bench.groups import Case, Clock, cases
+from aoec.target.machine import load
 from tests.oracle.pipelines import cube_program, filled, vector_program
 from tests.oracle.slow_timeline import Simulator, simulate
 
@@ -123,61 +119,13 @@ def bench(name: str, count: int) -> dict[str, float | str]:
             "skipped": skipped(sample, machine)}
 
 
-def bench_group(case: Case, machine: Machine, count: int) -> dict[str, float | str]:
-    """Rates over legal candidates of a group, drawn evenly from each sketch."""
-    label, func, state = case
-    p = problem(func, machine, state)
-    ticks = start(p).default_ticks
-    rows: list[tuple[int, dict[str, np.ndarray]]] = []
-    for i, grid in enumerate(p.space.grids):
-        drawn_here = some(grid, p.constraints(i), max(1, count // len(p.space.grids)))
-        if drawn_here:
-            rows.append((i, {n: np.array([r[at] for r in drawn_here], np.int64) for at, n in enumerate(grid.names)}))
-    number = sum(len(next(iter(c.values()))) for _, c in rows if c)
-    sample = [p.program((i, tuple(int(c[n][0]) for n in p.space.grids[i].names))) for i, c in rows]
-    told = np.array([walk(encode(q, machine), state).told.operations for q in sample])
-
-    def timed(limit: int) -> float:
-        return cpu_seconds(lambda: [time_rows(p.sketches[i].encoded, c, state, limit) for i, c in rows])
-
-    whole, limited = timed(NEVER), timed(ticks)
-    return {"group": label, "candidates": number, "whole_a_second": number / whole, "limited_a_second": number / limited,
-            "operations": float(told[:, 0].mean()), "walked": float((told[:, 0] - told[:, 1]).mean()),
-            "slowest_ms": max(cpu_seconds(lambda i=i, c=c: time_rows(p.sketches[i].encoded, c, state)) / len(next(iter(c.values())))
-                              for i, c in rows) * 1e3}
-
-
-def text(groups: list[dict[str, float | str]]) -> str:
-    """A line for each group, and their geometric means."""
-    lines = [f"{str(g['group'])[:60]:60} {g['candidates']:6,} candidates: {g['whole_a_second']:9,.0f} a CPU second whole, "
-             f"{g['limited_a_second']:9,.0f} with a limit; {g['walked']:9,.0f} of {g['operations']:11,.0f} operations walked; slowest "
-             f"sketch {g['slowest_ms']:.3f} ms" for g in groups]
-    means = {name: mean_of(groups, name) for name in ("whole_a_second", "limited_a_second")}
-    return "\n".join([*lines, f"geometric means of {len(groups)} groups, a CPU second of one core: {means['whole_a_second']:,.0f} whole, "
-                      f"{means['limited_a_second']:,.0f} with the default as a limit"])
-
-
-def mean_of(results: list[dict[str, float | str]], name: str) -> float:
-    """The geometric mean of a rate."""
-    return float(np.exp(np.mean([np.log(float(r[name])) for r in results])))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, default=2000)
     parser.add_argument("--spaces", action="store_true", help="random rows of whole spaces as well, a tenth as many of each")
     parser.add_argument("--defaults", action="store_true", help="the default schedules of large products as well")
-    parser.add_argument("--models", nargs="+", default=[], help="networks of the zoo, ONNX files, operators by name: rates of their groups")
-    parser.add_argument("--batch", type=int, default=1)
-    parser.add_argument("--only", default="", help="groups whose label holds this")
-    parser.add_argument("--target", default="Ascend910B1")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    if args.models:
-        machine = load(args.target)
-        groups = [bench_group(c, machine, args.rows) for c in cases(args.models, args.batch, machine, Clock()) if args.only in c[0]]
-        print(json.dumps(groups, indent=1) if args.json else text(groups))
-        return
     results = [bench(name, args.rows) for name in ("cube", "vector")]
     spaces = [bench_space(text, args.rows // 10) for text in SPACES if args.spaces]
     defaults = [bench_default(text) for text in PRODUCTS if args.defaults]
