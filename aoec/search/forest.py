@@ -28,7 +28,6 @@ from aoec.search.pool import Pool
 from aoec.search.strategy import Cost, Strategy
 from aoec.search.table import Columns, Table
 
-START = 16  # random candidates before the first model
 TREES = 40
 LEADERS = 3  # whose neighbours are tried
 PARENTS = 12  # of which children are bred
@@ -46,6 +45,7 @@ SPLITS = 40  # features looked at for a split, at most
 class Forest(Strategy):
     """The strategy `pool`."""
 
+    start = 16  # random candidates before the first model
     slots: tuple[str, ...] = ("mean", "bound", "bound2", "bound", "near", "near", "near", "random")
 
     def __init__(self, space: Space, seed: int = 0, pool: Pool | None = None, prior: Prior | None = None) -> None:
@@ -61,9 +61,9 @@ class Forest(Strategy):
 
     def _next(self) -> list[int]:
         told = sorted((cost, rank) for rank, cost in self.known.items() if cost is not None)
-        if len(self.known) < START or not told:
+        if len(self.known) < self.start or not told:
             return self._first()
-        best = [rank for _, rank in told]
+        best, slots = [rank for _, rank in told], self._slots()
         table = self._unseen(best)
         if not len(table):
             return []
@@ -71,19 +71,23 @@ class Forest(Strategy):
         left, back = self._unexplained(known, logs, table)
         tried = self._columns.table(list(self.known)).codes
         generation = Generation(self, table, self._columns.table(best[:PARENTS]), tried, self._trees(known, left, table) + back)
-        if SMOOTH.keys() & set(self.slots):
+        if SMOOTH.keys() & set(slots):
             mean, spread = gaussian.predict(known, left, table)
             generation.smooth = mean + back, spread
-        return generation.fill(self.slots * max(1, len(self.known) // GROWTH))
+        return generation.fill(slots)
+
+    def _slots(self) -> tuple[str, ...]:
+        """What the next generation is made of."""
+        return self.slots * max(1, len(self.known) // GROWTH)
 
     def _first(self) -> list[int]:
         """Candidates to begin with: any, and where there is a prior as many that are cheap by it."""
         if self.prior is None:
-            return self._draw_many(START)
+            return self._draw_many(self.start)
         table = self._unseen([])
-        cheap = np.argsort(self._said(table), kind="stable")[:START // 2]
+        cheap = np.argsort(self._said(table), kind="stable")[:self.start // 2]
         ranks = [int(r) for r in table.ranks[cheap]]
-        return ranks + self._draw_many(START - len(ranks), set(ranks))
+        return ranks + self._draw_many(self.start - len(ranks), set(ranks))
 
     def _said(self, table: Table) -> np.ndarray:
         """float[row]: the logarithm of the prior; where it says nothing, that of the most it said."""
