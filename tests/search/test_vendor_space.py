@@ -24,7 +24,7 @@ from aoec.ir.tir import Func
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem
 from aoec.lowering.emit import emit
-from aoec.search.grid import Candidate, Grid
+from aoec.search.grid import NEVER, Candidate, Grid
 from aoec.search.sketches import find_product
 from aoec.search.sketches_matmul import Form, forms
 from aoec.search.vendor import ORDER_N, MatmulTiling, matmul_choice, matmul_trace, up
@@ -65,7 +65,7 @@ def matmul_said(p: Problem, laid_out: Sequence[Form], tiling: MatmulTiling) -> T
     grids = list(zip(laid_out, p.space.grids))
     said = [said_in(form, other, dict(values), extents, grid) for other, grid in grids]
     same = [(i, v) for i, v in enumerate(said) if v is not None]
-    near = [(i, v) for i, (_, grid) in enumerate(grids) for v in beside(grid, values)]
+    near = [(i, v) for i, (_, grid) in enumerate(grids) for v in beside(grid, values, tiles_of(values, extents))]
     return Tiling(p, matmul_trace(func, p.machine, tiling), same, near, tiling)
 
 
@@ -88,11 +88,21 @@ def said_in(form: Form, other: Form, values: dict[str, int], extents: Values, gr
     return found if all(v in c for v, c in zip(found, grid.choices)) else None
 
 
-def beside(grid: Grid, values: Values) -> list[tuple[int, ...]]:
-    """Candidates of a sketch with a tiling's L0 tiles, or the next that there are: on every grid of cores, with the chunks and slots about
-    as they are."""
+def tiles_of(values: Values, extents: Values) -> dict[str, tuple[int, ...]]:
+    """L0 tiles: the tiling's, its L1 tiles, and what is left of its own in a share as even as its shares are many."""
+    out = {}
+    for x, extent in extents.items():
+        tile, share = values[f"t{x}"], up(-(-extent // -(-extent // values[f"s{x}"])), 16)
+        out[f"t{x}"] = tuple(dict.fromkeys((tile, tile * values[f"p{x}"], min(tile, share))))
+    return out
+
+
+def beside(grid: Grid, values: Values, tiles: Mapping[str, tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Candidates of a sketch with one of these tiles, or the next that there are: on every grid of cores, with the chunks and slots about
+    as a tiling has them."""
     chunk = values["sk"] * values["rk"]
-    wanted = {"sk": (values["sk"], chunk), "rk": (1, values["rk"]), "da": (values["da"], 2), "db": (values["db"], 2)}
+    slots = {d: (values[d], 2, 1) for d in ("da", "db")}
+    wanted = {"sk": (values["sk"], chunk), "rk": (1, values["rk"]), **slots, **tiles}
     options = []
     for name, choices in zip(grid.names, grid.choices):
         if name.startswith("g") or name == "so":
@@ -116,7 +126,7 @@ def conv_said(p: Problem, tiling: ConvTiling) -> Tiling:
         alike = resident == form.resident and (wide or not form.wide) and (resident != "none" or values["rk"] == 1)
         if alike and all(v in c for v, c in zip(found, grid.choices)):
             same.append((i, found))
-        near += [(i, v) for v in beside(grid, values)]
+        near += [(i, v) for v in beside(grid, values, {})]
     return Tiling(p, conv_trace(p.func, p.machine, tiling), same, near, tiling)
 
 
@@ -133,7 +143,7 @@ def is_the_same_work(program: Program, other: Program, machine: Machine) -> bool
 
 
 def verdict(t: Tiling) -> str:
-    """What the tiling is to the space."""
+    """What the tiling is to the space; one that no candidate beside it covers is printed, for who widens the space."""
     p = t.problem
     program = normalise(emit(primitives.apply(p.func, t.trace), p.machine))
     if program.constraints:
@@ -142,7 +152,10 @@ def verdict(t: Tiling) -> str:
     if any(is_the_same_work(program, p.program(c), p.machine) for c in t.same):
         return MEMBER
     ticks = int(time_rows(encode(program, p.machine), {}, p.state).total_ticks[0])
-    return COVERED if any(x is not None and x <= ticks for x in p.cost(t.near)) else FASTER
+    best = min((x for x in p.cost(t.near) if x is not None), default=NEVER)
+    if best > ticks:
+        print(f"{best / ticks:.4f}", [b.shape for b in p.func.inputs], t.said)
+    return COVERED if best <= ticks else FASTER
 
 
 def matmuls(count: int, seed: int, machine: Machine) -> Iterator[Tiling]:
@@ -168,14 +181,8 @@ def convs(count: int, seed: int, machine: Machine) -> Iterator[Tiling]:
 
 
 def verdicts(drawn: Iterable[Tiling]) -> Counter[str]:
-    """How many tilings are what; those that no member covers are printed, for who widens a space."""
-    found = Counter[str]()
-    for t in drawn:
-        said = verdict(t)
-        if said == FASTER:
-            print(t.problem.func.name, [b.shape for b in t.problem.func.inputs], t.said)
-        found[said] += 1
-    return found
+    """How many tilings are what."""
+    return Counter(map(verdict, drawn))
 
 
 def test_tilings_are_candidates_or_no_faster() -> None:
