@@ -200,7 +200,7 @@ def test_an_l2_block_is_said_by_the_tiles_of_a_core_in_it() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", ["Ascend910B1", "Ascend910B3", "Ascend950PR_957x"])
-@pytest.mark.parametrize(("kind", "members"), [(matmuls, 500), (convs, 800)])
+@pytest.mark.parametrize(("kind", "members"), [(matmuls, 350), (convs, 900)])
 def test_of_a_thousand_tilings_none_is_faster(kind: object, members: int, machine: str) -> None:
     found = verdicts(kind(1000, 2, load(machine)))  # type: ignore[operator]
     print(found)
