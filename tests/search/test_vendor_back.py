@@ -140,7 +140,7 @@ def test_what_differs_in_nothing_is_the_same_work() -> None:
 
 @pytest.mark.slow
 def test_much_that_differs_in_nothing_is_the_same_work() -> None:
-    assert same_work(600, 4) >= 40
+    assert same_work(600, 4) >= 20
 
 
 STEPS = {  # (stepKa, stepKb, iterateOrder) of what the search lays out for a product of 12 tiles of k, two of them in the smaller chunk
