@@ -21,6 +21,7 @@ from aoec.jobs.attention import apart
 from aoec.jobs.closing import believed, table
 from aoec.jobs.course import Course, begun
 from aoec.jobs.events import Events, stream
+from aoec.jobs.legal import legal
 from aoec.jobs.lines import Lines, whole
 from aoec.jobs.made import Schedule, realise, trusted
 from aoec.jobs.models import Weights
@@ -38,7 +39,6 @@ from aoec.jobs.version import model_version
 from aoec.jobs.wide_sums import wide
 from aoec.ops import typed
 from aoec.ops.run import REALS
-from aoec.target.check import check
 from aoec.target.machine import Machine
 
 NAMED = 8  # nodes in a sentence
@@ -133,7 +133,7 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     if not options.only:
         made = [formatted(f, m, machine, jobs, options, voice, events, results, pool) for f, m in zip(found, made)]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
-        check(program, machine)
+        legal(program, machine)
     notes: list[tuple[str, ...]] = [()] * len(made)
     if options.verify if options.verify is not None else options.tune:
         notes, faults = verified(made, bank, options)

@@ -17,11 +17,11 @@ from aoec.base.errors import CapacityError, CheckError
 from aoec.base.files import write_text
 from aoec.jobs.execute import run_model
 from aoec.jobs.gears import named, pick
+from aoec.jobs.legal import legal
 from aoec.ops import typed
 from aoec.ops.narrowed import counts
 from aoec.ops.run import NUMPY, REALS
 from aoec.target import machine as machines
-from aoec.target.check import check
 from aoec.target.machine import Machine
 
 OWN = "{} is no machine that comes with aoec; the artifact holds it (machine.toml), and its modelled times are that machine's"
@@ -63,7 +63,7 @@ def check_programs(gears: Sequence[Artifact], source: str) -> str:
         return note
     for program in {id(c.program): c.program for a in gears for c in a.groups if c.program is not None}.values():
         try:
-            check(program, machine)
+            legal(program, machine)
         except (CheckError, CapacityError) as e:
             raise CheckError(f"program {program.name} is not legal on {machine.name}: {e}; compile the model again", source=source) from e
     return note

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +20,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from aoec import cli
 from aoec.bank.bank import Bank
-from aoec.base.errors import BankError
+from aoec.base.errors import BankError, CheckError
 from aoec.base.memo import Memo
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import compile as job
-from aoec.jobs import known, made, models, solve, verify
+from aoec.jobs import known, legal, made, models, solve, verify
+from aoec.target.check import check
+from aoec.target.machine import load as load_target
+from tests.jobs.nets import compiled
 
 TUNE = ("--tune", "--budget", "16", "--jobs", "1")
 
@@ -179,6 +183,21 @@ def test_a_second_run_imports_nothing_writes_nothing_and_is_the_same(run: Compil
     assert lasting(again) == lasting(first)
     run(*TUNE, output="other.aoec")
     assert Path("other.aoec").read_bytes() == bytes_
+
+
+def test_what_is_legal_is_found_out_once_for_a_machine_and_what_is_not_every_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(known, "memo", lambda: Memo(tmp_path / "nothing", "yet"))
+    machine, seen = load_target("Ascend910B3"), list[str]()
+    good = next(g.program for g in compiled("fp16").groups if g.program)
+    bad = replace(good, streams=tuple(replace(s, body=s.body[1:]) for s in good.streams))
+    monkeypatch.setattr(legal, "check", lambda p, m: seen.append(m.name) or check(p, m))
+    for target in (machine, machine, load_target("Ascend910B1")):
+        legal.legal(good, target)
+    assert seen == ["Ascend910B3", "Ascend910B1"]
+    for _ in range(2):
+        with pytest.raises(CheckError):
+            legal.legal(bad, machine)
+    assert len(seen) == 4
 
 
 def test_a_changed_model_is_compiled_anew(run: Compile, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
