@@ -134,6 +134,8 @@ def _deliver_command(commands: argparse._SubParsersAction) -> None:
                         "has them, so that keys are exact")
     theirs.add_argument("--graph", metavar="FILE", help="the same from a graph that your CANN dumped (DUMP_GE_GRAPH=2): "
                         "ge_onnx_*_Build.pbtxt or ge_proto_*_Build.txt")
+    p.add_argument("--tune", type=values.positive, metavar="N", help="search, N trials for each product and convolution, among the "
+                   "schedules that a tiling can say (default: what is known is delivered)")
     p.add_argument("--all", action="store_true", help="write records too whose tiling is modelled more than 5 %% slower than the default "
                    "schedule")
     p.add_argument("--soc", metavar="NAME", help="CANN's name of the chip, by which it names files (default: the target's)")

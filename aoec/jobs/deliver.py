@@ -15,6 +15,7 @@ from aoec.jobs import deliver_words
 from aoec.jobs.deliver_entries import Entry, Source, source
 from aoec.jobs.deliver_keys import Keys, keys, theirs
 from aoec.jobs.deliver_records import Record
+from aoec.jobs.deliver_search import searched
 from aoec.jobs.say import Voice
 from aoec.report import apply
 from aoec.report.deliver import Delivery, Line, as_json, kernels_csv, kernels_json, text
@@ -35,7 +36,7 @@ def deliver(options: Namespace) -> str:
     check_new_folder(options.to)
     listed, voice = theirs(options), Voice(options.json, bar=False)
     found = source(options, voice)
-    made, files = delivery(found, keys(listed, found.entries), soc_of(found.machine, options.soc), options.all)
+    made, files = delivery(found, keys(listed, found.entries), soc_of(found.machine, options.soc), options.all, options.tune or 0)
     write_folder(options.to, files)
     voice.say(f"wrote {options.to}: {len(files)} files; begin with {options.to}/APPLY.md")
     return as_json(made) if options.json else text(made)
@@ -49,11 +50,12 @@ def soc_of(machine: Machine, asked: str | None) -> str:
     return name
 
 
-def delivery(found: Source, known: Keys, soc: str, every: bool) -> tuple[Delivery, dict[str, str]]:
-    """(what is delivered, the texts of the folder's files by name)."""
+def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int) -> tuple[Delivery, dict[str, str]]:
+    """(what is delivered, the texts of the folder's files by name). `trials`: of a search among what tilings can say, for each group."""
     machine = found.machine
     cores = machine.core("aic" if "aic" in machine.cores else "core").count
-    made = records.once([(e, records.record(e, machine, soc, known.found.get(e.name, ()), every)) for e in found.entries])
+    more = {e.name: searched(e, machine, trials) if trials else [] for e in found.entries}
+    made = records.once([(e, records.record(e, machine, soc, known.found.get(e.name, ()), every, more[e.name])) for e in found.entries])
     total_us = sum(e.all_us for e in found.entries)
     worth = {e.name for e in found.entries if e.kind != "host" and (e.us - e.bound_us) * e.count >= WORTH * total_us}
     listed = tune_list([e for e in found.entries if e.name in worth], known)
@@ -80,9 +82,10 @@ def line(e: Entry, r: Record, machine: Machine, seen: Sequence[Seen], tune: bool
     calls, all_us = sum(s.calls for s in seen if s.duration_us is not None), sum(s.all_us for s in seen)
     bare = Line(e.name, e.what, e.kind, e.count, e.default_us, e.us, e.bound_us, words=deliver_words.facts(values), values=rows, why=r.why,
                 theirs=tuple(dict.fromkeys(s.name for s in seen)), theirs_us=all_us / calls if calls else None, tune=tune)
+    bare = replace(bare, record_us=r.us)
     if not r.line:
         return bare
-    return replace(bare, record=r.op, key=r.key, record_us=r.us, record_default_us=r.default_us, differs=r.differs, doubt=r.doubt)
+    return replace(bare, record=r.op, key=r.key, record_default_us=r.default_us, differs=r.differs, doubt=r.doubt)
 
 
 def tune_list(worth: Iterable[Entry], known: Keys) -> TuneOps | None:

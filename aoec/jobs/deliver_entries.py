@@ -182,14 +182,14 @@ def told(solved: Mapping[str, Solved]) -> dict[str, Found]:
 def groups(graph: Graph, machine: Machine, plan: Iterable[Task], known: Mapping[str, Found]) -> Iterator[Entry]:
     """An entry for each group that takes time."""
     planned, nodes, often = {t.group.name: t for t in plan}, {n.name: n for n in graph.nodes}, rounds.passes_of_groups(graph)
-    tensors, off_core, us = {t.name: t for t in graph.tensors}, host_times(graph), machine.us_per_tick
+    tensors, off_core, us, indexed = {t.name: t for t in graph.tensors}, host_times(graph), machine.us_per_tick, Indexed(graph)
     for g in graph.groups:
         of = [nodes[n] for n in g.nodes]
         ops = tuple(n.op for n in of)
         bare = Entry(g.name, ", ".join(ops), g.kind, g.nodes[:1], ops, often[g.name], **seen_of(of, tensors))
         task, found = planned.get(g.name), known.get(g.name)
         if task is not None and found is not None and task.func_key == found.func_key:
-            ins, outs = Indexed(graph).operands(g)
+            ins, outs = indexed.operands(g)
             yield replace(timed(bare, found, us), what=task.label, inputs=operands(ins), outputs=operands(outs), func=task.func,
                           func_key=task.func_key, trace=found.trace, default=found.default, state=task.state)
         elif found is not None:

@@ -44,6 +44,9 @@ def theirs(options: Namespace) -> Theirs | None:
     """The operators of the file that is given, if one is."""
     if options.op_summary:
         profile = op_summary_read.read(options.op_summary)
+        if profile.kind == "modelled":
+            raise CheckError(f"{options.op_summary} is aoec's own file: its operators are aoec's and its times modelled; give msprof's, of "
+                             "a device")
         return Theirs(options.op_summary, profile.kind, of_profile(profile))
     return Theirs(options.graph, "", graph_dump.read(options.graph)) if options.graph else None
 

@@ -27,6 +27,7 @@ EXACT, PREDICTED = "exact", "predicted"
 TOLD = 1.05  # times that are nearer than this the model does not tell apart: its median error is 7 % (docs/fidelity.md)
 
 
+SLOWER = "what a tiling can say of it is modelled more than 5 % slower than the default schedule (--all writes it)"
 NO_WORDS = {False: "CANN's run-time bank holds tilings of matrix products and convolutions alone",
             True: "attention in one pass: CANN has a kernel of its own for it, or runs its operators one by one"}
 
@@ -56,15 +57,17 @@ def said(entry: Entry, trace: str, machine: Machine) -> Said:
     return back(entry.func, parse_trace(trace), machine)
 
 
-def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every: bool = False) -> Record:
-    """The line of an entry: of its schedule or of the default one, whichever is faster as the vendor's kernels read it. `seen`: the same
-    operator as the user's CANN has it, where that is known. `every`: a tiling too that is modelled clearly slower than the default."""
-    asked = [(trace, said(entry, trace, machine)) for trace in dict.fromkeys((entry.trace, entry.default)) if trace]
+def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every: bool = False, more: Sequence[str] = ()) -> Record:
+    """The line of an entry: of its schedule, of the default one or of `more` schedules, whichever is fastest as the vendor's kernels read
+    it. `seen`: the same operator as the user's CANN has it, where that is known. `every`: a tiling too that is modelled clearly slower than
+    the default."""
+    asked = [(trace, said(entry, trace, machine)) for trace in dict.fromkeys((entry.trace, entry.default, *more)) if trace]
     if not asked or asked[0][1] is None:
         return Record(why=entry.why or NO_WORDS["attention" in entry.types])
-    tilings = [(read_us(entry, t, machine), n, t) for n, (_, t) in enumerate(asked) if isinstance(t, Delivery)]
+    read = [t if isinstance(t, Refusal) else timed(entry, t, machine) for _, t in asked if t is not None]
+    tilings = [(us, n, t) for n, (us, t) in enumerate((0.0, r) if isinstance(r, Refusal) else r for r in read) if isinstance(t, Delivery)]
     if not tilings:
-        return Record(why=next(t.why for _, t in asked if isinstance(t, Refusal)))
+        return Record(why=next(r.why for r in read if isinstance(r, Refusal)))
     us, _, tiling = min(tilings, key=lambda x: x[:2])
     try:
         op, key = key_of(problem(entry))
@@ -72,18 +75,22 @@ def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every
     except AoecError as e:
         return Record(why=str(e).splitlines()[0])
     if us > entry.default_us * TOLD and not every:
-        slower = f"{us / entry.default_us - 1:.0%} slower than the default schedule"
-        return Record(why=f"what a tiling can say of it is modelled {slower} (--all writes it)")
+        return Record(us=us, why=SLOWER)
     if seen and not any(s.type == op for s in seen):
         return Record(why=f"your CANN runs it as {seen[0].type}, whose records are not public; those of {op} are")
     default_us = next((x for x, n, _ in tilings if asked[n][0] == entry.default), None)
     return Record(op, text, EXACT if seen else PREDICTED, us, default_us, tiling.differs, "" if seen else doubt(op, soc))
 
 
-def read_us(entry: Entry, tiling: Delivery, machine: Machine) -> float:
-    """The modelled time of the schedule that the vendor's kernels make of a tiling."""
+def timed(entry: Entry, tiling: Delivery, machine: Machine) -> tuple[float, Delivery] | Refusal:
+    """The modelled time of the schedule that the vendor's kernels make of a tiling; a refusal where that is none of this machine's."""
     assert entry.func is not None
-    return total_ticks(measured(entry.func, show(tiling.trace), machine, entry.state), machine) * machine.us_per_tick
+    try:
+        ticks = total_ticks(measured(entry.func, show(tiling.trace), machine, entry.state), machine)
+    except AoecError as e:
+        why = str(e).splitlines()[0].removeprefix(f"program {entry.func.name}: ")
+        return Refusal(f"as the vendor's kernels would read its tiling it is not legal here: {why}")
+    return ticks * machine.us_per_tick, tiling
 
 
 def problem(entry: Entry) -> Product | Window:

@@ -16,7 +16,7 @@ PRECISION = {"fp16": "force_fp16", "cube16": "cube_fp16in_fp32out", "keep": "mus
 
 def text(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
     """The file. `inputs`: names and shapes of the model's, where it has them once."""
-    said = [*_head(d), *_before(d, inputs), *_apply(d, inputs), *_further(d, inputs), *_undo(d), *_back()]
+    said = [*_head(d), *_before(d, inputs), *_apply(d, inputs), *_further(d, inputs), *_undo(d), *_back(d)]
     return "\n\n".join(said) + "\n"
 
 
@@ -93,11 +93,12 @@ def _undo(d: Delivery) -> list[str]:
     return ["## Undo", _shell("unset TUNE_BANK_PATH", *home, again)]
 
 
-def _back() -> list[str]:
+def _back(d: Delivery) -> list[str]:
     return ["## What to send back",
             "Both `op_summary_*.csv` (before, after), `deliver.json` of this folder, the version of CANN and of the driver "
-            "(`npu-smi info`), and whether the results of the network were the same. `aoec deliver --read` and `aoec calibrate` take the "
-            "profiles."]
+            "(`npu-smi info`), and whether the results of the network were the same.",
+            _shell("aoec deliver --read op_summary_after.csv --before op_summary_before.csv",
+                   f"aoec calibrate --read op_summary_before.csv --target {d.target} -o my.toml")]
 
 
 def _plain(name: str) -> str:

@@ -120,8 +120,8 @@ def _line(d: Delivery, x: Line) -> dict[str, Any]:
     record = {"op": x.record, "key": x.key, "us": x.record_us, "default_us": x.record_default_us, "differs": list(x.differs),
               "doubt": x.doubt} if x.record else None
     return {"name": x.name, "what": x.what, "kind": x.kind, "count": x.count, "default_us": x.default_us, "us": x.us,
-            "bound_us": x.bound_us, "share": d.share([x]), "record": record, "why_no_record": x.why, "theirs": list(x.theirs),
-            "theirs_us": x.theirs_us, "tune": x.tune, "kernel_words": sorted(x.words)}
+            "bound_us": x.bound_us, "share": d.share([x]), "record": record, "read_us": x.record_us or None, "why_no_record": x.why,
+            "theirs": list(x.theirs), "theirs_us": x.theirs_us, "tune": x.tune, "kernel_words": sorted(x.words)}
 
 
 def as_json(d: Delivery) -> str:

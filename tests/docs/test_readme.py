@@ -10,7 +10,9 @@ from pathlib import Path
 import onnx
 import pytest
 
+from aoec import cli
 from aoec.cli.arguments import parser
+from aoec.cli.bank import ACTIONS
 from aoec.frontend import zoo
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
@@ -61,10 +63,13 @@ def test_every_command_is_in_the_table(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_options_named_in_the_text_exist(capsys: pytest.CaptureFixture[str]) -> None:
-    known = ""
-    for command in re.findall(r"^\| `aoec (\w+)` \|", README, re.MULTILINE):
-        with pytest.raises(SystemExit):
-            parser().parse_args([command, "--help"])
+    known, listed = "", [[command] for command in re.findall(r"^\| `aoec (\w+)` \|", README, re.MULTILINE)]
+    for words in [*listed, *(["bank", action] for action in ACTIONS)]:
+        if words[0] in ("aoe", "atc"):  # whose options are not the parser's
+            cli.main([*words, "--help"])
+        else:
+            with pytest.raises(SystemExit):
+                parser().parse_args([*words, "--help"])
         known += capsys.readouterr().out
     for option in set(re.findall(r"`[^`\n]*?(--[a-z-]+)", README)):
         assert option in known, option

@@ -11,15 +11,20 @@ import onnx
 import pytest
 
 from aoec import cli
+from aoec.base.errors import CapacityError
 from aoec.cann import tune_ops
 from aoec.cann.runtime_bank import parse_line
 from aoec.cann.runtime_bank_keys import Window, key_of
 from aoec.ir.graph import Graph, Group, OpNode, Tensor
+from aoec.ir.schedule import Trace
 from aoec.jobs import deliver as job
 from aoec.jobs.deliver_entries import Entry, parted
-from aoec.jobs.deliver_records import Record, once, problem
+from aoec.jobs.deliver_records import Record, once, problem, timed
 from aoec.jobs.stages import lower_operator
 from aoec.report.deliver import LABEL
+from aoec.search.vendor import MatmulTiling
+from aoec.search.vendor_back import Delivery, Refusal
+from aoec.target.machine import load
 from tests.jobs.small import layers, small_searches
 from tests.oracle.schemas import faults
 
@@ -165,6 +170,9 @@ def test_what_cannot_be_is_said_in_a_line_and_leaves_nothing(made: Path, capsys:
     assert "is no SoC of CANN" in refused(capsys, made, "--to", new, "--soc", "../x")
     other = profile(made, "else.csv", {"name": "a", "type": "MatMulV3", "a": "7,7", "b": "7,7", "y": "7,7"})
     assert "Is it of another model" in refused(capsys, made, "--to", new, "--op-summary", other)
+    own = Path(profile(made, "own.csv", {"name": "a", "type": "matmul", "a": "16,64", "b": "64,96", "y": "16,96"}))
+    own.write_text("".join(f"{x},{y}\n" for x, y in zip(own.read_text().splitlines(), ("source", "modelled"))))
+    assert "is aoec's own file" in refused(capsys, made, "--to", new, "--op-summary", str(own))
     (made / "cut.csv").write_text(HEAD + "MatMul_0,MatMulV3,4\n")
     assert "line 2" in refused(capsys, made, "--to", new, "--op-summary", str(made / "cut.csv"))
     (made / "cut.pbtxt").write_text('graph { node { name: "a')
@@ -172,6 +180,15 @@ def test_what_cannot_be_is_said_in_a_line_and_leaves_nothing(made: Path, capsys:
     (made / "none.db").write_bytes(b"SQLite format 3\0" + bytes(100))
     assert "none.db" in refused(capsys, made, "--to", new, source="none.db")
     assert "absent.onnx" in refused(capsys, made, "--to", new, source="absent.onnx")
+
+
+def test_a_search_among_what_tilings_say_is_never_slower(made: Path) -> None:
+    """Of a product that can be said; found schedules are records without a word of what is other."""
+    assert run(made, "--to", str(made / "plain"), source="bank.db") == 0 and run(made, "--to", str(made / "tuned"), "--tune", "40",
+                                                                                  source="bank.db") == 0
+    before, after = ([g["read_us"] for g in json.loads((made / name / "deliver.json").read_text())["groups"] if g["kind"] == "cube"]
+                     for name in ("plain", "tuned"))
+    assert len(after) == 2 and all(b <= a for a, b in zip(before, after))
 
 
 def test_nothing_is_left_of_what_is_broken_off(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,6 +218,16 @@ def test_of_equal_keys_the_one_of_most_time_is_written() -> None:
     few, many, third = (Entry(n, n, "cube", (), ("matmul",), count, us=1.0) for n, count in named.items())
     kept = once([(few, Record("MatMulV3", line)), (many, Record("MatMulV3", line)), (third, Record("MatMulV3", other))])
     assert [r.line for _, r in kept] == ["", line, other] and "that of many" in kept[0][1].why
+
+
+def test_a_tiling_that_is_read_as_nothing_legal_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*args: object) -> None:
+        raise CapacityError("L0C needs 262,144 bytes of 131,072\nand more")
+    func = lower_operator("matmul(m=64, k=64, n=64)")
+    monkeypatch.setattr("aoec.jobs.deliver_records.measured", refuse)
+    entry = Entry("g0", "", "cube", (), ("matmul",), func=func, trace="sched {\n}")
+    found = timed(entry, Delivery(MatmulTiling(), Trace(())), load("Ascend910B3"))
+    assert isinstance(found, Refusal) and found.why.endswith("it is not legal here: L0C needs 262,144 bytes of 131,072")
 
 
 def test_pads_of_a_window_are_in_the_order_of_its_key() -> None:

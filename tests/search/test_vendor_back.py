@@ -183,3 +183,11 @@ def test_a_convolution_is_no_product_and_the_other_way_round() -> None:
     other = matmul(Product(64, 64, 64))
     assert isinstance(conv_tiling_of(other, any_candidate(other, machine, 0), machine), Refusal)
     assert product(other).block.op == "+="
+
+
+@pytest.mark.parametrize("channels", [48, 64, 96])
+def test_where_results_go_through_ub_a_tile_leaves_in_even_parts(channels: int) -> None:
+    machine, func = load("Ascend310P3"), lower_operator("conv2d(n=1, c=64, h=14, w=14, co=128, kh=3, kw=3, pad=1, bias, relu)")
+    tiling = ConvTiling(hoL0=7, hoL1=7, nL0=channels, nBL1=channels, kL0=144, kAL1=144, kBL1=144)
+    program = normalise(emit(primitives.apply(func, conv_trace_of(func, machine, tiling)), machine))
+    assert program.constraints == ()
