@@ -15,7 +15,7 @@ from aoec.base.errors import AoecError, CheckError
 from aoec.base.files import check_folder, check_writable, write_bytes
 from aoec.cli.aoe_models import FRAMEWORKS, as_ours
 from aoec.cli.atc_exec import chip, program, real, run
-from aoec.cli.atc_places import bank_of, need_delivered
+from aoec.cli.atc_places import banks_of, need_delivered
 from aoec.cli.atc_words import ONNX, SHAPES, SHORT, VALUES, WORDS
 from aoec.cli.options import DEFAULT_TARGET
 from aoec.cli.vendor_words import Options, Use, help_lines, read_options
@@ -83,7 +83,7 @@ def converted(given: Options, compile_: Compile, note: Note) -> int:
             note(f"atc: --{name}={default} is taken; atc wants it said")
             given[name] = default
     target = given["soc_version"]
-    common = ["--target", target, *shapes(given), *precision(given, target, fates), "--bank", str(bank_of(given, fates, note))]
+    common = ["--target", target, *shapes(given), *precision(given, target, fates), *banks_of(given, fates, note)]
     if "exec" in given:
         need_delivered(given, chip(target))
         program()

@@ -10,6 +10,7 @@ from aoec.bank.place import in_folder, unnamed
 from aoec.base.errors import CheckError
 from aoec.cann.runtime_bank import SUFFIX
 from aoec.cli.vendor_words import Options, Use
+from aoec.report.folder import latest
 
 if TYPE_CHECKING:
     from aoec.cli.atc import Fates, Note
@@ -17,12 +18,11 @@ if TYPE_CHECKING:
 OPTIONS = ("op_bank_path", "op_compiler_cache_dir")  # the latter as tutorials mean it: what tuning left there
 KERNEL_BANKS = f"unified_bank/*{SUFFIX}"  # below the directory of a chip
 DELIVERED = ("", "bank")  # where that is: in a directory as $TUNE_BANK_PATH names it, or in one that `aoec deliver` wrote
-RESULTS = ("aoe_result_opat_*.json", "tuning_results_*")  # what tuning writes beside
 
 
-def bank_of(given: Options, fates: Fates, note: Note) -> Path:
-    """The bank of aoec's to compile from; what becomes of options that name others is said."""
-    found = None
+def banks_of(given: Options, fates: Fates, note: Note) -> list[str]:
+    """The words for the bank of aoec's to compile from, and for results of tuning beneath it; what becomes of options is said."""
+    found, beneath = None, list[str]()
     if path := os.environ.get("TUNE_BANK_PATH"):
         found = bank_at(path)
         note(f"atc: $TUNE_BANK_PATH={path}: " + (f"{found} is the bank" if found else _without(path)))
@@ -34,9 +34,12 @@ def bank_of(given: Options, fates: Fates, note: Note) -> Path:
             fates[name] = Use.NOTED, "--op_compiler_cache_mode=disable"
         elif (found := bank_at(given[name])) is not None:
             before, fates[name] = f"--{name}", (Use.HONOURED, f"{found} is the bank")
+        elif name == "op_compiler_cache_dir" and (folder := latest(Path(given[name]).expanduser())) is not None:
+            beneath = ["--base", str(folder)]
+            fates[name] = Use.HONOURED, f"the schedules in {folder} are taken where the bank has none"
         else:
             fates[name] = Use.NOTED, _without(given[name])
-    return found or unnamed()
+    return ["--bank", str(found or unnamed()), *beneath]
 
 
 def bank_at(path: str) -> Path | None:
@@ -50,8 +53,6 @@ def _without(path: str) -> str:
     """Why a place is passed over."""
     at = Path(path).expanduser()
     beside = "a bank of CANN's, which --exec takes, and " * bool(of_cann(at))
-    if at.is_dir() and any(found for pattern in RESULTS for found in at.glob(pattern)):
-        beside = "results of tuning, whose schedules are in the bank of that time, and "
     return (f"it holds {beside}no bank of aoec's (aoec.db)" if at.exists() else "it is not there") + "; the next place is looked at"
 
 

@@ -112,8 +112,9 @@ def bank(p: Parser) -> None:
 
 
 def base(p: Parser) -> None:
-    p.add_argument("--base", metavar="FILE|none", help="another bank that is asked for what the bank has not, and only read (default: "
-                   "$AOEC_BASE_BANK, else the built-in one, aoec bank list --builtin; of the demo none)")
+    p.add_argument("--base", metavar="FILE|DIR|none", help="another bank, or the folder of results of a tuning, that is asked for what the "
+                   "bank has not, and only read (default: $AOEC_BASE_BANK, else the built-in one, aoec bank list --builtin; of the demo "
+                   "none)")
 
 
 def own_bank(p: Parser) -> None:

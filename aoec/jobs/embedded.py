@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aoec.bank.builtin import Shelf
-from aoec.bank.record import Key, Record, flat, unflat
+from aoec.bank.claimed import Claimed
+from aoec.bank.record import Record, flat, unflat
 from aoec.base.errors import BankError
 from aoec.frontend import metadata
 from aoec.jobs.order import keys
@@ -36,30 +37,6 @@ KEPT = ("func_key", "state", "label", "trace", "default_ticks", "ticks", "trials
 FORGOTTEN = {"bound_ticks": 0, "proof": "", "verified": False, "tool": "", "created": "", "func": "", "kind": "modelled"}
 
 
-class Carried:
-    """The schedules of a model's file, over what else is asked for where a bank has none; a shelf."""
-
-    def __init__(self, records: Iterable[Record], base: Shelf | None) -> None:
-        self.base, self.records = base, {r.key: r for r in records}
-
-    @property
-    def path(self) -> Path:
-        return self.base.path if self.base else Path(KEY)
-
-    def all_of(self, wanted: Iterable[Key]) -> dict[Key, Record]:
-        asked = set(wanted)
-        return (self.base.all_of(asked - self.records.keys()) if self.base else {}) | {k: r for k, r in self.records.items() if k in asked}
-
-    def of_funcs(self, func_keys: Iterable[str]) -> tuple[Record, ...]:
-        return self.base.of_funcs(func_keys) if self.base else ()
-
-    def of_families(self, families: Iterable[str]) -> tuple[Record, ...]:
-        return self.base.of_families(families) if self.base else ()
-
-    def list(self, target: str | None = None, func_key: str = "", kind: str | None = None) -> tuple[Record, ...]:
-        return self.base.list(target, func_key, kind) if self.base else ()
-
-
 def write(path: str, source: metadata.Source, made: Sequence[Made], machine: Machine) -> None:
     """Nothing; a copy of the model carries the schedules in use, of all its gears."""
     records = {r.key: r for m in made for c in m.choices for r in (c.solved.default, c.solved.best)}
@@ -75,7 +52,7 @@ def made_for(machine: Machine) -> dict[str, Any]:
 
 def above(base: Shelf | None, records: Sequence[Record]) -> Shelf | None:
     """A shelf of these records over another."""
-    return Carried(records, base) if records else base
+    return Claimed(records, base, base.path if base else Path(KEY)) if records else base
 
 
 def carried(source: metadata.Source | None, plan: Sequence[Task], machine: Machine, robust: bool,

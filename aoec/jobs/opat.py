@@ -13,7 +13,7 @@ from aoec.base.files import check_folder, write_text
 from aoec.cann.op_summary import csv_text
 from aoec.ir.parse import parse_trace
 from aoec.jobs.profile import launches, split
-from aoec.report.folder import AFTER, BEFORE, Operator, file_of, operator_text, profile_of, summary_text
+from aoec.report.folder import AFTER, BEFORE, FOLDER, Operator, file_of, operator_text, profile_of, summary_text
 from aoec.report.opat import Outcome, Policy, Tuning, model, text
 from aoec.search.name import structure
 
@@ -40,7 +40,7 @@ class Results:
         where.mkdir(parents=True, exist_ok=True)
         run = f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}_pid{os.getpid()}"
         self.path = where / f"aoe_result_opat_{run}.json"
-        self.folder = where / f"tuning_results_{run}"  # what looks for aoe_result_opat_* expects no folders
+        self.folder = where / f"{FOLDER}{run}"  # what looks for aoe_result_opat_* expects no folders
         self._tuning, self._machine, self._profiles = Tuning(name), machine, list[str]()
         self._write()
 
@@ -61,7 +61,7 @@ class Results:
 
     def _add(self, found: Policy, task: Task, solved: Solved) -> None:
         self._put(file_of(len(self._tuning.policies), found.name),
-                  operator_text(operator(task, solved, found, self._machine), self._machine.name))
+                  operator_text(operator(task, solved, found, self._machine)))
         self._tuning = replace(self._tuning, policies=(*self._tuning.policies, found))
         self._write()
 
@@ -114,9 +114,10 @@ def format_policy(change: Change, every: Found, machine: Machine) -> tuple[Polic
 
 def operator(task: Task, solved: Solved, found: Policy, machine: Machine) -> Operator:
     """What the folder says of a task."""
-    us, best = machine.us_per_tick, solved.best
-    return Operator(found, task.group.nodes, task.func_key, task.state_text, solved.default.ticks * us, best.bound_ticks * us,
-                    solved.default.trace, best.trace, best.proof, solved.trials, solved.candidates)
+    default, best = solved.default, solved.best
+    key = {name: getattr(best.key, name) for name in ("func_key", "state", "machine_hash", "model_version")}
+    return Operator(found, task.group.nodes, machine.name, key, {"default": default.ticks, "best": best.ticks, "bound": best.bound_ticks},
+                    machine.us_per_tick, default.trace, best.trace, best.proof, solved.trials, solved.candidates)
 
 
 def kind(solved: Solved) -> str:

@@ -1,4 +1,4 @@
-"""The bank beneath the user's own: one that is named, or the built-in one, where what that says is so."""
+"""The bank beneath the user's own: one that is named, the folder of results of a job, or the built-in one, where what that says is so."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -7,15 +7,29 @@ from pathlib import Path
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import BuiltIn, Shelf
+from aoec.bank.claimed import Claimed
 from aoec.bank.place import NO_BASE, base_named
 from aoec.bank.record import Record
+from aoec.jobs.from_results import schedules
 from aoec.jobs.version import model_version
+from aoec.report.folder import latest
 from aoec.target.machine import Machine, load, targets
 
 
 def base(named: str | None, machine: Machine, say: Callable[[str], None]) -> Shelf | None:
-    """The bank that is asked for what the user's own has not; None where there is none. That a built-in one cannot be used is said."""
+    """The bank that is asked for what the user's own has not; None where there is none. What of it cannot be used is said."""
     found = beneath(named, machine.name)
+    if isinstance(found, Claimed):
+        fresh = [r for r in found.records.values() if not stale(r.key.machine_hash, r.key.model_version, machine)]
+        old = next((r.key for r in found.records.values() if r not in fresh), None)
+        if old:
+            say(f"schedules in {found.path} are of another {stale(old.machine_hash, old.model_version, machine)} and are not used")
+        return Claimed(fresh, _fresh(found.base, machine, say), found.path)
+    return _fresh(found, machine, say)
+
+
+def _fresh(found: Shelf | None, machine: Machine, say: Callable[[str], None]) -> Shelf | None:
+    """A shelf, but for a built-in one that is of another machine or model."""
     if isinstance(found, BuiltIn) and (why := stale(*found.made_for, machine)):
         say(f"the built-in bank of {machine.name} is of another {why} and is not used")
         return None
@@ -23,11 +37,17 @@ def base(named: str | None, machine: Machine, say: Callable[[str], None]) -> She
 
 
 def beneath(named: str | None, target: str) -> Shelf | None:
-    """The bank that is named, fresh or stale: by its file, NO_BASE, or the built-in one of a target where nothing is."""
+    """The bank that is named, fresh or stale: by its file, by a folder of results (over the built-in one), NO_BASE, or the built-in one of
+    a target where nothing is."""
     asked = base_named(named)
     if asked == NO_BASE:
         return None
-    return Bank.open(Path(asked).expanduser(), create=False, writable=False) if asked else BuiltIn.of(target)
+    if not asked:
+        return BuiltIn.of(target)
+    place = Path(asked).expanduser()
+    if folder := latest(place):
+        return Claimed(schedules(folder), BuiltIn.of(target), folder)
+    return Bank.open(place, create=False, writable=False)
 
 
 def stale(machine_hash: str, version: str, machine: Machine) -> str:

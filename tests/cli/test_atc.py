@@ -217,6 +217,24 @@ def test_modes_that_choose_by_what_operators_support(soc: str, mode: str, wanted
 
 # ---------------------------------------------------------------- banks
 
+def test_what_tuning_wrote_is_compiled_from_without_its_bank(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--op_compiler_cache_dir as tutorials mean it: the folder of results. Files that say too little are refused."""
+    words = ["--model=net.onnx", "--soc_version=Ascend910B3"]
+    assert cli.main(["tune", "net.onnx", "--budget", "16", "--target", "Ascend910B3", "--bank", "one.db", "-o", "tuned.aoec", "--results",
+                     "here"]) == 0
+    from_here = ["atc", *words, "--framework=5", "--output=net", "--op_compiler_cache_dir=here"]
+    assert cli.main(from_here) == 0
+    assert (place / "net.aoec").read_bytes() == (place / "tuned.aoec").read_bytes()
+    file, = place.glob("here/tuning_results_*/op_tuning/*.json")
+    said = json.loads(file.read_text())
+    file.write_text(json.dumps(said | {"model_version": "0" * 16}))
+    capsys.readouterr()
+    assert cli.main([*from_here, "--op_bank_path=fresh"]) == 0
+    assert "are of another model version and are not used" in capsys.readouterr().err
+    file.write_text(json.dumps({n: v for n, v in said.items() if n != "ticks"}))
+    assert cli.main(from_here) == 2 and "does not say what a schedule takes: 'ticks' is missing" in capsys.readouterr().err
+
+
 def test_banks_are_asked_in_the_order_of_atc(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """$TUNE_BANK_PATH, --op_bank_path, what tutorials take for it, the default; what holds none is passed over, the old name is found."""
     options = ["--op_bank_path=b", "--op_compiler_cache_dir=c"]
@@ -226,8 +244,11 @@ def test_banks_are_asked_in_the_order_of_atc(place: Path, monkeypatch: pytest.Mo
     words, notes = told(M, *options)
     assert after(words, "--bank") == str(place / "cache/aoe_data/aoec.db")
     assert notes.count("no bank of aoec's (aoec.db); the next place") == 3
-    (place / "c/aoe_result_opat_1_pid1.json").write_text("[]")
-    assert "--op_compiler_cache_dir=c: ignored: it holds results of tuning, whose schedules are in the bank" in told(M, *options)[1]
+    for run in "12":
+        (place / f"c/tuning_results_{run}/op_tuning").mkdir(parents=True)
+    words, notes = told(M, *options)
+    assert after(words, "--base") == "c/tuning_results_2" and after(words, "--bank") == str(place / "cache/aoe_data/aoec.db")
+    assert "--op_compiler_cache_dir=c: honoured: the schedules in c/tuning_results_2 are taken where the bank has none" in notes
     Bank.open(place / "c/bank.db")
     assert after(told(M, *options)[0], "--bank") == "c/bank.db"
     assert after(told(M, *options, "--op_compiler_cache_mode=disable")[0], "--bank") == str(place / "cache/aoe_data/aoec.db")
