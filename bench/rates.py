@@ -195,7 +195,7 @@ def summed_up(lines: Sequence[Line], peak: float) -> str:
     tail = f"; {count} spaces decided, {decided / 1e6:,.2f} M candidates/s" if decided else ""
     return (f"Geometric means of {len(lines)} groups, a CPU second of one core: {skipped:,.0f} candidates/s with the skip, {limited:,.0f} "
             f"with a limit, {ns:.1f} ns an operation in full ({1e3 / ns:.0f} million a second){tail}. Slowest candidate "
-            f"{max(row['slowest_ms'] for row in lines):.1f} ms. Peak memory {peak:.0f} MiB.")
+            f"{max(row['slowest_ms'] for row in lines):.1f} ms. Peak memory {peak:.0f} MiB, with models imported in the same process.")
 
 
 def main() -> None:
