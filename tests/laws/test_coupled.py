@@ -165,12 +165,14 @@ def later(body: tuple[Item, ...]) -> tuple[Item, ...]:
 
 def test_products_wait_for_the_last_part_and_not_for_the_work_on_it() -> None:
     p = problem(lower_operator("matmul(m=64, k=64, n=256, bias, relu)"), SMALL)
-    candidate = min((c for c in in_parts(p, 0, 64) if p.values(c)["dc"] == 1), key=lambda c: p.cost([c])[0])
-    made = p.program(candidate)
-    (stream,) = made.streams
-    waiting = replace(made, streams=(replace(stream, body=later(stream.body)),))
-    check(waiting, SMALL)
-    assert measure(made, SMALL).ticks < measure(waiting, SMALL).ticks
+    times = []
+    for candidate in (c for c in in_parts(p, 0, 64) if p.values(c)["dc"] == 1):
+        made = p.program(candidate)
+        (stream,) = made.streams
+        waiting = replace(made, streams=(replace(stream, body=later(stream.body)),))
+        check(waiting, SMALL)
+        times.append((measure(made, SMALL).ticks, measure(waiting, SMALL).ticks))
+    assert all(fast <= slow for fast, slow in times) and any(fast < slow for fast, slow in times)
 
 
 # ---------------------------------------------------------------- matrices in fractals, matrices in rows
