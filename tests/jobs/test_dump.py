@@ -138,10 +138,9 @@ def test_an_edited_tile_changes_the_cycles(dump: Dump) -> None:
 
 
 def test_a_slower_edit_is_not_called_optimal(dump: Dump) -> None:
-    proved = [name for name, row in dump.report("schedule").items() if row["proof"]]
-    name = proved[0]
-    cores = re.search(r"parts=(?!1,)\d+", (dump.folder / f"dump/schedules/{name}.sched").read_text())
-    assert cores
+    shared = {name: found for name, row in dump.report("schedule").items() if row["proof"] and (
+        found := re.search(r"parts=(?!1,)\d+", (dump.folder / f"dump/schedules/{name}.sched").read_text()))}
+    name, cores = next(iter(shared.items()))
     dump.edit(f"schedules/{name}.sched", cores[0], "parts=1")
     assert dump.report("schedule")[name]["proof"] == ""
 
@@ -151,9 +150,8 @@ def edit_step(old: str, new: str) -> Callable[[str], str]:
 
 
 ILLEGAL = {  # an edit of g0.sched -> what the sentence says, and what stands at the caret
-    "capacity": (edit_step(r"loop=n, factor=\d+", "loop=n, factor=65536"), "", "split(loop=n,"),
     "slots": (edit_step(r"buffer=C, depth=\d+", "buffer=C, depth=4096"), "", "double_buffer(buffer=C,"),
-    "cores": (edit_step(r"loop=n_t, parts=\d+", "loop=n_t, parts=4000"), "", "split(loop=n_t,"),
+    "more than a core's share": (edit_step(r"loop=n_u, factor=\d+", "loop=n_u, factor=4096"), "", "split(loop=n_u,"),
     "not a fractal": (edit_step(r"loop=k, factor=\d+", "loop=k, factor=7"), "", "split(loop=k,"),
     "zero": (edit_step(r"loop=m, factor=\d+", "loop=m, factor=0"), "", "split(loop=m,"),
     "unknown loop": (edit_step("loop=k,", "loop=kk,"), "kk", "split(loop=kk,"),
@@ -162,10 +160,10 @@ ILLEGAL = {  # an edit of g0.sched -> what the sentence says, and what stands at
     "unknown instruction": (edit_step("instr=mmad", "instr=madd"), "madd", "tensorize("),
     "unknown primitive": (edit_step("  split", "  spilt"), "did you mean split?", "spilt("),
     "missing field": (edit_step(r"loop=m, factor=\d+, ", "loop=m, "), "factor", "split(loop=m,"),
-    "unknown field": (edit_step(r"inner=m_i\)", "inner=m_i, colour=red)"), "colour", "split(loop=m,"),
-    "a name twice": (edit_step("inner=m_i", "inner=n"), "n", "split(loop=m,"),
+    "unknown field": (edit_step(r"inner=m_u\)", "inner=m_u, colour=red)"), "colour", "split(loop=m,"),
+    "a name twice": (edit_step("inner=m_i", "inner=n"), "n", "split(loop=m_u,"),
     "an open hole": (edit_step(r"loop=m, factor=\d+", "loop=m, factor=?t in [16, 32]"), "?t is open", "split(loop=m,"),
-    "bracket": (edit_step(r"inner=m_i\)", "inner=m_i"), "expected", ""),
+    "bracket": (edit_step(r"inner=m_u\)", "inner=m_u"), "expected", ""),
     "word": (edit_step(r"factor=\d+", "factor=many"), "", "split(loop=m,"),
     "empty": (lambda text: "", "", None),
     "another noun": (lambda text: "graph g {\n}\n", "", "graph"),
