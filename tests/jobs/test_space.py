@@ -62,7 +62,7 @@ def test_an_empty_space_is_one_sentence_that_says_what_emptied_it() -> None:
 
 def test_a_default_is_found_where_little_is_left() -> None:
     """Of 10^10 candidates some hundreds are left, none near a stock block: they are drawn, not guessed."""
-    where = "tm == 48 and tn == 48 and tk == 32 and sk == 3 and gm*gn == 2 and da*db == 4 and d0a == 1 and pl == 0"
+    where = "tm == 48 and tn == 32 and tk == 32 and sk == 3 and gm*gn == 2 and da*db == 4 and d0a == 1 and pl == 0"
     p = problem(MATMUL, MACHINE, restriction=Restriction(where=(parse_where(where),), picked=(0,)))
     assert why_empty(p) == "" and 0 < space_facts(p, NONE)["legal"] < 100  # type: ignore[operator]
     first = start(p)
