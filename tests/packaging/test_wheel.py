@@ -131,7 +131,7 @@ def test_research_tour(installed: Installed) -> None:
     found = json.loads(installed.ok(pipe.format("g.sched")))
     assert found["kind"] == "modelled" and found["cycles"] > 0
     text = (installed.work / "g.sched").read_text()
-    edited = re.sub(r"split\(loop=m, factor=\d+", "split(loop=m, factor=16", text)
+    edited = re.sub(r"split\(loop=m_u, factor=\d+", "split(loop=m_u, factor=16", text)
     (installed.work / "e.sched").write_text(edited)
     assert edited != text and json.loads(installed.ok(pipe.format("e.sched")))["cycles"] != found["cycles"]
 
