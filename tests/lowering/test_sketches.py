@@ -31,8 +31,8 @@ def test_the_default_is_no_slower_than_the_best_of_fifty(text: str) -> None:
 
 @pytest.mark.parametrize("shape, most", [((2560, 21128), 1.02), ((4, 400000), 1.6)])
 def test_what_all_rows_share_is_read_once_a_part_of_the_columns(shape: tuple[int, int], most: float) -> None:
-    """Whole rows in UB held one slot each, and read the shared row again for each (1.13 of the bound on 910A); 400,000 do not fit. The bound
-    knows nothing of memory that turns around."""
+    """Whole rows in UB held one slot each, and read the shared row again for each (1.13 of the bound on 910A); 400,000 do not fit. The
+    bound knows nothing of memory that turns around."""
     a, b, y = (Tensor(name, "fp32", s) for name, s in (("a", shape), ("b", shape[1:]), ("y", shape)))
     graph = Graph("add", ("a", "b"), ("y",), (a, b, y), (OpNode("add", "add", ("a", "b"), ("y",), ()),), (Group("g0", "vector", ("add",)),))
     first = start(problem(lower(graph, "g0"), replace(load("Ascend910A"), hbm_turnaround=None)))
