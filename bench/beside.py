@@ -78,7 +78,7 @@ def run(machine: Machine, layers: Sequence[tuple[int, int, int]], python: str = 
 # ---------------------------------------------------------------- its side: no import of ours from here on
 
 def memory(name: str, size: str, tensors: str, rate: float) -> str:
-    """A level of the hierarchy; energies are placeholders, for what is asked for is latency."""
+    """A level of the hierarchy. The peer wants an energy of every action; any will do, for it is asked for latency alone."""
     actions = "\n".join(f"    - {{name: {a}, energy: 1e-12, throughput: {8 * rate}}}" for a in ("read", "write"))
     return (f"  - !Memory\n    name: {name}\n    size: {size}\n    leak_power: 0\n    area: 0\n"
             f"    tensors: {{keep: {tensors}}}\n    actions:\n{actions}\n")

@@ -19,11 +19,11 @@ from aoec.cli.atc_places import banks_of, need_delivered
 from aoec.cli.atc_words import ONNX, SHAPES, SHORT, VALUES, WORDS
 from aoec.cli.options import DEFAULT_TARGET
 from aoec.cli.vendor_words import Options, Use, help_lines, read_options
+from aoec.report.deliver import LABEL
 
 STARTED = "ATC start working now, please wait for a moment."  # and how it ends: what atc prints
 DONE = "ATC run success, welcome to the next use."
 FAILED = "ATC run failed, Please check the detail log, Try 'atc --help' for more information"
-LABEL = "written for CANN, not yet run on a device by us"
 MODES = {"1": "aoec import MODEL.onnx -o net.graph writes a model as text", "3": "aoec tasks MODEL.onnx says what it would be compiled to",
          "5": "it reads what CANN dumps, and writes JSON", "6": "aoec run MODEL.aoec --random --json says what a compiled model takes",
          "7": "OM2 is CANN's own form", "30": "it is for nano chips, which aoec does not know"}

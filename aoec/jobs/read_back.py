@@ -25,6 +25,7 @@ from aoec.cann.op_summary_read import Profile, read
 from aoec.jobs.calibrate_say import banks
 from aoec.jobs.joined import clip
 from aoec.jobs.row_funcs import Known
+from aoec.report.deliver import LABEL
 from aoec.report.reasons import table
 from aoec.target.machine import Machine, load
 
@@ -32,7 +33,6 @@ STEADY = 0.03  # of a time, by which two profiles of one kernel differ at the mo
 SPREADS = 3.0  # and by how many times the median change of what nothing was delivered for
 SHOWN = 40
 HEADS = ("operator", "calls", "before µs", "µs", "change", "modelled: default", "ours", "change", "measured/modelled")
-UNTESTED = "written for CANN, not yet run on a device by us"
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def facts(found: Sequence[Back], profiles: Sequence[Profile], machine: Machine) 
     pairs = [b for b in found if b.before]
     return {
         "target": machine.name, "profiles": [{"source": p.source, "sha256": p.digest, "kind": p.kind} for p in profiles],
-        "label": UNTESTED, "operators": len(found), "with_record": len(joined), "share_with_record": share([b.now for b in found], joined),
+        "label": LABEL, "operators": len(found), "with_record": len(joined), "share_with_record": share([b.now for b in found], joined),
         "hits": len(hits), "not_hit": sum(b.what == "not hit" for b in found), "wins": sum((b.change or 1) < 1 for b in hits),
         "regressions": sum((b.change or 1) > 1 for b in hits),
         "before_us": sum(b.before.us * b.now.calls for b in pairs if b.before), "after_us": sum(b.now.us * b.now.calls for b in pairs),
@@ -185,7 +185,7 @@ def told(found: Sequence[Back], said: Mapping[str, Any]) -> str:
 
 LEGEND = ("before µs, µs: measured, the median of calls. Modelled: of the bank's record; measured/modelled holds a hit against our\n"
           "schedule and any other against the default. That an operator was hit is concluded from its times and cores. What aoec delivers\n"
-          f"is {UNTESTED}: please send both op_summary files and deliver.json.")
+          f"is {LABEL}: please send both op_summary files and deliver.json.")
 
 
 def named(what: str, of: Sequence[Back]) -> list[str]:
