@@ -30,7 +30,6 @@ from aoec.jobs.pick import wanted
 from aoec.jobs.plan import Task, lowered, on_host, tasks
 from aoec.jobs.resume import Unfinished
 from aoec.jobs.say import Quiet, Voice
-from aoec.jobs.shelf import base
 from aoec.jobs.solve import solve, total_ticks
 from aoec.jobs.sound import faults_of
 from aoec.jobs.starts import starts
@@ -121,8 +120,8 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     started = time.monotonic()
     pool: models.Pool | None = {} if len(stages) > 1 else None
     ready = [grouped(s, machine, options, voice, pool) for s in stages]
-    carried = embedded.carried(source, [t for r in ready for t in r.plan], machine, options.robust and options.tune, voice.say)
-    bank = Bank.open(options.bank).over(embedded.above(base(options.base, machine, voice.say), carried))
+    below = embedded.below(source, [t for r in ready for t in r.plan], machine, options.robust and options.tune, options.base, voice.say)
+    bank = Bank.open(options.bank).over(below)
     voice.bank(bank)
     results = opat.Results(opat.folder(options.results), stages[0].name, machine, datetime.now()) if options.results is not None else None
     order = Order.of(options)

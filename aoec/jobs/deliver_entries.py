@@ -22,14 +22,14 @@ from aoec.jobs.bank import SHOWN_DIGITS
 from aoec.jobs.bank_verify import func_of
 from aoec.jobs.begin import stages_of
 from aoec.jobs.compile import grouped, search
-from aoec.jobs.embedded import above, carried
+from aoec.jobs.embedded import below
 from aoec.jobs.events import Events
 from aoec.jobs.order import Order, Solved
 from aoec.jobs.plan import Task, host_times, state_of, tasks
 from aoec.jobs.profile import operands
 from aoec.jobs.resume import Unfinished
 from aoec.jobs.say import Voice
-from aoec.jobs.shelf import age, base
+from aoec.jobs.shelf import age
 from aoec.lowering.layout import family
 from aoec.lowering.lower import Indexed
 from aoec.search.sketches import find_product
@@ -119,8 +119,7 @@ def of_model(options: Namespace, voice: Voice) -> Source:
     voice.bank_at(options.bank)
     plain = Namespace(**{**vars(options), "tune": False, "only": None, "no_host": False, "metric": "latency"})
     ready = [grouped(s, machine, plain, voice, None) for s in stages]
-    known = carried(options.model, [t for r in ready for t in r.plan], machine, False, voice.say)
-    bank = Bank.open(options.bank).over(above(base(options.base, machine, voice.say), known))
+    bank = Bank.open(options.bank).over(below(options.model, [t for r in ready for t in r.plan], machine, False, options.base, voice.say))
     found = search(ready, machine, Unfinished(bank, Order(False)), plain, voice, Events(None))
     models = [Model(r.stage.gear, r.model.graph, r.plan, told(solved), shapes(r.stage.inputs)) for r, solved in found]
     return together(stages[0].name, machine, options.precision, models)

@@ -21,6 +21,7 @@ from aoec.base.errors import BankError
 from aoec.frontend import metadata
 from aoec.jobs.order import keys
 from aoec.jobs.plan import Task
+from aoec.jobs.shelf import base
 from aoec.jobs.solve import holds
 from aoec.jobs.tuning import bound_in
 from aoec.jobs.version import language_version, model_version
@@ -50,9 +51,12 @@ def made_for(machine: Machine) -> dict[str, Any]:
             "language": language_version()}
 
 
-def above(base: Shelf | None, records: Sequence[Record]) -> Shelf | None:
-    """A shelf of these records over another."""
-    return Claimed(records, base, base.path if base else Path(KEY)) if records else base
+def below(source: metadata.Source | None, plan: Sequence[Task], machine: Machine, robust: bool, named: str | None,
+            say: Callable[[str], None]) -> Shelf | None:
+    """What lies beneath a user's own bank: what the model's file carries for these tasks, over the bank that is `named` (`--base`)."""
+    under = base(named, machine, say)
+    records = carried(source, plan, machine, robust, say)
+    return Claimed(records, under, under.path if under else Path(KEY)) if records else under
 
 
 def carried(source: metadata.Source | None, plan: Sequence[Task], machine: Machine, robust: bool,

@@ -13,11 +13,10 @@ from aoec.bank.record import Key, Record
 from aoec.ir.graph import Graph
 from aoec.jobs import rounds
 from aoec.jobs.attention import apart
-from aoec.jobs.embedded import above, carried
+from aoec.jobs.embedded import below
 from aoec.jobs.models import fused, imported
 from aoec.jobs.order import Order, budget_trials, keys, suffices
 from aoec.jobs.plan import Task, lowered, on_host, tasks
-from aoec.jobs.shelf import base
 from aoec.jobs.tuning import bound_in
 from aoec.ops.own import read_files
 from aoec.target.machine import Machine, load
@@ -36,9 +35,9 @@ def list_tasks(options: Namespace) -> str:
     def say(text: str) -> None:
         print(text, file=sys.stderr)
 
-    beneath = above(base(options.base, machine, say), carried(options.model, plan, machine, False, say))
+    shelf = below(options.model, plan, machine, False, options.base, say)
     facts = {"model": graph.name, "target": machine.name, "times": "modelled", "on_host": dict(reasons),
-             "tasks": rows(plan, machine, bank.over(beneath).claims if bank else beneath.all_of if beneath else lambda keys: {},
+             "tasks": rows(plan, machine, bank.over(shelf).claims if bank else shelf.all_of if shelf else lambda keys: {},
                            Order(True, budget=options.budget), rounds.counts(graph))}
     return json.dumps(facts, indent=2) + "\n" if options.json else show(facts)
 

@@ -10,10 +10,11 @@ import onnx
 import pytest
 
 from aoec import cli
+from aoec.bank.claimed import Claimed
 from aoec.bank.record import Record
 from aoec.frontend.metadata import value, write
 from aoec.frontend.zoo import mlp_softmax
-from aoec.jobs.embedded import KEY, above, carried
+from aoec.jobs.embedded import KEY, carried
 from aoec.jobs.models import fused, imported
 from aoec.jobs.order import keys
 from aoec.jobs.plan import Task, tasks
@@ -144,9 +145,7 @@ def test_nothing_is_believed_that_is_not_tried(folder: Path, plan: list[Task]) -
     machine = load("Ascend910B3")
     found, _ = of(each(default_ticks=10**12), folder, plan)
     wanted = [k for t in plan for k in keys(t, machine)]
-    shelf = above(None, found)
-    assert shelf is not None
-    held = shelf.all_of(wanted)
+    held = Claimed(found, None, Path(KEY)).all_of(wanted)
     assert held.keys() == set(wanted) and all(not r.proof and not r.verified and 0 < r.bound_ticks <= r.ticks for r in held.values())
     assert all(held[best].default_ticks == held[default].ticks for default, best in (keys(t, machine) for t in plan))
     assert not of(each(func_key="0" * 64), folder, plan)[0]
