@@ -205,7 +205,7 @@ def test_rows_of_whole_blocks_may_come_directly_and_others_go_through_ub() -> No
 
 def test_fractals_are_what_products_of_910a_are_fastest_with() -> None:
     """At a size where the cube's work counts; where the way of the inputs is most of the time (m=512, k=n=256) both come out alike."""
-    rows, fractals = (start(problem(lower_operator(f"matmul(m=1024, k=1024, n=1024{flag})"), load("Ascend910A"))) for flag in ("", ", nz"))
+    rows, fractals = (start(problem(lower_operator(f"matmul(m=2048, k=1024, n=2048{flag})"), load("Ascend910A"))) for flag in ("", ", nz"))
     assert fractals.default_ticks < 0.9 * rows.default_ticks
 
 
