@@ -104,7 +104,7 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
             search: str = "portfolio", seed: int = 0, robust: bool = False, metric: str = "latency", bank: str | Path | None = None,
             verify: bool | None = None, jobs: int = 1, no_host: bool = False, dump: str | Path | None = None,
             repeat: bool = False, frozen: bool = False, resume: bool = False, results: str | Path | None = None,
-            only: str | None = None, start: str = "import", report: str | Path | None = None,
+            only: str | None = None, slices: Sequence[tuple[str, str, int]] = (), start: str = "import", report: str | Path | None = None,
             ops: str | Path | Sequence[str | Path] = (), base: str | Path | None = None, embed: str | Path | None = None,
             effort: str | None = None, until: Mapping[str, float] | None = None, events: str | Path | None = None) -> Session:
     """The compiled model, written to `output` (default: `<model>.aoec` in the current folder) and ready to run.
@@ -131,7 +131,7 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
         budget=("trials", budget) if isinstance(budget, int) else budget, jobs=jobs, dump=str(dump) if dump else None, start=start,
         json=True, no_host=no_host, repeat=repeat, frozen=frozen, resume=resume, results=str(results) if results is not None else None,
         effort=effort, until=tuple((until or {}).items()), events=str(events) if events else None, lowered=None,
-        only=only, report=str(report) if report else None, embed=str(embed) if embed else None,
+        only=only, slices=tuple(slices), report=str(report) if report else None, embed=str(embed) if embed else None,
         ops=[str(o) for o in ([ops] if isinstance(ops, (str, Path)) else ops)])
     voice = Silence()
     code = compile_proto(proto, options, voice) if proto is not None else compile_model(options, voice)

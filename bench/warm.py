@@ -30,7 +30,7 @@ STEPS = {
     ("aoec.jobs.begin", "imported"): "import", ("aoec.jobs.models", "fused"): "layouts and groups",
     ("aoec.jobs.compile", "lowered"): "lower", ("aoec.jobs.compile", "tasks"): "memory states",
     ("aoec.jobs.compile", "solve"): "bank and search", ("aoec.jobs.compile", "chosen"): "programs and trust",
-    ("aoec.jobs.compile", "whole"): "whole model", ("aoec.jobs.compile", "verify"): "verify",
+    ("aoec.jobs.compile", "whole"): "whole model", ("aoec.jobs.verified", "verify"): "verify",
     ("aoec.jobs.compile", "write"): "artifact", ("aoec.report.table", "print_table"): "table",
 }
 Taken = tuple[float, float]  # CPU seconds of all threads, and seconds by the clock

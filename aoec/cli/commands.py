@@ -194,6 +194,17 @@ def run_fuse(options: Namespace) -> int:
     return 0
 
 
+def run_slice(options: Namespace) -> int:
+    from aoec.ir.show import show
+    from aoec.jobs.stages import load_weights, save_weights, slice_text
+    ready_output(options)
+    graph = slice_text(read_text(options.input), options.input, options.regions)
+    if options.output != "-":
+        save_weights(graph, load_weights(graph, options.weights or _beside(options.input)), _beside(options.output))
+    write_noun(options.output, show(graph))
+    return 0
+
+
 def run_lower(options: Namespace) -> int:
     from aoec.ir.show import show
     from aoec.jobs.stages import lower_operator, lower_text

@@ -26,14 +26,14 @@ class Draft:
         self.nodes = list(nodes)
         self.weights = dict(weights or {})
         self._numbers: dict[tuple[str, str], int] = {}  # the last that a name got
-        self._taken = {"tensor": set(self.tensors), "node": {n.name for n in self.nodes}}
+        self._taken: dict[str, set[str]] = {"tensor": set(self.tensors), "node": {n.name for n in self.nodes}, "group": set()}
 
     @classmethod
     def of(cls, graph: Graph, weights: Mapping[str, np.ndarray]) -> Draft:
         return cls(graph.name, graph.inputs, graph.outputs, graph.tensors, graph.nodes, weights)
 
     def fresh(self, name: str, kind: str = "tensor") -> str:
-        """`name`, or `name_1`, ... where another of that kind (tensor or node) has it already; taken from now on."""
+        """`name`, or `name_1`, ... where another of that kind (tensor, node or group) has it already; taken from now on."""
         number, out = self._numbers.get((kind, name), 0), name
         while out in self._taken[kind]:
             number += 1
@@ -43,7 +43,7 @@ class Draft:
         return out
 
     def reserve(self, names: Iterable[str], kind: str = "tensor") -> None:
-        """Nothing; tensors (or nodes) of these names are added later, or are somebody else's: no fresh name meets them."""
+        """Nothing; tensors (or nodes, or groups) of these names are added later, or are somebody else's: no fresh name meets them."""
         self._taken[kind].update(names)
 
     def put(self, tensor: Tensor) -> None:

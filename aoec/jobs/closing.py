@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -52,7 +54,7 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
     for g in model.graph.groups:
         if g.kind in ("view", "host"):
             times = Times(*[off_core[g.name]] * 3) if g.kind == "host" else Times()
-            rows[g.name] = Row(g.name, ", ".join(ops[name] for name in g.nodes), times, shown[g.name], "", g.kind)
+            rows[g.name] = Row(g.name, counted([ops[name] for name in g.nodes]), times, shown[g.name], "", g.kind)
     launches = [(often[c.task.group.name], c.best.measure.launch_us) for c in choices]
     hidden = max(0.0, sum(count * (us - machine.queue_gap_us) for count, us in launches))
     found = len({(c.task.func_key, c.task.state_text) for c in choices if c.solved.found})
@@ -64,6 +66,11 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
         "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
         sum(trials.values()), seconds, found, options.tune, lowered=counts(model.graph),
         held=whole_trust(choices), gear=made.stage.gear)
+
+
+def counted(words: Sequence[str]) -> str:
+    """Words in order, each once, with how often it is there."""
+    return ", ".join(f"{word} x{n}" if n > 1 else word for word, n in Counter(words).items())
 
 
 def held(trust: Trust | None) -> Held | None:

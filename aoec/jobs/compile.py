@@ -16,7 +16,7 @@ from aoec.base.errors import BankError, CheckError, UnsupportedError
 from aoec.frontend.metadata import Source
 from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
-from aoec.jobs import dump, embedded, formats, models, opat, page
+from aoec.jobs import dump, embedded, formats, models, opat, page, slices
 from aoec.jobs.attention import apart
 from aoec.jobs.closing import believed, table
 from aoec.jobs.course import Course, begun
@@ -34,6 +34,7 @@ from aoec.jobs.solve import solve, total_ticks
 from aoec.jobs.sound import faults_of
 from aoec.jobs.starts import starts
 from aoec.jobs.trust import Trust, of_programs
+from aoec.jobs.verified import verified
 from aoec.jobs.version import model_version
 from aoec.jobs.wide_sums import wide
 from aoec.ops import typed
@@ -41,8 +42,6 @@ from aoec.ops.run import REALS
 from aoec.target.machine import Machine
 
 NAMED = 8  # nodes in a sentence
-TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1.6e-1}  # of a whole model against fp32, relative to its largest output, by the
-# narrowest of its dtypes: bf16 has three bits less than fp16
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     events.say("job_started", **begun(stages[0].name, machine, order, len(different(ready, machine, order))))
     found = search(ready, machine, jobs[0], options, voice, events, results)
     made = [real(r, solved, machine, options, voice) for r, solved in found]
-    if not options.only:
+    if not options.only and not options.slices:
         made = [formatted(f, m, machine, jobs, options, voice, events, results, pool) for f, m in zip(found, made)]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         legal(program, machine)
@@ -153,7 +152,8 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
         job.end()
     lines = made[0].lines
     events.end("done", output=options.output, latency_us={"default": lines.default.latency_us, "tuned": lines.tuned.latency_us})
-    reports = [believed(replace(table(m, machine, options, seconds), notes=n), m.model, machine) for m, n in zip(made, notes)]
+    reports = [believed(replace(table(m, machine, options, seconds), notes=(*slices.told(m.model.graph), *n)), m.model, machine)
+               for m, n in zip(made, notes)]
     if options.report:
         page.write_report(Path(options.report), made, reports, machine)
         voice.say(f"report {Path(options.report) / 'index.html'}")
@@ -162,8 +162,10 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
 
 
 def grouped(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice, pool: models.Pool | None) -> Ready:
-    """A stage with its model fused and lowered; UnsupportedError for what --no-host forbids."""
-    model, funcs = fused(stage, machine, voice, pool)
+    """A stage with its model fused, in slices where that is asked for, and lowered; UnsupportedError for what --no-host forbids."""
+    if options.slices and (stage.funcs or stage.traces):
+        raise CheckError(f"--slices cuts a model, or the fused graph of a dump: enter it at --from fuse, not {stage.start}")
+    model, funcs = fused(stage, machine, voice, pool, options.slices)
     if options.no_host:
         refuse_host(model.graph, {})
     return Ready(stage, model, tasks(model.graph, machine, options.metric == "throughput", funcs))
@@ -255,23 +257,6 @@ def real(ready: Ready, solved: dict[str, Solved], machine: Machine, options: Nam
     return Made(ready.stage, model, choices, lines, artifact, before)
 
 
-def verified(made: list[Made], bank: Bank, options: Namespace) -> tuple[list[tuple[str, ...]], list[str]]:
-    """(notes by gear, faults) of what was not verified before, group by group and then whole."""
-    keeps = bank if options.tune and bank.writable and not made[0].stage.traces else None
-    done: set[tuple[str, int]] = set()
-    notes: list[tuple[str, ...]] = []
-    for m in made:
-        fresh = any(not c.solved.best.verified for c in m.choices)
-        faults = verify(m.model, m.choices, keeps, options.seed, done)
-        said: list[str] = []
-        if fresh and not faults:
-            said, faults = verify_whole(m.artifact, m.stage, options)
-        if faults:
-            return notes, [f"gear {m.stage.gear}: {line}" if m.stage.gear else line for line in faults]
-        notes.append(tuple(said))
-    return notes, []
-
-
 def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
     """Nothing, or UnsupportedError that names the nodes that would run on the host, and why where there is more to say."""
     nodes = {n.name: n for n in graph.nodes}
@@ -282,9 +267,12 @@ def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
         raise UnsupportedError(f"{len(found)} node{'s' * (len(found) > 1)} would run on the host, which --no-host forbids: {named}{more}")
 
 
-def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool | None) -> tuple[Model, dict[str, Func]]:
-    """The model in layouts and groups, with their funcs by group; groups that cannot be lowered go to the host, and that is said."""
+def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool | None,
+          regions: slices.Asked = ()) -> tuple[Model, dict[str, Func]]:
+    """The model in layouts and groups, `regions` of these in slices, with their funcs by group; groups that cannot be lowered go to the
+    host, and that is said."""
     graph, weights = laid_out(stage, machine, pool)
+    graph = slices.asked(graph, regions)
     funcs, reasons = lowered(graph)
     voice.on_host(reasons)
     graph = on_host(graph, reasons)
@@ -336,49 +324,6 @@ def trust_in(task: Task, records: Solved, default: Schedule, best: Schedule, mac
         return of_programs(default.program, best.program, machine, task.state)
     found = records.trust if total_ticks(best.measure, machine) == records.best.ticks else None
     return trusted(task.func, default, best, machine, task.state, found)
-
-
-def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int, done: set[tuple[str, int]]) -> list[str]:
-    """Sentences on schedules whose values differ from the reference; what was verified before, or is in `done` and then all that is
-    verified here, is passed over, `bank` told of the rest."""
-    from aoec.jobs.verify import verify_group
-
-    faults: list[str] = []
-    for c in choices:
-        record = c.solved.best
-        at = (record.key.digest, id(c.best.program))
-        if at in done or record.verified:
-            continue
-        done.add(at)
-        found = verify_group(model.graph, c.task.group, c.best.program, c.task.bindings, model.weights, seed)
-        faults += [f"{c.task.group.name}: {line}" for line in found]
-        if not found and bank is not None:
-            bank.put(replace(record, verified=True))
-    return faults
-
-
-def verify_whole(artifact: Artifact, stage: dump.Stage, options: Namespace) -> tuple[list[str], list[str]]:
-    """(notes, faults) of one inference on seeded data against onnxruntime, or the references where it is not installed."""
-    from aoec.jobs.run import random_feeds
-    from aoec.jobs.verify import verify_model
-
-    path = str(getattr(options, "model", ""))
-    path = path if Path(path).is_file() else ""
-    try:
-        feeds = random_feeds(artifact, options.seed)
-    except CheckError as e:  # a text, a sequence, a free shape: there is no such thing as any value of it
-        return [f"values: the whole model was not run: {e.message}"], []
-    try:
-        found = verify_model(artifact, stage.graph, stage.weights, feeds, path)
-    except UnsupportedError as e:  # a loop that does not end, a node of the host that takes other values than any
-        return [f"values: the whole model was not run on seeded inputs: {e}"], []
-    dtypes = {t.dtype for t in stage.graph.tensors}
-    limit = max(TOLERANCE[d] for d in REALS if d in dtypes or d == "fp32")
-    how = f"max|a-b| / max|b|, one seeded input, {stage.precision}"
-    lines = {name: f"values: {name} is within {a.relative_error:.1e} of {a.reference} ({how})" for name, a in found.items()}
-    faults = [f"{lines[name]}; the limit is {limit:g}. If the model needs more range or precision than that, use --precision fp32"
-              for name, a in found.items() if not a.relative_error <= limit]
-    return list(lines.values()), faults
 
 
 def assemble(model: Model, choices: list[Choice], machine: Machine, lines: Lines) -> Artifact:

@@ -32,6 +32,7 @@ from aoec.jobs.say import Voice
 from aoec.jobs.shelf import age
 from aoec.lowering.layout import family
 from aoec.lowering.lower import Indexed
+from aoec.lowering.slices import in_slices
 from aoec.search.sketches import find_product
 from aoec.simulate.state import State
 from aoec.target.machine import Machine, load, parse_machine
@@ -117,7 +118,7 @@ def of_model(options: Namespace, voice: Voice) -> Source:
     voice.reading(Path(options.model), machine, "--target" if options.target else "default; --target, see aoec targets")
     stages = stages_of(options.model, options, voice)
     voice.bank_at(options.bank)
-    plain = Namespace(**{**vars(options), "tune": False, "only": None, "no_host": False, "metric": "latency"})
+    plain = Namespace(**{**vars(options), "tune": False, "only": None, "no_host": False, "metric": "latency", "slices": ()})
     ready = [grouped(s, machine, plain, voice, None) for s in stages]
     bank = Bank.open(options.bank).over(below(options.model, [t for r in ready for t in r.plan], machine, False, options.base, voice.say))
     found = search(ready, machine, Unfinished(bank, Order(False)), plain, voice, Events(None))
@@ -131,6 +132,9 @@ def of_artifact(path: str, options: Namespace) -> Source:
     machine = parse_machine(gears[0].machine, path) if gears[0].machine else load(gears[0].target)
     if options.target and load(options.target).hash != machine.hash:
         raise CheckError(f"{path} was compiled for {machine.name}; without --target, or give the ONNX model")
+    if any(in_slices(a.graph) for a in gears):
+        raise CheckError(f"{path} runs in slices, and CANN looks schedules up by the sizes of whole operators; compile it with --slices "
+                         "none, or give the ONNX model")
     models = []
     for a in gears:
         known = {g.group: Found(show(g.trace), "", g.default_ticks, g.ticks, g.bound_ticks, g.func_key) for g in a.groups if g.trace}

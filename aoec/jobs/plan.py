@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 
 from aoec.bank.record import DEFAULT, IMPORTED, ROBUST
 from aoec.base.errors import CheckError, UnsupportedError
@@ -15,6 +16,7 @@ from aoec.ir.keys import key
 from aoec.ir.tir import Func
 from aoec.jobs.rounds import rounds
 from aoec.lowering.lower import Indexed
+from aoec.lowering.slices import places
 from aoec.ops.layout import stored_shape
 from aoec.simulate.host import host_us, walk_us
 from aoec.simulate.state import COLD, PREVIOUS_LAUNCH, Resident, State
@@ -29,7 +31,7 @@ class Task:
     func: Func
     func_key: str
     bindings: tuple[tuple[str, str], ...]  # (tensor of the func, tensor of the graph)
-    state: State  # by tensor of the func, oldest first
+    state: State  # by tensor of the func, oldest first; of a result, how much it is a part of where that passes through L2
     label: str
 
     @property
@@ -93,7 +95,8 @@ class Walk:
         self.groups, self.bodies = groups_by_place(graph), {b.node for b in graph.bodies}
         self.tensors = {t.name: t for t in graph.tensors}
         self.nodes = {n.name: n for n in graph.nodes}
-        self.alias: dict[str, str] = {}  # a view's tensor -> the tensor whose bytes it is
+        self.places = places(graph)  # of views: whose bytes they are
+        self.cuts = self.boundaries()
         self.resident = Resident(self.l2_bytes)
         self.funcs, self.keys = dict(funcs), dict(keys)
 
@@ -113,9 +116,6 @@ class Walk:
 
     def group(self, group: Group) -> Task | None:
         if group.kind == "view":
-            for name in group.nodes:
-                node = self.nodes[name]
-                self.alias.update({o: self.root(node.inputs[0]) for o in node.outputs})
             return None
         if group.kind == "host":
             if not self.bodies.isdisjoint(group.nodes):  # what a body leaves in L2 is not followed
@@ -133,17 +133,45 @@ class Walk:
             self.keys[group.name] = _key(func)
         ins, outs = self.indexed.operands(group)
         bindings = tuple(zip([b.name for b in (*func.inputs, *func.outputs)], [t.name for t in (*ins, *outs)], strict=True))
-        roots = {self.root(t): name for name, t in bindings[:len(ins)]}
-        local = tuple((roots[name], size) for name, size in self.resident.part(roots))
+        names = [name for name, _ in bindings]
+        state = self.held(dict(zip(names, ins))) + self.passing(dict(zip(names[len(ins):], outs)))
         self.touch([*ins, *outs])
-        return Task(group, func, self.keys[group.name], bindings, local, self.label(group))
+        return Task(group, func, self.keys[group.name], bindings, state, self.label(group))
 
-    def root(self, name: str) -> str:
-        return self.alias.get(name, name)
+    def boundaries(self) -> dict[str, list[int]]:
+        """Tensor -> the bytes at which parts of it begin or end, in order, of those that lie in parts."""
+        out: dict[str, set[int]] = {}
+        for name, (whose, start) in self.places.items():
+            size, every = size_bytes(self.tensors[name]), size_bytes(self.tensors[whose])
+            if size != every:
+                out.setdefault(whose, {0, every}).update((start, start + size))
+        return {whose: sorted(cuts) for whose, cuts in out.items()}
+
+    def lies(self, t: Tensor) -> dict[str, int]:
+        """The pieces, with their bytes, that L2 may hold of a tensor: it is one, or as many as parts of it begin in it."""
+        whose, start = self.places.get(t.name, (t.name, 0))
+        end = start + size_bytes(t)
+        if whose not in self.cuts:
+            return {whose: end - start}
+        inside = [at for at in self.cuts[whose] if start <= at <= end]
+        return {f"{whose} {a}": b - a for a, b in pairwise(inside)}
+
+    def held(self, given: Mapping[str, Tensor]) -> State:
+        """What L2 holds of a func's inputs, by their names in it, the oldest first."""
+        pieces = {piece: name for name, t in given.items() for piece in self.lies(t)}
+        out: dict[str, int] = {}
+        for piece, size in self.resident.part(pieces):
+            out[pieces[piece]] = size + out.pop(pieces[piece], 0)  # it is as young as its youngest piece
+        return tuple(out.items())
+
+    def passing(self, made: Mapping[str, Tensor]) -> State:
+        """Of the results that are parts of what L2 cannot hold: how large that is, so that none of it is taken to stay there."""
+        every = {name: size_bytes(self.tensors[self.places[t.name][0]]) for name, t in made.items() if t.name in self.places}
+        return tuple((name, size) for name, size in every.items() if size > max(self.l2_bytes, size_bytes(made[name])))
 
     def touch(self, tensors: list[Tensor]) -> None:
         """These tensors become the most recent in L2."""
-        self.resident.touch({self.root(t.name): size_bytes(t) for t in tensors if t.dtype != OPAQUE})
+        self.resident.touch({piece: size for t in tensors if t.dtype != OPAQUE for piece, size in self.lies(t).items()})
 
     def label(self, group: Group) -> str:
         """What a group is, for people: its operators, filter, and shape of input and output."""

@@ -69,6 +69,15 @@ def fuse_text(text: str, source: str, weights_path: str, target: str) -> tuple[G
     return fuse(graph, load_weights(graph, weights_path), _machine(target))
 
 
+def slice_text(text: str, source: str, regions: Sequence[tuple[str, str, int]]) -> Graph:
+    """The fused graph with regions, (first group, last group, slices), in slices."""
+    from aoec.lowering.slices import Region, sliced
+    graph = graph_of(text, source)
+    if not graph.groups:
+        raise CheckError(f"graph {graph.name} has no groups; run aoec fuse first", source=source)
+    return sliced(graph, [Region(*r) for r in regions])
+
+
 def lower_text(text: str, source: str, group: str | None) -> Func:
     """The func of one group of a fused graph."""
     from aoec.lowering.lower import lower

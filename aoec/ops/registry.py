@@ -10,7 +10,7 @@ from aoec.ops.declare import Op
 
 # modules that use operators and declare none
 _MACHINERY = {"check", "control", "declare", "gradient", "host", "host_reference", "interpret", "meanings", "narrowed", "own", "registry",
-              "run", "typed"}
+              "run", "slices", "typed"}
 
 
 def _load() -> dict[str, Op]:

@@ -175,6 +175,13 @@ def test_measure_chain_carries_the_state():
     assert [m.hbm_bytes for m in renamed] == [320, 0] and state == (("x", 320), ("y", 320), ("z", 320))
 
 
+def test_a_part_of_what_l2_cannot_hold_reaches_memory():
+    """B is written where it lay as long as all that it is a part of stays in L2; then it goes out as far as that does not."""
+    alone, kept, passing = (measure(copier("A", "B", 160), TOY, (("A", 320), *whole)).hbm_bytes for whole in (
+        (), (("B", TOY.l2_usable_bytes),), (("B", 10 * TOY.l2_size_bytes),)))
+    assert (alone, kept, passing) == (0, 0, 320)
+
+
 @given(st.lists(st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 30), max_size=3), max_size=12), st.integers(0, 50))
 def test_what_is_resident_is_the_capped_state(steps: list[dict[str, int]], usable: int):
     resident, state = Resident(usable), ()
