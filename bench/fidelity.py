@@ -56,7 +56,7 @@ def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int, sta
     out = []
     done = Done()
     for c in cases:
-        how = f"tuned {trials}" if c.kind in ("lib", "e2e") else state
+        how = f"tuned {trials} {state}" if c.kind == "lib" else f"tuned {trials}" if c.kind == "e2e" else state
         r = kept.of(c, how)
         if r is None:
             r = kept.put(timed(c, folder, trials, state, done), how)
@@ -65,10 +65,10 @@ def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int, sta
 
 
 def timed(case: Case, folder: Path, trials: int, state: str, done: Done) -> Result:
-    """One case: our best of a vendor kernel or a model, the program of a schedule in the named memory state (or its profiler's)."""
+    """One case: our best of a model, or in the named memory state (or its profiler's) of a vendor kernel, or the program of a schedule."""
     if case.kind == "e2e":
         return run(case, trials, done)
-    return tuned(case, trials) if case.kind == "lib" else modelled(case, folder, NAMED.get(state))
+    return tuned(case, trials, state) if case.kind == "lib" else modelled(case, folder, NAMED.get(state))
 
 
 def whole_text(results: Sequence[Result]) -> str:
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--trials", type=int, default=0, help="search trials a group for lib and e2e rows (default: default schedules)")
     parser.add_argument("--facts", type=Path, help="writes the figures by target and operator class that results carry (a TOML file)")
     parser.add_argument("--state", choices=(PROFILER, *NAMED), default=PROFILER,
-                        help="what L2 holds at the start, of rows with a schedule: what their profiler leaves (default), what an equal "
+                        help="what L2 holds at the start, of rows of single operators: what their profiler leaves (default), what an equal "
                              "launch leaves, nothing, or what another model does")
     parser.add_argument("--bank", type=Path, help="keeps results in this file; equal cases on the same model are not timed again")
     args = parser.parse_args(argv)

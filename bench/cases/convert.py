@@ -91,7 +91,12 @@ def plain(row: Row, kind: str) -> Row:
     operator = re.sub(r"[^a-z0-9_]", "_", row["op"].lower())
     return dict(zip(COLUMNS, (
         row["id"], row["chip"], operator, shape_of(row), dtype_of(row["dtype"]), layout_of(row), "", metric, value, unit, row["source"],
-        kind, "", row["confidence"] or "high", warning_of(row))))
+        kind, "", row["confidence"] or "high", warning_of(row), profiler(row))))
+
+
+def profiler(row: Row) -> str:
+    """What the variant says of what ran before each launch; else that follows from the source."""
+    return "model" if "in-model" in row["variant"] else "other" if "isolated replay" in row["variant"] else ""
 
 
 def measured(row: Row) -> tuple[str, str, str]:
@@ -197,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     cases = convert(read_table(args.tables))
     with open(args.output, "w", encoding="utf-8", newline="") as f:
-        writer = csv.DictWriter(f, COLUMNS[:-1], lineterminator="\n")  # the profiler follows from the source
+        writer = csv.DictWriter(f, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(cases)
     counts = {k: sum(c["class"] == k for c in cases) for k in CASED}

@@ -16,6 +16,7 @@ from aoec.ops import OPS
 from aoec.ops.meanings import shape as result_shape
 from aoec.target.machine import Machine
 from bench.cases.case import Case
+from bench.cases.moves import MOVES, moved
 
 REALS = ("fp16", "bf16", "fp32")
 CASTS = ("cast",)
@@ -28,8 +29,8 @@ class Net:
         self.draft, self.dtype = Draft(name, (), ()), dtype
         self.machine: Machine | None = None  # whose groups are wanted
 
-    def input(self, name: str, shape: Sequence[int], layout: str = "ND") -> str:
-        self.draft.put(Tensor(name, self.dtype, tuple(shape), layout))
+    def input(self, name: str, shape: Sequence[int], layout: str = "ND", dtype: str = "") -> str:
+        self.draft.put(Tensor(name, dtype or self.dtype, tuple(shape), layout))
         self.draft.inputs += (name,)
         return name
 
@@ -86,6 +87,8 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
+# what would be several programs of ours, and is one kernel of the vendor's
+APART = {"dynamic_quant": "the largest of a row and what is scaled by it are two programs of ours, and one kernel of the vendor's"}
 PAIRED = ("add", "sub", "mul", "div", "real_div", "maximum", "minimum")  # of two tensors, equal ones where the row gives one shape
 # operators whose other operand is one number -> ours with a scalar
 SCALED = {"div": "muls", "real_div": "muls", "mul": "muls", "add": "adds", "sub": "adds"}
@@ -113,20 +116,26 @@ def graph_of(case: Case, flat: bool = False, machine: Machine | None = None) -> 
     run. UnsupportedError where aoec has no such operator."""
     sizes = case.shape.sizes
     if case.family == "matmul":
-        return matmul_graph(case)
+        return matmul_graph(case, machine)
     if case.family == "conv":
         return conv_graph(case, sizes)
     if not case.shape.inputs:
         raise UnsupportedError(f"aoec has no operator {case.operator}")
     if case.operator in POOLS:
         return pool_graph(case)
+    if case.operator in MOVES:
+        return moves_graph(case, machine)
+    if case.operator == "quantize_static":
+        return quantised_graph(case, machine)
     return vector_graph(case, flat, machine)
 
 
 def vector_graph(case: Case, flat: bool, machine: Machine | None) -> Graph:
     """An operator of one or two tensors by its recipe, or by the name that we share."""
-    if case.operator in CASTS and set(case.dtypes) <= {*REALS, "int8", "uint8", "int32"}:
+    if case.operator in CASTS and set(case.dtypes) <= {*REALS, "int8", "uint8", "int32", "int64"}:
         return cast_graph(case)
+    if case.operator in APART:
+        raise UnsupportedError(APART[case.operator])
     if any(d not in REALS for d in case.dtypes) or case.dtypes[0] != case.dtypes[-1]:
         raise UnsupportedError(f"aoec has no {case.operator} of {' to '.join(dict.fromkeys(case.dtypes))}")
     net = Net(case.operator, case.dtypes[0])
@@ -175,22 +184,63 @@ def reduced(shape: tuple[int, ...], result: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(axes)
 
 
-def matmul_graph(case: Case) -> Graph:
-    """A product, perhaps of a batch; B as it lies in GM."""
+def quantised_graph(case: Case, machine: Machine | None) -> Graph:
+    """Rows of reals as int8, by a scale for each column."""
+    if case.dtypes[0] not in REALS or case.dtypes[1] != "int8" or len(case.shape.inputs[0]) != 2:
+        raise UnsupportedError(f"aoec has no {case.operator} of {' to '.join(case.dtypes)}")
+    net = Net(case.operator, case.dtypes[0])
+    net.machine = machine
+    x, columns = net.input("x", case.shape.inputs[0]), case.shape.inputs[0][1:]
+    scale, zero = net.input("scale", columns, dtype="fp32"), net.zeros("zero", columns, "int8")
+    return net.graph(net.node("quantise", [x, scale, zero], "int8", lo=-128.0, hi=127.0))
+
+
+def moves_graph(case: Case, machine: Machine | None) -> Graph:
+    """An operator that moves elements."""
+    move = moved(case)
+    net = Net(case.operator, case.dtypes[0])
+    net.machine = machine
+    dtypes = move.dtypes or ("",) * len(move.inputs)
+    inputs = [net.input(f"x{i}", s, move.layouts[0], d) for i, (s, d) in enumerate(zip(move.inputs, dtypes, strict=True))]
+    return net.graph(net.node(move.op, inputs, layout=move.layouts[1], **move.attributes))
+
+
+def matmul_graph(case: Case, machine: Machine | None = None) -> Graph:
+    """A product, perhaps of a batch, and what its kernel joins to it; B as it lies in GM."""
     s = case.shape.sizes
     if not {"m", "n", "k"} <= set(s):
         raise UnsupportedError(f"shape {case.shape.text!r} gives no m, n and k")
-    if case.operator not in ("matmul", "batch_matmul"):
+    if case.operator not in ("matmul", "batch_matmul", *JOINED):
         raise UnsupportedError(f"aoec has no operator {case.operator}")
-    if case.dtypes[0] not in REALS:
-        raise UnsupportedError(f"aoec has no product of {case.dtypes[0]}")
+    whole = case.operator == "quant_matmul"
+    if case.dtypes[0] not in (("int8",) if whole else REALS):
+        raise UnsupportedError(f"aoec has no {case.operator} of {case.dtypes[0]}")
     net = Net("matmul", case.dtypes[0])
     lead = (s["b"],) if s.get("b", 1) > 1 else ()
     turned = case.layout.endswith(":nk")
     left, _, right = case.layout.partition(":")
     a = net.input("a", (*lead, s["m"], s["k"]), left.upper())
-    b = net.input("b", (*lead, *((s["n"], s["k"]) if turned else (s["k"], s["n"]))), "NZ" if right == "nz" else "ND")
-    return net.one(net.node("matmul", [a, b], case.dtypes[1], left.upper(), **({"trans_b": 1} if turned else {})))
+    rows = (s["n"], s["k"]) if turned else (s["k"], s["n"])
+    b = net.zeros("b", (s["k"], s["n"])) if whole else net.input("b", (*lead, *rows), "NZ" if right == "nz" else "ND")
+    y = net.node("matmul", [a, b], "int32" if whole else case.dtypes[1], left.upper(), **({"trans_b": 1} if turned else {}))
+    if case.operator in JOINED:
+        net.machine = machine
+        return net.graph(JOINED[case.operator](net, y, left.upper(), case.dtypes[1]))
+    return net.one(y)
+
+
+def _dequantised(n: Net, y: str, layout: str, dtype: str) -> str:
+    """Sums as reals, by a scale for each column; a program of its own, for FIXPIPE of ours scales to int8 alone."""
+    columns = n.shape(y)[-1:]
+    return n.node("dequantise", [y, n.input("scale", columns, dtype="fp32"), n.zeros("zero", columns, "int32")], dtype, layout)
+
+
+# what a product's kernel does to its result besides
+JOINED: Mapping[str, Callable[[Net, str, str, str], str]] = {
+    "quant_matmul": _dequantised,
+    "matmul_gelu": lambda n, y, layout, dtype: n.node("gelu_tanh", [y], dtype, layout),
+    "matmul_add": lambda n, y, layout, dtype: n.node("add", [y, n.input("residual", n.shape(y), layout, dtype)], dtype, layout),
+    "matmul_mul": lambda n, y, layout, dtype: n.node("muls", [y], dtype, layout, scalar=0.5)}
 
 
 def conv_graph(case: Case, s: Mapping[str, int]) -> Graph:

@@ -4,14 +4,17 @@ A launch finds in L2 what ran before it left there. Between launches of one prog
 itself; but msOpProf in its kernel replay, which is what it does unless asked otherwise, clears L2 before each launch that it measures
 (Ascend/msopprof@d6c29df, docs/zh/user_guide/msopprof_user_guide.md, --replay-mode: "kernel" and "range" clear the data of L2, "application"
 does not; docs/zh/development_guide/architecture.md, replay). So the state follows from the tool, and the tool from the source.
+Kernels of a whole model's profile ran among others: what they work on has just been made, their weights were last read a run ago.
 """
 from __future__ import annotations
+
+import re
 
 from aoec.simulate.state import CLEARED, PREVIOUS_LAUNCH, State
 from bench.cases.case import PROFILER_NAMES, Case
 
-# tool -> what it leaves
-PROFILERS: dict[str, State] = dict(zip(PROFILER_NAMES, (CLEARED, PREVIOUS_LAUNCH), strict=True))
+# tool -> what it leaves; in a model that follows from the operator (library.py), and where a schedule is stated no row asks for it
+PROFILERS: dict[str, State] = dict(zip(PROFILER_NAMES, (CLEARED, PREVIOUS_LAUNCH, PREVIOUS_LAUNCH), strict=True))
 # publisher -> the tool that its own text names
 USED = {
     "Ascend C best-practice guide": "msopprof",  # every case: "msOpProf", PipeUtilization.csv of the board
@@ -19,10 +22,14 @@ USED = {
     "hicann/catlass": "msopprof",  # docs/zh/1_Practice/evaluation/performance_tools.md: "msprof op" for one operator
     "Ascend/msopprof": "msopprof",  # its own samples
 }
+# files that are profiles of whole models: MindSpore's of training steps, vllm-ascend's of inference, msprof's of a rank
+MODELS = re.compile(r"[/:]application_test/|/profiling_analysis_|_alignment_report\.md|/ASCEND_PROFILER_OUTPUT/")
 
 
 def profiler_of(case: Case) -> str:
     """The tool that a case was measured with: as its row says, else as its publisher does, else another."""
+    if not case.profiler and MODELS.search(case.source):
+        return "model"
     return case.profiler or USED.get(case.publisher, "other")
 
 

@@ -1,0 +1,83 @@
+"""Vendor kernels that only move elements, as operators of ours: what a row's shapes leave open is the plainest that they allow."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.graph import Attribute
+from bench.cases.case import Case
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Move:
+    """An operator that moves elements, its operands and their dtypes and layouts, and the layout of its result."""
+
+    op: str
+    inputs: tuple[Shape, ...]
+    attributes: Mapping[str, Attribute]
+    dtypes: tuple[str, ...] = ()  # "": the case's
+    layouts: tuple[str, str] = ("ND", "ND")
+
+
+def moved(case: Case) -> Move:
+    """What a case moves; UnsupportedError where its shapes do not say what goes where."""
+    first, result = case.shape.inputs[0], case.shape.output or case.shape.inputs[0]
+    return MOVES[case.operator](case.shape.inputs, result, first)
+
+
+def _part(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
+    """The first elements of each axis."""
+    if result == x or len(result) != len(x):
+        raise UnsupportedError(f"which part of {'x'.join(map(str, x))} is taken is not stated")
+    return Move("slice", (x,), {"starts": (0,) * len(x), "sizes": result, "steps": (1,) * len(x)})
+
+
+def _copy(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
+    """All of a tensor."""
+    return Move("slice", (x,), {"starts": (0,) * len(x), "sizes": x, "steps": (1,) * len(x)})
+
+
+def _turned(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
+    """The order of the axes that leads to the result, of equal ones the first first."""
+    left, perm = dict(enumerate(x)), []
+    for extent in result:
+        axis = next((a for a, n in left.items() if n == extent), None)
+        if axis is None:
+            raise UnsupportedError(f"no order of the axes of {'x'.join(map(str, x))} gives {'x'.join(map(str, result))}")
+        perm.append(axis)
+        del left[axis]
+    if perm == list(range(len(x))):
+        raise UnsupportedError("the order of the axes is not stated")
+    return Move("transpose", (x,), {"perm": tuple(perm)})
+
+
+def _joined(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
+    axis = next((a for a, (n, m) in enumerate(zip(x, result)) if n != m), 0)
+    return Move("concat", tuple(inputs), {"axis": axis})
+
+
+def _read(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
+    """Rows of a table by int32 indices."""
+    return Move("gather", (x, inputs[1]), {"axis": 0}, ("", "int32"))
+
+
+def _fractals(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
+    """Between ND and NZ: [n1, m1, 16, 16] holds [16 m1, 16 n1] at most."""
+    if len(result) == 2 and x[-2:] == (16, 16):
+        return Move("from_nz", (result,), {}, (), ("NZ", "ND"))
+    if len(x) == 2 and result[-2:] == (16, 16):
+        return Move("to_nz", (x,), {}, (), ("ND", "NZ"))
+    raise UnsupportedError("between which layouts it converts is not stated")
+
+
+def _filled(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
+    """Elements of a tensor or one number, by a truth each."""
+    return Move("where", (x, (1,), x), {}, ("bool", "", ""))
+
+
+MOVES: Mapping[str, Callable[[Sequence[Shape], Shape, Shape], Move]] = {
+    "slice": _part, "copy": _copy, "transpose": _turned, "concat": _joined, "gather": _read, "index": _read, "trans_data": _fractals,
+    "masked_fill": _filled, "broadcast": lambda inputs, result, x: Move("expand", (x,), {"shape": result})}
