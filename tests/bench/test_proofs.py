@@ -17,5 +17,5 @@ def test_a_small_space_is_decided_and_told(monkeypatch: pytest.MonkeyPatch, caps
     for row in told["rows"]:
         assert row["closed"] and 0 < row["floor_us"] == row["best_us"] <= row["default_us"]
         assert row["legal"] > 100 and row["decided_a_second"] > 0
-    monkeypatch.setattr(sys, "argv", ["proofs.py", "matmul(m=512, k=512, n=512, fp16)", "--budget", "1"])
+    monkeypatch.setattr(sys, "argv", ["proofs.py", "conv2d(n=1, c=64, h=28, w=28, co=64, kh=3, kw=3, pad=1)", "--budget", "1"])
     assert proofs.main() == 0 and "0 of 1 spaces decided" in capsys.readouterr().out

@@ -17,7 +17,7 @@ from aoec.frontend import zoo
 
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
 COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
-SINGLE = [c for c in COMMANDS if not c.startswith("aoec sweep")]  # the sweep is run once, and its table looked at
+SINGLE = list(dict.fromkeys(c for c in COMMANDS if not c.startswith("aoec sweep")))  # the sweep is run once, and its table looked at
 
 
 @pytest.fixture(scope="module")

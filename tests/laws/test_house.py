@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -28,10 +29,17 @@ def module_of(path: Path) -> str:
     return ".".join(p for p in (() if parts[0] == "aoec" else ("aoec",)) + parts if p != "__init__")
 
 
+@cache
+def said(text: str) -> tuple[ast.AST, ...]:
+    """The imports, calls of names and arguments by name in a file's text, at any depth."""
+    kinds = (ast.Import, ast.ImportFrom, ast.Call, ast.keyword)
+    return tuple(node for node in ast.walk(ast.parse(text)) if isinstance(node, kinds))
+
+
 def imports(path: Path) -> Iterator[str]:
     """Every module or name that a file imports, at any depth, relative ones resolved."""
     package = module_of(path).split(".") if path.name == "__init__.py" else module_of(path).split(".")[:-1]
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in said(path.read_text("utf-8")):
         if isinstance(node, ast.Import):
             yield from (a.name for a in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -71,7 +79,7 @@ def test_imports_go_downward(path: Path) -> None:
 def test_no_code_from_data() -> None:
     for path in CODE:
         assert not [n for n in imports(path) if n.split(".")[0] in UNSAFE_MODULES], path
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in said(path.read_text("utf-8")):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in ("eval", "exec", "__import__"), f"{path}:{node.lineno}"
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
