@@ -35,11 +35,12 @@ from aoec.search.sketches import sketches
 from aoec.search.strategies import make
 from aoec.search.trials import Ledger
 from aoec.simulate.encode import Encoded, encode
-from aoec.simulate.floors import alone_rows, floor_rows, placing_holes
+from aoec.simulate.floors import alone_rows, floor_rows, placing_holes, work_floors
 from aoec.simulate.sizes import VARIES
 from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import ABANDONED, time_rows
+from aoec.simulate.totals import units_of
 from aoec.target.machine import Machine
 
 MODELLED_US = 30.0  # that a modelled time takes, about, as bench/throughput.py says: it tells a strategy what a proposal may cost
@@ -195,6 +196,11 @@ class Problem:
         question = [b"floors", *self.sketches[grid].asked(columns), f"{list(opened.items())} {whole} {limit}".encode()]
         return self.answers.ask(question, 0, (count,), bounded)
 
+    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
+        """Ticks that no row beats, by the work of its first core alone, with any choices of holes `whatever`; 0 where none are known.
+        `opened`: others stand for all of their choices, at their largest."""
+        return work_floors(self.sketches[grid].encoded, columns, whatever, opened)
+
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with fewer slots: those of a walk of its first core whose slots are in nobody's way; 0 where it
         is not known, any such from `limit` on."""
@@ -237,7 +243,8 @@ def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Tr
             continue
         try:
             program = restriction.on(emit(primitives.apply(func, trace), machine))
-            kept.append(Sketch(trace, program, encode(program, machine), number))
+            encoded = replace(encode(program, machine), units=units_of(holes_of(trace)))
+            kept.append(Sketch(trace, program, encoded, number))
         except AoecError as e:
             refused.append(str(e))
     if not kept:

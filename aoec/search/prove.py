@@ -28,6 +28,10 @@ LEAST = ("pl",)  # of inner ones those that add work the larger they are
 TILES = frozenset(("h0", "w0"))  # of inner ones those that cut what leaves L0C, and not what it is a sum of
 SWITCHES = ("uf",)  # change when something is done, not what
 FIRST_BLOCK, BLOCK = 8, 256  # assignments of outer holes whose inner ones are looked at together: few of the best first, then more
+MANY = 1 << 9  # rows of outer holes from which on they are bounded by their work alone before
+GLANCES = 8  # of these cost as much as a floor
+MANY_OPEN, TASTE = 64, 8  # rows with open holes of which each eighth is bounded first, to see whether it pays
+DEARER = 1.5  # times what a row costs whose holes are all assigned
 TIMED = 1 << 11  # rows that are timed before the best is looked at again
 
 
@@ -44,6 +48,10 @@ class Bounds(Protocol):
     def floors(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
         """Ticks that no row beats, 0 where none are known, any such from `limit` on; nor any with other choices of holes `opened`, which
         are at their largest in the rows and whose least are given (None: assigned); `whole`: none of them cuts what leaves L0C."""
+
+    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
+        """Ticks that no row beats, nor any with other choices of holes `whatever`; 0 where none are known. `opened`: some others are at
+        their largest, and stand for all of their choices. Of many rows it is found in a tenth of the time of floors."""
 
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with fewer slots; 0 where none are known, any such from `limit` on. Dearer than floors."""
@@ -71,6 +79,12 @@ class Proof:
         self.levels[level] = before[0] + count, before[1] + left
         self.bounded += count
 
+    def glance(self, count: int, left: int) -> None:
+        """Nothing; so many rows were bounded by their work alone, and so many are left."""
+        before = self.levels.get("work", (0, 0))
+        self.levels["work"] = before[0] + count, before[1] + left
+        self.bounded += count // GLANCES
+
     @property
     def effort(self) -> int:
         """Rows for which something was calculated."""
@@ -87,6 +101,11 @@ class Part:
 
     def rows(self, where: np.ndarray) -> Part:
         return Part(self.grid, {n: v[where] for n, v in self.columns.items()}, self.floors[where])
+
+    def joined(self, other: Part) -> Part:
+        """The rows of both."""
+        columns = {n: np.concatenate([v, other.columns[n]]) for n, v in self.columns.items()}
+        return Part(self.grid, columns, np.concatenate([self.floors, other.floors]))
 
 
 def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, effort: int,
@@ -126,8 +145,8 @@ def search_inner(level: Levels, part: Part, found: Proof, effort: int) -> bool:
         part = level.assigned(part, name)
         if found.effort + len(part.floors) > effort:
             return False
-        if at + 1 < len(level.inner):
-            part = level.bounded(part, level.inner[at + 1:], found)
+        if rest := level.inner[at + 1:]:
+            part = level.tasted(part, rest, found)
     part = level.bounded(part, (), found)
     for some in blocks(part, TIMED, TIMED):
         if found.effort > effort:
@@ -152,6 +171,7 @@ class Levels:
         early = () if self.inner else self.shifting
         self.outer_names = tuple(n for n in grid.names if n in early or n not in {*self.inner, *self.switches, *slots})
         self.asked = [(c, frozenset(hole_names(c))) for c in bounds.constraints(number)]
+        self.growth = {n: float(len(self.choices[n])) for n in self.inner}  # rows that one became when a hole was last assigned
 
     def holding(self, columns: Rows, newest: str, count: int) -> np.ndarray:
         """bool[row]: where every constraint can still hold that can be asked since hole `newest` is assigned, some slots being open."""
@@ -189,29 +209,59 @@ class Levels:
             count = len(source)
             if found.effort + count > effort:
                 return None
-        return self.bounded(Part(self.number, columns, np.zeros(count, np.int64)), self.inner, found)
+        part = Part(self.number, columns, np.zeros(count, np.int64))
+        if count >= MANY:
+            part = self.raised(part, self.worked(columns, count, self.inner), found.ticks)
+            found.glance(count, len(part.floors))
+        return self.bounded(part, self.inner, found)
 
     def assigned(self, part: Part, name: str) -> Part:
         """The part with a further inner hole assigned."""
         columns, source = self.grown(part.columns, len(part.floors), name)
+        self.growth[name] = len(source) / max(1, len(part.floors))
         return Part(self.number, columns, part.floors[source])
+
+    def tasted(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
+        """The rows of a part that no bound excludes, the `rest` of the inner holes being open; where of each TASTE-th too few are excluded
+        to make up for it, as each becomes so many rows of the next level, the others are left as they are."""
+        count = len(part.floors)
+        if count < MANY_OPEN:
+            return self.bounded(part, rest, found)
+        chosen = np.arange(count) % TASTE == 0
+        some, others = self.bounded(part.rows(chosen), rest, found), part.rows(~chosen)
+        if (chosen.sum() - len(some.floors)) * self.growth[rest[0]] > DEARER * chosen.sum():
+            others = self.bounded(others, rest, found)
+        return some.joined(others)
 
     def bounded(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
         """The rows of a part that no bound excludes, the `rest` of the inner holes being open, and switches and slots."""
-        count = len(part.floors)
-        floors = np.maximum(part.floors, self.floors(part.columns, count, rest, found.ticks)) if count else part.floors
-        left = Part(self.number, part.columns, floors).rows(floors < found.ticks)
-        found.note(f"before {rest[0]}" if rest else "whole", count, len(left.floors))
-        return left
+        if count := len(part.floors):
+            part = self.raised(part, self.floors(part.columns, count, rest, found.ticks), found.ticks)
+        found.note(f"before {rest[0]}" if rest else "whole", count, len(part.floors))
+        return part
+
+    def worked(self, columns: Rows, count: int, rest: Sequence[str]) -> np.ndarray:
+        """Ticks that no row beats by its work alone, whatever the `rest` of the inner holes, switches and slots."""
+        one = {n: np.full(count, self.choices[n][0]) for n in self.switches}
+        return self.bounds.worked(self.number, self.filled(columns, count, rest) | one, self.switches, bool(rest))
+
+    def raised(self, part: Part, floors: np.ndarray, limit: int) -> Part:
+        """The rows of a part that further floors do not exclude."""
+        floors = np.maximum(part.floors, floors)
+        return Part(self.number, part.columns, floors).rows(floors < limit)
 
     def floors(self, columns: Rows, count: int, rest: Sequence[str], limit: int) -> np.ndarray:
         """Ticks that no row beats, whatever the `rest` of the inner holes, switches and slots that are not among its columns."""
-        opened = (*rest, *(n for n in self.slots if n not in columns))
-        filled = {**columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
+        filled = self.filled(columns, count, rest)
         ways = product(*[self.choices[n] for n in self.switches])
         each = [{**filled, **{n: np.full(count, v) for n, v in zip(self.switches, way)}} for way in ways]
         found = [self.bounds.floors(self.number, rows, self.least(rest), TILES.isdisjoint(rest), limit) for rows in each]
         return np.minimum.reduce(found)
+
+    def filled(self, columns: Rows, count: int, rest: Sequence[str]) -> Rows:
+        """The columns with holes that are open, slots among them, at the choices that stand for all."""
+        opened = (*rest, *(n for n in self.slots if n not in columns))
+        return {**columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
 
     def least(self, rest: Sequence[str]) -> dict[str, int | None]:
         """The least choices of the inner holes that are open, None for the others; nothing where none is."""

@@ -38,6 +38,10 @@ class Counted:
         """Ticks that no row beats."""
         return self.bounds.floors(grid, columns, opened, whole, limit)
 
+    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
+        """Ticks that no row beats by its work alone."""
+        return self.bounds.worked(grid, columns, whatever, opened)
+
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with fewer slots."""
         return self.bounds.alone(grid, columns, limit)

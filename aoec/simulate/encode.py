@@ -6,7 +6,7 @@ shows to be otherwise is refused here; what only values show is a row's error (t
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -92,7 +92,9 @@ class Encoded:
     work_holes: frozenset[str] = frozenset()  # of them those that sizes, trip counts, grids or places in GM depend on: all but slots
     places: list[Place] = field(default_factory=list)  # of the code
     register_of: list[dict[str, int]] = field(default_factory=list)  # by stream: of counters and loop variables
-    dependences: dict[int, Any] = field(default_factory=dict)  # by stream, found when it is first timed (sizes.py)
+    dependences: dict[Any, Any] = field(default_factory=dict)  # by stream, found when it is first timed (sizes.py, work.py)
+    units: Mapping[str, int] = field(default_factory=dict)  # what a hole's choices are multiples of, where that is known
+    totals: dict[Any, Any] = field(default_factory=dict)  # by open holes: the accesses whose bytes do not depend on them (totals.py)
     fillers: dict[Any, Any] = field(default_factory=dict)  # by memory state, made when enough rows were timed (filling.py)
 
     def on(self, machine: Machine) -> Encoded:

@@ -17,6 +17,7 @@ from aoec.simulate.sizes import dependence
 from aoec.simulate.state import State
 from aoec.simulate.tables import columns, fixed_costs, opened_loops, queues
 from aoec.simulate.tape import Packed
+from aoec.simulate.totals import Opened
 from aoec.target.deal import longer
 
 Array = np.ndarray[Any, Any]
@@ -155,7 +156,7 @@ def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array
     return out
 
 
-def filler_of(encoded: Encoded, state: State, lenient: bool, opened: frozenset[str], count: int) -> Filler | None:
+def filler_of(encoded: Encoded, state: State, lenient: bool, opened: Opened, count: int) -> Filler | None:
     """What fills the tables of a program; None where no plan can be made, and twice for few rows: a plan takes as long as to do without."""
     key = state, lenient, opened
     found = encoded.fillers.get(key, 0)
@@ -164,7 +165,7 @@ def filler_of(encoded: Encoded, state: State, lenient: bool, opened: frozenset[s
     return found if isinstance(found, Filler) else None
 
 
-def _filler(encoded: Encoded, state: State, lenient: bool, opened: frozenset[str]) -> Filler | bool:
+def _filler(encoded: Encoded, state: State, lenient: bool, opened: Opened) -> Filler | bool:
     try:
         return Filler(Planner(encoded, state, lenient, opened))
     except UnsupportedError:

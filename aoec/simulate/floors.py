@@ -4,7 +4,7 @@
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -13,9 +13,12 @@ import numpy as np
 from aoec.ir.index import Binary, Expr, Int, Var, hole_names, rebuild, substitute, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import Encoded
+from aoec.simulate.filling import grid_cores
 from aoec.simulate.sizes import Array
 from aoec.simulate.state import COLD, State
-from aoec.simulate.time import Times, columns_of, found_rows
+from aoec.simulate.time import Times, columns_of, found_rows, launch_ticks
+from aoec.simulate.totals import opened as standing
+from aoec.simulate.work import first_core_work, outline
 from aoec.target.parts import Timing
 
 NONE: Mapping[str, int | None] = MappingProxyType({})
@@ -39,6 +42,16 @@ def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
     return found_rows(encoded, columns, limits, kernel.floor_rows, state, lenient=True)
 
 
+def work_floors(encoded: Encoded, rows: Mapping[str, Array], whatever: Collection[str], opened: bool) -> Array:
+    """int64[row]: ticks, launch included, that no row beats by what keeps a pipe of a stream's first core at work, with any choice of the
+    holes `whatever`; 0 where that is not known."""
+    if any(not outline(encoded, stream).holes.isdisjoint(whatever) for stream in range(len(encoded.program.streams))):
+        return np.zeros(len(next(iter(rows.values()), (0,))), np.int64)
+    ticks, status = first_core_work(encoded, rows, opened)
+    launch = launch_ticks(encoded, grid_cores(encoded, rows, len(ticks)), rows)
+    return np.where(status == 0, ticks.max(axis=(1, 2), initial=0) + launch, 0)
+
+
 def alone_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, limit: int = kernel.NEVER) -> Times:
     """How long the first core of each row takes, its slots given and in nobody's way, where only cores like it share the memory: never
     above its times; 0 where it is not known. What takes `limit` or more may be any such."""
@@ -49,8 +62,8 @@ def alone_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
 def open_floors(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping[str, int | None], whole: bool,
                 limits: Array) -> Times:
     """The floors of rows with open holes. Of those that reach their limit by their work alone the ends are not looked at."""
-    shape = len(encoded.program.streams), kernel.PIPE_COUNT
-    found = found_rows(encoded, rows, limits, kernel.work_rows, state, True, frozenset(opened), shape)
+    shape, holes = (len(encoded.program.streams), kernel.PIPE_COUNT), standing(encoded, opened)
+    found = found_rows(encoded, rows, limits, kernel.work_rows, state, True, holes, shape)
     ticks = found.ticks.max(axis=(1, 2), initial=0)
     near = np.flatnonzero((ticks + found.launch_ticks < limits) & (found.status == 0))
     if len(near):
@@ -62,10 +75,11 @@ def open_floors(encoded: Encoded, rows: dict[str, Array], state: State, opened: 
 def ends(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping[str, int | None], whole: bool) -> Array:
     """int64[row, stream, pipe]: ticks before the first instruction on a pipe and after the last, whatever the choices of open holes."""
     count, shape = len(next(iter(rows.values()))), (len(encoded.program.streams), 3, kernel.PIPE_COUNT)
+    holes = standing(encoded, opened)
     least = {**rows, **{n: np.full(count, own) for n, own in opened.items() if own is not None}}
 
     def found(choices: dict[str, Array]) -> Array:
-        return found_rows(encoded, choices, np.full(count, kernel.NEVER), kernel.ends_rows, state, True, frozenset(opened), shape).ticks
+        return found_rows(encoded, choices, np.full(count, kernel.NEVER), kernel.ends_rows, state, True, holes, shape).ticks
 
     first = found(least)
     heads, tails = first[:, :, 0], first[:, :, 2]

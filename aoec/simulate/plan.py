@@ -23,6 +23,7 @@ from aoec.simulate.sizes import dependence
 from aoec.simulate.state import State
 from aoec.simulate.tables import Around, costs, gm_bytes, ticks
 from aoec.simulate.tape import Tape, Traced
+from aoec.simulate.totals import CLOSED, Opened
 
 Array = np.ndarray[Any, Any]
 Values = Any  # Traced: NumPy's functions take it, and its types do not know
@@ -246,7 +247,7 @@ class SitePlan:
 class Planner:
     """Notes what fills the tables of a program: see Tabulator for `lenient` and `opened`."""
 
-    def __init__(self, encoded: Encoded, state: State, lenient: bool = False, opened: frozenset[str] = frozenset()) -> None:
+    def __init__(self, encoded: Encoded, state: State, lenient: bool = False, opened: Opened = CLOSED) -> None:
         self.encoded, self.machine, self.state, self.lenient, self.opened = encoded, encoded.machine, state, lenient, opened
         self.tape, self.lanes = Tape(), Tape()
         streams = range(len(encoded.program.streams))
@@ -335,7 +336,7 @@ class Planner:
                                 before.total + stream.total(moved, a.grid + a.loops))
         of = program, self.machine, self.state, list(flows.values()), trips, self.holes
         if self.opened:
-            self.traffic = least_traffic(*of, self.opened)
+            self.traffic = least_traffic(*of, self.opened.holes, self.opened.settled)
             return
         self.traffic = traffic(*of)
         self.bus = bus_stretch(program, self.machine, list(flows.values()), self.traffic.shares)

@@ -67,11 +67,11 @@ def traffic(program: Program, machine: Machine, state: State, flows: Sequence[Fl
 
 
 def least_traffic(program: Program, machine: Machine, state: State, flows: Sequence[Flow], trips: Sequence[Mapping[str, Rows]],
-                  holes: Mapping[str, Rows], opened: Collection[str]) -> Traffic:
+                  holes: Mapping[str, Rows], opened: Collection[str], settled: frozenset[Access]) -> Traffic:
     """The traffic of which no row has less that has the same tiles and cuts them finer, by other values of the holes `opened`: HBM sends
-    what a launch touches once, all else hits L2, and cores crowd as little as where all that is read beside each other is in flight."""
+    what a launch touches once, all else hits L2, and cores crowd as little as they can; where all bytes are `settled`, as they do."""
     reuse = Kept(program, machine, state, flows, trips, holes)
-    crowding = {f.access: reuse.least_crowding(f.access, opened) for f in flows}
+    crowding = {f.access: reuse.least_crowding(f.access, opened, settled) for f in flows}
     waits_for = {f.access: 0.0 if hangs_on(f.access, opened) else reuse.waits_for(f.access) for f in flows}
     return Traffic({f.access: reuse.share(f) for f in flows}, crowding, waits_for, 1.0)
 
@@ -268,14 +268,13 @@ class Reuse:
         """The reads of the loop nest that an access stands in."""
         return [f for f in self.flows if not f.access.writes and (f.access.stream, f.access.loops[:1]) == (a.stream, a.loops[:1])]
 
-    def least_crowding(self, a: Access, opened: Collection[str]) -> tuple[Rows, Rows]:
-        """How much longer reads take of (HBM, L2) at the least, however their bytes are shared out: no more streams than addresses, or
-        cores."""
-        rate = self.machine.same_address_bytes_per_cycle
-        if a.writes or rate is None:
+    def least_crowding(self, a: Access, opened: Collection[str], settled: frozenset[Access]) -> tuple[Rows, Rows]:
+        """How much longer reads take of (HBM, L2) at the least, however what is not settled is shared out: streams are addresses."""
+        if a.writes or (rate := self.machine.same_address_bytes_per_cycle) is None:
             return 1.0, 1.0
         cores = product([self.trips[a.stream][v] for v in a.grid])
-        beside = [f.access for f in self.beside(a)]
+        if settled.issuperset(beside := [f.access for f in self.beside(a)]):
+            return self.crowding(a)
         known = not any(hangs_on(b, opened) for b in beside)
         streams = np.clip(sum((self.addresses(b, set(a.grid)) for b in beside), np.float64(0)), 1.0, cores) if known else cores
         hbm, l2 = (1.0 / working(streams, whole / rate) for whole in (self.machine.hbm_bytes_per_cycle, self.machine.l2_bytes_per_cycle))

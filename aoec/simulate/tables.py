@@ -15,6 +15,7 @@ from aoec.simulate.encode import PIPE, Encoded, Site
 from aoec.simulate.reuse import Flow, Traffic, least_traffic, traffic
 from aoec.simulate.sizes import Array, Choices, Entries, Layout, StreamValues, dependence, distinct
 from aoec.simulate.state import State
+from aoec.simulate.totals import CLOSED, Opened
 from aoec.target.instructions import INSTRUCTIONS
 from aoec.target.machine import Machine
 
@@ -62,7 +63,7 @@ class Tabulator:
     """
 
     def __init__(self, encoded: Encoded, rows: Mapping[str, Array], count: int, state: State, detail: bool = False,
-                 lenient: bool = False, opened: frozenset[str] = frozenset()) -> None:
+                 lenient: bool = False, opened: Opened = CLOSED) -> None:
         self.encoded, self.machine, self.detail, self.lenient, self.opened = encoded, encoded.machine, detail, lenient, opened
         self.given = {name: np.asarray(values, np.int64) for name, values in rows.items()}
         first, self.work = distinct({n: v for n, v in self.given.items() if n in encoded.work_holes}, count)
@@ -219,7 +220,7 @@ class Tabulator:
         trips = [{name: stream.most(name) for name in stream.trips} for stream in values]
         of = self.encoded.program, self.machine, self.state, list(flows.values()), trips, self.holes
         if self.opened:
-            self.traffic, self.bus = least_traffic(*of, self.opened), [1.0] * len(values)
+            self.traffic, self.bus = least_traffic(*of, self.opened.holes, self.opened.settled), [1.0] * len(values)
             return
         self.traffic = traffic(*of)
         self.bus = bus_stretch(self.encoded.program, self.machine, list(flows.values()), self.traffic.shares)
@@ -299,9 +300,9 @@ def costs(site: Site, fields: Mapping[str, Any], around: Around, machine: Machin
     return parts, env
 
 
-def opened_loops(encoded: Encoded, opened: frozenset[str]) -> Array:
+def opened_loops(encoded: Encoded, opened: Opened) -> Array:
     """int8[loop + 1]: whether a loop's trips hang on open holes, and at last whether any hole is open."""
-    found = [not dependence(encoded, loop.stream).holes_of(loop.trips).isdisjoint(opened) for loop in encoded.loops]
+    found = [not dependence(encoded, loop.stream).holes_of(loop.trips).isdisjoint(opened.holes) for loop in encoded.loops]
     return np.array([*found, *[False] * (not found), bool(opened)], np.int8)
 
 

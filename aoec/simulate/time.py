@@ -23,6 +23,7 @@ from aoec.simulate.reasons import Reasons, reasons
 from aoec.simulate.sizes import VARIES, Array
 from aoec.simulate.state import COLD, State, after, footprint_bytes
 from aoec.simulate.tables import DEPTH_RANGE, TICKS, Filled, Tabulator, first_false
+from aoec.simulate.totals import CLOSED, Opened
 from aoec.simulate.verdict import Verdict, verdict
 from aoec.target.instructions import added_to
 from aoec.target.machine import Machine
@@ -122,7 +123,7 @@ def columns_of(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, A
 
 
 def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kernel, state: State, lenient: bool = False,
-               opened: frozenset[str] = frozenset(), shape: tuple[int, ...] = ()) -> Times:
+               opened: Opened = CLOSED, shape: tuple[int, ...] = ()) -> Times:
     """What a kernel finds of rows (ticks of this shape each), each with a limit of its own with launch: by a plan where the program has
     one, and else, or where that does not say it, by tables of all."""
     if not len(limits):
@@ -139,7 +140,7 @@ def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Ke
     return times
 
 
-def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kernel, state: State, lenient: bool, opened: frozenset[str],
+def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kernel, state: State, lenient: bool, opened: Opened,
             shape: tuple[int, ...]) -> Times:
     """What a kernel finds of rows whose tables NumPy makes, in parts whose tables take about BATCH_BYTES."""
     parts: list[Times] = []
@@ -159,7 +160,7 @@ def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: A
     count, threads = len(limits), os.cpu_count() or 1
     batch = Batch(filler, encoded, rows, count, threads)
     cores = grid_cores(encoded, rows, count)
-    launch = _launch_ticks(encoded, cores, rows)
+    launch = launch_ticks(encoded, cores, rows)
     limits, ticks, status = (limits - launch)[batch.order], np.zeros((count, *shape), np.int64), batch.statuses(DEPTH_RANGE)
     streams, idle = len(encoded.starts), list[tuple[Worker, kernel.State]]()
 
@@ -193,7 +194,7 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, work: Ke
     """What a kernel finds of some rows, each with a limit of its own with launch, and the bytes that a row's tables take."""
     t, streams, count = filled.tables, len(encoded.program.streams), len(limits)
     cores = core_counts(encoded, t)
-    status, ticks, launch = filled.status, np.zeros((count, *shape), np.int64), _launch_ticks(encoded, cores, rows)
+    status, ticks, launch = filled.status, np.zeros((count, *shape), np.int64), launch_ticks(encoded, cores, rows)
     limits = limits - launch
 
     def run(first: int, last: int) -> None:
@@ -218,7 +219,7 @@ def zeroing_us(program: Program, machine: Machine, rows: Mapping[str, Any]) -> A
     return size / machine.hbm_bytes_per_cycle / machine.clock_mhz + machine.queue_gap_us if added else 0.0
 
 
-def _launch_ticks(encoded: Encoded, cores: Array, rows: Mapping[str, Array]) -> Array:
+def launch_ticks(encoded: Encoded, cores: Array, rows: Mapping[str, Array]) -> Array:
     """Ticks before a row's first instruction: launch, and where it adds to its outputs their zeros."""
     launch_us = encoded.machine.launch_us(cores.sum(axis=1), len(encoded.program.streams))
     launch_us = launch_us + zeroing_us(encoded.program, encoded.machine, rows)

@@ -1,0 +1,232 @@
+"""How long the first core of each stream keeps its pipes at work, summed up in closed form for many rows at once.
+
+What an instruction takes depends on few loops, and these on few holes: so it is looked at once for each different choice of those, and the
+other loops around it multiply. *Modelled*; the same as `work_rows` of the timeline kernel finds iteration class by class, but that all of
+GM's bytes hit L2 (tests/simulate/test_work.py), in a twentieth of its time.
+"""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from aoec.ir.index import Expr, variables
+from aoec.kernels import timeline as kernel
+from aoec.simulate.encode import Encoded, Site
+from aoec.simulate.sizes import Array, Choices, Dependence, Layout, StreamValues, dependence
+from aoec.simulate.tables import Around, costs, fixed_costs
+from aoec.target.instructions import INSTRUCTIONS
+
+MOST = 1 << 24  # combinations of classes and choices of one place that are looked at; its work is left out where there are more
+ISSUED = (kernel.INSTR, kernel.SET, kernel.WAIT, kernel.EARLY_SET, kernel.EARLY_WAIT, kernel.CROSS_SET, kernel.CROSS_WAIT)
+
+
+@dataclass(frozen=True)
+class Place:
+    """`count` instructions of a site with the same loops around them. `bound`: those on which its sizes depend, and what hangs together
+    with these; `apart`: the others, in groups that do not know of each other. Outer loops first."""
+
+    site: int
+    count: int
+    bound: tuple[str, ...]
+    apart: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What of a stream is counted: `places` of instructions, and ticks of the scalar unit an iteration of loops (in groups); `holes`: on
+    which any of it depends."""
+
+    places: tuple[Place, ...]
+    holes: frozenset[str]
+    scalar: tuple[tuple[tuple[tuple[str, ...], ...], int], ...]
+
+
+def first_core_work(encoded: Encoded, rows: Mapping[str, Array], opened: bool) -> tuple[Array, Array]:
+    """(ticks [row, stream, pipe] for which the first core of a stream keeps a pipe busy at the least; status of each row, VARIES where
+    sizes are none of a table). `opened`: some holes stand for all of their choices."""
+    count = len(next(iter(rows.values()), (0,)))
+    status = np.zeros(count, np.int32)
+    out = np.zeros((count, len(encoded.program.streams), kernel.PIPE_COUNT), np.int64)
+    with np.errstate(all="ignore"):
+        for stream in range(out.shape[1]):
+            FirstCore(encoded, stream, StreamValues(encoded, stream, rows, status), opened).fill(out[:, stream])
+    return out, status
+
+
+class FirstCore:
+    """The sums of one stream."""
+
+    def __init__(self, encoded: Encoded, stream: int, values: StreamValues, opened: bool) -> None:
+        self.encoded, self.machine, self.stream, self.values, self.opened = encoded, encoded.machine, stream, values, opened
+        self.outline = outline(encoded, stream)
+        self.grid = {name: extent for s, name, extent in encoded.axes if s == stream}
+        self.counts: dict[tuple[str, ...], Array] = {}
+
+    def fill(self, out: Array) -> None:
+        """Adds to `out` [row, pipe]."""
+        alike = self.alike()
+        for place in self.outline.places:
+            site = self.encoded.sites[place.site]
+            out[:, site.pipe] += place.count * self.work(place, site, alike) * self.rounds(place.apart)
+        for groups, ticks in self.outline.scalar:
+            out[:, 0] += ticks * self.rounds(groups)
+
+    def extent(self, name: str) -> Array:
+        """int64[row]: cores along a grid axis."""
+        return self.values.size(self.grid[name]).values.reshape(-1)
+
+    def alike(self) -> Array:
+        """int64[row]: how many cores are sure to do what the first does."""
+        sizes = [self.values.size(e) for e in asked(self.encoded, self.stream)]
+        cores: Array = np.ones(1, np.int64)
+        for name in self.grid:
+            x, n = self.values.axis.get(name, 0), self.extent(name)
+            first = np.any([np.broadcast_to(s.first_differs[x], len(n)) for s in sizes if x in s.first_differs], axis=0)
+            last = np.any([np.broadcast_to(s.last_differs[x], len(n)) for s in sizes if x in s.last_differs], axis=0)
+            heads = self.values.dealt[name].reshape(-1) if name in self.values.dealt else 1
+            cores = cores * np.where(first, np.clip(n - 1, 1, heads), np.where(last, np.maximum(n - 1, 1), n))
+        return cores
+
+    def work(self, place: Place, site: Site, alike: Array) -> Array:
+        """int64[row]: ticks of one instruction over the iterations of the loops on which it depends; 0 where these are too many."""
+        exprs, trips = sizes_of(site), [self.values.trips[v] for v in place.bound]
+        layout = self.values.layout([*exprs, *trips])
+        at = self.values.choices(*exprs, *trips, *(self.grid.values() if asks_for_cores(site) else ()))
+        if len(at.rows) * prod(layout.shape(self.values.rank)) > MOST:
+            return np.zeros(1, np.int64)
+        fields = {name: self.first(e, at, layout) if name in charged(site) else np.int64(0) for name, e in site.fields}
+        cores = times([self.first(e, at, layout) for e in self.grid.values()] if asks_for_cores(site) else [])
+        (busy, _, unit, _), _ = costs(site, fields, Around(cores), self.machine, True, self.opened)
+        own = at.spread(self.summed(busy, place.bound, at, layout))
+        return np.maximum(own, at.spread(self.summed(unit, place.bound, at, layout)) * alike) if site.access else own
+
+    def first(self, e: Expr, at: Choices, layout: Layout) -> Array:
+        """The values of a size [choice, axis...] on the first core."""
+        size = self.values.size(e)
+        own = layout.narrow(size.own)
+        for name in self.grid:
+            x = self.values.axis.get(name, 0)
+            own = own.take([0], x) if x and own.shape[x] > 1 else own
+        return own if len(own) == 1 else own.take(size.at.which[at.rows], 0)
+
+    def summed(self, values: Array, names: Sequence[str], at: Choices, layout: Layout) -> Array:
+        """[choice]: the sum of what is given by class over all iterations of some loops."""
+        out = np.asarray(values)
+        for name in reversed(names):
+            x, n = self.values.axis.get(name, 0), np.maximum(self.first(self.values.trips[name], at, layout), 0)
+            if x and out.ndim > x and out.shape[x] > 1:
+                out = (out * by_class(n, layout.kept[x], x)).sum(axis=x, keepdims=True)
+            else:
+                out = out * n
+        return np.broadcast_to(out.reshape(-1), len(at.rows))
+
+    def rounds(self, groups: Iterable[tuple[str, ...]]) -> Array:
+        """int64[row]: how often what stands in groups of loops is done."""
+        return times([self.counted(group) for group in groups])
+
+    def counted(self, names: tuple[str, ...]) -> Array:
+        """int64[row]: iterations of loops that hang together."""
+        if names not in self.counts:
+            trips = [self.values.trips[v] for v in names]
+            layout, at = self.values.layout(trips), self.values.choices(*trips)
+            self.counts[names] = at.spread(self.summed(np.ones((1,) * (1 + self.values.rank), np.int64), names, at, layout))
+        return self.counts[names]
+
+
+def times(factors: Sequence[Array]) -> Array:
+    """The product of columns; 1 where there are none."""
+    out: Array = np.ones(1, np.int64)
+    for x in factors:
+        out = out * x
+    return out
+
+
+def by_class(n: Array, kept: list[int], axis: int) -> Array:
+    """How many of n iterations are of each class that is kept apart, along an axis; the others are of the body's."""
+    first = np.minimum(np.maximum(n - 1, 0), 1)
+    last = np.minimum(n, 1)
+    of = {0: first, 2: last}
+    body = n - sum((of[k] for k in of if k in kept), np.zeros(1, np.int64))
+    return np.concatenate([of.get(k, body) for k in kept], axis=axis)
+
+
+def asks_for_cores(site: Site) -> bool:
+    """Whether what an instruction takes hangs on the number of cores."""
+    return "cores" in variables(site.timing.busy) | variables(site.timing.memory)
+
+
+def charged(site: Site) -> frozenset[str]:
+    """The names of fields by which it goes how long an instruction keeps its pipe, or the memory."""
+    moved = variables(INSTRUCTIONS[site.op].gm_bytes) | {"atomic"} if site.access else frozenset()
+    names = variables(site.timing.busy) | variables(site.timing.memory) | moved
+    return names | {f"{name.removesuffix('_last')}_at" for name in names}
+
+
+def sizes_of(site: Site) -> list[Expr]:
+    """Those of a site's fields."""
+    return [e for name, e in site.fields if name in charged(site)]
+
+
+def sites_of(encoded: Encoded, stream: int) -> list[Site]:
+    """The sites of a stream."""
+    return [site for site in encoded.sites if site.stream == stream]
+
+
+def asked(encoded: Encoded, stream: int) -> list[Expr]:
+    """All sizes of a stream: cores in which they are equal do the same."""
+    found = [e for site in sites_of(encoded, stream) for _, e in site.fields]
+    return list(dict.fromkeys([*found, *[loop.trips for loop in encoded.loops if loop.stream == stream]]))
+
+
+def outline(encoded: Encoded, stream: int) -> Outline:
+    """What of a stream is counted, found once for an encoded program."""
+    key = "work", stream
+    if key not in encoded.dependences:
+        encoded.dependences[key] = outlined(encoded, stream)
+    found: Outline = encoded.dependences[key]
+    return found
+
+
+def outlined(encoded: Encoded, stream: int) -> Outline:
+    """What of a stream is counted."""
+    on, costs_of = dependence(encoded, stream), fixed_costs(encoded.machine)
+    issue, loop = int(costs_of[0]), int(costs_of[6])
+    idle = {(x.stream, x.var) for x in encoded.loops if x.idle}
+    sites: Counter[tuple[int, tuple[str, ...]]] = Counter()
+    scalar: Counter[tuple[str, ...]] = Counter()
+    for (op, a, _, _), place in zip(encoded.code.tolist(), encoded.places, strict=True):
+        if place.stream != stream or any((stream, v) in idle for v in place.outer):
+            continue
+        if op == kernel.INSTR:
+            sites[a, place.outer] += 1
+        if op in ISSUED:
+            scalar[place.outer] += issue
+        elif op == kernel.LOOP and not encoded.loops[a].idle:
+            scalar[*place.outer, encoded.loops[a].var] += loop
+    places = []
+    for (number, outer), count in sites.items():
+        first, *rest = together(on, outer, on.closure(frozenset().union(*map(variables, sizes_of(encoded.sites[number])))))
+        places.append(Place(number, count, first, tuple(rest)))
+    holes = [on.holes_of(e) for site in sites_of(encoded, stream) for e in sizes_of(site)] + [on.holes_of(e) for e in on.trips.values()]
+    groups = tuple((tuple(together(on, outer)[1:]), ticks) for outer, ticks in scalar.items())
+    return Outline(tuple(places), frozenset().union(*holes), groups)
+
+
+def together(on: Dependence, outer: tuple[str, ...], wanted: frozenset[str] = frozenset()) -> list[tuple[str, ...]]:
+    """Loops in groups of which none has trips that depend on another's; the first is that of the `wanted`."""
+    groups = [set(wanted).intersection(outer)]
+    for name in outer:
+        own = on.closure(frozenset((name,))).intersection(outer)
+        joined = [g for g in groups[1:] if g & own]
+        if groups[0] & own:
+            groups[0] |= own.union(*joined)
+        elif own:
+            joined.append(set(own))
+        groups = [groups[0], *[g for g in groups[1:] if g not in joined]]
+        if joined and not groups[0] & own:
+            groups.append(set().union(*joined))
+    return [tuple(v for v in outer if v in g) for g in groups]

@@ -1,0 +1,102 @@
+"""Sums in closed form: what keeps the pipes of a first core at work, and which reads move the same bytes however they are cut."""
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from aoec.kernels import timeline as kernel
+
+from aoec.ir.index import Expr, Hole, Int, Var, ceildiv, evaluate, minimum, normalise, substitute, variables
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import Problem, problem
+from aoec.search.prove import INNER
+from aoec.simulate.encode import Encoded, Site
+from aoec.simulate.tables import first_false
+from aoec.simulate.time import columns_of, found_rows
+from aoec.simulate.totals import opened, summed, total
+from aoec.simulate.work import first_core_work
+from aoec.target.instructions import INSTRUCTIONS
+from aoec.target.machine import load
+
+ROWS = 30_000  # random rows of a sketch, of which few are legal
+CASES = [("Ascend910B1", "matmul(m=200, k=768, n=320, bias)"),
+         ("Ascend910B1", "conv2d(n=1, c=64, h=30, w=29, co=96, kh=3, kw=3, pad=1, bias)"),
+         ("Ascend310P3", "conv2d(n=1, c=64, h=14, w=14, co=128, kh=1, kw=1, bias, relu)"), ("Ascend910B3", "softmax(m=300, n=700)")]
+
+
+def legal_rows(p: Problem, sketch: int, most: int) -> dict[str, np.ndarray]:
+    """Columns of random legal candidates of a sketch."""
+    grid, random = p.space.grids[sketch], np.random.default_rng(sketch)
+    columns = {name: random.choice(values, ROWS) for name, values in zip(grid.names, grid.choices)}
+    good = np.flatnonzero(first_false(p.sketches[sketch].encoded, columns, ROWS) == 0)[:most]
+    return {name: values[good] for name, values in columns.items()}
+
+
+@pytest.mark.parametrize(("target", "text"), CASES)
+def test_closed_sums_are_what_the_kernel_counts_class_by_class(target: str, text: str) -> None:
+    p, same = problem(lower_operator(text), load(target)), 0
+    for sketch in range(0, len(p.sketches), 4):
+        encoded, columns = p.sketches[sketch].encoded, legal_rows(p, sketch, 40)
+        count = len(next(iter(columns.values())))
+        if not count:
+            continue
+        shape = len(encoded.program.streams), kernel.PIPE_COUNT
+        walked = found_rows(encoded, columns_of(encoded, columns)[0], np.full(count, kernel.NEVER), kernel.work_rows, p.state, True,
+                            shape=shape)
+        ticks, status = first_core_work(encoded, columns, False)
+        good = (walked.status == 0) & (status == 0)
+        assert (ticks[good] <= walked.ticks[good]).all(), sketch
+        apart = [site.pipe for site in encoded.sites if site.access]  # those go by what hits L2, and the scalar unit by slots
+        plain = [pipe for pipe in range(1, kernel.PIPE_COUNT) if pipe not in apart]
+        assert (ticks[good][:, :, plain] == walked.ticks[good][:, :, plain]).all(), sketch
+        assert (2 * ticks[good][:, :, 0] > walked.ticks[good][:, :, 0]).all(), sketch
+        same += int(good.sum())
+    assert same >= 40
+
+
+def moved(encoded: Encoded, site: Site, values: dict[str, int]) -> int:
+    """Bytes that a site moves on core 0, iteration by iteration."""
+    assert site.access is not None
+    env = {**values, **{name: 0 for _, name, _ in encoded.axes}, **dict(site.numbers), "size": site.gm_size}
+    trips = {loop.var: loop.trips for loop in encoded.loops}
+
+    def inside(loops: tuple[str, ...], env: dict[str, float]) -> int:
+        if not loops:
+            fields = {name: evaluate(e, env) for name, e in site.fields}
+            return int(evaluate(INSTRUCTIONS[site.op].gm_bytes, {**env, **fields}))
+        return sum(inside(loops[1:], {**env, loops[0]: i}) for i in range(int(evaluate(trips[loops[0]], env))))
+
+    return inside(site.access.loops, env)
+
+
+@pytest.mark.parametrize(("target", "text"), CASES[:3])
+def test_bytes_that_are_settled_are_the_same_however_open_holes_are_chosen(target: str, text: str) -> None:
+    p, known = problem(lower_operator(text), load(target)), 0
+    for sketch, grid in list(enumerate(p.space.grids))[::3]:
+        encoded, columns = p.sketches[sketch].encoded, legal_rows(p, sketch, 4)
+        inner = [n for n in INNER if n in grid.names and n not in p.slots(sketch)[0]]
+        choices = dict(zip(grid.names, grid.choices))
+        for held in (0, 1):
+            still = inner[held:]
+            settled = opened(encoded, dict.fromkeys(still, 1)).settled
+            for row, site in product(range(len(next(iter(columns.values())))), encoded.sites):
+                if site.access not in settled or site.access.writes:
+                    continue
+                values = {n: int(v[row]) for n, v in columns.items()}
+                others = [{n: choices[n][at % len(choices[n])] for n in still} for at in (0, row + 1, -1)]
+                found = {moved(encoded, site, values | other) for other in others}
+                assert len(found) == 1, (sketch, site.op, still)
+                told = substitute(total(encoded, site), {name: Int(0) for _, name, _ in encoded.axes})
+                if not variables(told):
+                    assert {evaluate(told, values)} == found
+                known += 1
+    assert known > 20
+
+
+@pytest.mark.parametrize(("unit", "trips", "known"), [
+    (16, ceildiv(100, Hole("t", ())), True), (8, ceildiv(100, Hole("t", ())), False), (16, ceildiv(90, Hole("t", ())), False)])
+def test_pieces_are_their_extent_where_they_are_whole_units_and_all_of_it(unit: int, trips: Expr, known: bool) -> None:
+    t = Hole("t", ())
+    piece = ceildiv(minimum(t, 100 - Var("i") * t), 16)
+    assert (normalise(summed(piece, "i", trips, {"t": unit})) == Int(7)) == known
