@@ -1,4 +1,4 @@
-"""One node of a graph as a graph of its own: how its ways of being done are compared before the whole is fused."""
+"""Nodes of a graph as a graph of their own: how their ways of being done are compared before the whole is fused."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
@@ -18,13 +18,20 @@ from aoec.target.machine import Machine
 NO_WEIGHTS: Mapping[str, np.ndarray] = {}
 
 
-def alone(tensors: Mapping[str, Tensor], node: OpNode) -> Graph:
-    """A graph of the one node, under names of its own, all that it reads being inputs. `tensors`: of its graph, by name."""
-    named = dict(zip([t for t in dict.fromkeys((*node.inputs, *node.outputs)) if t], "abcdefgh"))
-    inputs, outputs = (tuple(named.get(t, "") for t in ends) for ends in (node.inputs, node.outputs))
+def alone(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
+    """A graph of some nodes, under names of its own (of the first of an operator its word), all that they read from elsewhere being inputs,
+    and what the last makes its outputs. `tensors`: of their graph, by name."""
+    made = {o for n in nodes for o in n.outputs}
+    read = dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made)
+    named = {t: f"t{at}" for at, t in enumerate(dict.fromkeys((*read, *(o for n in nodes for o in n.outputs))))}
     own = tuple(replace(tensors[t], name=name, data="", declared="") for t, name in named.items())
-    only = replace(node, name=node.op, inputs=inputs, outputs=outputs)
-    return Graph(node.op, tuple(dict.fromkeys(filter(None, inputs))), outputs, own, (only,))
+    words: dict[str, int] = {}
+    only = []
+    for n in nodes:
+        count = words[n.op] = words.get(n.op, 0) + 1
+        inputs, outputs = (tuple(named.get(t, "") for t in ends) for ends in (n.inputs, n.outputs))
+        only.append(replace(n, name=n.op if count == 1 else f"{n.op}_{count}", inputs=inputs, outputs=outputs))
+    return Graph(nodes[0].op, tuple(named[t] for t in read), only[-1].outputs, own, tuple(only))
 
 
 def time_us(graph: Graph, machine: Machine, apart: Collection[str] = (), weights: Mapping[str, np.ndarray] = NO_WEIGHTS) -> float:

@@ -34,7 +34,7 @@ from aoec.ir.program import For, Instr, Item, Ref, SetFlag
 from aoec.ir.tir import Buffer
 from aoec.lowering.emit_copy import bound_of, copy
 from aoec.lowering.emit_cube import row_pitch
-from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT, MAX_STRIDE, VectorOp, nest, run, when
+from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT, MAX_STRIDE, VectorOp, nest, run, single_op, when
 from aoec.lowering.emit_planes import Runs, channel_runs
 from aoec.lowering.tile import (
     FRACTAL_ROWS,
@@ -236,6 +236,21 @@ def load_bias(em: Emitter, op: TileOp, src: Read) -> Piece:
     return piece(em, "MTE2", [item], dst.name)
 
 
+def padded(em: Emitter, op: TileOp) -> Piece:
+    """A vector operation on a tile of rows with what pads them: all operands lie alike, so it is one run, however wide the tile is."""
+    target, value = op.block.target, op.block.value
+    dst, operands = em.buffers[target.buffer], reads(value)
+    *lead, row, column = [split_index(i, op.names) for i in target.indices]
+    if dst.layout != "ND" or any(normalise(at) != Int(0) for at, _ in (*lead, row, column)) or any(op.size(v) != Int(1) for _, v in lead):
+        raise UnsupportedError(f"block {op.block.name}: a tile of rows is worked on whole; give a part a buffer of its own")
+    for r in operands if any(c0(em.buffers[r.buffer]) != c0(dst) for r in operands) else ():
+        em.require(eq(dst.shape[-1] % max(c0(dst), c0(em.buffers[r.buffer])), 0),
+                   f"block {op.block.name}: rows of {dst.name} and {r.buffer} are padded alike where they are whole blocks of both")
+    work = single_op(value, any(em.buffers[r.buffer].dtype != dst.dtype for r in operands))
+    item = run(em, work, (dst.name, Int(0)), [(r.buffer, Int(0)) for r in work.sources], op.size(row[1]) * pitches(dst)[-2])
+    return piece(em, "V", [item], dst.name, *dict.fromkeys(r.buffer for r in work.sources))
+
+
 # ---------------------------------------------------------------- UB -> GM
 
 def store(em: Emitter, op: TileOp) -> list[Piece]:
@@ -313,6 +328,8 @@ def pieces(em: Emitter, op: TileOp, scopes: set[str], to: str, biases: frozenset
         return [epilogue(em, op)]
     if op.block.instr == "store":
         return store(em, op)
+    if op.block.instr == "padded":
+        return [padded(em, op)]
     if source is None:
         return None
     if scopes == {"UB"} and to == "L1":

@@ -3,7 +3,8 @@
 One table says what may follow in a group. On the 910B nothing leads from L0C to UB, so of all that follows a cube operator only
 relu (and the bias before it) happens on the way out, in FIXPIPE; residual additions, clip and sigmoid are vector groups of
 their own, and what they read went through GM (or stayed in L2), which the machine charges for. Where a core holds cube and vector both,
-results go through UB in any case, and what follows a convolution happens there: its activation, and the addition of a residual.
+results go through UB in any case, and what follows a convolution or a product happens there: its activation, and the addition of a
+residual.
 """
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from aoec.lowering.pack import pack
 from aoec.lowering.parts import FLAG_IDS, join_in_parts
 from aoec.lowering.take_apart import take_apart
 from aoec.lowering.whole_bias import add_whole_biases
-from aoec.ops.layout import c0_of
+from aoec.lowering.whole_rows import pad_rows
+from aoec.ops.layout import FRACTAL_ROWS, c0_of
 from aoec.target.machine import Machine
 
 # family of a group's first node -> the operators or families that may join its end
@@ -33,8 +35,8 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
     "row_norm": ("elementwise",),
 }
 ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one: UB has room for the rows of one
-# where the cube's results go through UB: there a convolution's own may meet others of the same shape
-IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",)}
+# where the cube's results go through UB: there they may meet others of the same shape
+IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",), "matmul": ("elementwise",)}
 SCALED = ("relu", "requantise")  # what may follow a cube operator where FIXPIPE scales sums to int8
 KINDS = {"cube": "cube", "attention": "cube", "host": "host", "view": "view"}  # family -> kind of group; all others are vector groups
 
@@ -64,6 +66,7 @@ def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | Non
 def _fused(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
     """A graph without bodies, fused."""
     take_apart(draft, machine, apart)
+    pad_rows(draft, apart)
     scales = machine is None or machine.has("fixpipe_nz_scale")
     if machine is not None and not machine.has("mmad_bias"):
         add_whole_biases(draft)
@@ -128,13 +131,17 @@ def _joins(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...
 
 def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
     """Whether all that a follower reads lies as its result does, and is nothing that the cube reads; of scales, whether they are constants,
-    one for each column, in whole blocks."""
+    one for each column, in whole blocks; of rows, whether they are whole fractals wide, so that UB pads those of each dtype alike. A
+    user's own operator may be several statements."""
     if follower.op == "requantise":
         scale = draft.tensors[follower.inputs[1]]
         columns = draft.tensors[follower.outputs[0]].shape[1 if first.op == "conv2d_packed" else -1]
         return draft.is_constant(scale.name) and max(scale.shape) == columns and columns % c0_of(scale.dtype) == 0
     out = draft.tensors[follower.outputs[0]]
     read = [draft.tensors[i] for i in follower.inputs if i]
+    ragged = first.op == "matmul" and follower.op != "relu" and out.layout == "ND" and out.shape[-1] % FRACTAL_ROWS
+    if ragged or follower.definition:
+        return False
     return all((t.shape, t.layout, t.dtype) == (out.shape, out.layout, out.dtype) and t.name not in first.inputs for t in read)
 
 

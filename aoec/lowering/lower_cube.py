@@ -24,8 +24,8 @@ from aoec.ops.own import word
 
 
 def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Func:
-    """The func of a cube operator with optional bias, relu behind it, and behind a convolution further elementwise operators
-    on its result and on what lies as it does (a residual)."""
+    """The func of a cube operator with optional bias, relu behind it, and further elementwise operators on its result and on what lies
+    as it does (a residual)."""
     main, relu = nodes[0], len(nodes) > 1 and nodes[1].op == "relu"
     scaled = nodes[-1] if nodes[-1].op == "requantise" else None
     tail = nodes[1 + relu:len(nodes) - (scaled is not None)]
@@ -33,12 +33,12 @@ def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Fu
     way = WayOut(relu, tensors[scaled.inputs[1]] if scaled else None, float(scaled.attribute("zero", 0.0)) if scaled else 0.0)  # type: ignore[arg-type]
     if main.op == "conv2d_packed":
         return lower_conv(name, main, tensors, out, way, Tail(tail, nodes[relu].outputs[0]))
+    if main.op == "matmul":
+        return lower_matmul(name, main, tensors, out, way, Tail(tail, nodes[relu].outputs[0]))
     if tail:
-        raise UnsupportedError(f"group {name}: a matrix product's own group goes on with relu, not {', '.join(n.op for n in tail)}")
+        raise UnsupportedError(f"group {name}: {main.op} has a group of its own, without {', '.join(n.op for n in tail)}")
     if main.op == "attention":
         return lower_attention(name, main, tensors)
-    if main.op == "matmul":
-        return lower_matmul(name, main, tensors, out, way)
     raise UnsupportedError(f"group {name}: {main.op} has no cube lowering")
 
 
@@ -65,12 +65,26 @@ class WayOut:
         return [Buffer("S", "fp32", (Int(columns),))] if self.scale is not None else []
 
 
-def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, way: WayOut) -> Func:
+@dataclass(frozen=True)
+class Tail:
+    """Elementwise operators behind a result, and the tensor that is this result."""
+
+    nodes: list[OpNode]
+    given: str
+
+    @property
+    def others(self) -> list[str]:
+        """Tensors that they read beside it, in order of first use."""
+        made = {self.given, *(o for n in self.nodes for o in n.outputs)}
+        return list(dict.fromkeys(i for n in self.nodes for i in n.inputs if i and i not in made))
+
+
+def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, way: WayOut, tail: Tail) -> Func:
     """C[..., m, n] += A[..., m, k] * B[..., k, n]; leading dimensions of A fold into m where B has none of its own, and an operand that
     is broadcast along one is read without it.
 
     Leading dimensions fold where rows follow rows, which those of NZ matrices do not. With trans_a the left operand is A[..., k, m],
-    with trans_b the right one B[..., n, k], as they lie in GM.
+    with trans_b the right one B[..., n, k], as they lie in GM. The tail's operations lie between, in locals.
     """
     ts = [tensors[i] for i in node.inputs if i]
     a, b = ts[0], ts[1]
@@ -94,10 +108,16 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     b_read = Read("B", (*(outer[i] for i in own_b), *((nv, kv) if turn_b else (kv, nv))))
     bias = [bias_buffer(ts[2], n)] if len(ts) > 2 else []
     mm = Block("mm", Read("C", (*outer, mv, nv)), "+=", a_read * b_read, Read("bias", (nv,)) if bias else None)
-    new = {v: Var(f"out_{v}") for v, _ in loops}
-    target = Read("Y", tuple(substitute(i, new) for i in (*outer, mv, nv)))
-    done = Block("out", target, "=", way.of(Read("C", target.indices), target.indices[-1], sums, out.dtype))
-    return Func(name, (A, B, *bias, *way.buffers(n)), (Y,), (C,), (nest(loops, mm), nest([(f"out_{v}", d) for v, d in loops[:-1]], done)))
+    every = loops[:-1]
+    o = _renamed("out", every)
+    place = (*outer, mv, nv)
+    given = way.of(_at(Read("C", place), o), o["n"], sums, out.dtype)
+    between, last, locals_ = activation(tail, given, every, tensors)
+    stored = [buffer_of(tensors[t], f"R{i}", (*batch, rows, n)) for i, t in enumerate(tail.others)]
+    brought = [bring(b, f"r{i}", every, place) for i, b in enumerate(stored)]
+    done = Block("out", _at(Read("Y", place), o), "=", _at(last, o) if isinstance(last, Read) else last)
+    return Func(name, (A, B, *bias, *way.buffers(n), *stored), (Y,), (C, *locals_),
+                (*brought, nest(loops, mm), *between, nest([(f"out_{v}", d) for v, d in every], done)))
 
 
 def _own_axes(t: Tensor, lead: tuple[int, ...]) -> list[int]:
@@ -109,20 +129,6 @@ def _own_axes(t: Tensor, lead: tuple[int, ...]) -> list[int]:
 def bias_buffer(t: Tensor, n: int) -> Buffer:
     """The bias in the dtype of sums; what is stored is padded to whole fractals."""
     return Buffer("bias", t.dtype, (Int(max(t.shape[0], n)),))
-
-
-@dataclass(frozen=True)
-class Tail:
-    """Elementwise operators behind a result, and the tensor that is this result."""
-
-    nodes: list[OpNode]
-    given: str
-
-    @property
-    def others(self) -> list[str]:
-        """Tensors that they read beside it, in order of first use."""
-        made = {self.given, *(o for n in self.nodes for o in n.outputs)}
-        return list(dict.fromkeys(i for n in self.nodes for i in n.inputs if i and i not in made))
 
 
 def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, way: WayOut, tail: Tail) -> Func:

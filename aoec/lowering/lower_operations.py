@@ -23,7 +23,7 @@ from aoec.ir.index import (
     walk,
 )
 from aoec.ir.meaning import Statement
-from aoec.lowering.lower_functions import polynomial, rewrite
+from aoec.lowering.lower_functions import gelu_in_short, polynomial, rewrite
 from aoec.lowering.lower_typed import is_typed, take_apart_typed
 from aoec.lowering.physical import guarded, interval
 from aoec.lowering.work import Work, axes_of, holding, new_local, variables_of
@@ -97,7 +97,8 @@ def take_apart(work: Work, s: Statement) -> None:
     kind = "fp32" if wide else "fp16" if source in LEAST and s.op != "=" else source
     dtype = work.dtypes.setdefault(s.target.buffer, kind)
     if s.op == "=":
-        work.statements.append(Statement(s.target, "=", single(work, rewrite(s.value), s.target, kind, dtype), None))
+        value = gelu_in_short(s.value) if DTYPES[dtype] == 2 else s.value
+        work.statements.append(Statement(s.target, "=", single(work, rewrite(value), s.target, kind, dtype), None))
         return
     axes = axes_of(s)
     value = rewrite(s.value)

@@ -71,14 +71,17 @@ def _diagonal(w: np.ndarray, group: int, merged: int) -> np.ndarray:
 
 
 def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
-    """The product with a constant right operand packed now. Another one stays ND, for MTE2 and MTE1 bring it into order on their way;
-    but MTE1 turns fractals of 16-bit elements only, so that of any others what it would have to turn is transposed before."""
+    """The product with a constant right operand packed now. Another one, and several matrices whose rows are no whole fractals, stay ND,
+    for MTE2 and MTE1 bring them into order on their way; but MTE1 turns fractals of 16-bit elements only, so that of any others what it
+    would have to turn is transposed before."""
     given = dict(node.attributes)
     left, right = node.inputs[:2]
     turns = _turns(draft, right)
     if given.get("trans_a") and not turns:
         left, _ = _transposed(draft, left, packed), given.pop("trans_a")
-    if draft.is_constant(right):
+    *lead, k, n = draft.tensors[right].shape
+    whole = not lead or (n if given.get("trans_b") else k) % c0_of(draft.tensors[right].dtype) == 0  # one matrix starts where another ends
+    if draft.is_constant(right) and whole:
         right = _packed(draft, right, bool(given.pop("trans_b", 0)), packed)
     elif not given.get("trans_b") and not turns:
         right, given["trans_b"] = _transposed(draft, right, packed), 1

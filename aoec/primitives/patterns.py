@@ -352,6 +352,15 @@ def match_vector(func: Func, block: Block, loops: Path) -> Vector:
     return found
 
 
+def match_padded(func: Func, block: Block, loops: Path) -> Vector:
+    """One vector operation, element by element, on whole tiles in UB that lie alike, with what pads their rows."""
+    found = match_vector(func, block, loops)
+    shapes = {tuple(map(normalise, func.buffer(r.buffer).shape)) for r in (block.target, *found.operands)}
+    if block.op != "=" or len(shapes) > 1 or any(r.indices != found.target.indices for r in found.operands):
+        raise ScheduleError(f"{block.name} is not padded: what it reads does not lie as what it makes, element by element")
+    return found
+
+
 def _accumulation(block: Block, value: Expr) -> Vector | None:
     if not isinstance(value, Read):
         return None
@@ -371,6 +380,6 @@ def _operation(func: Func, block: Block, value: Expr) -> Vector | None:
 
 
 MATCHERS: dict[str, Callable[[Func, Block, Path], object]] = {
-    "copy": match_copy, "mmad": match_mmad, "load3d": match_load3d, "vector": match_vector,
+    "copy": match_copy, "mmad": match_mmad, "load3d": match_load3d, "vector": match_vector, "padded": match_padded,
     "fixpipe": partial(match_result, "fixpipe", "L0C", "GM"), "drain": partial(match_result, "drain", "L0C", "UB"),
     "epilogue": partial(match_result, "epilogue", "UB", "UB"), "store": partial(match_result, "store", "UB", "GM")}

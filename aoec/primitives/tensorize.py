@@ -12,7 +12,8 @@ from aoec.primitives.primitive import Primitive, near
 
 @dataclass(frozen=True)
 class Tensorize(Primitive):
-    """Gives a loop, and all below it, to an instruction that computes the same: mmad, copy, fixpipe, load3d or vector.
+    """Gives a loop, and all below it, to an instruction that computes the same: mmad, copy, fixpipe, load3d, vector, or padded
+    (vector, on whole tiles with what pads their rows).
 
     before:
         func f(X: fp32[10]) -> (Y: fp32[10]) {

@@ -163,14 +163,14 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str) -> st
     names = [b.name for b in order]
     between = order[names.index(first):names.index(out.name)]
     inputs = {b.name for b in p.func.inputs}
-    read = {r.buffer for b in between for r in reads(b.value)}
+    read = {r.buffer for b in between[1:] for r in reads(b.value)}
     brought = [b for b in order if b.target.buffer in read and {r.buffer for r in reads(b.value)} <= inputs]
     for b in [*between[1:], out, *brought]:
         p.add("compute_at", block=b.name, loop=part)
     for b in [*brought, *between]:
         p.add("set_scope", buffer=b.target.buffer, scope="UB", layout=layout)
     for b in between[1:]:
-        p.add("tensorize", loop=first_loop(p.func, b.name), instr="vector")
+        p.add("tensorize", loop=first_loop(p.func, b.name), instr="vector" if layout == "NZ" else "padded")
     for b in brought:
         p.add("tensorize", loop=first_loop(p.func, b.name), instr="copy")
         p.add("double_buffer", buffer=b.target.buffer, depth=hole("du", SLOTS))

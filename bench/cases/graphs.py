@@ -10,6 +10,7 @@ import numpy as np
 from aoec.base.errors import UnsupportedError
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Attribute, Graph, Group, Tensor
+from aoec.jobs.attention import apart
 from aoec.jobs.wide_sums import wide
 from aoec.lowering.fuse import fuse
 from aoec.ops import OPS
@@ -60,7 +61,10 @@ class Net:
         """The fused graph, sums as a compile for the machine has them."""
         self.draft.outputs = outputs
         graph, weights = self.draft.finish()
-        return fuse(wide(graph, self.machine) if self.machine else graph, weights, self.machine)[0]
+        if self.machine is None:
+            return fuse(graph, weights)[0]
+        graph = wide(graph, self.machine)
+        return fuse(graph, weights, self.machine, apart(graph, self.machine))[0]
 
 
 NUMPY: Mapping[str, Callable[[int], np.generic]] = {

@@ -19,6 +19,7 @@ from aoec import primitives
 from aoec.artifact.artifact import load as load_artifact
 from aoec.base.errors import CheckError, TargetError
 from aoec.cli import main
+from aoec.ir.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.program import For, Item, Program, SetFlag
 from aoec.ir.rewrite import normalise
@@ -28,6 +29,7 @@ from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, start
 from aoec.lowering.emit import emit
 from aoec.lowering.fuse import fuse
+from aoec.lowering.lower import lower
 from aoec.ops.layout import to_logical, to_physical
 from aoec.ops.run import evaluate
 from aoec.search.grid import Candidate
@@ -37,7 +39,7 @@ from aoec.target.machine import DEFAULT, Machine, load, parse_machine
 from tests.laws.test_emit_laws import without_one_flag
 from tests.laws.test_values_laws import QUICK, instr, program, ref, same, space, tensor, whole_numbers
 from tests.lowering.coupled import TEXT
-from tests.lowering.groups import Case, case, cases, legal
+from tests.lowering.groups import ON_COUPLED, Case, case, cases, legal
 from tests.models.compiled import TOLERANCE, distance, operators_on_host
 from tests.oracle.slow_timeline import simulate
 
@@ -96,6 +98,52 @@ def test_what_is_behind_a_convolution_is_worked_out_in_ub(model: str, chip: str)
         holds(c, p, sketch, sketch)
     best = start(p).ticks
     assert best < sum(start(problem(cases(model)[i].func, machine)).ticks for i in (apart, apart + 1))
+
+
+@pytest.mark.parametrize("model", ON_COUPLED)
+def test_what_is_behind_a_product_is_worked_out_in_ub(model: str) -> None:
+    """Rows in parts of a tile's columns, of which the last may be narrower; what is read beside the result is brought part by part."""
+    together, apart = cases(model, "Ascend310P3"), cases(model)
+    assert len(together) == len(apart) - 1
+    p = problem(together[-1].func, SMALL)
+    assert not p.refused
+    for sketch in range(0, len(p.sketches), 3):
+        last = holds(together[-1], p, sketch, sketch)
+    for candidate in in_parts(p, 0, 2):
+        assert together[-1].agrees(together[-1].run(p.program(candidate)))
+    assert simulate(last, SMALL).ticks == measure(last, SMALL).ticks
+
+
+@pytest.mark.parametrize("machine", [SMALL, load(DEFAULT)], ids=lambda m: m.name)
+def test_constant_matrices_of_a_batch_need_no_whole_fractals(machine: Machine) -> None:
+    """Packed, the second of two matrices of 40 rows would start within a fractal."""
+    c = cases("product_each")[0]
+    holds(c, problem(c.func, machine), 0, 0)
+
+
+def test_a_product_with_what_joins_it_is_faster_than_both() -> None:
+    """Also where pipe V decides: GELU and a residual at sizes of BERT."""
+    machine = load("Ascend310P3")
+    for name in ("gelu", "add"):
+        rows, out = Tensor("r", "fp16", (128, 768)), Tensor("y", "fp16", (128, 768))
+        graph = Graph("g", ("x", "w", "r"), ("y",), (Tensor("x", "fp16", (128, 768)), Tensor("w", "fp16", (768, 768)), rows,
+                                                     Tensor("t", "fp16", (128, 768)), out),
+                      (OpNode("p", "matmul", ("x", "w"), ("t",), ()), OpNode("f", name, ("t", "r")[:1 + (name == "add")], ("y",), ())))
+        together, _ = fuse(graph, {}, machine)
+        assert [len(g.nodes) for g in together.groups] == [2]
+        alone = replace(together, groups=(Group("g0", "cube", ("p",)), Group("g1", "vector", ("f",))))
+        one, *two = (start(problem(lower(g, h), machine)).ticks for g, h in ((together, "g0"), (alone, "g0"), (alone, "g1")))
+        assert one < sum(two)
+
+
+def test_rows_that_are_no_whole_fractals_stay_apart() -> None:
+    graph, weights = graph_of("matmul(m=20, k=40, n=21)")
+    (product,) = graph.nodes
+    (out,) = (t for t in graph.tensors if t.name in graph.outputs)
+    more = replace(graph, nodes=(product, OpNode("f", "sigmoid", product.outputs, ("z",), ())), outputs=("z",),
+                   tensors=(*graph.tensors, replace(out, name="z")))
+    fused, _ = fuse(more, weights, load("Ascend310P3"))
+    assert [g.kind for g in fused.groups] == ["cube", "vector"]
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import erfc, sqrt
 
 import numpy as np
 import pytest
@@ -122,6 +123,16 @@ def test_a_tanh_of_halves_is_rounded_once() -> None:
     got, _ = ran("tanh", [("fp16", x)], "fp16")
     wanted = np.tanh(x.astype(np.float64))
     assert np.all(np.abs(got - wanted) <= 2.0 ** -11 * 1.001 * np.abs(wanted) + 2.0 ** -23), np.max(np.abs(got - wanted))
+
+
+def test_a_gelu_of_halves_is_rounded_once() -> None:
+    """Every finite fp16: 0.1 of a step and the rounding, in the tail too, where 1 + erf has few bits left."""
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    x = x[np.isfinite(x)]
+    got, _ = ran("gelu", [("fp16", x)], "fp16")
+    wanted = np.array([a * 0.5 * erfc(-a / sqrt(2)) for a in x.astype(np.float64)])
+    step = np.maximum(2.0 ** (np.floor(np.log2(np.maximum(np.abs(wanted), 1e-30))) - 10), 2.0 ** -24)
+    assert np.all(np.abs(got - wanted) <= 0.6 * step), np.max(np.abs(got - wanted) / step)
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])

@@ -36,7 +36,7 @@ REFUSALS = [
     ("matmul", "double_buffer(buffer=C, depth=2)", "C is in GM, which has no slots; use set_scope first"),
     ("matmul", "tensorize(loop=m, instr=mmad)", "mm touches C in GM, not in L0C; use cache_read, cache_write or set_scope"),
     ("matmul", "tensorize(loop=m, instr=gemm)", "no instruction gemm; there is copy, drain, epilogue, fixpipe, "
-     "load3d, mmad, store, vector"),
+     "load3d, mmad, padded, store, vector"),
     ("matmul", "bind(loop=k)", "k is not an outermost loop; reorder it outside m, n"),
     ("matmul", "bind(loop=m)", "m is not around everything: nodes stand beside it; use compute_at to bring them inside"),
     ("matmul", "bind(loop=m, axis=thread)", "no axis thread; there is core"),
