@@ -28,7 +28,8 @@ from aoec.kernels import timeline as kernel
 
 from aoec.jobs.space import legal
 from aoec.jobs.tuning import PROOF_ROWS, Problem, problem, start
-from aoec.search.count import cuts, drawn, some
+from aoec.search.count import cuts
+from aoec.search.draws import drawn, some
 from aoec.search.prove import prove
 from aoec.simulate.detail import walks
 from aoec.simulate.state import State

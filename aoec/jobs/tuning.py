@@ -24,8 +24,8 @@ from aoec.jobs.answers import Answers
 from aoec.jobs.trust import Trust
 from aoec.lowering.emit import emit
 from aoec.search.bounds import Bound, bound, size_bytes
-from aoec.search.count import few, some
 from aoec.search.default import Found, default, settle
+from aoec.search.draws import few, some
 from aoec.search.grid import NEVER, Candidate, Grid, Rows, Space
 from aoec.search.pool import Listed, Pool
 from aoec.search.prove import Proof, prove
@@ -277,7 +277,7 @@ Watch = Callable[[Result], bool]  # told of each batch; True stops the search wi
 
 def start(p: Problem) -> Outcome:
     """The default schedule, timed; ScheduleError where no candidate of the space is legal."""
-    ticks, first = default(p.space, p.cost, p.legal, p.some)
+    ticks, first = default(p.space, p.cost, p.constraints)
     return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
 
 

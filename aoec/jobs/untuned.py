@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from itertools import compress
 
 import numpy as np
 
@@ -60,7 +59,6 @@ def scheduled(func: Func, machine: Machine) -> tuple[Trace, Program]:
         except UnsupportedError as e:
             refused.append(str(e))
             continue
-        listed = shortlist(p.space, 0)
-        for candidate in [*compress(listed, p.legal(listed)), *p.some()][:1]:
+        for candidate in [*shortlist(p.space.grids[0], 0, p.constraints(0)), *p.some()][:1]:
             return p.trace(candidate), p.program(candidate)
     raise ScheduleError(refused[0] if refused else f"func {func.name} has no legal schedule on {machine.name}")

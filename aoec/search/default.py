@@ -1,23 +1,21 @@
 """The default schedule: a stock block fitted to the shape, slots doubled, all cores busy, then each axis settled in turn.
 
-For every sketch a short list is laid out around the vendor's stock cube block (128 x 256 x 64, double buffered) and around
-even shares of each axis, with core grids of every shape; the stock block itself joins it, on every grid that is busy. The best few
-are then settled once: for each axis, its tile and its parts over cores are tried together; of the best of all then the L0 tile of k with
-the chunk in L1, and fewer slots. A few thousand candidates, timed in batches; no randomness but a fixed sample.
-`settle` over all holes is also what a search ends with.
+For every sketch a short list of legal candidates is drawn around the vendor's stock cube block (128 x 256 x 64, double buffered) and around
+even shares of each axis, with core grids of every shape; the stock block itself joins it, on every grid that is busy. Some of each list
+tell which sketches lead, and the lists of these are timed. The best few are then settled once: for each axis, its tile and its parts over
+cores are tried together; and of the best of all again, with its slots and with the L0 tile of k and its chunk in L1. Some thousand
+candidates, timed in batches; no randomness but a fixed sample. `settle` over all holes is also what a search ends with.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import product
-from math import prod
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-import numpy as np
-
 from aoec.base.errors import ScheduleError
-from aoec.search.grid import NEVER, Candidate, Grid, Rows, Space
-from aoec.search.stock import Legal, stock
+from aoec.ir.index import Expr, hole_names
+from aoec.search.draws import holding, some
+from aoec.search.grid import NEVER, Candidate, Grid, Space
+from aoec.search.stock import Conditions, busy, stock
 
 # hole -> values around which the short list is laid
 STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64, 128, 256), "sk": (4, 1, 1024), "w0": (128, 256, 64),
@@ -34,12 +32,17 @@ MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("
         ("sc", "gn"), ("h0", "tk"),
         ("w0", "tk"))
 # at last, of the best alone: L0 tiles of k that come out even in the chunk in L1, which hang together (a chunk of a plane of 3 x 3 is
-# 144, two of 64 and one of 16); and a tile that has the room of second slots, where the vector unit is what takes long
-LAST = (("tk", "sk"), ("t0", "di", "do"))
-LIST = 600  # of a sketch
+# 144, two of 64 and one of 16); a tile that has the room of second slots, where the vector unit is what takes long; and slots, which the
+# list has by twos: where an operand stays in L1 one slot of it leaves room for four of the other, and larger tiles fit beside one of L0C
+LAST = (("tk", "sk"), ("t0", "di", "do"), ("da", "db"), *TILES, ("tk", "sk"), ("da", "db"), ("d0a", "d0b"), ("du", "do"),
+        ("tk", "sk"))
+LIST = 200  # of a sketch
+DRAWN = 256  # of a sketch, where no list has one
 LEADING, STARTS = 4, 8  # sketches, and of each the cheapest of its list, each settled further
+LIKELY = 5  # sketches whose lists are timed whole
 
-FIRST = 5  # every so many of a list are timed first, and tell what is too slow among the others
+FIRST = 60  # of a list that are timed first, at most: so few are timed without a plan of their tables, which takes as long as some of these
+PLANNED = 128  # the same where a plan will be made for every sketch
 
 Found = tuple[int, Candidate]  # ticks first
 
@@ -50,28 +53,41 @@ class Cost(Protocol):
     def __call__(self, candidates: Sequence[Candidate], limits: Sequence[int] | None = None) -> Sequence[int | None]: ...
 
 
-def default(space: Space, cost: Cost, legal: Legal, others: Callable[[], list[Candidate]]) -> Found:
-    """The default schedule and its cost; ScheduleError where nothing legal is found. `legal` is cheaper than `cost`: all that is laid out
-    is timed in one batch a sketch. `others`: candidates drawn from all that are legal, for where the list has none."""
-    listed = [c for g in range(len(space.grids)) for c in shortlist(space, g)] + stock(space, legal)
-    found = spread(listed, cost)
-    found = found or spread(others(), cost)
+def default(space: Space, cost: Cost, conditions: Conditions) -> Found:
+    """The default schedule and its cost; ScheduleError where nothing legal is found. `conditions`: of a sketch, what its candidates must
+    keep. Where the list has none that does, candidates are drawn from all that do."""
+    sketches = range(len(space.grids))
+    listed = [c for g in sketches for c in shortlist(space.grids[g], g, conditions(g))] + stock(space, conditions)
+    found = spread(listed, cost) or spread([(g, v) for g in sketches for v in some(space.grids[g], conditions(g), DRAWN)], cost)
     if not found:
         raise ScheduleError(f"no legal schedule in a space of {space.size:,}: the smallest tiles do not fit")
-    return settle(space, [settle(space, found, cost, TILES, True)], cost, LAST, True)
+    best = settle(space, found, cost, TILES, True, conditions)
+    return settle(space, [best], cost, LAST, True, conditions)
 
 
 def spread(candidates: Sequence[Candidate], cost: Cost) -> list[Found]:
     """What is settled: the cheapest few of each of the leading sketches, since the first is not always of the one that ends best.
 
-    Some are timed whole; of the others those that are not among the cheapest few of their sketch need not be timed to their end."""
-    candidates = list(dict.fromkeys(candidates))
-    some = set(candidates[::FIRST])
-    found = cheapest_first(candidates[::FIRST], cost(candidates[::FIRST]))
-    others = [c for c in candidates if c not in some]
-    limits = {number: own[STARTS - 1][0] + 1 for number, own in of_sketches(found).items() if len(own) >= STARTS}
+    Some of each sketch are timed to their end, which tells the sketches that lead; of the others those of these sketches, and not to their
+    end where they are not among the cheapest few."""
+    listed = in_sketches(dict.fromkeys(candidates))
+    few = FIRST if len(listed) > LIKELY else PLANNED
+    some = [c for own in listed.values() for c in own[::-(-len(own) // few)]]
+    found = cheapest_first(some, cost(some))
+    leading = dict(list(of_sketches(found).items())[:LIKELY])
+    begun = set(some)
+    others = [c for number in leading for c in listed[number] if c not in begun]
+    limits = {number: own[STARTS - 1][0] + 1 for number, own in leading.items() if len(own) >= STARTS}
     found += cheapest_first(others, cost(others, [limits.get(number, NEVER) for number, _ in others]))
     return [f for own in list(of_sketches(sorted(found)).values())[:LEADING] for f in own[:STARTS]]
+
+
+def in_sketches(candidates: Iterable[Candidate]) -> dict[int, list[Candidate]]:
+    """The candidates by sketch."""
+    out: dict[int, list[Candidate]] = {}
+    for c in candidates:
+        out.setdefault(c[0], []).append(c)
+    return out
 
 
 def cheapest_first(candidates: Sequence[Candidate], ticks: Sequence[int | None]) -> list[Found]:
@@ -87,16 +103,12 @@ def of_sketches(found: Sequence[Found]) -> dict[int, list[Found]]:
     return out
 
 
-def shortlist(space: Space, number: int) -> list[Candidate]:
-    """Candidates of one sketch: stock and even tiles, doubled slots, grids of every shape; thinned by a fixed sample."""
-    grid = space.grids[number]
-    choices = [around(grid, name, values) for name, values in zip(grid.names, grid.choices)]
-    if prod(len(c) for c in choices) <= LIST:
-        return [(number, v) for v in product(*choices)]
-    random = np.random.RandomState(0)  # whose numbers are the same in every version of NumPy
-    drawn = {name: np.array(c)[random.randint(len(c), size=8 * LIST)] for name, c in zip(grid.names, choices)}
-    kept = np.stack(list(drawn.values()), axis=1)[busy(grid, drawn)][:4 * LIST]
-    return [(number, tuple(v)) for v in np.unique(kept, axis=0).tolist()]
+def shortlist(grid: Grid, number: int, conditions: Sequence[Expr]) -> list[Candidate]:
+    """Legal candidates of one sketch: stock and even tiles, doubled slots, grids of every shape that keep the cores busy; at most LIST
+    of them, drawn from all."""
+    part = Grid(grid.names, tuple(around(grid, name, values) for name, values in zip(grid.names, grid.choices)))
+    kept = [*conditions, *busy(grid)]
+    return [(number, v) for v in sorted(set(some(part, kept, LIST)))]
 
 
 def around(grid: Grid, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
@@ -110,27 +122,16 @@ def around(grid: Grid, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted({values[(len(values) - 1) * i // 7] for i in range(8)}))
 
 
-def busy(grid: Grid, rows: Rows) -> np.ndarray:
-    """bool[row]: where the grid takes at least half of the cores that its holes could."""
-    largest = {name: max(c) for name, c in zip(grid.names, grid.choices)}
-    most = max((v for name, v in largest.items() if name.startswith("g")), default=1)
-    used = np.ones_like(next(iter(rows.values())))
-    for name, values in rows.items():
-        if name == "sc":  # an extent of k for each core
-            used = used * -(-largest[name] // values)
-        elif name.startswith("g"):
-            used = used * values
-    return (most // 2 <= used) & (used <= most)
-
-
-def settle(space: Space, starts: Sequence[Found], cost: Cost, turns: Sequence[tuple[str, ...]] = (), limited: bool = False) -> Found:
+def settle(space: Space, starts: Sequence[Found], cost: Cost, turns: Sequence[tuple[str, ...]] = (), limited: bool = False,
+           conditions: Conditions = lambda number: ()) -> Found:
     """The best of what the starts become with the holes that each turn names together at their best; without turns: tiles with their
     parts, further pairs and each hole. A turn of all starts is timed as one batch; among equals the earlier start wins.
 
-    `limited`: what takes as long as its start need not be timed to its end: faster, but what comes near the best stays unknown."""
+    `limited`: what takes as long as its start need not be timed to its end: faster, but what comes near the best stays unknown.
+    `conditions`: of a sketch; what breaks one is not asked the cost of."""
     names = dict.fromkeys(name for _, (number, _) in starts for name in space.grids[number].names)
     for together in turns or [*TILES, *MORE, *[(n,) for n in names]]:
-        options = [variations(space, c, together) for _, c in starts]
+        options = [variations(space, c, together, conditions(c[0])) for _, c in starts]
         limits = [ticks for (ticks, _), o in zip(starts, options) for _ in o]
         ticks = iter(cost([c for o in options for c in o], limits if limited else None))
         starts = list(dict.fromkeys(cheapest(start, o, ticks) for start, o in zip(starts, options)))
@@ -143,17 +144,14 @@ def cheapest(start: Found, options: Sequence[Candidate], ticks: Iterator[int | N
     return found if found[0] < start[0] else start
 
 
-def variations(space: Space, candidate: Candidate, names: Sequence[str]) -> list[Candidate]:
-    """The candidate with the named holes at all of their choices; none where its sketch has not all of them."""
+def variations(space: Space, candidate: Candidate, names: Sequence[str], conditions: Sequence[Expr] = ()) -> list[Candidate]:
+    """The candidate with the named holes at all of their choices that keep the conditions; none where its sketch has not all of them."""
     number, values = candidate
     grid = space.grids[number]
     if not set(names) <= set(grid.names):
         return []
     places = [grid.names.index(n) for n in names]
-    out = []
-    for picked in product(*[grid.choices[i] for i in places]):
-        moved = list(values)
-        for i, v in zip(places, picked):
-            moved[i] = v
-        out.append((number, tuple(moved)))
-    return out
+    part = Grid(grid.names, tuple(c if i in places else (v,) for i, (c, v) in enumerate(zip(grid.choices, values))))
+    rows = part.rows(0, part.size)
+    kept = holding([c for c in conditions if not hole_names(c).isdisjoint(names)], rows, part.size)
+    return [(number, v) for v in zip(*[c[kept].tolist() for c in rows.values()])]

@@ -5,10 +5,12 @@ cores busy is laid out with it, so that the default schedule has at least seen w
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import product
-from math import prod
+from collections.abc import Callable, Sequence
 
+import numpy as np
+
+from aoec.ir.index import Expr, Hole, Int, binary, ceildiv
+from aoec.search.draws import holding
 from aoec.search.grid import Candidate, Grid, Space
 
 PIXELS, COLUMNS, DEPTHS = 128, (256, 128), (64, 32, 16, 8)
@@ -16,45 +18,53 @@ CHUNKS = (1, 4, 7, 16, 64)  # L0 tiles, or C1 planes, in an L1 chunk
 ROWS = 16  # of an image at most where the sketch keeps rows whole
 ONE = ("rk", "pm", "pn")  # factors of a chunk or tile: the block does without
 SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "pl", "do")
+LIST, SAMPLE = 60, 1024  # candidates of a sketch, and of those with a block that are looked at
 PART = 4  # columns of fractals: with three or four buffers in UB a part of 128 to 256 rows has room for its slots
 
-Legal = Callable[[Sequence[Candidate]], Sequence[bool]]
+Conditions = Callable[[int], Sequence[Expr]]  # sketch -> what its candidates must keep
 
 
-def stock(space: Space, legal: Legal) -> list[Candidate]:
-    """Legal candidates of every cube sketch with the stock block; none for vector work."""
+def stock(space: Space, conditions: Conditions) -> list[Candidate]:
+    """Legal candidates of every cube sketch with the stock block, as many of each as LIST; none for vector work."""
     out: list[Candidate] = []
     for number, grid in enumerate(space.grids):
         if "tk" in grid.names:
-            for columns in COLUMNS:
-                out += deepest(number, grid, columns, legal)
+            rows = blocks(grid)
+            kept = deepest(grid, rows[holding([*busy(grid), *conditions(number)], dict(zip(grid.names, rows.T)), len(rows))])
+            out += dict.fromkeys((number, tuple(v)) for v in kept[::-(-len(kept) // LIST) or 1].tolist())
     return out
 
 
-def deepest(number: int, grid: Grid, columns: int, legal: Legal) -> list[Candidate]:
-    """The legal candidates with the largest k of the block that has any."""
-    for depth in DEPTHS:
-        listed = [(number, v) for v in blocked(grid, columns, depth)]
-        if found := [c for c, yes in zip(listed, legal(listed)) if yes]:
-            return found
-    return []
+def deepest(grid: Grid, rows: np.ndarray) -> np.ndarray:
+    """Of the rows of each width of the block those with the largest k."""
+    deep, wide = (rows[:, grid.names.index(name)] for name in ("tk", "tn" if "tn" in grid.names else "n1"))
+    return rows[[deep[i] == deep[wide == wide[i]].max() for i in range(len(rows))]] if len(rows) else rows
 
 
-def blocked(grid: Grid, columns: int, depth: int) -> Iterator[tuple[int, ...]]:
-    """Hole values with this L0 block, on every grid that is at least half full; the wide block takes all of a 2201's L0C: one slot."""
+def blocks(grid: Grid) -> np.ndarray:
+    """int64[row, hole]: hole values with the L0 blocks on every core grid, or a fixed sample of them."""
     choices = dict(zip(grid.names, grid.choices))
-    limits = {"tm": PIXELS, "tn": columns, "n1": columns // 16, "tk": depth, "uc": PART}
+    random, found = np.random.RandomState(0), []  # whose numbers are the same in every version of NumPy
+    for columns in COLUMNS:
+        fixed = blocked(choices, columns)
+        for at in tiles(choices):
+            part = Grid(grid.names, tuple((at[name],) if name in at else fixed.get(name, choices[name]) for name in grid.names))
+            rows = part.rows(0, min(part.size, SAMPLE))
+            if part.size > SAMPLE:
+                rows = {name: np.array(c, np.int64)[random.randint(len(c), size=SAMPLE)] for name, c in zip(grid.names, part.choices)}
+            found.append(np.stack(list(rows.values()), axis=1))
+    return np.concatenate(found)
+
+
+def blocked(choices: dict[str, tuple[int, ...]], columns: int) -> dict[str, tuple[int, ...]]:
+    """The choices of holes for a block of so many columns; the wide one takes all of a 2201's L0C: one slot."""
+    limits = {"tm": PIXELS, "tn": columns, "n1": columns // 16, "uc": PART}
     fixed: dict[str, tuple[int, ...]] = {name: (up_to(choices[name], limit),) for name, limit in limits.items() if name in choices}
     fixed |= {name: (up_to(choices[name], 2),) for name in SLOTS if name in choices}
     fixed |= {name: choices[name][:1] for name in (*ONE, *(["dc"] if columns == COLUMNS[0] else [])) if name in choices}
-    fixed["sk"] = tuple(dict.fromkeys(up_to(choices["sk"], c) for c in CHUNKS))
-    parts = [name for name in grid.names if name.startswith("g")]
-    most = max((max(choices[name]) for name in parts), default=1)
-    grids = [v for v in product(*[choices[name] for name in parts]) if most // 2 <= prod(v) <= most]
-    for tile in tiles(choices):
-        for spread in grids:
-            at = {**tile, **dict(zip(parts, spread))}
-            yield from product(*[(at[name],) if name in at else fixed.get(name, choices[name]) for name in grid.names])
+    fixed |= {"tk": tuple(dict.fromkeys(up_to(choices["tk"], depth) for depth in DEPTHS)),
+              "sk": tuple(dict.fromkeys(up_to(choices["sk"], chunk) for chunk in CHUNKS))}
+    return fixed
 
 
 def tiles(choices: dict[str, tuple[int, ...]]) -> list[dict[str, int]]:
@@ -78,3 +88,16 @@ def placed(choices: dict[str, tuple[int, ...]], rows: int, columns: int) -> dict
 def up_to(values: tuple[int, ...], limit: int) -> int:
     """The largest choice up to the limit, or the smallest of all."""
     return max((v for v in values if v <= limit), default=min(values))
+
+
+def busy(grid: Grid) -> list[Expr]:
+    """The conditions that a core grid takes at least half of the cores that its holes could, and no more."""
+    largest = {name: max(c) for name, c in zip(grid.names, grid.choices)}
+    most = max((v for name, v in largest.items() if name.startswith("g")), default=1)
+    used: Expr = Int(1)
+    for name in grid.names:
+        if name == "sc":  # an extent of k for each core
+            used = used * ceildiv(Int(largest[name]), Hole(name))
+        elif name.startswith("g"):
+            used = used * Hole(name)
+    return [binary("<=", Int(most // 2), used), binary("<=", used, Int(most))]

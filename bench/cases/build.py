@@ -143,5 +143,5 @@ def pinned_best(func: Func, traces: Sequence[Trace], pinned: Mapping[str, int], 
         raise UnsupportedError(reasons[0] if reasons else "no sketch of it")
     grids = tuple(Grid(tuple(h), tuple(h.values())) for h in (holes_of(s.trace) for s in kept))
     problem = Problem(func, machine, state, kept, reasons, Space(grids))
-    _, best = default(problem.space, problem.cost, problem.legal, problem.some)
+    _, best = default(problem.space, problem.cost, problem.constraints)
     return problem.program(best)

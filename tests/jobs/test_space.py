@@ -12,6 +12,7 @@ from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, start
 from aoec.report.space import choices, count, lines
 from aoec.search import count as counting
+from aoec.search import eliminate
 from aoec.search.restrict import NONE, Restriction, parse_where
 from aoec.simulate.tables import first_false
 from aoec.target.machine import load
@@ -73,7 +74,7 @@ def test_a_default_is_found_where_little_is_left() -> None:
 def test_an_estimate_says_that_it_is_one() -> None:
     p = problem(MATMUL, MACHINE, restriction=Restriction(picked=(1,)))
     with pytest.MonkeyPatch.context() as m:
-        m.setattr(counting, "TABLE", 10)
+        m.setattr(eliminate, "TABLE", 10)
         facts: Any = space_facts(p, NONE)
         exactly = counting.estimated(p.space.grids[0], [c.condition for c in p.sketches[0].program.constraints])
     assert facts["error"] > 0 and f"about {facts['legal']:,} (estimate, standard error " in lines(facts)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem
-from aoec.search.count import some
+from aoec.search.draws import some
 from aoec.simulate.encode import encode
 from aoec.simulate.filling import Filler, filler_of
 from aoec.simulate.floors import floor_rows

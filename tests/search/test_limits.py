@@ -13,8 +13,8 @@ from aoec.target.machine import load
 def test_the_default_is_that_of_timing_all(operator: str) -> None:
     func, machine = lower_operator(operator), load("Ascend310P3")
     p, whole = problem(func, machine), problem(func, machine)
-    found = default(p.space, p.cost, p.legal, p.some)
-    assert found == default(whole.space, lambda candidates, limits=None: whole.cost(candidates), whole.legal, whole.some)
+    found = default(p.space, p.cost, p.constraints)
+    assert found == default(whole.space, lambda candidates, limits=None: whole.cost(candidates), whole.constraints)
     assert p.given_up and not whole.given_up  # it was less work
     given_up = list(p.given_up)
     assert all(ticks is not None and ticks >= p.given_up[c] for c, ticks in zip(given_up, whole.cost(given_up)))

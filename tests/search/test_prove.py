@@ -6,7 +6,7 @@ import pytest
 
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, search, start
-from aoec.search.count import few
+from aoec.search.draws import few
 from aoec.search.grid import NEVER
 from aoec.search.prove import Levels, prove
 from aoec.search.restrict import Restriction

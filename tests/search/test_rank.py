@@ -5,7 +5,7 @@ import pytest
 
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem
-from aoec.search.count import few
+from aoec.search.draws import few
 from aoec.search.rank import rank
 from aoec.search.restrict import Restriction
 from aoec.target.machine import load
