@@ -162,8 +162,8 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     p = _add(commands, "slice", "run groups of a fused graph slice by slice, so that what lies between them stays in L2",
              "aoec slice fused.graph --regions g3..g12/4 -o sliced.graph")
     options.source(p, "FUSED.graph")
-    p.add_argument("--regions", required=True, type=values.slices, metavar="G..G/N,..", help="groups from one to another, in order, and in "
-                   "how many equal parts they run, one part of all of them after the other")
+    p.add_argument("--regions", required=True, type=values.regions, metavar="G..G/N,..", help="groups from one to another, in order, and "
+                   "in how many equal parts they run, one part of all of them after the other")
     options.weights(p, "the constants of the graph, which go beside -o as they are (default: <input>.npz)")
     options.output(p)
     p = _add(commands, "lower", "turn a group, or an operator given by name, into a func",

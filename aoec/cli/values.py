@@ -9,6 +9,7 @@ from aoec.base.errors import ParseError
 
 if TYPE_CHECKING:
     from aoec.base.ranges import Axis
+    from aoec.base.regions import Regions
 
 
 def positive(text: str) -> int:
@@ -91,14 +92,20 @@ def choices(text: str) -> tuple[str, tuple[int, ...]]:
     return match[1], tuple(dict.fromkeys(map(int, match[2].split(","))))
 
 
-def slices(text: str) -> tuple[tuple[str, str, int], ...]:
-    """(first group, last group, slices), ...; of "none" nothing."""
-    if text == "none":
-        return ()
-    found = [re.fullmatch(r"([^./,\s]+)(?:\.\.([^./,\s]+))?/([0-9]{1,4})", part) for part in text.split(",")]
-    if not all(found):
-        raise argparse.ArgumentTypeError(f"{text!r} is not none, and not of the form g3..g12/4, or g3..g12/4,g15/2")
-    return tuple((m[1], m[2] or m[1], int(m[3])) for m in found if m)
+def slices(text: str) -> Regions | None:
+    from aoec.base.regions import asked
+    try:
+        return asked(text)
+    except ParseError as e:
+        raise argparse.ArgumentTypeError(e.message) from None
+
+
+def regions(text: str) -> Regions:
+    from aoec.base.regions import regions
+    try:
+        return regions(text)
+    except ParseError as e:
+        raise argparse.ArgumentTypeError(e.message) from None
 
 
 def table(text: str) -> str:

@@ -130,6 +130,8 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     made = [real(r, solved, machine, options, voice) for r, solved in found]
     if not options.only and not options.slices:
         made = [formatted(f, m, machine, jobs, options, voice, events, results, pool) for f, m in zip(found, made)]
+    if options.slices is None:
+        made = [in_slices(m, machine, jobs, options, voice, events, pool) for m in made]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         legal(program, machine)
     notes: list[tuple[str, ...]] = [()] * len(made)
@@ -163,9 +165,9 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
 
 def grouped(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice, pool: models.Pool | None) -> Ready:
     """A stage with its model fused, in slices where that is asked for, and lowered; UnsupportedError for what --no-host forbids."""
-    if options.slices and (stage.funcs or stage.traces):
+    if options.slices != () and (stage.funcs or stage.traces):
         raise CheckError(f"--slices cuts a model, or the fused graph of a dump: enter it at --from fuse, not {stage.start}")
-    model, funcs = fused(stage, machine, voice, pool, options.slices)
+    model, funcs = fused(stage, machine, voice, pool, options.slices or ())
     if options.no_host:
         refuse_host(model.graph, {})
     return Ready(stage, model, tasks(model.graph, machine, options.metric == "throughput", funcs))
@@ -240,6 +242,23 @@ def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unf
     if results:
         results.formats(changes, every)
     return real(*last, machine, options, voice, made)
+
+
+def in_slices(made: Made, machine: Machine, jobs: list[Unfinished], options: Namespace, voice: Voice, events: Events,
+              pool: models.Pool | None) -> Made:
+    """The model with those regions of its groups in slices that are faster so; itself where none is. `jobs` grows by what is searched."""
+    stage, trial = made.stage, Quiet(voice.as_json, voice.bar)
+    regions = slices.found(made.model.graph, {c.task.group.name: c.best for c in made.choices}, machine)
+    if regions:
+        cut = replace(stage, graph=slices.asked(made.model.graph, regions), weights=made.model.weights)
+        plain = Namespace(**{**vars(options), "slices": ()})
+        ready = replace(grouped(cut, machine, plain, trial, pool), stage=stage)
+        jobs.append(jobs[0].another(jobs[0].order))
+        out = real(*search([ready], machine, jobs[-1], options, trial, events)[0], machine, options, voice, made.before or made)
+        if slices.taken(made.lines.tuned, out.lines.tuned, options.metric, voice.say):
+            return out
+    voice.say("slices: no region of groups is faster in slices than whole")
+    return made
 
 
 def real(ready: Ready, solved: dict[str, Solved], machine: Machine, options: Namespace, voice: Voice, before: Made | None = None) -> Made:

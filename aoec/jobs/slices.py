@@ -2,13 +2,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 
+from aoec.base.keys import digest
 from aoec.ir.graph import Graph
+from aoec.ir.show import show
+from aoec.jobs.known import known
+from aoec.jobs.made import Schedule
+from aoec.jobs.regions import Whole, regions
 from aoec.lowering.slices import Region, sliced
+from aoec.simulate.time import Chain
+from aoec.target.machine import Machine
 
-Asked = Sequence[tuple[str, str, int]]  # first group, last group, slices
+Asked = Sequence[tuple[str, str, int]]  # as base/regions.py reads them
 FIRST = re.compile(r"(.+)_1of([0-9]+)")
 
 
@@ -23,3 +30,21 @@ def told(graph: Graph) -> tuple[str, ...]:
     runs = [[m for m in run if m] for count, run in groupby(found, lambda m: m and m[2]) if count]
     named = ", ".join(f"{run[0][1]}{f'..{run[-1][1]}' * (len(run) > 1)} in {run[0][2]}" for run in runs)
     return (f"groups in slices, one slice after the other: {named}",) if runs else ()
+
+
+def found(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine) -> Asked:
+    """The regions of a fused graph that take less time in slices, as far as fitted schedules tell; `chosen`: those of its groups. An equal
+    question is answered once."""
+    whole = {name: Whole(show(s.trace), s.measure) for name, s in chosen.items()}
+    said = digest("\n".join(f"{name} {w.trace} {w.measure.ticks}" for name, w in whole.items()))
+    return known(("slices", show(graph), machine.name, machine.hash, said),
+                 lambda: [(r.first, r.last, r.slices) for r in regions(graph, machine, whole)],
+                 lambda made: [list(r) for r in made], lambda kept: [(str(a), str(b), int(n)) for a, b, n in kept])
+
+
+def taken(before: Chain, after: Chain, metric: str, say: Callable[[str], None]) -> bool:
+    """Whether a model in slices is the faster one; what it gains is said then."""
+    old, new = ((c.throughput_us if metric == "throughput" else c.latency_us) for c in (before, after))
+    if new < old:
+        say(f"slices: {old:,.1f} -> {new:,.1f} us modelled, {'between inferences' if metric == 'throughput' else 'an inference'}")
+    return new < old

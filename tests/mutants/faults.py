@@ -817,4 +817,8 @@ FAULTS = (
           "return np.minimum(left, float(self.machine.l2_keeps(every))) if every else left",
           "return left",
           ("tests/simulate/test_timeline_state.py",)),
+    Fault("a-region-costs-its-first-slice-alone", "aoec/jobs/regions.py",
+          "for at, often in ((0, 1), (1, slices - 1)):",
+          "for at, often in ((0, 1),):",
+          ("tests/jobs/test_slices.py::test_what_l2_holds_whole_is_not_cut",)),
 )
