@@ -51,23 +51,23 @@ def chosen(cases: Sequence[Case], only: str, classes: str) -> list[Case]:
     return [c for c in cases if c.id in ids] if ids else [c for c in cases if c.kind in kinds]
 
 
-def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int, state: str = PROFILER) -> list[Result]:
+def results_of(cases: Sequence[Case], folder: Path, kept: Kept, trials: int, state: str = PROFILER, slices: bool = False) -> list[Result]:
     """Every case with what the model says and whether it counts: of its schedule, or of our best where none is published."""
     out = []
     done = Done()
     for c in cases:
-        how = f"tuned {trials} {state}" if c.kind == "lib" else f"tuned {trials}" if c.kind == "e2e" else state
+        how = f"tuned {trials} {state}" if c.kind == "lib" else f"tuned {trials}{' in slices' * slices}" if c.kind == "e2e" else state
         r = kept.of(c, how)
         if r is None:
-            r = kept.put(timed(c, folder, trials, state, done), how)
+            r = kept.put(timed(c, folder, trials, state, done, slices), how)
         out.append(replace(r, why_not=why_not(c)))
     return out
 
 
-def timed(case: Case, folder: Path, trials: int, state: str, done: Done) -> Result:
+def timed(case: Case, folder: Path, trials: int, state: str, done: Done, slices: bool = False) -> Result:
     """One case: our best of a model, or in the named memory state (or its profiler's) of a vendor kernel, or the program of a schedule."""
     if case.kind == "e2e":
-        return run(case, trials, done)
+        return run(case, trials, done, slices)
     return tuned(case, trials, state) if case.kind == "lib" else modelled(case, folder, NAMED.get(state))
 
 
@@ -89,6 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--svg", type=Path, help="writes the scatter plot")
     parser.add_argument("--eligible", type=Path, help="writes which cases count and why others do not, as CSV")
     parser.add_argument("--trials", type=int, default=0, help="search trials a group for lib and e2e rows (default: default schedules)")
+    parser.add_argument("--slices", action="store_true", help="e2e rows: run regions of a model in slices where that is faster")
     parser.add_argument("--facts", type=Path, help="writes the figures by target and operator class that results carry (a TOML file)")
     parser.add_argument("--state", choices=(PROFILER, *NAMED), default=PROFILER,
                         help="what L2 holds at the start, of rows of single operators: what their profiler leaves (default), what an equal "
@@ -97,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         cases = chosen(read_cases(args.cases), args.only, args.kinds)
-        results = results_of(cases, args.cases[0].parent, Kept(args.bank), args.trials, args.state)
+        results = results_of(cases, args.cases[0].parent, Kept(args.bank), args.trials, args.state, args.slices)
     except AoecError as e:
         print(e, file=sys.stderr)
         return 2

@@ -249,14 +249,16 @@ def in_slices(made: Made, machine: Machine, jobs: list[Unfinished], options: Nam
     """The model with those regions of its groups in slices that are faster so; itself where none is. `jobs` grows by what is searched."""
     stage, trial = made.stage, Quiet(voice.as_json, voice.bar)
     regions = slices.found(made.model.graph, {c.task.group.name: c.best for c in made.choices}, machine)
-    if regions:
-        cut = replace(stage, graph=slices.asked(made.model.graph, regions), weights=made.model.weights)
-        plain = Namespace(**{**vars(options), "slices": ()})
-        ready = replace(grouped(cut, machine, plain, trial, pool), stage=stage)
-        jobs.append(jobs[0].another(jobs[0].order))
-        out = real(*search([ready], machine, jobs[-1], options, trial, events)[0], machine, options, voice, made.before or made)
-        if slices.taken(made.lines.tuned, out.lines.tuned, options.metric, voice.say):
-            return out
+    try:
+        if regions:
+            cut = replace(stage, graph=slices.asked(made.model.graph, regions), weights=made.model.weights)
+            ready = replace(grouped(cut, machine, Namespace(**{**vars(options), "slices": ()}), trial, pool), stage=stage)
+            jobs.append(jobs[0].another(jobs[0].order))
+            out = real(*search([ready], machine, jobs[-1], options, trial, events)[0], machine, options, voice, made.before or made)
+            if slices.taken(made.lines.tuned, out.lines.tuned, options.metric, voice.say):
+                return out
+    except (BankError, UnsupportedError):  # nothing may be searched, or put on the host
+        pass
     voice.say("slices: no region of groups is faster in slices than whole")
     return made
 

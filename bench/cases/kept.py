@@ -22,7 +22,7 @@ def builder_version() -> str:
     h = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         if path.stem.startswith(("build", "profilers", "cube", "micro", "text", "graphs", "time", "chips", "heads", "library", "models",
-                                 "near", "net")):
+                                 "near", "net", "slices")):
             h.update(path.read_bytes())
     search = Path(__file__).parents[2] / "aoec/search"
     for path in sorted(search.glob("*.py")):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.ir.graph import Graph
+from aoec.ir.show import show
 from aoec.jobs.plan import Task, Walk, tasks
 from aoec.jobs.tuning import problem, search, start
 from aoec.simulate.state import CLEARED, NAMED
@@ -75,7 +76,7 @@ def before_of(case: Case, state: str) -> str:
 
 def one(task: Task, machine: Machine, trials: int, done: Done) -> tuple[Measure, float]:
     """(measure, bound in µs) of one task."""
-    at = task.func_key, f"{machine.hash} {task.state_text} {trials}"
+    at = done.at(task, machine, trials)
     if at not in done.measures:
         if trials:
             p = problem(task.func, machine, task.state)
@@ -83,6 +84,7 @@ def one(task: Task, machine: Machine, trials: int, done: Done) -> tuple[Measure,
         else:
             p, best = scheduled(task, machine, done)
         done.measures[at] = measure(p.program(best.best), machine, task.state), best.bound_ticks * machine.us_per_tick
+        done.traces[at] = show(p.trace(best.best))
     return done.measures[at]
 
 

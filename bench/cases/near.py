@@ -18,10 +18,16 @@ BATCHES = (("gb", "gh"), ("gb", "gw"), ("gb", "gn"), ("g0", "g1"))  # how a batc
 
 @dataclass
 class Done:
-    """Measures and bounds in µs by what they depend on; schedules by likeness: (number of the sketch, of how many, holes)."""
+    """Measures and bounds in µs, and texts of schedules, by what they depend on; schedules by likeness: (number of the sketch, of how many,
+    holes)."""
 
     measures: dict[tuple[str, str], tuple[Measure, float]] = field(default_factory=dict)
+    traces: dict[tuple[str, str], str] = field(default_factory=dict)
     schedules: dict[str, tuple[int, int, dict[str, int]]] = field(default_factory=dict)
+
+    def at(self, task: Task, machine: Machine, trials: int) -> tuple[str, str]:
+        """What the measure of a task depends on."""
+        return task.func_key, f"{machine.hash} {task.state_text} {trials}"
 
 
 def likeness(task: Task, machine: Machine) -> str:
