@@ -204,7 +204,7 @@ def _parsed(cell: dict[str, str], line: int) -> Case:
 def one_of(column: str, text: str, known: Sequence[str]) -> str:
     """The text, if it is one of the known words; ValueError."""
     if text not in known:
-        raise ValueError(f"{column} {text[:40]!r} is none of {', '.join(known)}")
+        raise ValueError(f"{column} {text[:40]!r} is none of {', '.join(k for k in known if k)}")
     return text
 
 

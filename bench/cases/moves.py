@@ -55,12 +55,16 @@ def _turned(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
 
 
 def _joined(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
-    axis = next((a for a, (n, m) in enumerate(zip(x, result)) if n != m), 0)
+    axis = next((a for a, (n, m) in enumerate(zip(x, result)) if n != m), None)
+    if axis is None:
+        raise UnsupportedError("along which axis tensors are joined is not stated")
     return Move("concat", tuple(inputs), {"axis": axis})
 
 
 def _read(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
     """Rows of a table by int32 indices."""
+    if len(inputs) < 2:
+        raise UnsupportedError("how many indices read the table is not stated")
     return Move("gather", (x, inputs[1]), {"axis": 0}, ("", "int32"))
 
 

@@ -9,7 +9,7 @@ import pytest
 from aoec.base.errors import UnsupportedError
 from aoec.simulate.state import CLEARED
 from aoec.target.machine import load
-from bench.cases.case import Case, read_cases
+from bench.cases.case import Case, parse_cases, read_cases
 from bench.cases.chips import machine_of
 from bench.cases.graphs import graph_of
 from bench.cases.library import plan, tuned
@@ -81,6 +81,14 @@ def test_the_operators_of_a_vendor_kernel(name: str, ops: str) -> None:
 def test_what_a_row_leaves_open_is_said(name: str, words: str) -> None:
     with pytest.raises(UnsupportedError, match=words):
         graph_of(published(name))
+
+
+@pytest.mark.parametrize("operator, shape", [("gather", "8x16"), ("concat", "8x16 + 8x16"), ("broadcast", "8x16 -> 9x16"),
+                                             ("slice", "8x16 -> 9x16"), ("trans_data", "8x16 -> 9x16")])
+def test_shapes_that_do_not_fit_are_a_reason_and_no_failure(operator: str, shape: str) -> None:
+    head = "id,chip,operator,shape,dtype,metric,value,unit,source,class"
+    row, = parse_cases(f"{head}\nx,910B3,{operator},{shape},fp16,time,5,us,me,lib\n")
+    assert "not" in tuned(row, 0).reason
 
 
 def test_an_order_of_axes_follows_from_the_shapes() -> None:
