@@ -49,6 +49,12 @@ them stops where an iteration of such a loop begins, and the others go on until 
 alone, not on times, so what they have done by then is the same in each way of taking turns. Where each of them has since gone on in one
 loop, stands D ticks later than it stood then (with what is on its way between them), and had work of one class, all goes round.
 
+A loop that is gone through again from where it was gone through before goes the same way (`recall`): on this core, in an inner loop that
+an outer one comes back to, or on another core of the row, of whatever class. From where, is compared number by number: `stance`, which is a
+picture of the pipes and flags of its body with the counters that its flags go by, and the costs and trip counts that it may meet. What
+became of it then is put in the place of a walk (`take`), unless it would reach beyond the end of an epoch. So loops in loops, of which
+each takes some iterations until it is steady, do not take the product of these.
+
 Where the time went is told by a second walk over code with a PROBE after every instruction, flag operation and start of a loop (where
 each iteration begins); the code that a search walks has none, so that it pays nothing.
 """
@@ -65,7 +71,7 @@ LOOP, END, INSTR, SET, WAIT, CROSS_SET, CROSS_WAIT, ADVANCE, STOP, PROBE, EARLY_
 BUSY, MEMORY, ISSUE, QUEUE, FLAG, CROSS, HEAD = range(7)  # what the time of a pipe goes to, see `probe`
 EVENT_COLUMNS = 7  # of a log, before the registers, see `probe`
 FIRST, BODY, LAST = range(3)
-M = 2  # the pipe of products
+M, FIXP = 2, 6  # the pipe of products, and the one that takes them
 ENDED, BLOCKED, OVER = 0, 1, 2
 SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RANGE = -1, -2, -3, -4, -5, -6, -7
 ABANDONED = -10  # beside errors of rows that others know: not before its limit is the row done
@@ -73,6 +79,11 @@ MAX_CORES = 4096
 NEVER = 2**63 - 1
 FOLLOWED = 256  # operations before the end of which it is looked up what follows them
 FIRST_REACH = 2  # iterations for which the first mark of a loop stands, twice as many for each next one
+LONG = 32  # iterations that are not worth a look, at most, of a loop that is remembered
+RECORDS, SLOTS = 384, 1024  # executions of loops that are remembered of a row at most, and places of their table
+INSIDE, SIZES = 1024, 160  # what bodies of loops read, all together, and costs and trip counts that one may meet
+MANY = 32  # operations of a loop that is looked up, at least, for each of its iterations that is not worth a look
+U = np.uint64  # of a place that is never below zero: the compiler need not ask
 
 # functions that only others here call: without the way in from Python, which would take longer to compile than most of them; and without
 # the check of divisors, none of which is zero here. No function here makes an array, so that none is counted (_nrt): each call and each
@@ -125,7 +136,8 @@ State = namedtuple("State", (
     "before", "spent", "at", "uses", "log", "logged",  # what probes see
     "probed",  # how many operations they saw
     "paused",  # the loop at the start of whose next iteration core 0 waits for the others of its group, -1: none
-    "epoch_time", "epoch_active", "epochs", "mark", "groups",
+    "epoch_time", "epoch_active", "epochs", "mark", "groups", "memo",
+    "top",  # the highest flag id of a row, and one
 ))
 
 # how a core stood between two iterations of each loop; the first index is the loop. No walk stops within a loop that is skipped on a core
@@ -139,6 +151,22 @@ Mark = namedtuple("Mark", (
     "picture",  # see `picture`; the last row is for the one to compare
     "register",  # of cores that meet
     "spent", "times", "uses",  # what probes had seen: of State spent, at and uses
+))
+
+# what is remembered of a row: loops that some core has gone through, from what state to what state; a record each, see `recall`
+Memo = namedtuple("Memo", (
+    "worth",  # by loop: whether it is remembered
+    "inside", "inside_of",  # cursors that its body reads: [loop, (begin, end)] of the list
+    "moved", "moved_of",  # of each of these, the loop itself or one in it that moves it, and its entry of `depend_step`
+    "counter", "counter_of",  # registers that it goes by or sets
+    "open",  # by loop: the record of the one that is under way, -1: none
+    "count",  # of records, of the row's stamp, and of what the lists hold
+    "slot",  # [place, (stamp, record)]
+    "key", "length", "hash",  # the state from which a loop was gone through
+    "result",  # what became of it: see `keep`
+    "begun",  # when, and `last_held` then
+    "left",
+    "place",  # room for positions
 ))
 
 # the groups of cores of a row by class; the first index is the class, the second the core within the group
@@ -161,11 +189,21 @@ def move(start, cursors, steps, cursor, which, old, new):
 
 
 @within
+def turn_to(t, merge, cursor, a, old, new):
+    """Moves the cursors of loop `a` from a class of its iterations to another, or in or out (-1). Where all iterations are alike, cursors
+    stand for that from the beginning (`stand`)."""
+    if merge[a, FIRST] != merge[a, LAST]:
+        move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(old), np.int64(new))
+
+
+@within
 def flag_id(start, of, constant, coefficient, register, form):
     """The value of a linear form over counters and loop variables."""
-    value = constant[form]
-    for k in range(start[form], start[form + 1]):
-        value += coefficient[k] * register[of[k]]
+    value, first, last = constant[U(form)], start[U(form)], start[U(form + 1)]
+    if first < last:  # one, as most have
+        value += coefficient[U(first)] * register[U(of[U(first)])]
+        for k in range(first + 1, last):
+            value += coefficient[k] * register[of[k]]
     return value
 
 
@@ -304,10 +342,12 @@ def picture_pipes(now, pipes, queue, done, early, late, floor, starts, turn, out
     for p in range(PIPE_COUNT):
         if (pipes >> p) & 1:
             out[n] = max(done[p] - now, 0)
-            out[n + 1] = max(early[p] - now, 0)
-            out[n + 2] = max(late[p] - now, 0)
-            out[n + 3] = max(floor[p] - now, 0)
-            n += 4
+            n += 1
+            if p in (M, FIXP):  # nobody else hands L0C over
+                out[n] = max(early[p] - now, 0)
+                out[n + 1] = max(late[p] - now, 0)
+                out[n + 2] = max(floor[p] - now, 0)
+                n += 3
             place = turn[p]
             for _ in range(queue):
                 place = place - 1 if place > 0 else queue - 1
@@ -319,16 +359,17 @@ def picture_pipes(now, pipes, queue, done, early, late, floor, starts, turn, out
 
 
 @inner
-def picture_flags(now, pairs, ids, hop, bit, cleared, until, out, n):
+def picture_flags(now, pairs, ids, top, hop, bit, cleared, until, out, n):
     """How many numbers of a picture are filled, of which n were, with those for the flags used: see `picture`.
 
     A wait ends `hop` after its set at the earliest; of a bit that is not set it counts when it was cleared, and nothing else.
     """
-    for k in range(bit.shape[0]):
-        if (pairs >> (k // ids)) & 1:
-            out[n] = -1 - max(cleared[k] - now, 0) if bit[k] < 0 else max(bit[k] + hop - now, 0)
-            out[n + 1] = 0 if bit[k] < 0 else max(until[k] - now, 0)
-            n += 2
+    for pair in range(bit.shape[0] // ids):
+        if (pairs >> pair) & 1:
+            for k in range(pair * ids, pair * ids + top):
+                out[n] = -1 - max(cleared[k] - now, 0) if bit[k] < 0 else max(bit[k] + hop - now, 0)
+                out[n + 1] = 0 if bit[k] < 0 else max(until[k] - now, 0)
+                n += 2
     return n
 
 
@@ -345,7 +386,7 @@ def picture(t, s, m, pipes, pairs, out):
     """
     now = s.free[m, 0]
     n = picture_pipes(now, pipes, t.queue[s.stream[m]], s.done[m], s.early[m], s.late[m], s.floor[m], s.starts[m], s.turn[m], out)
-    return picture_flags(now, pairs, t.costs[3], t.costs[1], s.bit[m], s.cleared[m], s.until[m], out, n)
+    return picture_flags(now, pairs, t.costs[3], s.top[0], t.costs[1], s.bit[m], s.cleared[m], s.until[m], out, n)
 
 
 @within
@@ -444,12 +485,13 @@ def later(s, m, k, pipes, pairs, ids, by):
             s.late[m, p] += by
             s.floor[m, p] += by
             add(s.starts[m, p], by)
-    for flag in range(s.bit.shape[1]):
-        if (pairs >> (flag // ids)) & 1:
-            s.cleared[m, flag] += by
-            s.until[m, flag] += by
-            if s.bit[m, flag] >= 0:
-                s.bit[m, flag] += by
+    for pair in range(s.bit.shape[1] // ids):
+        if (pairs >> pair) & 1:
+            for flag in range(pair * ids, pair * ids + ids):
+                s.cleared[m, flag] += by
+                s.until[m, flag] += by
+                if s.bit[m, flag] >= 0:
+                    s.bit[m, flag] += by
 
 
 @inner
@@ -634,6 +676,287 @@ def meet(t, s, members):
             account(s, m, n, 0)
 
 
+@inner
+def highest_id(t, r):
+    """The highest flag id that a row may use, and one; all where one follows a loop, or falls."""
+    top = np.int64(1)
+    for form in range(t.form_start.shape[0] - 1):
+        value = t.form_constant[r, form]
+        for k in range(t.form_start[form], t.form_start[form + 1]):
+            counter = counter_in(t, t.form_register[k])
+            if counter < 0 or t.form_coefficient[r, k] < 0:
+                return t.costs[3]
+            value += t.form_coefficient[r, k] * (t.depth[r, counter] - 1)
+        top = max(top, value + 1)
+    return min(top, t.costs[3])
+
+
+@inner
+def counter_in(t, register):
+    """The counter that a register is; -1: none."""
+    for k in range(t.depth.shape[1]):
+        if t.counter_of[k] == register:
+            return np.int64(k)
+    return np.int64(-1)
+
+
+@inner
+def listed(values, first, last, value):
+    """The end of a list, with the value in it."""
+    for k in range(first, last):
+        if values[k] == value:
+            return last
+    if last < values.shape[0]:
+        values[last] = value
+    return last + 1
+
+
+@inner
+def learn(t, s):
+    """Fills, for what is remembered, what the bodies of loops read and change: those that are long, hold no cross flag, and whose flags go
+    by counters alone. Where the lists have no room for it a loop is not remembered, and where probes tell none is."""
+    k = s.memo
+    k.count[2], k.count[3], k.count[4] = 0, 0, 0
+    for pc in range(t.code.shape[0]):
+        if t.code[pc, 0] == LOOP:
+            a, stop = t.code[pc, 1], np.int64(t.code[pc, 2])
+            k.worth[a], k.open[a] = 0, -1
+            if s.at.shape[1] == 0 and t.used[a, 2] <= LONG:
+                inside, moved, counters = k.count[2], k.count[3], k.count[4]
+                if body_of(t, s, a, np.int64(pc), stop):
+                    k.worth[a] = 1
+                else:
+                    k.count[2], k.count[3], k.count[4] = inside, moved, counters
+
+
+@inner
+def body_of(t, s, a, pc, stop):
+    """Whether the body of loop `a`, from pc to its end, can be remembered, with what it reads and changes in the lists."""
+    k, first_loop, stream = s.memo, s.cursor.shape[1] - s.count.shape[1], 0
+    while stream + 1 < t.starts.shape[0] and t.starts[stream + 1] <= pc:
+        stream += 1
+    inside, counters = k.count[2], k.count[4]
+    first, begin = inside, counters
+    for q in range(pc + 1, stop):
+        op, x = t.code[q, 0], np.int64(t.code[q, 1])
+        if op in (INSTR, LOOP):
+            inside = listed(k.inside, first, inside, x if op == INSTR else first_loop + x)
+        elif op in (SET, WAIT, EARLY_SET, EARLY_WAIT):
+            for w in range(t.form_start[x], t.form_start[x + 1]):
+                if counter_in(t, t.form_register[w]) < 0:
+                    return False
+                counters = listed(k.counter, begin, counters, np.int64(t.form_register[w]))
+        elif op == ADVANCE:
+            if t.heard[stream, t.counter_of[x]] == 1:
+                counters = listed(k.counter, begin, counters, np.int64(t.counter_of[x]))
+        elif op != END:
+            return False
+    if inside > k.inside.shape[0] or counters > k.counter.shape[0]:
+        return False
+    for x in range(first, inside):
+        k.moved_of[x, 0] = k.count[3]
+        for q in range(pc, stop):
+            if t.code[q, 0] == LOOP:
+                for d in range(t.depend_start[t.code[q, 1]], t.depend_start[t.code[q, 1] + 1]):
+                    if t.depend_cursor[d] == k.inside[x]:
+                        if k.count[3] == k.moved.shape[0]:
+                            return False
+                        k.moved[k.count[3], 0], k.moved[k.count[3], 1] = t.code[q, 1], d
+                        k.count[3] += 1
+        k.moved_of[x, 1] = k.count[3]
+    k.inside_of[a, 0], k.inside_of[a, 1] = first, inside
+    k.counter_of[a, 0], k.counter_of[a, 1] = begin, counters
+    k.count[2], k.count[4] = inside, counters
+    return True
+
+
+@within
+def sizes_in(t, s, r, m, a, out, n):
+    """How many numbers are filled, of which n were, with the costs and trip counts that loop `a` may meet as its core stands, by the
+    classes of its iterations and of those of loops in it; -1 where they are too many."""
+    k, place, cursor, sites = s.memo, s.memo.place, s.cursor[m], s.cursor.shape[1] - s.count.shape[1]
+    merge, site_of, end = t.merge[t.work[r]], t.place[t.work[r]], n + SIZES
+    for x in range(k.inside_of[a, 0], k.inside_of[a, 1]):
+        which, many = k.inside[x], 1
+        place[0] = cursor[which]
+        for w in range(k.moved_of[x, 0], k.moved_of[x, 1]):
+            loop, d = k.moved[w, 0], k.moved[w, 1]
+            if merge[loop, FIRST] != merge[loop, LAST]:
+                before = many
+                if n + 3 * many > end:
+                    return np.int64(-1)
+                for kind in (FIRST, LAST):
+                    if merge[loop, kind] == kind:
+                        for i in range(before):
+                            place[many] = place[i] + t.depend_step[d, kind]
+                            many += 1
+                for i in range(before):
+                    place[i] += t.depend_step[d, BODY]
+        if n + many > end:
+            return np.int64(-1)
+        if which < sites:
+            for i in range(many):
+                out[n + i] = site_of[which, 0] + t.entry_of[site_of[which, 1] + place[i]]
+        else:
+            for i in range(many):
+                out[n + i] = t.trips[r, place[i]]
+        n += many
+    return n
+
+
+@within
+def stance(t, s, m, a, out):
+    """How many numbers it takes, filled into `out`, to say all of core m that loop `a` hangs on, or all that it changes, but the time: a
+    picture, when pipes are free, counters."""
+    k, pipes, now = s.memo, t.used[a, 0], s.free[m, 0]
+    n = picture(t, s, m, pipes, t.used[a, 1], out)
+    for p in range(1, PIPE_COUNT):
+        if (pipes >> p) & 1:
+            out[n] = max(s.free[m, p] - now, 0)
+            n += 1
+    for x in range(k.counter_of[a, 0], k.counter_of[a, 1]):
+        out[n] = s.register[m, k.counter[x]]
+        n += 1
+    return n
+
+
+@within
+def take(t, s, m, a, values):
+    """Puts core m where `stance` says, as of the time at which its scalar unit stands. What was told to have passed is taken to pass now,
+    which is the same to all that follows."""
+    k, pipes, pairs, now, n = s.memo, t.used[a, 0], t.used[a, 1], s.free[m, 0], 0
+    queue, ids, hop = t.queue[s.stream[m]], t.costs[3], t.costs[1]
+    for p in range(PIPE_COUNT):
+        if (pipes >> p) & 1:
+            s.done[m, p] = now + values[n]
+            n += 1
+            if p in (M, FIXP):
+                s.early[m, p], s.late[m, p], s.floor[m, p] = now + values[n], now + values[n + 1], now + values[n + 2]
+                n += 3
+            starts, place = s.starts[m, p], queue - 1
+            set_all(starts, 0)
+            s.turn[m, p] = 0
+            while place >= 0:
+                n += 1
+                if values[n - 1] == 0:
+                    break
+                starts[place] = now + values[n - 1]
+                place -= 1
+    for pair in range(s.bit.shape[1] // ids):
+        if (pairs >> pair) & 1:
+            for flag in range(pair * ids, pair * ids + s.top[0]):
+                if values[n] < 0:
+                    s.bit[m, flag], s.cleared[m, flag] = -1, now - 1 - values[n]
+                else:
+                    s.bit[m, flag], s.until[m, flag] = now + values[n] - hop, now + values[n + 1]
+                n += 2
+    for p in range(1, PIPE_COUNT):
+        if (pipes >> p) & 1:
+            s.free[m, p] = now + values[n]
+            n += 1
+    for x in range(k.counter_of[a, 0], k.counter_of[a, 1]):
+        s.register[m, k.counter[x]] = values[n]
+        n += 1
+
+
+@within
+def epoch_of(epoch_time, epochs, time):
+    """The epoch in which a time lies."""
+    e = epochs - 1
+    while epoch_time[e] > time:
+        e -= 1
+    return e
+
+
+@within
+def mixed(values, count):
+    """A number for a row of numbers, seldom the same for two."""
+    total = np.uint64(count)
+    for k in range(count):
+        value = (np.uint64(values[k]) + np.uint64(k) * np.uint64(0xD6E8FEB86659FD93)) * np.uint64(0x9E3779B97F4A7C15)
+        total += (value ^ (value >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+    return np.int64(total >> np.uint64(20))
+
+
+@within
+def recall(t, s, r, m, a, trips):
+    """Whether some core has gone through loop `a` from where core m stands in front of it, which stands behind it now. Else a record is
+    begun, which `keep` ends.
+
+    What happens in the loop follows from the costs and trip counts that it may meet (`sizes_in`), from how often the memory is shared,
+    from the number of iterations, and from `stance`, to which all that the loop reads and changes belongs.
+    """
+    k, record, now = s.memo, s.memo.count[0], s.free[m, 0]
+    if record == RECORDS:
+        return False
+    key, e = k.key[record], epoch_of(s.epoch_time, s.epochs[0], now)
+    key[0], key[1], key[2], key[3] = a, trips, s.epoch_active[e, s.stream[m]], s.alike[m] if s.limit[0] < NEVER else 0
+    n = sizes_in(t, s, r, m, a, key, np.int64(4))
+    if n < 0:
+        return False
+    n += stance(t, s, m, a, key[n:])
+    code = mixed(key, n)
+    place = code % SLOTS
+    while k.slot[place, 0] == k.count[1]:
+        found = k.slot[place, 1]
+        if k.hash[found] == code and k.length[found] == n and equal(key, k.key[found], n):
+            return again(t, s, m, a, k.result[found])
+        place = (place + 1) % SLOTS
+    k.length[record], k.hash[record], k.open[a] = n, code, record
+    k.begun[record, 0], k.begun[record, 1] = now, s.last_held[m]
+    copy(k.left[record], s.left[m], PIPE_COUNT)
+    s.last_held[m] = -1
+    k.count[0] += 1
+    return False
+
+
+@within
+def again(t, s, m, a, result):
+    """Whether core m stands behind loop `a` now, as a record says; not where a transfer in it would start in another epoch."""
+    now = s.free[m, 0]
+    if now + result[1] >= epoch_end(s.epoch_time, s.epochs[0], now):
+        return False
+    if result[2] >= 0:
+        s.last_held[m] = max(s.last_held[m], now + result[2])
+    for p in range(PIPE_COUNT):
+        s.left[m, p] -= result[3 + p]
+    s.free[m, 0] = now + result[0]
+    take(t, s, m, a, result[3 + PIPE_COUNT:])
+    return True
+
+
+@within
+def keep(t, s, m, a):
+    """Ends the record of loop `a`, behind which core m stands: how long it took the scalar unit, by when all its transfers have started,
+    when the last that was held back did, what it took of what is left of pipes, and `stance`. It is good for nothing where the loop went
+    on into another epoch."""
+    k = s.memo
+    record, pipes = k.open[a], t.used[a, 0]
+    was, result, latest, held = k.begun[record, 0], k.result[record], s.free[m, 0], s.last_held[m]
+    k.open[a] = -1
+    s.last_held[m] = max(held, k.begun[record, 1])
+    for p in range(1, PIPE_COUNT):
+        if (pipes >> p) & 1:
+            latest = max(latest, s.free[m, p])
+    if latest >= epoch_end(s.epoch_time, s.epochs[0], was):
+        return
+    result[0], result[1], result[2] = s.free[m, 0] - was, latest - was, held - was if held >= 0 else -1
+    for p in range(PIPE_COUNT):
+        result[3 + p] = k.left[record, p] - s.left[m, p]
+    stance(t, s, m, a, result[3 + PIPE_COUNT:])
+    place = k.hash[record] % SLOTS
+    while k.slot[place, 0] == k.count[1]:
+        place = (place + 1) % SLOTS
+    k.slot[place, 0], k.slot[place, 1] = k.count[1], record
+
+
+@inner
+def forget(s):
+    """Begins a row, of which nothing is remembered."""
+    s.memo.count[0] = 0
+    s.memo.count[1] += 1
+
+
 @within
 def over(free, left, taken, excess, limit):
     """Whether a core cannot end before the limit: some pipe, or the scalar unit so far, is busy up to it."""
@@ -660,7 +983,7 @@ def total(t, s, r, m, alike, out, shared):
     """
     code, place, entry_of, trips, cursor = t.code, t.place[t.work[r]], t.entry_of, t.trips[r], s.cursor[m]
     busy, unit, counter_of, count, kind, weight = t.busy, t.unit, t.counter_of, s.count[m], s.kind[m], s.weight
-    depend_start, depend_cursor, depend_step, register = t.depend_start, t.depend_cursor, t.depend_step, s.register[m]
+    register = s.register[m]
     first_loop, merge, issue, loop = cursor.shape[0] - count.shape[0], t.merge[t.work[r]], t.costs[0], t.costs[6]
     pc, times, scalar = s.pc[m], np.int64(1), np.int64(0)
     set_all(out, 0)
@@ -679,7 +1002,7 @@ def total(t, s, r, m, alike, out, shared):
             else:
                 count[a], weight[a] = n, times
                 kind[a] = merge[a, LAST if n == 1 else FIRST]
-                move(depend_start, depend_cursor, depend_step, cursor, a, np.int64(-1), kind[a])
+                turn_to(t, merge, cursor, a, -1, kind[a])
                 times *= iterations(merge, a, n, kind[a])
                 scalar += times * loop
         elif op == END:
@@ -687,11 +1010,11 @@ def total(t, s, r, m, alike, out, shared):
             if was == FIRST and iterations(merge, a, n, np.int64(BODY)) > 0:
                 new = np.int64(BODY)
             if was in (LAST, new) or n == 1:
-                move(depend_start, depend_cursor, depend_step, cursor, a, was, np.int64(-1))
+                turn_to(t, merge, cursor, a, was, -1)
                 times = weight[a]
             else:
                 kind[a] = new
-                move(depend_start, depend_cursor, depend_step, cursor, a, was, new)
+                turn_to(t, merge, cursor, a, was, new)
                 times = weight[a] * iterations(merge, a, n, new)
                 scalar += times * loop
                 pc = b
@@ -766,17 +1089,17 @@ def follow(t, s, r, m, alike, open_slots, taken, excess, last):
                 pc = b
             else:
                 s.count[m, a], register[c], s.kind[m, a] = n, n - 1, merge[a, LAST]
-                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), s.kind[m, a])
+                turn_to(t, merge, cursor, a, -1, s.kind[m, a])
         elif op == LOOP:
             if register[c] > 0 and t.opened[a] == 0:
                 register[c] -= 1
                 new = np.int64(merge[a, FIRST if register[c] == 0 else BODY])
-                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), s.kind[m, a], new)
+                turn_to(t, merge, cursor, a, s.kind[m, a], new)
                 s.kind[m, a] = new
                 pc = b
             else:
                 register[c] = 0
-                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), s.kind[m, a], np.int64(-1))
+                turn_to(t, merge, cursor, a, s.kind[m, a], -1)
         elif op == ADVANCE and not once:
             n = t.counter_of[a]
             register[n] = register[n] - 1 if register[n] > 0 else depth[a] - 1
@@ -840,7 +1163,7 @@ def lead(t, s, r, m, alike, used, first, ahead):
             else:
                 s.count[m, a], register[c], s.kind[m, a] = n, 0, merge[a, LAST if n == 1 else FIRST]
                 free[0] += t.costs[6]
-                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), s.kind[m, a])
+                turn_to(t, merge, cursor, a, -1, s.kind[m, a])
         elif op == END:
             register[c] += 1
             new = np.int64(-1)
@@ -849,7 +1172,7 @@ def lead(t, s, r, m, alike, used, first, ahead):
                 free[0] += t.costs[6]
                 pc = b
             if new != s.kind[m, a]:
-                move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), s.kind[m, a], new)
+                turn_to(t, merge, cursor, a, s.kind[m, a], new)
                 s.kind[m, a] = new
         elif op == ADVANCE and not once:
             n = t.counter_of[a]
@@ -858,123 +1181,154 @@ def lead(t, s, r, m, alike, used, first, ahead):
     return ended
 
 
+@within
+def instruct(t, s, m, r, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike):
+    """The scalar unit's time behind an instruction on pipe b (c 1 where L0C is handed over in granules), by rules 2, 3, 6 and 7."""
+    oldest = turn[U(b)]
+    now = max(now + t.costs[0], starts[U(b), U(oldest)])
+    busy, unit, latency, at = t.busy[U(entry)], t.unit[U(entry)], t.latency[U(entry)], max(free[U(b)], now)
+    left[U(b)] -= max(busy, unit * alike)
+    if c == 1 and t.granule[U(entry)] < 0:
+        at = max(at, floor[U(b)])
+    starts[U(b), U(oldest)] = at
+    turn[U(b)] = oldest + 1 if oldest + 1 < queue else 0
+    if unit > 0:
+        held = unit * s.epoch_active[U(epoch_of(s.epoch_time, s.epochs[0], at)), U(s.stream[U(m)])]
+        if held > busy:
+            busy = held
+            s.last_held[U(m)] = max(s.last_held[U(m)], at)
+    free[U(b)] = at + busy
+    if c == 1:
+        hand_over(free, floor, early, late, b, at, latency, t.granule[U(entry)])
+    done[U(b)] = max(done[U(b)], free[U(b)] + latency)
+    return free[U(b)] if b == 0 else now
+
+
 @inner
 def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag or paused (call again later), OVER past the limit, or an error: core m of the group from where it
     stands."""
     code, place, entry_of, trips = t.code, t.place[t.work[r]], t.entry_of, t.trips[r]
-    busy_of, unit_of, latency_of, granule_of = t.busy, t.unit, t.latency, t.granule
     free, done, early, late, floor = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m]
     starts, turn, bit, cleared, until = s.starts[m], s.turn[m], s.bit[m], s.cleared[m], s.until[m]
     cursor, register, count, kind = s.cursor[m], s.register[m], s.count[m], s.kind[m]
     left, taken, excess, alike = s.left[m], s.taken[m], s.excess[m], s.alike[m]
     form_start, form_register, form_constant, form_coefficient = t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r]
-    depend_start, depend_cursor, depend_step, depth, counter_of = t.depend_start, t.depend_cursor, t.depend_step, t.depth[r], t.counter_of
-    epoch_time, epoch_active, last_epoch = s.epoch_time, s.epoch_active, s.epochs[0] - 1
+    depth, counter_of, worth, begun = t.depth[r], t.counter_of, s.memo.worth, s.memo.open
     used, marked, marked_at, reach_of = t.used, s.mark.free, s.mark.at, s.mark.reach
     issue, hop, cross, ids, loop = t.costs[0], t.costs[1], t.costs[2], t.costs[3], t.costs[6]
     queue, merge = t.queue[s.stream[m]], t.merge[t.work[r]]
     first_loop = cursor.shape[0] - count.shape[0]
-    pc, limit = s.pc[m], s.limit[0]
+    pc, limit, now = s.pc[m], s.limit[0], free[0]  # `now`: free[0], which is up to date where others look
     while True:
-        op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
+        op = code[U(pc), 0]
+        a, b, c = np.int64(code[U(pc), 1]), np.int64(code[U(pc), 2]), np.int64(code[U(pc), 3])
         if op == INSTR:  # a site, b pipe, c 1 where L0C is handed over in granules
-            oldest = turn[b]
-            free[0] = max(free[0] + issue, starts[b, oldest])
-            entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
-            busy, unit, latency, granule = busy_of[entry], unit_of[entry], latency_of[entry], granule_of[entry]
-            left[b] -= max(busy, unit * alike)
-            start = max(free[b], free[0])
-            if c == 1 and granule < 0:
-                start = max(start, floor[b])
-            starts[b, oldest] = start
-            turn[b] = oldest + 1 if oldest + 1 < queue else 0
-            if unit > 0:
-                e = last_epoch
-                while epoch_time[e] > start:
-                    e -= 1
-                held = unit * epoch_active[e, s.stream[m]]
-                if held > busy:
-                    busy = held
-                    s.last_held[m] = max(s.last_held[m], start)
-            free[b] = start + busy
-            if c == 1:
-                hand_over(free, floor, early, late, b, start, latency, granule)
-            done[b] = max(done[b], free[b] + latency)
+            entry = place[U(a), 0] + entry_of[U(place[U(a), 1] + cursor[U(a)])]
+            now = instruct(t, s, m, r, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike)
         elif op in (SET, EARLY_SET):  # a form, b first bit of the pair, c source pipe; early: between M and FIXP, in granules
-            free[0] += issue
+            now += issue
             flag = flag_id(form_start, form_register, form_constant, form_coefficient, register, a)
             if flag < 0 or flag >= ids:
                 return FLAG_RANGE
             flag += b
-            time = max(free[0], free[c], done[c])
+            time = max(now, free[U(c)], done[U(c)])
             if op == EARLY_SET:
-                time = max(free[0], early[c])
-                until[flag] = max(free[0], late[c])
-            if bit[flag] >= 0 or time < cleared[flag]:
+                time = max(now, early[U(c)])
+                until[U(flag)] = max(now, late[U(c)])
+            if bit[U(flag)] >= 0 or time < cleared[U(flag)]:
                 return SET_ON_SET
-            bit[flag] = time
+            bit[U(flag)] = time
         elif op in (WAIT, EARLY_WAIT):  # a form, b first bit of the pair, c target pipe; early: on M or FIXP
-            free[0] += issue
+            now += issue
             flag = flag_id(form_start, form_register, form_constant, form_coefficient, register, a)
             if flag < 0 or flag >= ids:
                 return FLAG_RANGE
             flag += b
-            if bit[flag] < 0:
+            if bit[U(flag)] < 0:
                 return WAIT_WITHOUT_SET
-            free[c] = max(max(free[c], free[0]), bit[flag] + hop)
-            bit[flag] = -1
-            cleared[flag] = free[c]
+            time = max(max(free[U(c)], now), bit[U(flag)] + hop)
+            free[U(c)] = time
+            bit[U(flag)] = -1
+            cleared[U(flag)] = time
+            if c == 0:
+                now = time
             if op == EARLY_WAIT:
-                floor[c] = max(floor[c], until[flag])
+                floor[U(c)] = max(floor[U(c)], until[U(flag)])
                 reach(free, early, late, c)
         elif op == LOOP:  # a loop, b its end, c register
-            n = trips[cursor[first_loop + a]]
+            n = trips[U(cursor[U(first_loop + a)])]
             if n <= 0:
                 pc = b
+            elif code[U(pc + 1), 0] == INSTR and b == pc + 2 and n <= used[U(a), 2]:
+                site, pipe, handed = np.int64(code[U(pc + 1), 1]), np.int64(code[U(pc + 1), 2]), np.int64(code[U(pc + 1), 3])
+                for i in range(n):
+                    if i < 2 or i == n - 1:
+                        new = np.int64(merge[U(a), LAST if i == n - 1 else (FIRST if i == 0 else BODY)])
+                        turn_to(t, merge, cursor, a, np.int64(-1) if i == 0 else kind[U(a)], new)
+                        kind[U(a)] = new
+                        entry = place[U(site), 0] + entry_of[U(place[U(site), 1] + cursor[U(site)])]
+                    now = instruct(t, s, m, r, entry, now + loop, pipe, handed, free, done, early, late, floor, starts, turn, queue, left,
+                                   alike)
+                turn_to(t, merge, cursor, a, kind[U(a)], -1)
+                pc = b
             else:
-                count[a] = n
-                register[c] = 0
-                kind[a] = merge[a, LAST if n == 1 else FIRST]
-                free[0] += loop
-                move(depend_start, depend_cursor, depend_step, cursor, a, np.int64(-1), kind[a])
+                if worth[U(a)] == 1 and n * (b - pc) > used[U(a), 2] * MANY:
+                    free[0] = now
+                    if recall(t, s, r, m, a, n):
+                        pc = b + 1
+                        now = free[0]
+                        continue
+                count[U(a)] = n
+                register[U(c)] = 0
+                kind[U(a)] = merge[U(a), LAST if n == 1 else FIRST]
+                now += loop
+                turn_to(t, merge, cursor, a, -1, kind[U(a)])
         elif op == END:  # a loop, b its start, c register
-            i = register[c] + 1
-            if i < count[a]:
-                if count[a] - i > used[a, 2] and (
-                        i == 1 or i - marked_at[a] >= reach_of[a] or stepped(free, marked[a], used[a, 0])):
-                    i = leap(t, s, m, np.int64(a), c, i)
-                register[c] = i
-                free[0] += loop
+            i = register[U(c)] + 1
+            free[0] = now
+            if i < count[U(a)]:
+                if count[U(a)] - i > used[U(a), 2] and (
+                        i == 1 or i - marked_at[U(a)] >= reach_of[U(a)] or stepped(free, marked[a], used[U(a), 0])):
+                    i = leap(t, s, m, a, c, i)
+                    now = free[0]
+                register[U(c)] = i
+                now += loop
+                free[0] = now
                 if over(free, left, taken, excess, limit):
                     return OVER
-                new = np.int64(merge[a, LAST if i == count[a] - 1 else BODY])
-                if new != kind[a]:
-                    move(depend_start, depend_cursor, depend_step, cursor, a, kind[a], new)
-                    kind[a] = new
+                new = np.int64(merge[U(a), LAST if i == count[U(a)] - 1 else BODY])
+                if new != kind[U(a)]:
+                    turn_to(t, merge, cursor, a, kind[U(a)], new)
+                    kind[U(a)] = new
                 pc = b
-                if m == 0 and count[a] - i > used[a, 4]:
+                if m == 0 and count[U(a)] - i > used[U(a), 4]:
                     s.pc[m], s.paused[0] = pc + 1, a
                     s.progress[0] += 1
                     return BLOCKED
             else:
-                move(depend_start, depend_cursor, depend_step, cursor, a, kind[a], np.int64(-1))
+                turn_to(t, merge, cursor, a, kind[U(a)], -1)
+                if worth[U(a)] == 1 and begun[U(a)] >= 0:
+                    keep(t, s, m, a)
         elif op == ADVANCE:  # a counter
-            n = register[counter_of[a]] + 1
-            register[counter_of[a]] = n if n < depth[a] else 0
+            n = register[U(counter_of[U(a)])] + 1
+            register[U(counter_of[U(a)])] = n if n < depth[U(a)] else 0
         elif op == STOP:
+            free[0] = now
             s.ended[m] = 1
             s.progress[0] += 1
             return ENDED
         elif op == PROBE:
+            free[0] = now
             probe(t, s, r, m, pc, np.int64(a))
         else:  # CROSS_SET, CROSS_WAIT: a form, b the other stream, c pipe
+            free[0] = now
             flag = flag_id(form_start, form_register, form_constant, form_coefficient, register, a)
             if flag < 0 or flag >= t.costs[4]:
                 return FLAG_RANGE
             s.pc[m] = pc
             if op == CROSS_SET:
-                if cross_set(t, s, m, members, sizes, b, flag, max(free[0] + issue, free[c], done[c])) == BLOCKED:
+                if cross_set(t, s, m, members, sizes, b, flag, max(now + issue, free[c], done[c])) == BLOCKED:
                     return BLOCKED
                 free[0] += issue
             else:
@@ -984,6 +1338,7 @@ def walk(t, s, r, m, members, sizes):
                 free[0] += issue
                 free[c] = max(max(free[c], free[0]), time + cross)
                 reach(free, early, late, c)
+            now = free[0]
             s.progress[0] += 1
         pc += 1
 
@@ -1023,10 +1378,13 @@ def stand(t, s, r, m, stream, core):
     set_all(register, 0)
     copy(cursor, base, base.shape[0])
     loops, rest = s.count.shape[1], core
+    for a in range(loops):
+        if merge[a, FIRST] == merge[a, LAST]:
+            move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), np.int64(BODY))
     for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
         n = extent[axis]
         at = np.int64(merge[loops + axis, axis_class(rest % n, n, t.head[t.work[r], axis])])
-        move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int32(loops + axis), np.int64(-1), at)
+        move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(loops + axis), np.int64(-1), at)
         rest //= n
 
 
@@ -1057,7 +1415,8 @@ def begin(t, s, r, m, stream, local, core):
 @njit(cache=True, nogil=True, _nrt=False)
 def run_group(t, s, r, stream_of, core_of, members, sizes):
     """ENDED, OVER where one of them has not ended by the limit, or an error: all cores of a group from start to end, in turns."""
-    local = np.int64(0)
+    local, s.top[0] = np.int64(0), highest_id(t, r)
+    set_all(s.memo.open, -1)
     for m in range(members):
         local = local + 1 if m > 0 and stream_of[m] == stream_of[m - 1] else 0
         begin(t, s, r, m, stream_of[m], local, core_of[m])
@@ -1199,6 +1558,7 @@ def time_row(t, s, r, cores, sizes):
     if classes < 0:
         return classes
     members = g.members[0]
+    forget(s)
     for k in range(classes):
         g.stale[k] = 1
         for m in range(members):
@@ -1318,6 +1678,7 @@ def time_rows(t, s, first, last, cores, sizes, ticks, status, limits):
 
     A row is ABANDONED as soon as it is certain that it takes `limits[row]` ticks or more.
     """
+    learn(t, s)
     for r in range(first, last):
         if status[r] == 0:
             s.limit[0] = limits[r]
@@ -1395,8 +1756,10 @@ def alone_rows(t, s, first, last, cores, sizes, ticks, status, limits):
     """Fills how long the first core of rows first .. last - 1 whose status is still 0 takes where only those like it share the memory, or
     the limit where it is as long: never more than `time_rows` finds. 0 where streams meet, or the walk ends in an error."""
     g = s.groups
+    learn(t, s)
     for r in range(first, last):
         if status[r] == 0 and t.joined[0] == 0 and stream_cores(t, r, cores) >= 1:
+            forget(s)
             first_of(t, s, r, np.int64(0))
             follow(t, s, r, 0, g.weight[0], False, g.taken[0, 0], g.excess[0, 0], s.last)
             s.limit[0], s.epoch_time[0], s.epochs[0], s.alike[0] = limits[r], 0, 1, g.weight[0]
@@ -1440,6 +1803,12 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
     mark = Mark(at=zeros(loops), reach=zeros(loops), whole=zeros(loops), free=zeros(marks, PIPE_COUNT), left=zeros(marks, PIPE_COUNT),
                 picture=zeros(marks + 1, picture), register=zeros(marks, registers),
                 spent=zeros(marks, PIPE_COUNT, HEAD + 1), times=zeros(marks, places, 2), uses=zeros(marks, uses))
+    record = PIPE_COUNT * (5 + queue) + 2 * bits + registers
+    memo = Memo(worth=zeros(loops), inside=zeros(INSIDE), inside_of=zeros(loops, 2), moved=zeros(2 * INSIDE, 2), moved_of=zeros(INSIDE, 2),
+                counter=zeros(INSIDE), counter_of=zeros(loops, 2), open=zeros(loops), count=zeros(5), slot=zeros(SLOTS, 2),
+                key=zeros(RECORDS, 4 + SIZES + record), length=zeros(RECORDS), hash=zeros(RECORDS),
+                result=zeros(RECORDS, 3 + PIPE_COUNT + record), begun=zeros(RECORDS, 2), left=zeros(RECORDS, PIPE_COUNT),
+                place=zeros(4 * SIZES))
     groups = Groups(stream_of=zeros(most, members), core_of=zeros(most, members), key=zeros(most, members), weight=zeros(most),
                     end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1),
                     members=zeros(1),
@@ -1459,4 +1828,4 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
         before=zeros(members, PIPE_COUNT), spent=zeros(members, PIPE_COUNT, HEAD + 1), at=zeros(members, places, 2),
         uses=zeros(members, uses), probed=zeros(members), paused=zeros(1), log=zeros(events, EVENT_COLUMNS + registers),
         logged=np.array([-1, 0]),
-        epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark, groups=groups)
+        epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark, groups=groups, memo=memo, top=zeros(1))

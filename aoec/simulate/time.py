@@ -161,7 +161,7 @@ def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: A
     batch = Batch(filler, encoded, rows, count, threads)
     cores = grid_cores(encoded, rows, count)
     launch = launch_ticks(encoded, cores, rows)
-    limits, ticks, status = (limits - launch)[batch.order], np.zeros((count, *shape), np.int64), batch.statuses(DEPTH_RANGE)
+    limits, ticks, status = _behind(limits, launch)[batch.order], np.zeros((count, *shape), np.int64), batch.statuses(DEPTH_RANGE)
     streams, idle = len(encoded.starts), list[tuple[Worker, kernel.State]]()
 
     def run(part: tuple[int, int]) -> None:
@@ -195,7 +195,7 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, work: Ke
     t, streams, count = filled.tables, len(encoded.program.streams), len(limits)
     cores = core_counts(encoded, t)
     status, ticks, launch = filled.status, np.zeros((count, *shape), np.int64), launch_ticks(encoded, cores, rows)
-    limits = limits - launch
+    limits = _behind(limits, launch)
 
     def run(first: int, last: int) -> None:
         s = fresh_state(encoded, len(t.cursor_base), cores[first:last])
@@ -225,6 +225,11 @@ def launch_ticks(encoded: Encoded, cores: Array, rows: Mapping[str, Array]) -> A
     launch_us = launch_us + zeroing_us(encoded.program, encoded.machine, rows)
     ticks: Array = np.rint(launch_us * encoded.machine.clock_mhz * TICKS).astype(np.int64)
     return ticks
+
+
+def _behind(limits: Array, launch: Array) -> Array:
+    """Limits of what comes behind the launch; no limit stays none."""
+    return np.where(limits == kernel.NEVER, limits, limits - launch)
 
 
 def _share(run: Callable[[int, int], None], count: int) -> None:

@@ -332,3 +332,42 @@ def test_a_long_loop_is_hardly_walked():
     encoded = by_hand(f"for j in 1000 {{\nfor i in 1000 {{\n{LOAD}\n{ADD.format(20)}\n}}\n{ADD.format(3)}\n}}")
     for found in (walk(encoded, COLD), walk(eager(encoded), COLD)):
         assert found.told.operations[0] == 2_001_000 and found.told.operations[1] < 2000
+
+
+NEST = """for j in 30 - c*{apart} {{
+for k in 1 + min(j, 1) {{
+set(V, S, 0)
+wait(V, S, 0)
+for i in 10 {{
+{load}
+set(MTE2, V, a)
+wait(MTE2, V, a)
+{add}
+set(V, MTE2, a)
+wait(V, MTE2, a)
+advance(a)
+{more}
+}}
+{add}
+}}
+{add}
+}}
+"""
+
+
+@pytest.mark.parametrize("apart", [0, 1, 7, 13, 29])
+@pytest.mark.parametrize("size", ["128", "min(128, (30 - c*{apart})*128 - 32 - j*128)"])
+def test_a_loop_in_loops(apart, size):
+    """What an inner loop did is put in its place when an outer one comes back to it, on this core or the other one, while both run and when
+    one has ended; an id that goes round in three, a scalar unit that waits for what is done, and tails of either core."""
+    for work, more in ((3, ""), (40, ADD.format(2))):
+        body = NEST.format(apart=apart, load=LOAD.replace("128", size.format(apart=apart)), add=ADD.format(work), more=more)
+        encoded = by_hand(body, "counters [a depth 3] ")
+        assert same_without(encoded, {}).ticks[0] == simulate(encoded.program, TOY).ticks
+
+
+def test_a_counter_goes_on_behind_loops_in_loops():
+    """As often as they went round, whether they were walked or not: 11 times 10 in three."""
+    inner = f"{LOAD}\nset(MTE2, V, a)\nwait(MTE2, V, a)\n{ADD.format(3)}\nset(V, MTE2, a)\nwait(V, MTE2, a)\nadvance(a)"
+    encoded = by_hand(f"for j in 11 {{\nfor i in 10 {{\n{inner}\n}}\n}}\nset(MTE2, V, a)\nwait(MTE2, V, 2)", "counters [a depth 3] ")
+    assert same_without(encoded, {}).status[0] == 0
