@@ -69,12 +69,22 @@ def _read(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
 
 
 def _fractals(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:
-    """Between ND and NZ: [n1, m1, 16, 16] holds [16 m1, 16 n1] at most."""
+    """Between ND and NZ, where [n1, m1, 16, 16] holds [16 m1, 16 n1] at most, or NC1HWC0, where [n, c1, h, w, 16] holds 16 c1 channels."""
     if len(result) == 2 and x[-2:] == (16, 16):
         return Move("from_nz", (result,), {}, (), ("NZ", "ND"))
     if len(x) == 2 and result[-2:] == (16, 16):
         return Move("to_nz", (x,), {}, (), ("ND", "NZ"))
+    if image_of(x, result):
+        return Move("from_nc1hwc0", (result,), {}, (), ("NC1HWC0", "ND"))
+    if image_of(result, x):
+        return Move("to_nc1hwc0", (x,), {}, (), ("ND", "NC1HWC0"))
     raise UnsupportedError("between which layouts it converts is not stated")
+
+
+def image_of(blocks: Shape, image: Shape) -> bool:
+    """Whether an image [n, c, h, w] lies in blocks of 16 channels [n, c1, h, w, 16]."""
+    return len(blocks) == 5 and len(image) == 4 and blocks[4] == 16 and (
+        blocks[0], -(-image[1] // 16), *blocks[2:4]) == (image[0], blocks[1], *image[2:])
 
 
 def _filled(inputs: Sequence[Shape], result: Shape, x: Shape) -> Move:

@@ -91,6 +91,16 @@ def test_shapes_that_do_not_fit_are_a_reason_and_no_failure(operator: str, shape
     assert "not" in tuned(row, 0).reason
 
 
+@pytest.mark.parametrize("shape, op", [("2x3x5x7x16 -> 2x40x5x7", "from_nc1hwc0"), ("2x40x5x7 -> 2x3x5x7x16", "to_nc1hwc0"),
+                                       ("2x3x16x16 -> 48x32", "from_nz"), ("48x32 -> 2x3x16x16", "to_nz")])
+def test_conversions_of_layouts_are_known_by_their_shapes(shape: str, op: str) -> None:
+    head = "id,chip,operator,shape,dtype,metric,value,unit,source,class"
+    row, = parse_cases(f"{head}\nx,910A,trans_data,{shape},fp16,time,5,us,me,lib\n")
+    graph = graph_of(row)
+    work = [n for g in graph.groups if g.kind == "vector" for n in g.nodes]
+    assert [n.op for n in graph.nodes if n.name in work] == [op] and tuned(row, 0).modelled
+
+
 def test_an_order_of_axes_follows_from_the_shapes() -> None:
     row = published("m0663")
     node, = graph_of(row).nodes
