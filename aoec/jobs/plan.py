@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -31,7 +31,7 @@ class Task:
     func: Func
     func_key: str
     bindings: tuple[tuple[str, str], ...]  # (tensor of the func, tensor of the graph)
-    state: State  # by tensor of the func, oldest first; of a result, how much it is a part of where that passes through L2
+    state: State  # by tensor of the func, oldest first; of a result that passes through L2, how much comes by beside it
     label: str
 
     @property
@@ -97,6 +97,7 @@ class Walk:
         self.nodes = {n.name: n for n in graph.nodes}
         self.places = places(graph)  # of views: whose bytes they are
         self.cuts = self.boundaries()
+        self.windows = self.written()
         self.resident = Resident(self.l2_bytes)
         self.funcs, self.keys = dict(funcs), dict(keys)
 
@@ -165,9 +166,24 @@ class Walk:
         return tuple(out.items())
 
     def passing(self, made: Mapping[str, Tensor]) -> State:
-        """Of the results that are parts of what L2 cannot hold: how large that is, so that none of it is taken to stay there."""
-        every = {name: size_bytes(self.tensors[self.places[t.name][0]]) for name, t in made.items() if t.name in self.places}
-        return tuple((name, size) for name, size in every.items() if size > max(self.l2_bytes, size_bytes(made[name])))
+        """Of the results that are parts of a tensor: what comes by while that is written, where it is more than L2 holds."""
+        found = {name: self.windows.get(self.places[t.name][0], 0) for name, t in made.items() if t.name in self.places}
+        return tuple((name, size) for name, size in found.items() if size > self.l2_bytes)
+
+    def written(self) -> dict[str, int]:
+        """Tensor that groups write in parts -> bytes that groups touch from the one with its first part to the one with its last."""
+        at: dict[str, list[int]] = {}
+        every = self.groups[MAIN] if self.cuts else []
+        for i, g in enumerate(every):
+            for o in self.indexed.escaping(g) if g.kind in ("cube", "vector") else ():
+                if o in self.places:
+                    at.setdefault(self.places[o][0], []).append(i)
+        return {whose: self.touched(every[min(i):max(i) + 1]) for whose, i in at.items()}
+
+    def touched(self, groups: Iterable[Group]) -> int:
+        """Bytes that cube and vector groups read and make, each once."""
+        tensors = (t for g in groups if g.kind in ("cube", "vector") for both in self.indexed.operands(g) for t in both)
+        return sum({piece: size for t in tensors for piece, size in self.lies(t).items()}.values())
 
     def touch(self, tensors: list[Tensor]) -> None:
         """These tensors become the most recent in L2."""

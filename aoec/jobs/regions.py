@@ -161,7 +161,9 @@ class Search:
     def cost(self, pieces: Sequence[Piece], made: set[str], results: Sequence[str], slices: int, most: float) -> float:
         """What a region takes in slices, in µs: the first from cold, the others as the second; inf where a piece has no schedule, or more
         than `most`."""
-        passing = {r: size_bytes(self.tensors[r]) for r in results if size_bytes(self.tensors[r]) > self.usable}
+        once = {self.spot(t, p, made, 0): size for p in pieces for _, t, size in (*p.reads, *p.makes)}
+        beside = sum(size * (slices if spot.endswith(" 0") else 1) for spot, size in once.items())
+        passing = dict.fromkeys(results, beside) if beside > self.usable else {}
         l2: dict[str, int] = {}
         held, total = 0, 0.0
         for at, often in ((0, 1), (1, slices - 1)):

@@ -202,11 +202,11 @@ class Reuse:
 
     def found(self, a: Access) -> Rows:
         """The share of its first touch that an access finds in L2, or leaves there: to be written again by the next launch, or where L2 was
-        cleared to reach HBM when the launch is over. A result that the state names is a part of so many bytes, written by others."""
+        cleared to reach HBM when the launch is over. A result that the state names is a part, and so many bytes come by meanwhile."""
         if a.writes:
             left = self.machine.l2_ends_with(self.window(a.stream, ())) if self.state == CLEARED else self.stays(a.stream, ())
-            every = resident_bytes(self.state, a.tensor)
-            return np.minimum(left, float(self.machine.l2_keeps(every))) if every else left
+            beside = resident_bytes(self.state, a.tensor)
+            return np.minimum(left, float(self.machine.l2_keeps(beside))) if beside else left
         if self.tensors[a.tensor].role == "input":
             if self.state == PREVIOUS_LAUNCH:
                 return self.left_by_itself(a)

@@ -113,17 +113,19 @@ def number(text: str) -> float:
     return float(text.replace(",", ""))
 
 
-def elementwise(images: int) -> Graph:
-    """A chain of two on images of a megabyte."""
-    tensors = tuple(Tensor(n, "fp16", (images, 64, 64, 128)) for n in "xab")
-    nodes = (OpNode("f", "relu", ("x",), ("a",)), OpNode("g", "abs", ("a",), ("b",)))
-    return Graph("chain", ("x",), ("b",), tensors, nodes, (Group("g0", "vector", ("f",)), Group("g1", "vector", ("g",))))
+def chain(images: int, length: int) -> Graph:
+    """Groups of one operator, one behind the other, on images of a megabyte."""
+    tensors = tuple(Tensor(n, "fp16", (images, 64, 64, 128)) for n in "xabc"[:length + 1])
+    nodes = tuple(OpNode(op, op, (x.name,), (y.name,)) for op, x, y in zip(("relu", "abs"), tensors, tensors[1:]))
+    groups = tuple(Group(f"g{i}", "vector", (n.name,)) for i, n in enumerate(nodes))
+    return Graph("chain", ("x",), (tensors[length].name,), tensors, nodes, groups)
 
 
-@pytest.mark.parametrize("images, wanted", [(2, []), (12, [("g0", "g1")])])
-def test_what_l2_holds_whole_is_not_cut(images: int, wanted: list[tuple[str, str]]) -> None:
-    """Of 2 MB a tensor all stays in L2; of 12 MB a part does, and slices of at most 4 MB keep what lies between the two."""
-    graph, machine = elementwise(images), load("Ascend310P3")
+@pytest.mark.parametrize("images, length, wanted", [(2, 2, []), (12, 1, []), (12, 2, [("g0", "g1")])])
+def test_what_gains_nothing_is_not_cut(images: int, length: int, wanted: list[tuple[str, str]]) -> None:
+    """Of 2 MB a tensor all stays in L2; of 12 MB a part does, and slices of at most 4 MB keep what lies between two groups. One group has
+    nothing between."""
+    graph, machine = chain(images, length), load("Ascend310P3")
     whole = {}
     for t in tasks(graph, machine):
         p = problem(t.func, machine, t.state)
@@ -131,4 +133,4 @@ def test_what_l2_holds_whole_is_not_cut(images: int, wanted: list[tuple[str, str
         whole[t.group.name] = Whole(show(p.trace(best)), measure(p.program(best), machine, t.state))
     found = regions(graph, machine, whole)
     assert [(r.first, r.last) for r in found] == wanted and all(images % r.slices == 0 and r.slices >= 3 for r in found)
-    assert regions(graph, machine, {"g0": whole["g0"]}) == []  # what has no schedule runs on the host
+    assert length == 1 or regions(graph, machine, {"g0": whole["g0"]}) == []  # what has no schedule runs on the host

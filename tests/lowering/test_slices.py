@@ -137,7 +137,7 @@ def test_what_lies_between_the_groups_of_a_slice_is_in_l2_and_what_comes_out_of_
     assert len(parts) == 12 and len({t.func_key for t in parts}) == 2
     for first, second in zip(parts[::2], parts[1::2]):
         (source, *_), (result,) = second.func.inputs, second.func.outputs
-        assert not first.state and second.state == ((source.name, bytes_each), (result.name, 6 * bytes_each))
+        assert not first.state and second.state == ((source.name, bytes_each), (result.name, 17 * bytes_each))  # but x's first part
 
 
 def test_a_view_that_moves_elements_is_refused() -> None:

@@ -824,11 +824,11 @@ FAULTS = (
           "out[i] = whose, start",
           ("tests/lowering/test_slices.py",)),
     Fault("a-part-of-what-passes-stays", "aoec/simulate/reuse.py",
-          "return np.minimum(left, float(self.machine.l2_keeps(every))) if every else left",
+          "return np.minimum(left, float(self.machine.l2_keeps(beside))) if beside else left",
           "return left",
           ("tests/simulate/test_timeline_state.py",)),
     Fault("a-region-costs-its-first-slice-alone", "aoec/jobs/regions.py",
           "for at, often in ((0, 1), (1, slices - 1)):",
           "for at, often in ((0, 1),):",
-          ("tests/jobs/test_slices.py::test_what_l2_holds_whole_is_not_cut",)),
+          ("tests/jobs/test_slices.py::test_what_gains_nothing_is_not_cut",)),
 )
