@@ -73,6 +73,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()  # tests and modules stay; nobody need look at them again
 
 
+@pytest.fixture(scope="module")
+def small() -> Iterator[None]:
+    """Searches that are small enough for laws about jobs: `pytestmark = pytest.mark.usefixtures("small")`."""
+    from tests.jobs.small import small_searches
+    with small_searches():
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="write what golden cases answer now into their files; read the diff")
 

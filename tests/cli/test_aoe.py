@@ -19,6 +19,8 @@ from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import opat
 from tests.oracle.schemas import faults
 
+pytestmark = pytest.mark.usefixtures("small")
+
 VARIABLES = ("TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "ASCEND_WORK_PATH", "REPEAT_TUNE", "TE_PARALLEL_COMPILER", "ASCEND_DEVICE_ID",
              "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")
 QUICK = ("--config=c.json",)

@@ -18,6 +18,8 @@ from aoec.bank.record import DEFAULT, Record
 from aoec.frontend.zoo import mlp_softmax
 from aoec.ir.show import show
 
+pytestmark = pytest.mark.usefixtures("small")
+
 TARGET = "Ascend910B3"
 Say = Callable[..., str]
 

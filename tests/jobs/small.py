@@ -1,6 +1,7 @@
 """Searches that are small enough for laws about jobs, and a model to be tuned by them."""
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -10,17 +11,23 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from aoec.jobs import trust
+from aoec.jobs import known, trust
 from aoec.search import default
 
 
 @contextmanager
 def small_searches() -> Iterator[None]:
-    """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing about jobs."""
-    trust.seeded.cache_clear()
-    with mock.patch.object(trust, "MACHINES", 2), mock.patch.object(default, "LIST", 60):
+    """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing about jobs. What follows from
+    that is kept apart from what other tests' runs keep."""
+    def forget() -> None:
+        trust.seeded.cache_clear()
+        known.memo.cache_clear()
+    apart = os.path.join(os.environ["AOEC_CACHE_DIR"], "small")
+    forget()
+    with (mock.patch.object(trust, "MACHINES", 2), mock.patch.object(default, "LIST", 60),
+          mock.patch.dict(os.environ, AOEC_CACHE_DIR=apart)):
         yield
-    trust.seeded.cache_clear()
+    forget()
 
 
 def layers(*widths: int) -> onnx.ModelProto:

@@ -14,6 +14,8 @@ from aoec.bank.bank import Bank
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import solve
 
+pytestmark = pytest.mark.usefixtures("small")
+
 TARGET = "Ascend910B3"
 
 

@@ -379,7 +379,7 @@ def kept() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="needs /proc to see processes")
-@pytest.mark.parametrize("jobs, to_all", [("1", False), ("2", False), ("2", True)])
+@pytest.mark.parametrize("jobs, to_all", [("1", False), pytest.param("2", False, marks=pytest.mark.slow), ("2", True)])
 def test_ctrl_c_keeps_what_was_found_and_ends_every_process(
         jobs: str, to_all: bool, tuning: Callable[..., subprocess.Popen[str]], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     p = tuning("--jobs", jobs)

@@ -17,6 +17,8 @@ from aoec.base import arrays
 from aoec.frontend.zoo import mlp_softmax, tiny_resnet
 from aoec.jobs.run import random_feeds
 
+pytestmark = pytest.mark.usefixtures("small")
+
 STAGES = ("import", "fuse", "lower", "schedule", "emit")
 TUNE = ["--tune", "--budget", "16", "--jobs", "1"]
 

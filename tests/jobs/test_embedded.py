@@ -21,6 +21,8 @@ from aoec.jobs.plan import Task, tasks
 from aoec.target.machine import load
 from tests.oracle.schemas import faults
 
+pytestmark = pytest.mark.usefixtures("small")
+
 Said = dict[str, Any]
 
 

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,10 @@ from aoec.jobs.course import Course
 from aoec.jobs.events import Events
 from aoec.jobs.order import Order, SoFar
 from aoec.jobs.plan import Task
-from tests.jobs.small import layers, small_searches
+from tests.jobs.small import layers
 from tests.oracle.schemas import faults
 
-
-@pytest.fixture(scope="module", autouse=True)
-def small() -> Iterator[None]:
-    with small_searches():
-        yield
+pytestmark = pytest.mark.usefixtures("small")
 
 
 class Job:

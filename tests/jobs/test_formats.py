@@ -20,6 +20,8 @@ from aoec.target.machine import load
 from tests.lowering.test_nz import block
 from tests.oracle.schemas import faults
 
+pytestmark = pytest.mark.usefixtures("small")
+
 TEXT = """<ir_version: 8, opset_import: ["": 17]>
 mlp (float[32,48] x, float[48,64] v, float[64] b, float[64,48] w) => (float[32,48] y) {
   t = MatMul(x, v) u = Add(t, b) r = Relu(u) s = MatMul(r, w) y = Softmax(s)

@@ -19,6 +19,8 @@ from aoec.frontend.gears import Asked, gears
 from tests.frontend.models import normal
 from tests.oracle.schemas import faults
 
+pytestmark = pytest.mark.usefixtures("small")
+
 W = normal(24, 8, seed=3)
 
 

@@ -15,6 +15,8 @@ from aoec.jobs import opat
 from aoec.report.folder import AFTER, BEFORE
 from tests.oracle.schemas import faults
 
+pytestmark = pytest.mark.usefixtures("small")
+
 
 class Job:
     """A small model and its bank in a folder of their own."""

@@ -22,6 +22,8 @@ from aoec.lowering.fuse import fuse
 from aoec.ops import evaluate, interpret
 from aoec.ops.own import read_definitions, read_files
 
+pytestmark = pytest.mark.usefixtures("small")
+
 OPS = str(Path(__file__).parent / "own.op")
 Arrays = Sequence[np.ndarray]
 

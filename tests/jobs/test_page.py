@@ -21,6 +21,8 @@ from aoec.search.bounds import points
 from aoec.target.machine import load
 from tests.oracle.schemas import faults
 
+pytestmark = pytest.mark.usefixtures("small")
+
 
 def tuned(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Any:
     """What `aoec tune --json` prints of a small net."""

@@ -31,7 +31,8 @@ from aoec.jobs.resume import Unfinished, search_name
 from aoec.jobs.solve import solve
 from aoec.jobs.stages import lower_operator
 from aoec.target.machine import load
-from tests.jobs.small import small_searches
+
+pytestmark = pytest.mark.usefixtures("small")
 
 MACHINE = load()
 ORDER = Order(True, budget=("trials", 30), seed=1, jobs=1)
@@ -108,12 +109,6 @@ def left(path: Path) -> list[int]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("resume")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small() -> Iterator[None]:
-    with small_searches():
-        yield
 
 
 @settings(max_examples=4, suppress_health_check=[HealthCheck.too_slow])

@@ -28,6 +28,12 @@ from tests.lowering.groups import MODELS, Case, cases, edited, legal, machine_na
 FLAGS = (SetFlag, WaitFlag, CrossSet, CrossWait)
 
 
+# the five of what joins a convolution on coupled cores (test_coupled.py runs them there) are on the default machine groups of kinds that
+# other models have: of these make test-all has them too
+BEHIND = ("active", "active_blocks", "joined", "joined_points", "joined_blocks")
+EACH = [pytest.param(m, marks=[pytest.mark.slow] * (m in BEHIND)) for m in MODELS]
+
+
 def scheduled(model: str) -> Iterator[tuple[Case, Problem]]:
     """The groups of a model with their tuning problems."""
     for i, c in enumerate(cases(model)):
@@ -39,13 +45,13 @@ def everywhere(p: Problem, count: int, seed: int = 0) -> list[Candidate]:
     return [c for s in range(len(p.sketches)) for c in legal(p, s, count, seed)]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EACH)
 def test_every_sketch_rule_that_applies_can_be_emitted(model: str) -> None:
     for _, p in scheduled(model):
         assert p.refused == []
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EACH)
 def test_filling_first_or_last_gives_one_program_and_one_time(model: str) -> None:
     for _, p in scheduled(model):
         candidates = everywhere(p, 1, seed=1)
@@ -59,7 +65,7 @@ def test_filling_first_or_last_gives_one_program_and_one_time(model: str) -> Non
             assert rows.status[0] == 0 and rows.ticks[0] == m.ticks == cost - rows.launch_ticks[0]
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EACH)
 def test_func_scheduled_func_and_program_mean_the_operators(model: str) -> None:
     for case, p in scheduled(model):
         assert case.agrees(case.evaluated(case.func))
@@ -70,7 +76,7 @@ def test_func_scheduled_func_and_program_mean_the_operators(model: str) -> None:
         assert case.agrees(case.evaluated(primitives.apply(p.func, p.trace(c)))), (case.name, p.values(c))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("model", EACH)
 def test_programs_are_accepted_and_none_can_spare_a_flag(model: str) -> None:
     for _, p in scheduled(model):
         for c in everywhere(p, 1, seed=3):
@@ -119,8 +125,9 @@ def measure_bytes(shape: tuple, dtype: str) -> int:
 
 
 # of the two machines whose numbers are far off each takes a third of the models in turn, and all of them where time is no matter
-ON = [pytest.param(model, machine, marks=[pytest.mark.slow] * (turn is not None and i % 3 != turn), id=f"{model}-{machine}")
-      for i, model in enumerate(MODELS) for machine, turn in (("Ascend910B3", None), ("fast", 0), ("slow", 1))]
+TURNS = {"fast": 0, "slow": 1}
+ON = [pytest.param(m, on, marks=[pytest.mark.slow] * (m in BEHIND or i % 3 != TURNS.get(on, i % 3)), id=f"{m}-{on}")
+      for i, m in enumerate(MODELS) for on in ("Ascend910B3", *TURNS)]
 
 
 @pytest.mark.parametrize("model, machine", ON)
