@@ -247,6 +247,7 @@ def padded(em: Emitter, op: TileOp) -> Piece:
         em.require(eq(dst.shape[-1] % max(c0(dst), c0(em.buffers[r.buffer])), 0),
                    f"block {op.block.name}: rows of {dst.name} and {r.buffer} are padded alike where they are whole blocks of both")
     work = single_op(value, any(em.buffers[r.buffer].dtype != dst.dtype for r in operands))
+    em.along.update((dst.name, r.buffer) for r in operands if em.buffers[r.buffer].dtype == dst.dtype)
     item = run(em, work, (dst.name, Int(0)), [(r.buffer, Int(0)) for r in work.sources], op.size(row[1]) * pitches(dst)[-2])
     return piece(em, "V", [item], dst.name, *dict.fromkeys(r.buffer for r in work.sources))
 

@@ -66,14 +66,16 @@ def maximum_of(sizes: list[Expr]) -> Expr:
 
 def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flagged: list[str]) -> list[list[str]]:
     """Groups of buffers at one address: UB buffers of one slot that only one pipe touches, in one home, whose lives
-    there do not meet. Liveness decides, never size; those that are born first come first, so that as few places as can be serve all."""
+    there do not meet, or meet in one operation that may be done in place. Liveness decides, never size; those that are born first come
+    first, so that as few places as can be serve all."""
     groups: list[list[str]] = []
     others = [b.name for b in em.scratch if b.name not in homes]
     for n in [*sorted(homes, key=lambda name: order.get(name, [0])[0]), *others]:
         lone = n in order and em.buffers[n].scope == "UB" and n not in flagged and em.buffers[n].depth == Int(1)
         fits = [g for g in groups if lone and g[0] in order and g[0] not in flagged and em.buffers[g[0]].scope == "UB"
                 and homes[g[0]] == homes[n] and stated(em.buffers[g[0]]) == stated(em.buffers[n])
-                and few(em.buffers[g[0]]) == few(em.buffers[n]) and all(order[m][-1] < order[n][0] for m in g)]
+                and few(em.buffers[g[0]]) == few(em.buffers[n])
+                and all(order[m][-1] < order[n][0] + ((n, m) in em.along) for m in g)]
         if fits:
             fits[0].append(n)
         else:

@@ -46,5 +46,7 @@ def fractals(em: Emitter, op: TileOp) -> Piece:
     rows, columns = (op.size(v for _, loops in part for v in loops) for part in (places[:-1], places[-1:]))
     elements = round_up(rows, FRACTAL_ROWS) * round_up(columns, FRACTAL_ROWS)
     work = single_op(value, any(em.buffers[r.buffer].dtype != em.buffers[target.buffer].dtype for r in operands))
+    dtype = em.buffers[target.buffer].dtype
+    em.along.update((target.buffer, r.buffer) for r in work.sources if em.buffers[r.buffer].dtype == dtype)
     item = run(em, work, (target.buffer, Int(0)), [(r.buffer, Int(0)) for r in work.sources], elements)
     return piece(em, "V", [item], target.buffer, *dict.fromkeys(r.buffer for r in work.sources))

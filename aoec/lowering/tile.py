@@ -84,6 +84,7 @@ class Emitter:
         self.spread: set[str] = set()  # buffers of one element a row that fill its block with it, so that lanes read it as it is
         self.worked = {  # buffers that are worked on in place
             b.target.buffer for b, _ in blocks(func.body) if b.op == "=" and b.target.buffer in {r.buffer for r in reads(b.value)}}
+        self.along: set[tuple[str, str]] = set()  # (target, source) of what is done element by element, and so in place too
         self.halves: dict[str, int] = {}  # block that transposes -> halves of its sixteen channels that exist
         self._fresh = 0
 

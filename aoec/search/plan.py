@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from aoec.ir.index import DTYPES, Binary, Expr, Int, Read, Var, reads, walk
 from aoec.ir.schedule import Step
 from aoec.ir.tir import Block, Func
-from aoec.search.sketches import Nest, hole, nests, output_nest, parts, step
+from aoec.search.sketches import SKEW, Nest, hole, nests, output_nest, parts, skewed, step
 from aoec.target.machine import Machine
 
 SLOTS = (1, 2)
@@ -174,6 +174,9 @@ def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str) -> st
     for b in brought:
         p.add("tensorize", loop=first_loop(p.func, b.name), instr="copy")
         p.add("double_buffer", buffer=b.target.buffer, depth=hole("du", SLOTS))
+    read_together = [[r.buffer for r in reads(b.value)] for b in between]
+    for name in skewed([(names[0], names[1]) for names in read_together if len(set(names)) == 2]):
+        p.add("place", buffer=name, skew=SKEW)
     return between[-1].target.buffer
 
 

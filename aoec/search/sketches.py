@@ -1,6 +1,7 @@
 """Sketch rules: the design space of a func as traces with holes. A structural choice is another sketch; holes are numeric."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -76,6 +77,19 @@ def writer(func: Func, buffer: str) -> Nest | None:
 def output_nest(func: Func) -> Nest:
     """The block that writes the func's output."""
     return next(n for n in nests(func) if n.block.target.buffer in {b.name for b in func.outputs})
+
+
+SKEW = 256  # bytes: half a period of the 16 bank groups of 32 bytes (2201)
+
+
+def skewed(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """The buffers that start half a period of the banks further on, so that of pairs that one instruction reads each has one of them, as
+    far as can be."""
+    found: dict[str, bool] = {}
+    for a, b in pairs:
+        found.setdefault(a, not found[b] if b in found else False)
+        found.setdefault(b, not found[a])
+    return [name for name, yes in found.items() if yes]
 
 
 # ---------------------------------------------------------------- choices

@@ -12,7 +12,20 @@ from aoec.ir.index import Call, Expr, Int, Read, normalise, reads, substitute, v
 from aoec.ir.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
-from aoec.search.sketches import AHEAD, Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, step, tiles_over_cores
+from aoec.search.sketches import (
+    AHEAD,
+    SKEW,
+    Nest,
+    dtype_bytes,
+    gm_reads,
+    hole,
+    ladder,
+    nests,
+    output_nest,
+    skewed,
+    step,
+    tiles_over_cores,
+)
 from aoec.target.machine import Machine
 from aoec.target.words import is_selection
 
@@ -23,7 +36,6 @@ ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row
 ROW_ELEMENTS = 4096  # longer rows of elementwise work are cut: UB holds a dozen of them in fp32
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice
 MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
-SKEW = 256  # bytes: half a period of the 16 bank groups of 32 bytes (2201)
 BANKS = (512, 65536)  # where results start: at the next slot, or in a bank of their own
 
 
@@ -149,12 +161,8 @@ def tile_unit(out: Nest, v: str, size: int, turned: bool = False) -> int:
 def placement(func: Func, order: list[Nest]) -> list[Step]:
     """Sources that one instruction reads start half a period of the banks apart; where the result lies is a hole."""
     pairs = [(a, b) for n in order for a, b in [sources(n)] if a != b]
-    skewed: dict[str, bool] = {}
-    for a, b in pairs:
-        skewed.setdefault(a, not skewed[b] if b in skewed else False)
-        skewed.setdefault(b, not skewed[a])
     inputs, last = {b.name for b in func.inputs}, order[-1]
-    steps = [step("place", buffer=f"{name}_UB" if name in inputs else name, skew=SKEW) for name, yes in skewed.items() if yes]
+    steps = [step("place", buffer=f"{name}_UB" if name in inputs else name, skew=SKEW) for name in skewed(pairs)]
     if pairs and last.block.op == "=" and sources(last) in pairs:
         steps.append(step("place", buffer=f"{last.block.target.buffer}_UB", align=hole("p0", BANKS)))
     return steps

@@ -117,6 +117,17 @@ def test_what_is_behind_a_product_is_worked_out_in_ub(model: str) -> None:
     assert simulate(last, SMALL).ticks == measure(last, SMALL).ticks
 
 
+def test_chains_behind_a_product_are_worked_on_in_place() -> None:
+    """Of erf's twenty operations in fp32 only what is read again keeps a place of its own, and such sources start half a period of the
+    banks away from the others."""
+    p = problem(cases("product_erf", "Ascend310P3")[-1].func, SMALL)
+    (candidate,) = legal(p, 0, 1, 0)
+    made = p.program(candidate)
+    starts = {s.address for s in made.spaces if s.scope == "UB" and s.dtype == "fp32" and s.name.startswith("t_")}
+    assert len(starts) <= 4 < sum(s.name.startswith("t_") for s in made.spaces)
+    assert {s.value % 512 for s in starts} == {0, 256}
+
+
 @pytest.mark.parametrize("machine", [SMALL, load(DEFAULT)], ids=lambda m: m.name)
 def test_constant_matrices_of_a_batch_need_no_whole_fractals(machine: Machine) -> None:
     """Packed, the second of two matrices of 40 rows would start within a fractal."""
