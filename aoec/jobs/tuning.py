@@ -13,6 +13,7 @@ import numpy as np
 
 from aoec import primitives
 from aoec.base.errors import AoecError, UnsupportedError
+from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.index import Expr, hole_names
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
@@ -50,6 +51,7 @@ LISTED = 1 << 16  # legal candidates of a restricted space that are listed for t
 DRAWN = 256  # candidates of a sketch, where the default's short list has no legal one
 PROOF_ROWS, PROOF_ROWS_A_SECOND = 1000, 20_000  # that a proof looks at for a trial of a budget, or a second: some 50 us each
 TRIED_FIRST, TRIED_LAST = 500, 50  # parts of it with which a proof is tried before a search and, from what that found, after it
+LOOSE = 4  # times as many flags are there for the walk of a core that is to be a bound: slots of several buffers share a pair of pipes
 SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
 
 
@@ -66,6 +68,12 @@ class Sketch:
     def asked(self, columns: Rows) -> list[bytes]:
         """What names rows of this sketch in a question: its text, and each hole with its values."""
         return [self.text, *[part for name, values in columns.items() for part in (name.encode(), values.tobytes())]]
+
+    @cached_property
+    def loose(self) -> Encoded:
+        """It on a machine of more flags, for bounds: as many slots as there may be of each buffer, whether the flags suffice or not."""
+        machine = replace(self.encoded.machine, flag_ids=LOOSE * self.encoded.machine.flag_ids)
+        return replace(encode(self.program, machine), units=self.encoded.units)
 
     @cached_property
     def text(self) -> bytes:
@@ -176,6 +184,11 @@ class Problem:
         """The conditions that a candidate of a sketch must meet."""
         return [c.condition for c in self.sketches[grid].program.constraints]
 
+    @property
+    def slot_ticks(self) -> int:
+        """What a slot more may cost at most: a flag is set for it before the loops, in a loop of its own, and waited for behind them."""
+        return round(2 * (self.machine.issue_cycles + self.machine.loop_cycles) * TICKS_PER_CYCLE)
+
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """The holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot is in
         the way of another."""
@@ -189,7 +202,7 @@ class Problem:
         count = len(next(iter(columns.values()), (0,)))  # no holes: one row
 
         def bounded() -> np.ndarray:
-            floors = floor_rows(self.sketches[grid].encoded, columns, self.state, opened, whole, limit)
+            floors = floor_rows(self.sketches[grid].loose, columns, self.state, opened, whole, limit)
             unknown = np.where((floors.status == VARIES) & (not opened), NEVER, 0)  # with all assigned it varies whatever the slots
             return np.minimum(np.where(floors.status == 0, floors.total_ticks, unknown), limit)
 
@@ -199,7 +212,7 @@ class Problem:
     def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
         """Ticks that no row beats, by the work of its first core alone, with any choices of holes `whatever`; 0 where none are known.
         `opened`: others stand for all of their choices, at their largest."""
-        return work_floors(self.sketches[grid].encoded, columns, whatever, opened)
+        return work_floors(self.sketches[grid].loose, columns, whatever, opened)
 
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with fewer slots: those of a walk of its first core whose slots are in nobody's way; 0 where it
@@ -207,7 +220,7 @@ class Problem:
         count = len(next(iter(columns.values()), (0,)))
         question = [b"alone", *self.sketches[grid].asked(columns), str(limit).encode()]
         return self.answers.ask(question, 0, (count,), lambda: np.minimum(alone_rows(
-            self.sketches[grid].encoded, columns, self.state, limit).total_ticks, limit))
+            self.sketches[grid].loose, columns, self.state, limit).total_ticks, limit))
 
     def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""

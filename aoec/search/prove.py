@@ -32,6 +32,7 @@ MANY = 1 << 9  # rows of outer holes from which on they are bounded by their wor
 GLANCES = 8  # of these cost as much as a floor
 MANY_OPEN, TASTE = 64, 8  # rows with open holes of which each eighth is bounded first, to see whether it pays
 DEARER = 1.5  # times what a row costs whose holes are all assigned
+WALKED = 1 << 13  # rows whose slots are looked at together
 TIMED = 1 << 11  # rows that are timed before the best is looked at again
 
 
@@ -52,6 +53,10 @@ class Bounds(Protocol):
     def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
         """Ticks that no row beats, nor any with other choices of holes `whatever`; 0 where none are known. `opened`: some others are at
         their largest, and stand for all of their choices. Of many rows it is found in a tenth of the time of floors."""
+
+    @property
+    def slot_ticks(self) -> int:
+        """What a slot more may cost at most, by its flags."""
 
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with fewer slots; 0 where none are known, any such from `limit` on. Dearer than floors."""
@@ -108,6 +113,24 @@ class Part:
         return Part(self.grid, columns, np.concatenate([self.floors, other.floors]))
 
 
+@dataclass(frozen=True)
+class Ways:
+    """A part, and in `columns` its rows once for each way in which slots fit, each of the row `source`."""
+
+    part: Part
+    columns: Rows
+    source: np.ndarray
+
+    def left(self, floors: np.ndarray, found: Proof, level: str) -> Ways:
+        """What further floors of the part's rows do not exclude."""
+        floors = np.maximum(self.part.floors, floors)
+        good = floors < found.ticks
+        own, place = good[self.source], np.cumsum(good) - 1
+        found.note(level, len(good), int(good.sum()))
+        part = Part(self.part.grid, self.part.columns, floors).rows(good)
+        return Ways(part, {n: v[own] for n, v in self.columns.items()}, place[self.source[own]])
+
+
 def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, effort: int,
           stop: Callable[[], bool] = lambda: False) -> Proof:
     """The best candidate of the grids, which the given one begins; not closed where more than about `effort` rows had to be looked at, or
@@ -147,11 +170,12 @@ def search_inner(level: Levels, part: Part, found: Proof, effort: int) -> bool:
             return False
         if rest := level.inner[at + 1:]:
             part = level.tasted(part, rest, found)
-    part = level.bounded(part, (), found)
-    for some in blocks(part, TIMED, TIMED):
-        if found.effort > effort:
-            return False
-        level.time(level.walked(some.rows(some.floors < found.ticks), found), found)
+    for some in blocks(part, WALKED, WALKED):
+        left = level.walked(some.rows(some.floors < found.ticks), found)
+        for few in blocks(left, TIMED, TIMED):
+            if found.effort > effort:
+                return False
+            level.time(few.rows(few.floors < found.ticks), found)
     return True
 
 
@@ -171,6 +195,7 @@ class Levels:
         early = () if self.inner else self.shifting
         self.outer_names = tuple(n for n in grid.names if n in early or n not in {*self.inner, *self.switches, *slots})
         self.asked = [(c, frozenset(hole_names(c))) for c in bounds.constraints(number)]
+        self.cut = {"loose": 1.0, "whole": 1.0}  # the share of rows that each excluded when it was last asked about many
         self.growth = {n: float(len(self.choices[n])) for n in self.inner}  # rows that one became when a hole was last assigned
 
     def holding(self, columns: Rows, newest: str, count: int) -> np.ndarray:
@@ -207,7 +232,7 @@ class Levels:
         for name in self.outer_names:
             columns, source = self.grown(columns, count, name)
             count = len(source)
-            if found.effort + count > effort:
+            if found.effort + count // GLANCES > effort:
                 return None
         part = Part(self.number, columns, np.zeros(count, np.int64))
         if count >= MANY:
@@ -275,19 +300,42 @@ class Levels:
         return (min if name in LEAST else max)(self.choices[name])
 
     def walked(self, part: Part, found: Proof) -> Part:
-        """The rows of a part, every hole of whose work is assigned, that the walk of a core does not exclude with the largest slots that
-        fit, cheapest first."""
+        """The rows of a part, every hole of whose work is assigned, that neither floors nor the walk of a core exclude with the largest
+        slots that fit, cheapest first. Before the walks of all ways in which slots fit come floors and one walk with each slot at its most,
+        whether they fit together or not: first whichever excluded more of what it was last asked about."""
+        if not self.eased:
+            part = self.bounded(part, (), found)
         if not len(part.floors):
             return part
-        placed = tuple(n for n in self.shifting if n not in self.eased)
-        columns, source = self.with_slots(part, (*placed, *self.switches), self.eased)
-        least = np.full(len(part.floors), NEVER)
-        np.minimum.at(least, source, self.bounds.alone(self.number, columns, found.ticks) if len(source) else NEVER)
-        floors = np.maximum(part.floors, least)
-        order = np.argsort(floors, kind="stable")
-        left = Part(self.number, part.columns, floors).rows(order[floors[order] < found.ticks])
-        found.note("slots", len(source), len(left.floors))
-        return left
+        ways = Ways(part, *self.with_slots(part, (*(n for n in self.shifting if n not in self.eased), *self.switches), self.eased))
+        for name in sorted(self.cut, key=lambda n: -self.cut[n]) if self.eased else ():
+            count = len(ways.part.floors)
+            floors = self.loosely_walked(ways, found) if name == "loose" else self.floors(ways.part.columns, count, (), found.ticks)
+            ways = ways.left(floors, found, name)
+            if count >= MANY_OPEN:
+                self.cut[name] = 1 - len(ways.part.floors) / count
+        ways = ways.left(self.least_alone(ways, ways.columns, ways.source, found.ticks), found, "slots")
+        return ways.part.rows(np.argsort(ways.part.floors, kind="stable"))
+
+    def least_alone(self, ways: Ways, columns: Rows, source: np.ndarray, limit: int, spare: np.ndarray | int = 0) -> np.ndarray:
+        """Of each row of a part the least that a core alone takes in those that came of it, less what these may save."""
+        least = np.full(len(ways.part.floors), NEVER)
+        if len(source):
+            np.minimum.at(least, source, self.bounds.alone(self.number, columns, limit + int(np.max(spare))) - spare)
+        return least
+
+    def loosely_walked(self, ways: Ways, found: Proof) -> np.ndarray:
+        """Ticks that no row of a part beats by the walk of a core with each of the eased slots at its most, less the flags of so many as do
+        not fit."""
+        most = {n: max(self.choices[n]) for n in self.eased}
+        others = [v for n, v in ways.columns.items() if n not in ways.part.columns and n not in most]
+        own = np.unique(np.stack([ways.source, *others]), axis=1, return_index=True)[1]
+        slots = np.full(len(ways.part.floors), sum(most.values()))
+        np.minimum.at(slots, ways.source, np.sum([ways.columns[n] for n in self.eased], axis=0))
+        source = ways.source[own]
+        spare = self.bounds.slot_ticks * (sum(most.values()) - slots[source])
+        rows = {n: np.full(len(own), most[n]) if n in most else v[own] for n, v in ways.columns.items()}
+        return self.least_alone(ways, rows, source, found.ticks, spare if len(own) else 0)
 
     def time(self, part: Part, found: Proof) -> None:
         """Times a part, every hole of whose work is assigned: with each choice of slots that shift what lies beside them, and of the

@@ -26,6 +26,11 @@ class Counted:
     def __init__(self, bounds: Bounds) -> None:
         self.bounds, self.faster = bounds, 0
 
+    @property
+    def slot_ticks(self) -> int:
+        """What a slot more may cost at most."""
+        return self.bounds.slot_ticks
+
     def constraints(self, grid: int) -> Sequence[Expr]:
         """The conditions that a candidate of a sketch must meet."""
         return self.bounds.constraints(grid)

@@ -8,7 +8,7 @@ from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, search, start
 from aoec.search.draws import few
 from aoec.search.grid import NEVER
-from aoec.search.prove import Levels, prove
+from aoec.search.prove import Levels, Part, Proof, Ways, prove
 from aoec.search.restrict import Restriction
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import time_rows
@@ -45,6 +45,12 @@ def test_no_candidate_is_faster_than_a_floor_of_its_assignment_at_any_level(text
             assert (floors <= ticks).all(), (sketch, rest, (floors - ticks).max())
             assert (levels.worked(assigned, len(ticks), rest) <= ticks).all(), (sketch, rest)
         assert (p.alone(sketch, columns, NEVER) <= ticks).all(), sketch
+        if levels.eased:
+            whole = {n: v for n, v in columns.items() if n not in late}
+            ways = Ways(part := Part(sketch, whole, np.zeros(len(ticks), np.int64)), *levels.with_slots(
+                part, (*(n for n in levels.shifting if n not in levels.eased), *levels.switches), levels.eased))
+            loose = levels.loosely_walked(ways, Proof((sketch, ()), NEVER))
+            assert (loose <= levels.least_alone(ways, ways.columns, ways.source, NEVER)).all(), sketch
         seen += len(ticks)
     assert seen >= 80
 
