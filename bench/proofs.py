@@ -1,7 +1,8 @@
 """How far proofs come, and what they cost: the spaces of a model's distinct groups, or of operators given by name, decided by bounds.
 
     python bench/proofs.py [resnet50 --batch 1 | MODEL.onnx | "matmul(m=1024, k=1024, n=1024, fp16)" ...] [--target Ascend910B1]
-                           [--budget 200] [--only conv2d] [--beside accelforge [--beside-python PYTHON]] [--levels] [--json]
+                           [--budget 200 | --tune [--budget 2000]] [--only conv2d] [--levels] [--json]
+                           [--beside accelforge [--beside-python PYTHON]]
 
 A line for each: legal candidates of the space (exact, or about), the rows that were bounded, the candidates whose timing began and those
 of them that were abandoned, how the result stands to the default and to the space's best, CPU seconds of laying the space out with its
@@ -23,9 +24,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.jobs.space import legal
-from aoec.jobs.tuning import PROOF_ROWS, problem, start
+from aoec.jobs.tuning import PROOF_ROWS, Outcome, Problem, problem, search, start
 from aoec.search.count import cuts
-from aoec.search.prove import prove
+from aoec.search.prove import Proof, prove
 from aoec.search.trials import Status
 from aoec.target.machine import Machine, load
 from bench import beside
@@ -34,13 +35,20 @@ from bench.groups import Case, Clock, cases
 Line = dict[str, Any]
 
 
-def line(case: Case, machine: Machine, budget: int, clock: Clock) -> Line:
+def tuned(p: Problem, first: Outcome, budget: int) -> Proof:
+    """What `--tune` finds and proves with a budget of so many trials; the rows that were bounded are not told."""
+    found = search(p, first, "portfolio", ("trials", budget), 0)
+    return Proof(found.best, found.ticks, found.floor_ticks, found.proof != "", 0, found.trials)
+
+
+def line(case: Case, machine: Machine, budget: int, clock: Clock, tune: bool) -> Line:
     """What became of one space."""
     label, func, state = case
     own = Clock()
     p = own("lay out", problem, func, machine, state)
     first = own("default", start, p)
-    proof = own("proof", prove, p.space.grids, p, first.default, first.default_ticks, budget * PROOF_ROWS)
+    proof = own("proof", tuned if tune else prove, *((p, first, budget) if tune else (
+        p.space.grids, p, first.default, first.default_ticks, budget * PROOF_ROWS)))
     for name, seconds in own.spent.items():
         clock.spent[name] = clock.spent.get(name, 0.0) + seconds
     found = [legal(grid, cuts(grid, s.program.constraints)) for grid, s in zip(p.space.grids, p.sketches)]
@@ -98,7 +106,8 @@ def main() -> int:
     parser.add_argument("what", nargs="*", default=["resnet50"], help="models of the zoo, ONNX files, operators by name")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--target", default="Ascend910B1")
-    parser.add_argument("--budget", type=int, default=200, help="of a proof, in trials as for aoec search --search proof")
+    parser.add_argument("--budget", type=int, help="of a proof (200), in trials as for aoec search --search proof")
+    parser.add_argument("--tune", action="store_true", help="what --tune does with that many trials, 2,000 by default: search and proof")
     parser.add_argument("--only", default="", help="groups whose label holds this")
     parser.add_argument("--beside", choices=("accelforge",), help="a peer that maps the same products in the same run")
     parser.add_argument("--beside-python", default=sys.executable, metavar="PYTHON", help="the interpreter that has the peer")
@@ -106,10 +115,11 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     machine, clock = load(args.target), Clock()
+    args.budget = args.budget or (2000 if args.tune else 200)
     found: list[tuple[Case, Line]] = []
     for case in cases(args.what, args.batch, machine, clock):
         if args.only in case[0]:
-            found.append((case, line(case, machine, args.budget, clock)))
+            found.append((case, line(case, machine, args.budget, clock, args.tune)))
             if not args.json:
                 print(text(found[-1][1]), *levels(found[-1][1]) if args.levels else (), sep="\n", flush=True)
     rows = [row for _, row in found]

@@ -51,6 +51,8 @@ LISTED = 1 << 16  # legal candidates of a restricted space that are listed for t
 DRAWN = 256  # candidates of a sketch, where the default's short list has no legal one
 PROOF_ROWS, PROOF_ROWS_A_SECOND = 1000, 20_000  # that a proof looks at for a trial of a budget, or a second: some 50 us each
 TRIED_FIRST, TRIED_LAST = 500, 50  # parts of it with which a proof is tried before a search and, from what that found, after it
+EARNEST, EARNEST_LAST = 1000, 6  # trials from which on the last is tried in earnest, with a larger part
+HOPE = 6  # times that part that may seem to be needed: what is decided first takes the longest
 LOOSE = 4  # times as many flags are there for the walk of a core that is to be a bound: slots of several buffers share a pair of pipes
 SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
 
@@ -300,6 +302,13 @@ def effort(budget: Budget, part: int = 1) -> int:
     return int(amount * (PROOF_ROWS if kind == "trials" else PROOF_ROWS_A_SECOND) / part)
 
 
+def last_proof(p: Problem, begun: Found, budget: Budget, stop: Callable[[], bool]) -> Proof:
+    """A proof from what a search found: with a budget of many trials in earnest, unless it seems hopeless."""
+    if budget[0] == "trials" and budget[1] >= EARNEST:
+        return prove(p.space.grids, p, begun[1], begun[0], effort(budget, EARNEST_LAST), stop, HOPE)
+    return prove(p.space.grids, p, begun[1], begun[0], effort(budget, TRIED_LAST), stop)
+
+
 def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
     """The outcome of a proof and no search, settled: where it is closed in its slots alone, since one less than fits may save two flag
     operations."""
@@ -353,7 +362,7 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
                       result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks),
                       history=result.history)
     if strategy == "portfolio" and not (stopped or result.closed):
-        outcome = confirmed(p, outcome, prove(p.space.grids, p, best, ticks, effort(budget, TRIED_LAST), lambda: watch(result)))
+        outcome = confirmed(p, outcome, last_proof(p, (ticks, best), budget, lambda: watch(result)))
     p.known = frozenset()
     return outcome
 

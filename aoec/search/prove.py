@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from math import inf
 from typing import Protocol
 
 import numpy as np
@@ -132,9 +133,9 @@ class Ways:
 
 
 def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, effort: int,
-          stop: Callable[[], bool] = lambda: False) -> Proof:
+          stop: Callable[[], bool] = lambda: False, hope: float = inf) -> Proof:
     """The best candidate of the grids, which the given one begins; not closed where more than about `effort` rows had to be looked at, or
-    `stop` said so in between."""
+    by what those so far decided it would be `hope` times as many, or `stop` said so in between."""
     found = Proof(best, ticks)
     levels = [Levels(i, grid, bounds) for i, grid in enumerate(grids)]
     parts: list[Part] = []
@@ -145,8 +146,12 @@ def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, ef
         parts.append(part)
     todo = [some for part in parts for some in blocks(part, FIRST_BLOCK, BLOCK)]
     todo.sort(key=lambda p: (int(p.floors[0]), p.grid))
+    floors, begun, decided = np.sort(np.concatenate([part.floors for part in parts])), found.effort, 0
     for part in todo:
-        if not search_inner(levels[part.grid], part, found, effort) or stop():
+        decided, least = decided + len(part.floors), int(np.searchsorted(floors, found.ticks))
+        done = search_inner(levels[part.grid], part, found, effort)
+        foreseen = begun + (found.effort - begun) * least / decided  # too many rather than too few: the first have the lowest floors
+        if not done or (found.effort > effort / TASTE and decided < least and foreseen > hope * effort) or stop():
             found.floor = min(found.ticks, int(part.floors[0]))
             return found
     found.floor, found.closed = found.ticks, True
