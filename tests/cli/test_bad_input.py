@@ -39,7 +39,8 @@ MISFITS = {  # text that parses and cannot mean anything
                 "program p for toy {\n  input X: fp16[64]\n  stream s aiv grid [] counters [] {\n    set(MTE2, V, 0)\n  }\n}\n"],
 }
 READERS = {  # command lines with the bad file as {bad}; good ones by noun
-    "fuse": (["fuse", "{bad}"], "graph"), "lower": (["lower", "{bad}", "--group", "g0"], "graph"),
+    "fuse": (["fuse", "{bad}"], "graph"), "slice": (["slice", "{bad}", "--regions", "g0/2"], "graph"),
+    "lower": (["lower", "{bad}", "--group", "g0"], "graph"),
     "schedule func": (["schedule", "{bad}", "--with", "{trace}"], "func"),
     "schedule trace": (["schedule", "{func}", "--with", "{bad}"], "trace"),
     "emit": (["emit", "{bad}", "--target", "toy"], "func"), "simulate": (["simulate", "{bad}"], "program"),
