@@ -23,10 +23,10 @@ STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64
          "tr": (64, 128, 32), "tp": (2, 4, 1), "k1": (8, 16, 4), "vc": (2, 1)}
 SLOTS = ("da", "db", "d0a", "d0b", "dc", "uf", "pl", "ps", "di", "do")
 # holes that are settled together: a tile with what it leaves of L0C and with the parts in which it leaves it, the slots of those parts,
-# and a tile with its parts over cores
+# and a tile with its parts over cores, and with the slots of its operand in L1
 TILES = (("tm", "uc"), ("th", "uc"), ("tn", "dc"), ("n1", "dc"), ("tn", "dc", "uc"), ("n1", "dc", "uc"), ("uc", "do", "dc"),
          ("uc", "do", "du"), ("tm", "gm"), ("tn", "gn"), ("n1", "gn"), ("tw", "gw"), ("th", "gh"), ("t0", "g0"), ("t1", "g1"), ("tr", "gm"),
-         ("tr", "tp", "di"))
+         ("tr", "tp", "di"), ("tm", "da"), ("tn", "db"), ("th", "da"), ("n1", "db"))
 # a search settles these too, and then each hole alone
 MORE = (("gm", "gn"), ("gh", "gn"), ("gw", "gn"), ("gb", "gn"), ("gb", "gh"), ("g0", "g1"), ("tk", "sk"), ("sk", "rk"), ("sc", "gm"),
         ("sc", "gn"), ("h0", "tk"),
