@@ -6,7 +6,7 @@ walked in full; what a proof decides; the slowest candidate; memory.
 
 Only legal candidates count, drawn evenly from each sketch of a group's space; how many of all combinations are illegal stands apart. Rates
 are per CPU second of one core, tables and all, so that they hold on a busy computer. --write makes docs/throughput.md, with --of of what
-runs with --json have found before. With the skip, and alone, a tenth of the candidates are timed.
+runs with --json have found before. In full, and alone, a tenth of the candidates are timed.
 """
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from aoec.search.prove import prove
 from aoec.simulate.detail import walks
 from aoec.simulate.state import State
 from aoec.simulate.tables import first_false
-from aoec.simulate.time import time_rows
+from aoec.simulate.time import ABANDONED, time_rows
 from aoec.target.machine import Machine, load
 from bench.groups import Case, Clock, cases
 
@@ -67,12 +67,15 @@ def legal_rows(p: Problem, sketch: int, count: int) -> np.ndarray:
 
 
 def sample(p: Problem, count: int) -> Drawn:
-    """About `count` legal candidates, as many of each sketch that has any."""
+    """About `count` legal candidates, as many of each sketch that has any; without those that cannot be timed, as a size in them varies
+    in other than the first and last iteration of a loop."""
     out = []
     for i, grid in enumerate(p.space.grids):
         rows = legal_rows(p, i, max(1, count // len(p.space.grids)))
-        if len(rows):
-            out.append((i, {name: rows[:, k].copy() for k, name in enumerate(grid.names)}))
+        columns = {name: rows[:, k].copy() for k, name in enumerate(grid.names)}
+        timed = np.flatnonzero(np.isin(time_rows(p.sketches[i].encoded, columns, p.state, 1).status, (0, ABANDONED)))
+        if len(timed):
+            out.append((i, {name: values[timed] for name, values in columns.items()}))
     return out
 
 
@@ -120,13 +123,13 @@ def line(case: Case, machine: Machine, count: int, decided: int) -> Line:
         return cpu_seconds(lambda: [time_rows(p.sketches[i].encoded, c, state, limit) for i, c in of])
 
     timed(rows, first.default_ticks)  # plans are made
-    limited, skipped = timed(rows, first.default_ticks), timed(few, kernel.NEVER)
+    limited, skipped = timed(rows, first.default_ticks), timed(rows, kernel.NEVER)
     seconds, operations = in_full(p, few, state)
-    number, fewer = ([max(1, len(next(iter(c.values()), (0,)))) for _, c in of] for of in (rows, few))
+    number = sum(max(1, len(next(iter(c.values()), (0,)))) for _, c in rows)
     left = [legal(grid, cuts(grid, s.program.constraints)) for grid, s in zip(p.space.grids, p.sketches)]
     kept = sum(n for n, _ in left)
-    out = {"group": label, "space": p.space.size, "legal": kept, "about": any(error for _, error in left), "candidates": sum(number),
-           "skipped_a_second": sum(fewer) / skipped, "limited_a_second": sum(number) / limited,
+    out = {"group": label, "space": p.space.size, "legal": kept, "about": any(error for _, error in left), "candidates": number,
+           "skipped_a_second": number / skipped, "limited_a_second": number / limited,
            "ns_an_operation": 1e9 * seconds / max(operations, 1), "slowest_ms": slowest(p, few, state)}
     if decided:
         proof = None
