@@ -22,8 +22,6 @@ from aoec.jobs.tuning import problem
 from aoec.target.machine import load
 from tests.search.test_placed import MATMUL
 
-pytestmark = pytest.mark.usefixtures("small")
-
 MACHINE = load()
 QUICK = Order(True, budget=("trials", 16))
 
