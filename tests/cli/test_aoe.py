@@ -17,6 +17,7 @@ from aoec.cli.aoe import parse
 from aoec.cli.aoe_words import WORDS, Use
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import opat
+from tests.jobs.small import poor_defaults
 from tests.oracle.schemas import faults
 
 pytestmark = pytest.mark.usefixtures("small")
@@ -126,7 +127,8 @@ def test_gears_and_a_second_search(place: Path, capsys: pytest.CaptureFixture[st
     onnx.save(onnx.parser.parse_model(product), place / "free.onnx")
     monkeypatch.setenv("REPEAT_TUNE", "True")
     words = ["aoe", "--job_type=2", "--model=free.onnx", "--input_shape=x:-1,40", "--dynamic_batch_size=2,4", *QUICK]
-    assert cli.main(words) == 0 and cli.main(words) == 0
+    with poor_defaults():
+        assert cli.main(words) == 0 and cli.main(words) == 0
     first, second = (json.loads(p.read_text()) for p in sorted(place.glob("aoe_result_opat_*.json")))
     assert [g["gear"] for g in first[1]["OPAT"]["gears"]] == ["2", "4"]
     again, before = second[1]["OPAT"]["repo_summary"], first[1]["OPAT"]["repo_summary"]

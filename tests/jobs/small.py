@@ -16,6 +16,18 @@ from aoec.search import default
 
 
 @contextmanager
+def poor_defaults() -> Iterator[None]:
+    """A default is the best of its list, and nothing of it settled: what needs a search that finds better does not hang on how good
+    defaults are. What follows from that is kept apart too."""
+    apart = os.path.join(os.environ["AOEC_CACHE_DIR"], "poor")
+    known.memo.cache_clear()
+    with (mock.patch.object(default, "TILES", (("uf",),)), mock.patch.object(default, "LAST", (("uf",),)),
+          mock.patch.dict(os.environ, AOEC_CACHE_DIR=apart)):
+        yield
+    known.memo.cache_clear()
+
+
+@contextmanager
 def small_searches() -> Iterator[None]:
     """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing about jobs. What follows from
     that is kept apart from what other tests' runs keep."""
