@@ -17,11 +17,12 @@ from aoec.search import default
 
 @contextmanager
 def poor_defaults() -> Iterator[None]:
-    """A default is the best of its list, and nothing of it settled: what needs a search that finds better does not hang on how good
-    defaults are. What follows from that is kept apart too."""
+    """A default is the best of one legal candidate of each sketch, and nothing of it settled: what needs a search that finds better does
+    not hang on how good defaults are. What follows from that is kept apart too."""
     apart = os.path.join(os.environ["AOEC_CACHE_DIR"], "poor")
     known.memo.cache_clear()
     with (mock.patch.object(default, "TILES", (("uf",),)), mock.patch.object(default, "LAST", (("uf",),)),
+          mock.patch.object(default, "LIST", 1), mock.patch.object(default, "stock", lambda space, conditions: []),
           mock.patch.dict(os.environ, AOEC_CACHE_DIR=apart)):
         yield
     known.memo.cache_clear()

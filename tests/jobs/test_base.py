@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,17 @@ from aoec.bank import builtin
 from aoec.bank.bank import Bank
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import solve
+from tests.jobs.small import poor_defaults
 
 pytestmark = pytest.mark.usefixtures("small")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def poor(small: None) -> Iterator[None]:
+    """So that searches find what is better than the default."""
+    with poor_defaults():
+        yield
+
 
 TARGET = "Ascend910B3"
 
