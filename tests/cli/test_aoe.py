@@ -123,10 +123,10 @@ def test_single_operators(place: Path, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_gears_and_a_second_search(place: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    product = SMALL.replace("x) =>", "x, float[40, 72] w) =>").replace("40] y", "72] y").replace("Exp(x)", "MatMul(x, w)")
+    product = SMALL.replace("40] x) =>", "400] x, float[400, 720] w) =>").replace("40] y", "720] y").replace("Exp(x)", "MatMul(x, w)")
     onnx.save(onnx.parser.parse_model(product), place / "free.onnx")
     monkeypatch.setenv("REPEAT_TUNE", "True")
-    words = ["aoe", "--job_type=2", "--model=free.onnx", "--input_shape=x:-1,40", "--dynamic_batch_size=2,4", *QUICK]
+    words = ["aoe", "--job_type=2", "--model=free.onnx", "--input_shape=x:-1,400", "--dynamic_batch_size=2,4", *QUICK]
     with poor_defaults():
         assert cli.main(words) == 0 and cli.main(words) == 0
     first, second = (json.loads(p.read_text()) for p in sorted(place.glob("aoe_result_opat_*.json")))
