@@ -19,24 +19,25 @@ from aoec.simulate.plan import Planner
 from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH
 from aoec.simulate.tape import Tape, Traced
 from aoec.simulate.time import time_rows
+from aoec.simulate.totals import CLOSED, opened
 from aoec.target.machine import load
 from tests.laws.test_skip_laws import cases, columns
 from tests.oracle.pipelines import twisted, twists
 from tests.primitives.funcs import emitted, random_rows
 
 STATES = st.sampled_from([COLD, PREVIOUS_LAUNCH, CLEARED])
-NONE = frozenset()
 
 
 def found(encoded, rows, state):
     """Times, floors and floors with open holes of rows."""
-    opened = {name: int(values.min()) for name, values in rows.items()}
-    return [time_rows(encoded, rows, state), floor_rows(encoded, rows, state), floor_rows(encoded, rows, state, opened, True)]
+    least = {name: int(values.min()) for name, values in rows.items()}
+    return [time_rows(encoded, rows, state), floor_rows(encoded, rows, state), floor_rows(encoded, rows, state, least, True)]
 
 
 def assert_same_both_ways(encoded, rows, state=COLD):
     """The statuses of the rows; what plans give must be what it is without."""
-    modes = {(False, NONE), (True, NONE), (True, frozenset(rows))}  # lenient, holes that are open
+    least = {name: int(values.min()) for name, values in rows.items()}
+    modes = {(False, CLOSED), (True, CLOSED), (True, opened(encoded, least))}  # lenient, holes that are open
     without = replace(encoded, fillers={(state, *mode): False for mode in modes})
     planned = replace(encoded, fillers={(state, *mode): Filler(Planner(encoded, state, *mode)) for mode in modes})
     for a, b in zip(found(planned, rows, state), found(without, rows, state), strict=True):
@@ -80,8 +81,8 @@ def test_candidates_of_whole_spaces(text):
 
 def test_a_plan_is_made_when_it_pays():
     encoded = encode(emitted("matmul", load("toy")), load("toy"))
-    assert [isinstance(filler_of(encoded, COLD, False, NONE, 3), Filler) for _ in range(4)] == [False, False, True, True]
-    assert isinstance(filler_of(encoded, COLD, True, NONE, 1000), Filler) and encoded.on(load("toy")).fillers == {}
+    assert [isinstance(filler_of(encoded, COLD, False, CLOSED, 3), Filler) for _ in range(4)] == [False, False, True, True]
+    assert isinstance(filler_of(encoded, COLD, True, CLOSED, 1000), Filler) and encoded.on(load("toy")).fillers == {}
 
 
 # ---------------------------------------------------------------- tapes
