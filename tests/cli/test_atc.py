@@ -301,7 +301,7 @@ def test_the_real_one_is_not_run_where_it_cannot_be(place: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize("rest, code", [
-    ("trap 'echo stopped >> calls; exit 3' INT; while :; do sleep 0.05; done", 130), ("kill -9 $$", 137)])
+    ("trap 'echo stopped >> calls; exit 3' INT; echo ready >> ready; while :; do sleep 0.05; done", 130), ("kill -9 $$", 137)])
 def test_ctrl_c_and_signals(rest: str, code: int, place: Path) -> None:
     """Ctrl-C to us alone reaches it, and nothing is left running; where a signal ended it, the code is that of shells."""
     real(place, rest)
@@ -310,7 +310,7 @@ def test_ctrl_c_and_signals(rest: str, code: int, place: Path) -> None:
                f"sys.exit(main({['atc', *LINE, f'--exec={bank}']!r}))")
     child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     until = time.monotonic() + 120
-    while code == 130 and not (place / "calls").exists() and time.monotonic() < until:
+    while code == 130 and not (place / "ready").exists() and time.monotonic() < until:
         time.sleep(0.05)
     if code == 130:
         child.send_signal(signal.SIGINT)
