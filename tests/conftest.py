@@ -81,6 +81,14 @@ def small() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def poor(small: None) -> Iterator[None]:
+    """Small searches that find what is better than the default."""
+    from tests.jobs.small import poor_defaults
+    with poor_defaults():
+        yield
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="write what golden cases answer now into their files; read the diff")
 

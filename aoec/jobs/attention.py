@@ -10,7 +10,8 @@ from aoec.ir.show import show
 from aoec.jobs.alone import alone, time_us
 from aoec.jobs.known import known
 from aoec.lowering.take_apart import in_one_pass
-from aoec.lowering.whole_rows import FRACTAL_ROWS, ragged_scores
+from aoec.lowering.whole_rows import ragged_scores
+from aoec.ops.layout import FRACTAL_ROWS
 from aoec.target.machine import Machine
 
 SINGLE, WHOLE_ROWS = ("attention",), ("attention", "attention_shares")

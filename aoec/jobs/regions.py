@@ -23,10 +23,10 @@ from aoec.jobs.tuning import Problem, problem, start
 from aoec.lowering.lower import Indexed
 from aoec.lowering.slices import Region, aligned, places
 from aoec.ops.slices import Box, nth, part_of, sizes
-from aoec.search.default import settle
+from aoec.search.default import Found, settle
 from aoec.search.placed import matched
 from aoec.search.sketches import sketches
-from aoec.simulate.state import State
+from aoec.simulate.state import Resident, State
 from aoec.simulate.time import Measure, measure
 from aoec.target.machine import Machine
 
@@ -164,24 +164,19 @@ class Search:
         once = {self.spot(t, p, made, 0): size for p in pieces for _, t, size in (*p.reads, *p.makes)}
         beside = sum(size * (slices if spot.endswith(" 0") else 1) for spot, size in once.items())
         passing = dict.fromkeys(results, beside) if beside > self.usable else {}
-        l2: dict[str, int] = {}
-        held, total = 0, 0.0
+        l2, total = Resident(self.usable), 0.0
         for at, often in ((0, 1), (1, slices - 1)):
             for p in pieces:
                 if p.func is None:
                     continue
                 spots = [(name, self.spot(t, p, made, at), size) for name, t, size in (*p.reads, *p.makes)]
-                state = tuple((name, size) for name, spot, size in spots[:len(p.reads)] if l2.get(spot, 0) >= size)
+                there = dict(l2.part(spot for _, spot, _ in spots))
+                state = tuple((name, size) for name, spot, size in spots[:len(p.reads)] if there.get(spot, 0) >= size)
                 state += tuple((name, passing[t]) for name, t, _ in p.makes if t in passing)
                 total += often * self.us(p, state)
                 if total > most:
                     return total
-                for _, spot, size in spots:
-                    held += size - l2.pop(spot, 0)
-                    l2[spot] = size
-                while held > self.usable:
-                    oldest = next(iter(l2))
-                    held -= l2.pop(oldest)
+                l2.touch({spot: size for _, spot, size in spots})
         return total
 
     def spot(self, name: str, piece: Piece, made: set[str], at: int) -> str:
@@ -263,7 +258,12 @@ class Search:
 
 
 def fit(p: Problem, trace: str) -> tuple[int, tuple[int, ...]] | None:
-    """The candidate nearest to a schedule, settled: first how it shares a batch out; None where none is legal."""
+    """The candidate nearest to a schedule, settled; None where none is legal."""
     found = candidates(p, [trace])
     legal = [(ticks, c) for ticks, c in zip(p.cost(found), found) if ticks is not None]
-    return settle(p.space, [settle(p.space, [min(legal)], p.cost, SHARED)], p.cost)[1] if legal else None
+    return refitted(p, min(legal))[1] if legal else None
+
+
+def refitted(p: Problem, found: Found) -> Found:
+    """A candidate that served another batch, settled: first how it shares the batch out."""
+    return settle(p.space, [settle(p.space, [found], p.cost, SHARED)], p.cost)

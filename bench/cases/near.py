@@ -7,13 +7,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from aoec.jobs.plan import Task
+from aoec.jobs.regions import refitted
 from aoec.jobs.tuning import Outcome, Problem, problem, start
-from aoec.search.default import settle
 from aoec.search.sketches import sketches
 from aoec.simulate.time import Measure
 from aoec.target.machine import Machine
-
-BATCHES = (("gb", "gh"), ("gb", "gw"), ("gb", "gn"), ("g0", "g1"))  # how a batch is shared out
 
 
 @dataclass
@@ -64,5 +62,5 @@ def fit(task: Task, machine: Machine, known: tuple[int, int, dict[str, int]]) ->
     (cost,) = p.cost([first])
     if cost is None:
         return None
-    ticks, best = settle(p.space, [settle(p.space, [(cost, first)], p.cost, BATCHES)], p.cost)
+    ticks, best = refitted(p, (cost, first))
     return p, Outcome(first, cost, best, ticks, min(p.bound().ticks, ticks))

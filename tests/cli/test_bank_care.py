@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,8 @@ from aoec.bank.bank import Bank
 from aoec.bank.record import DEFAULT, Record
 from aoec.frontend.zoo import mlp_softmax
 from aoec.ir.show import show
-from tests.jobs.small import poor_defaults
 
-pytestmark = pytest.mark.usefixtures("small")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def poor(small: None) -> Iterator[None]:
-    """So that searches find what is better than the default."""
-    with poor_defaults():
-        yield
-
+pytestmark = pytest.mark.usefixtures("poor")
 
 TARGET = "Ascend910B3"
 Say = Callable[..., str]

@@ -16,31 +16,30 @@ from aoec.search import default
 
 
 @contextmanager
-def poor_defaults() -> Iterator[None]:
-    """A default is the best of one legal candidate of each sketch, and nothing of it settled: what needs a search that finds better does
-    not hang on how good defaults are. What follows from that is kept apart too."""
-    apart = os.path.join(os.environ["AOEC_CACHE_DIR"], "poor")
+def kept_apart(name: str) -> Iterator[None]:
+    """What is kept of runs here is kept apart from what other tests' runs keep."""
     known.memo.cache_clear()
-    with (mock.patch.object(default, "TILES", (("uf",),)), mock.patch.object(default, "LAST", (("uf",),)),
-          mock.patch.object(default, "LIST", 1), mock.patch.object(default, "stock", lambda space, conditions: []),
-          mock.patch.dict(os.environ, AOEC_CACHE_DIR=apart)):
+    with mock.patch.dict(os.environ, AOEC_CACHE_DIR=os.path.join(os.environ["AOEC_CACHE_DIR"], name)):
         yield
     known.memo.cache_clear()
 
 
 @contextmanager
-def small_searches() -> Iterator[None]:
-    """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing about jobs. What follows from
-    that is kept apart from what other tests' runs keep."""
-    def forget() -> None:
-        trust.seeded.cache_clear()
-        known.memo.cache_clear()
-    apart = os.path.join(os.environ["AOEC_CACHE_DIR"], "small")
-    forget()
-    with (mock.patch.object(trust, "MACHINES", 2), mock.patch.object(default, "LIST", 60),
-          mock.patch.dict(os.environ, AOEC_CACHE_DIR=apart)):
+def poor_defaults() -> Iterator[None]:
+    """A default is the best of one legal candidate of each sketch, and nothing of it settled: what needs a search that finds better does
+    not hang on how good defaults are."""
+    with (mock.patch.object(default, "TILES", (("uf",),)), mock.patch.object(default, "LAST", (("uf",),)),
+          mock.patch.object(default, "LIST", 1), mock.patch.object(default, "stock", lambda space, conditions: []), kept_apart("poor")):
         yield
-    forget()
+
+
+@contextmanager
+def small_searches() -> Iterator[None]:
+    """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing about jobs."""
+    trust.seeded.cache_clear()
+    with mock.patch.object(trust, "MACHINES", 2), mock.patch.object(default, "LIST", 60), kept_apart("small"):
+        yield
+    trust.seeded.cache_clear()
 
 
 def layers(*widths: int) -> onnx.ModelProto:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,8 @@ from aoec.bank import builtin
 from aoec.bank.bank import Bank
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import solve
-from tests.jobs.small import poor_defaults
 
-pytestmark = pytest.mark.usefixtures("small")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def poor(small: None) -> Iterator[None]:
-    """So that searches find what is better than the default."""
-    with poor_defaults():
-        yield
-
+pytestmark = pytest.mark.usefixtures("poor")
 
 TARGET = "Ascend910B3"
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +19,11 @@ from aoec.jobs.models import fused, imported
 from aoec.jobs.order import keys
 from aoec.jobs.plan import Task, tasks
 from aoec.target.machine import load
-from tests.jobs.small import poor_defaults
 from tests.oracle.schemas import faults
 
-pytestmark = pytest.mark.usefixtures("small")
+pytestmark = pytest.mark.usefixtures("poor")
 
 Said = dict[str, Any]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def poor(small: None) -> Iterator[None]:
-    """So that searches find what is better than the default."""
-    with poor_defaults():
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -5,10 +5,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx.parser
 import pytest
-from onnx import numpy_helper
 
 from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
@@ -17,6 +15,7 @@ from aoec.jobs import formats
 from aoec.jobs.run import random_feeds
 from aoec.jobs.verify import verify_model
 from aoec.target.machine import load
+from tests.frontend.written import seeded
 from tests.lowering.test_nz import block
 from tests.oracle.schemas import faults
 
@@ -31,12 +30,7 @@ mlp (float[32,48] x, float[48,64] v, float[64] b, float[64,48] w) => (float[32,4
 @pytest.fixture
 def job(tmp_path: Path) -> Path:
     """A folder with a network of two products and a softmax, and a machine on which rows that become fractals cost forty times as much."""
-    model, random = onnx.parser.parse_model(TEXT), np.random.default_rng(1)
-    for i in [i for i in model.graph.input if i.name != "x"]:
-        shape = [d.dim_value for d in i.type.tensor_type.shape.dim]
-        model.graph.initializer.append(numpy_helper.from_array(random.normal(0, 0.2, shape).astype(np.float32), i.name))
-        model.graph.input.remove(i)
-    onnx.save(model, tmp_path / "mlp.onnx")
+    onnx.save(seeded(TEXT), tmp_path / "mlp.onnx")
     place = next(p for p in load("Ascend910B3").sources if p.endswith(".nd2nz_load"))
     (tmp_path / "rows.toml").write_text(
         f'name = "rows"\nextends = "Ascend910B3"\n{place} = {{value = 1520, source = "a test", confidence = "estimate"}}\n')

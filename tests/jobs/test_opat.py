@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,9 @@ from aoec import cli
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import opat
 from aoec.report.folder import AFTER, BEFORE
-from tests.jobs.small import poor_defaults
 from tests.oracle.schemas import faults
 
-pytestmark = pytest.mark.usefixtures("small")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def poor(small: None) -> Iterator[None]:
-    """So that searches find what is better than the default."""
-    with poor_defaults():
-        yield
-
+pytestmark = pytest.mark.usefixtures("poor")
 
 
 class Job:

@@ -5,11 +5,8 @@ import json
 import re
 from pathlib import Path
 
-import numpy as np
 import onnx
-import onnx.parser
 import pytest
-from onnx import numpy_helper
 
 from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
@@ -22,6 +19,7 @@ from aoec.jobs.tuning import problem, start
 from aoec.jobs.verify import verify_model
 from aoec.simulate.time import measure
 from aoec.target.machine import load
+from tests.frontend.written import seeded
 
 TEXT = """<ir_version: 8, opset_import: ["": 17]>
 images (float[6,16,8,8] x, float[16,16,3,3] w1, float[16] b1) => (float[6,16,8,8] y) {
@@ -32,12 +30,7 @@ images (float[6,16,8,8] x, float[16,16,3,3] w1, float[16] b1) => (float[6,16,8,8
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a convolution in it."""
-    model, random = onnx.parser.parse_model(TEXT), np.random.default_rng(1)
-    for i in [i for i in model.graph.input if i.name != "x"]:
-        shape = [d.dim_value for d in i.type.tensor_type.shape.dim]
-        model.graph.initializer.append(numpy_helper.from_array(random.normal(0, 0.2, shape).astype(np.float32), i.name))
-        model.graph.input.remove(i)
-    onnx.save(model, tmp_path / "images.onnx")
+    onnx.save(seeded(TEXT), tmp_path / "images.onnx")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -7,7 +7,6 @@ from functools import cache
 import numpy as np
 import onnx
 import onnx.parser
-from onnx import numpy_helper
 
 from aoec.frontend.onnx import load
 from aoec.ir.evaluate import evaluate_func
@@ -25,6 +24,7 @@ from aoec.search.grid import Candidate
 from aoec.simulate.state import State
 from aoec.target.machine import DEFAULT, Machine, parse_machine
 from aoec.target.machine import load as load_machine
+from tests.frontend.written import written
 
 # name -> (precision, inputs, result, nodes); inputs named w.. and b.. are constants. Tails in every axis, batches, every operator.
 MODELS = {
@@ -177,13 +177,9 @@ def indexed(array: np.ndarray, b: Buffer) -> np.ndarray:
 def proto(name: str) -> onnx.ModelProto:
     """The model with small whole numbers for its constants."""
     _, inputs, result, nodes = (MODELS | ON_COUPLED)[name]
-    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]>\n{name} ({inputs}) => ({result}) {{ {nodes} }}')
     random = np.random.default_rng(3)
-    for i in [i for i in model.graph.input if i.name[0] in "wb"]:
-        shape = [d.dim_value for d in i.type.tensor_type.shape.dim]
-        model.graph.initializer.append(numpy_helper.from_array(random.integers(-1, 2, shape).astype(np.float32), i.name))
-        model.graph.input.remove(i)
-    return model
+    return written(f'<ir_version: 8, opset_import: ["": 17]>\n{name} ({inputs}) => ({result}) {{ {nodes} }}',
+                   lambda name, shape: random.integers(-1, 2, shape).astype(np.float32) if name[0] in "wb" else None)
 
 
 @cache

@@ -5,12 +5,9 @@ import re
 from functools import cache
 
 import numpy as np
-import onnx
-import onnx.parser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onnx import numpy_helper
 
 from aoec.base.errors import UnsupportedError
 from aoec.frontend.onnx import load
@@ -24,6 +21,7 @@ from aoec.ops.check import check
 from aoec.ops.run import evaluate
 from aoec.ops.slices import nth, part_of, run_of, start_of
 from aoec.target.machine import load as load_machine
+from tests.frontend.written import written
 
 COUPLED = load_machine("Ascend310P3")
 Net = tuple[Graph, dict[str, np.ndarray]]
@@ -45,14 +43,14 @@ rows (float[4,32,64] x, float[64,64] w1, float[64,64] w2, float[64,64] w3, float
 @cache
 def net(text: str) -> Net:
     """A model, fused for coupled cores: weights are small whole numbers."""
-    model, random = onnx.parser.parse_model(text), np.random.default_rng(1)
-    given_shapes = {"s": [4, 32, 4, 16], "t": [4, 32, 64]}
-    for i in [i for i in model.graph.input if i.name not in ("x", "m")]:
-        shape = [d.dim_value for d in i.type.tensor_type.shape.dim]
-        value = np.array(given_shapes[i.name]) if i.name in given_shapes else random.integers(-1, 2, shape).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(value, i.name))
-        model.graph.input.remove(i)
-    graph, weights, _ = load(model, {}, "fp16")
+    random, shapes = np.random.default_rng(1), {"s": [4, 32, 4, 16], "t": [4, 32, 64]}
+
+    def constant(name: str, shape: list[int]) -> np.ndarray | None:
+        if name in ("x", "m"):
+            return None
+        return np.array(shapes[name]) if name in shapes else random.integers(-1, 2, shape).astype(np.float32)
+
+    graph, weights, _ = load(written(text, constant), {}, "fp16")
     return fuse(graph, weights, COUPLED)
 
 
