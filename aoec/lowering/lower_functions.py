@@ -43,6 +43,8 @@ def rewrite(e: Expr) -> Expr:
         return e.left * Float(1.0 / float(e.right.value))
     if isinstance(e, Binary) and e.op == "/" and e.left in (Float(1.0), Int(1)):
         return call("reciprocal", e.right)
+    if isinstance(e, Binary) and e.op == "/" and isinstance(e.left, Float):
+        return call("reciprocal", e.right) * e.left
     return e
 
 

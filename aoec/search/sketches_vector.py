@@ -37,6 +37,7 @@ ROW_ELEMENTS = 4096  # longer rows of elementwise work are cut: UB holds a dozen
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice
 MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
 BANKS = (512, 65536)  # where results start: at the next slot, or in a bank of their own
+WHOLE = ("store_i", "store_c_i", "store_c0_i")  # of conversions between layouts (lower_convert): what one turn of UB needs whole
 
 
 def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
@@ -82,7 +83,7 @@ def copies_only(func: Func) -> bool:
 
 def whole_axes(out: Nest) -> set[str]:
     """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last."""
-    return {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var.endswith("_i")}
+    return {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var in WHOLE}
 
 
 def reduced_axes(func: Func, out: Nest) -> set[str]:

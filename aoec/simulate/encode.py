@@ -278,7 +278,8 @@ class _Encoder:
         sizes = [DTYPES[self.dtypes[ref.buffer]] for _, ref in refs if isinstance(ref, Ref)]
         source = [ref.buffer for o, ref in refs if isinstance(ref, Ref) and not o.writes] or [refs[0][1].buffer]  # type: ignore[union-attr]
         dtype = self.dtypes[source[0]]
-        numbers = {"size": DTYPES[dtype], "dst_size": sizes[0]} | self.tables(item.op, dtype, wanted)
+        past_l2 = int(bool(gm) and self.tensors[gm[0][0].buffer].uncached)
+        numbers = {"size": DTYPES[dtype], "dst_size": sizes[0], "past_l2": past_l2} | self.tables(item.op, dtype, wanted)
         scopes = ["/".join(o.scopes) for o, _ in refs]
         access = self.access(found_at(item, gm[0][0], DTYPES[self.dtypes[gm[0][0].buffer]]), gm[0][1]) if gm else None
         return Site(self.stream, item.op, PIPE[instruction.pipe], timing, used, dtype, tuple(sorted(numbers.items())),  # type: ignore[arg-type]

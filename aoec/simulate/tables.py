@@ -281,7 +281,8 @@ class Around:
 def costs(site: Site, fields: Mapping[str, Any], around: Around, machine: Machine, lenient: bool,
           opened: bool) -> tuple[list[Any], dict[str, Any]]:
     """([busy, latency, unit, granule] in ticks, the bytes that they follow from among what formulas read): see Tabulator."""
-    env: dict[str, Any] = {**dict(site.numbers), **fields, "gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0, "cores": around.cores}
+    moved = {"gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
+    env: dict[str, Any] = {**dict(site.numbers), **fields, **moved, "crowding": around.hbm, "cores": around.cores}
     if lenient:
         env |= {name: fields[f"{name.removesuffix('_last')}_at"] for name in fields if name.endswith("_last")}
     if opened and "filter_h" in env:  # img2col brings the more a cycle the fewer rows of the filter a load spans

@@ -39,7 +39,7 @@ REQUIRED = {
 OPTIONAL = {"scalar": ("loop_cycles",), "launch": ("tiling_runtime_us", "tiling_constant_us"),
             "shared": ("hbm_nominal_bytes_per_s", "memory_bytes", "same_address_bytes_per_cycle", "hbm_turnaround")}
 # what a formula may name besides fields, tables and numbers
-GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes", "cores")
+GIVEN = ("size", "dst_size", "gm_bytes", "hbm_bytes", "l2_bytes", "past_l2", "crowding", "cores")
 
 
 @dataclass(frozen=True, eq=False)

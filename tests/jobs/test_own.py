@@ -61,6 +61,11 @@ def depthwise(x: np.ndarray, w: np.ndarray) -> Arrays:
     return [np.array([[np.convolve(row, w[c][::-1], "same") for c, row in enumerate(image)] for image in x])]
 
 
+def row_quantised(x: np.ndarray) -> Arrays:
+    most = np.abs(x).max(1, keepdims=True)
+    return [np.rint(x * (np.float32(127) / most)).astype(np.int8), most[:, 0] / 127]
+
+
 # operator -> shapes, attributes, the same in NumPy, how many results
 CASES: dict[str, tuple[list[tuple[int, ...]], dict[str, float], Callable[..., Arrays], int]] = {
     "scale_bias_gelu": ([(33, 80), (80,), (80,)], {"alpha": 1.702}, scale_bias_gelu, 1),
@@ -68,6 +73,7 @@ CASES: dict[str, tuple[list[tuple[int, ...]], dict[str, float], Callable[..., Ar
     "batched": ([(2, 32, 48), (2, 48, 33), (33,)], {}, lambda a, b, c: [np.maximum(a @ b + c, 0)], 1),
     "banded": ([(40, 5), (40, 64)], {"half": 2}, banded, 1),
     "depthwise": ([(2, 16, 48), (16, 3)], {"pad": 1}, depthwise, 1),
+    "row_quantised": ([(40, 96)], {}, row_quantised, 2),
     "weighted": ([(48, 160), (160,)], {}, lambda x, w: [x @ w], 1),
     "centred": ([(24, 64)], {}, lambda x: [x.max(1), x - x.max(1, keepdims=True)], 2),
     "my_attention": ([(2, 32, 64), (2, 48, 64), (2, 48, 32)], {"scale": 0.125},
@@ -86,8 +92,9 @@ def test_values_from_the_artifact_alone(op: str, tmp_path: Path) -> None:
     session, feeds = aoec.Session(tmp_path / "net.aoec"), data(shapes)
     assert session.on_host == ()
     for got, right in zip(session.run(None, feeds), wanted(*(feeds[i].astype(np.float64) for i in feeds)), strict=True):
-        assert got.dtype == np.float32 and got.shape == right.shape
-        np.testing.assert_allclose(got, right, rtol=0, atol=4e-3 * np.abs(right).max())  # fp16: 2^-10 an operation
+        assert got.dtype == (np.int8 if right.dtype == np.int8 else np.float32) and got.shape == right.shape
+        step = 1 if right.dtype == np.int8 else 4e-3 * np.abs(right).max()  # fp16: 2^-10 an operation
+        np.testing.assert_allclose(got.astype(float), right.astype(float), rtol=0, atol=step)
     assert parse_graph(show(load(tmp_path / "net.aoec").graph)) == load(tmp_path / "net.aoec").graph
 
 

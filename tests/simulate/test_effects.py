@@ -170,6 +170,12 @@ def test_one_core_gets_its_rows_from_hbm_in_sectors_of_512_bytes():
     assert 128 * ragged / b3.clock_mhz == pytest.approx(252.4, rel=0.1)
 
 
+def test_rows_from_l2_come_in_requests_of_128_bytes():
+    """asc-devkit: bus requests of 128, 256 or 512 bytes: rows of 400 bytes take as long as rows of 512, in a load as wide."""
+    short, whole = (cube(nd2nz(64, cols)).busy_cycles["MTE2"] for cols in (200, 256))
+    assert short == whole > cube(nd2nz(64, 192)).busy_cycles["MTE2"]
+
+
 def test_unaligned_rows_take_twice_as_long_into_nz():
     """asc-devkit DataCopy sample: 302 MB by 24 cube cores, rows of 12287 halves 422.5 us against 214.5 of HBM's own time; N = 4095 in
     the Ascend C guide: 39 cycles a row of 512 bytes, from L2."""
