@@ -14,8 +14,8 @@ import numpy as np
 from aoec import primitives
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.base.ticks import TICKS_PER_CYCLE
-from aoec.ir.index import Expr, hole_names
-from aoec.ir.program import Program
+from aoec.ir.index import Expr, Int, hole_names
+from aoec.ir.program import PIPES, Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
@@ -36,7 +36,7 @@ from aoec.search.sketches import sketches
 from aoec.search.strategies import make
 from aoec.search.trials import Ledger
 from aoec.simulate.encode import Encoded, encode
-from aoec.simulate.floors import alone_rows, floor_rows, placing_holes, work_floors
+from aoec.simulate.floors import alone_rows, floor_parts, floor_rows, placing_holes, work_parts
 from aoec.simulate.sizes import VARIES
 from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.simulate.tables import first_false
@@ -73,8 +73,10 @@ class Sketch:
 
     @cached_property
     def loose(self) -> Encoded:
-        """It on a machine of more flags, for bounds: as many slots as there may be of each buffer, whether the flags suffice or not."""
-        machine = replace(self.encoded.machine, flag_ids=LOOSE * self.encoded.machine.flag_ids)
+        """It on a machine for bounds: of more flags, for as many slots as there may be of each buffer, whether the flags suffice or not;
+        and where L0C is handed over in granules, each of them is there at once: no later than in granules or whole."""
+        own = self.encoded.machine
+        machine = replace(own, flag_ids=LOOSE * own.flag_ids, timing={n: replace(t, granule=Int(0)) for n, t in own.timing.items()})
         return replace(encode(self.program, machine), units=self.encoded.units)
 
     @cached_property
@@ -198,23 +200,30 @@ class Problem:
         found = frozenset().union(*(hole_names(depth) for _, depth in encoded.counters))
         return found, found - encoded.work_holes, found - placing_holes(encoded)
 
-    def floors(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
-        """Ticks that no row beats, 0 where none are known, any such from `limit` on; nor any with other choices of holes `opened`, which
-        are at their largest in the rows and whose least are given (None: assigned); `whole`: none of them cuts what leaves L0C."""
+    def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks that no row beats, nor any with other slots; 0 where none are known, any such from `limit` on."""
         count = len(next(iter(columns.values()), (0,)))  # no holes: one row
 
         def bounded() -> np.ndarray:
-            floors = floor_rows(self.sketches[grid].loose, columns, self.state, opened, whole, limit)
-            unknown = np.where((floors.status == VARIES) & (not opened), NEVER, 0)  # with all assigned it varies whatever the slots
+            floors = floor_rows(self.sketches[grid].loose, columns, self.state, limit=limit)
+            unknown = np.where(floors.status == VARIES, NEVER, 0)  # it varies whatever the slots
             return np.minimum(np.where(floors.status == 0, floors.total_ticks, unknown), limit)
 
-        question = [b"floors", *self.sketches[grid].asked(columns), f"{list(opened.items())} {whole} {limit}".encode()]
-        return self.answers.ask(question, 0, (count,), bounded)
+        return self.answers.ask([b"floors", *self.sketches[grid].asked(columns), str(limit).encode()], 0, (count,), bounded)
+
+    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
+        """What no row goes below, nor any with other choices of holes `opened`, which are at their largest in the rows and whose least are
+        given (None: assigned), [2, row, pipe of a stream]: ticks for which the pipe of a core is at work, and ticks beside; of rows that
+        take `limit` or more by their work alone not all of these. `whole`: none of the holes cuts what leaves L0C."""
+        encoded, count = self.sketches[grid].loose, len(next(iter(columns.values()), (0,)))
+        question = [b"parts", *self.sketches[grid].asked(columns), f"{list(opened.items())} {whole} {limit}".encode()]
+        return self.answers.ask(question, 0, (2, count, len(encoded.program.streams) * len(PIPES)),
+                                lambda: floor_parts(encoded, columns, opened, whole, self.state, limit))
 
     def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
-        """Ticks that no row beats, by the work of its first core alone, with any choices of holes `whatever`; 0 where none are known.
-        `opened`: others stand for all of their choices, at their largest."""
-        return work_floors(self.sketches[grid].loose, columns, whatever, opened)
+        """What no row goes below, as `parts`: by closed sums of the work of its first core, with any choices of holes `whatever`, and the
+        launch. `opened`: others stand for all of their choices, at their largest."""
+        return work_parts(self.sketches[grid].loose, columns, whatever, opened)
 
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with fewer slots: those of a walk of its first core whose slots are in nobody's way; 0 where it

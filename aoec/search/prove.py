@@ -7,22 +7,25 @@ say at which address something lies, and so what lies in its way, every choice o
 
 Assignments are bounded level by level: outer holes; one inner hole after the other; then all of them by what really comes from HBM. While
 inner holes are open a pipe's work is that with each at its largest, and what must come before its first instruction and after its last is
-that with each at its least. What is left is walked on one core, with slots that are in nobody's way, and what that leaves is timed with its
-slots, cheapest bound first, and abandoned as soon as its own remaining work says that it cannot beat the best. Of slots that lie in
-nobody's way only the largest that fit together are timed: a further one lets no instruction start later, and costs two flag operations.
+that with each at its least. Both stand for all that assign one hole more, so that of these only their own work is summed up at first, in a
+tenth of the time. Switches are bounded at once, as if what they hand over were there at its earliest. What is left is walked on one core,
+with slots that are in nobody's way, and what that leaves is timed with its slots, cheapest bound first, and abandoned as soon as its own
+remaining work says that it cannot beat the best. Of slots that lie in nobody's way only the largest that fit together are timed: a further
+one lets no instruction start later, and costs two flag operations.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import product
 from math import inf
-from typing import Protocol
 
 import numpy as np
 
 from aoec.ir.index import Expr, evaluate, hole_names
 from aoec.search.grid import NEVER, Candidate, Grid, Rows
+from aoec.search.parts import Bounds, Part
 
 INNER = ("h0", "w0", "tk", "sk", "rk", "uc", "pl")  # in the order in which they are assigned
 LEAST = ("pl",)  # of inner ones those that add work the larger they are
@@ -33,37 +36,9 @@ MANY = 1 << 9  # rows of outer holes from which on they are bounded by their wor
 GLANCES = 8  # of these cost as much as a floor
 MANY_OPEN, TASTE = 64, 8  # rows with open holes of which each eighth is bounded first, to see whether it pays
 DEARER = 1.5  # times what a row costs whose holes are all assigned
+SUMMED = 1 << 16  # rows whose work is summed up together
 WALKED = 1 << 13  # rows whose slots are looked at together
 TIMED = 1 << 11  # rows that are timed before the best is looked at again
-
-
-class Bounds(Protocol):
-    """What a proof is told of a problem; columns map each hole of a sketch to its values, ticks are with launch."""
-
-    def constraints(self, grid: int) -> Sequence[Expr]:
-        """The conditions that a candidate of a sketch must meet."""
-
-    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """The holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot is in
-        the way of another."""
-
-    def floors(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
-        """Ticks that no row beats, 0 where none are known, any such from `limit` on; nor any with other choices of holes `opened`, which
-        are at their largest in the rows and whose least are given (None: assigned); `whole`: none of them cuts what leaves L0C."""
-
-    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
-        """Ticks that no row beats, nor any with other choices of holes `whatever`; 0 where none are known. `opened`: some others are at
-        their largest, and stand for all of their choices. Of many rows it is found in a tenth of the time of floors."""
-
-    @property
-    def slot_ticks(self) -> int:
-        """What a slot more may cost at most, by its flags."""
-
-    def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks that no row beats, nor any with fewer slots; 0 where none are known, any such from `limit` on. Dearer than floors."""
-
-    def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
 
 
 @dataclass
@@ -98,23 +73,6 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Assignments of a sketch's work that no bound excludes, and their floors."""
-
-    grid: int
-    columns: Rows
-    floors: np.ndarray
-
-    def rows(self, where: np.ndarray) -> Part:
-        return Part(self.grid, {n: v[where] for n, v in self.columns.items()}, self.floors[where])
-
-    def joined(self, other: Part) -> Part:
-        """The rows of both."""
-        columns = {n: np.concatenate([v, other.columns[n]]) for n, v in self.columns.items()}
-        return Part(self.grid, columns, np.concatenate([self.floors, other.floors]))
-
-
-@dataclass(frozen=True)
 class Ways:
     """A part, and in `columns` its rows once for each way in which slots fit, each of the row `source`."""
 
@@ -128,7 +86,7 @@ class Ways:
         good = floors < found.ticks
         own, place = good[self.source], np.cumsum(good) - 1
         found.note(level, len(good), int(good.sum()))
-        part = Part(self.part.grid, self.part.columns, floors).rows(good)
+        part = Part(self.part.grid, self.part.columns, floors, self.part.known).rows(good)
         return Ways(part, {n: v[own] for n, v in self.columns.items()}, place[self.source[own]])
 
 
@@ -170,10 +128,13 @@ def search_inner(level: Levels, part: Part, found: Proof, effort: int) -> bool:
     """Whether all of a part is decided: its inner holes are assigned, and what no bound excludes is timed."""
     part = part.rows(part.floors < found.ticks)
     for at, name in enumerate(level.inner):
-        part = level.assigned(part, name)
+        part, rest = level.assigned(part, name), level.inner[at + 1:]
+        if found.effort + len(part.floors) // GLANCES > effort:
+            return False
+        part = level.glanced(part, rest, found)
         if found.effort + len(part.floors) > effort:
             return False
-        if rest := level.inner[at + 1:]:
+        if rest:
             part = level.tasted(part, rest, found)
     for some in blocks(part, WALKED, WALKED):
         left = level.walked(some.rows(some.floors < found.ticks), found)
@@ -241,15 +202,27 @@ class Levels:
                 return None
         part = Part(self.number, columns, np.zeros(count, np.int64))
         if count >= MANY:
-            part = self.raised(part, self.worked(columns, count, self.inner), found.ticks)
-            found.glance(count, len(part.floors))
+            part = self.glanced(part, self.inner, found)
         return self.bounded(part, self.inner, found)
 
     def assigned(self, part: Part, name: str) -> Part:
         """The part with a further inner hole assigned."""
         columns, source = self.grown(part.columns, len(part.floors), name)
         self.growth[name] = len(source) / max(1, len(part.floors))
-        return Part(self.number, columns, part.floors[source])
+        return Part(self.number, columns, part.floors[source], part.of_rows()[:, source])
+
+    def glanced(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
+        """The rows of a part that their work alone does not exclude, the `rest` of the inner holes being open, beside what is known."""
+        if not (count := len(part.floors)):
+            return part
+        left = []
+        for start in range(0, count, SUMMED):
+            some = part.rows(np.arange(start, min(start + SUMMED, count)))
+            columns = self.filled(some.columns, len(some.floors), rest)
+            left.append(some.told(self.bounds.worked(self.number, columns, self.switches, bool(rest)), found.ticks))
+        part = reduce(Part.joined, left)
+        found.glance(count, len(part.floors))
+        return part
 
     def tasted(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
         """The rows of a part that no bound excludes, the `rest` of the inner holes being open; where of each TASTE-th too few are excluded
@@ -265,41 +238,32 @@ class Levels:
 
     def bounded(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
         """The rows of a part that no bound excludes, the `rest` of the inner holes being open, and switches and slots."""
-        if count := len(part.floors):
-            part = self.raised(part, self.floors(part.columns, count, rest, found.ticks), found.ticks)
+        if (count := len(part.floors)) and rest:
+            columns = self.filled(part.columns, count, rest)
+            parts = self.bounds.parts(self.number, columns, self.least(rest), TILES.isdisjoint(rest), found.ticks)
+            part = part.told(parts, found.ticks)
+        elif count:
+            floors = np.maximum(part.floors, self.floors(part.columns, count, found.ticks))
+            part = Part(self.number, part.columns, floors, part.known).rows(floors < found.ticks)
         found.note(f"before {rest[0]}" if rest else "whole", count, len(part.floors))
         return part
 
-    def worked(self, columns: Rows, count: int, rest: Sequence[str]) -> np.ndarray:
-        """Ticks that no row beats by its work alone, whatever the `rest` of the inner holes, switches and slots."""
-        one = {n: np.full(count, self.choices[n][0]) for n in self.switches}
-        return self.bounds.worked(self.number, self.filled(columns, count, rest) | one, self.switches, bool(rest))
-
-    def raised(self, part: Part, floors: np.ndarray, limit: int) -> Part:
-        """The rows of a part that further floors do not exclude."""
-        floors = np.maximum(part.floors, floors)
-        return Part(self.number, part.columns, floors).rows(floors < limit)
-
-    def floors(self, columns: Rows, count: int, rest: Sequence[str], limit: int) -> np.ndarray:
-        """Ticks that no row beats, whatever the `rest` of the inner holes, switches and slots that are not among its columns."""
-        filled = self.filled(columns, count, rest)
-        ways = product(*[self.choices[n] for n in self.switches])
-        each = [{**filled, **{n: np.full(count, v) for n, v in zip(self.switches, way)}} for way in ways]
-        found = [self.bounds.floors(self.number, rows, self.least(rest), TILES.isdisjoint(rest), limit) for rows in each]
-        return np.minimum.reduce(found)
+    def floors(self, columns: Rows, count: int, limit: int) -> np.ndarray:
+        """Ticks that no row beats, whatever the switches and slots that are not among its columns."""
+        return self.bounds.floors(self.number, self.filled(columns, count, ()), limit)
 
     def filled(self, columns: Rows, count: int, rest: Sequence[str]) -> Rows:
-        """The columns with holes that are open, slots among them, at the choices that stand for all."""
-        opened = (*rest, *(n for n in self.slots if n not in columns))
+        """The columns with holes that are open, slots and switches among them, at the choices that stand for all."""
+        opened = (*rest, *(n for n in (*self.slots, *self.switches) if n not in columns))
         return {**columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
 
     def least(self, rest: Sequence[str]) -> dict[str, int | None]:
-        """The least choices of the inner holes that are open, None for the others; nothing where none is."""
-        return {n: min(self.choices[n]) if n in rest else None for n in self.inner} if rest else {}
+        """The least choices of the inner holes that are open, None for the others."""
+        return {n: min(self.choices[n]) if n in rest else None for n in self.inner}
 
     def lenient(self, name: str) -> int:
         """The choice of an open hole at which no row takes longer than at another: of slots, which floors take to be enough, two, for
-        which there are flags."""
+        which there are flags; of switches, which bounds take to cost no time, the one that hands over early."""
         if name in self.slots:
             return max((v for v in self.choices[name] if v <= 2), default=min(self.choices[name]))
         return (min if name in LEAST else max)(self.choices[name])
@@ -312,15 +276,20 @@ class Levels:
             part = self.bounded(part, (), found)
         if not len(part.floors):
             return part
-        ways = Ways(part, *self.with_slots(part, (*(n for n in self.shifting if n not in self.eased), *self.switches), self.eased))
+        ways = self.ways(part)
         for name in sorted(self.cut, key=lambda n: -self.cut[n]) if self.eased else ():
             count = len(ways.part.floors)
-            floors = self.loosely_walked(ways, found) if name == "loose" else self.floors(ways.part.columns, count, (), found.ticks)
+            floors = self.loosely_walked(ways, found) if name == "loose" else self.floors(ways.part.columns, count, found.ticks)
             ways = ways.left(floors, found, name)
             if count >= MANY_OPEN:
                 self.cut[name] = 1 - len(ways.part.floors) / count
         ways = ways.left(self.least_alone(ways, ways.columns, ways.source, found.ticks), found, "slots")
         return ways.part.rows(np.argsort(ways.part.floors, kind="stable"))
+
+    def ways(self, part: Part) -> Ways:
+        """A part, every hole of whose work is assigned, with its slots: whatever the switches."""
+        columns, source = self.with_slots(part, [n for n in self.shifting if n not in self.eased], self.eased)
+        return Ways(part, self.filled(columns, len(source), ()), source)
 
     def least_alone(self, ways: Ways, columns: Rows, source: np.ndarray, limit: int, spare: np.ndarray | int = 0) -> np.ndarray:
         """Of each row of a part the least that a core alone takes in those that came of it, less what these may save."""

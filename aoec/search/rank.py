@@ -8,7 +8,8 @@ import numpy as np
 
 from aoec.ir.index import Expr
 from aoec.search.grid import NEVER, Candidate, Grid, Rows
-from aoec.search.prove import Bounds, prove
+from aoec.search.parts import Bounds
+from aoec.search.prove import prove
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +40,16 @@ class Counted:
         """The holes that count slots, and which of them no instruction's cost depends on, as they lie or were none in another's way."""
         return self.bounds.slots(grid)
 
-    def floors(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
+    def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats."""
-        return self.bounds.floors(grid, columns, opened, whole, limit)
+        return self.bounds.floors(grid, columns, limit)
+
+    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
+        """What keeps each pipe at work, and what goes by beside it."""
+        return self.bounds.parts(grid, columns, opened, whole, limit)
 
     def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
-        """Ticks that no row beats by its work alone."""
+        """What keeps each pipe at work, and the launch."""
         return self.bounds.worked(grid, columns, whatever, opened)
 
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:

@@ -37,19 +37,35 @@ def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
     """
     columns, count = columns_of(encoded, rows)
     limits = np.full(count, limit)
-    if opened:
-        return open_floors(encoded, columns, state, opened, whole, limits)
-    return found_rows(encoded, columns, limits, kernel.floor_rows, state, lenient=True)
+    if not opened:
+        return found_rows(encoded, columns, limits, kernel.floor_rows, state, lenient=True)
+    found, beside = open_floors(encoded, columns, state, opened, whole, limits)
+    return replace(found, ticks=np.where(found.ticks > 0, found.ticks + beside, 0).max(axis=(1, 2), initial=0))
 
 
-def work_floors(encoded: Encoded, rows: Mapping[str, Array], whatever: Collection[str], opened: bool) -> Array:
-    """int64[row]: ticks, launch included, that no row beats by what keeps a pipe of a stream's first core at work, with any choice of the
-    holes `whatever`; 0 where that is not known."""
-    if any(not outline(encoded, stream).holes.isdisjoint(whatever) for stream in range(len(encoded.program.streams))):
-        return np.zeros(len(next(iter(rows.values()), (0,))), np.int64)
+def floor_parts(encoded: Encoded, rows: Mapping[str, Array], opened: Mapping[str, int | None], whole: bool, state: State = COLD,
+                limit: int = kernel.NEVER) -> Array:
+    """int64[2, row, pipe of a stream]: the floors of rows with open holes (`floor_rows`) in two: ticks for which the first core keeps a
+    pipe at work, 0 where none are known, and ticks that go by beside these, launch included. Each is what no choice of the open holes goes
+    below, so that of rows that assign some of them more may be said of one, and the other stands."""
+    columns, count = columns_of(encoded, rows)
+    found, beside = open_floors(encoded, columns, state, opened, whole, np.full(count, limit))
+    return parts(found.ticks, beside, found.launch_ticks, found.status)
+
+
+def work_parts(encoded: Encoded, rows: Mapping[str, Array], whatever: Collection[str], opened: bool) -> Array:
+    """int64[2, row, pipe of a stream]: ticks for which the first core keeps a pipe at work at the least, with any choice of the holes
+    `whatever`, 0 where that is not known; and those of the launch. In a tenth of the time of `floor_parts`."""
     ticks, status = first_core_work(encoded, rows, opened)
-    launch = launch_ticks(encoded, grid_cores(encoded, rows, len(ticks)), rows)
-    return np.where(status == 0, ticks.max(axis=(1, 2), initial=0) + launch, 0)
+    if any(not outline(encoded, stream).holes.isdisjoint(whatever) for stream in range(len(encoded.program.streams))):
+        ticks[:] = 0
+    return parts(ticks, 0, launch_ticks(encoded, grid_cores(encoded, rows, len(ticks)), rows), status)
+
+
+def parts(work: Array, beside: Array | int, launch: Array, status: Array) -> Array:
+    """int64[2, row, pipe of a stream]: work by [row, stream, pipe], and what goes by beside it with the launch; 0 where a status is not."""
+    both = np.stack([work, np.broadcast_to(beside + launch[:, None, None], work.shape)]).reshape(2, len(work), -1)
+    return np.where(status[:, None] == 0, both, 0)
 
 
 def alone_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, limit: int = kernel.NEVER) -> Times:
@@ -60,16 +76,16 @@ def alone_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
 
 
 def open_floors(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping[str, int | None], whole: bool,
-                limits: Array) -> Times:
-    """The floors of rows with open holes. Of those that reach their limit by their work alone the ends are not looked at."""
+                limits: Array) -> tuple[Times, Array]:
+    """(the work of rows with open holes as their times [row, stream, pipe], what goes by beside it). Of those that reach their limit by
+    their work alone that is not looked at."""
     shape, holes = (len(encoded.program.streams), kernel.PIPE_COUNT), standing(encoded, opened)
     found = found_rows(encoded, rows, limits, kernel.work_rows, state, True, holes, shape)
-    ticks = found.ticks.max(axis=(1, 2), initial=0)
-    near = np.flatnonzero((ticks + found.launch_ticks < limits) & (found.status == 0))
+    beside = np.zeros_like(found.ticks)
+    near = np.flatnonzero((found.ticks.max(axis=(1, 2), initial=0) + found.launch_ticks < limits) & (found.status == 0))
     if len(near):
-        work, beside = found.ticks[near], ends(encoded, {n: v[near] for n, v in rows.items()}, state, opened, whole)
-        ticks[near] = np.where(work > 0, work + beside, 0).max(axis=(1, 2))
-    return replace(found, ticks=ticks)
+        beside[near] = ends(encoded, {n: v[near] for n, v in rows.items()}, state, opened, whole)
+    return found, beside
 
 
 def ends(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping[str, int | None], whole: bool) -> Array:

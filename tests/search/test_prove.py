@@ -1,6 +1,8 @@
 """Proofs: the floors that they rest on are below the times of every candidate, and what they find is what trying all finds."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,8 @@ from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, search, start
 from aoec.search.draws import few
 from aoec.search.grid import NEVER
-from aoec.search.prove import Levels, Part, Proof, Ways, prove
+from aoec.search.parts import Part
+from aoec.search.prove import Levels, Proof, prove
 from aoec.search.restrict import Restriction
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import time_rows
@@ -38,18 +41,20 @@ def test_no_candidate_is_faster_than_a_floor_of_its_assignment_at_any_level(text
             continue
         ticks = p.times(sketch, columns, NEVER)
         late = {*levels.switches, *(n for n in levels.slots if n not in levels.outer_names)}
+        part, proof = Part(sketch, columns, np.zeros(len(ticks), np.int64)), Proof((sketch, ()), NEVER)
         for open_from in range(len(levels.inner) + 1):
             rest = levels.inner[open_from:]
             assigned = {n: v for n, v in columns.items() if n not in {*late, *rest}}
-            floors = levels.floors(assigned, len(ticks), rest, NEVER)
-            assert (floors <= ticks).all(), (sketch, rest, (floors - ticks).max())
-            assert (levels.worked(assigned, len(ticks), rest) <= ticks).all(), (sketch, rest)
+            part = levels.glanced(replace(part, columns=assigned), rest, proof)  # beside what is known with one hole more open
+            assert len(part.floors) == len(ticks)
+            assert (part.floors <= ticks).all(), (sketch, rest, (part.floors - ticks).max())
+            part = levels.bounded(part, rest, proof)
+            assert (part.floors <= ticks).all(), (sketch, rest, (part.floors - ticks).max())
         assert (p.alone(sketch, columns, NEVER) <= ticks).all(), sketch
         if levels.eased:
             whole = {n: v for n, v in columns.items() if n not in late}
-            ways = Ways(part := Part(sketch, whole, np.zeros(len(ticks), np.int64)), *levels.with_slots(
-                part, (*(n for n in levels.shifting if n not in levels.eased), *levels.switches), levels.eased))
-            loose = levels.loosely_walked(ways, Proof((sketch, ()), NEVER))
+            ways = levels.ways(Part(sketch, whole, np.zeros(len(ticks), np.int64)))
+            loose = levels.loosely_walked(ways, proof)
             assert (loose <= levels.least_alone(ways, ways.columns, ways.source, NEVER)).all(), sketch
         seen += len(ticks)
     assert seen >= 80
