@@ -105,7 +105,7 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
             search: str = "portfolio", seed: int = 0, robust: bool = False, metric: str = "latency", bank: str | Path | None = None,
             verify: bool | None = None, jobs: int = 1, no_host: bool = False, dump: str | Path | None = None,
             repeat: bool = False, frozen: bool = False, resume: bool = False, results: str | Path | None = None,
-            only: str | None = None, slices: str = "none", start: str = "import", report: str | Path | None = None,
+            only: str | None = None, slices: str = "bank", start: str = "import", report: str | Path | None = None,
             ops: str | Path | Sequence[str | Path] = (), base: str | Path | None = None, embed: str | Path | None = None,
             effort: str | None = None, until: Mapping[str, float] | None = None, events: str | Path | None = None) -> Session:
     """The compiled model, written to `output` (default: `<model>.aoec` in the current folder) and ready to run.
@@ -113,9 +113,10 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
     The options are those of `aoec compile`: `dynamic_batch=[1, 8]`, or `input_shape={"x": (-1, 3, -1, -1)}` with
     `dynamic_dims=[(1, 224, 224), (8, 448, 448)]`, compile for several shapes. `budget` is a number of trials, or ("seconds", 30),
     `until={"gain": 10, "gap": 5}` ends the search of a group as soon as it is so many per cent faster, or so near its bound;
-    `ops` are files of operators of your own; `slices` are regions, as "g3..g12/4", or "auto". `model` is an ONNX file, a folder that a
-    dump was written to, or a model at hand. `jobs` above 1 starts processes that import the calling script again, which must then do
-    nothing outside `if __name__ == "__main__"`. An AoecError says what is wrong; CheckError where values differ from the reference.
+    `ops` are files of operators of your own; `slices` are regions, as "g3..g12/4", "auto", "none", or what the "bank" has kept.
+    `model` is an ONNX file, a folder that a dump was written to, or a model at hand. `jobs` above 1 starts processes that import the
+    calling script again, which must then do nothing outside `if __name__ == "__main__"`. An AoecError says what is wrong; CheckError where
+    values differ from the reference.
     """
     proto = None if isinstance(model, (str, Path)) else model
     name = proto.graph.name or "model" if proto is not None else str(model)
@@ -132,7 +133,7 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
         budget=("trials", budget) if isinstance(budget, int) else budget, jobs=jobs, dump=str(dump) if dump else None, start=start,
         json=True, no_host=no_host, repeat=repeat, frozen=frozen, resume=resume, results=str(results) if results is not None else None,
         effort=effort, until=tuple((until or {}).items()), events=str(events) if events else None, lowered=None,
-        only=only, slices=asked(slices), report=str(report) if report else None, embed=str(embed) if embed else None,
+        only=only, slices=asked(slices), job="opat", report=str(report) if report else None, embed=str(embed) if embed else None,
         ops=[str(o) for o in ([ops] if isinstance(ops, (str, Path)) else ops)])
     voice = Silence()
     code = compile_proto(proto, options, voice) if proto is not None else compile_model(options, voice)

@@ -21,11 +21,15 @@ from aoec.bank.measured import Measured, Measurements
 from aoec.bank.measured import parse as parse_measured
 from aoec.bank.measured import show as show_measured
 from aoec.bank.near import family
+from aoec.bank.plans import Plan, Plans
+from aoec.bank.plans import parse as parse_plan
+from aoec.bank.plans import show as show_plan
 from aoec.bank.record import KEY_FIELDS, Key, Record, flat, join, parse_record, show_record, unflat
 from aoec.base.errors import AoecError, BackendError, BankError
 from aoec.base.files import reason, write_text
 
 Note = Callable[[Connection, Record], None]
+Kept = Record | Measured | Plan
 
 IMPORT_LIMIT_BYTES = 1 << 30
 LINE_LIMIT_BYTES = 1 << 20
@@ -67,6 +71,11 @@ class Bank:
     def measured(self) -> Measurements:
         """What devices took, in the same file."""
         return Measurements(self._store)
+
+    @property
+    def plans(self) -> Plans:
+        """Which groups run in slices, in the same file."""
+        return Plans(self._store)
 
     def best(self, key: Key) -> Record | None:
         """The record of `key`, or None."""
@@ -140,27 +149,31 @@ class Bank:
             return sum(c.execute(delete(store.records).where(*[r[n] == v for n, v in flat(record).items()])).rowcount for record in records)
 
     def merge(self, other: Bank) -> tuple[str, ...]:
-        """`put` for every record and measured time of another bank, which stays as it is."""
-        return self._take(other.list(), other.measured.list())
+        """`put` for every record, measured time and plan of another bank, which stays as it is."""
+        return self._take([*other.list(), *other.measured.list(), *other.plans.list()])
 
-    def _take(self, records: Sequence[Record], measured: Sequence[Measured]) -> tuple[str, ...]:
-        return (*(self.put_all(records) if records else ()), *(self.measured.put_all(measured) if measured else ()))
+    def _take(self, found: Iterable[Kept]) -> tuple[str, ...]:
+        kinds: dict[type, list[Any]] = {Record: [], Measured: [], Plan: []}
+        for one in found:
+            kinds[type(one)].append(one)
+        puts = (self.put_all, kinds[Record]), (self.measured.put_all, kinds[Measured]), (self.plans.put_all, kinds[Plan])
+        return tuple(status for put, given in puts if given for status in put(given))
 
     def export(self, path: str | Path, times: bool = True) -> None:
-        """Writes all records as JSON lines, sorted by key, and then measured times, to a file or to `-`; equal banks without times give
-        equal bytes."""
+        """Writes all records as JSON lines, sorted by key, then measured times and plans, to a file or to `-`; equal banks without times
+        give equal bytes."""
         write_text(path, "".join(line + "\n" for line in self.lines(times)))
 
     def lines(self, times: bool = True) -> Iterator[str]:
-        """The records as lines of canonical JSON, sorted by key, and then measured times."""
+        """The records as lines of canonical JSON, sorted by key, then measured times and plans."""
         yield from (show_record(r, times) for r in self.list())
         yield from (show_measured(m, times) for m in self.measured.list())
+        yield from (show_plan(p, times) for p in self.plans.list())
 
     def import_(self, path: str | Path) -> tuple[str, ...]:
         """`put` for every line of an export (`-`: standard input), all or none; BankError names the first line that is wrong."""
         try:
-            read = list(_read_lines(str(path)))
-            return self._take([r for r in read if isinstance(r, Record)], [r for r in read if isinstance(r, Measured)])
+            return self._take(list(_read_lines(str(path))))
         except BankError as e:
             raise BankError(f"{e}; nothing was imported") from e
 
@@ -217,8 +230,8 @@ def read_records(path: str) -> tuple[Record, ...]:
     return tuple(sorted((r for r in _read_lines(path) if isinstance(r, Record)), key=lambda r: r.key))
 
 
-def _read_lines(path: str) -> Iterator[Record | Measured]:
-    """The records and measured times of an export file, with the line number in every refusal."""
+def _read_lines(path: str) -> Iterator[Kept]:
+    """The records, measured times and plans of an export file, with the line number in every refusal."""
     try:
         with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
             yield from _records(f, path)
@@ -226,7 +239,7 @@ def _read_lines(path: str) -> Iterator[Record | Measured]:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
 
 
-def _records(f: IO[bytes], path: str) -> Iterator[Record | Measured]:
+def _records(f: IO[bytes], path: str) -> Iterator[Kept]:
     number = read = 0
     while raw := f.readline(LINE_LIMIT_BYTES + 1):
         number, read = number + 1, read + len(raw)
@@ -240,14 +253,15 @@ def _records(f: IO[bytes], path: str) -> Iterator[Record | Measured]:
             raise BankError(f"{path}:{number}: {str(e).splitlines()[0]}") from e
 
 
-def _imported(raw: bytes) -> Record | Measured:
-    """The record of a line, or its measured time; a record's trace must be a schedule without holes, since the next compile applies it."""
+def _imported(raw: bytes) -> Kept:
+    """The record of a line, its measured time or plan; a record's trace must be a schedule without holes: the next compile applies it."""
     from aoec.ir.parse import parse_trace  # here: what lists records needs no grammar
     from aoec.ir.rewrite import holes as holes_of
 
-    if measured := parse_measured(raw.decode("utf-8")):
-        return measured
-    record = parse_record(raw.decode("utf-8"))
+    line = raw.decode("utf-8")
+    if other := parse_measured(line) or parse_plan(line):
+        return other
+    record = parse_record(line)
     if open_holes := holes_of(parse_trace(record.trace, "trace")):
         raise BankError(f"its trace leaves ?{', ?'.join(open_holes)} open")
     return record

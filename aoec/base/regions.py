@@ -2,10 +2,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from aoec.base.errors import ParseError
 
 Regions = tuple[tuple[str, str, int], ...]  # first group, last group, slices
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Which regions are to run in slices: these, or by a `plan`: "bank", what a bank says is faster; "search", what is found to be, where
+    the bank says nothing; "" no others."""
+
+    regions: Regions = ()
+    plan: str = ""
+
+
+PLANS = {"none": "", "auto": "search", "bank": "bank"}  # by the words of users
 
 
 def regions(text: str) -> Regions:
@@ -16,6 +30,11 @@ def regions(text: str) -> Regions:
     return tuple((m[1], m[2] or m[1], int(m[3])) for m in found if m)
 
 
-def asked(text: str) -> Regions | None:
-    """The regions that a user asks for: of "none" nothing, of "auto" None; ParseError of what is neither, and names none."""
-    return None if text == "auto" else () if text == "none" else regions(text)
+def show(found: Iterable[tuple[str, str, int]]) -> str:
+    """The text of regions, which `regions` reads."""
+    return ",".join(f"{first}..{last}/{slices}" if first != last else f"{first}/{slices}" for first, last, slices in found)
+
+
+def asked(text: str) -> Slices:
+    """What a user asks for; ParseError of what is neither of PLANS, and names no regions."""
+    return Slices(plan=PLANS[text]) if text in PLANS else Slices(regions(text))

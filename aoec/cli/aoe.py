@@ -39,9 +39,10 @@ def main(words: Sequence[str], tune: Tune, note: Note) -> int:
     for name in given:
         if WORDS[name].use is Use.NOTED:
             note(f"aoe: --{name} changes nothing: {WORDS[name].said}")
-    job_of(given, note)
+    job = job_of(given, note)
     said, now = ini(note), datetime.now()
-    work, common = work_folder(said), [*translated(given, note), *bank_words(given.get("base_result")), *environment(said, note)]
+    common = ["--job", job, *translated(given, note, job), *bank_words(given.get("base_result")), *environment(said, note)]
+    work = work_folder(said)
     wanted = asked_for(given, work, f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}", note)
     if len(wanted) == 1:
         return tuned(wanted[0], common, work, tune, note)[0]
@@ -62,7 +63,7 @@ def one_of_many(asked: Asked, common: Sequence[str], work: Path, tune: Tune, not
 def tuned(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
     """The exit code of tuning one model, and what its result file says."""
     asked.ready()
-    words = ["tune", str(asked.model), "--job", "opat", *common, "--results", str(work), "-o", str(asked.result)]
+    words = ["tune", str(asked.model), *common, "--results", str(work), "-o", str(asked.result)]
     note(f"aoe: aoec {shlex.join(words)}")
     before = results_in(work)
     code = tune(words)
@@ -75,7 +76,7 @@ def tuned(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Not
 
 def results_in(work: Path) -> set[Path]:
     """The result files that this process has written there."""
-    return set(work.glob(f"aoe_result_opat_*_pid{os.getpid()}.json"))
+    return set(work.glob(f"aoe_result_[os]*_pid{os.getpid()}.json"))
 
 
 def parse(words: Sequence[str]) -> Options:
@@ -83,20 +84,23 @@ def parse(words: Sequence[str]) -> Options:
     return read_options("aoe", words, WORDS, SHORT)
 
 
-def job_of(given: Mapping[str, str], note: Note) -> None:
-    """Nothing, where the job is operator tuning, whose name is said; CheckError for jobs that do not exist yet, or that nobody names."""
+def job_of(given: Mapping[str, str], note: Note) -> str:
+    """The job, whose name is said: opat or sgat; CheckError for one that does not exist yet, or that nobody names."""
     asked = given.get("job_type", "").lower()
     job = JOBS.get(asked, asked)
     if job not in NAMES:
         raise CheckError("--job_type is 1 (sgat, subgraph tuning), 2 (opat, operator tuning) or 4 (gdat, gradient tuning)")
     if asked == "3":
         note("aoe: job type 3 is documented nowhere; it is taken as 4, gradient tuning")
-    if job != "opat":
-        raise CheckError(f"job {job}, {NAMES[job]}, is not there yet; operator tuning is --job_type=2 (some tutorials swap 1 and 2)")
-    note("aoe: job opat, operator tuning")
+    if job == "gdat":
+        raise CheckError(f"job {job}, {NAMES[job]}, is not there yet; subgraph tuning is --job_type=1, operator tuning --job_type=2")
+    if job == "sgat" and (of_operators := sorted({"singleop", "tune_ops_file"} & given.keys())):
+        raise CheckError(f"--{of_operators[0]} is of operator tuning, --job_type=2 (some tutorials swap 1 and 2)")
+    note(f"aoe: job {job}, {NAMES[job]}")
+    return job
 
 
-def translated(given: Mapping[str, str], note: Note) -> list[str]:
+def translated(given: Mapping[str, str], note: Note, job: str) -> list[str]:
     """The words for `aoec tune` that follow from options and environment, whatever the model."""
     words = ["--target", given["soc_version"]] if "soc_version" in given else []
     for shape in filter(None, given.get("input_shape", "").split(";")):
@@ -116,7 +120,15 @@ def translated(given: Mapping[str, str], note: Note) -> list[str]:
             note(f"aoe: --reload={given['reload']}: what was broken off is found in the bank, whatever folder it worked in")
     if "singleop" in given and not {"precision_mode", "precision_mode_v2"} & given.keys():
         words += ["--precision", "keep"]  # types are part of what an operator is
-    return [*words, *effort(given, note)]
+    return [*words, *(effort(given, note) if job == "opat" else unsearched(given, note))]
+
+
+def unsearched(given: Mapping[str, str], note: Note) -> list[str]:
+    """No words: what says how long schedules are searched says nothing of slices, which is said."""
+    for name in ("tune_optimization_level", "Fdeeper_opat", "config", "tuning_time_limit"):
+        if name in given:
+            note(f"aoe: --{name} changes nothing: it is of operator tuning, --job_type=2 (some tutorials swap 1 and 2)")
+    return []
 
 
 def effort(given: Mapping[str, str], note: Note) -> list[str]:

@@ -34,7 +34,7 @@ _NOTED = {
 }
 _BARE_NOTED = {
     "Fop_format": "layouts are chosen with their conversions counted, for every operator",
-    "Fnonhomo_split": "it is of subgraph tuning (job type 1)", "Finner_axis_cut": "it is of subgraph tuning (job type 1)",
+    "Fnonhomo_split": "parts are as even as rows, images or heads allow", "Finner_axis_cut": "regions are cut along leading axes",
 }
 _REFUSED = {
     "weight": ONNX,

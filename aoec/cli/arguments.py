@@ -67,17 +67,19 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     options.tuning_options(p)
     options.embed(p)
     p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)")
-    p = _add(commands, "tune", "tune a model's operators as AOE's operator tuning does, with its result file and the compiled model",
+    p = _add(commands, "tune", "tune a model's operators or subgraphs as AOE does, with its result file and the compiled model",
              "aoec tune model.onnx --job opat")
     p.add_argument("model", metavar="MODEL.onnx|DIR", help="an ONNX model, or a folder that --dump wrote")
-    p.add_argument("--job", choices=("opat",), default="opat", help="opat: tiles and structure of each operator (default: opat)")
     p.add_argument("--from", dest="start", choices=STAGES, default="import", help="where to enter a dumped folder (default: import)")
     options.model_options(p)
     options.gears(p)
     options.tuning_options(p)
     options.embed(p)
     p.set_defaults(tune=True)
-    p.add_argument("--results", default="", metavar="DIR", help="where aoe_result_opat_*.json goes (default: $ASCEND_WORK_PATH, else here)")
+    p.add_argument("--job", choices=("opat", "sgat"), default="opat", help="opat: tiles and structure of each operator; sgat: which groups "
+                   "of the model run in slices that stay in L2, by the schedules that bank and defaults have (default: opat)")
+    p.add_argument("--results", default="", metavar="DIR",
+                   help="where aoe_result_opat_*.json or aoe_result_sgat_*.json goes (default: $ASCEND_WORK_PATH, else here)")
     p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)")
     p = _add(commands, "tasks", "list what tuning a model would have to do: its different groups, their weight, what the bank has",
              "aoec tasks model.onnx")
@@ -90,7 +92,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     options.output(p)
     p = _add(commands, "aoe", "take the options of AOE's own command line, and tune as it does",
              "aoec aoe --job_type=2 --model=model.onnx")
-    p.set_defaults(kept="schedules found so far are kept in the bank; the same command with --reload goes on from there")
+    p.set_defaults(kept="what was found so far is kept in the bank; the same command with --reload goes on from there")
     p = _add(commands, "atc", "take the options of ATC, the vendor's model compiler, and compile from the bank, without tuning",
              "aoec atc --model=model.onnx --framework=5 --soc_version=Ascend310P3 --output=model")
     p.set_defaults(kept="a model that was compiled is kept; nothing is left running")

@@ -33,7 +33,8 @@ def words(bank: words_of.Parser) -> None:
         return p
 
     key = "the beginning of a record's key, as list shows it"
-    for p in (add("list", "list the records, a line each"), add("best", "print the schedule of a func", "KEY", key),
+    for p in (add("list", "list the records, and plans of slices, a line each"),
+              add("best", "print the schedule of a func, or the plan of slices of a subgraph", "KEY", key),
               add("show", "print all that is kept of a func: its text, and each record with its schedule", "KEY", key)):
         _built_in(p)
     p = add("which", "say which record a compile takes, and why not the others", "KEY|MODEL", f"{key}; or an ONNX or compiled model")
@@ -54,7 +55,7 @@ def words(bank: words_of.Parser) -> None:
     p.add_argument("--seed", type=values.seed, default=0, metavar="N", help="of the searches (default: 0)")
     add("export", "write all records as JSON lines, sorted, for git", "FILE", "(default: standard output)", True).add_argument(
         "--times", action="store_true", help="say when each was made, which differs from run to run")
-    p = add("prune", "list what no compile takes any more (stale records), and remove it with --yes")
+    p = add("prune", "list what no compile takes any more (stale records and plans), and remove it with --yes")
     p.add_argument("--keep-days", type=values.positive, default=0, metavar="N", help="keep what was made in the last N days")
     p.add_argument("--yes", action="store_true", help="remove it")
     _built_in(add("verify", "time each record again; exit code 1 where one says what is not so"))
@@ -81,7 +82,8 @@ def machines(options: Namespace) -> dict[str, Machine]:
 
 def run_list(options: Namespace) -> int:
     from aoec.jobs import bank
-    text = bank.list_records(bank.records_of(options.bank, options.target, "", options.builtin), options.json)
+    text = bank.list_records(bank.records_of(options.bank, options.target, "", options.builtin), options.json,
+                             bank.plans_of(options.bank, options.target, "", options.builtin))
     if text:
         write_text(options.output, text)
     else:
@@ -92,6 +94,9 @@ def run_list(options: Namespace) -> int:
 def run_best(options: Namespace) -> int:
     from aoec.jobs import bank
     found = bank.records_of(options.bank, options.target, options.argument, options.builtin)
+    if not found and (plans := bank.plans_of(options.bank, options.target, options.argument, options.builtin)):
+        write_text(options.output, bank.best_plan(plans, options.argument, options.json))
+        return 0
     write_text(options.output, bank.best(found, options.argument, options.json, measured(options)))
     return 0
 
@@ -99,6 +104,9 @@ def run_best(options: Namespace) -> int:
 def run_show(options: Namespace) -> int:
     from aoec.jobs import bank
     found = bank.records_of(options.bank, options.target, options.argument, options.builtin)
+    if not found and (plans := bank.plans_of(options.bank, options.target, options.argument, options.builtin)):
+        write_text(options.output, bank.show_plans(plans, options.argument, options.json))
+        return 0
     write_text(options.output, bank.show(found, options.argument, options.json, measured(options)))
     return 0
 

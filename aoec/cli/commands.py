@@ -11,6 +11,7 @@ from typing import Any
 
 from aoec.base.errors import CheckError
 from aoec.base.files import check_folder, check_writable, read_text, write_text
+from aoec.base.regions import Slices
 from aoec.cli.arguments import DEFAULT_TARGET
 
 NO_NAME = {"show": f"which machine? For example: aoec targets show {DEFAULT_TARGET}",
@@ -73,7 +74,16 @@ def run_compile(options: Namespace) -> int:
     return compile_model(options)
 
 
-run_tune = run_compile
+def run_tune(options: Namespace) -> int:
+    if options.job == "sgat":
+        if options.slices.regions or not options.slices.plan:
+            raise CheckError("--job sgat finds the groups that run in slices; --slices is for compile, and for --job opat")
+        if options.effort not in (None, "none"):
+            raise CheckError("--job sgat searches no schedules, so --effort says nothing: aoec tune --job opat does, with the plan")
+        options.slices, options.effort = Slices(plan="search"), "none"
+        options.verify = options.verify is not False
+        options.kept = "what was timed so far is kept in the cache folder; the same command goes on from there"
+    return run_compile(options)
 
 
 def run_demo(options: Namespace) -> int:

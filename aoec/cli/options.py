@@ -62,12 +62,12 @@ def tuning_options(p: Parser) -> None:
     p.add_argument("--resume", action="store_true",
                    help="go on where the same command was broken off, by Ctrl-C, a kill or a full disk: the result is that of an "
                         "undisturbed run")
-    p.set_defaults(results=None, embed=None)
+    p.set_defaults(results=None, embed=None, job="opat")
     p.add_argument("--only", metavar="NAMES|FILE", help="tune the groups with these nodes or types of operators (MatMul,conv_*), or those "
                    "that AOE's tune_ops_file lists; others keep what they have")
-    p.add_argument("--slices", type=values.slices, default=(), metavar="auto|G..G/N,..", help="run groups in equal parts one after the "
-                   "other, so that what lies between them stays in L2. auto: those that are faster so; g3..g12/4: from g3 to g12, in four "
-                   "(default: none)")
+    p.add_argument("--slices", type=values.slices, default="bank", metavar="auto|none|G..G/N,..", help="run groups in equal parts one "
+                   "after the other, so that what lies between them stays in L2. auto: those that are faster so, which the bank keeps; "
+                   "g3..g12/4: from g3 to g12, in four (default: what the bank has kept)")
     p.add_argument("--no-host", action="store_true", help="an error, with their names, where nodes would run on the host")
     p.add_argument("--dump", metavar="DIR", help="write the text of every stage there")
     p.add_argument("--report", metavar="DIR", help="write a page for any browser there, index.html, and its figures as report.json")

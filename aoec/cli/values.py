@@ -9,7 +9,7 @@ from aoec.base.errors import ParseError
 
 if TYPE_CHECKING:
     from aoec.base.ranges import Axis
-    from aoec.base.regions import Regions
+    from aoec.base.regions import Regions, Slices
 
 
 def positive(text: str) -> int:
@@ -92,7 +92,7 @@ def choices(text: str) -> tuple[str, tuple[int, ...]]:
     return match[1], tuple(dict.fromkeys(map(int, match[2].split(","))))
 
 
-def slices(text: str) -> Regions | None:
+def slices(text: str) -> Slices:
     from aoec.base.regions import asked
     try:
         return asked(text)

@@ -10,6 +10,7 @@ from typing import Any
 from aoec.bank.bank import Bank, statuses
 from aoec.bank.builtin import built_in
 from aoec.bank.measured import Measured
+from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, IMPORTED, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.ticks import TICKS_PER_CYCLE
@@ -31,10 +32,29 @@ def records_of(path: Path, target: str | None, key: str = "", builtin: bool = Fa
     return Bank.open(path, create=False, writable=False).list(target, key)
 
 
-def list_records(found: tuple[Record, ...], as_json: bool) -> str:
-    """The records as a table, or as JSON."""
+def plans_of(path: Path, target: str | None, key: str = "", builtin: bool = False) -> tuple[Plan, ...]:
+    """The plans of slices of a bank, of subgraphs whose key begins so; none where there is no bank, and of the built-in ones."""
+    return Bank.open(path, create=False, writable=False).plans.list(target, key) if path.exists() and not builtin else ()
+
+
+def list_plans(found: Sequence[Plan]) -> str:
+    """The plans of slices as a table; "" of none."""
+    if not found:
+        return ""
+    head = f"{'key':{SHOWN_DIGITS}}  {'whole':>12} {'in slices':>12}  plans of slices: target, label: groups (us of a subgraph, modelled)\n"
+    return head + "".join(f"{p.graph_key[:SHOWN_DIGITS]}  {p.before_ns / 1e3:12,.1f} {p.after_ns / 1e3:12,.1f}  {p.target}, {p.label}: "
+                          f"{p.regions or 'nothing is faster in slices'}\n" for p in found)
+
+
+def list_records(found: tuple[Record, ...], as_json: bool, plans: Sequence[Plan] = ()) -> str:
+    """The records as a table, and plans of slices as another; or all as JSON."""
     if as_json:
-        return json.dumps([flat(r) for r in found], indent=2) + "\n"
+        return json.dumps([flat(r) for r in found] + [asdict(p) for p in plans], indent=2) + "\n"
+    return "\n".join(filter(None, (table_of(found), list_plans(plans))))
+
+
+def table_of(found: Sequence[Record]) -> str:
+    """The records as a table; "" of none."""
     found = tuple(r for r in found if not r.key.state.endswith(DEFAULT))  # every row says its default anyway
     if not found:
         return ""
@@ -61,6 +81,33 @@ def of_one_func(found: tuple[Record, ...], key: str, measured: Times = NOTHING) 
     return tuple(sorted(found, key=lambda r: (*measured_first(r, measured), *_preference(r))))
 
 
+def of_one_subgraph(found: Sequence[Plan], key: str) -> Sequence[Plan]:
+    """The plans, fastest for what it was held against first; BankError where they are of several subgraphs or targets."""
+    if len({(p.graph_key, p.target) for p in found}) > 1:
+        raise BankError(f"{len(found)} plans of slices have a key that begins with {key}; give more of it, or --target")
+    return sorted(found, key=lambda p: (not p.gained, p.after_ns / p.before_ns, p))
+
+
+def best_plan(found: Sequence[Plan], key: str, as_json: bool) -> str:
+    """The regions of the plan whose key begins so, of groups g0, g1, ... in order, or the whole plan as JSON."""
+    plan = of_one_subgraph(found, key)[0]
+    return json.dumps(asdict(plan), indent=2) + "\n" if as_json else (plan.regions or "nothing is faster in slices") + "\n"
+
+
+def show_plans(found: Sequence[Plan], key: str, as_json: bool) -> str:
+    """All that is kept of how a subgraph runs in slices; or that as JSON."""
+    plans = of_one_subgraph(found, key)
+    if as_json:
+        return json.dumps([asdict(p) for p in plans], indent=2) + "\n"
+    return "\n".join("\n".join([f"plan of slices {p.graph_key}", *map(_field, asdict(p).items())]) + "\n" for p in plans)
+
+
+def _field(item: tuple[str, Any]) -> str:
+    """A field as a line."""
+    name, value = item
+    return f"  {name.replace('_', ' '):14} {value:,}" if type(value) is int else f"  {name.replace('_', ' '):14} {value or 'none'}"
+
+
 def best(found: tuple[Record, ...], key: str, as_json: bool, measured: Sequence[Measured] = ()) -> str:
     """The schedule of the record whose key begins so, as text or with the whole record as JSON."""
     record = of_one_func(found, key, by_schedule(measured))[0]
@@ -81,8 +128,7 @@ def show(found: tuple[Record, ...], key: str, as_json: bool, measured: Sequence[
 def _in_full(r: Record, measured: Sequence[Measured]) -> str:
     """The fields of a record, a line each, what devices took, and its schedule."""
     fields = {n: v for n, v in flat(r).items() if n not in ("trace", "func", "func_key") and v != ""}
-    said = [f"  {n.replace('_', ' '):14} {v:,}" if type(v) is int else f"  {n.replace('_', ' '):14} {v}" for n, v in fields.items()]
-    return "\n".join(["", f"record {r.key.func_key}", *said, *(f"  {in_words(m)}" for m in measured), r.trace])
+    return "\n".join(["", f"record {r.key.func_key}", *map(_field, fields.items()), *(f"  {in_words(m)}" for m in measured), r.trace])
 
 
 # ---------------------------------------------------------------- what devices took

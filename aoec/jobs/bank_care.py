@@ -2,19 +2,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from aoec.bank.bank import Bank
+from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, IMPORTED, SCHEMA_VERSION, Record, flat
 from aoec.jobs.bank import SHOWN_DIGITS
-from aoec.jobs.shelf import Machines, age
+from aoec.jobs.shelf import Machines, age, aged
 
 
 def dispensable(records: Iterable[Record], machines: Machines, keep_days: int, now: datetime) -> list[tuple[Record, str]]:
     """The stale records, which no lookup takes, each with the reason: those older than so many days, and those of an older schema, whose
     func is not kept, so that they cannot be timed again."""
-    since = (now - timedelta(days=keep_days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = days_before(now, keep_days)
     out = []
     for r in records:
         why = age(r, machines)
@@ -23,13 +25,27 @@ def dispensable(records: Iterable[Record], machines: Machines, keep_days: int, n
     return out
 
 
+def days_before(now: datetime, days: int) -> str:
+    """A time as banks have it."""
+    return (now - timedelta(days=days)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def stale_plans(bank: Bank, machines: Machines, target: str | None, keep_days: int, now: datetime) -> list[tuple[Plan, str]]:
+    """The plans of slices that no compile takes, as `dispensable` has records."""
+    found = [(p, aged(p, machines)) for p in bank.plans.list(target)]
+    return [(p, why) for p, why in found if why.startswith("stale") and (not keep_days or p.created < days_before(now, keep_days))]
+
+
 def prune(bank: Bank, machines: Machines, target: str | None, keep_days: int, yes: bool) -> tuple[str, list[dict[str, Any]]]:
     """(what goes, or would go, in words; the same as a program reads it); records are dropped where `yes` is said."""
-    found = dispensable(bank.list(target), machines, keep_days, datetime.now(UTC))
-    gone = bank.drop([r for r, _ in found]) if yes and found else 0
+    now = datetime.now(UTC)
+    found, plans = dispensable(bank.list(target), machines, keep_days, now), stale_plans(bank, machines, target, keep_days, now)
+    gone = bank.drop([r for r, _ in found]) + bank.plans.drop([p for p, _ in plans]) if yes and (found or plans) else 0
     rows = [f"{r.key.func_key[:SHOWN_DIGITS]}  {r.key.target}, {r.label}, {r.key.state}: {why}" for r, why in found]
-    said = f"{gone:,} records removed" if yes else f"{len(found):,} records would go" + "; --yes removes them" * bool(found)
-    return "\n".join([*rows, said]) + "\n", [{"why": why, "removed": yes, **flat(r)} for r, why in found]
+    rows += [f"{p.graph_key[:SHOWN_DIGITS]}  {p.target}, {p.label}, plan of slices: {why}" for p, why in plans]
+    said = f"{gone:,} records removed" if yes else f"{len(rows):,} records would go" + "; --yes removes them" * bool(rows)
+    return "\n".join([*rows, said]) + "\n", [{"why": why, "removed": yes, **values}
+                                             for values, why in [*((flat(r), w) for r, w in found), *((asdict(p), w) for p, w in plans)]]
 
 
 # ---------------------------------------------------------------- what there is
@@ -39,7 +55,7 @@ def stats(bank: Bank, machines: Machines, target: str | None) -> dict[str, Any]:
     by: dict[tuple[str, str], list[Record]] = {}
     for r in bank.list(target):
         by.setdefault((r.key.target, r.key.kind), []).append(r)
-    return {"path": str(bank.path), "bytes": bank.path.stat().st_size, "schema": SCHEMA_VERSION,
+    return {"path": str(bank.path), "bytes": bank.path.stat().st_size, "schema": SCHEMA_VERSION, "plans": len(bank.plans.list(target)),
             "targets": [{"target": target, "kind": kind, **counted(records, machines)} for (target, kind), records in sorted(by.items())]}
 
 
@@ -55,7 +71,8 @@ def counted(records: list[Record], machines: Machines) -> dict[str, int]:
 
 def stats_told(facts: dict[str, Any]) -> str:
     """The counts as a table."""
-    head = f"bank {facts['path']}, {facts['bytes']:,} bytes, schema {facts['schema']}"
+    plans = f", {facts['plans']:,} plan{'s' * (facts['plans'] != 1)} of slices" * bool(facts["plans"])
+    head = f"bank {facts['path']}, {facts['bytes']:,} bytes, schema {facts['schema']}{plans}"
     rows = facts["targets"]
     if not rows:
         return f"{head}: no records\n"

@@ -13,10 +13,11 @@ from aoec.artifact.compiled import Artifact, Compiled, Port
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key
 from aoec.base.errors import BankError, CheckError, UnsupportedError
+from aoec.base.regions import Slices
 from aoec.frontend.metadata import Source
 from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
-from aoec.jobs import dump, embedded, formats, models, opat, page, slices
+from aoec.jobs import dump, embedded, formats, models, opat, page, sgat, slices
 from aoec.jobs.attention import apart
 from aoec.jobs.closing import believed, table
 from aoec.jobs.course import Course, begun
@@ -33,6 +34,7 @@ from aoec.jobs.say import Quiet, Voice
 from aoec.jobs.solve import solve, total_ticks
 from aoec.jobs.sound import faults_of
 from aoec.jobs.starts import starts
+from aoec.jobs.subgraphs import Tuned, keep, planned
 from aoec.jobs.trust import Trust, of_programs
 from aoec.jobs.verified import verified
 from aoec.jobs.version import model_version
@@ -122,16 +124,18 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     below = embedded.below(source, [t for r in ready for t in r.plan], machine, options.robust and options.tune, options.base, voice.say)
     bank = Bank.open(options.bank).over(below)
     voice.bank(bank)
-    results = opat.Results(opat.folder(options.results), stages[0].name, machine, datetime.now()) if options.results is not None else None
+    results = opat.Results(opat.folder(options.results), stages[0].name, machine, datetime.now()) \
+        if options.results is not None and options.job == "opat" else None
+    subgraphs = sgat.Results(opat.folder(options.results), stages[0].name, datetime.now()) if options.job == "sgat" else None
     order = Order.of(options)
     jobs = [Unfinished(bank, order)]
     events.say("job_started", **begun(stages[0].name, machine, order, len(different(ready, machine, order))))
     found = search(ready, machine, jobs[0], options, voice, events, results)
     made = [real(r, solved, machine, options, voice) for r, solved in found]
-    if not options.only and not options.slices:
+    if not options.only and not options.slices.regions:
         made = [formatted(f, m, machine, jobs, options, voice, events, results, pool) for f, m in zip(found, made)]
-    if options.slices is None:
-        made = [in_slices(m, machine, jobs, options, voice, events, pool) for m in made]
+    before, sliced = made, [in_slices(m, machine, jobs, options, voice, events, pool) for m in made]
+    made = [m for m, _ in sliced]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         legal(program, machine)
     notes: list[tuple[str, ...]] = [()] * len(made)
@@ -147,6 +151,10 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     if options.dump:
         dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], machine)
     seconds = time.monotonic() - started
+    keep(bank, (t for _, found in sliced for t in found))
+    if subgraphs:
+        subgraphs.close(before, sliced, time.monotonic() - started)
+        voice.say(f"results {subgraphs.path}")
     if results:
         results.close(ready, made, seconds)
         voice.say(f"results {results.path}")
@@ -165,9 +173,9 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
 
 def grouped(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice, pool: models.Pool | None) -> Ready:
     """A stage with its model fused, in slices where that is asked for, and lowered; UnsupportedError for what --no-host forbids."""
-    if options.slices != () and (stage.funcs or stage.traces):
+    if (options.slices.regions or options.slices.plan == "search") and (stage.funcs or stage.traces):
         raise CheckError(f"--slices cuts a model, or the fused graph of a dump: enter it at --from fuse, not {stage.start}")
-    model, funcs = fused(stage, machine, voice, pool, options.slices or ())
+    model, funcs = fused(stage, machine, voice, pool, options.slices.regions)
     if options.no_host:
         refuse_host(model.graph, {})
     return Ready(stage, model, tasks(model.graph, machine, options.metric == "throughput", funcs))
@@ -245,22 +253,24 @@ def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unf
 
 
 def in_slices(made: Made, machine: Machine, jobs: list[Unfinished], options: Namespace, voice: Voice, events: Events,
-              pool: models.Pool | None) -> Made:
-    """The model with those regions of its groups in slices that are faster so; itself where none is. `jobs` grows by what is searched."""
+              pool: models.Pool | None) -> tuple[Made, list[Tuned]]:
+    """The model with those regions of its groups in slices that are faster so, itself where none is, and what became of its subgraphs.
+    `jobs` grows by what is searched."""
     stage, trial = made.stage, Quiet(voice.as_json, voice.bar)
-    regions = slices.found(made.model.graph, {c.task.group.name: c.best for c in made.choices}, machine)
-    try:
-        if regions:
-            cut = replace(stage, graph=slices.asked(made.model.graph, regions), weights=made.model.weights)
-            ready = replace(grouped(cut, machine, Namespace(**{**vars(options), "slices": ()}), trial, pool), stage=stage)
+    given = Namespace(**{**vars(options), "slices": Slices()})
+
+    def cut(regions: slices.Asked) -> Made | str:
+        try:
+            graph = slices.asked(made.model.graph, regions)
+            ready = replace(grouped(replace(stage, graph=graph, weights=made.model.weights), machine, given, trial, pool), stage=stage)
             jobs.append(jobs[0].another(jobs[0].order))
-            out = real(*search([ready], machine, jobs[-1], options, trial, events)[0], machine, options, voice, made.before or made)
-            if slices.taken(made.lines.tuned, out.lines.tuned, options.metric, voice.say):
-                return out
-    except (BankError, UnsupportedError):  # nothing may be searched, or put on the host
-        pass
-    voice.say("slices: no region of groups is faster in slices than whole")
-    return made
+            return real(*search([ready], machine, jobs[-1], options, trial, events)[0], machine, options, voice, made.before or made)
+        except (BankError, UnsupportedError) as e:  # nothing may be searched, or put on the host
+            return str(e).splitlines()[0]
+
+    if not options.slices.plan or stage.funcs or stage.traces:  # a dump says how its groups run
+        return made, []
+    return planned(made, jobs[0].bank, machine, options, voice.say, cut)
 
 
 def real(ready: Ready, solved: dict[str, Solved], machine: Machine, options: Namespace, voice: Voice, before: Made | None = None) -> Made:

@@ -12,6 +12,7 @@ from aoec.bank import store
 from aoec.bank.bank import Bank, read_records
 from aoec.bank.record import DEFAULT, ROBUST, Record
 from aoec.base.errors import AoecError, BankError, CheckError
+from aoec.base.regions import Slices
 from aoec.cann.op_summary import Operand
 from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
 from aoec.ir.index import Int
@@ -118,7 +119,7 @@ def of_model(options: Namespace, voice: Voice) -> Source:
     voice.reading(Path(options.model), machine, "--target" if options.target else "default; --target, see aoec targets")
     stages = stages_of(options.model, options, voice)
     voice.bank_at(options.bank)
-    plain = Namespace(**{**vars(options), "tune": False, "only": None, "no_host": False, "metric": "latency", "slices": ()})
+    plain = Namespace(**{**vars(options), "tune": False, "only": None, "no_host": False, "metric": "latency", "slices": Slices()})
     ready = [grouped(s, machine, plain, voice, None) for s in stages]
     bank = Bank.open(options.bank).over(below(options.model, [t for r in ready for t in r.plan], machine, False, options.base, voice.say))
     found = search(ready, machine, Unfinished(bank, Order(False)), plain, voice, Events(None))

@@ -16,7 +16,10 @@ from aoec.ir.graph import Graph, Group, Tensor
 from aoec.ir.keys import key
 from aoec.ir.parse import parse_trace
 from aoec.ir.program import Program
+from aoec.ir.show import show
 from aoec.ir.tir import Func
+from aoec.jobs.known import known
+from aoec.jobs.made import emitted
 from aoec.jobs.plan import size_bytes
 from aoec.jobs.starts import candidates
 from aoec.jobs.tuning import Problem, problem, start
@@ -244,17 +247,24 @@ class Search:
     def fitted(self, func: Func, state: State, group: str) -> Program | None:
         """The program of a slice, by the schedule of the whole group as it fits; by a default of its own where it does not; None where it
         has none."""
+        trace = self.whole[group].trace
+        at = ("slice", show(func), self.machine.name, self.machine.hash, str(state), trace)
+        text = known(at, lambda: self.schedule(func, state, trace), str, str)
+        return emitted(func, text, self.machine)[1] if text else None
+
+    def schedule(self, func: Func, state: State, trace: str) -> str:
+        """The schedule of a slice, as text; "" where it has none."""
         try:
-            trace = parse_trace(self.whole[group].trace)
-            alike = [t for t in sketches(func, self.machine) if matched(t, trace) is not None]
+            whole = parse_trace(trace)
+            alike = [t for t in sketches(func, self.machine) if matched(t, whole) is not None]
             p = problem(func, self.machine, state, alike or None)
-            found = fit(p, self.whole[group].trace)
+            found = fit(p, trace)
             if found is None:
                 p = problem(func, self.machine, state)
                 found = start(p).best
-            return p.program(found)
+            return show(p.trace(found))
         except AoecError:
-            return None
+            return ""
 
 
 def fit(p: Problem, trace: str) -> tuple[int, tuple[int, ...]] | None:

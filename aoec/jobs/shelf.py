@@ -9,7 +9,8 @@ from aoec.bank.bank import Bank
 from aoec.bank.builtin import BuiltIn, Shelf
 from aoec.bank.claimed import Claimed
 from aoec.bank.place import NO_BASE, base_named
-from aoec.bank.record import Record
+from aoec.bank.plans import Plan
+from aoec.bank.record import Key, Record
 from aoec.jobs.from_results import schedules
 from aoec.jobs.version import model_version
 from aoec.report.folder import latest
@@ -62,10 +63,15 @@ Machines = Mapping[str, Machine]  # by name: those that a user names by file, in
 
 def age(record: Record, machines: Machines) -> str:
     """"" of a fresh record; else in words why it says nothing of the machine and the model as they are."""
-    machine = machine_of(record.key.target, machines)
+    return aged(record.key, machines)
+
+
+def aged(key: Key | Plan, machines: Machines) -> str:
+    """The same of a record's key, or of a plan."""
+    machine = machine_of(key.target, machines)
     if machine is None:
-        return f"no machine {record.key.target} here; --target FILE.toml names it"
-    why = stale(record.key.machine_hash, record.key.model_version, machine)
+        return f"no machine {key.target} here; --target FILE.toml names it"
+    why = stale(key.machine_hash, key.model_version, machine)
     return f"stale: of another {why}" if why else ""
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from aoec.base.keys import digest
@@ -42,9 +42,17 @@ def found(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine) -> Ask
                  lambda made: [list(r) for r in made], lambda kept: [(str(a), str(b), int(n)) for a, b, n in kept])
 
 
-def taken(before: Chain, after: Chain, metric: str, say: Callable[[str], None]) -> bool:
-    """Whether a model in slices is the faster one; what it gains is said then."""
-    old, new = ((c.throughput_us if metric == "throughput" else c.latency_us) for c in (before, after))
-    if new < old:
-        say(f"slices: {old:,.1f} -> {new:,.1f} us modelled, {'between inferences' if metric == 'throughput' else 'an inference'}")
-    return new < old
+def faster(before: Chain, after: Chain, metric: str) -> bool:
+    """Whether a model in slices is the faster one."""
+    return asked_us(after, metric) < asked_us(before, metric)
+
+
+def gain(before: Chain, after: Chain, metric: str) -> str:
+    """What a model gains in slices, in words."""
+    old, new = (asked_us(c, metric) for c in (before, after))
+    return f"slices: {old:,.1f} -> {new:,.1f} us modelled, {'between inferences' if metric == 'throughput' else 'an inference'}"
+
+
+def asked_us(line: Chain, metric: str) -> float:
+    """What a whole model takes by what it is tuned for."""
+    return line.throughput_us if metric == "throughput" else line.latency_us

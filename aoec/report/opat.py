@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Decimal
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 KINDS = ("Schedule", "Impl", "Format")  # tiles; another structure, such as another operand that stays; layouts
 
@@ -28,6 +28,13 @@ class Outcome(Enum):
     UPDATE = "update"
     RESERVED = "reserved"
     UNSATISFIED = "unsatisfied"
+
+
+class Counted(Protocol):
+    """What tuning did about something."""
+
+    @property
+    def outcome(self) -> Outcome: ...
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ def plain(before: float, after: float) -> dict[str, float]:
             "time_reduction_percent": round(100 * (before - after) / before, 4) if before else 0.0}
 
 
-def summary(policies: Sequence[Policy]) -> dict[str, int]:
+def summary(policies: Sequence[Counted]) -> dict[str, int]:
     """AOE's counters; hit = update + reserved, total = add + hit + unsatisfied."""
     n = Counter(p.outcome for p in policies)
     hit = n[Outcome.UPDATE] + n[Outcome.RESERVED]

@@ -28,7 +28,8 @@ QUICK = ("--config=c.json",)
 SMALL = '<ir_version: 8, opset_import: ["" : 17]> small (float[n, 40] x) => (float[n, 40] y) { y = Exp(x) }'
 
 
-SCHEMAS = {"aoe_result_opat_*.json": "result", "tuning_results_*/summary.json": "summary", "tuning_results_*/op_tuning/*.json": "operator"}
+SCHEMAS = {"aoe_result_opat_*.json": "result", "aoe_result_sgat_*.json": "sgat",
+           "tuning_results_*/summary.json": "summary", "tuning_results_*/op_tuning/*.json": "operator"}
 
 
 @pytest.fixture()
@@ -203,6 +204,22 @@ def after(words: list[str], option: str) -> str:
     return words[words.index(option) + 1]
 
 
+def test_subgraph_tuning_is_a_job(place: Path) -> None:
+    """Its words are those of `aoec tune --job sgat`, without those that say how long schedules are searched."""
+    given: list[str] = []
+    notes: list[str] = []
+    aoe.main(["--job_type=1", M, "--tune_optimization_level=O1", "--reload"], lambda words: given.extend(words) or 2, notes.append)
+    assert after(given, "--job") == "sgat" and "--budget" not in given and "--resume" in given
+    assert any("--tune_optimization_level changes nothing" in n for n in notes)
+
+
+def test_a_model_with_nothing_to_slice_is_said_to_have_gained_nothing(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["aoe", "--job_type=1", "--model=net.onnx", "--progress_bar=off"]) == 0
+    assert "net process finished. Performance improved by 0.00%" in capsys.readouterr().out
+    said, = place.glob("aoe_result_sgat_*.json")
+    assert json.loads(said.read_text())[1]["SGAT"]["repo_summary"]["repo_unsatisfied_num"] == 1
+
+
 def test_a_job_to_be_reloaded_is_found_in_the_bank(place: Path) -> None:
     words, notes = told(M, "--reload", "aoe_workspace/net_1")
     assert "--resume" in words and "--reload=aoe_workspace/net_1: what was broken off is found in the bank" in notes
@@ -263,7 +280,7 @@ def test_every_option_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("words, said", [
-    (["--job_type=1", "--model=net.onnx"], "job sgat, subgraph tuning, is not there yet; operator tuning is --job_type=2 (some"),
+    (["--job_type=1", "--model=net.onnx", "--tune_ops_file=ops"], "--tune_ops_file is of operator tuning, --job_type=2 (some"),
     (["--job_type=4", "--model=net.onnx"], "job gdat, gradient tuning, is not there yet"),
     (["--job_type=3", "--model=net.onnx"], "job gdat, gradient tuning, is not there yet"),
     (["--model=net.onnx"], "--job_type is 1 (sgat"), (["--job_type=2"], "give one of --model FILE.onnx, --model_path DIRECTORY"),

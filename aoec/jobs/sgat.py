@@ -1,0 +1,43 @@
+"""The result file of subgraph tuning as a job has it: there from its begin, and whole at its end."""
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aoec.base.files import check_folder, write_text
+from aoec.report.opat import model
+from aoec.report.sgat import Subgraph, Tuning, text
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile import Made
+    from aoec.jobs.subgraphs import Tuned
+
+
+class Results:
+    """The result file of one run."""
+
+    def __init__(self, where: Path, name: str, now: datetime) -> None:
+        check_folder(where)
+        where.mkdir(parents=True, exist_ok=True)
+        self.path = where / f"aoe_result_sgat_{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}_pid{os.getpid()}.json"
+        self._tuning = Tuning(name)
+        write_text(self.path, text(self._tuning))
+
+    def close(self, before: Sequence[Made], after: Sequence[tuple[Made, list[Tuned]]], seconds: float) -> None:
+        """Nothing; the job has ended. Each gear, whole and with its plan."""
+        times = [(m.stage.gear, m.lines.tuned.latency_us / 1e3, a.lines.tuned.latency_us / 1e3) for m, (a, _) in zip(before, after)]
+        gears = tuple({"gear": gear, **model(old, new)} for gear, old, new in times if gear)
+        _, old, new = times[0]
+        different = {t.plan.graph_key: t for _, found in after for t in found}
+        self._tuning = replace(self._tuning, subgraphs=tuple(map(subgraph, different.values())), seconds=seconds, gears=gears,
+                               baseline_ms=old, result_ms=new)
+        write_text(self.path, text(self._tuning))
+
+
+def subgraph(t: Tuned) -> Subgraph:
+    """A tuned subgraph as the file has it."""
+    return Subgraph(t.plan.graph_key, t.groups, t.plan.regions, t.before_us / 1e3, t.plan.after_ns / 1e6, t.outcome)

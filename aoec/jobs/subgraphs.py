@@ -1,0 +1,231 @@
+"""Subgraph tuning (SGAT): which groups of each subgraph run in slices, by what a bank has kept or by a search that it keeps.
+
+A subgraph is what AOE tunes as one: groups on the AI Core that follow each other. A plan is a claim, whoever made it: a model with it is
+scheduled and timed like any other, and it is taken where that is faster.
+"""
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from aoec.bank.bank import Bank
+from aoec.bank.plans import Plan
+from aoec.base import regions as words
+from aoec.base.errors import BankError
+from aoec.base.keys import digest
+from aoec.ir.graph import Graph
+from aoec.ir.keys import key
+from aoec.ir.show import show
+from aoec.jobs import slices
+from aoec.jobs.version import model_version
+from aoec.report.opat import Outcome
+from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile import Made
+
+Asked = slices.Asked
+Cut = Callable[[Asked], "Made | str"]  # the model with regions in slices, or why it cannot be had
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Groups in order, and the key of what they are and, `schedules`, of how each runs whole."""
+
+    groups: tuple[str, ...]
+    graph_key: str
+    schedules: str
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What became of a subgraph of so many groups: the plan that is kept of it, what it took before, modelled, and the outcome as AOE
+    counts it."""
+
+    groups: int
+    plan: Plan
+    before_us: float
+    outcome: Outcome
+
+
+def planned(made: Made, bank: Bank, machine: Machine, options: Namespace, say: Callable[[str], None], cut: Cut) -> tuple[Made, list[Tuned]]:
+    """The model with those regions in slices that are faster so, itself where none are, and what became of its subgraphs. With plan "bank"
+    of the options nothing is looked for. BankError where something is to be, which --frozen forbids."""
+    search = options.slices.plan == "search"
+    if made.model.graph.bodies:
+        if search:
+            say("slices: a model whose control flow is walked is not sliced")
+        return made, []
+    kept = [p for p in plans(bank, machine) if p.metric == options.metric]
+    if not search and not any(p.gained for p in kept):
+        return made, []
+    job = Job(made, kept, machine, options)
+    missing = job.missing() if search else []
+    if missing and options.frozen:
+        raise BankError(f"bank {bank.path} has no plan of slices of {made.model.name}, and --frozen forbids to look for one: without "
+                        "--slices auto, the model is compiled whole")
+    out, regions = job.best(missing, cut, say)
+    return out, list(job.tuned(out, regions, missing)) if search and regions is not None else []
+
+
+def keep(bank: Bank, found: Iterable[Tuned]) -> None:
+    """Nothing; the bank has the plans, where it can be written."""
+    if bank.writable and (kept := [t.plan for t in found]):
+        bank.plans.put_all(kept)
+
+
+class Job:
+    """The subgraphs of a compiled model, and what a bank has kept of them."""
+
+    def __init__(self, made: Made, kept: Sequence[Plan], machine: Machine, options: Namespace) -> None:
+        self.made, self.machine, self.options = made, machine, options
+        self.subgraphs = subgraphs(made.model.graph, {c.task.group.name: show(c.best.trace) for c in made.choices})
+        self.whole_us = spans_us(made)
+        self.held = {s: held(s, kept) for s in self.subgraphs}
+
+    def exact(self, s: Subgraph) -> Plan | None:
+        """What the bank has kept of a subgraph with these schedules."""
+        found = self.held[s]
+        return found if found is not None and found.schedules == s.schedules else None
+
+    def missing(self) -> list[Subgraph]:
+        """The subgraphs for which a plan is to be looked for."""
+        return [s for s in self.subgraphs if self.options.repeat or self.exact(s) is None]
+
+    def best(self, missing: Sequence[Subgraph], cut: Cut, say: Callable[[str], None]) -> tuple[Made, dict[Subgraph, Asked] | None]:
+        """The fastest of the model whole, as a search of the `missing` has it, and as the bank has it; what is taken is said. Its regions,
+        None where nothing is known of them, as options forbid what it takes to have them."""
+        known = {s: named(p.regions, s) for s, p in self.held.items() if p is not None}
+        offers = {"by the bank's plan": {s: r for s, r in known.items() if r}}
+        if missing:
+            found = slices.found(self.made.model.graph, {c.task.group.name: c.best for c in self.made.choices}, self.machine)
+            fresh = offers["by the bank's plan"] | {s: own(found, s) for s in missing}
+            offers = {"as found": fresh} | (offers if any(known.get(s, fresh[s]) != fresh[s] for s in missing) else {})
+        best, chosen, why, refused = self.made, dict[Subgraph, Asked](), "", ""
+        for name, offer in offers.items():
+            got = self.tried({s: r for s, r in offer.items() if r}, cut)
+            if isinstance(got, str):
+                refused = got
+            elif got is not None and slices.faster(best.lines.tuned, got[0].lines.tuned, self.options.metric):
+                (best, chosen), why = got, name
+        if chosen:
+            say(slices.gain(self.made.lines.tuned, best.lines.tuned, self.options.metric) + f", {why}")
+        elif refused:
+            say(f"slices: there are regions of groups that may be faster in slices, and they are not taken: {refused}")
+            return best, None
+        else:
+            say(f"slices: {'no region of groups is faster in slices' if missing else 'the bank has a plan that is no faster'} than whole")
+        return best, chosen
+
+    def tried(self, offer: Mapping[Subgraph, Asked], cut: Cut) -> tuple[Made, dict[Subgraph, Asked]] | str | None:
+        """The model with these regions in slices, less those of subgraphs that take longer so; None where nothing is left, or why there is
+        none."""
+        if not offer:
+            return None
+        out = cut(inside(self.made.model.graph, offer.values()))
+        if isinstance(out, str) or self.options.metric != "latency":
+            return out if isinstance(out, str) else (out, dict(offer))
+        after = spans_us(out)
+        less = {s: r for s, r in offer.items() if after[self.place(s)] < self.whole_us[self.place(s)]}
+        return (out, less) if len(less) == len(offer) else self.tried(less, cut)
+
+    def place(self, s: Subgraph) -> int:
+        return self.subgraphs.index(s)
+
+    def tuned(self, out: Made, chosen: Mapping[Subgraph, Asked], missing: Sequence[Subgraph]) -> Iterator[Tuned]:
+        """What became of each subgraph in the model as it is now."""
+        after_us = spans_us(out)
+        for i, s in enumerate(self.subgraphs):
+            before = self.exact(s)
+            text = words.show(placed(chosen.get(s, ()), s))
+            plan = Plan(s.graph_key, self.machine.name, self.machine.hash, model_version(), s.schedules, self.options.metric,
+                        self.made.model.name[:200], text, ns(self.whole_us[i]), ns(after_us[i] if text else self.whole_us[i]),
+                        f"aoec {version('aoec')}", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+            had = before is not None and before.gained
+            better = s in missing and text and (before is None or plan.after_ns < before.after_ns)
+            outcome = (Outcome.UPDATE if better else Outcome.RESERVED) if had else Outcome.ADD if text else Outcome.UNSATISFIED
+            yield Tuned(len(s.groups), plan, before.after_ns / 1e3 if had and before else self.whole_us[i], outcome)
+
+
+def ns(us: float) -> int:
+    """Whole nanoseconds, one at least."""
+    return max(1, round(1000 * us))
+
+
+def plans(bank: Bank, machine: Machine) -> list[Plan]:
+    """What a bank, and then the one beneath it, has kept of this machine and model."""
+    shelves = [bank, *([bank.base] if isinstance(bank.base, Bank) else [])]
+    return [p for b in shelves for p in b.plans.list(machine.name) if (p.machine_hash, p.model_version) == (machine.hash, model_version())]
+
+
+def held(s: Subgraph, kept: Iterable[Plan]) -> Plan | None:
+    """What is kept of a subgraph: by the same schedules first, then what gained most."""
+    of = [p for p in kept if p.graph_key == s.graph_key]
+    return min(of, key=lambda p: (p.schedules != s.schedules, not p.gained, p.after_ns / p.before_ns, p), default=None)
+
+
+# ---------------------------------------------------------------- subgraphs
+
+def subgraphs(graph: Graph, traces: Mapping[str, str]) -> list[Subgraph]:
+    """The subgraphs of a fused graph, in order. `traces`: the schedules of its groups."""
+    return [Subgraph(run, key(alone(graph, run)), digest("\n".join(traces.get(name, "") for name in run))[:16]) for run in runs(graph)]
+
+
+def runs(graph: Graph) -> list[tuple[str, ...]]:
+    """The groups of each subgraph."""
+    found = [list(run) for host, run in groupby(graph.groups, lambda g: g.kind == "host") if not host]
+    return [tuple(g.name for g in run) for run in found if any(g.kind != "view" for g in run)]
+
+
+def alone(graph: Graph, names: Sequence[str]) -> Graph:
+    """The graph of some groups that follow each other; constants are what they are, and not what they hold."""
+    groups = tuple(g for g in graph.groups if g.name in set(names))
+    own = {name for g in groups for name in g.nodes}
+    nodes = tuple(n for n in graph.nodes if n.name in own)
+    made = {o for n in nodes for o in n.outputs}
+    read = dict.fromkeys(i for n in nodes for i in n.inputs if i)
+    later = {i for n in graph.nodes if n.name not in own for i in n.inputs} | set(graph.outputs)
+    tensors = {t.name: replace(t, data="") for t in graph.tensors}
+    inputs = tuple(i for i in read if i not in made)
+    return Graph("subgraph", inputs, tuple(o for n in nodes for o in n.outputs if o in later),
+                 tuple(tensors[t] for t in dict.fromkeys([*inputs, *read, *(o for n in nodes for o in n.outputs)])), nodes, groups)
+
+
+def spans_us(made: Made) -> list[float]:
+    """What each subgraph takes in one inference, from its first launch to its last end, modelled; slices of it are part of it."""
+    at = {name: i for i, run in enumerate(runs(made.model.graph)) for name in run}
+    spans: list[list[tuple[float, float]]] = [[] for _ in set(at.values())]
+    for c, span in zip(made.choices, made.lines.tuned.spans_us):
+        if c.task.group.name in at:
+            spans[at[c.task.group.name]].append(span)
+    ends = [0.0, *(own[-1][1] for own in spans if own)]
+    return [own[-1][1] - before if own else 0.0 for own, before in zip(spans, ends)]
+
+
+def named(text: str, s: Subgraph) -> Asked:
+    """The regions of a plan, by the names of a subgraph's groups; none where they are not of it."""
+    found = words.regions(text) if text else ()
+    if any(int(g[1:]) >= len(s.groups) for first, last, _ in found for g in (first, last)):
+        return ()
+    return [(s.groups[int(first[1:])], s.groups[int(last[1:])], n) for first, last, n in found]
+
+
+def placed(regions: Asked, s: Subgraph) -> Asked:
+    """Regions by the places of their groups in a subgraph."""
+    return [(f"g{s.groups.index(first)}", f"g{s.groups.index(last)}", n) for first, last, n in regions]
+
+
+def own(regions: Asked, s: Subgraph) -> Asked:
+    """The regions of a subgraph among those of a model."""
+    return [r for r in regions if r[0] in s.groups]
+
+
+def inside(graph: Graph, regions: Iterable[Asked]) -> Asked:
+    """Regions of several subgraphs in the order of the groups."""
+    at = {g.name: i for i, g in enumerate(graph.groups)}
+    return sorted((r for some in regions for r in some), key=lambda r: at[r[0]])

@@ -1,0 +1,120 @@
+"""Subgraph tuning as a job: a plan that is kept, timed again and taken, result files, and what forbids it."""
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aoec import cli
+from aoec.artifact.artifact import load as load_artifact
+from aoec.bank.bank import Bank
+from aoec.bank.plans import Plan
+from aoec.base.regions import show as show_regions
+from aoec.ir.graph import Graph, Group
+from aoec.ir.show import show
+from aoec.jobs.subgraphs import Subgraph, named, placed, runs, subgraphs
+from aoec.jobs.version import model_version
+from aoec.target.machine import load
+from tests.jobs.test_slices import SMALL, chain, folder
+
+__all__ = ["folder"]  # a fixture
+COMMON = ["--target", "small.toml", "--bank", "b.db", "--base", "none", "--jobs", "1"]
+QUICK = [*COMMON, "--no-verify"]
+
+
+def ran(*words: str, code: int = 0) -> None:
+    assert cli.main(list(words)) == code
+
+
+def results() -> list[dict[str, object]]:
+    """What the newest result file says of subgraphs."""
+    return json.loads(max(Path().glob("aoe_result_sgat_*.json")).read_text())
+
+
+def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: pytest.CaptureFixture[str],
+                                                         monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "small.toml").write_text(SMALL)
+    ran("tune", "--job", "sgat", "images.onnx", *COMMON)
+    said = capsys.readouterr()
+    assert "as found" in said.err and "within" in said.out  # values are verified
+    of = results()[1]["SGAT"]
+    assert of["repo_summary"]["repo_add_num"] == of["repo_summary"]["total_num"] == 1
+    plan, = Bank.open("b.db").plans.list()
+    added, = of["repo_modified_subgraphs"]["add_repo_subgraphs"]
+    assert (added["graph_key"], added["slices"]) == (plan.graph_key, plan.regions) and plan.after_ns < plan.before_ns
+    assert added["performance_after_tune(ms)"] == of["model_result_performance(ms)"] == plan.after_ns / 1e6
+
+    def never(*_: object) -> None:
+        raise AssertionError("this is known")
+
+    monkeypatch.setattr("aoec.jobs.slices.found", never)
+    ran("tune", "--job", "sgat", "images.onnx", *QUICK, "-o", "again.aoec")
+    assert results()[1]["SGAT"]["repo_summary"]["repo_reserved_num"] == 1 and "by the bank's plan" in capsys.readouterr().err
+    ran("compile", "images.onnx", *QUICK, "--frozen", "-o", "c.aoec")
+    assert "by the bank's plan" in capsys.readouterr().err
+    assert Path("c.aoec").read_bytes() == Path("again.aoec").read_bytes() == Path("images.aoec").read_bytes()
+    ran("compile", "images.onnx", *QUICK, "--slices", "none", "-o", "whole.aoec")
+    assert not any("_1of" in g.name for g in load_artifact("whole.aoec").graph.groups)
+    ran("deliver", "images.aoec", "--to", "out", "--bank", "b.db", code=2)
+    assert "--slices none" in capsys.readouterr().err
+    instead(plan, model_version="another")
+    ran("compile", "images.onnx", *QUICK, "-o", "w.aoec")
+    assert "slices" not in capsys.readouterr().err and Path("w.aoec").read_bytes() == Path("whole.aoec").read_bytes()
+
+
+def instead(plan: Plan, **wrong: object) -> None:
+    """The bank then holds this plan, with other fields."""
+    plans = Bank.open("b.db").plans
+    plans.drop(plans.list())
+    plans.put_all([replace(plan, **wrong)])  # type: ignore[arg-type]
+
+
+def test_a_plan_that_is_slower_is_left(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A stranger's claims: of slices that gain nothing where L2 is large, of groups that are not there, of parts that there are none of."""
+    words = ["compile", "images.onnx", "--target", "Ascend310P3", "--bank", "b.db", "--base", "none", "--jobs", "1", "-o"]
+    ran(*words, "whole.aoec")
+    made, machine = load_artifact("whole.aoec"), load("Ascend310P3")
+    s, = subgraphs(made.graph, {g.group: show(g.trace) for g in made.groups if g.trace})
+    for regions, said in (("g0..g2/6", "no faster"), ("g0..g77/2", "no faster"), ("g0..g2/5", "are not taken: slices: ")):
+        instead(Plan(s.graph_key, machine.name, machine.hash, model_version(), s.schedules, "latency", "x", regions, 900, 1))
+        capsys.readouterr()
+        ran(*words, "cut.aoec")
+        assert said in capsys.readouterr().err and Path("cut.aoec").read_bytes() == Path("whole.aoec").read_bytes()
+
+
+def test_what_forbids_a_plan_is_said(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "small.toml").write_text(SMALL)
+    ran("compile", "images.onnx", *QUICK, "-o", "a.aoec")
+    ran("compile", "images.onnx", *QUICK, "--slices", "auto", "--frozen", "-o", "a.aoec", code=2)
+    assert "has no plan of slices of images, and --frozen forbids to look for one" in capsys.readouterr().err
+    ran("tune", "images.onnx", "--job", "sgat", *QUICK, "--slices", "g0/2", code=2)
+    assert "finds the groups that run in slices" in capsys.readouterr().err
+    monkeypatch.setattr("aoec.jobs.slices.found", lambda *_: [])
+    ran("tune", "images.onnx", "--job", "sgat", *QUICK)
+    assert "no region of groups is faster" in capsys.readouterr().err
+    assert results()[1]["SGAT"]["repo_summary"] | {"repo_unsatisfied_num": 1, "total_num": 1} == results()[1]["SGAT"]["repo_summary"]
+    assert not Bank.open("b.db").plans.list()[0].gained
+
+
+# ---------------------------------------------------------------- subgraphs
+
+def test_a_subgraph_is_named_by_what_it_is_and_ends_at_the_host() -> None:
+    graph = chain(4, 2)
+    one, = subgraphs(graph, {"g0": "a", "g1": "b"})
+    other = replace(graph, name="other", groups=(Group("x", "vector", ("relu",)), Group("y", "vector", ("abs",))))
+    assert subgraphs(other, {"x": "a", "y": "b"}) == [replace(one, groups=("x", "y"))]
+    assert subgraphs(graph, {"g0": "c", "g1": "b"})[0].schedules != one.schedules
+    assert subgraphs(chain(8, 2), {})[0].graph_key != one.graph_key
+    hosted = replace(graph, groups=(Group("g0", "vector", ("relu",)), Group("h", "host", ("abs",))))
+    assert runs(hosted) == [("g0",)] and runs(Graph("none", (), (), (), ())) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(2, 9)), max_size=3))
+def test_regions_are_kept_by_place(found: list[tuple[int, int, int]]) -> None:
+    s = Subgraph(("a", "b_joined", "c", "d", "e"), "0" * 64, "0" * 16)
+    regions = [(s.groups[min(a, b)], s.groups[max(a, b)], n) for a, b, n in found]
+    assert named(show_regions(placed(regions, s)), s) == regions and named("g0..g5/2", s) == ()
