@@ -9,6 +9,7 @@ from pathlib import Path
 from aoec import primitives
 from aoec.base.errors import AoecError, ScheduleError, UnsupportedError
 from aoec.base.files import read_text
+from aoec.ir.index import Int
 from aoec.ir.parse import parse_trace
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
@@ -69,6 +70,8 @@ def built(case: Case, machine: Machine, folder: Path) -> Program:
         if case.operator.startswith(start):
             return builder(case, machine)
     func = only_func(case)
+    if case.family == "attention":
+        return attention_program(case, func, machine)
     if case.family != "matmul":
         return vector_program(case, func, machine)
     return cube_program(case, func, machine) if any(w in case.tile for w in CUBE_TILES) else open_product(case, func, machine)
@@ -88,6 +91,13 @@ def open_product(case: Case, func: Func, machine: Machine) -> Program:
     count = case.tile.one("l2", 1)
     traces = [t for t in sketches(func, machine) if ("lm" in holes_of(t) or "ln" in holes_of(t)) == (count > 1)]
     return pinned_best(func, traces, {"lm": count, "ln": count}, machine, PREVIOUS_LAUNCH)
+
+
+def attention_program(case: Case, func: Func, machine: Machine) -> Program:
+    """Attention in one pass by the best that our default finds; the rows of one sequence and head on as many cores as are said."""
+    cores = case.tile.one("cores", 0)
+    pinned = {"gm": cores, "gb": 1} if cores and func.inputs[0].shape[0] == Int(1) else {}
+    return pinned_best(func, sketches(func, machine), pinned, machine, PREVIOUS_LAUNCH)
 
 
 def traced(case: Case, machine: Machine, folder: Path) -> Program:

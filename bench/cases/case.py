@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aoec.base.errors import AoecError
+from bench.cases.operators import DTYPES as SPELLED_DTYPES
+from bench.cases.operators import UNITS, operator_of
 from bench.cases.words import Tile, parse_tile
 
 COLUMNS = ("id", "chip", "operator", "shape", "dtype", "layout", "tile", "metric", "value", "unit", "source", "class", "pair",
@@ -88,7 +90,7 @@ class Case:
 
 FAMILIES = {"matmul": ("matmul", "batch_matmul", "grouped_matmul", "quant_matmul", "fully_connected"), "conv": ("conv",),
             "copy": ("copy", "nd2nz", "trans_data", "transpose", "concat", "slice", "gather", "broadcast"),
-            "reduce": ("reduce", "square_sum", "bias_grad"),
+            "reduce": ("reduce", "square_sum", "bias_grad", "bn_grad"),
             "norm": ("softmax", "log_softmax", "layernorm", "rmsnorm", "add_rmsnorm", "batch_norm", "bn_"),
             "attention": ("flash", "mla", "attention", "sparse_mla"), "model": ("model",)}
 
@@ -192,10 +194,11 @@ def _parsed(cell: dict[str, str], line: int) -> Case:
     """The case of stripped cells; ValueError with the reason."""
     metric = ALIASES.get(cell["metric"], cell["metric"])
     dtypes, known = parse_dtype(cell["dtype"])
+    unit = UNITS.get(cell["unit"].lower(), cell["unit"])
     return Case(
-        cell["id"], cell["chip"], cell["operator"].lower(), parse_shape(cell["shape"]), dtypes, known,
+        cell["id"], cell["chip"], operator_of(cell["operator"]), parse_shape(cell["shape"]), dtypes, known,
         cell.get("layout", "").lower() or "nd",
-        parse_tile(cell.get("tile", "")), metric, parse_value(cell["value"], metric, cell["unit"]), cell["source"],
+        parse_tile(cell.get("tile", "")), metric, parse_value(cell["value"], metric, unit), cell["source"],
         one_of("class", cell.get("class") or "tile", CLASSES), parse_pairs(cell.get("pair", "")),
         one_of("confidence", cell.get("confidence") or "high", CONFIDENCE), cell.get("warning", ""),
         one_of("profiler", cell.get("profiler", ""), ("", *PROFILER_NAMES)), line)
@@ -224,7 +227,7 @@ def parse_value(text: str, metric: str, unit: str) -> float:
 def parse_dtype(text: str) -> tuple[tuple[str, ...], bool]:
     """(dtypes, known): `fp16`, `int8->bf16` (operands -> result); a question mark at the end says that the source does not state it."""
     known = not text.endswith("?")
-    parts = tuple(p.strip() for p in text.rstrip("?").split("->"))
+    parts = tuple(SPELLED_DTYPES.get(p.strip().lower(), p.strip()) for p in text.rstrip("?").split("->"))
     if len(parts) > 2:
         raise ValueError(f"dtype {text[:40]!r} has more than one arrow")
     for p in parts:

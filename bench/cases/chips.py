@@ -1,6 +1,8 @@
 """Names of chips in published tables -> targets: which machine stands for a row, and what about that is a reading of ours."""
 from __future__ import annotations
 
+import difflib
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -27,17 +29,25 @@ CHIPS = {
     "910C-die": Chip("Ascend910_9392", remark="one die"), "910C": Chip("Ascend910_9392", 2, remark="two dies"),
     "910A-class": Chip("Ascend910A"), "910A": Chip("Ascend910A"), "310P3": Chip("Ascend310P3"), "310B1": Chip("Ascend310B1"),
     "310B4": Chip("Ascend310B4"), "310": Chip("Ascend310"), "310x4": Chip("Ascend310", 4, remark="a card of four"),
-    "950PR": Chip("Ascend950PR_958x"), "950PR-28c": Chip("Ascend950PR_957x")}
+    "Atlas 300I Pro": Chip("Ascend310P3"), "Atlas 300I Duo": Chip("Ascend310P3", 2, remark="a card of two"),
+    "Atlas 200I DK A2": Chip("Ascend310B4"), "950PR": Chip("Ascend950PR_958x"), "950PR-28c": Chip("Ascend950PR_957x")}
 
 
 def chip_of(name: str) -> Chip:
     """The chip of a name in a table, or of a target's own name; TargetError where neither is known."""
     if name in CHIPS:
         return CHIPS[name]
-    own = {t.lower(): t for t in targets()}
-    if name.lower() in own:
-        return Chip(own[name.lower()])
-    raise TargetError(f"chip {name} is unknown; known: {', '.join(CHIPS)}, or a target's name")
+    known = {plain(n): chip for n, chip in (*((t, Chip(t)) for t in targets()), *CHIPS.items())}
+    if found := known.get(plain(name)) or known.get(plain(name).removeprefix("ascend")):
+        return found
+    near = difflib.get_close_matches(name, [*CHIPS, *targets()], n=1, cutoff=0.6)
+    raise TargetError(f"chip {name[:40]} is unknown; " + (f"did you mean {near[0]}? " if near else "")
+                      + f"known: {', '.join(CHIPS)}, or a target's name")
+
+
+def plain(name: str) -> str:
+    """A name in small letters and digits alone."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
 @lru_cache(maxsize=32)

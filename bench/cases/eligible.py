@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from aoec.base.errors import AoecError
 from bench.cases.build import BUILDERS
 from bench.cases.case import TIME_METRICS, Case
-from bench.cases.chips import CHIPS
+from bench.cases.chips import chip_of
 from bench.cases.graphs import graph_of
 from bench.cases.score import Result
 
@@ -41,8 +41,10 @@ def no_operator(case: Case) -> str:
 
 def apart(case: Case) -> bool:
     """Whether a case is of another generation, reported apart."""
-    target = CHIPS[case.chip].target if case.chip in CHIPS else case.chip
-    return "950" in target
+    try:
+        return "950" in chip_of(case.chip).target
+    except AoecError:
+        return "950" in case.chip
 
 
 def counted(results: Sequence[Result]) -> list[Result]:

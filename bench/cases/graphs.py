@@ -1,74 +1,23 @@
 """A case's operator as a graph of aoec's own: what is lowered and scheduled for tile words, or tuned where the tile is not published."""
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping
 from math import prod
 
-import numpy as np
-
 from aoec.base.errors import UnsupportedError
-from aoec.ir.draft import Draft
-from aoec.ir.graph import Attribute, Graph, Group, Tensor
-from aoec.jobs.attention import apart
-from aoec.jobs.wide_sums import wide
-from aoec.lowering.fuse import fuse
+from aoec.ir.graph import Graph
 from aoec.ops import OPS
-from aoec.ops.meanings import shape as result_shape
 from aoec.target.machine import Machine
 from bench.cases.case import Case
+from bench.cases.draft import Net
+from bench.cases.kernels import KERNELS, gelu_grad
 from bench.cases.moves import MOVES, moved
+from bench.cases.operators import near
 
 REALS = ("fp16", "bf16", "fp32")
 CASTS = ("cast",)
 
 
-class Net:
-    """A draft that grows node by node, in the case's dtype."""
-
-    def __init__(self, name: str, dtype: str) -> None:
-        self.draft, self.dtype = Draft(name, (), ()), dtype
-        self.machine: Machine | None = None  # whose groups are wanted
-
-    def input(self, name: str, shape: Sequence[int], layout: str = "ND", dtype: str = "") -> str:
-        self.draft.put(Tensor(name, dtype or self.dtype, tuple(shape), layout))
-        self.draft.inputs += (name,)
-        return name
-
-    def zeros(self, name: str, shape: Sequence[int], dtype: str = "") -> str:
-        """A constant whose values do not matter to time; its bytes are not held."""
-        return self.draft.constant(name, np.broadcast_to(NUMPY[dtype or self.dtype](0), tuple(shape)), dtype or self.dtype)
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self.draft.tensors[name].shape
-
-    def node(self, op: str, inputs: Sequence[str], dtype: str = "", layout: str = "ND", **attributes: Attribute) -> str:
-        """The result of an operator; its shape is the operator's own rule's."""
-        if op not in OPS:
-            raise UnsupportedError(f"aoec has no operator {op}")
-        shape = result_shape(op, [self.shape(i) for i in inputs], attributes)
-        out = self.draft.tensor(op, dtype or self.dtype, shape, layout)
-        self.draft.nodes.append(self.draft.node(op, inputs, out, attributes))
-        return out
-
-    def one(self, output: str) -> Graph:
-        """The graph of one cube operator as it stands: operands lie in GM as the case says, nothing converts them."""
-        self.draft.outputs = (output,)
-        graph, _ = self.draft.finish()
-        return replace(graph, groups=(Group("g0", "cube", tuple(n.name for n in graph.nodes)),))
-
-    def graph(self, *outputs: str) -> Graph:
-        """The fused graph, sums as a compile for the machine has them."""
-        self.draft.outputs = outputs
-        graph, weights = self.draft.finish()
-        if self.machine is None:
-            return fuse(graph, weights)[0]
-        graph = wide(graph, self.machine)
-        return fuse(graph, weights, self.machine, apart(graph, self.machine))[0]
-
-
-NUMPY: Mapping[str, Callable[[int], np.generic]] = {
-    "fp16": np.float16, "bf16": np.uint16, "fp32": np.float32, "int8": np.int8, "uint8": np.uint8, "int32": np.int32}  # type: ignore[dict-item]
 Recipe = Callable[[Net, list[str]], str]
 
 # operators of published tables -> what they are in ours
@@ -91,8 +40,6 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-# what would be several programs of ours, and is one kernel of the vendor's
-APART = {"dynamic_quant": "the largest of a row and what is scaled by it are two programs of ours, and one kernel of the vendor's"}
 PAIRED = ("add", "sub", "mul", "div", "real_div", "maximum", "minimum")  # of two tensors, equal ones where the row gives one shape
 # operators whose other operand is one number -> ours with a scalar
 SCALED = {"div": "muls", "real_div": "muls", "mul": "muls", "add": "adds", "sub": "adds"}
@@ -119,12 +66,14 @@ def graph_of(case: Case, flat: bool = False, machine: Machine | None = None) -> 
     """The fused graph of a case's operator, as a compile for the machine would have it, if one is given; `flat`: elementwise tensors as one
     run. UnsupportedError where aoec has no such operator."""
     sizes = case.shape.sizes
+    if case.operator in KERNELS:
+        return KERNELS[case.operator](case, machine)
     if case.family == "matmul":
         return matmul_graph(case, machine)
     if case.family == "conv":
         return conv_graph(case, sizes)
     if not case.shape.inputs:
-        raise UnsupportedError(f"aoec has no operator {case.operator}")
+        raise UnsupportedError(unknown(case))
     if case.operator in POOLS:
         return pool_graph(case)
     if case.operator in MOVES:
@@ -138,8 +87,8 @@ def vector_graph(case: Case, flat: bool, machine: Machine | None) -> Graph:
     """An operator of one or two tensors by its recipe, or by the name that we share."""
     if case.operator in CASTS and set(case.dtypes) <= {*REALS, "int8", "uint8", "int32", "int64"}:
         return cast_graph(case)
-    if case.operator in APART:
-        raise UnsupportedError(APART[case.operator])
+    if case.operator not in {*OPS, *RECIPES, *REDUCERS, *SCALED}:
+        raise UnsupportedError(unknown(case))
     if any(d not in REALS for d in case.dtypes) or case.dtypes[0] != case.dtypes[-1]:
         raise UnsupportedError(f"aoec has no {case.operator} of {' to '.join(dict.fromkeys(case.dtypes))}")
     net = Net(case.operator, case.dtypes[0])
@@ -154,6 +103,25 @@ def vector_graph(case: Case, flat: bool, machine: Machine | None) -> Graph:
     name = SCALED.get(case.operator, "") if len(inputs) < len(case.shape.inputs) else ""
     recipe = (lambda n, x: n.node(name, x, scalar=0.5)) if name else RECIPES.get(case.operator) or (lambda n, x: n.node(case.operator, x))
     return net.graph(recipe(net, inputs))
+
+
+def unknown(case: Case) -> str:
+    """Why a case's operator is none of aoec's, with the names that look like it."""
+    known = {*OPS, *RECIPES, *REDUCERS, *MOVES, *POOLS, *JOINED, *KERNELS, *CASTS, "matmul", "batch_matmul", "conv2d", "quantize_static"}
+    return UNSAID.get(case.operator) or f"aoec has no operator {case.operator}{near(case.operator, known - {case.operator})}"
+
+
+# operators that no program of ours does as one kernel -> why
+UNSAID = {
+    "rope": "pairs of neighbours change places, which no vector instruction of ours does (a gather within UB)",
+    "qkv_split_rmsnorm_rope": "as rope: neighbours change places within UB, between a split and a norm of each head",
+    "sort": "rows are sorted by the sorting instructions (sort32, mrgsort), which are none of ours",
+    "topk": "rows are sorted by the sorting instructions (sort32, mrgsort), which are none of ours",
+    "topk_topp": "rows are sorted by the sorting instructions (sort32, mrgsort), which are none of ours",
+    "dropout": "the mask lies in packed bits, which no instruction of ours reads",
+    "reshape_and_cache": "rows are written where data say, which our programs do not",
+    "segment_sum": "rows are added up where data say, which our programs do not",
+    "bn_grad": "sums over pixels for each lane of blocks of channels, which no rule of ours tiles"}
 
 
 def rows_of(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:
@@ -215,7 +183,7 @@ def matmul_graph(case: Case, machine: Machine | None = None) -> Graph:
     if not {"m", "n", "k"} <= set(s):
         raise UnsupportedError(f"shape {case.shape.text!r} gives no m, n and k")
     if case.operator not in ("matmul", "batch_matmul", *JOINED):
-        raise UnsupportedError(f"aoec has no operator {case.operator}")
+        raise UnsupportedError(unknown(case))
     whole = case.operator == "quant_matmul"
     if case.dtypes[0] not in (("int8",) if whole else REALS):
         raise UnsupportedError(f"aoec has no {case.operator} of {case.dtypes[0]}")
@@ -244,13 +212,14 @@ JOINED: Mapping[str, Callable[[Net, str, str, str], str]] = {
     "quant_matmul": _dequantised,
     "matmul_gelu": lambda n, y, layout, dtype: n.node("gelu_tanh", [y], dtype, layout),
     "matmul_add": lambda n, y, layout, dtype: n.node("add", [y, n.input("residual", n.shape(y), layout, dtype)], dtype, layout),
+    "matmul_relu": lambda n, y, layout, dtype: n.node("relu", [y], dtype, layout), "matmul_gelugrad": gelu_grad,
     "matmul_mul": lambda n, y, layout, dtype: n.node("muls", [y], dtype, layout, scalar=0.5)}
 
 
 def conv_graph(case: Case, s: Mapping[str, int]) -> Graph:
     """A convolution n c h w -> k filters; pads as the size of the result asks for."""
     if not {"n", "c", "h", "w", "k"} <= set(s) or case.operator not in ("conv2d", "conv2d_bnreduce"):
-        raise UnsupportedError(f"aoec has no operator {case.operator}" if "n" in s else f"shape {case.shape.text!r} names no convolution")
+        raise UnsupportedError(unknown(case) if "n" in s else f"shape {case.shape.text!r} names no convolution")
     if case.dtypes[0] not in REALS:
         raise UnsupportedError(f"aoec has no convolution of {case.dtypes[0]}")
     kh, kw = filter_of(s)

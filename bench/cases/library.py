@@ -15,6 +15,7 @@ from aoec.target.machine import Machine
 from bench.cases.case import TIME_METRICS, Case
 from bench.cases.chips import chip_of, machine_of
 from bench.cases.graphs import graph_of
+from bench.cases.kernels import REMARKS
 from bench.cases.near import Done, scheduled
 from bench.cases.profilers import profiler_of
 from bench.cases.score import Result
@@ -100,7 +101,8 @@ def tuned(case: Case, trials: int, state: str = "") -> Result:
         return Result(case, reason=" ".join(str(e).split()))
     bound = max(best.bounds_us)  # of what are several programs of ours another may make one
     reason = f"{best.bound_by}; bound {bound:,.2f} us, modelled {best.time_us / bound:.2f} of it, measured {case.value / bound:.2f}"
-    return Result(case, best.time_us, best.bound_by.split(":")[0], reason, chip_of(case.chip).remark, bound=bound)
+    remark = "; ".join(r for r in (chip_of(case.chip).remark, REMARKS.get(case.operator, "")) if r)
+    return Result(case, best.time_us, best.bound_by.split(":")[0], reason, remark, bound=bound)
 
 
 def guess(r: Result) -> str:

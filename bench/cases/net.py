@@ -4,7 +4,7 @@ from __future__ import annotations
 from math import prod
 
 from aoec.ir.graph import Graph
-from bench.cases.graphs import Net
+from bench.cases.draft import Net
 
 
 class Model(Net):

@@ -27,8 +27,9 @@ from bench.cases.build import only_func, with_work
 from bench.cases.case import Case, CaseError, parse_cases, read_cases
 from bench.cases.convert import convert, shape_of
 from bench.cases.cube import even_grid, filled
+from bench.cases.draft import Net
 from bench.cases.facts import facts_toml
-from bench.cases.graphs import Net, graph_of, reduced
+from bench.cases.graphs import graph_of, reduced
 from bench.cases.library import text as library_text
 from bench.cases.library import tuned
 from bench.cases.models import IMAGES, TEXTS, Model

@@ -4,15 +4,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from aoec.base.errors import UnsupportedError
+from aoec.base.errors import TargetError, UnsupportedError
+from aoec.ir.parse import parse_definitions
+from aoec.ops import evaluate, interpret, own
 from aoec.simulate.state import CLEARED
 from aoec.target.machine import load
 from bench.cases.case import Case, parse_cases, read_cases
 from bench.cases.chips import machine_of
 from bench.cases.graphs import graph_of
+from bench.cases.kernels import TEXT
 from bench.cases.library import plan, tuned
+from bench.cases.moves import MOVES
+from bench.cases.operators import operator_of
 from bench.cases.profilers import profiler_of
 
 PUBLISHED = {c.id: c for c in read_cases([Path(__file__).parents[2] / "bench/cases/published.csv"])}
@@ -64,20 +70,21 @@ def test_a_product_takes_longer_in_its_model_than_alone() -> None:
 @pytest.mark.parametrize("name, ops", [
     ("m0093", "slice"), ("m0104", "slice"), ("m0108", "expand"), ("m0135", "gather"), ("m0146", "gather"), ("m0158", "where"),
     ("m0540", "from_nz"), ("m0543", "to_nz"), ("m0644", "transpose"), ("m0666", "concat"), ("m0091", "quantise"), ("m0434", "cast"),
-    ("m0519", "matmul gelu_tanh"), ("m0520", "matmul add"), ("m0523", "matmul muls"), ("m0067", "matmul dequantise")])
+    ("m0519", "matmul gelu_tanh"), ("m0520", "matmul add"), ("m0523", "matmul muls"), ("m0067", "matmul dequantise"),
+    ("m0097", "dynamic_quant"), ("m0603", "matmul"), ("m0606", "bn_relu"), ("m0533", "layernorm_grad")])
 def test_the_operators_of_a_vendor_kernel(name: str, ops: str) -> None:
     """Its result has the shape that the row says, where it says one."""
     row = published(name)
     graph = graph_of(row, machine=machine_of(row.chip))
     assert " ".join(n.op for n in graph.nodes) == ops
     result = next(t for t in graph.tensors if t.name == graph.outputs[0])
-    if row.shape.output and row.operator != "trans_data":
+    if row.shape.output and row.operator in MOVES and row.operator != "trans_data":
         assert result.shape == row.shape.output
 
 
 @pytest.mark.parametrize("name, words", [
     ("m0094", "is not stated"), ("m0111", "order of the axes is not stated"), ("m0113", "which layouts"), ("m0555", "no order of the axes"),
-    ("m0097", "two programs"), ("m0138", "no operator sort")])
+    ("m0096", "change places"), ("m0138", "sorting instructions"), ("m0549", "packed bits"), ("m0599", "packed bits")])
 def test_what_a_row_leaves_open_is_said(name: str, words: str) -> None:
     with pytest.raises(UnsupportedError, match=words):
         graph_of(published(name))
@@ -116,3 +123,79 @@ def test_a_bound_is_of_the_operator_however_many_programs_of_ours_do_it() -> Non
     assert r.bound is not None and r.modelled is not None
     weights = 2304 * 7168 / load("Ascend910_9392").hbm_bytes_per_s * 1e6
     assert weights < r.bound < r.modelled and r.bound < weights + 3
+
+
+# ---------------------------------------------------------------- kernels by their definitions
+
+def row_of(operator: str, shape: str, dtype: str = "fp16", chip: str = "910B1", **more: str) -> Case:
+    """A row of a vendor kernel."""
+    cells = {"id": "x", "chip": chip, "operator": operator, "shape": shape, "dtype": dtype, "metric": "time", "value": "5", "unit": "us",
+             "source": "me", "class": "lib"} | more
+    return parse_cases(f"{','.join(cells)}\n{','.join(cells.values())}\n")[0]
+
+
+def values(name: str, **arrays: np.ndarray) -> np.ndarray:
+    """What a definition of kernels.py gives."""
+    meaning = next(m for m in parse_definitions(TEXT) if m.name == name)
+    bound = own.bound(meaning, [a.shape for a in arrays.values()], {"share": 1 / 48} if meaning.params else {})
+    return interpret.interpret(bound, list(arrays.values()))[0]
+
+
+def test_definitions_are_what_kernels_do() -> None:
+    """Rows in int8 by the largest of each; the gradient of a norm against finite differences; an image scaled for each channel."""
+    random = np.random.default_rng(0)
+    x, d, g = random.normal(size=(6, 48)), random.normal(size=(6, 48)), random.normal(size=48)
+    assert np.array_equal(values("dynamic_quant", x=x), np.rint(x * (127.0 / np.abs(x).max(1, keepdims=True))))
+
+    def loss(x: np.ndarray) -> float:
+        return float((d * ((x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * g)).sum())
+    slope = [(loss(x + step) - loss(x - step)) / 2e-5 for step in 1e-5 * np.eye(6 * 48).reshape(-1, 6, 48)]
+    assert np.allclose(values("layernorm_grad", d=d, x=x, v=x.var(1), m=x.mean(1), g=g).ravel(), slope, atol=1e-6)
+    image, s, b = random.normal(size=(2, 3, 5, 16)), random.normal(size=(3, 16)), random.normal(size=(3, 16))
+    assert np.allclose(values("bn_relu", x=image, s=s, b=b), np.maximum(image * s[:, None] + b[:, None], 0))
+
+
+def test_the_gradient_behind_a_gelu() -> None:
+    """Against finite differences of gelu's form with tanh."""
+    graph = graph_of(row_of("gelu_grad", "4x32 + 4x32", "fp32"))
+    x, y = (np.random.default_rng(i).normal(size=(4, 32)).astype(np.float32) for i in (1, 2))
+
+    def gelu(x: np.ndarray) -> np.ndarray:
+        return 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x ** 3)))
+    slope = (gelu(x.astype(float) + 1e-5) - gelu(x.astype(float) - 1e-5)) / 2e-5
+    got, = evaluate(graph, dict(zip(graph.inputs, (y, x))), {}).values()
+    assert np.allclose(got, y * slope, atol=1e-5)
+
+
+@pytest.mark.parametrize("operator, shape, ops, result", [
+    ("Conv2DBackpropFilter", "2x4x7x7x16 + 2x3x7x7x16 -> 3x4x16x16", ["matmul"], (64, 48)),
+    ("conv2d_dx", "2x4x7x7x16 + 27x4x16x16 -> 2x3x7x7x16", ["conv2d_packed"], (2, 48, 7, 7)),
+    ("FlashAttentionScore", "b=2 hq=8 hkv=2 s=64 d=32", ["attention"], (4, 256, 32)),
+    ("flash_attention", "sq=64 skv=128 d=64", ["attention"], (1, 64, 64)),
+    ("GroupedMatmul", "groups=4 m=32 n=64 k=48", ["matmul"], (4, 32, 64))])
+def test_products_that_kernels_are(operator: str, shape: str, ops: list[str], result: tuple[int, ...]) -> None:
+    graph = graph_of(row_of(operator, shape))
+    work = [n.op for g in graph.groups if g.kind != "host" for n in graph.nodes if n.name in g.nodes]
+    assert work == ops and next(t.shape for t in graph.tensors if t.name == graph.outputs[0]) == result
+
+
+@pytest.mark.parametrize("operator, shape, words", [
+    ("conv2d_dw", "2x4x7x7x16 + 2x3x7x7x16 -> 27x4x16x16", "beyond 1 x 1"), ("conv2d_dw", "2x4x7x7x16", "gives no gradient"),
+    ("conv2d_dx", "2x4x7x7x16 + 27x4x16x16 -> 2x3x14x14x16", "beyond 1 is"), ("flash_attention", "t=4096 hq=4 d=128", "not stated"),
+    ("flash_attention", "hq=4 hkv=3 s=64 d=64", "4 heads on 3"), ("grouped_matmul", "m=4 n=4 k=4", "no groups"),
+    ("bn_relu", "8x16 + 16 + 16", "no image"), ("dynamic_quant", "m=3 n=4", "of fp16 and shape"),
+    ("softmx", "8x16", "did you mean softmax"), ("layernrom", "8x16", "did you mean layernorm"),
+    ("matmull", "m=4 n=4 k=4", "did you mean")])
+def test_kernels_that_cannot_be_said_have_a_reason(operator: str, shape: str, words: str) -> None:
+    assert words in tuned(row_of(operator, shape), 0).reason
+
+
+def test_names_as_sources_spell_them() -> None:
+    """Operators, dtypes, units and chips of CANN's, PyTorch's and papers' spelling."""
+    spelled = row_of("MatMulV3", "m=32 n=64 k=48", "bfloat16->float32", "Ascend 910b3", unit="µs")
+    assert spelled.operator == "matmul" and spelled.dtypes == ("bf16", "fp32") and spelled.value == 5 and tuned(spelled, 0).modelled
+    assert machine_of("ascend910B3").name == machine_of("910B3").name and machine_of("atlas 300i pro").name == "Ascend310P3"
+    assert [operator_of(n) for n in ("ReduceSumD", "SoftmaxV2", "GatherV2", "Conv2D", "AscendQuantV2", "model_mobilenet_v2", "add")] == [
+        "reduce_sum", "softmax", "gather", "conv2d", "quantize_static", "model_mobilenet_v2", "add"]
+    with pytest.raises(TargetError, match="did you mean 910B-24c"):
+        machine_of("910B-4c")
