@@ -252,7 +252,7 @@ def test_cases_go_the_way_they_went(tmp_path: Path, capsys: pytest.CaptureFixtur
     found = run(tmp_path, capsys, rows, "--svg", str(tmp_path / "f.svg"), "--eligible", str(tmp_path / "e.csv"))
     value = {k: c["modelled"] for k, c in found.items()}  # type: ignore[index]
     assert value["c1"] > 1.5 * value["c2"] and value["v1"] > 4 * value["v8"] and value["m1"] > value["m2"] and value["r1"] > 0
-    assert value["x1"] is None and "no operator topk" in found["x1"]["reason"] and "911Z" in found["x2"]["reason"]  # type: ignore[index]
+    assert value["x1"] is None and "sorting instructions" in found["x1"]["reason"] and "911Z" in found["x2"]["reason"]  # type: ignore[index]
     listed = {r["id"]: r for r in csv.DictReader((tmp_path / "e.csv").open())}
     assert listed["c1"]["eligible"] == "yes" and listed["x1"]["eligible"] == "no" and len(listed) == len(rows)
     assert len(re.findall("<circle", (tmp_path / "f.svg").read_text())) == 7 + 4  # cases, and the legend's classes
