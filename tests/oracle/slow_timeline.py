@@ -96,6 +96,7 @@ class Simulator:
         self.heap, self.order = [], itertools.count()
         self.dtypes = {t.name: t.dtype for t in program.tensors} | {s.name: s.dtype for s in program.spaces}
         self.tensors = {t.name for t in program.tensors}
+        self.uncached = {t.name for t in program.tensors if t.uncached}
         self.accesses = {}
         self.traffic = self.memory(state)
         self.issue, self.hop = self.ticks(machine.issue_cycles), self.ticks(machine.flag_hop_cycles)
@@ -229,6 +230,7 @@ class Simulator:
         env |= {t: table[self.dtypes[source]] for t, table in self.machine.tables.items() if self.dtypes[source] in table}
         env |= {"size": DTYPES[self.dtypes[source]], "dst_size": DTYPES[self.dtypes[names[0][1]]]}
         env |= self.places(item, refs)
+        env |= {"past_l2": int(any("GM" in o.scopes and n in self.uncached for o, n in names)), "crowding": 1.0}
         unit, stretch, shared = 0, 1.0, 0.0
         for operand, name in names:
             if "GM" in operand.scopes and name in self.tensors:
@@ -238,6 +240,7 @@ class Simulator:
                 clock = self.machine.clock_mhz * 1e6
                 through = moved - hbm + (moved if fields.get("atomic") else 0)
                 crowd = [float(x) for x in self.traffic.crowding[self.accesses[id(item)]]]
+                env["crowding"] = crowd[0]
                 time = hbm / (self.machine.hbm_bytes_per_s / clock) * crowd[0]
                 time += through / (self.machine.l2_bytes_per_s / clock) * crowd[1]
                 held = time * float(self.traffic.both_ways) * float(evaluate(timing.memory, env))
