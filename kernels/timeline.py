@@ -84,6 +84,7 @@ RECORDS, SLOTS = 384, 1024  # executions of loops that are remembered of a row a
 INSIDE, SIZES = 1024, 160  # what bodies of loops read, all together, and costs and trip counts that one may meet
 MANY = 32  # operations of a loop that is looked up, at least, for each of its iterations that is not worth a look
 U = np.uint64  # of a place that is never below zero: the compiler need not ask
+MIXERS = np.array([(0x9E3779B97F4A7C15 * (2 * k + 1) ** 3 ^ 0xBF58476D1CE4E5B9 * (k + 1)) % 2**64 | 1 for k in range(64)], np.uint64)
 
 # functions that only others here call: without the way in from Python, which would take longer to compile than most of them; and without
 # the check of divisors, none of which is zero here. No function here makes an array, so that none is counted (_nrt): each call and each
@@ -101,7 +102,8 @@ Tables = namedtuple("Tables", (
     "cursor_base",  # int64[cursor]: instruction sites, then loops (into a row of `trips`)
     "entry_of",  # int32[position]: which of a site's entries instructions have, by class of the loops that their sizes vary with
     "counter_of",  # int32[counter]: its register
-    "preset",  # int64[1]: pairs of pipes, as bits, between which flags are set before the loops: those that give slots back
+    "preset",  # int64[2]: pairs of pipes, as bits, between which flags are set before the loops: those that give slots back; and those
+    # with flags by which L0C is handed over in granules
     "joined",  # int64[1]: whether streams meet by cross flags
     "used",  # int64[loop, 5]: pipes, and pairs of them, that a loop's body uses, as bits; how many iterations left are not worth a look;
     # whether its iterations are long, so that all is marked from the first; how many are not worth a look at all cores that meet
@@ -160,7 +162,7 @@ Memo = namedtuple("Memo", (
     "moved", "moved_of",  # of each of these, the loop itself or one in it that moves it, and its entry of `depend_step`
     "counter", "counter_of",  # registers that it goes by or sets
     "open",  # by loop: the record of the one that is under way, -1: none
-    "count",  # of records, of the row's stamp, and of what the lists hold
+    "count",  # of records, of the row's stamp, of what the lists hold; whether they are filled
     "slot",  # [place, (stamp, record)]
     "key", "length", "hash",  # the state from which a loop was gone through
     "result",  # what became of it: see `keep`
@@ -332,44 +334,55 @@ def stepped(free, marked, pipes):
     return True
 
 
-@inner
+@within
 def picture_pipes(now, pipes, queue, done, early, late, floor, starts, turn, out):
     """How many numbers of a picture are filled, for the pipes used: see `picture`.
 
-    Starts on a pipe do not fall, so that behind the first that has passed all have, whatever their places in the ring.
+    Starts on a pipe do not fall, so that behind the first that has passed all have, whatever their places in the ring; a 0 ends them.
     """
     n = 0
     for p in range(PIPE_COUNT):
         if (pipes >> p) & 1:
-            out[n] = max(done[p] - now, 0)
+            out[U(n)] = max(done[U(p)] - now, 0)
             n += 1
             if p in (M, FIXP):  # nobody else hands L0C over
-                out[n] = max(early[p] - now, 0)
-                out[n + 1] = max(late[p] - now, 0)
-                out[n + 2] = max(floor[p] - now, 0)
+                out[U(n)] = max(early[U(p)] - now, 0)
+                out[U(n + 1)] = max(late[U(p)] - now, 0)
+                out[U(n + 2)] = max(floor[U(p)] - now, 0)
                 n += 3
-            place = turn[p]
+            place = turn[U(p)]
             for _ in range(queue):
-                place = place - 1 if place > 0 else queue - 1
-                out[n] = max(starts[p, place] - now, 0)
-                n += 1
-                if out[n - 1] == 0:
+                place = (place if place > 0 else queue) - 1
+                if starts[U(p), U(place)] <= now:
                     break
+                out[U(n)] = starts[U(p), U(place)] - now
+                n += 1
+            out[U(n)] = 0
+            n += 1
     return n
 
 
-@inner
-def picture_flags(now, pairs, ids, top, hop, bit, cleared, until, out, n):
+@within
+def picture_flags(now, pairs, early, ids, top, hop, bit, cleared, until, out, n):
     """How many numbers of a picture are filled, of which n were, with those for the flags used: see `picture`.
 
-    A wait ends `hop` after its set at the earliest; of a bit that is not set it counts when it was cleared, and nothing else.
+    A wait ends `hop` after its set at the earliest; of a bit that is not set it counts when it was cleared, and nothing else. Only flags of
+    the pairs `early` bring a floor.
     """
-    for pair in range(bit.shape[0] // ids):
-        if (pairs >> pair) & 1:
-            for k in range(pair * ids, pair * ids + top):
-                out[n] = -1 - max(cleared[k] - now, 0) if bit[k] < 0 else max(bit[k] + hop - now, 0)
-                out[n + 1] = 0 if bit[k] < 0 else max(until[k] - now, 0)
-                n += 2
+    first = np.int64(0)
+    while first + ids <= bit.shape[0]:
+        if pairs & 1:
+            for k in range(top):
+                at = U(first + k)
+                wanted, since = max(bit[at] + hop - now, 0), -1 - max(cleared[at] - now, 0)
+                out[U(n + k)] = since if bit[at] < 0 else wanted
+            n += top
+            if early & 1:
+                for k in range(top):
+                    at = U(first + k)
+                    out[U(n + k)] = 0 if bit[at] < 0 else max(until[at] - now, 0)
+                n += top
+        pairs, early, first = pairs >> 1, early >> 1, first + ids
     return n
 
 
@@ -386,14 +399,15 @@ def picture(t, s, m, pipes, pairs, out):
     """
     now = s.free[m, 0]
     n = picture_pipes(now, pipes, t.queue[s.stream[m]], s.done[m], s.early[m], s.late[m], s.floor[m], s.starts[m], s.turn[m], out)
-    return picture_flags(now, pairs, t.costs[3], s.top[0], t.costs[1], s.bit[m], s.cleared[m], s.until[m], out, n)
+    return picture_flags(now, pairs, t.preset[1], t.costs[3], s.top[0], t.costs[1], s.bit[m], s.cleared[m], s.until[m], out, n)
 
 
 @within
 def picture_registers(heard, register, own, out, n):
     """How many numbers of a picture are filled, of which n were, with registers that times hang on, but `own`, that of the loop."""
     for k in range(register.shape[0]):
-        out[n + k] = register[k] if heard[k] == 1 and k != own else 0
+        out[U(n + k)] = register[U(k)] if heard[U(k)] == 1 else 0
+    out[U(n + own)] = 0
     return n + register.shape[0]
 
 
@@ -422,18 +436,18 @@ def picture_meeting(t, s, m, members, out):
 
 @inner
 def equal(a, b, count):
-    """Whether two rows begin with the same numbers."""
-    k = 0
-    while k < count and a[k] == b[k]:
-        k += 1
-    return k == count
+    """Whether two rows begin with the same numbers (all are looked at: several at once, which takes less time than to stop early)."""
+    other = np.int64(0)
+    for k in range(count):
+        other |= a[U(k)] ^ b[U(k)]
+    return other == 0
 
 
 @inner
 def copy(to, values, count):
     """Copies the begin of a row."""
     for k in range(count):
-        to[k] = values[k]
+        to[U(k)] = values[U(k)]
 
 
 @inner
@@ -714,9 +728,12 @@ def listed(values, first, last, value):
 @inner
 def learn(t, s):
     """Fills, for what is remembered, what the bodies of loops read and change: those that are long, hold no cross flag, and whose flags go
-    by counters alone. Where the lists have no room for it a loop is not remembered, and where probes tell none is."""
+    by counters alone. Where the lists have no room for it a loop is not remembered, and where probes tell none is. Once for a state, which
+    serves one program."""
     k = s.memo
-    k.count[2], k.count[3], k.count[4] = 0, 0, 0
+    if k.count[5] == 1:
+        return
+    k.count[5] = 1
     for pc in range(t.code.shape[0]):
         if t.code[pc, 0] == LOOP:
             a, stop = t.code[pc, 1], np.int64(t.code[pc, 2])
@@ -775,31 +792,32 @@ def sizes_in(t, s, r, m, a, out, n):
     """How many numbers are filled, of which n were, with the costs and trip counts that loop `a` may meet as its core stands, by the
     classes of its iterations and of those of loops in it; -1 where they are too many."""
     k, place, cursor, sites = s.memo, s.memo.place, s.cursor[m], s.cursor.shape[1] - s.count.shape[1]
-    merge, site_of, end = t.merge[t.work[r]], t.place[t.work[r]], n + SIZES
-    for x in range(k.inside_of[a, 0], k.inside_of[a, 1]):
-        which, many = k.inside[x], 1
-        place[0] = cursor[which]
-        for w in range(k.moved_of[x, 0], k.moved_of[x, 1]):
-            loop, d = k.moved[w, 0], k.moved[w, 1]
-            if merge[loop, FIRST] != merge[loop, LAST]:
+    merge, site_of, trips, entry_of, end = t.merge[t.work[r]], t.place[t.work[r]], t.trips[r], t.entry_of, n + SIZES
+    for x in range(k.inside_of[U(a), 0], k.inside_of[U(a), 1]):
+        which, many = k.inside[U(x)], 1
+        place[0] = cursor[U(which)]
+        for w in range(k.moved_of[U(x), 0], k.moved_of[U(x), 1]):
+            loop, d = k.moved[U(w), 0], k.moved[U(w), 1]
+            if merge[U(loop), FIRST] != merge[U(loop), LAST]:
                 before = many
                 if n + 3 * many > end:
                     return np.int64(-1)
                 for kind in (FIRST, LAST):
-                    if merge[loop, kind] == kind:
+                    if merge[U(loop), kind] == kind:
                         for i in range(before):
-                            place[many] = place[i] + t.depend_step[d, kind]
+                            place[U(many)] = place[U(i)] + t.depend_step[U(d), kind]
                             many += 1
                 for i in range(before):
-                    place[i] += t.depend_step[d, BODY]
+                    place[U(i)] += t.depend_step[U(d), BODY]
         if n + many > end:
             return np.int64(-1)
         if which < sites:
+            first, at = site_of[U(which), 0], site_of[U(which), 1]
             for i in range(many):
-                out[n + i] = site_of[which, 0] + t.entry_of[site_of[which, 1] + place[i]]
+                out[U(n + i)] = first + entry_of[U(at + place[U(i)])]
         else:
             for i in range(many):
-                out[n + i] = t.trips[r, place[i]]
+                out[U(n + i)] = trips[U(place[U(i)])]
         n += many
     return n
 
@@ -812,10 +830,10 @@ def stance(t, s, m, a, out):
     n = picture(t, s, m, pipes, t.used[a, 1], out)
     for p in range(1, PIPE_COUNT):
         if (pipes >> p) & 1:
-            out[n] = max(s.free[m, p] - now, 0)
+            out[U(n)] = max(s.free[U(m), U(p)] - now, 0)
             n += 1
-    for x in range(k.counter_of[a, 0], k.counter_of[a, 1]):
-        out[n] = s.register[m, k.counter[x]]
+    for x in range(k.counter_of[U(a), 0], k.counter_of[U(a), 1]):
+        out[U(n)] = s.register[U(m), U(k.counter[U(x)])]
         n += 1
     return n
 
@@ -824,38 +842,45 @@ def stance(t, s, m, a, out):
 def take(t, s, m, a, values):
     """Puts core m where `stance` says, as of the time at which its scalar unit stands. What was told to have passed is taken to pass now,
     which is the same to all that follows."""
-    k, pipes, pairs, now, n = s.memo, t.used[a, 0], t.used[a, 1], s.free[m, 0], 0
-    queue, ids, hop = t.queue[s.stream[m]], t.costs[3], t.costs[1]
+    k, pipes, pairs, early, now, n = s.memo, t.used[a, 0], t.used[a, 1], t.preset[1], s.free[m, 0], 0
+    queue, ids, hop, top, first = t.queue[s.stream[m]], t.costs[3], t.costs[1], s.top[0], np.int64(0)
+    bit, cleared, until, register = s.bit[m], s.cleared[m], s.until[m], s.register[m]
     for p in range(PIPE_COUNT):
         if (pipes >> p) & 1:
-            s.done[m, p] = now + values[n]
+            s.done[U(m), U(p)] = now + values[U(n)]
             n += 1
             if p in (M, FIXP):
-                s.early[m, p], s.late[m, p], s.floor[m, p] = now + values[n], now + values[n + 1], now + values[n + 2]
+                s.early[U(m), U(p)], s.late[U(m), U(p)] = now + values[U(n)], now + values[U(n + 1)]
+                s.floor[U(m), U(p)] = now + values[U(n + 2)]
                 n += 3
-            starts, place = s.starts[m, p], queue - 1
+            starts, place = s.starts[m, p], queue
             set_all(starts, 0)
-            s.turn[m, p] = 0
-            while place >= 0:
-                n += 1
-                if values[n - 1] == 0:
-                    break
-                starts[place] = now + values[n - 1]
+            s.turn[U(m), U(p)] = 0
+            while values[U(n)] > 0:
                 place -= 1
-    for pair in range(s.bit.shape[1] // ids):
-        if (pairs >> pair) & 1:
-            for flag in range(pair * ids, pair * ids + s.top[0]):
-                if values[n] < 0:
-                    s.bit[m, flag], s.cleared[m, flag] = -1, now - 1 - values[n]
+                starts[U(place)] = now + values[U(n)]
+                n += 1
+            n += 1
+    while first + ids <= bit.shape[0]:
+        if pairs & 1:
+            for flag in range(first, first + top):
+                value = values[U(n + flag - first)]
+                if value < 0:
+                    bit[U(flag)], cleared[U(flag)] = -1, now - 1 - value
                 else:
-                    s.bit[m, flag], s.until[m, flag] = now + values[n] - hop, now + values[n + 1]
-                n += 2
+                    bit[U(flag)] = now + value - hop
+            n += top
+            if early & 1:
+                for flag in range(first, first + top):
+                    until[U(flag)] = now + values[U(n + flag - first)]
+                n += top
+        pairs, early, first = pairs >> 1, early >> 1, first + ids
     for p in range(1, PIPE_COUNT):
         if (pipes >> p) & 1:
-            s.free[m, p] = now + values[n]
+            s.free[U(m), U(p)] = now + values[U(n)]
             n += 1
-    for x in range(k.counter_of[a, 0], k.counter_of[a, 1]):
-        s.register[m, k.counter[x]] = values[n]
+    for x in range(k.counter_of[U(a), 0], k.counter_of[U(a), 1]):
+        register[U(k.counter[U(x)])] = values[U(n)]
         n += 1
 
 
@@ -873,9 +898,8 @@ def mixed(values, count):
     """A number for a row of numbers, seldom the same for two."""
     total = np.uint64(count)
     for k in range(count):
-        value = (np.uint64(values[k]) + np.uint64(k) * np.uint64(0xD6E8FEB86659FD93)) * np.uint64(0x9E3779B97F4A7C15)
-        total += (value ^ (value >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-    return np.int64(total >> np.uint64(20))
+        total += np.uint64(values[U(k)]) * MIXERS[U(k & 63)]
+    return np.int64((total * MIXERS[0]) >> np.uint64(20))
 
 
 @within
@@ -896,12 +920,12 @@ def recall(t, s, r, m, a, trips):
         return False
     n += stance(t, s, m, a, key[n:])
     code = mixed(key, n)
-    place = code % SLOTS
+    place = code & (SLOTS - 1)
     while k.slot[place, 0] == k.count[1]:
         found = k.slot[place, 1]
         if k.hash[found] == code and k.length[found] == n and equal(key, k.key[found], n):
             return again(t, s, m, a, k.result[found])
-        place = (place + 1) % SLOTS
+        place = (place + 1) & (SLOTS - 1)
     k.length[record], k.hash[record], k.open[a] = n, code, record
     k.begun[record, 0], k.begun[record, 1] = now, s.last_held[m]
     copy(k.left[record], s.left[m], PIPE_COUNT)
@@ -944,9 +968,9 @@ def keep(t, s, m, a):
     for p in range(PIPE_COUNT):
         result[3 + p] = k.left[record, p] - s.left[m, p]
     stance(t, s, m, a, result[3 + PIPE_COUNT:])
-    place = k.hash[record] % SLOTS
+    place = k.hash[record] & (SLOTS - 1)
     while k.slot[place, 0] == k.count[1]:
-        place = (place + 1) % SLOTS
+        place = (place + 1) & (SLOTS - 1)
     k.slot[place, 0], k.slot[place, 1] = k.count[1], record
 
 
@@ -1295,7 +1319,7 @@ def walk(t, s, r, m, members, sizes):
                 register[U(c)] = i
                 now += loop
                 free[0] = now
-                if over(free, left, taken, excess, limit):
+                if limit < NEVER and over(free, left, taken, excess, limit):
                     return OVER
                 new = np.int64(merge[U(a), LAST if i == count[U(a)] - 1 else BODY])
                 if new != kind[U(a)]:
@@ -1798,14 +1822,14 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
         return np.zeros(shape, np.int64)
 
     epochs, uses, most = cores + 2, entries if places else 1, cores + 1
-    picture = PIPE_COUNT * (4 + queue) + 2 * bits + registers + loops + 1 + members * cross_ids * (2 + cross_count)
+    picture = PIPE_COUNT * (5 + queue) + 2 * bits + registers + loops + 1 + members * cross_ids * (2 + cross_count)
     marks = loops * members
     mark = Mark(at=zeros(loops), reach=zeros(loops), whole=zeros(loops), free=zeros(marks, PIPE_COUNT), left=zeros(marks, PIPE_COUNT),
                 picture=zeros(marks + 1, picture), register=zeros(marks, registers),
                 spent=zeros(marks, PIPE_COUNT, HEAD + 1), times=zeros(marks, places, 2), uses=zeros(marks, uses))
-    record = PIPE_COUNT * (5 + queue) + 2 * bits + registers
+    record = PIPE_COUNT * (6 + queue) + 2 * bits + registers
     memo = Memo(worth=zeros(loops), inside=zeros(INSIDE), inside_of=zeros(loops, 2), moved=zeros(2 * INSIDE, 2), moved_of=zeros(INSIDE, 2),
-                counter=zeros(INSIDE), counter_of=zeros(loops, 2), open=zeros(loops), count=zeros(5), slot=zeros(SLOTS, 2),
+                counter=zeros(INSIDE), counter_of=zeros(loops, 2), open=zeros(loops), count=zeros(6), slot=zeros(SLOTS, 2),
                 key=zeros(RECORDS, 4 + SIZES + record), length=zeros(RECORDS), hash=zeros(RECORDS),
                 result=zeros(RECORDS, 3 + PIPE_COUNT + record), begun=zeros(RECORDS, 2), left=zeros(RECORDS, PIPE_COUNT),
                 place=zeros(4 * SIZES))

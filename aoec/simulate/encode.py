@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,7 @@ class Encoded:
     registers: int = 1
     bits: int = 1
     preset: int = 0  # pairs of pipes, as bits, between which flags are set before the loops
+    granular: int = 0  # pairs of pipes, as bits, with flags by which L0C is handed over in granules
     joined: bool = False
     used: np.ndarray = field(default_factory=lambda: np.zeros((1, 5), np.int64))  # of loops, see kernel.Tables
     heard: np.ndarray = field(default_factory=lambda: np.zeros((1, 1), np.int8))  # of registers, see kernel.Tables
@@ -153,7 +156,7 @@ class _Encoder:
         registers = [[register for register, _ in terms] for _, terms in out.forms]
         out.used = used_in_loops(out.code, registers, len(out.loops), self.machine.flag_ids)
         out.heard = heard_registers(out.code, registers, [p.stream for p in out.places], out.registers)
-        out.preset = preset_pairs(out, self.machine.flag_ids)
+        out.preset, out.granular = preset_pairs(out, self.machine.flag_ids), granular_pairs(out, self.machine.flag_ids)
         out.joined = any(row[0] in (kernel.CROSS_SET, kernel.CROSS_WAIT) for row in self.code)
         return out
 
@@ -338,6 +341,11 @@ def preset_pairs(encoded: Encoded, flag_ids: int) -> int:
         elif idle[-1] and op in (kernel.SET, kernel.EARLY_SET):
             found |= 1 << b // flag_ids
     return found
+
+
+def granular_pairs(encoded: Encoded, flag_ids: int) -> int:
+    """The pairs of pipes, as bits, with flags by which L0C is handed over in granules."""
+    return reduce(or_, (1 << b // flag_ids for op, _, b, _ in encoded.code.tolist() if op == kernel.EARLY_SET), 0)
 
 
 def work_holes(encoded: Encoded) -> frozenset[str]:

@@ -93,7 +93,7 @@ class Tabulator:
             form_register=np.array([r for _, terms in encoded.forms for r, _ in terms] or [0], np.int32),
             depend_start=start, depend_cursor=cursor, depend_step=step, cursor_base=np.array(self.cursors, np.int64),
             counter_of=np.array([r for r, _ in encoded.counters] or [0], np.int32), joined=np.array([int(encoded.joined)], np.int64),
-            preset=np.array([encoded.preset], np.int64),
+            preset=np.array([encoded.preset, encoded.granular], np.int64),
             used=encoded.used, heard=encoded.heard, costs=fixed_costs(self.machine), queue=queues(encoded),
             pipe_head=self.pipe_heads(), place=place, trips=trips,
             entry_of=entry_of, busy=cost[0], latency=cost[1], unit=cost[2], granule=cost[3],
