@@ -23,6 +23,7 @@ from aoec.ir.index import (
     variables,
 )
 from aoec.ir.program import For, Instr, Item, Ref
+from aoec.lowering.emit_place import in_place
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, product
 from aoec.target.instructions import REPEAT_BYTES
 from aoec.target.words import VectorOp, vector_op
@@ -31,8 +32,6 @@ BLOCKS = 8
 MOST_LANES = 128  # a mask has 128 bits
 MAX_REPEAT = 255
 MAX_STRIDE = 255
-
-REDUCERS = {"+=": ("vadd", "vcadd", 0.0), "max=": ("vmax", "vcmax", float("-inf")), "min=": ("vmin", "vcmin", float("inf"))}
 
 
 def single_op(e: Expr, cast: bool) -> VectorOp:
@@ -123,6 +122,7 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         extents.append(("", Int(1)))
         strides = [{**s, "": Int(1)} for s in strides]
     if flat_from(em, operands, strides, extents):
+        in_place(em, operands)
         total = product([e for _, e in extents])
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), total)]
     if (together := lane_parts(em, op, work, operands, strides, offsets, extents)) is not None:
@@ -315,10 +315,11 @@ def by_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dic
     steps = row_steps(em, operands, strides, extents)
     if steps is None:
         return one_by_one
-    inner = extents[-1][1].value  # type: ignore[attr-defined]
-    parts = -(-inner // lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands)))
+    inner, lanes = extents[-1][1].value, lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands))  # type: ignore[attr-defined]
+    if inner % lanes == 0:  # nothing is written behind a row
+        in_place(em, operands)
     together = row_parts(em, work, operands, strides, offsets, extents, steps)
-    fits = both(le(parts, extents[-2][1]), le(extents[-2][1], MAX_REPEAT))
+    fits = both(le(-(-inner // lanes), extents[-2][1]), le(extents[-2][1], MAX_REPEAT))
     return [*when(em, fits, together), *when(em, normalise(select(fits, 0, 1)), one_by_one)]
 
 

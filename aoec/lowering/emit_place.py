@@ -1,10 +1,10 @@
 """Addresses of local buffers: which of them share one, where each stands, and the capacity that a scope must have."""
 from __future__ import annotations
 
-from aoec.ir.index import Expr, Int, both, call, ceildiv, eq, ge, le, normalise, round_up
+from aoec.ir.index import Expr, Int, Read, both, call, ceildiv, eq, ge, le, normalise, round_up
 from aoec.ir.program import Space
 from aoec.ir.tir import Buffer, Constraint
-from aoec.lowering.tile import BLOCK_BYTES, SLOT_BYTES, Emitter, Home, size_bytes
+from aoec.lowering.tile import BLOCK_BYTES, SLOT_BYTES, Emitter, Home, dtype_size, size_bytes
 from aoec.target.machine import Machine
 
 
@@ -66,8 +66,8 @@ def maximum_of(sizes: list[Expr]) -> Expr:
 
 def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flagged: list[str]) -> list[list[str]]:
     """Groups of buffers at one address: UB buffers of one slot that only one pipe touches, in one home, whose lives
-    there do not meet, or meet in one operation that may be done in place. Liveness decides, never size; those that are born first come
-    first, so that as few places as can be serve all."""
+    there do not meet, or meet in one operation that may be done in place, which is then done so. Liveness decides, never size; those that
+    are born first come first, so that as few places as can be serve all."""
     groups: list[list[str]] = []
     others = [b.name for b in em.scratch if b.name not in homes]
     for n in [*sorted(homes, key=lambda name: order.get(name, [0])[0]), *others]:
@@ -77,7 +77,16 @@ def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flag
                 and few(em.buffers[g[0]]) == few(em.buffers[n])
                 and all(order[m][-1] < order[n][0] + ((n, m) in em.along) for m in g)]
         if fits:
-            fits[0].append(n)
+            next((g for g in fits if (n, g[-1]) in em.along), fits[0]).append(n)
         else:
             groups.append([n])
     return groups
+
+
+def in_place(em: Emitter, operands: list[Read]) -> None:
+    """Nothing; noted is what an operation reads element by element where it writes, so that one place may hold both."""
+    target = operands[0]
+    size, shape = dtype_size(em.buffers[target.buffer]), em.buffers[target.buffer].shape
+    elsewhere = {r.buffer for r in operands[1:] if r.indices != target.indices}
+    em.along.update((target.buffer, r.buffer) for r in operands[1:] if r.buffer not in elsewhere
+                    and dtype_size(em.buffers[r.buffer]) == size and em.buffers[r.buffer].shape == shape)

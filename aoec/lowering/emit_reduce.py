@@ -13,7 +13,6 @@ from aoec.lowering.emit_lanes import (
     BLOCKS,
     MAX_REPEAT,
     MAX_STRIDE,
-    REDUCERS,
     VectorOp,
     elementwise,
     lanes_of,
@@ -28,6 +27,7 @@ from aoec.lowering.emit_spread import spread_run
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, uses
 
 FEW, MANY = 8, 32  # repeats that a row is folded into
+REDUCERS = {"+=": ("vadd", "vcadd", 0.0), "max=": ("vmax", "vcmax", float("-inf")), "min=": ("vmin", "vcmin", float("inf"))}
 LONG = 64  # repeats from which on it is folded into MANY first
 
 
