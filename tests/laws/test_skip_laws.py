@@ -371,3 +371,36 @@ def test_a_counter_goes_on_behind_loops_in_loops():
     inner = f"{LOAD}\nset(MTE2, V, a)\nwait(MTE2, V, a)\n{ADD.format(3)}\nset(V, MTE2, a)\nwait(V, MTE2, a)\nadvance(a)"
     encoded = by_hand(f"for j in 11 {{\nfor i in 10 {{\n{inner}\n}}\n}}\nset(MTE2, V, a)\nwait(MTE2, V, 2)", "counters [a depth 3] ")
     assert same_without(encoded, {}).status[0] == 0
+
+
+GRANULES = """program p for toy {{
+  input A: fp16[4096]
+  output Y: fp16[4096]
+  space L: fp16 in L0A at 0 size 4096
+  space R: fp16 in L0B at 0 size 4096
+  space C: fp32 in L0C at 0 size 4096
+  stream c aic grid [g in 1] {{
+    for j in 30 {{
+      mmad(dst=C[0], a=L[0], b=R[0], m=16, n=16, k={k}, init=1, unit=1)
+      set(M, FIXP, 0)
+      for i in 20 {{
+        wait(M, FIXP, 0)
+        fixpipe_nd(dst=Y[0], src=C[0], m=16, n={n}, src_rows=16, dst_stride=16, relu=0, unit=1)
+        mmad(dst=C[0], a=L[0], b=R[0], m=16, n=16, k={k}, init=1, unit=1)
+        set(M, FIXP, 0)
+      }}
+      wait(M, FIXP, 0)
+      fixpipe_nd(dst=Y[0], src=C[0], m=16, n={n}, src_rows=16, dst_stride=16, relu=0, unit=1)
+      set(FIXP, M, 0)
+      wait(FIXP, M, 0)
+    }}
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize("k, n", [(320, 8), (640, 16)])
+def test_the_last_granule_is_remembered(k, n):
+    """Behind an inner loop a product is on its way to pipe FIXP, which may not end before its last granule is there."""
+    program = parse_program(GRANULES.format(k=k, n=n))
+    assert same_without(encode(program, TOY), {}).ticks[0] == simulate(program, TOY).ticks

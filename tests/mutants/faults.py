@@ -419,6 +419,8 @@ FAULTS = (
           ("tests/laws/test_skip_laws.py::test_a_loop_in_loops",)),
     Fault("remembered-whatever-the-sizes", "kernels/timeline.py", "        n += many\n    return n", "    return n",
           ("tests/laws/test_skip_laws.py::test_a_loop_in_loops",)),
+    Fault("remembered-without-the-last-granule", "aoec/simulate/encode.py", "if op == kernel.EARLY_SET), 0)", "if op == kernel.STOP), 0)",
+          ("tests/laws/test_skip_laws.py::test_the_last_granule_is_remembered",)),
     Fault("skip-told-once", "kernels/timeline.py", "values[i, k] += times * (values[i, k] - marked[i, k])", "pass",
           ("tests/laws/test_skip_laws.py",)),
     Fault("skip-moves-idle-pipes", "kernels/timeline.py", "if s.free[m, p] != s.mark.free[k, p]:", "if True:",
