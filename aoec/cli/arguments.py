@@ -165,7 +165,7 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
              "aoec slice fused.graph --regions g3..g12/4 -o sliced.graph")
     options.source(p, "FUSED.graph")
     p.add_argument("--regions", required=True, type=values.regions, metavar="G..G/N,..", help="groups from one to another, in order, and "
-                   "in how many equal parts they run, one part of all of them after the other")
+                   "in how many parts they run, one part of all of them after the other")
     options.weights(p, "the constants of the graph, which go beside -o as they are (default: <input>.npz)")
     options.output(p)
     p = _add(commands, "lower", "turn a group, or an operator given by name, into a func",

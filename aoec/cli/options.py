@@ -65,7 +65,7 @@ def tuning_options(p: Parser) -> None:
     p.set_defaults(results=None, embed=None, job="opat")
     p.add_argument("--only", metavar="NAMES|FILE", help="tune the groups with these nodes or types of operators (MatMul,conv_*), or those "
                    "that AOE's tune_ops_file lists; others keep what they have")
-    p.add_argument("--slices", type=values.slices, default="bank", metavar="auto|none|G..G/N,..", help="run groups in equal parts one "
+    p.add_argument("--slices", type=values.slices, default="bank", metavar="auto|none|G..G/N,..", help="run groups in parts one "
                    "after the other, so that what lies between them stays in L2. auto: those that are faster so, which the bank keeps; "
                    "g3..g12/4: from g3 to g12, in four (default: what the bank has kept)")
     p.add_argument("--no-host", action="store_true", help="an error, with their names, where nodes would run on the host")

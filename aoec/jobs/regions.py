@@ -24,8 +24,8 @@ from aoec.jobs.plan import size_bytes
 from aoec.jobs.starts import candidates
 from aoec.jobs.tuning import Problem, problem, start
 from aoec.lowering.lower import Indexed
-from aoec.lowering.slices import Region, aligned, places
-from aoec.ops.slices import Box, nth, part_of, sizes
+from aoec.lowering.slices import Region, aligned, batch, places
+from aoec.ops.slices import Box, nth, part_of, sizes, uneven
 from aoec.search.default import Found, settle
 from aoec.search.placed import matched
 from aoec.search.sketches import sketches
@@ -73,7 +73,7 @@ class Search:
     def __init__(self, graph: Graph, machine: Machine, whole: Mapping[str, Whole]) -> None:
         self.graph, self.machine, self.whole, self.indexed = graph, machine, whole, Indexed(graph)
         self.tensors, self.nodes = {t.name: t for t in graph.tensors}, {n.name: n for n in graph.nodes}
-        self.places, self.usable = places(graph), machine.l2_usable_bytes
+        self.places, self.usable, self.units = places(graph), machine.l2_usable_bytes, batch(graph)
         self.pieces: dict[tuple[int, int], Piece | None] = {}
         self.programs: dict[str, Program | None] = {}
         self.times: dict[tuple[str, State], float] = {}
@@ -108,10 +108,11 @@ class Search:
         return sorted(count for count, _ in weight.most_common(COUNTS))
 
     def fitting(self, at: int) -> list[int]:
-        """The least counts of slices, two of them, in which what a group reads and makes of its own fits L2."""
+        """The least counts of slices, two of them, in which what a group reads and makes of its own fits L2: one may be of uneven ones."""
         result, least = self.tensors[self.nodes[self.graph.groups[at].nodes[-1]].outputs[0]], self.least(at)
         lead = prod(result.shape[:2] if len(result.shape) > 2 and result.layout == "ND" else result.shape[:1])
-        return [n for n in range(least, min(lead, WIDER * least) + 1) if lead % n == 0][:2] if least > 1 else []
+        equal = [n for n in range(least, min(lead, WIDER * least) + 1) if lead % n == 0][:2] if least > 1 else []
+        return [least, *equal][:2] if least > 1 and uneven(least, self.units) else equal
 
     def least(self, at: int) -> int:
         """In how many slices what a group reads and makes of its own fits L2."""
@@ -157,9 +158,9 @@ class Search:
         return all(box == self.share(name, slices) if name in made else aligned(self.tensors[name], box)
                    for name, box in piece.boxes.items())
 
-    def share(self, name: str, slices: int) -> Box | None:
-        """The last slice's part of a tensor."""
-        return nth(self.tensors[name].shape, slices - 1, slices)
+    def share(self, name: str, slices: int, at: int = -1) -> Box | None:
+        """A slice's part of a tensor, by default the last one's."""
+        return nth(self.tensors[name].shape, at % slices, slices, self.units)
 
     def cost(self, pieces: Sequence[Piece], made: set[str], results: Sequence[str], slices: int, most: float) -> float:
         """What a region takes in slices, in µs: the first from cold, the others as the second; inf where a piece has no schedule, or more
@@ -199,11 +200,19 @@ class Search:
         return self.pieces[at, slices]
 
     def cut(self, group: Group, slices: int) -> Piece | None:
+        """The last piece of a group, which lies worst; where parts are uneven with the work of the first, the largest."""
+        last = self.made(group, slices, -1)
+        if last is None or not uneven(slices, self.units):
+            return last
+        first = self.made(group, slices, 0)
+        return first and replace(first, boxes=last.boxes)
+
+    def made(self, group: Group, slices: int, at: int) -> Piece | None:
         own, boxes, nodes = dict[str, Tensor](), dict[str, Box](), []
         made = {o for n in group.nodes for o in self.nodes[n].outputs}
         for n in (self.nodes[name] for name in group.nodes):
             result = n.outputs[0]
-            box = self.share(result, slices)
+            box = self.share(result, slices, at)
             part = box and part_of(n, [self.tensors[i].shape if i else None for i in n.inputs], self.tensors[result].shape, box)
             if group.kind == "host" or not part or box is None:
                 return None
@@ -212,7 +221,7 @@ class Search:
             for i, b in zip(n.inputs, part.boxes):
                 if not i or b is None:
                     continue
-                if b != (self.share(i, slices) if i in made else boxes.setdefault(i, b)):
+                if b != (self.share(i, slices, at) if i in made else boxes.setdefault(i, b)):
                     return None
                 own.setdefault(i, replace(self.tensors[i], shape=sizes(b)))
         if group.kind == "view":

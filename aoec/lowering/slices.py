@@ -2,27 +2,28 @@
 
 A region's nodes stand in the graph once for each slice, in groups named after it (`g3_1of4`). What it reads of tensors from before it are
 views (`slice`), and what is read of it later is joined by views too (`concat`): a slice of a result is written where it belongs. Parts are
-equal, and each lies in one run in GM. Which part of its arguments a node needs follows from its meaning (`ops/slices.py`).
+equal, or as even as whole images (or texts) allow, and each that is a view lies in one run in GM. Which part of its arguments a node needs
+follows from its meaning (`ops/slices.py`).
 """
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ops.layout import BLOCK_BYTES, PIXEL, stored_shape
-from aoec.ops.slices import Box, nth, part_of, sizes, start_of, whole
+from aoec.ops.slices import Box, nth, part_of, sizes, start_of, uneven, whole
 
 ALIGN_BYTES = 512  # at which parts begin in GM, as tensors do (asc-devkit, of transfers on 2201); shorter ones at a block
 
 
 @dataclass(frozen=True)
 class Region:
-    """The groups from `first` to `last`, in order, that run in `slices` equal parts."""
+    """The groups from `first` to `last`, in order, that run in `slices` parts."""
 
     first: str
     last: str
@@ -34,6 +35,12 @@ def sliced(graph: Graph, regions: Sequence[Region]) -> Graph:
     for region in regions:
         graph = _sliced(graph, *_ends(graph, region), region.slices)
     return graph
+
+
+def batch(graph: Graph) -> int:
+    """How many images (or texts, ...) a model takes at once, as far as its inputs tell: what their first axes have in common."""
+    shapes = [t.shape for t in graph.tensors if t.name in graph.inputs and t.shape]
+    return gcd(*(s[0] for s in shapes)) or 1
 
 
 def in_slices(graph: Graph) -> bool:
@@ -77,7 +84,7 @@ class Cut:
     """A region while it is cut. UnsupportedError, wherever it is noticed, where it cannot be."""
 
     def __init__(self, graph: Graph, first: int, last: int, slices: int) -> None:
-        self.draft, self.slices, self.groups = Draft.of(graph, {}), slices, graph.groups[first:last + 1]
+        self.draft, self.slices, self.groups, self.units = Draft.of(graph, {}), slices, graph.groups[first:last + 1], batch(graph)
         self.draft.reserve([g.name for g in graph.groups], "group")
         nodes = {n.name: n for n in graph.nodes}
         self.nodes = {g.name: [nodes[name] for name in g.nodes] for g in self.groups}
@@ -93,10 +100,10 @@ class Cut:
 
     def share(self, name: str, at: int) -> Box:
         """The part of a tensor that a slice makes."""
-        box = nth(self.draft.tensors[name].shape, at, self.slices)
+        box = nth(self.draft.tensors[name].shape, at, self.slices, self.units)
         if box is None:
-            raise UnsupportedError(f"slices: {name} of shape {list(self.draft.tensors[name].shape)} has no {self.slices} equal parts that "
-                                   "lie in one run each")
+            how = f"{self.slices} parts of whole images" if uneven(self.slices, self.units) else f"{self.slices} equal parts"
+            raise UnsupportedError(f"slices: {name} of shape {list(self.draft.tensors[name].shape)} has no {how} that lie in one run each")
         return box
 
     def slice(self, at: int) -> Iterator[tuple[Group, list[OpNode]]]:
@@ -150,10 +157,20 @@ class Cut:
             raise UnsupportedError(f"slices: the part of {name} ({t.dtype}{list(t.shape)} {t.layout}) of a slice of {self.slices} does not "
                                    f"begin at a multiple of {unit_bytes(t, box)} bytes, or does not lie in one run")
 
+    def cut_axis(self, name: str) -> int:
+        """The axis that uneven parts of a result share; UnsupportedError where they are cut along several."""
+        shape, boxes = self.draft.tensors[name].shape, [self.share(name, at) for at in range(self.slices)]
+        axes = {axis for box in boxes for axis, (_, n) in enumerate(box) if n != shape[axis]}
+        if len(axes) > 1:
+            raise UnsupportedError(f"slices: {name} of shape {list(shape)} has no {self.slices} parts of whole images along one axis")
+        return axes.pop()
+
     def joined(self, name: str) -> list[OpNode]:
         """The nodes, views, that join the parts of a result."""
         t = self.draft.tensors[name]
         parts = [self.of[name, at] for at in range(self.slices)]
+        if uneven(self.slices, self.units):
+            return [self.draft.node("concat", parts, name, {"axis": self.cut_axis(name)}, f"{name}_joined")]
         axis = max(axis for axis, (_, n) in enumerate(self.share(name, 0)) if n != t.shape[axis])
         out: list[OpNode] = []
         while True:

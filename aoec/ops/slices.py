@@ -51,10 +51,21 @@ def run_of(shape: Shape, start: int, count: int) -> Box | None:
     return None if inner is None else ((start // each, 1), *inner)
 
 
-def nth(shape: Shape, at: int, of: int) -> Box | None:
-    """The part number `at`, from 0, of `of` equal ones in row-major order; None where these are no boxes."""
+def uneven(of: int, units: int) -> bool:
+    """Whether `units`, such as images, that stay whole, make `of` parts of which the first hold one more than the last."""
+    return units > of and units % of != 0
+
+
+def nth(shape: Shape, at: int, of: int, units: int = 1) -> Box | None:
+    """The part number `at`, from 0, of `of` in row-major order, equal ones where `units` do not make them uneven; None where they are no
+    boxes."""
     count = prod(shape)
-    return None if count % of else run_of(shape, at * (count // of), count // of)
+    each, more = divmod(units, of) if uneven(of, units) else (1, 0)
+    whole_units = units if uneven(of, units) else of
+    if count % whole_units:
+        return None
+    unit = count // whole_units
+    return run_of(shape, (at * each + min(at, more)) * unit, (each + (at < more)) * unit)
 
 
 def start_of(shape: Shape, box: Box) -> int | None:

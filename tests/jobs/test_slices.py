@@ -61,7 +61,7 @@ def test_a_compiled_model_in_slices(folder: Path, capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("words, said", [
-    (["--slices", "g0..g2/4"], "no 4 equal parts"), (["--slices", "g7/2"], "there is no group g7"),
+    (["--slices", "g0..g2/5000"], "no 5000 equal parts"), (["--slices", "g7/2"], "there is no group g7"),
     (["--slices", "g0:2"], "not of the form"), (["--slices", "g2..g0/2"], "no region")])
 def test_what_is_no_region_is_one_sentence(folder: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     try:
@@ -114,10 +114,10 @@ def chain(images: int, length: int) -> Graph:
     return Graph("chain", ("x",), (tensors[length].name,), tensors, nodes, groups)
 
 
-@pytest.mark.parametrize("images, length, wanted", [(2, 2, []), (12, 1, []), (12, 2, [("g0", "g1")])])
+@pytest.mark.parametrize("images, length, wanted", [(2, 2, []), (12, 1, []), (12, 2, [("g0", "g1")]), (13, 2, [("g0", "g1")])])
 def test_what_gains_nothing_is_not_cut(images: int, length: int, wanted: list[tuple[str, str]]) -> None:
-    """Of 2 MB a tensor all stays in L2; of 12 MB a part does, and slices of at most 4 MB keep what lies between two groups. One group has
-    nothing between."""
+    """Of 2 MB a tensor all stays in L2; of 12 MB a part does, and slices of at most 4 MB keep what lies between two groups; of 13 they are
+    uneven. One group has nothing between."""
     graph, machine = chain(images, length), load("Ascend310P3")
     whole = {}
     for t in tasks(graph, machine):
@@ -125,5 +125,6 @@ def test_what_gains_nothing_is_not_cut(images: int, length: int, wanted: list[tu
         best = start(p).best
         whole[t.group.name] = Whole(show(p.trace(best)), measure(p.program(best), machine, t.state))
     found = regions(graph, machine, whole)
-    assert [(r.first, r.last) for r in found] == wanted and all(images % r.slices == 0 and r.slices >= 3 for r in found)
+    assert [(r.first, r.last) for r in found] == wanted
+    assert all((images % r.slices == 0) == (images == 12) and images > r.slices >= 3 for r in found)
     assert length == 1 or regions(graph, machine, {"g0": whole["g0"]}) == []  # what has no schedule runs on the host

@@ -18,6 +18,7 @@ from aoec.jobs.plan import size_bytes, tasks
 from aoec.lowering.fuse import fuse
 from aoec.lowering.slices import Region, places, sliced
 from aoec.ops.check import check
+from aoec.ops.layout import pack_zn
 from aoec.ops.run import evaluate
 from aoec.ops.slices import nth, part_of, run_of, start_of
 from aoec.target.machine import load as load_machine
@@ -82,7 +83,7 @@ def test_a_graph_in_slices_means_what_it_meant(text: str, data: st.DataObject) -
     assert [t.group.kind for t in tasks(cut, COUPLED)].count("cube") > 0
 
 
-@pytest.mark.parametrize("text, count", [(IMAGES, 2), (IMAGES, 3), (IMAGES, 6), (ROWS, 2), (ROWS, 4)])
+@pytest.mark.parametrize("text, count", [(IMAGES, 2), (IMAGES, 3), (IMAGES, 4), (IMAGES, 5), (IMAGES, 6), (ROWS, 2), (ROWS, 3), (ROWS, 4)])
 def test_all_of_a_model_runs_in_slices_of_its_batch(text: str, count: int) -> None:
     """And the second region is found by its names when the first has been cut."""
     graph, weights = net(text)
@@ -94,6 +95,37 @@ def test_all_of_a_model_runs_in_slices_of_its_batch(text: str, count: int) -> No
     made = evaluate(cut, feeds(graph), weights)
     for name, wanted in expected(text).items():
         np.testing.assert_allclose(made[name].astype(np.float32), wanted.astype(np.float32), rtol=2e-3, atol=2e-3)
+
+
+def test_uneven_parts_keep_images_whole_and_differ_by_one() -> None:
+    graph, _ = net(IMAGES)
+    cut = sliced(graph, [Region(graph.groups[0].name, graph.groups[-1].name, 4)])
+    shapes = [t.shape for i in range(1, 5) for t in cut.tensors if re.fullmatch(rf"y_{i}of4", t.name)]
+    assert [s[0] for s in shapes] == [2, 2, 1, 1] and {s[1:] for s in shapes} == {(16, 16, 16)}
+    (joined,) = [n for n in cut.nodes if n.op == "concat" and n.outputs == ("y",)]
+    assert len(joined.inputs) == 4 and [at for _, at in (places(cut)[i] for i in joined.inputs)] == [
+        2 * 16 * 16 * 16 * i for i in (0, 2, 4, 5)]
+
+
+def test_rows_of_a_matrix_in_nz_are_cut_inside_a_region_alone() -> None:
+    """Its fractals lie column by column, so that no rows of it lie in one run; what a slice makes for itself has a place of its own."""
+    tensors = (Tensor("x", "fp16", (96, 64)), Tensor("a", "fp16", (96, 64), "NZ"), Tensor("b", "fp16", (96, 64), "NZ"),
+               Tensor("w", "fp16", (64, 64), "ZN", "0" * 64), Tensor("y", "fp16", (96, 64)))
+    nodes = (OpNode("one", "matmul", ("x", "w"), ("a",)), OpNode("two", "relu", ("a",), ("b",)),
+             OpNode("three", "matmul", ("b", "w"), ("y",)))
+    graph = Graph("rows", ("x",), ("y",), tensors, nodes, tuple(
+        Group(f"g{i}", kind, (n.name,)) for i, (n, kind) in enumerate(zip(nodes, ("cube", "vector", "cube")))))
+    check(graph)
+    for count in (2, 3, 4):
+        cut = sliced(graph, [Region("g0", "g2", count)])
+        check(cut)
+        weights = {"w": pack_zn(np.eye(64, dtype=np.float16), 16)}
+        fed = {"x": np.random.default_rng(1).integers(-3, 4, (96, 64)).astype(np.float32)}
+        np.testing.assert_array_equal(evaluate(cut, fed, weights)["y"], np.maximum(fed["x"], 0))
+        assert [t.group.kind for t in tasks(cut, COUPLED)] == ["cube", "vector", "cube"] * count
+    for first, last in (("g0", "g1"), ("g1", "g2")):
+        with pytest.raises(UnsupportedError, match="does not lie in one run"):
+            sliced(graph, [Region(first, last, 2)])
 
 
 def test_attention_is_cut_by_heads_and_joined_again() -> None:
