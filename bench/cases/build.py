@@ -26,7 +26,7 @@ from aoec.simulate.encode import encode
 from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.target.machine import Machine
 from bench.cases.case import Case
-from bench.cases.cube import cube_program
+from bench.cases.cube import cube_trace, in_order
 from bench.cases.graphs import graph_of
 from bench.cases.micro import copy_program, core_kind, instruction_program, nd2nz_program, reduce_program
 
@@ -74,7 +74,7 @@ def built(case: Case, machine: Machine, folder: Path) -> Program:
         return attention_program(case, func, machine)
     if case.family != "matmul":
         return vector_program(case, func, machine)
-    return cube_program(case, func, machine) if any(w in case.tile for w in CUBE_TILES) else open_product(case, func, machine)
+    return tiled_product(case, func, machine) if any(w in case.tile for w in CUBE_TILES) else open_product(case, func, machine)
 
 
 def only_func(case: Case) -> Func:
@@ -84,6 +84,14 @@ def only_func(case: Case) -> Func:
     if len(work) != 1:
         raise UnsupportedError(f"{case.operator} is {len(work)} groups in aoec; tile words are of one")
     return lower(graph, work[0])
+
+
+def tiled_product(case: Case, func: Func, machine: Machine) -> Program:
+    """A product with the row's tiling; what that says nothing of, as how results leave a core of cube and vector both, as found best."""
+    trace = cube_trace(case, func, machine)
+    if holes_of(trace):
+        return in_order(case, pinned_best(func, [trace], {}, machine, PREVIOUS_LAUNCH), machine)
+    return in_order(case, normalise(emit(primitives.apply(func, trace), machine)), machine)
 
 
 def open_product(case: Case, func: Func, machine: Machine) -> Program:
@@ -122,8 +130,8 @@ def vector_program(case: Case, func: Func, machine: Machine) -> Program:
     if programs or "cores" in case.tile:
         pinned["g0"] = min(programs or limit, case.tile.one("cores", limit), limit)
     if tile := case.tile.numbers("tile") or case.tile.numbers("sub"):
-        pinned["t0"] = prod(tile)
-        pinned |= {"g0": with_work(func, prod(tile), pinned["g0"])} if "g0" in pinned else {}
+        pinned["t0"] = first = tile[0] if len(tile) > 1 and len(output_nest(func).loops) > 1 else prod(tile)
+        pinned |= {"g0": with_work(func, first, pinned["g0"])} if "g0" in pinned else {}
     pinned |= dict.fromkeys(("di", "do"), case.tile.one("buffers", 1)) if "buffers" in case.tile or tile else {}
     traces = sketches(func, machine)
     try:

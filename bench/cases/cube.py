@@ -4,13 +4,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
-from aoec import primitives
 from aoec.ir.index import DTYPES, Int
 from aoec.ir.program import Program
-from aoec.ir.rewrite import normalise
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
-from aoec.lowering.emit import emit
 from aoec.search.vendor import ORDER_N, MatmulTiling, matmul_trace
 from aoec.target.machine import Machine
 from bench.cases.case import Case
@@ -173,10 +170,14 @@ def ahead(trace: Trace) -> Trace:
     return Trace((*trace.steps, *more))
 
 
-def cube_program(case: Case, func: Func, machine: Machine) -> Program:
-    """The program of a product with the row's tiling, its loads in the order in which the vendor's template has them."""
+def cube_trace(case: Case, func: Func, machine: Machine) -> Trace:
+    """The trace of a product with the row's tiling; where cores hold cube and vector both, with holes in how results leave."""
     t = vendor_tiling(case, machine)
     trace = matmul_trace(func, machine, t)
-    trace = ahead(trace) if t.preload else trace
-    program = normalise(emit(primitives.apply(func, trace), machine))
+    return ahead(trace) if t.preload else trace
+
+
+def in_order(case: Case, program: Program, machine: Machine) -> Program:
+    """The program of a product with its loads in the order in which the vendor's template has them."""
+    t = vendor_tiling(case, machine)
     return left_first(program) if "mdl" in case.tile and t.stepKb > t.stepKa else program

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import reduce
 from math import prod
 
 from aoec.base.errors import UnsupportedError
@@ -22,7 +23,8 @@ Recipe = Callable[[Net, list[str]], str]
 
 # operators of published tables -> what they are in ours
 RECIPES: dict[str, Recipe] = {
-    "neg": lambda n, x: n.node("muls", x, scalar=-1.0), "real_div": lambda n, x: n.node("div", x), "sum": lambda n, x: n.node("add", x),
+    "neg": lambda n, x: n.node("muls", x, scalar=-1.0), "real_div": lambda n, x: n.node("div", x),
+    "sum": lambda n, x: reduce(lambda a, b: n.node("add", [a, b]), x),
     "hardsigmoid": lambda n, x: n.node("hard_sigmoid", x, alpha=1 / 6, beta=0.5),
     "hardtanh": lambda n, x: n.node("clip", x, lo=-1.0, hi=1.0),
     "relu6": lambda n, x: n.node("clip", x, lo=0.0, hi=6.0), "leakyrelu": lambda n, x: n.node("leaky_relu", x, alpha=0.01),
@@ -40,7 +42,9 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-PAIRED = ("add", "sub", "mul", "div", "real_div", "maximum", "minimum")  # of two tensors, equal ones where the row gives one shape
+WHOLE = ("int32", "int64")
+COMPARED = ("less", "less_equal", "greater", "greater_equal", "equal")
+PAIRED = ("add", "sub", "mul", "div", "real_div", "maximum", "minimum", *COMPARED)  # equal tensors where a row gives one
 # operators whose other operand is one number -> ours with a scalar
 SCALED = {"div": "muls", "real_div": "muls", "mul": "muls", "add": "adds", "sub": "adds"}
 
@@ -89,7 +93,7 @@ def vector_graph(case: Case, flat: bool, machine: Machine | None) -> Graph:
         return cast_graph(case)
     if case.operator not in {*OPS, *RECIPES, *REDUCERS, *SCALED}:
         raise UnsupportedError(unknown(case))
-    if any(d not in REALS for d in case.dtypes) or case.dtypes[0] != case.dtypes[-1]:
+    if not held(case):
         raise UnsupportedError(f"aoec has no {case.operator} of {' to '.join(dict.fromkeys(case.dtypes))}")
     net = Net(case.operator, case.dtypes[0])
     net.machine = machine
@@ -101,8 +105,17 @@ def vector_graph(case: Case, flat: bool, machine: Machine | None) -> Graph:
     if case.operator in REDUCERS:
         return net.graph(net.node(REDUCERS[case.operator], inputs, axes=reduced(shapes[0], case.shape.output)))
     name = SCALED.get(case.operator, "") if len(inputs) < len(case.shape.inputs) else ""
-    recipe = (lambda n, x: n.node(name, x, scalar=0.5)) if name else RECIPES.get(case.operator) or (lambda n, x: n.node(case.operator, x))
+    recipe = (lambda n, x: n.node(name, x, scalar=0.5)) if name else RECIPES.get(case.operator) or (
+        lambda n, x: n.node(case.operator, x, case.dtypes[1]))
     return net.graph(recipe(net, inputs))
+
+
+def held(case: Case) -> bool:
+    """Whether the operator is one of the case's dtypes: of reals that stay so, of whole numbers, or a comparison that gives truths."""
+    first, result = case.dtypes
+    if case.operator in COMPARED:
+        return first in (*REALS, *WHOLE) and result == "bool"
+    return first == result and (first in REALS or first in WHOLE and case.operator in PAIRED)
 
 
 def unknown(case: Case) -> str:

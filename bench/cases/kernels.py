@@ -32,6 +32,23 @@ layernorm_grad(D[i, j], X[i, j], V[i], M[i], G[j]; share) -> Y[i, j] {
 bn_relu(X[n, c, p, l], S[c, l], B[c, l]) -> Y[n, c, p, l] {
   Y[n, c, p, l] = max(X[n, c, p, l] * S[c, l] + B[c, l], 0.0)
 }
+gelu_grad(D[i, j], X[i, j]) -> Y[i, j] {
+  T[i, j] = tanh((X[i, j] + X[i, j] * X[i, j] * X[i, j] * 0.044715) * 0.7978845608)
+  Y[i, j] = D[i, j] * ((T[i, j] + 1.0) * 0.5 + X[i, j] * (1.0 - T[i, j] * T[i, j]) * (X[i, j] * X[i, j] * 0.134145 + 1.0) * 0.3989422804)
+}
+relu_grad(D[i, j], Y[i, j]) -> X[i, j] {
+  X[i, j] = select(Y[i, j] > 0.0, D[i, j], 0.0)
+}
+sigmoid_grad(Y[i, j], D[i, j]) -> X[i, j] {
+  X[i, j] = D[i, j] * (Y[i, j] - Y[i, j] * Y[i, j])
+}
+tanh_grad(Y[i, j], D[i, j]) -> X[i, j] {
+  X[i, j] = D[i, j] * (1.0 - Y[i, j] * Y[i, j])
+}
+softmax_grad(Y[i, j], D[i, j]) -> X[i, j] {
+  S[i] += Y[i, j] * D[i, j]
+  X[i, j] = (D[i, j] - S[i]) * Y[i, j]
+}
 """
 # what a kernel writes besides and its definition leaves out
 REMARKS = {"dynamic_quant": "without the scale of each row, 4 bytes of it",
@@ -100,11 +117,12 @@ def gelu_grad(n: Net, y: str, layout: str, dtype: str) -> str:
     return of("mul", y, of("add", half, of("mul", of("mul", x, falls), slope)))
 
 
-def gelu_grad_rows(case: Case, machine: Machine | None) -> Graph:
-    """The gradient behind a gelu, alone."""
-    net = reals(case)
+def of_two(case: Case, machine: Machine | None) -> Graph:
+    """A gradient by what it comes from and what was calculated, both of one shape."""
+    net, shape = reals(case), rows(case)
     net.machine = machine
-    return net.graph(gelu_grad(net, net.input("d", rows(case)), "ND", case.dtypes[0]))
+    inputs = [net.input(name, shape) for name in "ab"]
+    return net.graph(net.own(case.operator, definitions()[case.operator], inputs, shape))
 
 
 def filter_grad(case: Case, machine: Machine | None) -> Graph:
@@ -173,6 +191,7 @@ def grouped_matmul(case: Case, machine: Machine | None) -> Graph:
 
 
 KERNELS: Mapping[str, Kernel] = {
-    "dynamic_quant": dynamic_quant, "layernorm_grad": layernorm_grad, "bn_relu": bn_relu, "gelu_grad": gelu_grad_rows,
+    "dynamic_quant": dynamic_quant, "layernorm_grad": layernorm_grad, "bn_relu": bn_relu,
+    **dict.fromkeys(("gelu_grad", "relu_grad", "sigmoid_grad", "tanh_grad", "softmax_grad"), of_two),
     "conv2d_dw": filter_grad, "conv2d_dx": image_grad, "conv2d_dx_relugrad": masked_image_grad, "flash_attention": attention,
     "grouped_matmul": grouped_matmul}

@@ -19,7 +19,7 @@ NUMBERS = (
     (r"cores (\d+)x(\d+)", "grid"), (r"\b(\d)x(\d), MDL", "grid"), (r"AIC:AIV[ =](\d):(\d)", "ratio"), (r"stepKa/b=(\d+)", "step"),
     (r"stepKa=(\d+)", "stepka"), (r"stepKb=(\d+)", "stepkb"), (r"stepK (\d+)", "step"), (r"depthA1=(\d+)", "deptha"),
     (r"depthB1=(\d+)", "depthb"), (r"\bdepth (\d+)", "depth"), (r"split-K over (\d+) cores", "splitk"),
-    (r"split-?K[ =](\d+)\b", "splitk"), (r"swizzle[ =]<?(\d+)[,:x] ?([01])>?", "swizzle"),
+    (r"split-?K[ =](\d+)\b", "splitk"), (r"swizzle ?=? ?<?(\d+)[,:x] ?([01])>?", "swizzle"),
     (r"\b(\d+) (?:logical )?cores?\b", "cores"), (r"\b(\d+) (?:AIC|AIV)\b", "cores"),
     (r"blockDim=(\d+)", "cores"), (r", (\d+) blocks$", "cores"),
     (r"tile (\d+)x(\d+)", "tile"), (r"tile (\d+) elems", "tile"), (r"tile M(\d+) / K\d+-\d+ / N(\d+)", "base"))

@@ -14,12 +14,14 @@ from aoec.simulate.state import CLEARED
 from aoec.target.machine import load
 from bench.cases.case import Case, parse_cases, read_cases
 from bench.cases.chips import machine_of
+from bench.cases.draft import Net
 from bench.cases.graphs import graph_of
-from bench.cases.kernels import TEXT
+from bench.cases.kernels import TEXT, gelu_grad
 from bench.cases.library import plan, tuned
 from bench.cases.moves import MOVES
 from bench.cases.operators import operator_of
 from bench.cases.profilers import profiler_of
+from bench.cases.time import modelled
 
 PUBLISHED = {c.id: c for c in read_cases([Path(__file__).parents[2] / "bench/cases/published.csv"])}
 
@@ -155,16 +157,44 @@ def test_definitions_are_what_kernels_do() -> None:
     assert np.allclose(values("bn_relu", x=image, s=s, b=b), np.maximum(image * s[:, None] + b[:, None], 0))
 
 
+def test_gradients_of_two_operands() -> None:
+    """By NumPy: of ReLU, sigmoid, tanh and softmax from what was calculated."""
+    y, d = np.random.default_rng(1).normal(size=(2, 5, 32))
+    assert np.array_equal(values("relu_grad", d=d, y=y), np.where(y > 0, d, 0))
+    assert np.allclose(values("sigmoid_grad", y=y, d=d), d * y * (1 - y)) and np.allclose(values("tanh_grad", y=y, d=d), d * (1 - y * y))
+    assert np.allclose(values("softmax_grad", y=y, d=d), (d - (d * y).sum(1, keepdims=True)) * y)
+
+
+@pytest.mark.parametrize("operator, shape, dtype, tile", [
+    ("relu_grad", "4x512 + 4x512", "fp16", ""), ("SigmoidGrad", "512x1 + 512x1", "fp32", ""),
+    ("softmax_grad", "64x256 + 64x256", "fp16", ""),
+    ("gelu_grad", "4x512 + 4x512", "fp16", ""), ("AddN", "4x512 + 4x512 + 4x512", "fp16", ""),
+    ("silu_and_mul", "4x512 -> 4x256", "bf16", ""),
+    ("add", "64", "int32", ""), ("less", "4x64", "int32->bool", ""), ("softmax", "512x256", "fp32", "tile=4x256"),
+    ("rms_norm", "512x256", "fp16", "tile=8x256 programs=40")])
+def test_rows_that_users_would_write_are_timed(operator: str, shape: str, dtype: str, tile: str) -> None:
+    row = row_of(operator, shape, dtype, tile=tile)
+    assert (modelled(row) if tile else tuned(row, 0)).modelled
+
+
+def test_a_tiling_is_of_a_core_of_cube_and_vector_too() -> None:
+    """What its words do not say of, how results leave through UB, is found."""
+    row = row_of("matmul", "m=256 n=256 k=256", chip="310P3", tile="base=128x128x64 cores=4")
+    assert modelled(row).modelled
+
+
 def test_the_gradient_behind_a_gelu() -> None:
-    """Against finite differences of gelu's form with tanh."""
-    graph = graph_of(row_of("gelu_grad", "4x32 + 4x32", "fp32"))
+    """Against finite differences of gelu's form with tanh, in one definition and in single operators."""
+    net = Net("x", "fp32")
+    graph = net.graph(gelu_grad(net, net.input("d", (4, 32)), "ND", "fp32"))
     x, y = (np.random.default_rng(i).normal(size=(4, 32)).astype(np.float32) for i in (1, 2))
 
     def gelu(x: np.ndarray) -> np.ndarray:
         return 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x ** 3)))
     slope = (gelu(x.astype(float) + 1e-5) - gelu(x.astype(float) - 1e-5)) / 2e-5
     got, = evaluate(graph, dict(zip(graph.inputs, (y, x))), {}).values()
-    assert np.allclose(got, y * slope, atol=1e-5)
+    defined = values("gelu_grad", d=y.astype(float), x=x.astype(float))
+    assert np.allclose(got, y * slope, atol=1e-5) and np.allclose(defined, y * slope, atol=1e-5)
 
 
 @pytest.mark.parametrize("operator, shape, ops, result", [

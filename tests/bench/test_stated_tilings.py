@@ -12,10 +12,10 @@ from aoec.simulate.time import measure
 from aoec.simulate.values import execute
 from aoec.target.check import check
 from aoec.target.machine import load
-from bench.cases.build import only_func
+from bench.cases.build import only_func, tiled_product
 from bench.cases.case import Case, parse_cases
 from bench.cases.convert import convert
-from bench.cases.cube import cube_program, halves
+from bench.cases.cube import halves
 from bench.cases.turns import left_first
 from bench.cases.words import parse_tile
 from tests.bench.test_fidelity import case, row
@@ -54,7 +54,7 @@ def test_the_left_operand_comes_first(tile: str) -> None:
     """As MDL loads: A, then B, then A again. The same products of the same bytes, later, for B waits behind A for a slot of A."""
     made, plain = (product(shape="m=256 n=1024 k=1536", layout="nd:nk", tile=f"base=128x256x64 cores=2 {word} {tile}")
                    for word in ("mdl", "runtime"))
-    first, ours = cube_program(made, only_func(made), B1), cube_program(plain, only_func(plain), B1)
+    first, ours = tiled_product(made, only_func(made), B1), tiled_product(plain, only_func(plain), B1)
     assert first != ours and left_first(first) == first
     check(first, B1)
     rng = np.random.default_rng(3)
@@ -75,7 +75,7 @@ def inside(items: Sequence[Item]) -> list[Instr]:
 def test_an_operand_beside_one_that_stays_is_loaded_ahead() -> None:
     """The guide's MTE2 preload: A whole in L1, B in two slots, the next B before the current one's work."""
     words = "base=128x128x64 single=128x512x512 stepka=8 stepkb=8 deptha=8 depthb=16 mdl"
-    programs: list[Program] = [cube_program(c, only_func(c), B1) for c in (
+    programs: list[Program] = [tiled_product(c, only_func(c), B1) for c in (
         product(shape="m=128 n=2048 k=512", tile=f"{words}{more}") for more in ("", " preload"))]
     late, early = (measure(p, B1, COLD).time_us for p in programs)
     assert early < late and len(inside(programs[1].streams[0].body)) > len(inside(programs[0].streams[0].body))
