@@ -21,6 +21,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
@@ -44,6 +45,10 @@ if "AOEC_CACHE_DIR" not in os.environ:
 # schedules that come with aoec would answer what a test asks a search for; those that want them say so
 os.environ["AOEC_BASE_BANK"] = "none"
 
+# where an environment forbids bytecode, every process would compile all sources again; it lies in __pycache__, as Numba's kernels do
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 # a test process makes some hundred million objects, few of them garbage in cycles: to look for these as often as Python does by default
 # took a fifth of the tests' time
 gc.set_threshold(100_000, 10, 10)
@@ -53,10 +58,10 @@ HEAD = re.compile(r"^--- (\S+)(?: (\d+))?\n", re.MULTILINE)
 
 # Files that take longest come first, so that at the end no process is alone with one of them: of files, --dist loadfile hands out
 # the next whole one (make test; --no-loadscope-reorder keeps it from putting those of few tests last, which models are).
-# In a fresh clone the kernels are compiled, which takes a minute: the first process does that, with the longest file of all, while
-# the other takes the files that need no kernel, and finds them on disk when it comes to those that do.
+# In a fresh clone the kernels are compiled, which takes two minutes: the first process does that, with the longest file of all, whose
+# first tests need all of them, while the other takes the files that need no kernel, and finds them on disk when it comes to those that do.
 WITHOUT_KERNELS = ("search/test_strategies.py", "laws/test_text_laws.py", "frontend/test_zoo.py", "laws/test_house.py",
-                   "laws/test_text_rewrite_laws.py", "cli/test_bad_input.py", "laws/test_search_laws.py")
+                   "laws/test_text_rewrite_laws.py", "cli/test_bad_input.py", "laws/test_search_laws.py", "laws/test_bank_laws.py")
 LONGEST = (
     "laws/test_emit_laws.py", *WITHOUT_KERNELS, "jobs/test_compile.py", "laws/test_coupled.py", "models/test_resnet50.py",
     "docs/test_readme.py", "search/test_prove.py", "jobs/test_dump.py", "models/test_light.py", "models/test_bert.py",

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from unittest import mock
@@ -11,8 +12,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from aoec.jobs import known, trust
+from aoec.ir.program import Program
+from aoec.jobs import known, trust, tuning
 from aoec.search import default
+from aoec.simulate.encode import Encoded
+from aoec.target.machine import Machine
+
+ENCODED = 300  # programs of sketches that tests of one file share
 
 
 @contextmanager
@@ -33,11 +39,30 @@ def poor_defaults() -> Iterator[None]:
         yield
 
 
+def encoded_once() -> Callable[[Program, Machine], Encoded]:
+    """`encode` that gives for a program what it gave before, and so with the plans of its tables: jobs that follow each other in a test
+    search the same sketches."""
+    made: OrderedDict[tuple[Program, int], Encoded] = OrderedDict()  # an Encoded keeps its machine, whose id so stays its own
+
+    def encode(program: Program, machine: Machine, make: Callable[[Program, Machine], Encoded] = tuning.encode) -> Encoded:
+        key = program, id(machine)
+        if key not in made:
+            made[key] = make(program, machine)
+        made.move_to_end(key)
+        if len(made) > ENCODED:
+            made.popitem(last=False)
+        return made[key]
+
+    return encode
+
+
 @contextmanager
 def small_searches() -> Iterator[None]:
-    """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing about jobs."""
+    """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing about jobs. Sketches are
+    encoded and planned once for all jobs of the file."""
     trust.seeded.cache_clear()
-    with mock.patch.object(trust, "MACHINES", 2), mock.patch.object(default, "LIST", 60), kept_apart("small"):
+    with (mock.patch.object(trust, "MACHINES", 2), mock.patch.object(default, "LIST", 60),
+          mock.patch.object(tuning, "encode", encoded_once()), kept_apart("small")):
         yield
     trust.seeded.cache_clear()
 

@@ -45,6 +45,18 @@ def everywhere(p: Problem, count: int, seed: int = 0) -> list[Candidate]:
     return [c for s in range(len(p.sketches)) for c in legal(p, s, count, seed)]
 
 
+# first, as it needs all kernels: a fresh clone's are compiled here, before the other process comes to a file that needs them (conftest.py)
+@pytest.mark.parametrize("model", EACH)
+def test_func_scheduled_func_and_program_mean_the_operators(model: str) -> None:
+    for case, p in scheduled(model):
+        assert case.agrees(case.evaluated(case.func))
+        candidates = everywhere(p, 2, seed=2)
+        for c in candidates:
+            assert case.agrees(case.run(p.program(c))), (case.name, p.values(c))
+        c = candidates[len(candidates) // 2]
+        assert case.agrees(case.evaluated(primitives.apply(p.func, p.trace(c)))), (case.name, p.values(c))
+
+
 @pytest.mark.parametrize("model", EACH)
 def test_every_sketch_rule_that_applies_can_be_emitted(model: str) -> None:
     for _, p in scheduled(model):
@@ -63,17 +75,6 @@ def test_filling_first_or_last_gives_one_program_and_one_time(model: str) -> Non
             rows = time_rows(sketch.encoded, {n: np.array([v]) for n, v in p.values(c).items()})
             m = measure(early, p.machine)
             assert rows.status[0] == 0 and rows.ticks[0] == m.ticks == cost - rows.launch_ticks[0]
-
-
-@pytest.mark.parametrize("model", EACH)
-def test_func_scheduled_func_and_program_mean_the_operators(model: str) -> None:
-    for case, p in scheduled(model):
-        assert case.agrees(case.evaluated(case.func))
-        candidates = everywhere(p, 2, seed=2)
-        for c in candidates:
-            assert case.agrees(case.run(p.program(c))), (case.name, p.values(c))
-        c = candidates[len(candidates) // 2]
-        assert case.agrees(case.evaluated(primitives.apply(p.func, p.trace(c)))), (case.name, p.values(c))
 
 
 @pytest.mark.parametrize("model", EACH)
