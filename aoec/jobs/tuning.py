@@ -51,8 +51,8 @@ LISTED = 1 << 16  # legal candidates of a restricted space that are listed for t
 DRAWN = 256  # candidates of a sketch, where the default's short list has no legal one
 PROOF_ROWS, PROOF_ROWS_A_SECOND = 1000, 20_000  # that a proof looks at for a trial of a budget, or a second: some 50 us each
 TRIED_FIRST, TRIED_LAST = 500, 50  # parts of it with which a proof is tried before a search and, from what that found, after it
-EARNEST, EARNEST_LAST = 1000, 6  # trials from which on the last is tried in earnest, with a larger part
-HOPE = 6  # times that part that may seem to be needed: what is decided first takes the longest
+EARNEST, EARNEST_PART = 1000, 4  # trials from which on both are tried in earnest, with a larger part
+HOPE_FIRST, HOPE_LAST = 1.0, 1.5  # times that part that they may be foreseen to need: most often within a third, and rather too much
 LOOSE = 4  # times as many flags are there for the walk of a core that is to be a bound: slots of several buffers share a pair of pipes
 SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
 
@@ -311,11 +311,12 @@ def effort(budget: Budget, part: int = 1) -> int:
     return int(amount * (PROOF_ROWS if kind == "trials" else PROOF_ROWS_A_SECOND) / part)
 
 
-def last_proof(p: Problem, begun: Found, budget: Budget, stop: Callable[[], bool]) -> Proof:
-    """A proof from what a search found: with a budget of many trials in earnest, unless it seems hopeless."""
+def beside_search(p: Problem, begun: Found, budget: Budget, stop: Callable[[], bool], part: int, hope: float) -> Proof:
+    """A proof before or after a search: with a budget of many trials in earnest, given up where it is foreseen to take `hope` times its
+    part; else with that part of the budget."""
     if budget[0] == "trials" and budget[1] >= EARNEST:
-        return prove(p.space.grids, p, begun[1], begun[0], effort(budget, EARNEST_LAST), stop, HOPE)
-    return prove(p.space.grids, p, begun[1], begun[0], effort(budget, TRIED_LAST), stop)
+        return prove(p.space.grids, p, begun[1], begun[0], effort(budget, EARNEST_PART), stop, hope)
+    return prove(p.space.grids, p, begun[1], begun[0], effort(budget, part), stop)
 
 
 def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
@@ -351,7 +352,8 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
         strategy, limits = "exhaustive", {}
     elif strategy in ("proof", "portfolio"):
         ticks, begun = min([(first.default_ticks, first.default), *timed(p, starts)], key=lambda f: f[0])
-        proof = prove(p.space.grids, p, begun, ticks, effort(budget, 1 if strategy == "proof" else TRIED_FIRST), lambda: watch(Result()))
+        proof = (prove(p.space.grids, p, begun, ticks, effort(budget), lambda: watch(Result())) if strategy == "proof" else
+                 beside_search(p, (ticks, begun), budget, lambda: watch(Result()), TRIED_FIRST, HOPE_FIRST))
         if proof.closed or strategy == "proof":
             p.known = frozenset()
             return proved(p, first, proof)
@@ -371,7 +373,8 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
                       result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks),
                       history=result.history)
     if strategy == "portfolio" and not (stopped or result.closed):
-        outcome = confirmed(p, outcome, last_proof(p, (ticks, best), budget, lambda: watch(result)))
+        outcome = confirmed(p, outcome, beside_search(
+            p, (ticks, best), budget, lambda: watch(result), TRIED_LAST, HOPE_LAST))
     p.known = frozenset()
     return outcome
 

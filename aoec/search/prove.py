@@ -34,8 +34,10 @@ SWITCHES = ("uf",)  # change when something is done, not what
 FIRST_BLOCK, BLOCK = 8, 256  # assignments of outer holes whose inner ones are looked at together: few of the best first, then more
 MANY = 1 << 9  # rows of outer holes from which on they are bounded by their work alone before
 GLANCES = 8  # of these cost as much as a floor
+TASTED = 32  # of its effort that a proof makes before it is foreseen how much it will take
 MANY_OPEN, TASTE = 64, 8  # rows with open holes of which each eighth is bounded first, to see whether it pays
 DEARER = 1.5  # times what a row costs whose holes are all assigned
+WORTH, PASSED = 0.1, 8  # the share of rows that a glance has to exclude, else it is passed over so many times
 SUMMED = 1 << 16  # rows whose work is summed up together
 WALKED = 1 << 13  # rows whose slots are looked at together
 TIMED = 1 << 11  # rows that are timed before the best is looked at again
@@ -104,16 +106,24 @@ def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, ef
         parts.append(part)
     todo = [some for part in parts for some in blocks(part, FIRST_BLOCK, BLOCK)]
     todo.sort(key=lambda p: (int(p.floors[0]), p.grid))
-    floors, begun, decided = np.sort(np.concatenate([part.floors for part in parts])), found.effort, 0
+    floors, begun = np.concatenate([part.floors for part in todo] or [np.zeros(0, np.int64)]), found.effort
+    decided = 0
     for part in todo:
-        decided, least = decided + len(part.floors), int(np.searchsorted(floors, found.ticks))
-        done = search_inner(levels[part.grid], part, found, effort)
-        foreseen = begun + (found.effort - begun) * least / decided  # too many rather than too few: the first have the lowest floors
-        if not done or (found.effort > effort / TASTE and decided < least and foreseen > hope * effort) or stop():
+        done, decided = search_inner(levels[part.grid], part, found, effort), decided + len(part.floors)
+        foreseen = begun + (found.effort - begun) / max(1e-9, share(floors, decided, found.ticks))
+        if not done or (found.effort > effort / TASTED and foreseen > hope * effort) or stop():
             found.floor = min(found.ticks, int(part.floors[0]))
             return found
     found.floor, found.closed = found.ticks, True
     return found
+
+
+def share(floors: np.ndarray, decided: int, ticks: int) -> float:
+    """How much of the work on assignments the first so many of them were: each is taken to be the more the further its floor is below the
+    best."""
+    below = np.maximum(ticks - floors, 0)
+    whole = int(below.sum())
+    return int(below[:decided].sum()) / whole if whole else 1.0
 
 
 def blocks(part: Part, count: int, most: int) -> Iterator[Part]:
@@ -131,7 +141,7 @@ def search_inner(level: Levels, part: Part, found: Proof, effort: int) -> bool:
         part, rest = level.assigned(part, name), level.inner[at + 1:]
         if found.effort + len(part.floors) // GLANCES > effort:
             return False
-        part = level.glanced(part, rest, found)
+        part = level.skimmed(part, rest, found)
         if found.effort + len(part.floors) > effort:
             return False
         if rest:
@@ -162,6 +172,7 @@ class Levels:
         self.outer_names = tuple(n for n in grid.names if n in early or n not in {*self.inner, *self.switches, *slots})
         self.asked = [(c, frozenset(hole_names(c))) for c in bounds.constraints(number)]
         self.cut = {"loose": 1.0, "whole": 1.0}  # the share of rows that each excluded when it was last asked about many
+        self.skims: dict[int, tuple[float, int]] = {}  # by how many holes were open: that share, and how often it was passed over since
         self.growth = {n: float(len(self.choices[n])) for n in self.inner}  # rows that one became when a hole was last assigned
 
     def holding(self, columns: Rows, newest: str, count: int) -> np.ndarray:
@@ -210,6 +221,17 @@ class Levels:
         columns, source = self.grown(part.columns, len(part.floors), name)
         self.growth[name] = len(source) / max(1, len(part.floors))
         return Part(self.number, columns, part.floors[source], part.of_rows()[:, source])
+
+    def skimmed(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
+        """A part glanced at, unless that excluded so few rows when it was last done that what comes next costs less."""
+        share, passed = self.skims.get(len(rest), (1.0, 0))
+        if share < WORTH and passed < PASSED:
+            self.skims[len(rest)] = share, passed + 1
+            return part
+        left = self.glanced(part, rest, found)
+        if (count := len(part.floors)) >= MANY_OPEN:
+            self.skims[len(rest)] = 1 - len(left.floors) / count, 0
+        return left
 
     def glanced(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
         """The rows of a part that their work alone does not exclude, the `rest` of the inner holes being open, beside what is known."""
@@ -302,8 +324,8 @@ class Levels:
         """Ticks that no row of a part beats by the walk of a core with each of the eased slots at its most, less the flags of so many as do
         not fit."""
         most = {n: max(self.choices[n]) for n in self.eased}
-        others = [v for n, v in ways.columns.items() if n not in ways.part.columns and n not in most]
-        own = np.unique(np.stack([ways.source, *others]), axis=1, return_index=True)[1]
+        others = [ways.columns[n] for n in self.shifting if n not in ways.part.columns and n not in most]
+        own = np.unique(np.stack([ways.source, *others]) if others else ways.source, axis=-1, return_index=True)[1]
         slots = np.full(len(ways.part.floors), sum(most.values()))
         np.minimum.at(slots, ways.source, np.sum([ways.columns[n] for n in self.eased], axis=0))
         source = ways.source[own]
@@ -334,7 +356,8 @@ class Levels:
                 source = source[grown]
         choices = [n for n in largest if n not in columns]
         ranges = [range(len(self.choices[n])) for n in choices]
-        fits = {digits: self.fitting(columns, len(source), choices, digits) for digits in product(*ranges)}
+        fitting = self.fitting(columns, len(source), choices)
+        fits = {digits: fitting(digits) for digits in product(*ranges)}
         parts = []
         for digits, good in fits.items():
             more = [fits[d] for d in raised(digits) if d in fits]
@@ -344,15 +367,24 @@ class Levels:
         names = parts[0][0]
         return {n: np.concatenate([p[n] for p, _ in parts]) for n in names}, np.concatenate([kept for _, kept in parts])
 
-    def fitting(self, columns: Rows, count: int, names: Sequence[str], digits: tuple[int, ...]) -> np.ndarray:
-        """bool[row]: where the constraints on slots hold with these of them."""
-        chosen = {n: sorted(self.choices[n])[d] for n, d in zip(names, digits)}
-        known, good = columns.keys() | chosen.keys(), np.ones(count, bool)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for condition, asked in self.asked:
-                if asked & chosen.keys() and asked <= known:
-                    good &= evaluate(condition, {**columns, **chosen}) != 0
-        return good
+    def fitting(self, columns: Rows, count: int, names: Sequence[str]) -> Callable[[tuple[int, ...]], np.ndarray]:
+        """bool[row] of some choices of slots, by their places: where the constraints on slots hold. Each is asked once for each choice of
+        those slots that it names."""
+        holds: list[tuple[list[int], dict[tuple[int, ...], np.ndarray]]] = []
+        for condition, asked in self.asked:
+            at = [i for i, n in enumerate(names) if n in asked]
+            if at and asked <= columns.keys() | set(names):
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    holds.append((at, {digits: evaluate(condition, {**columns, **{
+                        names[i]: sorted(self.choices[names[i]])[d] for i, d in zip(at, digits)}}) != 0
+                        for digits in product(*[range(len(self.choices[names[i]])) for i in at])}))
+
+        def fits(digits: tuple[int, ...]) -> np.ndarray:
+            good = np.ones(count, bool)
+            for at, found in holds:
+                good &= found[tuple([digits[i] for i in at])]
+            return good
+        return fits
 
 
 def raised(digits: tuple[int, ...]) -> list[tuple[int, ...]]:

@@ -11,8 +11,9 @@ from aoec.jobs.tuning import Problem, problem, search, start
 from aoec.search.draws import few
 from aoec.search.grid import NEVER
 from aoec.search.parts import Part
-from aoec.search.prove import Levels, Proof, prove
+from aoec.search.prove import Levels, Proof, prove, share
 from aoec.search.restrict import Restriction
+from aoec.simulate.floors import alone_rows
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import time_rows
 from aoec.target.machine import load
@@ -58,6 +59,22 @@ def test_no_candidate_is_faster_than_a_floor_of_its_assignment_at_any_level(text
             assert (loose <= levels.least_alone(ways, ways.columns, ways.source, NEVER)).all(), sketch
         seen += len(ticks)
     assert seen >= 80
+
+
+def test_what_is_handed_over_at_once_takes_no_longer_than_in_granules_or_whole() -> None:
+    p = problem(lower_operator("conv2d(n=1, c=128, h=28, w=28, co=128, kh=3, kw=3, pad=1, bias, relu)"), load(TARGETS[0]))
+    random = np.random.default_rng(0)
+    for sketch in (1, 5):
+        columns = legal_rows(p, sketch, random, 100)
+        either = [{**columns, "uf": np.full(len(columns["uf"]), uf)} for uf in (0, 1)]
+        whole, granules = (alone_rows(p.sketches[sketch].encoded, rows, p.state).ticks for rows in either)
+        assert (granules > whole).any() and (granules < whole).any()  # so neither stands for both
+        assert (p.alone(sketch, either[1], NEVER) <= np.minimum(whole, granules) + launch(p, sketch, columns)).all()
+
+
+def launch(p: Problem, sketch: int, columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Ticks of each row's launch."""
+    return time_rows(p.sketches[sketch].encoded, columns, p.state).launch_ticks
 
 
 def all_tried(p: Problem) -> int:
@@ -106,6 +123,17 @@ def test_a_proof_that_is_cut_short_keeps_what_it_found_and_says_what_is_left() -
     assert not found.closed and 0 < found.floor <= found.ticks <= first.default_ticks and found.effort < 30_000
     assert prove(p.space.grids, p, first.default, first.default_ticks, 10**7, lambda: True).closed is False
     assert not prove(p.space.grids, p, first.default, first.default_ticks, 1).closed
+
+
+def test_a_proof_that_is_foreseen_to_take_too_long_is_given_up_early_and_one_that_is_not_goes_on() -> None:
+    p = problem(lower_operator("matmul(m=128, k=256, n=256, fp16)"), load(TARGETS[0]))
+    first = start(p)
+    cut = prove(p.space.grids, p, first.default, first.default_ticks, 15_000)
+    given_up = prove(p.space.grids, p, first.default, first.default_ticks, 15_000, hope=1.5)
+    assert not cut.closed and not given_up.closed and given_up.effort < 0.7 * cut.effort and 0 < given_up.floor <= cut.floor
+    assert prove(p.space.grids, p, first.default, first.default_ticks, 100_000, hope=1.0).closed
+    floors = np.array([60, 90, 80, 120])
+    assert share(floors, 1, 100) == 40 / 70 and share(floors, 3, 100) == 1.0 == share(floors, 0, 50)
 
 
 def test_a_search_by_proof_is_never_slower_than_the_default_and_says_how_far_it_came() -> None:
