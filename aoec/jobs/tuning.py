@@ -80,6 +80,12 @@ class Sketch:
         return replace(encode(self.program, machine), units=self.encoded.units)
 
     @cached_property
+    def slots(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """The holes that count slots, and which of these change no cost: see Problem.slots."""
+        found = frozenset().union(*(hole_names(depth) for _, depth in self.encoded.counters))
+        return found, found - self.encoded.work_holes, found - placing_holes(self.encoded)
+
+    @cached_property
     def text(self) -> bytes:
         """The trace as text."""
         return show(self.trace).encode()
@@ -196,9 +202,7 @@ class Problem:
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """The holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot is in
         the way of another."""
-        encoded = self.sketches[grid].encoded
-        found = frozenset().union(*(hole_names(depth) for _, depth in encoded.counters))
-        return found, found - encoded.work_holes, found - placing_holes(encoded)
+        return self.sketches[grid].slots
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with other slots; 0 where none are known, any such from `limit` on."""
