@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import ceil, log, prod
 
 from aoec.base.errors import AoecError
 from aoec.ir.graph import Graph, Group, Tensor
@@ -36,6 +36,7 @@ from aoec.target.machine import Machine
 COUNTS = 4  # counts of slices that are tried, the most promising ones
 WIDER = 8  # times as many slices as a group needs for its tensors to fit L2 are tried at most
 LONGEST = 64  # groups in a region
+STEP = 1.5  # between sizes of what comes by while a result is written
 SHARED = (("gb", "gh"), ("gb", "gw"), ("gb", "gn"), ("g0", "g1"))  # holes that share out a batch, which a slice has less of
 
 
@@ -167,7 +168,7 @@ class Search:
         than `most`."""
         once = {self.spot(t, p, made, 0): size for p in pieces for _, t, size in (*p.reads, *p.makes)}
         beside = sum(size * (slices if spot.endswith(" 0") else 1) for spot, size in once.items())
-        passing = dict.fromkeys(results, beside) if beside > self.usable else {}
+        passing = dict.fromkeys(results, self.rounded(beside)) if beside > self.usable else {}
         l2, total = Resident(self.usable), 0.0
         for at, often in ((0, 1), (1, slices - 1)):
             for p in pieces:
@@ -182,6 +183,10 @@ class Search:
                     return total
                 l2.touch({spot: size for _, spot, size in spots})
         return total
+
+    def rounded(self, size_bytes: int) -> int:
+        """What comes by, in steps of half as much again: each region has its own, and pieces are timed once for all nearly equal ones."""
+        return ceil(self.usable * STEP ** ceil(log(size_bytes / self.usable, STEP)))
 
     def spot(self, name: str, piece: Piece, made: set[str], at: int) -> str:
         """A name for what a slice reads or makes of a tensor: of whole ones the same for all slices."""
