@@ -75,15 +75,18 @@ def instead(plan: Plan, **wrong: object) -> None:
 
 def test_a_plan_that_is_slower_is_left(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A stranger's claims: of slices that gain nothing where L2 is large, of groups that are not there, of parts that there are none of."""
-    words = ["compile", "images.onnx", "--target", "Ascend310P3", "--bank", "b.db", "--base", "none", "--jobs", "1", "-o"]
-    ran(*words, "whole.aoec")
-    made, machine = load_artifact("whole.aoec"), load("Ascend310P3")
-    s, = subgraphs(made.graph, {g.group: show(g.trace) for g in made.groups if g.trace})
-    for regions, said in (("g0..g2/6", "no faster"), ("g0..g77/2", "no faster"), ("g0..g2/5000", "are not taken: slices: ")):
-        instead(Plan(s.graph_key, machine.name, machine.hash, model_version(), s.schedules, "latency", "x", regions, 900, 1))
-        capsys.readouterr()
-        ran(*words, "cut.aoec")
-        assert said in capsys.readouterr().err and Path("cut.aoec").read_bytes() == Path("whole.aoec").read_bytes()
+    machine = load("Ascend310P3")
+    for metric, claims in (("latency", [("g0..g77/2", "no faster"), ("g0..g2/5000", "are not taken: slices: ")]),
+                           ("throughput", [("g0..g2/6", "no faster")])):
+        words = ["compile", "images.onnx", "--target", "Ascend310P3", "--bank", "b.db", "--base", "none", "--jobs", "1", "--metric", metric]
+        ran(*words, "--slices", "none", "-o", "whole.aoec")
+        made = load_artifact("whole.aoec")
+        s, = subgraphs(made.graph, {g.group: show(g.trace) for g in made.groups if g.trace})
+        for regions, said in claims:
+            instead(Plan(s.graph_key, machine.name, machine.hash, model_version(), s.schedules, metric, "x", regions, 900, 1))
+            capsys.readouterr()
+            ran(*words, "-o", "cut.aoec")
+            assert said in capsys.readouterr().err and Path("cut.aoec").read_bytes() == Path("whole.aoec").read_bytes()
 
 
 def test_what_forbids_a_plan_is_said(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -850,7 +850,7 @@ FAULTS = (
     Fault("uneven-parts-leave-a-gap", "aoec/ops/slices.py",
           "(at * each + min(at, more)) * unit",
           "at * each * unit",
-          ("tests/lowering/test_slices.py::test_uneven_parts_keep_images_whole_and_differ_by_one",)),
+          ("tests/lowering/test_slices.py::test_all_of_a_model_runs_in_slices_of_its_batch",)),
     Fault("a-slower-plan-takes-the-place-of-a-faster", "aoec/bank/plans.py",
           "better = held is None or _order(p) < _order(held)",
           "better = True",
