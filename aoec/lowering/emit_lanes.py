@@ -316,8 +316,6 @@ def by_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dic
     if steps is None:
         return one_by_one
     inner, lanes = extents[-1][1].value, lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands))  # type: ignore[attr-defined]
-    if inner % lanes == 0:  # nothing is written behind a row
-        in_place(em, operands)
     together = row_parts(em, work, operands, strides, offsets, extents, steps)
     fits = both(le(-(-inner // lanes), extents[-2][1]), le(extents[-2][1], MAX_REPEAT))
     return [*when(em, fits, together), *when(em, normalise(select(fits, 0, 1)), one_by_one)]

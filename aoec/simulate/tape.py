@@ -124,8 +124,10 @@ class Tape:
         return Traced(self, np.int32(self._new(kernel.INPUT)), False)
 
     def mark(self) -> None:
-        """Nothing; operations from here on can be replayed by themselves."""
+        """Nothing; operations from here on can be replayed by themselves: what was noted before, if of constants alone, is noted again,
+        since parts are replayed for different numbers of lanes."""
         self.marks.append(len(self.ops))
+        self.known.clear()
 
     def _new(self, op: int, a: int = -1, b: int = -1, c: int = -1) -> int:
         """The register of a single result."""

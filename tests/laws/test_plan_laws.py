@@ -61,7 +61,8 @@ def test_emitted_programs(name):
 
 SPACES = ("Ascend910B3 matmul(m=1024, k=200, n=1024, fp16)", "Ascend310P3 conv2d(n=2, c=40, h=17, w=19, co=35, kh=3, kw=3, pad=1, relu)",
           "Ascend910B3 attention(b=3, m=150, n=300, d=32)",
-          "Ascend910B3 layer_norm(m=100, n=700)")
+          "Ascend910B3 layer_norm(m=100, n=700)",
+          "Ascend910B3 softmax(m=3, n=6200)")  # its sites share what is of constants alone, and have different numbers of entries
 
 
 @pytest.mark.parametrize("text", SPACES)

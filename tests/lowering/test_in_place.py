@@ -36,14 +36,6 @@ def default(graph: Graph, chip: str) -> Program:
     return p.program(start(p).default)
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-def test_rows_of_whole_repeats_are_worked_on_in_two_places(chip: str) -> None:
-    """One of 16 bits and one of 32, of six: beside what comes, what goes and what there is one of a row."""
-    program = default(masked(64, 256), chip)
-    whole = {s.name: s.address for s in program.spaces if s.name.startswith("t") and s.size_bytes.value >= 512 * 8}  # type: ignore[attr-defined]
-    assert len(whole) == 6 and len(set(whole.values())) == 2
-
-
 @pytest.mark.parametrize("width", [80, 208, 256])
 @pytest.mark.parametrize("chip", CHIPS)
 def test_values_are_those_of_the_reference(chip: str, width: int) -> None:
