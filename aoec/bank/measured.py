@@ -5,7 +5,6 @@ reading a file twice, or merging banks in any order, keeps each once.
 """
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
@@ -14,6 +13,7 @@ from typing import Any
 from sqlalchemy import Column, Integer, String, Table, inspect, select
 from sqlalchemy.dialects.sqlite import insert
 
+from aoec.bank import lines
 from aoec.bank.record import CREATED, INTEGER_LIMIT, NAME_LIMIT, TEXT_LIMIT
 from aoec.bank.store import Store, metadata
 from aoec.base.errors import BankError
@@ -118,21 +118,10 @@ def _good(name: str, value: object) -> bool:
 
 def show(m: Measured, times: bool = True) -> str:
     """One line of canonical JSON; without times it says nothing of when it was read."""
-    data = asdict(m) | {"measured": VERSION}
-    return json.dumps(data if times else data | {"created": ""}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return lines.show(asdict(m), "measured", VERSION, times)
 
 
 def parse(line: str) -> Measured | None:
     """The measured time of a line of an export; None of a line that is of something else."""
-    if not line.startswith("{") or '"measured":' not in line:
-        return None
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    version = data.pop("measured", None) if isinstance(data, dict) else None
-    if version is None:
-        return None
-    if version != VERSION:
-        raise BankError(f"a measured time of version {str(version)[:20]} is beyond this aoec, which knows {VERSION}")
-    return checked(data)
+    data = lines.parse(line, "measured", VERSION, "a measured time")
+    return None if data is None else checked(data)

@@ -5,7 +5,6 @@ A subgraph is named by the canonical text of its groups, without the values of c
 """
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
@@ -14,6 +13,7 @@ from typing import Any
 from sqlalchemy import Column, Integer, String, Table, delete, inspect, select
 from sqlalchemy.dialects.sqlite import insert
 
+from aoec.bank import lines
 from aoec.bank.record import CREATED, INTEGER_LIMIT, NAME_LIMIT, TEXT_LIMIT
 from aoec.bank.store import Store, metadata
 from aoec.base.errors import BankError, ParseError
@@ -129,21 +129,10 @@ def _regions(text: str) -> tuple[tuple[str, str, int], ...]:
 
 def show(p: Plan, times: bool = True) -> str:
     """One line of canonical JSON; without times it says nothing of when it was made."""
-    data = asdict(p) | {"plan": VERSION}
-    return json.dumps(data if times else data | {"created": ""}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return lines.show(asdict(p), "plan", VERSION, times)
 
 
 def parse(line: str) -> Plan | None:
     """The plan of a line of an export; None of a line that is of something else."""
-    if not line.startswith("{") or '"plan":' not in line:
-        return None
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    version = data.pop("plan", None) if isinstance(data, dict) else None
-    if version is None:
-        return None
-    if version != VERSION:
-        raise BankError(f"a plan of slices of version {str(version)[:20]} is beyond this aoec, which knows {VERSION}")
-    return checked(data)
+    data = lines.parse(line, "plan", VERSION, "a plan of slices")
+    return None if data is None else checked(data)

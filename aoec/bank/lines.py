@@ -1,0 +1,30 @@
+"""Lines of an export that are no records: canonical JSON, with a word that says what of, and its version."""
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from aoec.base.errors import BankError
+
+
+def show(data: Mapping[str, Any], word: str, version: int, times: bool) -> str:
+    """One line; without `times` it says nothing of when it was made."""
+    known = {**data, word: version}
+    return json.dumps(known if times else known | {"created": ""}, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def parse(line: str, word: str, version: int, name: str) -> dict[str, Any] | None:
+    """The fields of a line with this word; None of a line that is of something else. BankError where it is of another version."""
+    if not line.startswith("{") or f'"{word}":' not in line:
+        return None
+    try:
+        data = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    found = data.pop(word, None) if isinstance(data, dict) else None
+    if found is None:
+        return None
+    if found != version:
+        raise BankError(f"{name} of version {str(found)[:20]} is beyond this aoec, which knows {version}")
+    return data  # type: ignore[no-any-return]
