@@ -1,12 +1,13 @@
 """How many measures a strategy needs: to come within 10, 5 and 1 % of the known optimum of spaces that were measured in full.
 
     python bench/search.py --spaces DIR [--own DIR] [--only SPACE,...] [--players NAME,...] [--seeds 25] [--budget 220]
-        [--results results.json] [--json]
+        [--results results.json] [--json] [--write docs/search.md]
 
 DIR of --spaces holds files NAME.csv.gz (format: docs/search.md); DIR of --own is where our own spaces are kept, timed when they are not
 there yet. Players: our strategies and their peers (bench/spaces/players.py), by default the portfolio and every peer that is installed
 (pip install '.[bench]'). Games are played one after another, those that --results holds are not played again, and what is played is
-written there at once: stop it and go on when you like. Every count is of different configurations, failing ones too.
+written there after each seed and where it is stopped: go on when you like. Games of a space whose file has changed since are played
+anew. Every count is of different configurations, failing ones too. --write puts the tables between the marks of a document.
 """
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from aoec.base.errors import AoecError
 from aoec.base.files import write_text
 from bench.spaces.case import Case, Game, Over, read
-from bench.spaces.figures import table
+from bench.spaces.document import put
+from bench.spaces.figures import Size, table
 from bench.spaces.own import OPERATORS, own
 from bench.spaces.players import OURS, PEERS, player
 
@@ -54,28 +56,51 @@ def played(case: Case, name: str, seed: int, budget: int) -> dict[str, object] |
     started = time.process_time()
     with contextlib.suppress(Over):
         play(case, game, seed)
-    return {"seed": seed, "budget": budget, "reached": {str(k): v for k, v in game.reached.items()}, "measures": len(game.seen),
-            "proposals": game.proposals, "cpu_seconds": round(time.process_time() - started, 4)}
+    return {"space": case.key, "seed": seed, "budget": budget, "reached": {str(k): v for k, v in game.reached.items()},
+            "measures": len(game.seen), "proposals": game.proposals, "cpu_seconds": round(time.process_time() - started, 4)}
 
 
-def play_all(args: argparse.Namespace, results: Results) -> None:
-    """Plays what is missing in the results, seed by seed, so that an early end leaves as many seeds of each player as can be."""
-    missing = set()
+def play_all(args: argparse.Namespace, results: Results) -> dict[str, Size]:
+    """Plays what is missing in the results, seed by seed, so that an early end leaves as many seeds of each player as can be; the sizes of
+    the spaces."""
+    missing: set[str] = set()
+    sizes = {}
     for case in cases(args):
-        rows = results.setdefault(case.name, {})
+        rows = results[case.name] = {p: [g for g in games if g.get("space", case.key) == case.key]
+                                     for p, games in results.get(case.name, {}).items()}
+        sizes[case.name] = Size(len(case.times_ms), case.within(5))
         for seed in range(args.seeds):
-            for name in args.players:
-                games = rows.setdefault(name, [])
-                if name in missing or any((g["seed"], g["budget"]) == (seed, args.budget) for g in games):
-                    continue
-                game = played(case, name, seed, args.budget)
-                if game is None:
-                    missing.add(name)
-                    print(f"{name} is skipped: its package is not installed (pip install '.[bench]')", file=sys.stderr)
-                    continue
-                games.append(game)
-            if args.results:
-                write_text(str(args.results), json.dumps(results))
+            with kept(args.results, results):
+                play_seed(case, seed, args, rows, missing)
+    return sizes
+
+
+def play_seed(case: Case, seed: int, args: argparse.Namespace, rows: dict[str, list[dict[str, object]]], missing: set[str]) -> None:
+    """A game of each player that the rows do not hold; players without their package are said once."""
+    for name in args.players:
+        games = rows.setdefault(name, [])
+        if name in missing or any((g["seed"], g["budget"]) == (seed, args.budget) for g in games):
+            continue
+        if game := played(case, name, seed, args.budget):
+            games.append(game)
+            continue
+        missing.add(name)
+        print(f"{name} is skipped: its package is not installed (pip install '.[bench]')", file=sys.stderr)
+
+
+@contextlib.contextmanager
+def kept(path: Path | None, results: Results) -> Iterator[None]:
+    """Writes what new games there are at the end, also at an early one."""
+    before = count(results)
+    try:
+        yield
+    finally:
+        if path and count(results) > before:
+            write_text(str(path), json.dumps(results))
+
+
+def count(results: Results) -> int:
+    return sum(len(games) for rows in results.values() for games in rows.values())
 
 
 def chosen(results: Results, args: argparse.Namespace) -> Results:
@@ -102,14 +127,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--budget", type=int, default=220, help="different measures of a game")
     parser.add_argument("--results", type=Path, metavar="FILE.json")
     parser.add_argument("--json", action="store_true", help="print the games and no table")
+    parser.add_argument("--write", type=Path, metavar="FILE.md", help="put the tables of all games in the results between its marks")
     args = parser.parse_args(argv)
     results = json.loads(args.results.read_text("utf-8")) if args.results and args.results.exists() else {}
     try:
-        play_all(args, results)
+        sizes = play_all(args, results)
+        games = chosen(results, args)
+        if args.write:
+            put(args.write, games, sizes, MINE, list(PEERS))
     except AoecError as e:
         print(f"error: {e}", file=sys.stderr)
         return 2
-    games = chosen(results, args)
+    except KeyboardInterrupt:
+        where = f"in {args.results}; the same command goes on from there" if args.results else "lost: --results FILE.json would keep them"
+        print(f"interrupted: {count(results)} games are {where}", file=sys.stderr)
+        return 130
     print(json.dumps(games) if args.json else table(games, MINE, list(PEERS)))
     return 0
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -49,6 +50,12 @@ class Case:
     def ranks(self) -> list[int]:
         """The rank of each row in the space."""
         return [self.space.rank((0, tuple(v))) for v in self.values.tolist()]
+
+    @cached_property
+    def key(self) -> str:
+        """What tells this space from another of its name: a hash of names, values and times."""
+        parts = repr(self.names).encode(), self.values.astype(np.int64).tobytes(), self.times_ms.tobytes()
+        return hashlib.sha256(b"|".join(parts)).hexdigest()[:16]
 
     @property
     def best_ms(self) -> float:

@@ -13,6 +13,14 @@ WORST = 1.3  # times the best peer's median
 
 
 @dataclass(frozen=True)
+class Size:
+    """Legal configurations of a space, and how many of them lie within 5 % of the best."""
+
+    legal: int
+    near: int
+
+
+@dataclass(frozen=True)
 class Figure:
     """Measures until a mark: `median` of all seeds and its 95 % interval by bootstrap; games that never got there count as budget + 1."""
 
@@ -67,8 +75,7 @@ def words(games: Games, mine: str, peers: Sequence[str], mark: int) -> dict[str,
 
 def table(games: Games, mine: str, peers: Sequence[str]) -> str:
     """For each mark a Markdown table: a row a space, a column a player, and the verdict on `mine`; then what it comes to."""
-    players = list(dict.fromkeys(p for played in games.values() for p in played))
-    players.sort(key=lambda p: (p != mine, p in peers))
+    players = players_of(games, mine, peers)
     out = []
     for mark in MARKS:
         said = words(games, mine, peers, mark)
@@ -79,6 +86,12 @@ def table(games: Games, mine: str, peers: Sequence[str]) -> str:
             out.append(f"| {space} | {' | '.join(cell(figures.get(p)) for p in players)} | {said.get(space, '')} |")
         out += ["", summary(said, mark), ""]
     return "\n".join([*out, costs(games, players)])
+
+
+def players_of(games: Games, mine: str, peers: Sequence[str]) -> list[str]:
+    """All who played: `mine`, others of ours, peers."""
+    players = list(dict.fromkeys(p for played in games.values() for p, each in played.items() if each))
+    return sorted(players, key=lambda p: (p != mine, p in peers))
 
 
 def cell(f: Figure | None) -> str:

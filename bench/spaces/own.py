@@ -1,8 +1,8 @@
 """Spaces of our own: a part of the design space of an operator, timed in full on the machine model.
 
 The part: the sketch that the default schedule is of, beside others with the same holes; slots and switches of products as the default has
-them, but for the slots of L0C; and of each other hole as many of its choices, evenly spread, as keep the grid within GRID candidates. Legal
-candidates are the configurations; times are modelled, from cold inputs.
+them, but for the slots of L0C; and of each other hole as many of its choices, evenly spread, as leave LEAST legal candidates or somewhat
+more (fewer where all choices leave fewer). Legal candidates are the configurations; times are modelled, from cold inputs.
 """
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from aoec.ir.tir import Func
-from aoec.jobs.stages import lower_operator
+from aoec.jobs.operators import graph_of
+from aoec.jobs.stages import operator_group
 from aoec.jobs.tuning import Problem, problem, start
+from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import lower
 from aoec.search.grid import Grid
 from aoec.simulate.tables import first_false
@@ -23,7 +25,8 @@ from aoec.target.machine import load
 from bench.cases.net import Model
 from bench.spaces.case import Case, read, write
 
-GRID = 400_000
+LEAST = 10_000  # legal candidates
+GRIDS = tuple(100_000 * 2**i for i in range(7))  # candidates, legal or not, of which the first with LEAST legal ones is the part
 FEW = 6  # holes, of which all stay open
 FIXED = ("da", "db", "d0a", "d0b", "uf", "pl", "du", "do", "di")
 SKETCHES = 3
@@ -38,21 +41,26 @@ def fused_gelu(target: str, m: int, k: int, n: int) -> Func:
     return lower(graph, max(graph.groups, key=lambda g: len(g.nodes)))
 
 
-def operator(text: str) -> Callable[[], Func]:
-    return lambda: lower_operator(text)
+def operator(text: str) -> Callable[[str], Func]:
+    """An operator given by name and sizes, as that target's own group."""
+    def func(target: str) -> Func:
+        graph, constants = graph_of(text)
+        fused, _ = fuse(graph, constants, load(target))
+        return lower(fused, operator_group(fused))
+    return func
 
 
-OPERATORS: dict[str, tuple[str, Callable[[], Func]]] = {
+OPERATORS: dict[str, tuple[str, Callable[[str], Func]]] = {
     "own_matmul_1024": ("Ascend910B3", operator("matmul(m=1024, k=1024, n=1024, fp16)")),
-    "own_matmul_bert": ("Ascend910B3", operator("matmul(m=128, k=768, n=3072, fp16)")),
-    "own_matmul_long": ("Ascend910B3", operator("matmul(m=256, k=8192, n=512, fp16)")),
-    "own_matmul_310p": ("Ascend310P3", operator("matmul(m=512, k=512, n=2048, fp16)")),
-    "own_conv_56": ("Ascend910B3", operator("conv2d(n=1, c=64, h=56, w=56, co=64, kh=3, kw=3, pad=1, bias, relu)")),
-    "own_conv_7": ("Ascend910B3", operator("conv2d(n=1, c=512, h=7, w=7, co=512, kh=3, kw=3, pad=1, bias, relu)")),
-    "own_conv_310p": ("Ascend310P3", operator("conv2d(n=1, c=256, h=14, w=14, co=256, kh=3, kw=3, pad=1, bias, relu)")),
-    "own_softmax": ("Ascend910B3", operator("softmax(m=4096, n=1000)")),
-    "own_layer_norm": ("Ascend910B3", operator("layer_norm(m=4096, n=768)")),
-    "own_matmul_gelu": ("Ascend310P3", lambda: fused_gelu("Ascend310P3", 256, 768, 3072)),
+    "own_matmul_long": ("Ascend910A", operator("matmul(m=256, k=8192, n=512, fp16)")),
+    "own_matmul_int8": ("Ascend910B4", operator("matmul(m=512, k=1024, n=3072, int8)")),
+    "own_matmul_gelu": ("Ascend310P3", lambda target: fused_gelu(target, 256, 768, 3072)),
+    "own_conv_56": ("Ascend910B2", operator("conv2d(n=1, c=64, h=56, w=56, co=64, kh=3, kw=3, pad=1, bias, relu)")),
+    "own_conv_14": ("Ascend310P3", operator("conv2d(n=1, c=256, h=14, w=14, co=256, kh=3, kw=3, pad=1, bias, relu)")),
+    "own_conv_7": ("Ascend910A", operator("conv2d(n=1, c=512, h=7, w=7, co=512, kh=3, kw=3, pad=1, bias, relu)")),
+    "own_softmax": ("Ascend910B1", operator("softmax(m=24576, n=128)")),
+    "own_layer_norm": ("Ascend910B3", operator("layer_norm(m=50176, n=96)")),
+    "own_attention": ("Ascend910_9392", operator("attention(b=48, m=384, n=384, d=64, mask)")),
 }
 
 
@@ -62,7 +70,7 @@ def own(name: str, folder: Path) -> Case:
     if not path.exists():
         target, func = OPERATORS[name]
         folder.mkdir(parents=True, exist_ok=True)
-        write(timed(name, problem(func(), load(target))), path)
+        write(timed(name, problem(func(target), load(target))), path)
     return read(path)
 
 
@@ -73,18 +81,31 @@ def timed(name: str, p: Problem) -> Case:
     alike = [i for i, g in enumerate(p.space.grids) if (g.names, g.choices) == (leading.names, leading.choices)][:SKETCHES]
     fixed = {n: v for n, v in zip(leading.names, default) if n in FIXED and len(leading.names) > FEW}
     choices = tuple((fixed[n],) if n in fixed else c for n, c in zip(leading.names, leading.choices))
-    grid = thinned(Grid(leading.names, choices), GRID // len(alike))
-    values, times = [], []
-    for sketch in alike:
-        for at in range(0, grid.size, SLAB):
-            rows = grid.rows(at, at + SLAB)
-            table = np.column_stack([np.full(len(next(iter(rows.values()))), sketch), *rows.values()])
-            legal = np.array([not s for s in first_false(p.sketches[sketch].encoded, rows, len(table))], dtype=bool)
-            if legal.any():
-                found = time_rows(p.sketches[sketch].encoded, {n: np.ascontiguousarray(v[legal]) for n, v in rows.items()}, p.state)
-                values.append(table[legal])
-                times.append(np.where(found.status == 0, found.total_ticks * p.machine.us_per_tick / 1000, np.nan))
-    return Case(name, ("sketch", *grid.names), np.concatenate(values), np.concatenate(times))
+    legal = np.empty((0, 0))
+    for size in GRIDS:
+        if len(legal) < LEAST:
+            grid = thinned(Grid(leading.names, choices), size // len(alike))
+            legal = np.concatenate([legal_rows(p, sketch, grid) for sketch in alike])
+    return Case(name, ("sketch", *grid.names), legal, np.concatenate([times_ms(p, s, grid.names, legal[legal[:, 0] == s]) for s in alike]))
+
+
+def legal_rows(p: Problem, sketch: int, grid: Grid) -> np.ndarray:
+    """The legal candidates of one sketch in a grid: its number, then the holes' values."""
+    out = []
+    for at in range(0, grid.size, SLAB):
+        rows = grid.rows(at, at + SLAB)
+        table = np.column_stack([np.full(len(next(iter(rows.values()))), sketch), *rows.values()])
+        out.append(table[[not s for s in first_false(p.sketches[sketch].encoded, rows, len(table))]])
+    return np.concatenate(out)
+
+
+def times_ms(p: Problem, sketch: int, names: tuple[str, ...], legal: np.ndarray) -> np.ndarray:
+    """Modelled times of legal candidates; NaN where one cannot be timed."""
+    out = [np.empty(0)]
+    for at in range(0, len(legal), SLAB):
+        found = time_rows(p.sketches[sketch].encoded, dict(zip(names, np.ascontiguousarray(legal[at:at + SLAB, 1:].T))), p.state)
+        out.append(np.where(found.status == 0, found.total_ticks * p.machine.us_per_tick / 1000, np.nan))
+    return np.concatenate(out)
 
 
 def thinned(grid: Grid, size: int) -> Grid:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import bench.search as search
+from aoec.base.errors import AoecError
 from bench.spaces.case import Case, Game, Over, read, write
-from bench.spaces.figures import Figure, figure, verdict
+from bench.spaces.document import BEGIN, END, put
+from bench.spaces.figures import Figure, Size, figure, verdict
 from bench.spaces.own import thinned
 from bench.spaces.players import OURS, PEERS, player
 
@@ -60,6 +62,49 @@ def test_a_run_goes_on_where_it_stopped(tmp_path: Path, capsys: pytest.CaptureFi
     assert {p: len(g) for p, g in more.items()} == {"random": 2, "genetic": 1, "portfolio": 2}
     assert all(more[p][0] == kept[p][0] for p in kept) and "| tiny |" in capsys.readouterr().out
     assert search.main([*common, "--only", "none"]) == 2 and "no such space; there are tiny" in capsys.readouterr().err
+
+
+def test_games_of_a_space_that_has_changed_are_played_anew(tmp_path: Path) -> None:
+    write(TINY, tmp_path / "tiny.csv.gz")
+    command = ["--spaces", str(tmp_path), "--budget", "12", "--results", str(tmp_path / "r.json"), "--seeds", "2", "--players", "random"]
+    assert search.main(command) == 0
+    first = read(tmp_path / "tiny.csv.gz")
+    write(Case("tiny", TINY.names, VALUES, TINY.times_ms[::-1].copy()), tmp_path / "tiny.csv.gz")
+    assert search.main(command) == 0
+    games = json.loads((tmp_path / "r.json").read_text())["tiny"]["random"]
+    assert [g["seed"] for g in games] == [0, 1] and {g["space"] for g in games} == {read(tmp_path / "tiny.csv.gz").key} != {first.key}
+
+
+def test_an_interrupt_keeps_the_games_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def stopped(case: Case, game: Game, seed: int) -> None:
+        raise KeyboardInterrupt
+    write(TINY, tmp_path / "tiny.csv.gz")
+    command = ["--spaces", str(tmp_path), "--budget", "12", "--results", str(tmp_path / "r.json"), "--seeds", "1", "--players", "random,skopt"]
+    with monkeypatch.context() as patch:
+        patch.setitem(search.PEERS, "skopt", ("", stopped))  # type: ignore[arg-type]
+        assert search.main(command) == 130
+    assert "interrupted: 1 games are in" in capsys.readouterr().err
+    assert {p: len(g) for p, g in json.loads((tmp_path / "r.json").read_text())["tiny"].items()} == {"random": 1, "skopt": 0}
+
+
+def test_tables_stand_between_the_marks_of_a_document(tmp_path: Path) -> None:
+    path = tmp_path / "search.md"
+    path.write_text(f"before\n{BEGIN}\nold\n{END}\nbehind\n")
+    games = {"s": {"portfolio": [game_of(4), game_of(6)], "random": [game_of(9)]}, "gone": {"random": [game_of(1)]}}
+    put(path, games, {"s": Size(12_345, 7)}, "portfolio", ["random"])
+    before, table, behind = path.read_text().partition(BEGIN)[0], path.read_text(), path.read_text().partition(END)[2]
+    assert (before, behind) == ("before\n", "\nbehind\n") and "old" not in table and "gone" not in table
+    assert "| space | legal | within 5 % | portfolio, 2 seeds | random, 1 seeds | portfolio is |" in table
+    assert "| s | 12,345 | 7 | 5 (4 to 6; 100 %) | 9 (9 to 9; 100 %) | best |" in table and "- 5 %: best or tied on 1 of 1 spaces" in table
+    with pytest.raises(AoecError, match="no games"):
+        put(path, games, {}, "portfolio", ["random"])
+    path.write_text("plain")
+    with pytest.raises(AoecError, match="has no lines"):
+        put(path, games, {"s": Size(1, 1)}, "portfolio", ["random"])
+
+
+def game_of(measures: int) -> dict[str, object]:
+    return {"reached": {"10": measures, "5": measures}, "budget": 20, "measures": 20, "cpu_seconds": 0.1}
 
 
 def test_every_player_has_another_name_and_a_missing_package_is_no_player(monkeypatch: pytest.MonkeyPatch) -> None:
