@@ -66,7 +66,7 @@ def play_all(args: argparse.Namespace, results: Results) -> dict[str, Size]:
     missing: set[str] = set()
     sizes = {}
     for case in cases(args):
-        rows = results[case.name] = {p: [g for g in games if g.get("space", case.key) == case.key]
+        rows = results[case.name] = {p: [g for g in games if g.get("space") == case.key]
                                      for p, games in results.get(case.name, {}).items()}
         sizes[case.name] = Size(len(case.times_ms), case.within(5))
         for seed in range(args.seeds):

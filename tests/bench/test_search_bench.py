@@ -75,16 +75,20 @@ def test_games_of_a_space_that_has_changed_are_played_anew(tmp_path: Path) -> No
     assert [g["seed"] for g in games] == [0, 1] and {g["space"] for g in games} == {read(tmp_path / "tiny.csv.gz").key} != {first.key}
 
 
-def test_an_interrupt_keeps_the_games_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def stopped(case: Case, game: Game, seed: int) -> None:
-        raise KeyboardInterrupt
+def stopped(case: Case, game: Game, seed: int) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_keeps_the_games_before_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                capsys: pytest.CaptureFixture[str]) -> None:
     write(TINY, tmp_path / "tiny.csv.gz")
-    command = ["--spaces", str(tmp_path), "--budget", "12", "--results", str(tmp_path / "r.json"), "--seeds", "1", "--players", "random,skopt"]
+    kept = tmp_path / "r.json"
+    command = ["--spaces", str(tmp_path), "--budget", "12", "--results", str(kept), "--seeds", "1", "--players", "random,skopt"]
     with monkeypatch.context() as patch:
         patch.setitem(search.PEERS, "skopt", ("", stopped))  # type: ignore[arg-type]
         assert search.main(command) == 130
     assert "interrupted: 1 games are in" in capsys.readouterr().err
-    assert {p: len(g) for p, g in json.loads((tmp_path / "r.json").read_text())["tiny"].items()} == {"random": 1, "skopt": 0}
+    assert {p: len(g) for p, g in json.loads(kept.read_text())["tiny"].items()} == {"random": 1, "skopt": 0}
 
 
 def test_tables_stand_between_the_marks_of_a_document(tmp_path: Path) -> None:
@@ -94,7 +98,7 @@ def test_tables_stand_between_the_marks_of_a_document(tmp_path: Path) -> None:
     put(path, games, {"s": Size(12_345, 7)}, "portfolio", ["random"])
     before, table, behind = path.read_text().partition(BEGIN)[0], path.read_text(), path.read_text().partition(END)[2]
     assert (before, behind) == ("before\n", "\nbehind\n") and "old" not in table and "gone" not in table
-    assert "| space | legal | within 5 % | portfolio, 2 seeds | random, 1 seeds | portfolio is |" in table
+    assert "| space | legal | within 5 % | portfolio, 2 seeds | random, 1 seed | portfolio is |" in table
     assert "| s | 12,345 | 7 | 5 (4 to 6; 100 %) | 9 (9 to 9; 100 %) | best |" in table and "- 5 %: best or tied on 1 of 1 spaces" in table
     with pytest.raises(AoecError, match="no games"):
         put(path, games, {}, "portfolio", ["random"])
