@@ -140,6 +140,7 @@ State = namedtuple("State", (
     "paused",  # the loop at the start of whose next iteration core 0 waits for the others of its group, -1: none
     "epoch_time", "epoch_active", "epochs", "mark", "groups", "memo",
     "top",  # the highest flag id of a row, and one
+    "form",  # int64[form, 4], see `resolve`
 ))
 
 # how a core stood between two iterations of each loop; the first index is the loop. No walk stops within a loop that is skipped on a core
@@ -691,18 +692,24 @@ def meet(t, s, members):
 
 
 @inner
-def highest_id(t, r):
-    """The highest flag id that a row may use, and one; all where one follows a loop, or falls."""
-    top = np.int64(1)
+def resolve(t, r, form_of):
+    """The highest flag id that a row may use, and one; all where one follows a loop, or falls. Fills a record of each form: constant,
+    coefficient and register of its first term, how many it has beside that."""
+    top, ids = np.int64(1), t.costs[3]
     for form in range(t.form_start.shape[0] - 1):
+        first, last = t.form_start[form], t.form_start[form + 1]
         value = t.form_constant[r, form]
-        for k in range(t.form_start[form], t.form_start[form + 1]):
+        form_of[form, 0], form_of[form, 1], form_of[form, 2], form_of[form, 3] = value, 0, 0, last - first - 1
+        for k in range(first, last):
+            if k == first:
+                form_of[form, 1], form_of[form, 2] = t.form_coefficient[r, k], t.form_register[k]
             counter = counter_in(t, t.form_register[k])
             if counter < 0 or t.form_coefficient[r, k] < 0:
-                return t.costs[3]
-            value += t.form_coefficient[r, k] * (t.depth[r, counter] - 1)
+                top = ids
+            else:
+                value += t.form_coefficient[r, k] * (t.depth[r, counter] - 1)
         top = max(top, value + 1)
-    return min(top, t.costs[3])
+    return min(top, ids)
 
 
 @inner
@@ -1206,6 +1213,15 @@ def lead(t, s, r, m, alike, used, first, ahead):
 
 
 @within
+def flag_of(t, r, form_of, register, form):
+    """The value of a linear form, as `resolve` has it for the row."""
+    value = form_of[U(form), 0] + form_of[U(form), 1] * register[U(form_of[U(form), 2])]
+    if form_of[U(form), 3] > 0:  # more registers than one
+        value = flag_id(t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r], register, form)
+    return value
+
+
+@within
 def instruct(t, s, m, r, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike):
     """The scalar unit's time behind an instruction on pipe b (c 1 where L0C is handed over in granules), by rules 2, 3, 6 and 7."""
     oldest = turn[U(b)]
@@ -1228,6 +1244,37 @@ def instruct(t, s, m, r, entry, now, b, c, free, done, early, late, floor, start
     return free[U(b)] if b == 0 else now
 
 
+@within
+def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike):
+    """The scalar unit's time behind a loop's `count` iterations of one instruction with equal costs, as of `instruct`; `starts` are those
+    of its pipe."""
+    oldest, end, issue, stream = turn[U(b)], free[U(b)], t.costs[0] + t.costs[6], s.stream[U(m)]
+    busy, unit, latency, granule = t.busy[U(entry)], t.unit[U(entry)], t.latency[U(entry)], t.granule[U(entry)]
+    left[U(b)] -= count * max(busy, unit * alike)
+    for _ in range(count):
+        now = max(now + issue, starts[U(oldest)])
+        at = max(end, now)
+        if c == 1 and granule < 0:
+            at = max(at, floor[U(b)])
+        starts[U(oldest)] = at
+        oldest = oldest + 1 if oldest + 1 < queue else 0
+        end = at + busy
+        if unit > 0:
+            held = unit * s.epoch_active[U(epoch_of(s.epoch_time, s.epochs[0], at)), U(stream)]
+            if held > busy:
+                end = at + held
+                s.last_held[U(m)] = max(s.last_held[U(m)], at)
+        if c == 1:
+            free[U(b)] = end
+            hand_over(free, floor, early, late, b, at, latency, granule)
+            end = free[U(b)]
+        if b == 0:
+            now = end
+    free[U(b)], turn[U(b)] = end, oldest
+    done[U(b)] = max(done[U(b)], end + latency)
+    return now
+
+
 @inner
 def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag or paused (call again later), OVER past the limit, or an error: core m of the group from where it
@@ -1237,8 +1284,8 @@ def walk(t, s, r, m, members, sizes):
     starts, turn, bit, cleared, until = s.starts[m], s.turn[m], s.bit[m], s.cleared[m], s.until[m]
     cursor, register, count, kind = s.cursor[m], s.register[m], s.count[m], s.kind[m]
     left, taken, excess, alike = s.left[m], s.taken[m], s.excess[m], s.alike[m]
-    form_start, form_register, form_constant, form_coefficient = t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r]
     depth, counter_of, worth, begun = t.depth[r], t.counter_of, s.memo.worth, s.memo.open
+    form_of = s.form
     used, marked, marked_at, reach_of = t.used, s.mark.free, s.mark.at, s.mark.reach
     issue, hop, cross, ids, loop = t.costs[0], t.costs[1], t.costs[2], t.costs[3], t.costs[6]
     queue, merge = t.queue[s.stream[m]], t.merge[t.work[r]]
@@ -1252,7 +1299,7 @@ def walk(t, s, r, m, members, sizes):
             now = instruct(t, s, m, r, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike)
         elif op in (SET, EARLY_SET):  # a form, b first bit of the pair, c source pipe; early: between M and FIXP, in granules
             now += issue
-            flag = flag_id(form_start, form_register, form_constant, form_coefficient, register, a)
+            flag = flag_of(t, r, form_of, register, a)
             if flag < 0 or flag >= ids:
                 return FLAG_RANGE
             flag += b
@@ -1265,7 +1312,7 @@ def walk(t, s, r, m, members, sizes):
             bit[U(flag)] = time
         elif op in (WAIT, EARLY_WAIT):  # a form, b first bit of the pair, c target pipe; early: on M or FIXP
             now += issue
-            flag = flag_id(form_start, form_register, form_constant, form_coefficient, register, a)
+            flag = flag_of(t, r, form_of, register, a)
             if flag < 0 or flag >= ids:
                 return FLAG_RANGE
             flag += b
@@ -1286,14 +1333,16 @@ def walk(t, s, r, m, members, sizes):
                 pc = b
             elif code[U(pc + 1), 0] == INSTR and b == pc + 2 and n <= used[U(a), 2]:
                 site, pipe, handed = np.int64(code[U(pc + 1), 1]), np.int64(code[U(pc + 1), 2]), np.int64(code[U(pc + 1), 3])
-                for i in range(n):
-                    if i < 2 or i == n - 1:
-                        new = np.int64(merge[U(a), LAST if i == n - 1 else (FIRST if i == 0 else BODY)])
-                        turn_to(t, merge, cursor, a, np.int64(-1) if i == 0 else kind[U(a)], new)
-                        kind[U(a)] = new
-                        entry = place[U(site), 0] + entry_of[U(place[U(site), 1] + cursor[U(site)])]
-                    now = instruct(t, s, m, r, entry, now + loop, pipe, handed, free, done, early, late, floor, starts, turn, queue, left,
-                                   alike)
+                i, even = np.int64(0), merge[U(a), FIRST] == merge[U(a), LAST]
+                while i < n:
+                    many = n if even else (n - 2 if i == 1 and n > 2 else 1)
+                    new = np.int64(merge[U(a), LAST if i + many == n else (FIRST if i == 0 else BODY)])
+                    turn_to(t, merge, cursor, a, np.int64(-1) if i == 0 else kind[U(a)], new)
+                    kind[U(a)] = new
+                    entry = place[U(site), 0] + entry_of[U(place[U(site), 1] + cursor[U(site)])]
+                    now = instruct_often(t, s, m, entry, many, now, pipe, handed, free, done, early, late, floor, starts[pipe], turn, queue,
+                                         left, alike)
+                    i += many
                 turn_to(t, merge, cursor, a, kind[U(a)], -1)
                 pc = b
             else:
@@ -1347,7 +1396,7 @@ def walk(t, s, r, m, members, sizes):
             probe(t, s, r, m, pc, np.int64(a))
         else:  # CROSS_SET, CROSS_WAIT: a form, b the other stream, c pipe
             free[0] = now
-            flag = flag_id(form_start, form_register, form_constant, form_coefficient, register, a)
+            flag = flag_of(t, r, form_of, register, a)
             if flag < 0 or flag >= t.costs[4]:
                 return FLAG_RANGE
             s.pc[m] = pc
@@ -1439,7 +1488,7 @@ def begin(t, s, r, m, stream, local, core):
 @njit(cache=True, nogil=True, _nrt=False)
 def run_group(t, s, r, stream_of, core_of, members, sizes):
     """ENDED, OVER where one of them has not ended by the limit, or an error: all cores of a group from start to end, in turns."""
-    local, s.top[0] = np.int64(0), highest_id(t, r)
+    local, s.top[0] = np.int64(0), resolve(t, r, s.form)
     set_all(s.memo.open, -1)
     for m in range(members):
         local = local + 1 if m > 0 and stream_of[m] == stream_of[m - 1] else 0
@@ -1813,7 +1862,7 @@ def floor_rows(t, s, first, last, cores, sizes, ticks, status, limits):
 
 
 def make_state(cores: int, members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, queue: int,
-               cross_ids: int, cross_count: int, places: int = 0, events: int = 0) -> State:
+               cross_ids: int, cross_count: int, forms: int, places: int = 0, events: int = 0) -> State:
     """Fresh arrays for one thread; `cores` is the largest number of cores of a row, `members` of those that meet.
 
     `places` is the code's length where probes tell.
@@ -1852,4 +1901,5 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
         before=zeros(members, PIPE_COUNT), spent=zeros(members, PIPE_COUNT, HEAD + 1), at=zeros(members, places, 2),
         uses=zeros(members, uses), probed=zeros(members), paused=zeros(1), log=zeros(events, EVENT_COLUMNS + registers),
         logged=np.array([-1, 0]),
-        epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark, groups=groups, memo=memo, top=zeros(1))
+        epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark, groups=groups, memo=memo, top=zeros(1),
+        form=zeros(forms, 4))
