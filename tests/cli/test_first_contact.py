@@ -14,6 +14,7 @@ import onnx
 import pytest
 
 from aoec.frontend.zoo import mlp_softmax
+from tests.frontend.written import written
 
 HEAVY = ("numba", "scipy", "skopt", "sklearn", "sqlalchemy", "onnxruntime", "aoec.kernels")  # import in more than a tenth of a second
 
@@ -22,6 +23,16 @@ HEAVY = ("numba", "scipy", "skopt", "sklearn", "sqlalchemy", "onnxruntime", "aoe
 def folder(tmp_path: Path) -> Path:
     onnx.save(mlp_softmax(), tmp_path / "my model.onnx")
     return tmp_path
+
+
+@pytest.fixture
+def shares(folder: Path) -> Path:
+    """In place of it one of three groups that are tuned in little time."""
+    onnx.save(written("""<ir_version: 8, opset_import: ["": 17]>
+        shares (float[4,40] data) => (float[4,40] probabilities) {
+          a = Softmax<axis=1>(data) b = Softmax<axis=0>(a) probabilities = LogSoftmax<axis=1>(b) }""", lambda name, shape: None),
+              folder / "my model.onnx")
+    return folder
 
 
 def command(*words: str) -> list[str]:
@@ -47,30 +58,30 @@ def test_the_first_lines_come_within_two_seconds_and_before_anything_heavy(folde
         "sums are kept in fp32", "bank bank.db (--bank or TUNE_BANK_PATH)", "heavy: "]
 
 
-def test_json_is_alone_on_standard_output_and_nothing_moves_without_a_terminal(folder: Path) -> None:
-    done = subprocess.run(command("--tune", "--budget", "8", "--json"), cwd=folder, capture_output=True, text=True, timeout=120)
+def test_json_is_alone_on_standard_output_and_nothing_moves_without_a_terminal(shares: Path) -> None:
+    done = subprocess.run(command("--tune", "--budget", "8", "--json"), cwd=shares, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0
     facts = json.loads(done.stdout)
     assert facts["times"] == "modelled" and facts["output"] == "my model.aoec" and len(facts["groups"]) == 3
     assert "\x1b" not in done.stdout + done.stderr and "\r" not in done.stderr and len(done.stderr.splitlines()) <= 8
     assert "CANN cannot load it" in done.stderr.splitlines()[-1]
-    assert sorted(p.name for p in folder.iterdir() if not p.name.startswith("bank.db")) == ["my model.aoec", "my model.onnx"]
+    assert sorted(p.name for p in shares.iterdir() if not p.name.startswith("bank.db")) == ["my model.aoec", "my model.onnx"]
 
 
-def test_the_closing_line_is_a_command_that_works(folder: Path) -> None:
-    done = subprocess.run(command(), cwd=folder, capture_output=True, text=True, timeout=120)
+def test_the_closing_line_is_a_command_that_works(shares: Path) -> None:
+    done = subprocess.run(command(), cwd=shares, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "all times are modelled" in done.stdout
     run = re.search(r"\((aoec run .*?)\)", done.stderr)
     assert run
-    again = subprocess.run(run[1].replace("aoec", f"{sys.executable} -m aoec", 1), shell=True, cwd=folder, capture_output=True, text=True,
+    again = subprocess.run(run[1].replace("aoec", f"{sys.executable} -m aoec", 1), shell=True, cwd=shares, capture_output=True, text=True,
                            timeout=120)
     assert again.returncode == 0 and "probabilities" in again.stdout, again.stderr
 
 
-def test_a_terminal_is_left_as_it_was(folder: Path) -> None:
+def test_a_terminal_is_left_as_it_was(shares: Path) -> None:
     """A bar while it works, the cursor shown again at the end, the table in the terminal's width."""
     reader, terminal = pty.openpty()
-    p = subprocess.Popen(command("--tune", "--budget", "8", "--jobs", "1"), cwd=folder, stdout=terminal, stderr=terminal, stdin=terminal,
+    p = subprocess.Popen(command("--tune", "--budget", "8", "--jobs", "1"), cwd=shares, stdout=terminal, stderr=terminal, stdin=terminal,
                          env={**os.environ, "TERM": "xterm", "COLUMNS": "110", "LINES": "40"})
     os.close(terminal)
     said = b""

@@ -13,6 +13,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from aoec.ir.program import Program
+from aoec.ir.schedule import Trace
+from aoec.ir.tir import Func
 from aoec.jobs import known, trust, tuning
 from aoec.search import default
 from aoec.simulate.encode import Encoded
@@ -54,6 +56,16 @@ def encoded_once() -> Callable[[Program, Machine], Encoded]:
         return made[key]
 
     return encode
+
+
+@contextmanager
+def few_sketches() -> Iterator[None]:
+    """A space has the first, the fourth, the seventh ... of its sketches: of a matrix product's eight, three."""
+    def some(func: Func, machine: Machine, lay: Callable[[Func, Machine], list[Trace]] = tuning.sketches) -> list[Trace]:
+        return lay(func, machine)[::3]
+
+    with mock.patch.object(tuning, "sketches", some), kept_apart("few"):
+        yield
 
 
 @contextmanager

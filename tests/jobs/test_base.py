@@ -14,7 +14,7 @@ from aoec.bank.bank import Bank
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import solve
 
-pytestmark = pytest.mark.usefixtures("poor")
+pytestmark = pytest.mark.usefixtures("poor", "few")
 
 TARGET = "Ascend910B3"
 

@@ -21,7 +21,7 @@ from aoec.jobs.plan import Task, tasks
 from aoec.target.machine import load
 from tests.oracle.schemas import faults
 
-pytestmark = pytest.mark.usefixtures("poor")
+pytestmark = pytest.mark.usefixtures("poor", "few")
 
 Said = dict[str, Any]
 

@@ -19,7 +19,7 @@ from tests.frontend.written import seeded
 from tests.lowering.test_nz import block
 from tests.oracle.schemas import faults
 
-pytestmark = pytest.mark.usefixtures("small")
+pytestmark = pytest.mark.usefixtures("few")
 
 TEXT = """<ir_version: 8, opset_import: ["": 17]>
 mlp (float[32,48] x, float[48,64] v, float[64] b, float[64,48] w) => (float[32,48] y) {

@@ -15,7 +15,7 @@ from aoec.jobs import opat
 from aoec.report.folder import AFTER, BEFORE
 from tests.oracle.schemas import faults
 
-pytestmark = pytest.mark.usefixtures("poor")
+pytestmark = pytest.mark.usefixtures("poor", "few")
 
 
 class Job:

@@ -22,7 +22,7 @@ from aoec.lowering.fuse import fuse
 from aoec.ops import evaluate, interpret
 from aoec.ops.own import read_definitions, read_files
 
-pytestmark = pytest.mark.usefixtures("small")
+pytestmark = pytest.mark.usefixtures("few")
 
 OPS = str(Path(__file__).parent / "own.op")
 Arrays = Sequence[np.ndarray]

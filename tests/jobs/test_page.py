@@ -21,7 +21,7 @@ from aoec.search.bounds import points
 from aoec.target.machine import load
 from tests.oracle.schemas import faults
 
-pytestmark = pytest.mark.usefixtures("small")
+pytestmark = pytest.mark.usefixtures("few")
 
 
 def tuned(folder: Path, capsys: pytest.CaptureFixture[str], *words: str) -> Any:

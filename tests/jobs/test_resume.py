@@ -33,7 +33,7 @@ from aoec.jobs.solve import solve
 from aoec.jobs.stages import lower_operator
 from aoec.target.machine import load
 
-pytestmark = pytest.mark.usefixtures("small")
+pytestmark = pytest.mark.usefixtures("few")
 
 MACHINE = load()
 ORDER = Order(True, budget=("trials", 30), seed=1, jobs=1)

@@ -9,11 +9,12 @@ import pytest
 
 from aoec.ir.graph import Graph, Group, OpNode, Tensor
 from aoec.jobs.execute import run_program
-from aoec.jobs.tuning import problem, start
+from aoec.jobs.tuning import problem
 from aoec.lowering.lower import lower, operands
 from aoec.ops import shape
 from aoec.ops.run import NUMPY, evaluate
 from aoec.target.machine import load
+from tests.lowering.groups import legal
 
 MACHINE = load("Ascend910B3")
 REALS, WHOLE = ("fp32", "fp16"), ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
@@ -31,7 +32,7 @@ def ran(op: str, inputs: Sequence[tuple[str, np.ndarray]], result: str, **attrib
     ins, outs = operands(graph, graph.groups[0])
     bindings = tuple(zip([b.name for b in (*func.inputs, *func.outputs)], [t.name for t in (*ins, *outs)]))
     p = problem(func, MACHINE)
-    program = p.program(start(p).default)
+    program = p.program(legal(p, 0, 1)[0])
     feeds = dict(zip(names, arrays))
     got = run_program(program, bindings, {t.name: t for t in graph.tensors}, feeds)["y"]
     return got.reshape(out.shape), evaluate(graph, feeds, {})["y"]

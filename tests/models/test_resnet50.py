@@ -1,6 +1,6 @@
 """The zoo's full-size ResNet-50 by its programs, against onnxruntime: fp32 to 1e-4, fp16 to 2e-2 of the largest logit.
 
-In fp32 it is slow; `make test` has SqueezeNet in fp32 (test_light.py).
+In fp32 it is slow, as are the models of test_light.py; `make test` has a block of rows in fp32 (test_rows.py).
 """
 from __future__ import annotations
 

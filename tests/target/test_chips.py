@@ -121,6 +121,7 @@ def test_a_product_leaves_by_the_vector_unit_where_the_core_is_coupled(name):
     assert busy["V"] == pytest.approx(m.constants["vec_head"] + 4096 / m.paths["l0c_ub"].bytes_per_cycle, abs=1)
 
 
+@pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("name, operator", [("toy", "matmul(m=128, k=64, n=96, fp16)")] + [
     (name, operator) for name in CHIPS for operator in ("matmul(m=128, k=64, n=96, fp16)", "softmax(m=40, n=96, fp16)")])
 def test_a_program_is_timed_on_every_chip(name, operator):
