@@ -36,7 +36,7 @@ from aoec.search.sketches import sketches
 from aoec.search.strategies import make
 from aoec.search.trials import Ledger
 from aoec.simulate.encode import Encoded, encode
-from aoec.simulate.floors import alone_rows, floor_parts, floor_rows, placing_holes, work_parts
+from aoec.simulate.floors import alone_rows, floor_parts, floor_rows, placed_rows, placing_holes, work_parts
 from aoec.simulate.sizes import VARIES
 from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.simulate.tables import first_false
@@ -203,6 +203,10 @@ class Problem:
         """The holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot is in
         the way of another."""
         return self.sketches[grid].slots
+
+    def placed(self, grid: int, columns: Rows) -> np.ndarray:
+        """What costs hang on of where slots lie that are in nobody's way, [question, row]: where it is the same they are."""
+        return placed_rows(self.sketches[grid].loose, columns)
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with other slots; 0 where none are known, any such from `limit` on."""

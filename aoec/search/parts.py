@@ -33,6 +33,9 @@ class Bounds(Protocol):
         """What no row goes below, as `parts`, nor any with other choices of holes `whatever`. `opened`: some others are at their largest,
         and stand for all of their choices. Of many rows it is found in a tenth of the time."""
 
+    def placed(self, grid: int, columns: Rows) -> np.ndarray:
+        """What costs hang on of where slots lie that are in nobody's way, [question, row]: where it is the same they are."""
+
     @property
     def slot_ticks(self) -> int:
         """What a slot more may cost at most, by its flags."""

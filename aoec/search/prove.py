@@ -18,19 +18,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import product
 from math import inf
 
 import numpy as np
 
-from aoec.ir.index import Expr, evaluate, hole_names
 from aoec.search.grid import NEVER, Candidate, Grid, Rows
 from aoec.search.parts import Bounds, Part
+from aoec.search.slots import Kinds
 
-INNER = ("h0", "w0", "tk", "sk", "rk", "uc", "pl")  # in the order in which they are assigned
-LEAST = ("pl",)  # of inner ones those that add work the larger they are
 TILES = frozenset(("h0", "w0"))  # of inner ones those that cut what leaves L0C, and not what it is a sum of
-SWITCHES = ("uf",)  # change when something is done, not what
 FIRST_BLOCK, BLOCK = 8, 256  # assignments of outer holes whose inner ones are looked at together: few of the best first, then more
 MANY = 1 << 9  # rows of outer holes from which on they are bounded by their work alone before
 GLANCES = 8  # of these cost as much as a floor
@@ -76,11 +72,13 @@ class Proof:
 
 @dataclass(frozen=True)
 class Ways:
-    """A part, and in `columns` its rows once for each way in which slots fit, each of the row `source`."""
+    """A part, and in `columns` its rows once for each way in which slots fit, each of the row `source`. `eased`: of these slots those that
+    change no cost in any row, as nobody is in their way."""
 
     part: Part
     columns: Rows
     source: np.ndarray
+    eased: tuple[str, ...]
 
     def left(self, floors: np.ndarray, found: Proof, level: str) -> Ways:
         """What further floors of the part's rows do not exclude."""
@@ -89,7 +87,7 @@ class Ways:
         own, place = good[self.source], np.cumsum(good) - 1
         found.note(level, len(good), int(good.sum()))
         part = Part(self.part.grid, self.part.columns, floors, self.part.known).rows(good)
-        return Ways(part, {n: v[own] for n, v in self.columns.items()}, place[self.source[own]])
+        return Ways(part, {n: v[own] for n, v in self.columns.items()}, place[self.source[own]], self.eased)
 
 
 def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, effort: int,
@@ -155,52 +153,14 @@ def search_inner(level: Levels, part: Part, found: Proof, effort: int) -> bool:
     return True
 
 
-class Levels:
-    """One sketch of a proof: its holes by kind, its constraints by the holes that they ask about."""
+class Levels(Kinds):
+    """One sketch of a proof, level by level."""
 
     def __init__(self, number: int, grid: Grid, bounds: Bounds) -> None:
-        self.number, self.grid, self.bounds = number, grid, bounds
-        self.choices = dict(zip(grid.names, grid.choices))
-        slots, plain, eased = bounds.slots(number)
-        self.slots = tuple(n for n in grid.names if n in slots)
-        self.shifting = tuple(n for n in self.slots if n not in plain)
-        self.plain = tuple(n for n in self.slots if n in plain)
-        self.eased = tuple(n for n in self.slots if n in eased)
-        self.inner = tuple(n for n in INNER if n in self.choices and n not in slots)
-        self.switches = tuple(n for n in SWITCHES if n in self.choices)
-        early = () if self.inner else self.shifting
-        self.outer_names = tuple(n for n in grid.names if n in early or n not in {*self.inner, *self.switches, *slots})
-        self.asked = [(c, frozenset(hole_names(c))) for c in bounds.constraints(number)]
+        super().__init__(number, grid, bounds)
         self.cut = {"loose": 1.0, "whole": 1.0}  # the share of rows that each excluded when it was last asked about many
         self.skims: dict[int, tuple[float, int]] = {}  # by how many holes were open: that share, and how often it was passed over since
         self.growth = {n: float(len(self.choices[n])) for n in self.inner}  # rows that one became when a hole was last assigned
-
-    def holding(self, columns: Rows, newest: str, count: int) -> np.ndarray:
-        """bool[row]: where every constraint can still hold that can be asked since hole `newest` is assigned, some slots being open."""
-        good = np.ones(count, bool)
-        for condition, names in self.asked:
-            opened = sorted(names - columns.keys())
-            if newest in names and set(opened) <= set(self.slots):
-                good &= self.possible(condition, columns, opened, count)
-        return good
-
-    def possible(self, condition: Expr, columns: Rows, opened: Sequence[str], count: int) -> np.ndarray:
-        """bool[row]: where a condition holds for some choice of what is open."""
-        out = np.zeros(count, bool)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            for values in product(*[self.choices[n] for n in opened]):
-                out |= evaluate(condition, {**columns, **dict(zip(opened, values))}) != 0
-                if out.all():
-                    break
-        return out
-
-    def grown(self, columns: Rows, count: int, name: str) -> tuple[Rows, np.ndarray]:
-        """(columns with a further hole at each of its choices that the constraints allow, the row that each came of)"""
-        values = np.array(self.choices[name], np.int64)
-        source = np.repeat(np.arange(count), len(values))
-        out = {n: v[source] for n, v in columns.items()} | {name: np.tile(values, count)}
-        good = self.holding(out, name, len(source))
-        return {n: v[good] for n, v in out.items()}, source[good]
 
     def outer(self, found: Proof, effort: int) -> Part | None:
         """All assignments of the outer holes that the constraints allow and no bound excludes; None where they are too many."""
@@ -274,44 +234,37 @@ class Levels:
         """Ticks that no row beats, whatever the switches and slots that are not among its columns."""
         return self.bounds.floors(self.number, self.filled(columns, count, ()), limit)
 
-    def filled(self, columns: Rows, count: int, rest: Sequence[str]) -> Rows:
-        """The columns with holes that are open, slots and switches among them, at the choices that stand for all."""
-        opened = (*rest, *(n for n in (*self.slots, *self.switches) if n not in columns))
-        return {**columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
-
     def least(self, rest: Sequence[str]) -> dict[str, int | None]:
         """The least choices of the inner holes that are open, None for the others."""
         return {n: min(self.choices[n]) if n in rest else None for n in self.inner}
 
-    def lenient(self, name: str) -> int:
-        """The choice of an open hole at which no row takes longer than at another: of slots, which floors take to be enough, two, for
-        which there are flags; of switches, which bounds take to cost no time, the one that hands over early."""
-        if name in self.slots:
-            return max((v for v in self.choices[name] if v <= 2), default=min(self.choices[name]))
-        return (min if name in LEAST else max)(self.choices[name])
-
     def walked(self, part: Part, found: Proof) -> Part:
         """The rows of a part, every hole of whose work is assigned, that neither floors nor the walk of a core exclude with the largest
-        slots that fit, cheapest first. Before the walks of all ways in which slots fit come floors and one walk with each slot at its most,
-        whether they fit together or not: first whichever excluded more of what it was last asked about."""
-        if not self.eased:
+        slots that fit, cheapest first."""
+        left = reduce(Part.joined, [self.walked_alike(some, eased, found) for some, eased in self.by_cost(part)])
+        return left.rows(np.argsort(left.floors, kind="stable"))
+
+    def walked_alike(self, part: Part, eased: tuple[str, ...], found: Proof) -> Part:
+        """`walked` of rows in which the same slots change no cost. Before the walks of all ways in which slots fit come floors and one walk
+        with each slot at its most, whether they fit together or not: first whichever excluded more of what it was last asked about."""
+        if not eased:
             part = self.bounded(part, (), found)
         if not len(part.floors):
             return part
-        ways = self.ways(part)
-        for name in sorted(self.cut, key=lambda n: -self.cut[n]) if self.eased else ():
+        ways = self.ways(part, eased)
+        for name in sorted(self.cut, key=lambda n: -self.cut[n]) if eased else ():
             count = len(ways.part.floors)
             floors = self.loosely_walked(ways, found) if name == "loose" else self.floors(ways.part.columns, count, found.ticks)
             ways = ways.left(floors, found, name)
             if count >= MANY_OPEN:
                 self.cut[name] = 1 - len(ways.part.floors) / count
         ways = ways.left(self.least_alone(ways, ways.columns, ways.source, found.ticks), found, "slots")
-        return ways.part.rows(np.argsort(ways.part.floors, kind="stable"))
+        return ways.part
 
-    def ways(self, part: Part) -> Ways:
-        """A part, every hole of whose work is assigned, with its slots: whatever the switches."""
-        columns, source = self.with_slots(part, [n for n in self.shifting if n not in self.eased], self.eased)
-        return Ways(part, self.filled(columns, len(source), ()), source)
+    def ways(self, part: Part, eased: tuple[str, ...]) -> Ways:
+        """A part, every hole of whose work is assigned, with its slots, of which some change no cost in it: whatever the switches."""
+        columns, source = self.with_slots(part, [n for n in self.shifting if n not in eased], eased)
+        return Ways(part, self.filled(columns, len(source), ()), source, eased)
 
     def least_alone(self, ways: Ways, columns: Rows, source: np.ndarray, limit: int, spare: np.ndarray | int = 0) -> np.ndarray:
         """Of each row of a part the least that a core alone takes in those that came of it, less what these may save."""
@@ -323,11 +276,11 @@ class Levels:
     def loosely_walked(self, ways: Ways, found: Proof) -> np.ndarray:
         """Ticks that no row of a part beats by the walk of a core with each of the eased slots at its most, less the flags of so many as do
         not fit."""
-        most = {n: max(self.choices[n]) for n in self.eased}
+        most = {n: max(self.choices[n]) for n in ways.eased}
         others = [ways.columns[n] for n in self.shifting if n not in ways.part.columns and n not in most]
         own = np.unique(np.stack([ways.source, *others]) if others else ways.source, axis=-1, return_index=True)[1]
         slots = np.full(len(ways.part.floors), sum(most.values()))
-        np.minimum.at(slots, ways.source, np.sum([ways.columns[n] for n in self.eased], axis=0))
+        np.minimum.at(slots, ways.source, np.sum([ways.columns[n] for n in ways.eased], axis=0))
         source = ways.source[own]
         spare = self.bounds.slot_ticks * (sum(most.values()) - slots[source])
         rows = {n: np.full(len(own), most[n]) if n in most else v[own] for n, v in ways.columns.items()}
@@ -345,48 +298,3 @@ class Levels:
         if ticks[at] < found.ticks:
             found.ticks = int(ticks[at])
             found.best = (self.number, tuple(int(columns[n][at]) for n in self.grid.names))
-
-    def with_slots(self, part: Part, each: Sequence[str], largest: Sequence[str]) -> tuple[Rows, np.ndarray]:
-        """(the rows of a part once for each choice of some slots and the `largest` choices of others that fit together, the row that each
-        came of)."""
-        columns, source = part.columns, np.arange(len(part.floors))
-        for name in each:
-            if name not in columns:
-                columns, grown = self.grown(columns, len(source), name)
-                source = source[grown]
-        choices = [n for n in largest if n not in columns]
-        ranges = [range(len(self.choices[n])) for n in choices]
-        fitting = self.fitting(columns, len(source), choices)
-        fits = {digits: fitting(digits) for digits in product(*ranges)}
-        parts = []
-        for digits, good in fits.items():
-            more = [fits[d] for d in raised(digits) if d in fits]
-            kept = np.flatnonzero(good & ~np.any(more, axis=0)) if more else np.flatnonzero(good)
-            chosen = {n: np.full(len(kept), sorted(self.choices[n])[d]) for n, d in zip(choices, digits)}
-            parts.append(({n: v[kept] for n, v in columns.items()} | chosen, source[kept]))
-        names = parts[0][0]
-        return {n: np.concatenate([p[n] for p, _ in parts]) for n in names}, np.concatenate([kept for _, kept in parts])
-
-    def fitting(self, columns: Rows, count: int, names: Sequence[str]) -> Callable[[tuple[int, ...]], np.ndarray]:
-        """bool[row] of some choices of slots, by their places: where the constraints on slots hold. Each is asked once for each choice of
-        those slots that it names."""
-        holds: list[tuple[list[int], dict[tuple[int, ...], np.ndarray]]] = []
-        for condition, asked in self.asked:
-            at = [i for i, n in enumerate(names) if n in asked]
-            if at and asked <= columns.keys() | set(names):
-                with np.errstate(divide="ignore", invalid="ignore"):
-                    holds.append((at, {digits: evaluate(condition, {**columns, **{
-                        names[i]: sorted(self.choices[names[i]])[d] for i, d in zip(at, digits)}}) != 0
-                        for digits in product(*[range(len(self.choices[names[i]])) for i in at])}))
-
-        def fits(digits: tuple[int, ...]) -> np.ndarray:
-            good = np.ones(count, bool)
-            for at, found in holds:
-                good &= found[tuple([digits[i] for i in at])]
-            return good
-        return fits
-
-
-def raised(digits: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The choices that have one more in one place."""
-    return [(*digits[:i], d + 1, *digits[i + 1:]) for i, d in enumerate(digits)]

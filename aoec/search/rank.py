@@ -40,6 +40,10 @@ class Counted:
         """The holes that count slots, and which of them no instruction's cost depends on, as they lie or were none in another's way."""
         return self.bounds.slots(grid)
 
+    def placed(self, grid: int, columns: Rows) -> np.ndarray:
+        """What costs hang on of where slots lie."""
+        return self.bounds.placed(grid, columns)
+
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats."""
         return self.bounds.floors(grid, columns, limit)

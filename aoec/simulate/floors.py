@@ -4,13 +4,13 @@
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
-from aoec.ir.index import Binary, Expr, Int, Var, hole_names, rebuild, substitute, variables
+from aoec.ir.index import Binary, Call, Cast, Expr, Int, Var, evaluate, hole_names, rebuild, substitute, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import Encoded
 from aoec.simulate.filling import grid_cores
@@ -113,14 +113,61 @@ def placing_holes(encoded: Encoded) -> frozenset[str]:
 
 
 PLACES = ("_at", "_last")
+Placed = tuple[Expr, tuple[tuple[str, Expr], ...], tuple[tuple[str, float], ...]]  # what is asked, where operands lie, numbers
+
+
+def placed_rows(encoded: Encoded, rows: Mapping[str, Array]) -> Array:
+    """int64[question, row]: what formulas ask of where operands lie, their slots being in nobody's way. With other slots an instruction
+    costs the same where the answers are; slots that say more than where something lies are answers themselves."""
+    columns, count = columns_of(encoded, rows)
+    key = "placed", 0
+    if key not in encoded.dependences:
+        encoded.dependences[key] = questions(encoded)
+    asked, told = encoded.dependences[key]
+    found = [columns[n] for n in told]
+    for e, places, numbers in asked:
+        found.append(np.asarray(evaluate(e, {**dict(numbers), **{name: evaluate(at, columns) for name, at in places}})))
+    return np.array([np.broadcast_to(v, count) for v in found], np.int64).reshape(len(found), count)
+
+
+def questions(encoded: Encoded) -> tuple[tuple[Placed, ...], tuple[str, ...]]:
+    """(what is asked of places, each once; the holes that count slots and decide more than places)"""
+    found: dict[Placed, None] = {}
+    for site in encoded.sites:
+        places, numbers = {n: e for n, e in site.fields if n.endswith(PLACES)}, dict(site.numbers)
+        for formula in (site.timing.busy, site.timing.latency, site.timing.granule, site.timing.memory):
+            for e in placed_in(in_one_slot(formula), frozenset(places), places.keys() | numbers):
+                names = sorted(variables(e))
+                found[e, tuple([(n, places[n]) for n in names if n in places]),
+                      tuple([(n, numbers[n]) for n in names if n not in places])] = None
+    more = [hole_names(e) for site in encoded.sites for name, e in site.fields if not name.endswith(PLACES)]
+    slots = frozenset().union(*(hole_names(depth) for _, depth in encoded.counters))
+    return tuple(found), tuple(sorted(slots & frozenset().union(*more)))
+
+
+def placed_in(e: Expr, places: frozenset[str], known: Collection[str]) -> Iterator[Expr]:
+    """The largest parts of an expression that ask for places, and for nothing else that is not known."""
+    names = variables(e)
+    if not names & places:
+        return
+    if names <= set(known):
+        yield e
+        return
+    parts = (e.left, e.right) if isinstance(e, Binary) else e.args if isinstance(e, Call) else (e.value,) if isinstance(e, Cast) else ()
+    for x in parts:
+        yield from placed_in(x, places, known)
 
 
 def asked_in_one_slot(timing: Timing) -> frozenset[str]:
     """The names that formulas ask for where an operand's last slot is its first."""
     formulas = (timing.busy, timing.latency, timing.granule, timing.memory)
-    names = frozenset().union(*map(variables, formulas))
-    first = {name: Var(f"{name.removesuffix('_last')}_at") for name in names if name.endswith("_last")}
-    return frozenset().union(*[variables(without_equals(substitute(f, first))) for f in formulas])
+    return frozenset().union(*[variables(in_one_slot(f)) for f in formulas])
+
+
+def in_one_slot(formula: Expr) -> Expr:
+    """A formula where an operand's last slot is its first."""
+    last = [name for name in variables(formula) if name.endswith("_last")]
+    return without_equals(substitute(formula, {name: Var(f"{name.removesuffix('_last')}_at") for name in last}))
 
 
 def without_equals(e: Expr) -> Expr:

@@ -1,0 +1,137 @@
+"""Holes of a sketch by kind, for a proof: which say what a core does, which cut that finer, which only count slots; and how slots fit."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import product
+
+import numpy as np
+
+from aoec.ir.index import Expr, evaluate, hole_names
+from aoec.search.grid import Grid, Rows
+from aoec.search.parts import Bounds, Part
+
+INNER = ("h0", "w0", "tk", "sk", "rk", "uc", "pl")  # in the order in which they are assigned
+LEAST = ("pl",)  # of inner ones those that add work the larger they are
+SWITCHES = ("uf",)  # change when something is done, not what
+
+
+class Kinds:
+    """One sketch of a proof: its holes by kind, its constraints by the holes that they ask about."""
+
+    def __init__(self, number: int, grid: Grid, bounds: Bounds) -> None:
+        self.number, self.grid, self.bounds = number, grid, bounds
+        self.choices = dict(zip(grid.names, grid.choices))
+        slots, plain, eased = bounds.slots(number)
+        self.slots = tuple(n for n in grid.names if n in slots)
+        self.shifting = tuple(n for n in self.slots if n not in plain)
+        self.plain = tuple(n for n in self.slots if n in plain)
+        self.eased = tuple(n for n in self.slots if n in eased)
+        self.inner = tuple(n for n in INNER if n in self.choices and n not in slots)
+        self.switches = tuple(n for n in SWITCHES if n in self.choices)
+        early = () if self.inner else self.shifting
+        self.outer_names = tuple(n for n in grid.names if n in early or n not in {*self.inner, *self.switches, *slots})
+        self.asked = [(c, frozenset(hole_names(c))) for c in bounds.constraints(number)]
+
+    def holding(self, columns: Rows, newest: str, count: int) -> np.ndarray:
+        """bool[row]: where every constraint can still hold that can be asked since hole `newest` is assigned, some slots being open."""
+        good = np.ones(count, bool)
+        for condition, names in self.asked:
+            opened = sorted(names - columns.keys())
+            if newest in names and set(opened) <= set(self.slots):
+                good &= self.possible(condition, columns, opened, count)
+        return good
+
+    def possible(self, condition: Expr, columns: Rows, opened: Sequence[str], count: int) -> np.ndarray:
+        """bool[row]: where a condition holds for some choice of what is open."""
+        out = np.zeros(count, bool)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for values in product(*[self.choices[n] for n in opened]):
+                out |= evaluate(condition, {**columns, **dict(zip(opened, values))}) != 0
+                if out.all():
+                    break
+        return out
+
+    def grown(self, columns: Rows, count: int, name: str) -> tuple[Rows, np.ndarray]:
+        """(columns with a further hole at each of its choices that the constraints allow, the row that each came of)"""
+        values = np.array(self.choices[name], np.int64)
+        source = np.repeat(np.arange(count), len(values))
+        out = {n: v[source] for n, v in columns.items()} | {name: np.tile(values, count)}
+        good = self.holding(out, name, len(source))
+        return {n: v[good] for n, v in out.items()}, source[good]
+
+    def filled(self, columns: Rows, count: int, rest: Sequence[str]) -> Rows:
+        """The columns with holes that are open, slots and switches among them, at the choices that stand for all."""
+        opened = (*rest, *(n for n in (*self.slots, *self.switches) if n not in columns))
+        return {**columns, **{n: np.full(count, self.lenient(n)) for n in opened}}
+
+    def lenient(self, name: str) -> int:
+        """The choice of an open hole at which no row takes longer than at another: of slots, which floors take to be enough, two, for
+        which there are flags; of switches, which bounds take to cost no time, the one that hands over early."""
+        if name in self.slots:
+            return max((v for v in self.choices[name] if v <= 2), default=min(self.choices[name]))
+        return (min if name in LEAST else max)(self.choices[name])
+
+    def by_cost(self, part: Part) -> list[tuple[Part, tuple[str, ...]]]:
+        """The part in two, each with the slots that change no cost in it: the rows where none does, and where those do on which some
+        instruction's cost hangs wherever they lie."""
+        placed = [n for n in self.shifting if n not in self.eased and n not in part.columns]
+        if not placed or not len(part.floors):
+            return [(part, self.eased)]
+        alike = self.alike(part, placed)
+        return [(part.rows(alike), (*self.eased, *placed)), (part.rows(~alike), self.eased)]
+
+    def alike(self, part: Part, placed: Sequence[str]) -> np.ndarray:
+        """bool[row]: where all costs are the same for every choice of some slots."""
+        count = len(part.floors)
+        columns, good = self.filled(part.columns, count, ()), np.ones(count, bool)
+        first: np.ndarray | None = None
+        for values in product(*[self.choices[n] for n in placed]):
+            told = self.bounds.placed(self.number, {**columns, **{n: np.full(count, v) for n, v in zip(placed, values)}})
+            first = told if first is None else first
+            good &= (told == first).all(axis=0)
+        return good
+
+    def with_slots(self, part: Part, each: Sequence[str], largest: Sequence[str]) -> tuple[Rows, np.ndarray]:
+        """(the rows of a part once for each choice of some slots and the `largest` choices of others that fit together, the row that each
+        came of)."""
+        columns, source = part.columns, np.arange(len(part.floors))
+        for name in each:
+            if name not in columns:
+                columns, grown = self.grown(columns, len(source), name)
+                source = source[grown]
+        choices = [n for n in largest if n not in columns]
+        ranges = [range(len(self.choices[n])) for n in choices]
+        fitting = self.fitting(columns, len(source), choices)
+        fits = {digits: fitting(digits) for digits in product(*ranges)}
+        parts = []
+        for digits, good in fits.items():
+            more = [fits[d] for d in raised(digits) if d in fits]
+            kept = np.flatnonzero(good & ~np.any(more, axis=0)) if more else np.flatnonzero(good)
+            chosen = {n: np.full(len(kept), sorted(self.choices[n])[d]) for n, d in zip(choices, digits)}
+            parts.append(({n: v[kept] for n, v in columns.items()} | chosen, source[kept]))
+        names = parts[0][0]
+        return {n: np.concatenate([p[n] for p, _ in parts]) for n in names}, np.concatenate([kept for _, kept in parts])
+
+    def fitting(self, columns: Rows, count: int, names: Sequence[str]) -> Callable[[tuple[int, ...]], np.ndarray]:
+        """bool[row] of some choices of slots, by their places: where the constraints on slots hold. Each is asked once for each choice of
+        those slots that it names."""
+        holds: list[tuple[list[int], dict[tuple[int, ...], np.ndarray]]] = []
+        for condition, asked in self.asked:
+            at = [i for i, n in enumerate(names) if n in asked]
+            if at and asked <= columns.keys() | set(names):
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    holds.append((at, {digits: evaluate(condition, {**columns, **{
+                        names[i]: sorted(self.choices[names[i]])[d] for i, d in zip(at, digits)}}) != 0
+                        for digits in product(*[range(len(self.choices[names[i]])) for i in at])}))
+
+        def fits(digits: tuple[int, ...]) -> np.ndarray:
+            good = np.ones(count, bool)
+            for at, found in holds:
+                good &= found[tuple([digits[i] for i in at])]
+            return good
+        return fits
+
+
+def raised(digits: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """The choices that have one more in one place."""
+    return [(*digits[:i], d + 1, *digits[i + 1:]) for i, d in enumerate(digits)]
