@@ -141,7 +141,7 @@ def line(case: Case, machine: Machine, count: int, decided: int) -> Line:
 
         taken = cpu_seconds(work)
         out |= {"decided_a_second": kept / taken if proof is not None and proof.closed else 0.0}
-    return out
+    return out | {"peak_mib": peak_mib()}
 
 
 def peak_mib() -> float:
@@ -184,7 +184,7 @@ def said(row: Line) -> str:
     more = f", {row['decided_a_second'] / 1e6:,.2f} M/s decided" if row.get("decided_a_second") else ""
     return (f"{row['group'][:56]:56} {'~' if row['about'] else ' '}{row['legal']:>15,} legal: {row['skipped_a_second']:8,.0f}/s, "
             f"with a limit {row['limited_a_second']:8,.0f}/s, {row['ns_an_operation']:5.1f} ns an operation in full, "
-            f"slowest {row['slowest_ms']:7.2f} ms{more}")
+            f"slowest {row['slowest_ms']:7.2f} ms, {row['peak_mib']:4.0f} MiB at most so far{more}")
 
 
 def page(lines: Sequence[Line], summary: str, target: str) -> str:
@@ -238,7 +238,7 @@ def main() -> None:
     for case in [] if args.of else found_apart(args.set, args.target):
         if args.only in case[0]:
             lines.append(line(case, load(args.target), args.rows, args.decided))
-            peak = peak_mib()
+            peak = lines[-1]["peak_mib"]
             print(said(lines[-1]), file=sys.stderr if args.json else sys.stdout, flush=True)
     summary = summed_up(lines, peak)
     print(json.dumps({"groups": lines, "peak_mib": peak}, indent=1) if args.json else summary)

@@ -327,6 +327,13 @@ def test_a_queue_that_fills_up_changes_the_pace():
         same_without(by_hand(body), {})
 
 
+def test_what_waits_in_a_queue_is_no_like_another():
+    """The scalar unit goes at the pace of V's starts 32 before, alike for 31 iterations, until the long one starts; MTE2 shows it."""
+    before = f"for j in 40 {{\n{ADD.format(20)}\n}}\n{ADD.format(200)}"
+    body = f"{before}\nfor i in 200 {{\n{ADD.format(20)}\n{ASIDE}}}\nfor k in 200 {{\n{LOAD}\n}}"
+    assert same_without(by_hand(body), {}).status[0] == 0
+
+
 def test_a_long_loop_is_hardly_walked():
     """A thousand times a thousand iterations, of which some dozens are."""
     encoded = by_hand(f"for j in 1000 {{\nfor i in 1000 {{\n{LOAD}\n{ADD.format(20)}\n}}\n{ADD.format(3)}\n}}")
