@@ -220,22 +220,18 @@ class Problem:
         return self.answers.ask([b"floors", *self.sketches[grid].asked(columns), str(limit).encode()], 0, (count,), bounded)
 
     def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
-        """What no row goes below, nor any with other choices of holes `opened`, which are at their largest in the rows and whose least are
-        given (None: assigned), [2, row, pipe of a stream]: ticks for which the pipe of a core is at work, and ticks beside; of rows that
-        take `limit` or more by their work alone not all of these. `whole`: none of the holes cuts what leaves L0C."""
+        """What no row goes below, as pipes are at work and beside, with any choices of holes `opened`: see Bounds.parts."""
         encoded, count = self.sketches[grid].loose, len(next(iter(columns.values()), (0,)))
         question = [b"parts", *self.sketches[grid].asked(columns), f"{list(opened.items())} {whole} {limit}".encode()]
         return self.answers.ask(question, 0, (2, count, len(encoded.program.streams) * len(PIPES)),
                                 lambda: floor_parts(encoded, columns, opened, whole, self.state, limit))
 
     def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
-        """What no row goes below, as `parts`: by closed sums of the work of its first core, with any choices of holes `whatever`, and the
-        launch. `opened`: others stand for all of their choices, at their largest."""
+        """What no row goes below, as `parts`, by closed sums of the work of its first core: see Bounds.worked."""
         return work_parts(self.sketches[grid].loose, columns, whatever, opened)
 
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
-        """Ticks that no row beats, nor any with fewer slots: those of a walk of its first core whose slots are in nobody's way; 0 where it
-        is not known, any such from `limit` on."""
+        """Ticks that no row beats, nor any with fewer slots: by a walk of its first core, slots in nobody's way: see Bounds.alone."""
         count = len(next(iter(columns.values()), (0,)))
         question = [b"alone", *self.sketches[grid].asked(columns), str(limit).encode()]
         return self.answers.ask(question, 0, (count,), lambda: np.minimum(alone_rows(
@@ -319,12 +315,21 @@ def effort(budget: Budget, part: int = 1) -> int:
     return int(amount * (PROOF_ROWS if kind == "trials" else PROOF_ROWS_A_SECOND) / part)
 
 
+def in_earnest(budget: Budget) -> bool:
+    """Whether proofs beside a search are tried in earnest."""
+    return budget[0] == "trials" and budget[1] >= EARNEST
+
+
 def beside_search(p: Problem, begun: Found, budget: Budget, stop: Callable[[], bool], part: int, hope: float) -> Proof:
-    """A proof before or after a search: with a budget of many trials in earnest, given up where it is foreseen to take `hope` times its
-    part; else with that part of the budget."""
-    if budget[0] == "trials" and budget[1] >= EARNEST:
+    """A proof before or after a search: in earnest, given up where it is foreseen to take `hope` times its part, or with that part."""
+    if in_earnest(budget):
         return prove(p.space.grids, p, begun[1], begun[0], effort(budget, EARNEST_PART), stop, hope)
     return prove(p.space.grids, p, begun[1], begun[0], effort(budget, part), stop)
+
+
+def hopeless(proof: Proof | None, ticks: int, budget: Budget) -> bool:
+    """Whether a proof before a search in earnest foresaw that one behind it, of these ticks, would be given up."""
+    return proof is not None and in_earnest(budget) and proof.foreseen(ticks) > HOPE_LAST * effort(budget, EARNEST_PART)
 
 
 def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
@@ -355,7 +360,7 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     p.known = frozenset(p.costs)
     kind, amount = budget
     limits = {"budget_trials": int(amount)} if kind == "trials" else {"budget_seconds": float(amount)}
-    pool, floor = p.pool(), 0
+    pool, floor, proof = p.pool(), 0, None
     if (p.space if pool is None else pool).size <= SMALL:
         strategy, limits = "exhaustive", {}
     elif strategy in ("proof", "portfolio"):
@@ -380,7 +385,7 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     outcome = Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
                       result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks),
                       history=result.history)
-    if strategy == "portfolio" and not (stopped or result.closed):
+    if strategy == "portfolio" and not (stopped or result.closed or hopeless(proof, ticks, budget)):
         outcome = confirmed(p, outcome, beside_search(
             p, (ticks, best), budget, lambda: watch(result), TRIED_LAST, HOPE_LAST))
     p.known = frozenset()

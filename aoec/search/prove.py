@@ -51,6 +51,17 @@ class Proof:
     bounded: int = 0
     timed: int = 0
     levels: dict[str, tuple[int, int]] = field(default_factory=dict)
+    floors: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # of assignments of outer holes, in the order of work on them
+    decided: int = 0  # of these
+    begun: int = 0  # the effort behind which it came to them
+
+    def foreseen(self, ticks: int) -> float:
+        """The effort of a whole proof that begins with these ticks, by what this one has decided of its assignments of outer holes; 0
+        where that is nothing."""
+        if not self.decided:
+            return 0.0
+        all_of_it = (self.effort - self.begun) / max(1e-9, share(self.floors, self.decided, self.ticks))
+        return self.begun + all_of_it * float(below(self.floors, ticks).sum() / max(1, below(self.floors, self.ticks).sum()))
 
     def note(self, level: str, count: int, left: int) -> None:
         """Nothing; so many rows were bounded at a level, and so many are left."""
@@ -104,12 +115,11 @@ def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, ef
         parts.append(part)
     todo = [some for part in parts for some in blocks(part, FIRST_BLOCK, BLOCK)]
     todo.sort(key=lambda p: (int(p.floors[0]), p.grid))
-    floors, begun = np.concatenate([part.floors for part in todo] or [np.zeros(0, np.int64)]), found.effort
-    decided = 0
+    found.floors, found.begun = np.concatenate([part.floors for part in todo] or [np.zeros(0, np.int64)]), found.effort
     for part in todo:
-        done, decided = search_inner(levels[part.grid], part, found, effort), decided + len(part.floors)
-        foreseen = begun + (found.effort - begun) / max(1e-9, share(floors, decided, found.ticks))
-        if not done or (found.effort > effort / TASTED and foreseen > hope * effort) or stop():
+        done = search_inner(levels[part.grid], part, found, effort)
+        found.decided += len(part.floors)
+        if not done or (found.effort > effort / TASTED and found.foreseen(found.ticks) > hope * effort) or stop():
             found.floor = min(found.ticks, int(part.floors[0]))
             return found
     found.floor, found.closed = found.ticks, True
@@ -119,9 +129,14 @@ def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, ef
 def share(floors: np.ndarray, decided: int, ticks: int) -> float:
     """How much of the work on assignments the first so many of them were: each is taken to be the more the further its floor is below the
     best."""
-    below = np.maximum(ticks - floors, 0)
-    whole = int(below.sum())
-    return int(below[:decided].sum()) / whole if whole else 1.0
+    ticks_below = below(floors, ticks)
+    whole = int(ticks_below.sum())
+    return int(ticks_below[:decided].sum()) / whole if whole else 1.0
+
+
+def below(floors: np.ndarray, ticks: int) -> np.ndarray:
+    """By how much floors are below the best."""
+    return np.maximum(ticks - floors, 0)
 
 
 def blocks(part: Part, count: int, most: int) -> Iterator[Part]:

@@ -8,7 +8,7 @@ import pytest
 
 from aoec.ir.index import Binary, Call, Int, Var
 from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem, search, start
+from aoec.jobs.tuning import Problem, hopeless, problem, search, start
 from aoec.search.draws import few
 from aoec.search.grid import NEVER
 from aoec.search.parts import Part
@@ -138,6 +138,11 @@ def test_a_proof_that_is_foreseen_to_take_too_long_is_given_up_early_and_one_tha
     assert not cut.closed and not given_up.closed and given_up.effort < 0.7 * cut.effort and 0 < given_up.floor <= cut.floor
     assert prove(p.space.grids, p, first.default, first.default_ticks, 100_000, hope=1.0).closed
     floors = np.array([60, 90, 80, 120])
+    half = Proof(first.default, 100, bounded=90, floors=floors, decided=1, begun=10)  # 80 rows for 40 of 70 ticks below the best
+    assert half.foreseen(100) == 150 and half.foreseen(80) == 10 + 80 * 20 / 40 and Proof(first.default, 100).foreseen(100) == 0
+    many = Proof(first.default, 100, bounded=300_000, floors=floors, decided=1)  # 525,000 are foreseen, 225,000 with 20 ticks less
+    assert hopeless(many, 100, ("trials", 1000)) and not hopeless(many, 80, ("trials", 1000)) and not hopeless(many, 100, ("trials", 2000))
+    assert not hopeless(many, 100, ("trials", 900)) and not hopeless(many, 100, ("seconds", 5000))
     assert share(floors, 1, 100) == 40 / 70 and share(floors, 3, 100) == 1.0 == share(floors, 0, 50)
 
 
