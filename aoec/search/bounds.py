@@ -25,6 +25,7 @@ from aoec.target.words import is_selection
 
 ROWS = 16
 MOST_VALUES = 1 << 21  # of one index: beyond that all of a dimension counts as read
+Values = range | np.ndarray  # that a loop takes: a range where it takes all, which of millions of elements holds no memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def places_read(func: Func, name: str, known: dict[str, list[np.ndarray]] | None
                     continue
                 own = ranges.get(index.name) if isinstance(index, Var) else None
                 if own is not None:  # most indices: no need to sort a million places
-                    places[own[own < len(places)]] = True
+                    places[slice(len(own)) if isinstance(own, range) else own[own < len(places)]] = True
                     continue
                 values = index_values(index, ranges)
                 places[:] |= True if values is None else np.isin(np.arange(len(places)), values)
@@ -104,17 +105,17 @@ def places_read(func: Func, name: str, known: dict[str, list[np.ndarray]] | None
     return taken
 
 
-def loop_ranges(func: Func, block: Block, above: tuple[Loop, ...], known: dict[str, list[np.ndarray]]) -> dict[str, np.ndarray | None]:
+def loop_ranges(func: Func, block: Block, above: tuple[Loop, ...], known: dict[str, list[np.ndarray]]) -> dict[str, Values | None]:
     """Loop -> the values that matter: all, or where it walks a dimension of a local, those that are read there; None if open."""
-    out: dict[str, np.ndarray | None] = {lp.var: np.arange(lp.extent.value) if isinstance(lp.extent, Int) else None for lp in above}
+    out: dict[str, Values | None] = {lp.var: range(lp.extent.value) if isinstance(lp.extent, Int) else None for lp in above}
     if block.target.buffer in {b.name for b in func.locals}:
         for places, index in zip(places_read(func, block.target.buffer, known), block.target.indices):
             if isinstance(index, Var) and out.get(index.name) is not None:
-                out[index.name] = np.flatnonzero(places)
+                out[index.name] = range(len(places)) if places.all() else np.flatnonzero(places)
     return out
 
 
-def index_values(index: Expr, ranges: Mapping[str, np.ndarray | None]) -> np.ndarray | None:
+def index_values(index: Expr, ranges: Mapping[str, Values | None]) -> np.ndarray | None:
     """The values that an index takes; None where a loop is open or there are too many."""
     own = {v: ranges.get(v) for v in sorted(variables(index))}
     axes = [a for a in own.values() if a is not None]
