@@ -29,6 +29,8 @@ from aoec.target.check import check
 from aoec.target.machine import load as load_target
 from tests.jobs.nets import compiled
 
+pytestmark = pytest.mark.usefixtures("few")
+
 TUNE = ("--tune", "--budget", "16", "--jobs", "1")
 
 

@@ -17,7 +17,7 @@ from aoec.jobs.plan import Task
 from tests.jobs.small import layers
 from tests.oracle.schemas import faults
 
-pytestmark = pytest.mark.usefixtures("small")
+pytestmark = pytest.mark.usefixtures("few")
 
 
 class Job:

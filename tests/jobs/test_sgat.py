@@ -22,6 +22,8 @@ from aoec.target.machine import load
 from tests.jobs.test_slices import SMALL, chain, folder
 
 __all__ = ["folder"]  # a fixture
+pytestmark = pytest.mark.usefixtures("small")
+
 COMMON = ["--target", "small.toml", "--bank", "b.db", "--base", "none", "--jobs", "1"]
 QUICK = [*COMMON, "--no-verify"]
 

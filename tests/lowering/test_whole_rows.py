@@ -61,6 +61,7 @@ def test_what_others_look_into_stays_as_it_is() -> None:
     assert not ragged_scores(shown)
 
 
+@pytest.mark.usefixtures("small")
 def test_rows_are_made_whole_where_that_is_faster() -> None:
     machine = load("Ascend310P3")
     assert apart(graph(197, batch=96), machine) == {"softmax"}
