@@ -41,17 +41,16 @@ def scheduled(model: str) -> Iterator[tuple[Case, Problem]]:
         yield c, tuning(model, i)
 
 
-# `make test` asks the laws of every second sketch of a group, of one model the even ones, of the next the odd ones, so that each structure
-# is met with several operators; all of them where questions are new ones (make test-all)
+# `make test` asks the laws of every second sketch of a group that has more than three, of one model the even ones, of the next the odd
+# ones, so that each structure is met with several operators; all of them where questions are new ones (make test-all)
 TURN = 1 if settings.get_current_profile_name() == "random" else 2
 
 
 def in_turn(model: str) -> Iterator[tuple[int, Case, Problem, range]]:
-    """The groups of a model by number with their tuning problems and the sketches whose turn it is, where there are any."""
+    """The groups of a model by number with their tuning problems and the sketches whose turn it is."""
     for i, (case, p) in enumerate(scheduled(model)):
-        sketches = range((list(MODELS).index(model) + i) % TURN, len(p.sketches), TURN)
-        if sketches:
-            yield i, case, p, sketches
+        count = len(p.sketches)
+        yield i, case, p, range((list(MODELS).index(model) + i) % TURN, count, TURN) if count > 3 else range(count)
 
 
 def everywhere(p: Problem, count: int, seed: int = 0, sketches: Iterable[int] | None = None) -> list[Candidate]:
