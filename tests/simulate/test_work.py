@@ -10,7 +10,7 @@ from aoec.kernels import timeline as kernel
 from aoec.ir.index import Expr, Hole, Int, Var, ceildiv, evaluate, minimum, normalise, substitute, variables
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem
-from aoec.search.prove import INNER
+from aoec.search.slots import INNER
 from aoec.simulate.encode import Encoded, Site
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import columns_of, found_rows
