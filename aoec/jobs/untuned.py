@@ -18,7 +18,7 @@ from aoec.jobs.plan import Task, lowered, on_host, tasks
 from aoec.jobs.tuning import problem
 from aoec.jobs.version import model_version
 from aoec.lowering.fuse import fuse
-from aoec.search.default import shortlist
+from aoec.search.shortlist import shortlist
 from aoec.search.sketches import sketches
 from aoec.target.machine import Machine
 

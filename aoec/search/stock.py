@@ -11,7 +11,7 @@ import numpy as np
 
 from aoec.ir.index import Expr, Hole, Int, binary, ceildiv
 from aoec.search.draws import holding
-from aoec.search.grid import Candidate, Grid, Space
+from aoec.search.grid import Candidate, Grid
 
 PIXELS, COLUMNS, DEPTHS = 128, (256, 128), (64, 32, 16, 8)
 CHUNKS = (1, 4, 7, 16, 64)  # L0 tiles, or C1 planes, in an L1 chunk
@@ -24,15 +24,13 @@ PART = 4  # columns of fractals: with three or four buffers in UB a part of 128 
 Conditions = Callable[[int], Sequence[Expr]]  # sketch -> what its candidates must keep
 
 
-def stock(space: Space, conditions: Conditions) -> list[Candidate]:
-    """Legal candidates of every cube sketch with the stock block, as many of each as LIST; none for vector work."""
-    out: list[Candidate] = []
-    for number, grid in enumerate(space.grids):
-        if "tk" in grid.names:
-            rows = blocks(grid)
-            kept = deepest(grid, rows[holding([*busy(grid), *conditions(number)], dict(zip(grid.names, rows.T)), len(rows))])
-            out += dict.fromkeys((number, tuple(v)) for v in kept[::-(-len(kept) // LIST) or 1].tolist())
-    return out
+def stock(grid: Grid, number: int, conditions: Sequence[Expr]) -> list[Candidate]:
+    """Legal candidates of a cube sketch with the stock block, as many as LIST; none of vector work."""
+    if "tk" not in grid.names:
+        return []
+    rows = blocks(grid)
+    kept = deepest(grid, rows[holding([*busy(grid), *conditions], dict(zip(grid.names, rows.T)), len(rows))])
+    return list(dict.fromkeys((number, tuple(v)) for v in kept[::-(-len(kept) // LIST) or 1].tolist()))
 
 
 def deepest(grid: Grid, rows: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.jobs import known, trust, tuning
-from aoec.search import default
+from aoec.search import default, shortlist
 from aoec.simulate.encode import Encoded
 from aoec.target.machine import Machine
 
@@ -37,7 +37,8 @@ def poor_defaults() -> Iterator[None]:
     """A default is the best of one legal candidate of each sketch, and nothing of it settled: what needs a search that finds better does
     not hang on how good defaults are."""
     with (mock.patch.object(default, "TILES", (("uf",),)), mock.patch.object(default, "LAST", (("uf",),)),
-          mock.patch.object(default, "LIST", 1), mock.patch.object(default, "stock", lambda space, conditions: []), kept_apart("poor")):
+          mock.patch.object(shortlist, "LIST", 1), mock.patch.object(shortlist, "LIKE", 1), mock.patch.object(shortlist, "FEW", 1),
+          mock.patch.object(shortlist, "stock", lambda grid, number, conditions: []), kept_apart("poor")):
         yield
 
 
@@ -73,7 +74,7 @@ def small_searches() -> Iterator[None]:
     """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing about jobs. Sketches are
     encoded and planned once for all jobs of the file."""
     trust.seeded.cache_clear()
-    with (mock.patch.object(trust, "MACHINES", 2), mock.patch.object(default, "LIST", 60),
+    with (mock.patch.object(trust, "MACHINES", 2), mock.patch.object(shortlist, "LIST", 60),
           mock.patch.object(tuning, "encode", encoded_once()), kept_apart("small")):
         yield
     trust.seeded.cache_clear()
