@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ FEWEST = 8  # operators below which nothing is fitted
 HELD_OUT = 4  # one operator in so many
 UNREAD = "no program of these operators reads it"
 UNFELT = "no row feels it beyond the noise"
+UNHELD = "what was found does not hold for the operators held out"
 NAMED_ROWS = 5  # lines of the profile that a number's source names
 DIGITS = 6
 
@@ -145,8 +146,15 @@ def fitted_to(fitted: Sequence[Seen], held: Sequence[Seen], machine: Machine, st
     held_times = Times(machine, [s.encoded for s in held], state, times.places)
     errors = [(error(part, t, np.zeros(len(x))), error(part, t, x)) for part, t in ((fitted, times), (held, held_times))]
     unread = [as_it_is(machine, p, UNREAD) for p, read in zip(every.places, every.read) if not read]
-    return Calibrated(tuple(fitted), tuple(held), errors[0], errors[1], found.noise, (*numbers(found, times, fitted, cores), *unread),
-                      tuple(left))
+    said = numbers(found, times, fitted, cores)
+    if errors[1][1] > errors[1][0]:
+        said = [unheld(n) for n in said]
+    return Calibrated(tuple(fitted), tuple(held), errors[0], errors[1], found.noise, (*said, *unread), tuple(left))
+
+
+def unheld(n: Number) -> Number:
+    """The number as a fit leaves it that does worse on what it has not seen: none is changed, for they were found together."""
+    return replace(n, after=n.before, outcome="refused", why=UNHELD) if n.outcome != "refused" else n
 
 
 def as_it_is(machine: Machine, place: str, why: str) -> Number:

@@ -36,7 +36,7 @@ LAST = (("tk", "sk"), ("t0", "di", "do"), ("da", "db"), *TILES, ("tk", "sk"), ("
 DRAWN = 256  # of a sketch, where no list has one
 LISTED = 2  # sketches whose lists are timed before any others: most of what a default takes is to begin on a sketch, not its rows
 ALIKE = 6  # of the cheapest of these, those like which others are timed
-LIKELY = 2  # sketches that lead then, whose lists are timed
+LIKELY = 3  # sketches that lead then, whose lists are timed
 LEADING, STARTS = 2, 8  # sketches, and of each the cheapest, each settled further
 FIRST = 64  # of a list that are timed to their end before the others: of as many a plan of their tables is made at once
 

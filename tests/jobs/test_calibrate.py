@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from math import exp, log
@@ -78,6 +79,24 @@ def test_rows_that_say_nothing_write_nothing(tmp_path: Path, capsys: pytest.Capt
     code, facts, err = calibrated(tmp_path, capsys, profile(ROWS, TARGET, {}))
     assert code == 2 and "change no number" in err and not (tmp_path / "my.toml").exists()
     assert not [n for n in facts["numbers"] if n["outcome"] == "changed"]  # type: ignore[attr-defined]
+
+
+def elements(call: str) -> tuple[str, int]:
+    """(operator, elements of its result) of one of ROWS, however they are laid out."""
+    name, m, n = re.findall(r"(\w+)\(m=(\d+), n=(\d+)", call)[0]
+    return name, int(m) * int(n)
+
+
+def test_what_does_not_hold_for_other_operators_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The operators held out ran on the machine as its file has it, the others on one whose numbers are off."""
+    as_filed, put_off = (profile(ROWS, TARGET, off).splitlines() for off in ({}, OFF))
+    _, facts, _ = calibrated(tmp_path, capsys, "\n".join(put_off))
+    held = {elements(what) for what in facts["operators"]["held_out"]}  # type: ignore[index]
+    mixed = [put_off[0], *(a if elements(row) in held else b for row, a, b in zip(ROWS, as_filed[1:], put_off[1:]))]
+    code, facts, err = calibrated(tmp_path, capsys, "\n".join(mixed))
+    assert code == 2 and "does not hold for operators that it has not seen" in err
+    assert {n["outcome"] for n in facts["numbers"]} == {"refused"}  # type: ignore[attr-defined]
+    assert all(n["after"] == n["before"] for n in facts["numbers"])  # type: ignore[attr-defined]
 
 
 def test_bad_profiles_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
