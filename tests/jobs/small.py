@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
-from aoec.jobs import known, trust, tuning
+from aoec.jobs import known, made, trust, tuning
 from aoec.search import default, shortlist
 from aoec.simulate.encode import Encoded
 from aoec.target.machine import Machine
@@ -74,7 +74,7 @@ def small_searches() -> Iterator[None]:
     """A short list is short, and how far a schedule holds is asked of two machines: the others tell nothing about jobs. Sketches are
     encoded and planned once for all jobs of the file."""
     trust.seeded.cache_clear()
-    with (mock.patch.object(trust, "MACHINES", 2), mock.patch.object(shortlist, "LIST", 60),
+    with (mock.patch.object(trust, "MACHINES", 2), mock.patch.object(made, "MACHINES", 2), mock.patch.object(shortlist, "LIST", 60),
           mock.patch.object(tuning, "encode", encoded_once()), kept_apart("small")):
         yield
     trust.seeded.cache_clear()
