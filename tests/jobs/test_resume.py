@@ -154,8 +154,8 @@ def test_a_killed_job_goes_on_to_the_same_end(folder: Path, part: float) -> None
 @pytest.mark.parametrize(("group", "signals"), [(0, 1), (1, 1), (0, 2)])
 def test_a_job_that_a_user_ends_goes_on(folder: Path, tmp_path: Path, group: int, signals: int) -> None:
     """Once: the best so far is in the bank, and gives way at the end; twice: at once, and nothing of the search is."""
-    before, end = [0, *in_two()][group:group + 2]
-    path, at = tmp_path / "b.db", before + (end - before) * 2 // 5  # its search is under way: behind the default, before holes are settled
+    path, default = tmp_path / "b.db", [0, *asks(Order(False, seed=1, jobs=1))]
+    at = [0, *in_two()][group] + default[group + 1] - default[group] + 2  # its search is under way: behind the default, holes unsettled
     with pytest.raises(KeyboardInterrupt), broken(at, lambda: [os.kill(os.getpid(), signal.SIGINT) for _ in range(signals)]):
         run(path)
     kept = [r for r in Bank.open(path).list() if r.searched]
