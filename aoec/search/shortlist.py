@@ -10,7 +10,7 @@ import numpy as np
 from aoec.ir.index import Expr
 from aoec.search.draws import holding, some
 from aoec.search.grid import Candidate, Grid, Rows, Space
-from aoec.search.stock import Conditions, busy, stock
+from aoec.search.stock import Conditions, busy, evenly, stock
 
 # hole -> values around which the short list is laid
 STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64, 128, 256), "sk": (4, 1, 1024), "w0": (128, 256, 64),
@@ -30,7 +30,7 @@ def listed(space: Space, number: int, conditions: Conditions) -> list[Candidate]
 
 def few(candidates: Sequence[Candidate]) -> list[Candidate]:
     """Some candidates of a list, evenly."""
-    return list(candidates[::-(-len(candidates) // FEW) or 1])
+    return list(candidates[evenly(len(candidates), FEW)])
 
 
 def shortlist(grid: Grid, number: int, conditions: Sequence[Expr]) -> list[Candidate]:
@@ -63,7 +63,7 @@ def alike(space: Space, candidates: Sequence[Candidate], number: int, conditions
             for name, choices in zip(grid.names, grid.choices)))
         rows, count = sampled(part)
         legal = np.flatnonzero(holding(conditions, rows, count))
-        legal = legal[::-(-len(legal) // LIKE) or 1]
+        legal = legal[evenly(len(legal), LIKE)]
         out |= dict.fromkeys((number, v) for v in zip(*[column[legal].tolist() for column in rows.values()]))
     return list(out)[:FEW]
 

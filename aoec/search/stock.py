@@ -30,7 +30,12 @@ def stock(grid: Grid, number: int, conditions: Sequence[Expr]) -> list[Candidate
         return []
     rows = blocks(grid)
     kept = deepest(grid, rows[holding([*busy(grid), *conditions], dict(zip(grid.names, rows.T)), len(rows))])
-    return list(dict.fromkeys((number, tuple(v)) for v in kept[::-(-len(kept) // LIST) or 1].tolist()))
+    return list(dict.fromkeys((number, tuple(v)) for v in kept[evenly(len(kept), LIST)].tolist()))
+
+
+def evenly(count: int, most: int) -> slice:
+    """Of so many in a row at most `most`, the same distance apart."""
+    return slice(None, None, -(-count // most) or 1)
 
 
 def deepest(grid: Grid, rows: np.ndarray) -> np.ndarray:
