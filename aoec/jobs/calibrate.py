@@ -81,6 +81,11 @@ class Calibrated:
     left: tuple[tuple[str, str], ...] = field(default=())  # operators without a program, and why
 
     @property
+    def holds(self) -> bool:
+        """Whether the fit does no worse on what it has not seen."""
+        return self.held_error[1] <= self.held_error[0]
+
+    @property
     def changed(self) -> list[Number]:
         return [n for n in self.numbers if n.outcome == "changed"]
 
@@ -146,10 +151,9 @@ def fitted_to(fitted: Sequence[Seen], held: Sequence[Seen], machine: Machine, st
     held_times = Times(machine, [s.encoded for s in held], state, times.places)
     errors = [(error(part, t, np.zeros(len(x))), error(part, t, x)) for part, t in ((fitted, times), (held, held_times))]
     unread = [as_it_is(machine, p, UNREAD) for p, read in zip(every.places, every.read) if not read]
-    said = numbers(found, times, fitted, cores)
-    if errors[1][1] > errors[1][0]:
-        said = [unheld(n) for n in said]
-    return Calibrated(tuple(fitted), tuple(held), errors[0], errors[1], found.noise, (*said, *unread), tuple(left))
+    made = Calibrated(tuple(fitted), tuple(held), errors[0], errors[1], found.noise, (*numbers(found, times, fitted, cores), *unread),
+                      tuple(left))
+    return made if made.holds else replace(made, numbers=tuple(map(unheld, made.numbers)))
 
 
 def unheld(n: Number) -> Number:

@@ -41,7 +41,7 @@ def banks(options: Namespace, machine: Machine) -> list[Known]:
 def why_not(made: Calibrated) -> str:
     """Why no machine file comes of a fit; "" where one does."""
     before, after = made.held_error
-    if after > before:
+    if not made.holds:
         return f"the fit does not hold for operators that it has not seen: held-out error {before:.2%} before, {after:.2%} after"
     if not made.changed:
         sure = [n.place for n in made.numbers if n.outcome == "confirmed"]
