@@ -16,9 +16,9 @@ import numpy as np
 from aoec.ir.index import Binary, Expr, evaluate, hole_names
 from aoec.search.grid import Grid
 
-CELLS = 1 << 20  # of a table that are evaluated at a time: temporaries of 8 MiB
+CELLS = 1 << 17  # of a table that are evaluated at a time: temporaries of 1 MiB, which stay in caches
 TABLE = 1 << 25  # truth values of one constraint at most: 32 MiB
-BUCKET = 1 << 22  # sums at most that are left of one hole: 32 MiB
+BUCKET = 1 << 22  # sums at most that are left of one hole: 4 MiB for most, 32 MiB at most
 WORK = 1 << 29  # products at most for one grid, or part of one: some seconds
 INT64 = 1 << 62  # sums of products stay below it
 
@@ -154,15 +154,19 @@ def cost_of(tables: Sequence[Table], hole: int, counts: Sequence[int]) -> int:
 
 
 def summed(tables: Sequence[Table], hole: int, counts: Sequence[int]) -> Table:
-    """The product of the tables, summed over a hole: a table over their other holes."""
+    """The product of the tables, summed over a hole: a table over their other holes, of the narrowest numbers that surely hold it (most
+    sums are small, and bytes take an eighth of the memory of int64)."""
     holes = tuple(sorted({h for axes, _ in tables for h in axes} - {hole}))
     if prod(counts[h] for h in holes) > BUCKET:
         raise TooLarge
+    if len(tables) == 1 and counts[hole] == 1:  # the same numbers, for nothing
+        return holes, tables[0][1].reshape([counts[h] for h in holes])
     label = {h: i for i, h in enumerate((*holes, hole))}  # einsum takes few labels, and grids may have many holes
     operands: list[object] = []
     for axes, table in tables:
         operands += [table, [label[h] for h in axes]]
-    sums = np.einsum(*operands, [label[h] for h in holes], dtype=np.int64, casting="unsafe")  # type: ignore[call-overload]
+    most = counts[hole] * prod(int(table.max(initial=0)) for _, table in tables)
+    sums = np.einsum(*operands, [label[h] for h in holes], dtype=np.min_scalar_type(most), casting="unsafe")  # type: ignore[call-overload]
     return holes, np.asarray(sums)
 
 

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
-from math import isclose
+from itertools import pairwise, product
+from math import comb, isclose
 
 import numpy as np
 import pytest
@@ -48,6 +48,14 @@ def enumerated(grid: Grid, conditions: list[Expr]) -> list[list[tuple[int, ...]]
 def test_counts_are_those_of_an_enumeration(grid: Grid, data: st.DataObject) -> None:
     conditions = data.draw(conditions_of(grid))
     assert exact(grid, conditions) == [len(left) for left in enumerated(grid, conditions)]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 300), st.integers(1, 5))
+def test_sums_that_outgrow_narrow_numbers_are_whole(n: int, holes: int) -> None:
+    names = NAMES[:holes]  # a <= b <= c ...: combinations with repetition, by their closed form
+    rising = [binary("<=", Hole(a), Hole(b)) for a, b in pairwise(names)]
+    assert exact(Grid(names, (tuple(range(n)),) * holes), [*rising, binary(">=", Hole("a"), Int(0))])[-1] == comb(n + holes - 1, holes)
 
 
 @settings(max_examples=40, deadline=None)
