@@ -1,36 +1,63 @@
 """Makes the built-in bank: schedules of well-known networks for the main targets, as files of text in aoec/bank/.
 
     python bench/builtin.py [--networks resnet50 bert-base ...] [--targets Ascend910B3 ...] [--budget 2000] [--jobs N] [-o aoec/bank]
+                            [--work build/builtin]
 
 Each network (fp16, batch 1) is tuned and checked as `aoec compile --tune` does it, with seed 0 and an empty bank: the same sources make the
-same bytes, on any machine and with any number of jobs. Prints what each took.
+same bytes, on any machine and with any number of jobs. Prints what each took. A target's file is written when all of its networks are done.
+Until then they are in a folder (`--work`), and where that is ended, by Ctrl-C or otherwise, the same sources go on from there.
 """
 from __future__ import annotations
 
 import argparse
 import os
 import resource
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import aoec
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import write
+from aoec.jobs.version import source_version
 from bench.networks import NETWORKS
 
 TARGETS = ("Ascend910B3", "Ascend310P3")
 USUAL = ("resnet50", "bert-base", "gpt2")  # of AOE's tutorials' networks; YOLOv5s alone would double time and size
 
 
-def tune(name: str, target: str, folder: Path, budget: int, jobs: int) -> Bank:
-    """The bank of a target in a folder, after a network was tuned into it; CheckError where a value is wrong."""
+def tune(name: str, target: str, folder: Path, budget: int, jobs: int) -> bool:
+    """Whether a network was tuned into the bank of a folder, and was not before, by a run that was ended later; CheckError where a value is
+    wrong. Where a run was ended in its midst it is gone on with."""
+    done = folder / f"{name}.done"
+    if done.exists():
+        return False
     aoec.compile(NETWORKS[name](1, 0).model, folder / "network.aoec", target=target, tune=True, budget=budget, jobs=jobs,
-                 bank=folder / "bank.db", base="none")
-    return Bank.open(folder / "bank.db")
+                 bank=folder / "bank.db", base="none", resume=True)
+    done.touch()
+    return True
+
+
+def begun(work: Path, target: str, networks: Sequence[str], budget: int) -> Path:
+    """The folder of unfinished work on a target's networks, made where there is none: one for all that decides what the bank is."""
+    folder = work / f"{target}-{'-'.join(networks)}-{budget}-{source_version()}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def make(target: str, networks: Sequence[str], budget: int, jobs: int, work: Path, output: Path | None) -> Path:
+    """Where the built-in bank of a target now is, all of its networks being tuned into it."""
+    folder = begun(work, target, networks, budget)
+    for name in networks:
+        before = cpu_s()
+        new = tune(name, target, folder, budget, jobs)
+        print(f"{name} on {target}: {cpu_s() - before:.0f} CPU s" if new else f"{name} on {target}: done before", flush=True)
+    path = write(target, Bank.open(folder / "bank.db").list(target), output)
+    shutil.rmtree(folder)
+    return path
 
 
 def cpu_s() -> float:
@@ -45,15 +72,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--budget", type=int, default=2000, help="trials for each group (default: 2000, as aoec tune's)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("-o", "--output", type=Path, help="the folder (default: aoec/bank)")
+    parser.add_argument("--work", type=Path, default=Path("build/builtin"), help="where unfinished work is kept (default: build/builtin)")
     args = parser.parse_args(argv)
-    for target in args.targets:
-        with TemporaryDirectory() as folder:
-            for name in args.networks:
-                before = cpu_s()
-                bank = tune(name, target, Path(folder), args.budget, args.jobs)
-                print(f"{name} on {target}: {cpu_s() - before:.0f} CPU s", flush=True)
-            path = write(target, bank.list(target), args.output)
-        print(f"{path}: {path.stat().st_size:,} bytes, {len(path.read_text().splitlines()) - 1} records", flush=True)
+    try:
+        for target in args.targets:
+            path = make(target, args.networks, args.budget, args.jobs, args.work, args.output)
+            print(f"{path}: {path.stat().st_size:,} bytes, {len(path.read_text().splitlines()) - 1} records", flush=True)
+    except KeyboardInterrupt:
+        print(f"interrupted; what is finished is kept in {args.work}, and the same command goes on from there", file=sys.stderr)
+        return 130
     return 0
 
 

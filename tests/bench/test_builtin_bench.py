@@ -1,0 +1,40 @@
+"""bench/builtin.py: a run that is ended leaves what is finished, no file that is not whole, and goes on where it was."""
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import aoec
+from aoec.bank.bank import Bank
+from aoec.bank.builtin import BuiltIn
+from aoec.bank.record import DEFAULT, Key, Record
+from bench import builtin
+
+RECORD = Record(Key("ab" * 32, "Ascend310P3", "cd" * 32, "m1", "cold inputs"), "matmul", "sched {\n}", 900, 500, 400, trials=7, searched=7,
+                search="portfolio", func="func f() -> () {\n}")
+PLACES = {"resnet50": "ab" * 32, "lstm": "ee" * 32}
+
+
+def test_ctrl_c_ends_the_whole_and_the_next_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                        capsys: pytest.CaptureFixture[str]) -> None:
+    asked: list[tuple[str, bool]] = []
+    monkeypatch.setattr(builtin, "NETWORKS", {n: lambda batch, seed, n=n: type("Network", (), {"model": n}) for n in PLACES})
+
+    def compile(model: str, output: Path, *, bank: Path, resume: bool, **options: Any) -> None:
+        asked.append((model, resume))
+        best = replace(RECORD, key=replace(RECORD.key, func_key=PLACES[model]))
+        Bank.open(bank).put_all([best, replace(best, key=replace(best.key, state=best.key.state + DEFAULT), func="")])
+        if asked == [("resnet50", True), ("lstm", True)]:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(aoec, "compile", compile)
+    words = ["--networks", "resnet50", "lstm", "--targets", "Ascend310P3", "-o", str(tmp_path), "--work", str(tmp_path / "work")]
+    assert builtin.main(words) == 130 and not list(tmp_path.glob("*.jsonl"))
+    assert "interrupted" in (said := capsys.readouterr().err) and said.count("\n") == 1
+    assert builtin.main([*words, "--budget", "9"]) == 0 and len(asked) == 4, "of another budget nothing is gone on with"
+    assert builtin.main(words) == 0 and asked[4:] == [("lstm", True)]
+    assert "resnet50 on Ascend310P3: done before" in capsys.readouterr().out
+    assert len(BuiltIn(tmp_path / "Ascend310P3.jsonl").list()) == 4 and not list((tmp_path / "work").iterdir())
