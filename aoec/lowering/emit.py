@@ -38,8 +38,8 @@ from aoec.lowering import (
     emit_vector,
 )
 from aoec.lowering.emit_flags import Flags
-from aoec.lowering.emit_lanes import when
 from aoec.lowering.emit_place import place, share
+from aoec.lowering.emit_runs import when
 from aoec.lowering.emit_streams import Meeting, Part, meetings, parts
 from aoec.lowering.tile import Access, Emitter, Home, Piece, TileOp, product
 from aoec.target.machine import Machine

@@ -21,7 +21,7 @@ from aoec.ir.index import (
 )
 from aoec.ir.program import Item
 from aoec.ir.tir import Loop
-from aoec.lowering.emit_lanes import VectorOp, nest, run, when
+from aoec.lowering.emit_runs import nest, run, when
 from aoec.lowering.tile import (
     Access,
     Emitter,
@@ -36,6 +36,7 @@ from aoec.lowering.tile import (
     size_bytes,
     uses,
 )
+from aoec.target.words import VectorOp
 
 MAX_BURSTS = 4095
 

@@ -34,8 +34,8 @@ from aoec.ir.program import For, Instr, Item, Ref, SetFlag
 from aoec.ir.tir import Buffer
 from aoec.lowering.emit_copy import bound_of, copy
 from aoec.lowering.emit_cube import row_pitch
-from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT, MAX_STRIDE, VectorOp, nest, run, single_op, when
 from aoec.lowering.emit_planes import Runs, channel_runs
+from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, nest, run, single_op, when
 from aoec.lowering.tile import (
     FRACTAL_ROWS,
     Emitter,
@@ -52,6 +52,7 @@ from aoec.lowering.tile import (
     size_bytes,
     split_index,
 )
+from aoec.target.words import VectorOp
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from aoec.ir.index import Expr, Int, Read, Var, affine, ceildiv, le, minimum, normalise, select, substitute
 from aoec.ir.program import For, Item
 from aoec.ir.tir import Loop
-from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT, MAX_STRIDE, VectorOp, lanes_of, make, nest, product_sum, require_rows, run, when
+from aoec.lowering.emit_lanes import require_rows
+from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, lanes_of, make, nest, product_sum, run, when
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, largest, loop_strides
+from aoec.target.words import VectorOp
 
 FEW, MANY = 16, 64  # rows an instruction takes: multiples of sixteen, since sixteen blocks are a period of the banks
 PITCH = 9  # blocks from one plane's sums to the next's

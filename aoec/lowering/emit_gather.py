@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from aoec.ir.index import Expr, Int, Read, normalise, reads, variables
-from aoec.lowering.emit_lanes import nest, product_sum
+from aoec.lowering.emit_runs import nest, product_sum
 from aoec.lowering.tile import Access, Emitter, Piece, TileOp, base_offset, dtype_size, instr, loop_strides, pitches
 
 

@@ -1,106 +1,31 @@
 """Emission of one vector operation over the elements of UB buffers.
 
 An operation becomes one of three forms, chosen by structure alone: *flat* (all operands are one contiguous run),
-*strided* (32-byte blocks at a stride per operand, eight a repeat), *rows* (a run for each row, loops around).
+*strided* (32-byte blocks at a stride per operand, eight a repeat; of short rows a repeat a row), *rows* (a run for each row, loops
+around).
 """
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import (
-    Expr,
-    Float,
-    Int,
-    Read,
-    Var,
-    both,
-    ceildiv,
-    either,
-    eq,
-    le,
-    minimum,
-    normalise,
-    select,
-    variables,
-)
+from aoec.ir.index import Expr, Int, Read, Var, both, ceildiv, either, eq, le, minimum, normalise, variables
 from aoec.ir.program import For, Instr, Item, Ref
 from aoec.lowering.emit_place import in_place
+from aoec.lowering.emit_runs import (
+    BLOCKS,
+    MAX_REPEAT,
+    MAX_STRIDE,
+    either_of,
+    lanes_of,
+    make,
+    nest,
+    operand_names,
+    product_sum,
+    run,
+)
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, product
 from aoec.target.instructions import REPEAT_BYTES
-from aoec.target.words import VectorOp, vector_op
+from aoec.target.words import VectorOp
 
-BLOCKS = 8
-MOST_LANES = 128  # a mask has 128 bits
-MAX_REPEAT = 255
-MAX_STRIDE = 255
-
-
-def single_op(e: Expr, cast: bool) -> VectorOp:
-    """The instruction that computes `e`; UnsupportedError where there is none."""
-    found = vector_op(e, cast)
-    if found is None:
-        raise UnsupportedError("not a single vector operation")
-    return found
-
-
-# ---------------------------------------------------------------- instruction runs
-
-def lanes_of(size: int) -> int:
-    """Elements of `size` bytes that a repeat takes: 256 bytes of them, and never more than 128."""
-    return min(REPEAT_BYTES // size, MOST_LANES)
-
-
-def run(em: Emitter, op: VectorOp, dst: tuple[str, Expr], srcs: list[tuple[str, Expr]], elements: Expr,
-        broadcast: frozenset[str] = frozenset()) -> Item:
-    """`elements` contiguous elements at the given offsets, at most 255 repeats an instruction.
-
-    `broadcast` names sources that are a single block to be read again for every block.
-    """
-    wide = max(dtype_size(em.buffers[n]) for n, _ in [dst, *srcs])
-    lanes = lanes_of(wide)
-    v = em.fresh("rep")
-    step = MAX_REPEAT * lanes
-    total = ceildiv(elements, lanes)
-    repeat = minimum(MAX_REPEAT, total - Var(v) * MAX_REPEAT)
-    tail = minimum(lanes, elements - (Var(v) * MAX_REPEAT + repeat - 1) * lanes)
-    fields: dict[str, Expr | Ref] = {}
-    strides: dict[str, int] = {}
-    names = operand_names(len(srcs))
-    for name, (buffer, offset) in zip(names, [dst, *srcs]):
-        fixed = buffer in broadcast and name != "dst"
-        fields[name] = em.ref(buffer, offset if fixed else offset + Var(v) * step)
-        strides[f"{name}_blk"] = 0 if fixed else 1
-        strides[f"{name}_rep"] = 0 if fixed else lanes * dtype_size(em.buffers[buffer]) // 32
-    return For(v, normalise(ceildiv(total, MAX_REPEAT)), (make(op, fields, tail, repeat, strides),))
-
-
-def operand_names(sources: int) -> list[str]:
-    return ["dst"] + (["src"] if sources == 1 else [f"src{i}" for i in range(sources)])
-
-
-def make(op: VectorOp, operands: dict[str, Expr | Ref], lanes: Expr, repeat: Expr, strides: dict[str, Expr] | dict[str, int]) -> Instr:
-    """The instruction with its fields in dictionary order: operands, scalar, lanes, repeat, block then repeat strides, mode."""
-    scalar = {"scalar": Float(op.scalar)} if op.scalar is not None else {}
-    ordered = {k: strides[k] for kind in ("blk", "rep") for k in strides if k.endswith(kind)}
-    mode = {"mode": op.mode} if op.mode is not None else {}
-    return instr(op.name, **operands, **scalar, lanes=lanes, repeat=repeat, **ordered, **mode)
-
-
-def nest(loops: list[tuple[str, Expr]], inner: list[Item]) -> list[Item]:
-    """`inner` inside loops, outermost first."""
-    for var, extent in reversed(loops):
-        inner = [For(var, normalise(extent), tuple(inner))]
-    return inner
-
-
-def when(em: Emitter, condition: Expr, items: list[Item]) -> list[Item]:
-    """The items where the condition holds: a loop of one iteration or none; nothing or no loop where that is known."""
-    trips = normalise(select(condition, 1, 0))
-    if isinstance(trips, Int):
-        return items if trips == Int(1) else []
-    return [For(em.fresh("when"), trips, tuple(items))]
-
-
-# ---------------------------------------------------------------- elementwise
 
 def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = False, skip: frozenset[str] = frozenset()) -> list[Item]:
     """All points of the tensor loops but `skip`; with `accumulate` the target is the first source too."""
@@ -135,7 +60,8 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         return parts
     blocks = None if wide_rows(em, operands, strides, extents) else strided(em, work, operands, strides, offsets, extents)
     if blocks is not None:
-        return blocks
+        stepped = over_rows(em, work, operands, strides, offsets, extents)
+        return blocks if stepped is None else either_of(em, *stepped, blocks)
     for r, s in zip(operands, strides):
         require_rows(em, op, r.buffer, s, extents[:-1])
     return by_rows(em, work, operands, strides, offsets, extents)
@@ -162,13 +88,6 @@ def wide_rows(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]],
     rows, and lie in eight bank groups."""
     inner, size = extents[-1][1], dtype_size(em.buffers[operands[0].buffer])
     return isinstance(inner, Int) and inner.value * size >= REPEAT_BYTES and row_steps(em, operands, strides, extents) is not None
-
-
-def product_sum(strides: dict[str, Expr], names: list[str]) -> Expr:
-    out: Expr = Int(0)
-    for v in names:
-        out = out + Var(v) * strides[v]
-    return out
 
 
 def flat_from(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> bool:
@@ -214,6 +133,41 @@ def strided(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dic
         fixed[f"{name}_blk"], fixed[f"{name}_rep"] = b, b * BLOCKS if per_repeat > 1 else 0
     body: list[Item] = [make(work, fields, lanes, repeat, fixed)]
     return nest([*outer, (sub, Int(inner.value // unit)), (rep, ceildiv(total, per_repeat))], body)
+
+
+def over_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+              extents: list[tuple[str, Expr]]) -> tuple[Expr, list[Item]] | None:
+    """What `strided` does row by row, of rows of known length: eight blocks of every row an instruction, a repeat a row. What is left of
+    them goes in eight that end with the row, where what these do again changes nothing, else a block of every row an instruction. With
+    whether these are fewer instructions, as they are where rows are short. None where rows do not lie at a literal stride."""
+    if len(extents) < 3:
+        return None
+    *outer, (row, rows), (column, count), (lane, inner) = extents
+    if not isinstance(count, Int) or not isinstance(inner, Int):
+        return None
+    unit, names = 32 // dtype_size(em.buffers[operands[0].buffer]), operand_names(len(operands) - 1)
+    down, along = ([s.get(v, Int(0)) for s in strides] for v in (row, column))
+    far = [x.value // unit for x in (*along, *down) if isinstance(x, Int) and x.value % unit == 0 and x.value // unit <= MAX_STRIDE]
+    if len(far) < 2 * len(names):
+        return None
+    eights, rest = divmod(count.value, BLOCKS)
+    again = bool(eights and rest) and idempotent(work, operands)
+    if rest and not again and max(far[len(names):]) * BLOCKS > MAX_STRIDE:
+        return None
+    part, sub = em.fresh("part"), em.fresh("blk")
+    at = [o + product_sum(s, [v for v, _ in outer if v in s]) + Var(sub) * unit for o, s in zip(offsets, strides)]
+    apart = {f"{n}_{kind}": x for (kind, n), x in zip(((k, n) for k in ("blk", "rep") for n in names), far)}
+
+    def repeats(start: Expr) -> Instr:
+        fields: dict[str, Expr | Ref] = {n: em.ref(r.buffer, o + start * s) for n, r, o, s in zip(names, operands, at, along)}
+        return make(work, fields, Int(BLOCKS * unit), rows, apart)
+    items = nest([(part, Int(eights))], [repeats(Var(part) * BLOCKS)]) if eights else []
+    items = nest([*outer, (sub, Int(inner.value // unit))], [*items, *([repeats(count - BLOCKS)] if again else [])])
+    if rest and not again:
+        moved = [o + s * (count - rest) for o, s in zip(offsets, along)]
+        items = [*(items if eights else []),
+                 *(strided(em, work, operands, strides, moved, [*outer, (column, Int(rest)), (row, rows), (lane, inner)]) or [])]
+    return both(le(eights + (int(again) or rest), rows - 1), le(rows, MAX_REPEAT)), items
 
 
 def joined(strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[tuple[str, Expr]]:
@@ -317,8 +271,7 @@ def by_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dic
         return one_by_one
     inner, lanes = extents[-1][1].value, lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands))  # type: ignore[attr-defined]
     together = row_parts(em, work, operands, strides, offsets, extents, steps)
-    fits = both(le(-(-inner // lanes), extents[-2][1]), le(extents[-2][1], MAX_REPEAT))
-    return [*when(em, fits, together), *when(em, normalise(select(fits, 0, 1)), one_by_one)]
+    return either_of(em, both(le(-(-inner // lanes), extents[-2][1]), le(extents[-2][1], MAX_REPEAT)), together, one_by_one)
 
 
 def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[int] | None:

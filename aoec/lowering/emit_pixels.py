@@ -13,8 +13,9 @@ from aoec.ir.index import Expr, Int, Read, Var, ceildiv, minimum, normalise, rou
 from aoec.ir.pixels import GROUP_ROWS, LANES, Pixels, pixels_of
 from aoec.ir.program import Instr, Item
 from aoec.ir.tir import Buffer
-from aoec.lowering.emit_lanes import MAX_REPEAT, VectorOp, nest, product_sum, run
+from aoec.lowering.emit_runs import MAX_REPEAT, nest, product_sum, run
 from aoec.lowering.tile import Emitter, Piece, TileOp, base_offset, dtype_size, instr, loop_strides, piece, pitches, uses
+from aoec.target.words import VectorOp
 
 SIDE = 16  # rows and columns of a transposition
 CHANNELS = 4

@@ -9,22 +9,12 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise, round_up, select
 from aoec.ir.program import For, Item, Ref
 from aoec.lowering.emit_fold import fold_rows, rows_of
-from aoec.lowering.emit_lanes import (
-    BLOCKS,
-    MAX_REPEAT,
-    MAX_STRIDE,
-    VectorOp,
-    elementwise,
-    lanes_of,
-    make,
-    nest,
-    product_sum,
-    require_rows,
-    when,
-)
+from aoec.lowering.emit_lanes import elementwise, require_rows
 from aoec.lowering.emit_rows import SIXTEEN, ShortRows, short_rows
+from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, lanes_of, make, nest, product_sum, when
 from aoec.lowering.emit_spread import spread_run
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, uses
+from aoec.target.words import VectorOp
 
 FEW, MANY = 8, 32  # repeats that a row is folded into
 REDUCERS = {"+=": ("vadd", "vcadd", 0.0), "max=": ("vmax", "vcmax", float("-inf")), "min=": ("vmin", "vcmin", float("inf"))}

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from aoec.ir.index import Expr, Int, Var, ceildiv, minimum, normalise
 from aoec.ir.program import For, Item, Ref
-from aoec.lowering.emit_lanes import BLOCKS, MAX_STRIDE, VectorOp, make, operand_names
+from aoec.lowering.emit_runs import BLOCKS, MAX_STRIDE, make, operand_names
 from aoec.lowering.tile import Emitter, c0, dtype_size, instr
+from aoec.target.words import VectorOp
 
 SIXTEEN = 16  # rows that are turned at once
 PITCH = 9  # blocks from row to row of eight blocks of sums: odd, so that one block of eight rows is in eight bank groups

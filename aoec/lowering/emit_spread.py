@@ -4,7 +4,7 @@ from __future__ import annotations
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, Int, Read, Var, ceildiv, minimum, normalise
 from aoec.ir.program import For, Item
-from aoec.lowering.emit_lanes import BLOCKS, MAX_REPEAT
+from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, instr, loop_strides
 
 

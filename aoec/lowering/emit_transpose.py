@@ -8,7 +8,7 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, Int, Read, Var, affine, ceildiv, maximum, minimum, round_up
 from aoec.ir.pixels import pixels_of
 from aoec.ir.program import Item
-from aoec.lowering.emit_lanes import MAX_REPEAT, nest, product_sum
+from aoec.lowering.emit_runs import MAX_REPEAT, nest, product_sum
 from aoec.lowering.emit_turn import ROWS, turn_rows, turns_rows, whole_rows
 from aoec.lowering.tile import Emitter, Piece, TileOp, c0, instr, loop_strides, piece, pitches, uses
 

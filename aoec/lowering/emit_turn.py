@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from aoec.ir.index import Read, Var, ceildiv, minimum, round_up
-from aoec.lowering.emit_lanes import MAX_REPEAT, nest, product_sum
+from aoec.lowering.emit_runs import MAX_REPEAT, nest, product_sum
 from aoec.lowering.tile import Emitter, Piece, TileOp, c0, instr, loop_strides, piece, pitches
 
 ROWS = 16  # that one vnchwconv turns

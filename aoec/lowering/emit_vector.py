@@ -4,9 +4,10 @@ from __future__ import annotations
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Int, normalise, reads, round_up
 from aoec.ir.pixels import pixels_of
-from aoec.lowering.emit_lanes import elementwise, run, single_op
+from aoec.lowering.emit_lanes import elementwise
 from aoec.lowering.emit_pixels import make_pixels
 from aoec.lowering.emit_reduce import reduce
+from aoec.lowering.emit_runs import run, single_op
 from aoec.lowering.emit_spread import is_spread, spread
 from aoec.lowering.emit_transpose import is_transpose, transpose
 from aoec.lowering.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, piece, split_index

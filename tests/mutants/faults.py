@@ -22,6 +22,10 @@ FLAGGED = LAWS + "test_programs_are_accepted_and_none_can_spare_a_flag"
 MEMORY = LAWS + "test_the_bound_holds_where_memory_decides_and_charges_what_must_be_done"
 
 FAULTS = (
+    Fault("rest-of-rows-goes-behind-them", "aoec/lowering/emit_lanes.py",
+          "*([repeats(count - BLOCKS)] if again else [])",
+          "*([repeats(Int(eights * BLOCKS))] if again else [])",
+          ("tests/lowering/test_over_rows.py",)),
     Fault("products-of-as-many-fractals-are-one", "aoec/jobs/deliver_keys.py",
           'return all(prod(a.shape) == prod(b.shape) for a, b in pairs if a.layout == b.layout == "ND")',
           "return True",

@@ -1,0 +1,65 @@
+"""Windows that slide, on the vector unit: short rows are worked on a repeat a row, all rows of a tile an instruction."""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from aoec import primitives
+from aoec.ir.index import evaluate
+from aoec.ir.parse import parse_trace
+from aoec.ir.program import For, Instr, Item, Program
+from aoec.ir.rewrite import normalise
+from aoec.jobs.stages import lower_operator
+from aoec.lowering.emit import emit
+from aoec.simulate.values import execute
+from aoec.target.machine import load
+
+POOL = """sched pool {{
+  split(loop=out_c1, factor=1, outer=t, inner=c)
+  split(loop=out_ho, factor={}, outer=s, inner=h)
+  reorder(loops=[t, s, out_kh, out_kw, c, h, out_wo, out_c0])
+  compute_at(block=t0_, loop=s)
+  set_scope(buffer=t0, scope=UB)
+  cache_write(block=out, buffer=Y, scope=UB, at=s)
+  tensorize(loop=out_kh, instr=vector)
+  tensorize(loop=t0_pad0, instr=copy)
+}}"""
+
+
+def pooled(high: int, width: int, rows: int, stride: int) -> Program:
+    func = lower_operator(f"max_pool(n=1, c=32, h={high}, w={width}, kh=3, kw=3, stride={stride}, pad=1, fp16)")
+    return normalise(emit(primitives.apply(func, parse_trace(POOL.format(rows))), load("Ascend310P3")))
+
+
+def issued(items: Iterable[Item], names: dict[str, int]) -> Counter[str]:
+    """How often each instruction is issued by a core."""
+    out: Counter[str] = Counter()
+    for i in items:
+        if isinstance(i, Instr):
+            out[i.op] += 1
+        elif isinstance(i, For):
+            for turn in range(int(evaluate(i.trips, names))):
+                out += issued(i.body, {**names, i.var: turn})
+    return out
+
+
+@pytest.mark.parametrize("width, rows, stride, instructions", [
+    (15, 8, 2, 1),  # eight columns of all rows at once
+    (31, 8, 2, 2),
+    (37, 8, 2, 3),  # the third ends with the rows, and does five columns again
+    (5, 8, 1, 5),  # a column of all rows at once
+    (5, 4, 1, 4),  # no more rows than columns: a row an instruction
+    (37, 3, 2, 3), (37, 2, 2, 2),
+])
+def test_short_rows_take_an_instruction_for_eight_columns(width: int, rows: int, stride: int, instructions: int) -> None:
+    """And give the greatest of each window."""
+    high = 2 * rows * stride - stride + 1
+    program = pooled(high, width, rows, stride)
+    x = np.random.default_rng(7).standard_normal((2, high, width, 16)).astype(np.float16)
+    framed = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), constant_values=-np.inf)
+    wanted = np.lib.stride_tricks.sliding_window_view(framed, (3, 3), axis=(1, 2))[:, ::stride, ::stride].max(axis=(4, 5))
+    assert np.array_equal(execute(program, {"X": x})["Y"].reshape(wanted.shape).view(np.float16), wanted)
+    assert issued(program.streams[0].body, {})["vmax"] == 4 * 9 * instructions
