@@ -16,7 +16,7 @@ from aoec.jobs.space import legal, space_facts, why_empty
 from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.jobs.version import model_version
-from aoec.report.fidelity import sentence
+from aoec.report.fidelity import sentences
 from aoec.report.space import lines
 from aoec.report.trials import Line, as_csv, as_json_lines
 from aoec.search.count import cuts
@@ -42,7 +42,7 @@ def search_func(options: Namespace) -> int:
     p.ledger.whole = bool(options.trials)
     found = weighed(p, search(p, started(p), options.search, options.budget, options.seed), options.robust)
     trace = show(p.trace(found.best))
-    facts = describe(found, p) | {"fidelity": sentence(machine.name, class_of(func), model_version())}
+    facts = describe(found, p) | {"fidelity": sentences(machine.name, [class_of(func)], model_version())[0]}
     if options.trials:
         write_text(options.trials, trial_table(p, options.trials))
     write_text(options.output, as_json({**facts, "schedule": trace, "best": best_facts(p)}) if options.json else trace)

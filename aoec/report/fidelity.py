@@ -76,14 +76,21 @@ def nearest(target: str, op_class: str) -> Fidelity | None:
     return next((f for f in found if f is not None), None)
 
 
-def sentence(target: str, op_class: str, version: str) -> str:
-    """How far to believe times of a class on a target, in a line; `version` is the model's of today."""
+def sentences(target: str, classes: Sequence[str], version: str) -> list[str]:
+    """How far to believe times of some classes on a target, one line for all that are told alike; `version`: the model today."""
+    told: dict[str, list[str]] = {}
+    for c in classes:
+        told.setdefault(_said(target, c, version), []).append(c)
+    return [f"fidelity, {', '.join(same)}: {words}" for words, same in told.items()]
+
+
+def _said(target: str, op_class: str, version: str) -> str:
     old = "" if version == known_version() else f" (figures of model version {known_version()}, this is {version})"
     own, near = fidelity(target, op_class), nearest(target, op_class)
     if own:
-        return f"fidelity, {op_class}: {own}{old}"
+        return f"{own}{old}"
     there = f"; nearest {near.target}: {near}{old}" if near else ""
-    return f"fidelity, {op_class}: no row for {target}{there}"
+    return f"no row for {target}{there}"
 
 
 def as_dict(target: str, classes: Sequence[str], version: str) -> dict[str, Any]:
