@@ -77,6 +77,10 @@ class Bank:
         """Which groups run in slices, in the same file."""
         return Plans(self._store)
 
+    def all(self) -> tuple[Kept, ...]:
+        """All records, measured times and plans, each kind sorted."""
+        return *self.list(), *self.measured.list(), *self.plans.list()
+
     def best(self, key: Key) -> Record | None:
         """The record of `key`, or None."""
         with self._store.reading() as c:
@@ -150,7 +154,7 @@ class Bank:
 
     def merge(self, other: Bank) -> tuple[str, ...]:
         """`put` for every record, measured time and plan of another bank, which stays as it is."""
-        return self._take([*other.list(), *other.measured.list(), *other.plans.list()])
+        return self._take(other.all())
 
     def _take(self, found: Iterable[Kept]) -> tuple[str, ...]:
         kinds: dict[type, list[Any]] = {Record: [], Measured: [], Plan: []}
@@ -220,14 +224,17 @@ def _take_back(c: Connection, before: Record | None, kept: Record) -> None:
 
 def read_records(path: str) -> tuple[Record, ...]:
     """The records of a bank, or of an export of one, sorted by key; BankError where a file is neither."""
+    return tuple(sorted((r for r in read_all(path) if isinstance(r, Record)), key=lambda r: r.key))
+
+
+def read_all(path: str) -> tuple[Kept, ...]:
+    """The records, measured times and plans of a bank, or of an export of one; BankError where a file is neither."""
     try:
         with open(path, "rb") as f:
             head = f.read(len(store.HEADER))
     except OSError as e:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
-    if head == store.HEADER:
-        return Bank.open(path, create=False, writable=False).list()
-    return tuple(sorted((r for r in _read_lines(path) if isinstance(r, Record)), key=lambda r: r.key))
+    return Bank.open(path, create=False, writable=False).all() if head == store.HEADER else tuple(_read_lines(path))
 
 
 def _read_lines(path: str) -> Iterator[Kept]:

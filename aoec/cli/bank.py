@@ -127,9 +127,9 @@ def run_which(options: Namespace) -> int:
 
 
 def run_diff(options: Namespace) -> int:
-    from aoec.bank.bank import read_records
-    from aoec.jobs.bank_diff import changes, facts, told
-    found = changes(*([r for r in read_records(str(path)) if options.target in (None, r.key.target)]
+    from aoec.bank.bank import read_all
+    from aoec.jobs.bank_diff import changes, facts, target_of, told
+    found = changes(*([k for k in read_all(str(path)) if options.target in (None, target_of(k))]
                       for path in (options.argument, options.other or options.bank)))
     write_text(options.output, as_json(facts(found)) if options.json else told(found))
     return 0

@@ -11,6 +11,8 @@ import pytest
 
 from aoec import cli
 from aoec.bank.bank import Bank
+from aoec.bank.measured import Measured
+from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, Key, Record, flat, show_record
 
 KEY = Key("ab" * 32, "toy", "cd" * 32, "1", "cold")
@@ -108,6 +110,24 @@ def test_diff_says_what_was_added_removed_and_changed(bank: Path, tmp_path: Path
     old, new = ((tmp_path / f"{n}.jsonl").read_text().splitlines() for n in ("before", "after"))
     assert len(set(old) - set(new)) == 2 == len(set(new) - set(old))  # as git says it: a line for each that changed, and no other
     assert cli.main(["bank", "diff", "none.jsonl"]) == 2 and "none.jsonl" in capsys.readouterr().err
+
+
+def test_diff_knows_plans_and_measured_times(bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "export", "before.jsonl")
+    own = Bank.open(bank)
+    plan = Plan("cd" * 32, "toy", "1" * 16, "2" * 16, "3" * 16, "latency", "net", "g0..g2/4", 9000, 7000)
+    time = Measured("toy", "e" * 16, 3, "", "", "matmul 8x8x8", "MatMul", "m", "", 5000, 4000, 6000, 2, 1, "op.csv")
+    own.plans.put_all([plan])
+    own.measured.put_all([time])
+    rows = said(capsys, "diff", "before.jsonl").splitlines()
+    assert "5.00  toy, matmul 8x8x8, measured, op.csv:3" in rows[0] and "7.00  toy, net, plan of slices: g0..g2/4" in rows[1]
+    assert rows[2] == "2 added, 0 removed, 0 changed; cycles by kind; plans of slices and what was measured: us"
+    said(capsys, "export", "middle.jsonl")
+    own.plans.put_all([replace(plan, after_ns=6000)])
+    assert "7.00 -> 6.00" in said(capsys, "diff", "middle.jsonl")
+    found = json.loads(said(capsys, "diff", "middle.jsonl", str(bank), "--json"))
+    assert [(f["change"], f["kind"], f["fields"]) for f in found] == [("changed", "plan", ["after_ns"])]
+    assert said(capsys, "diff", "middle.jsonl", "--target", "other").startswith("0 added, 0 removed, 0 changed")
 
 
 def test_exports_say_nothing_of_when_unless_they_are_asked(bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
