@@ -67,10 +67,13 @@ from numba import njit
 
 TICKS_PER_CYCLE = 1024
 PIPE_COUNT = 7
-LOOP, END, INSTR, SET, WAIT, CROSS_SET, CROSS_WAIT, ADVANCE, STOP, PROBE, EARLY_SET, EARLY_WAIT = range(12)
+# a bit each, so that `walk` asks for bits: of equal values the compiler would make a table of jumps, and where the next one goes is guessed
+# wrong more often than which of some branches is taken
+LOOP, END, INSTR, SET, WAIT, CROSS_SET, CROSS_WAIT, ADVANCE, STOP, PROBE, EARLY_SET, EARLY_WAIT = (1 << k for k in range(12))
+SETS, EARLY, FLAGS = SET | EARLY_SET, EARLY_SET | EARLY_WAIT, SET | EARLY_SET | WAIT | EARLY_WAIT
 BUSY, MEMORY, ISSUE, QUEUE, FLAG, CROSS, HEAD = range(7)  # what the time of a pipe goes to, see `probe`
 EVENT_COLUMNS = 7  # of a log, before the registers, see `probe`
-FIRST, BODY, LAST = range(3)
+FIRST, BODY, LAST, OUTSIDE = range(4)  # classes of iterations; before and after a loop
 M, FIXP = 2, 6  # the pipe of products, and the one that takes them
 ENDED, BLOCKED, OVER = 0, 1, 2
 SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RANGE = -1, -2, -3, -4, -5, -6, -7
@@ -95,10 +98,11 @@ within = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cf
 # what does not change in a walk; `costs` holds (issue, hop, cross ticks, flag ids, cross ids, cross count, loop ticks)
 Tables = namedtuple("Tables", (
     "code",  # int32[n, 4]: opcode and operands, see `walk`
+    "flat",  # the same, one row behind the other
     "starts",  # int32[stream]: first instruction of each
     "axis_start",  # int32[stream + 1] into the grid axes
     "form_start", "form_register",  # flag ids as linear forms: constant + sum of coefficient * register
-    "depend_start", "depend_cursor", "depend_step",  # per loop, then per axis: cursors that it moves, and where to, by class
+    "depend_start", "depend_cursor", "depend_step",  # per loop, then per axis: cursors that it moves, and where to, by class (OUTSIDE: 0)
     "cursor_base",  # int64[cursor]: instruction sites, then loops (into a row of `trips`)
     "entry_of",  # int32[position]: which of a site's entries instructions have, by class of the loops that their sizes vary with
     "counter_of",  # int32[counter]: its register
@@ -140,7 +144,7 @@ State = namedtuple("State", (
     "paused",  # the loop at the start of whose next iteration core 0 waits for the others of its group, -1: none
     "epoch_time", "epoch_active", "epochs", "mark", "groups", "memo",
     "top",  # the highest flag id of a row, and one
-    "form",  # int64[form, 4], see `resolve`
+    "form",  # int64[4 * form], see `resolve`
 ))
 
 # how a core stood between two iterations of each loop; the first index is the loop. No walk stops within a loop that is skipped on a core
@@ -179,24 +183,20 @@ Groups = namedtuple("Groups", ("stream_of", "core_of", "key", "weight", "end", "
                                ))
 
 
-@inner
-def move(start, cursors, steps, cursor, which, old, new):
-    """Moves the cursors that depend on loop or axis `which` from class `old` to `new` (-1: outside)."""
-    for k in range(start[which], start[which + 1]):
-        step = 0
-        if new >= 0:
-            step += steps[k, new]
-        if old >= 0:
-            step -= steps[k, old]
-        cursor[cursors[k]] += step
+@within
+def move(t, cursor, which, old, new):
+    """Moves the cursors that depend on loop or axis `which` from class `old` to `new`."""
+    of, step = t.depend_cursor, t.depend_step
+    for k in range(t.depend_start[U(which)], t.depend_start[U(which + 1)]):
+        cursor[U(of[U(k)])] += step[U(k), U(new)] - step[U(k), U(old)]
 
 
 @within
 def turn_to(t, merge, cursor, a, old, new):
-    """Moves the cursors of loop `a` from a class of its iterations to another, or in or out (-1). Where all iterations are alike, cursors
+    """Moves the cursors of loop `a` from a class of its iterations to another, or in or out. Where all iterations are alike, cursors
     stand for that from the beginning (`stand`)."""
-    if merge[a, FIRST] != merge[a, LAST]:
-        move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(old), np.int64(new))
+    if merge[U(a), FIRST] != merge[U(a), LAST]:
+        move(t, cursor, a, old, new)
 
 
 @within
@@ -206,7 +206,9 @@ def flag_id(start, of, constant, coefficient, register, form):
     if first < last:  # one, as most have
         value += coefficient[U(first)] * register[U(of[U(first)])]
         for k in range(first + 1, last):
-            value += coefficient[k] * register[of[k]]
+            if of[U(k)] < 0:  # never: what may end early is not made a loop over several at once, which would be long
+                break
+            value += coefficient[U(k)] * register[U(of[U(k)])]
     return value
 
 
@@ -699,10 +701,10 @@ def resolve(t, r, form_of):
     for form in range(t.form_start.shape[0] - 1):
         first, last = t.form_start[form], t.form_start[form + 1]
         value = t.form_constant[r, form]
-        form_of[form, 0], form_of[form, 1], form_of[form, 2], form_of[form, 3] = value, 0, 0, last - first - 1
+        form_of[4 * form], form_of[4 * form + 1], form_of[4 * form + 2], form_of[4 * form + 3] = value, 0, 0, last - first - 1
         for k in range(first, last):
             if k == first:
-                form_of[form, 1], form_of[form, 2] = t.form_coefficient[r, k], t.form_register[k]
+                form_of[4 * form + 1], form_of[4 * form + 2] = t.form_coefficient[r, k], t.form_register[k]
             counter = counter_in(t, t.form_register[k])
             if counter < 0 or t.form_coefficient[r, k] < 0:
                 top = ids
@@ -1033,7 +1035,7 @@ def total(t, s, r, m, alike, out, shared):
             else:
                 count[a], weight[a] = n, times
                 kind[a] = merge[a, LAST if n == 1 else FIRST]
-                turn_to(t, merge, cursor, a, -1, kind[a])
+                turn_to(t, merge, cursor, a, OUTSIDE, kind[a])
                 times *= iterations(merge, a, n, kind[a])
                 scalar += times * loop
         elif op == END:
@@ -1041,7 +1043,7 @@ def total(t, s, r, m, alike, out, shared):
             if was == FIRST and iterations(merge, a, n, np.int64(BODY)) > 0:
                 new = np.int64(BODY)
             if was in (LAST, new) or n == 1:
-                turn_to(t, merge, cursor, a, was, -1)
+                turn_to(t, merge, cursor, a, was, OUTSIDE)
                 times = weight[a]
             else:
                 kind[a] = new
@@ -1120,7 +1122,7 @@ def follow(t, s, r, m, alike, open_slots, taken, excess, last):
                 pc = b
             else:
                 s.count[m, a], register[c], s.kind[m, a] = n, n - 1, merge[a, LAST]
-                turn_to(t, merge, cursor, a, -1, s.kind[m, a])
+                turn_to(t, merge, cursor, a, OUTSIDE, s.kind[m, a])
         elif op == LOOP:
             if register[c] > 0 and t.opened[a] == 0:
                 register[c] -= 1
@@ -1130,7 +1132,7 @@ def follow(t, s, r, m, alike, open_slots, taken, excess, last):
                 pc = b
             else:
                 register[c] = 0
-                turn_to(t, merge, cursor, a, s.kind[m, a], -1)
+                turn_to(t, merge, cursor, a, s.kind[m, a], OUTSIDE)
         elif op == ADVANCE and not once:
             n = t.counter_of[a]
             register[n] = register[n] - 1 if register[n] > 0 else depth[a] - 1
@@ -1194,10 +1196,10 @@ def lead(t, s, r, m, alike, used, first, ahead):
             else:
                 s.count[m, a], register[c], s.kind[m, a] = n, 0, merge[a, LAST if n == 1 else FIRST]
                 free[0] += t.costs[6]
-                turn_to(t, merge, cursor, a, -1, s.kind[m, a])
+                turn_to(t, merge, cursor, a, OUTSIDE, s.kind[m, a])
         elif op == END:
             register[c] += 1
-            new = np.int64(-1)
+            new = np.int64(OUTSIDE)
             if register[c] < s.count[m, a] and t.opened[a] == 0:
                 new = np.int64(merge[a, LAST if register[c] == s.count[m, a] - 1 else BODY])
                 free[0] += t.costs[6]
@@ -1215,8 +1217,8 @@ def lead(t, s, r, m, alike, used, first, ahead):
 @within
 def flag_of(t, r, form_of, register, form):
     """The value of a linear form, as `resolve` has it for the row."""
-    value = form_of[U(form), 0] + form_of[U(form), 1] * register[U(form_of[U(form), 2])]
-    if form_of[U(form), 3] > 0:  # more registers than one
+    value = form_of[U(4 * form)] + form_of[U(4 * form + 1)] * register[U(form_of[U(4 * form + 2)])]
+    if form_of[U(4 * form + 3)] > 0:  # more registers than one
         value = flag_id(t.form_start, t.form_register, t.form_constant[r], t.form_coefficient[r], register, form)
     return value
 
@@ -1279,7 +1281,7 @@ def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, fl
 def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag or paused (call again later), OVER past the limit, or an error: core m of the group from where it
     stands."""
-    code, place, entry_of, trips = t.code, t.place[t.work[r]], t.entry_of, t.trips[r]
+    code, place, entry_of, trips = t.flat, t.place[t.work[r]], t.entry_of, t.trips[r]
     free, done, early, late, floor = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m]
     starts, turn, bit, cleared, until = s.starts[m], s.turn[m], s.bit[m], s.cleared[m], s.until[m]
     cursor, register, count, kind = s.cursor[m], s.register[m], s.count[m], s.kind[m]
@@ -1292,58 +1294,57 @@ def walk(t, s, r, m, members, sizes):
     first_loop = cursor.shape[0] - count.shape[0]
     pc, limit, now = s.pc[m], s.limit[0], free[0]  # `now`: free[0], which is up to date where others look
     while True:
-        op = code[U(pc), 0]
-        a, b, c = np.int64(code[U(pc), 1]), np.int64(code[U(pc), 2]), np.int64(code[U(pc), 3])
-        if op == INSTR:  # a site, b pipe, c 1 where L0C is handed over in granules
+        op, a = code[U(4 * pc)], np.int64(code[U(4 * pc + 1)])
+        b, c = np.int64(code[U(4 * pc + 2)]), np.int64(code[U(4 * pc + 3)])
+        if op & FLAGS:  # a form, b first bit of the pair, c source of a set, target of a wait; early: from, to or on M or FIXP, in granules
+            now += issue
+            flag = flag_of(t, r, form_of, register, a)
+            if U(flag) >= U(ids):  # or below zero
+                return FLAG_RANGE
+            flag += b
+            if op & SETS:
+                time = max(now, free[U(c)], done[U(c)])
+                if op & EARLY:
+                    time = max(now, early[U(c)])
+                    until[U(flag)] = max(now, late[U(c)])
+                if bit[U(flag)] >= 0 or time < cleared[U(flag)]:
+                    return SET_ON_SET
+                bit[U(flag)] = time
+            else:
+                if bit[U(flag)] < 0:
+                    return WAIT_WITHOUT_SET
+                time = max(max(free[U(c)], now), bit[U(flag)] + hop)
+                free[U(c)] = time
+                bit[U(flag)] = -1
+                cleared[U(flag)] = time
+                if c == 0:
+                    now = time
+                if op & EARLY:
+                    floor[U(c)] = max(floor[U(c)], until[U(flag)])
+                    reach(free, early, late, c)
+        elif op & INSTR:  # a site, b pipe, c 1 where L0C is handed over in granules
             entry = place[U(a), 0] + entry_of[U(place[U(a), 1] + cursor[U(a)])]
             now = instruct(t, s, m, r, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike)
-        elif op in (SET, EARLY_SET):  # a form, b first bit of the pair, c source pipe; early: between M and FIXP, in granules
-            now += issue
-            flag = flag_of(t, r, form_of, register, a)
-            if flag < 0 or flag >= ids:
-                return FLAG_RANGE
-            flag += b
-            time = max(now, free[U(c)], done[U(c)])
-            if op == EARLY_SET:
-                time = max(now, early[U(c)])
-                until[U(flag)] = max(now, late[U(c)])
-            if bit[U(flag)] >= 0 or time < cleared[U(flag)]:
-                return SET_ON_SET
-            bit[U(flag)] = time
-        elif op in (WAIT, EARLY_WAIT):  # a form, b first bit of the pair, c target pipe; early: on M or FIXP
-            now += issue
-            flag = flag_of(t, r, form_of, register, a)
-            if flag < 0 or flag >= ids:
-                return FLAG_RANGE
-            flag += b
-            if bit[U(flag)] < 0:
-                return WAIT_WITHOUT_SET
-            time = max(max(free[U(c)], now), bit[U(flag)] + hop)
-            free[U(c)] = time
-            bit[U(flag)] = -1
-            cleared[U(flag)] = time
-            if c == 0:
-                now = time
-            if op == EARLY_WAIT:
-                floor[U(c)] = max(floor[U(c)], until[U(flag)])
-                reach(free, early, late, c)
-        elif op == LOOP:  # a loop, b its end, c register
+        elif op & ADVANCE:  # a counter
+            n = register[U(counter_of[U(a)])] + 1
+            register[U(counter_of[U(a)])] = n if n < depth[U(a)] else 0
+        elif op & LOOP:  # a loop, b its end, c register
             n = trips[U(cursor[U(first_loop + a)])]
             if n <= 0:
                 pc = b
-            elif code[U(pc + 1), 0] == INSTR and b == pc + 2 and n <= used[U(a), 2]:
-                site, pipe, handed = np.int64(code[U(pc + 1), 1]), np.int64(code[U(pc + 1), 2]), np.int64(code[U(pc + 1), 3])
+            elif code[U(4 * pc + 4)] & INSTR and b == pc + 2 and n <= used[U(a), 2]:
+                site, pipe, handed = np.int64(code[U(4 * pc + 5)]), np.int64(code[U(4 * pc + 6)]), np.int64(code[U(4 * pc + 7)])
                 i, even = np.int64(0), merge[U(a), FIRST] == merge[U(a), LAST]
                 while i < n:
                     many = n if even else (n - 2 if i == 1 and n > 2 else 1)
                     new = np.int64(merge[U(a), LAST if i + many == n else (FIRST if i == 0 else BODY)])
-                    turn_to(t, merge, cursor, a, np.int64(-1) if i == 0 else kind[U(a)], new)
+                    turn_to(t, merge, cursor, a, OUTSIDE if i == 0 else kind[U(a)], new)
                     kind[U(a)] = new
                     entry = place[U(site), 0] + entry_of[U(place[U(site), 1] + cursor[U(site)])]
                     now = instruct_often(t, s, m, entry, many, now, pipe, handed, free, done, early, late, floor, starts[pipe], turn, queue,
                                          left, alike)
                     i += many
-                turn_to(t, merge, cursor, a, kind[U(a)], -1)
+                turn_to(t, merge, cursor, a, kind[U(a)], OUTSIDE)
                 pc = b
             else:
                 if worth[U(a)] == 1 and n * (b - pc) > used[U(a), 2] * MANY:
@@ -1356,8 +1357,8 @@ def walk(t, s, r, m, members, sizes):
                 register[U(c)] = 0
                 kind[U(a)] = merge[U(a), LAST if n == 1 else FIRST]
                 now += loop
-                turn_to(t, merge, cursor, a, -1, kind[U(a)])
-        elif op == END:  # a loop, b its start, c register
+                turn_to(t, merge, cursor, a, OUTSIDE, kind[U(a)])
+        elif op & END:  # a loop, b its start, c register
             i = register[U(c)] + 1
             free[0] = now
             if i < count[U(a)]:
@@ -1380,18 +1381,15 @@ def walk(t, s, r, m, members, sizes):
                     s.progress[0] += 1
                     return BLOCKED
             else:
-                turn_to(t, merge, cursor, a, kind[U(a)], -1)
+                turn_to(t, merge, cursor, a, kind[U(a)], OUTSIDE)
                 if worth[U(a)] == 1 and begun[U(a)] >= 0:
                     keep(t, s, m, a)
-        elif op == ADVANCE:  # a counter
-            n = register[U(counter_of[U(a)])] + 1
-            register[U(counter_of[U(a)])] = n if n < depth[U(a)] else 0
-        elif op == STOP:
+        elif op & STOP:
             free[0] = now
             s.ended[m] = 1
             s.progress[0] += 1
             return ENDED
-        elif op == PROBE:
+        elif op & PROBE:
             free[0] = now
             probe(t, s, r, m, pc, np.int64(a))
         else:  # CROSS_SET, CROSS_WAIT: a form, b the other stream, c pipe
@@ -1400,7 +1398,7 @@ def walk(t, s, r, m, members, sizes):
             if flag < 0 or flag >= t.costs[4]:
                 return FLAG_RANGE
             s.pc[m] = pc
-            if op == CROSS_SET:
+            if op & CROSS_SET:
                 if cross_set(t, s, m, members, sizes, b, flag, max(now + issue, free[c], done[c])) == BLOCKED:
                     return BLOCKED
                 free[0] += issue
@@ -1453,11 +1451,11 @@ def stand(t, s, r, m, stream, core):
     loops, rest = s.count.shape[1], core
     for a in range(loops):
         if merge[a, FIRST] == merge[a, LAST]:
-            move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(a), np.int64(-1), np.int64(BODY))
+            move(t, cursor, a, OUTSIDE, BODY)
     for axis in range(t.axis_start[stream + 1] - 1, t.axis_start[stream] - 1, -1):
         n = extent[axis]
         at = np.int64(merge[loops + axis, axis_class(rest % n, n, t.head[t.work[r], axis])])
-        move(t.depend_start, t.depend_cursor, t.depend_step, cursor, np.int64(loops + axis), np.int64(-1), at)
+        move(t, cursor, loops + axis, OUTSIDE, at)
         rest //= n
 
 
@@ -1902,4 +1900,4 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
         uses=zeros(members, uses), probed=zeros(members), paused=zeros(1), log=zeros(events, EVENT_COLUMNS + registers),
         logged=np.array([-1, 0]),
         epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark, groups=groups, memo=memo, top=zeros(1),
-        form=zeros(forms, 4))
+        form=zeros(4 * forms))

@@ -96,7 +96,7 @@ class Batch:
         trips = out.trips[:n] if len(work) == n else out.trips[work]
         trips[:, self.filler.idle] = self.own["idle"][own]
         t = timeline.Tables(
-            **self.filler.fixed, code=e.code, starts=e.starts, used=e.used, heard=e.heard,
+            **self.filler.fixed, code=e.code, flat=e.code.ravel(), starts=e.starts, used=e.used, heard=e.heard,
             form_constant=self.own["form_constant"][own], form_coefficient=self.own["form_coefficient"][own],
             depth=np.maximum(self.own["depth"][own], 1), trips=trips, work=work, busy=out.costs[0], latency=out.costs[1],
             unit=out.costs[2], granule=out.costs[3], place=out.place[:n], entry_of=out.entry_of, pipe_head=out.pipe_head[:n],
@@ -178,7 +178,7 @@ def fixed_tables(planner: Planner, p: kernel.Plan) -> dict[str, Array]:
     moves: list[list[tuple[int, Array]]] = [[] for _ in range(len(p.merge_at))]
     for cursor, (stream, layout) in enumerate(planner.layouts):
         for name, _, step in layout.steps:
-            moves[planner.variable[stream, name]].append((cursor, np.arange(3) * step))
+            moves[planner.variable[stream, name]].append((cursor, np.append(np.arange(timeline.OUTSIDE) * step, 0)))
     flat = [move for some in moves for move in some]
     base = [0] * len(encoded.sites) + p.trip_base.tolist() if encoded.loops else [0] * (len(encoded.sites) + 1)
     return {
@@ -186,7 +186,8 @@ def fixed_tables(planner: Planner, p: kernel.Plan) -> dict[str, Array]:
         "form_start": np.cumsum([0] + [len(terms) for _, terms in encoded.forms], dtype=np.int32),
         "form_register": np.array([r for _, terms in encoded.forms for r, _ in terms] or [0], np.int32),
         "depend_start": np.cumsum([0] + [len(some) for some in moves], dtype=np.int32),
-        "depend_cursor": np.array([c for c, _ in flat], np.int32), "depend_step": np.array([s for _, s in flat], np.int64).reshape(-1, 3),
+        "depend_cursor": np.array([c for c, _ in flat], np.int32),
+        "depend_step": np.array([s for _, s in flat], np.int64).reshape(-1, timeline.OUTSIDE + 1),
         "cursor_base": np.array(base, np.int64), "counter_of": np.array([r for r, _ in encoded.counters] or [0], np.int32),
         "joined": np.array([int(encoded.joined)], np.int64), "preset": np.array([encoded.preset, encoded.granular], np.int64),
         "costs": fixed_costs(encoded.machine), "queue": queues(encoded), "opened": opened_loops(encoded, planner.opened)}

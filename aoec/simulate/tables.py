@@ -88,7 +88,7 @@ class Tabulator:
         axis_start = [sum(s < stream for s, _, _ in encoded.axes) for stream in range(len(values) + 1)]
         start, cursor, step = self.dependents()
         tables = kernel.Tables(
-            code=encoded.code, starts=encoded.starts, axis_start=np.array(axis_start, np.int32),
+            code=encoded.code, flat=encoded.code.ravel(), starts=encoded.starts, axis_start=np.array(axis_start, np.int32),
             form_start=np.cumsum([0] + [len(terms) for _, terms in encoded.forms], dtype=np.int32),
             form_register=np.array([r for _, terms in encoded.forms for r, _ in terms] or [0], np.int32),
             depend_start=start, depend_cursor=cursor, depend_step=step, cursor_base=np.array(self.cursors, np.int64),
@@ -156,7 +156,7 @@ class Tabulator:
     def dependents(self) -> tuple[Array, Array, Array]:
         flat = [move for moves in self.moves for move in moves]
         start = np.cumsum([0] + [len(moves) for moves in self.moves], dtype=np.int32)
-        steps = np.array([step for _, step in flat], np.int64).reshape(-1, 3)
+        steps = np.array([np.append(step, 0) for _, step in flat], np.int64).reshape(-1, kernel.OUTSIDE + 1)
         return start, np.array([c for c, _ in flat], np.int32), steps
 
     def sites(self, values: list[StreamValues]) -> tuple[Array, Array, Array, Array, Array]:

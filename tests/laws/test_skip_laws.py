@@ -334,6 +334,20 @@ def test_what_waits_in_a_queue_is_no_like_another():
     assert same_without(by_hand(body), {}).status[0] == 0
 
 
+SHORT_FIRST, SHORT_LAST = "{u} + {i}*{u}*3", "{u} + ({n} - 1 - {i})*{u}*4"
+
+
+@pytest.mark.parametrize("other", ["", f", {SHORT_FIRST}", f", {SHORT_LAST}", f", {SHORT_FIRST}, {SHORT_LAST}"])
+def test_a_loop_of_one_instruction_with_other_ends(other):
+    """None of its iterations is shorter, the first, the last or both, on a pipe that shares the memory and on one that fills its queue.
+    The plain simulator knows no such loops."""
+    for n in (1, 2, 3, 4, 40):
+        length, repeat = (f"min({4 * u}{other.format(u=u, i=i, n=n)}, {4 * u})" for u, i in ((32, "i"), (2, "k")))
+        load, add = LOAD.replace("128", length), ADD.format(repeat)
+        encoded = by_hand(f"for i in {n} {{\n{load}\n}}\n{ASIDE}for k in {n} {{\n{add}\n}}\n{ADD.format(9)}")
+        assert same_without(encoded, {}).ticks[0] == simulate(encoded.program, TOY).ticks
+
+
 def test_a_long_loop_is_hardly_walked():
     """A thousand times a thousand iterations, of which some dozens are."""
     encoded = by_hand(f"for j in 1000 {{\nfor i in 1000 {{\n{LOAD}\n{ADD.format(20)}\n}}\n{ADD.format(3)}\n}}")
