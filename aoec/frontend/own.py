@@ -22,7 +22,7 @@ from aoec.frontend.own_taps import summed, taps
 from aoec.frontend.rules.einsum import Term, arranged, product
 from aoec.frontend.values import DTYPES, MOST_ELEMENTS, shape_of
 from aoec.ir.graph import OPAQUE, OpNode
-from aoec.ir.index import Call, Cast, Expr, Float, Int, Read, Var, children, reads, variables
+from aoec.ir.index import Call, Cast, Expr, Int, Read, Var, children, is_zero, reads, variables
 from aoec.ir.meaning import Argument, Dim, Meaning, Statement
 from aoec.ir.parse import parse_meaning
 from aoec.ir.show import show
@@ -275,7 +275,7 @@ class _Parts:
         e, point, relu = s.value, s.target.indices, False
         if _transposes(s) and isinstance(e, Read):
             return self.n.step("transpose", [self.held[e.buffer]], {"perm": tuple(e.indices.index(i) for i in point)})
-        if isinstance(e, Call) and e.fn == "max" and len(e.args) == 2 and e.args[1] in (Float(0.0), Int(0)):
+        if isinstance(e, Call) and e.fn == "max" and len(e.args) == 2 and (is_zero(e.args[1]) or e.args[1] == Int(0)):
             e, relu = e.args[0], True
         terms = [getattr(e, "left", e), getattr(e, "right", None)] if getattr(e, "op", "") == "+" else [e, None]
         x, y = terms

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache, reduce
 from typing import Any, Union
 
@@ -53,79 +53,163 @@ class Expr:
 ExprLike = Union[Expr, int, float]
 
 
+class Leaf(Expr):
+    """An expression of which there is one object for each value: so comparing and hashing it are those of objects."""
+
+    __slots__ = ()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple([getattr(self, f.name) for f in fields(self)])  # type: ignore[arg-type]
+
+
 class Compound(Expr):
-    """An expression of others, whose hash is found once: the hash of a tree would else walk all of it at every look-up."""
+    """An expression of others, whose hash is found when it is made: that of a tree would else walk all of it at every look-up."""
 
     __slots__ = ("_hash",)
-    __match_args__: tuple[str, ...]
     _hash: int
 
+    def _key(self) -> tuple[Any, ...]:
+        raise NotImplementedError
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._key()  # and the hash is found anew: that of a text is another in another process
+
     def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            object.__setattr__(self, "_hash", hash(tuple([getattr(self, name) for name in self.__match_args__])))
-            return self._hash
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return type(other) is type(self) and self._hash == other._hash and self._key() == other._key()  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True, slots=True)
-class Int(Expr):
+_set = object.__setattr__
+_ints: dict[int, Int] = {}
+_vars: dict[str, Var] = {}
+_holes: dict[tuple[str, tuple[int, ...]], Hole] = {}
+
+
+def _leaf(known: dict[Any, Any], key: Any, cls: type, **values: Any) -> Any:
+    """The one leaf of a key, made now; of two threads that make it at once both get the first."""
+    e: Any = object.__new__(cls)
+    for name, value in values.items():
+        _set(e, name, value)
+    return known.setdefault(key, e)
+
+
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Int(Leaf):
     value: int
 
+    def __new__(cls, value: int) -> Int:
+        return _ints.get(value) or _leaf(_ints, int(value), Int, value=int(value))
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Float(Expr):
-    """A real constant: element values and machine formulas only, never an extent or an offset."""
+    """A real constant: element values and machine formulas only, never an extent or an offset. Equal are those of the same bits: 0.0 is
+    not -0.0."""
 
     value: float
 
+    def __hash__(self) -> int:
+        return hash(self.value.hex())
 
-@dataclass(frozen=True, slots=True)
-class Var(Expr):
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Float and self.value.hex() == other.value.hex()
+
+
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Var(Leaf):
     """A loop, grid axis, counter, tensor dimension or formula field, by name."""
 
     name: str
 
+    def __new__(cls, name: str) -> Var:
+        return _vars.get(name) or _leaf(_vars, name, Var, name=name)
 
-@dataclass(frozen=True, slots=True)
-class Hole(Expr):
+
+@dataclass(frozen=True, slots=True, init=False, eq=False)
+class Hole(Leaf):
     """A number still open, `?tm in [16, 32]`; `choices` is empty where the same hole is named again (`?tm`)."""
 
     name: str
     choices: tuple[int, ...] = ()
 
+    def __new__(cls, name: str, choices: tuple[int, ...] = ()) -> Hole:
+        return _holes.get((name, choices)) or _leaf(_holes, (name, choices), Hole, name=name, choices=choices)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Binary(Compound):
     op: str  # a key of PRECEDENCE
     left: Expr
     right: Expr
-    __hash__ = Compound.__hash__
+
+    def __init__(self, op: str, left: Expr, right: Expr) -> None:
+        _set(self, "op", op)
+        _set(self, "left", left)
+        _set(self, "right", right)
+        _set(self, "_hash", hash((op, left, right)))
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.op, self.left, self.right
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Call(Compound):
     fn: str  # a key of FUNCTIONS
     args: tuple[Expr, ...]
-    __hash__ = Compound.__hash__
+
+    def __init__(self, fn: str, args: tuple[Expr, ...]) -> None:
+        _set(self, "fn", fn)
+        _set(self, "args", args)
+        _set(self, "_hash", hash((fn, args)))
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.fn, self.args
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Read(Compound):
     """An element of a tensor or buffer, `A[m, k]`; also the left side of a statement."""
 
     buffer: str
     indices: tuple[Expr, ...]
-    __hash__ = Compound.__hash__
+
+    def __init__(self, buffer: str, indices: tuple[Expr, ...]) -> None:
+        _set(self, "buffer", buffer)
+        _set(self, "indices", indices)
+        _set(self, "_hash", hash((buffer, indices)))
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.buffer, self.indices
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, init=False)
 class Cast(Compound):
     """`fp16(x)`: rounds to nearest even; float to integer truncates."""
 
     dtype: str
     value: Expr
-    __hash__ = Compound.__hash__
+
+    def __init__(self, dtype: str, value: Expr) -> None:
+        _set(self, "dtype", dtype)
+        _set(self, "value", value)
+        _set(self, "_hash", hash((dtype, value)))
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.dtype, self.value
+
+
+# nodes as the functions below make them: those that were made not long ago are the same objects again
+_binary_node = lru_cache(maxsize=1 << 16)(Binary)
+_call_node = lru_cache(maxsize=1 << 14)(Call)
+
+
+def is_zero(e: Expr) -> bool:
+    """Whether `e` is the real constant 0, of either sign."""
+    return isinstance(e, Float) and e.value == 0
 
 
 def as_expr(x: ExprLike) -> Expr:
@@ -139,7 +223,7 @@ def as_expr(x: ExprLike) -> Expr:
 def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
     """The node of `left op right`, with constants and neutral elements folded."""
     a, b = as_expr(left), as_expr(right)
-    x, y = (e.value if type(e) is Int else None for e in (a, b))
+    x, y = a.value if type(a) is Int else None, b.value if type(b) is Int else None
     if x is not None and y is not None and op != "/" and not (op in ("//", "%") and y == 0):
         return Int(int(INT_OPS[op](x, y)))
     if op == "+":
@@ -155,7 +239,7 @@ def binary(op: str, left: ExprLike, right: ExprLike) -> Expr:
         return a
     elif op == "%" and y == 1:
         return Int(0)
-    return Binary(op, a, b)
+    return _binary_node(op, a, b)
 
 
 def call(fn: str, *args: ExprLike) -> Expr:
@@ -167,7 +251,7 @@ def call(fn: str, *args: ExprLike) -> Expr:
         return items[0]
     if fn in ("min", "max") and len(items) == 2 and items[0] == items[1]:
         return items[0]
-    return Call(fn, items)
+    return _call_node(fn, items)
 
 
 def minimum(*args: ExprLike) -> Expr: return call("min", *args)
@@ -252,10 +336,15 @@ def variables(e: Expr) -> frozenset[str]:
 def holes(e: Expr) -> dict[str, tuple[int, ...]]:
     """Hole name -> choices, for the holes in `e` (choices from wherever they are stated)."""
     out: dict[str, tuple[int, ...]] = {}
-    for n in walk(e):
-        if isinstance(n, Hole):
-            out[n.name] = n.choices or out.get(n.name, ())
+    for n in named_holes(e):
+        out[n.name] = n.choices or out.get(n.name, ())
     return out
+
+
+@lru_cache(maxsize=1 << 16)
+def named_holes(e: Expr) -> tuple[Hole, ...]:
+    """The holes in `e`, in order, each as often as it is named."""
+    return tuple([n for n in walk(e) if isinstance(n, Hole)])
 
 
 @lru_cache(maxsize=1 << 16)
@@ -418,14 +507,14 @@ def _from_poly(p: Poly) -> Expr:
         if out is None:
             out = _term(atoms, c)
         else:
-            out = Binary("+" if c > 0 else "-", out, _term(atoms, abs(c)))
+            out = _binary_node("+" if c > 0 else "-", out, _term(atoms, abs(c)))
     return Int(0) if out is None else out
 
 
 def _term(atoms: tuple[Expr, ...], c: int) -> Expr:
     """The product of atoms and a coefficient, which comes last."""
     factors = atoms if atoms and c == 1 else (*atoms, Int(c))
-    return reduce(lambda a, b: Binary("*", a, b), factors)
+    return reduce(lambda a, b: _binary_node("*", a, b), factors)
 
 
 def _modulo(p: Poly, n: int) -> tuple[Poly, Poly]:
@@ -464,7 +553,7 @@ def _extremum(fn: str, args: list[Expr]) -> Expr:
     consts = [a.value for a in flat if isinstance(a, Int)]
     rest = sorted(set(a for a in flat if not isinstance(a, Int)), key=_order)
     items = rest + ([Int(pick(consts))] if consts else [])
-    return items[0] if len(items) == 1 else Call(fn, tuple(items))
+    return items[0] if len(items) == 1 else _call_node(fn, tuple(items))
 
 
 def affine(e: Expr, names: Set[str]) -> tuple[dict[str, Expr], Expr] | None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aoec.ir.index import Binary, Call, Expr, Float, Int, Read, Var, normalise
+from aoec.ir.index import Binary, Call, Expr, Int, Read, Var, is_zero, normalise
 from aoec.ir.tir import Block
 
 LANES = 16  # elements of a row
@@ -39,7 +39,7 @@ def pixels_of(block: Block) -> Pixels | None:
 
 def _unguarded(e: Expr) -> tuple[Read | None, Expr | None]:
     """(what is read, the condition beyond which it is zero)."""
-    if isinstance(e, Call) and e.fn == "select" and e.args[2] == Float(0.0):
+    if isinstance(e, Call) and e.fn == "select" and is_zero(e.args[2]):
         return (e.args[1] if isinstance(e.args[1], Read) else None), e.args[0]
     return (e if isinstance(e, Read) else None), None
 

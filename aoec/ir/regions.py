@@ -191,6 +191,7 @@ def _ceildiv(e: Expr, c: Expr) -> Expr:
     return normalise(ceildiv(e, c))
 
 
+@lru_cache(maxsize=1 << 14)
 def _positive(e: Expr) -> bool:
     """True where `e` is built without subtraction or negative numbers: never below 0 for holes and loops."""
     return all(not (isinstance(n, Int) and n.value < 0) and not (isinstance(n, Binary) and n.op == "-") for n in walk(e))

@@ -9,10 +9,9 @@ from functools import singledispatch, wraps
 from typing import Any, ParamSpec, TypeVar
 
 from aoec.base.errors import CheckError
-from aoec.ir.index import Binary, Call, Cast, Expr, Hole, Int, Read, substitute, variables
+from aoec.ir.index import Binary, Call, Cast, Expr, Hole, Int, Read, named_holes, substitute, variables
 from aoec.ir.index import fill as fill_expr
 from aoec.ir.index import normalise as normalise_expr
-from aoec.ir.index import walk as walk_expr
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node
@@ -45,9 +44,8 @@ def holes(noun: Noun) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
 
     def look(e: Expr) -> Expr:
-        for n in walk_expr(e):
-            if isinstance(n, Hole):
-                _state(found, n)
+        for n in named_holes(e):
+            _state(found, n)
         return e
     map_exprs(noun, look)
     return found

@@ -22,6 +22,7 @@ from aoec.ir.index import (
     Var,
     ceildiv,
     eq,
+    is_zero,
     le,
     lt,
     minimum,
@@ -94,7 +95,7 @@ def result(op: TileOp) -> Result:
         r = tile_of(op, read)
         return replace(r, columns=minimum(r.columns, bound))
     e = op.block.value.value if isinstance(op.block.value, Cast) else op.block.value
-    if isinstance(e, Call) and e.fn == "max" and e.args[1] in (Float(0.0), Int(0)):
+    if isinstance(e, Call) and e.fn == "max" and (is_zero(e.args[1]) or e.args[1] == Int(0)):
         e, relu = e.args[0], 1
     if isinstance(e, Binary) and e.op == "+" and isinstance(e.right, Read):
         bias, e = e.right, e.left

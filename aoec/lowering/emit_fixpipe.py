@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, le, round_up, walk
+from aoec.ir.index import Binary, Call, Cast, Expr, Int, Read, is_zero, le, round_up, walk
 from aoec.ir.program import Instr, Item, Ref
 from aoec.ir.scaled import Scaled, scaled
 from aoec.lowering.emit_planes import channel_runs
@@ -63,7 +63,7 @@ def epilogue(op: TileOp) -> tuple[Read, int, Scaled | None]:
     if isinstance(e, Cast):
         e = e.value
     relu = 0
-    if isinstance(e, Call) and e.fn == "max" and e.args[1] in (Float(0.0), Int(0)):
+    if isinstance(e, Call) and e.fn == "max" and (is_zero(e.args[1]) or e.args[1] == Int(0)):
         e, relu = e.args[0], 1
     if not isinstance(e, Read):
         raise UnsupportedError(f"block {op.block.name}: FIXPIPE does relu, a cast or scales, nothing else")

@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 from aoec.base.errors import ScheduleError
 from aoec.ir.evaluate import block_reads, lifetime, lifetimes, touched
-from aoec.ir.index import Expr, Read, normalise, rebuild, substitute, variables
+from aoec.ir.index import Expr, Read, normalise, reads, rebuild, substitute, variables
 from aoec.ir.regions import Interval, region, same, union
 from aoec.ir.tir import Block, Buffer, Func, Loop, Node, blocks, walk
 from aoec.primitives.primitive import near
@@ -113,15 +114,16 @@ def insert(body: tuple[Node, ...], beside: str, new: tuple[Node, ...], after: bo
 
 def map_block(block: Block, f: Callable[[Expr], Expr]) -> Block:
     """The block with `f` applied to its target, value and init."""
-    target = f(block.target)
+    target, value, init = f(block.target), f(block.value), None if block.init is None else f(block.init)
     assert isinstance(target, Read)
-    return replace(block, target=target, value=f(block.value), init=None if block.init is None else f(block.init))
+    if target is block.target and value is block.value and init is block.init:
+        return block
+    return Block(block.name, target, block.op, value, init, block.instr)
 
 
 def map_nodes(body: tuple[Node, ...], f: Callable[[Expr], Expr]) -> tuple[Node, ...]:
     """The body with `f` applied to every extent, target, value and init."""
-    return tuple(
-        replace(n, extent=f(n.extent), body=map_nodes(n.body, f)) if isinstance(n, Loop) else map_block(n, f) for n in body)
+    return tuple([Loop(n.var, f(n.extent), map_nodes(n.body, f), n.kind) if isinstance(n, Loop) else map_block(n, f) for n in body])
 
 
 def substitute_all(body: tuple[Node, ...], values: Mapping[str, Expr]) -> tuple[Node, ...]:
@@ -142,7 +144,15 @@ def map_reads(e: Expr, buffer: str, f: Callable[[Read], Expr]) -> Expr:
     """`e` with the reads of a buffer replaced."""
     if isinstance(e, Read) and e.buffer == buffer:
         return f(e)
+    if all(r.buffer != buffer for r in reads(e)):
+        return folded(e)
     return rebuild(e, lambda c: map_reads(c, buffer, f))
+
+
+@lru_cache(maxsize=1 << 14)
+def folded(e: Expr) -> Expr:
+    """`e` with constants folded, as everything is that is rebuilt."""
+    return rebuild(e, folded)
 
 
 def wrap(block: Block, loops: list[Loop]) -> Node:

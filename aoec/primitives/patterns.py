@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affine, normalise, reads, substitute, variables
+from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affine, is_zero, normalise, reads, substitute, variables
 from aoec.ir.pixels import pixels_of
 from aoec.ir.regions import lift, same
 from aoec.ir.scaled import Scaled, scaled
@@ -211,7 +211,8 @@ def _steps(block: Block, word: str) -> tuple[Read, bool, Read | None]:
     while not isinstance(value, Read):
         if isinstance(value, Cast) and word != "store":
             value = value.value
-        elif not relu and word != "store" and isinstance(value, Call) and value.fn == "max" and value.args[1:] == (Float(0.0),):
+        elif not relu and word != "store" and _is_relu(value):
+            assert isinstance(value, Call)
             value, relu = value.args[0], True
         elif bias is None and word == "epilogue" and isinstance(value, Binary) and value.op == "+" and isinstance(value.right, Read):
             bias, value = value.right, value.left
@@ -219,6 +220,11 @@ def _steps(block: Block, word: str) -> tuple[Read, bool, Read | None]:
             does = {"store": "nothing", "epilogue": "the addition of a bias, relu and a cast"}.get(word, "relu and a cast, nothing else")
             raise ScheduleError(f"{block.name} is no {word}: it does {does}")
     return value, relu, bias
+
+
+def _is_relu(e: Expr) -> bool:
+    """Whether `e` is the greater of something and the real 0."""
+    return isinstance(e, Call) and e.fn == "max" and len(e.args) == 2 and is_zero(e.args[1])
 
 
 def _loops(indices: Sequence[Expr], names: frozenset[str]) -> tuple[str, ...]:

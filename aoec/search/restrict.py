@@ -40,7 +40,7 @@ class Restriction:
 
     def on(self, program: Program) -> Program:
         """The program with the conditions in front of its own constraints."""
-        return replace(program, constraints=(*self.constraints(holes(program)), *program.constraints))
+        return replace(program, constraints=(*self.constraints(holes(program)), *program.constraints)) if self.where else program
 
     def passes_over(self, names: Iterable[str]) -> list[str]:
         """The options that say nothing of a sketch with these holes."""

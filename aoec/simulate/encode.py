@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 from typing import Any
 
 import numpy as np
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Binary, Expr, Int, affine, hole_names, holes, normalise, substitute, variables, walk
+from aoec.ir.index import DTYPES, Binary, Expr, Int, affine, hole_names, normalise, substitute, variables, walk
 from aoec.ir.program import PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.kernels import timeline as kernel
 from aoec.simulate.reuse import Access
@@ -255,10 +255,9 @@ class _Encoder:
 
     def sized(self, e: Expr, what: str) -> None:
         """Refuses a size that a remainder of a loop variable makes irregular: classes could not tell its iterations apart."""
-        for n in walk(e):
-            if isinstance(n, Binary) and n.op == "%" and variables(n):
-                raise UnsupportedError(f"stream {self.program.streams[self.stream].name}: {what} varies with {min(variables(n))} by a "
-                                       "remainder; sizes may differ only in the first and last iteration of a loop")
+        if varying := remainder_of(e):
+            raise UnsupportedError(f"stream {self.program.streams[self.stream].name}: {what} varies with {varying} by a "
+                                   "remainder; sizes may differ only in the first and last iteration of a loop")
 
     def site(self, item: Instr) -> int:
         site = self.describe(item)
@@ -325,6 +324,12 @@ def _items(items: tuple[Item, ...]) -> Iterator[Item]:
             yield from _items(item.body)
 
 
+@lru_cache(maxsize=1 << 14)
+def remainder_of(e: Expr) -> str:
+    """A variable by whose remainder `e` varies; none where it does not."""
+    return next((min(variables(n)) for n in walk(e) if isinstance(n, Binary) and n.op == "%" and variables(n)), "")
+
+
 def beginning(access: Access) -> Expr:
     """The offset of an access before any loop around it has gone on."""
     return substitute(access.offset, {v: Int(0) for v in access.loops})
@@ -358,17 +363,12 @@ def work_holes(encoded: Encoded) -> frozenset[str]:
 
 def program_holes(program: Program) -> tuple[str, ...]:
     """The names of the holes that the timing of a program depends on or its constraints name, sorted."""
-    found: dict[str, tuple[int, ...]] = {}
     tensors = {t.name for t in program.tensors}
+    found = [e for t in program.tensors for e in t.shape] + [c.condition for c in program.constraints]
     for stream in program.streams:
-        for e in [x for _, x in stream.grid] + [x for _, x in stream.counters] + list(_expressions(stream.body, tensors)):
-            found |= holes(e)
-    for t in program.tensors:
-        for e in t.shape:
-            found |= holes(e)
-    for c in program.constraints:
-        found |= holes(c.condition)
-    return tuple(sorted(found))
+        found += [e for _, e in (*stream.grid, *stream.counters)]
+        found += _expressions(stream.body, tensors)
+    return tuple(sorted(frozenset().union(*map(hole_names, found))))
 
 
 def _expressions(items: tuple[Item, ...], tensors: Collection[str]) -> Iterator[Expr]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, reads
+from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, is_zero, reads
 
 UNARY = {"exp": "vexp", "log": "vln", "sqrt": "vsqrt", "rsqrt": "vrsqrt", "reciprocal": "vrec", "abs": "vabs", "floor": "vfloor",
          "ceil": "vceil", "round": "vrint", "trunc": "vtrunc", "bitnot": "vnot"}
@@ -66,7 +66,7 @@ def _pair(fn: str, a: Expr, b: Expr) -> VectorOp | None:
         return None
     if fn in MODES:
         return VectorOp("vcmps", (a,), float(b.value), MODES.index(fn))
-    if fn == "max" and b == Float(0.0):  # of reals
+    if fn == "max" and is_zero(b):  # of reals
         return VectorOp("vrelu", (a,))
     if fn == "-":
         return VectorOp("vadds", (a,), -float(b.value))
