@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.kernels import timeline as kernel
 
+from aoec.base.heap import give_back
 from aoec.jobs.space import legal
 from aoec.jobs.tuning import PROOF_ROWS, Problem, problem, start
 from aoec.search.count import cuts
@@ -115,6 +116,7 @@ def slowest(p: Problem, rows: Drawn, state: State) -> float:
 
 def line(case: Case, machine: Machine, count: int, decided: int) -> Line:
     """The rates of one group."""
+    give_back()  # as a job does from task to task
     label, func, state = case
     p = problem(func, machine, state)
     first = start(p)

@@ -15,6 +15,7 @@ from multiprocessing.queues import SimpleQueue
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record, join
 from aoec.base.errors import AoecError, BackendError, BankError, ScheduleError, UnsupportedError
+from aoec.base.heap import give_back
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.show import show
 from aoec.jobs import interrupt
@@ -249,5 +250,6 @@ def searched(p: Problem, order: Order, known: Sequence[str], tell: Callable[[SoF
             tell(SoFar(result.trials, p.answers.seconds, fastest, first.default_ticks, first.bound_ticks))
         return interrupt.asked() or order.reached(fastest, first.default_ticks, first.bound_ticks)
 
-    found = search(p, first, order.strategy, order.budget, order.seed, watch, candidates(p, known))
-    return first, weighed(p, found, order.robust)
+    found = weighed(p, search(p, first, order.strategy, order.budget, order.seed, watch, candidates(p, known)), order.robust)
+    give_back()  # tables of other sizes come next
+    return first, found
