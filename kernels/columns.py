@@ -272,7 +272,7 @@ def flush(p, s, site, lanes, out, first):
     for part in range(4):
         at = p.out_at[site, part]
         for w in range(lanes):
-            out.costs[part, first + w] = s.lane_ints[at, w]
+            out.costs[first + w, part] = s.lane_ints[at, w]
 
 
 @inner
@@ -299,7 +299,7 @@ def entries(p, s, out, site, row, lane, at, waiting, start):
         n = own * before
     for k in range(n):
         out.entry_of[start + positions[k]] = of[k]
-    if at + count > out.costs.shape[1]:
+    if at + count > out.costs.shape[0]:
         return np.int64(-1), waiting
     for entry in range(count):
         step = count

@@ -72,6 +72,8 @@ PIPE_COUNT = 7
 LOOP, END, INSTR, SET, WAIT, CROSS_SET, CROSS_WAIT, ADVANCE, STOP, PROBE, EARLY_SET, EARLY_WAIT = (1 << k for k in range(12))
 SETS, EARLY, FLAGS = SET | EARLY_SET, EARLY_SET | EARLY_WAIT, SET | EARLY_SET | WAIT | EARLY_WAIT
 BUSY, MEMORY, ISSUE, QUEUE, FLAG, CROSS, HEAD = range(7)  # what the time of a pipe goes to, see `probe`
+OWN, LATENCY, UNIT, GRANULE = range(4)  # of the cost of an entry: its pipe is busy for so long on its own, ...
+COST = 4  # numbers
 EVENT_COLUMNS = 7  # of a log, before the registers, see `probe`
 FIRST, BODY, LAST, OUTSIDE = range(4)  # classes of iterations; before and after a loop
 M, FIXP = 2, 6  # the pipe of products, and the one that takes them
@@ -117,7 +119,7 @@ Tables = namedtuple("Tables", (
     "form_constant", "form_coefficient", "depth",  # int64[row, ...]
     "trips",  # int64[row, entry]
     "work",  # int64[row]: rows of equal sizes, which differ in slots at most, share one row of all tables below
-    "busy", "latency", "unit", "granule",  # int64[entry]: ticks (granule: below zero where L0C is not handed over in granules)
+    "cost",  # int64[COST * entry]: ticks (GRANULE: below zero where L0C is not handed over in granules)
     "place",  # int64[work, site, 2]: the first of a site's entries, and of its positions
     "pipe_head",  # int64[work, stream, pipe]: ticks
     "extent",  # int64[work, axis]
@@ -274,8 +276,8 @@ def probe(t, s, r, m, pc, place):
     start, done, which = max(was, issue), end, np.int64(-1)
     if op == INSTR:
         which = t.place[t.work[r], a, 0] + t.entry_of[t.place[t.work[r], a, 1] + s.cursor[m, a]]
-        done = end + t.latency[which]
-        own = end - start if c == 1 and end == s.floor[m, pipe] else min(t.busy[which], end - start)
+        done = end + t.cost[COST * which + LATENCY]
+        own = end - start if c == 1 and end == s.floor[m, pipe] else min(t.cost[COST * which + OWN], end - start)
         s.spent[m, pipe, BUSY] += own
         s.spent[m, pipe, MEMORY] += end - start - own
         s.uses[m, which] += 1
@@ -906,8 +908,9 @@ def epoch_of(epoch_time, epochs, time):
 def mixed(values, count):
     """A number for a row of numbers, seldom the same for two."""
     total = np.uint64(count)
-    for k in range(count):
-        total += np.uint64(values[U(k)]) * MIXERS[U(k & 63)]
+    for first in range(0, count, 64):
+        for k in range(min(64, count - first)):
+            total += np.uint64(values[U(first + k)]) * MIXERS[U(k)]
     return np.int64((total * MIXERS[0]) >> np.uint64(20))
 
 
@@ -1015,7 +1018,7 @@ def total(t, s, r, m, alike, out, shared):
     Each class of iterations is gone through once, for as many as there are of it.
     """
     code, place, entry_of, trips, cursor = t.code, t.place[t.work[r]], t.entry_of, t.trips[r], s.cursor[m]
-    busy, unit, counter_of, count, kind, weight = t.busy, t.unit, t.counter_of, s.count[m], s.kind[m], s.weight
+    cost, counter_of, count, kind, weight = t.cost, t.counter_of, s.count[m], s.kind[m], s.weight
     register = s.register[m]
     first_loop, merge, issue, loop = cursor.shape[0] - count.shape[0], t.merge[t.work[r]], t.costs[0], t.costs[6]
     pc, times, scalar = s.pc[m], np.int64(1), np.int64(0)
@@ -1024,8 +1027,8 @@ def total(t, s, r, m, alike, out, shared):
         op, a, b = code[pc, 0], code[pc, 1], code[pc, 2]
         if op == INSTR:
             entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
-            held = unit[entry] * alike
-            out[b] += times * max(busy[entry], held)
+            held = cost[U(COST * entry + UNIT)] * alike
+            out[b] += times * max(cost[U(COST * entry + OWN)], held)
             shared[b] += times * held
             scalar += times * issue
         elif op == LOOP:
@@ -1062,6 +1065,12 @@ def total(t, s, r, m, alike, out, shared):
     s.pc[m] = pc
 
 
+@within
+def worked(cost, entry, alike):
+    """How long an entry keeps its pipe busy at the least, where so many cores are at it."""
+    return max(cost[U(COST * entry + OWN)], cost[U(COST * entry + UNIT)] * alike)
+
+
 @inner
 def follow(t, s, r, m, alike, open_slots, taken, excess, last):
     """Fills for the last operations of core m how long they keep each pipe busy, and how much later at the least all is done than a pipe
@@ -1088,15 +1097,15 @@ def follow(t, s, r, m, alike, open_slots, taken, excess, last):
         steps += 1
         if op == INSTR:
             entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
-            own = max(t.busy[entry], t.unit[entry] * alike)
-            end[b] = max(tail[b], t.latency[entry] + late[b])
-            if c == 1 and t.granule[entry] >= 0:
-                end[b] = max(end[b], t.granule[entry] + ended[b])
-                tail[b] = max(own + end[b], t.granule[entry] + begun[b])
+            own, latency, granule = worked(t.cost, entry, alike), t.cost[COST * entry + LATENCY], t.cost[COST * entry + GRANULE]
+            end[b] = max(tail[b], latency + late[b])
+            if c == 1 and granule >= 0:
+                end[b] = max(end[b], granule + ended[b])
+                tail[b] = max(own + end[b], granule + begun[b])
                 begun[b], ended[b] = 0, 0
             else:
                 if c == 1:
-                    end[b] = max(end[b], t.latency[entry] + max(begun[b], ended[b]))
+                    end[b] = max(end[b], latency + max(begun[b], ended[b]))
                 tail[b] = own + end[b]
             taken[b] += own
             excess[b] = tail[b] - taken[b]
@@ -1160,17 +1169,17 @@ def lead(t, s, r, m, alike, used, first, ahead):
         steps += 1
         if op == INSTR:
             entry = place[a, 0] + entry_of[place[a, 1] + cursor[a]]
-            own = max(t.busy[entry], t.unit[entry] * alike)
+            own, latency, granule = worked(t.cost, entry, alike), t.cost[COST * entry + LATENCY], t.cost[COST * entry + GRANULE]
             free[0] += issue
             start = max(free[b], free[0])
-            if c == 1 and t.granule[entry] < 0:
+            if c == 1 and granule < 0:
                 start = max(start, floor[b])
             if first[b] < 0:
                 first[b], ahead[b] = start, used[M]
             free[b] = start + own
             if c == 1:
-                hand_over(free, floor, early, late, b, start, t.latency[entry], t.granule[entry])
-            done[b] = max(done[b], free[b] + t.latency[entry])
+                hand_over(free, floor, early, late, b, start, latency, granule)
+            done[b] = max(done[b], free[b] + latency)
             used[b] += own
             ended = max(ended, done[b])
         elif op in (SET, WAIT, EARLY_SET, EARLY_WAIT):
@@ -1224,34 +1233,41 @@ def flag_of(t, r, form_of, register, form):
 
 
 @within
-def instruct(t, s, m, r, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike):
+def sharing(s, m, epoch, active, time):
+    """How many cores share the memory at a time; `active` before the end of the first epoch, the `epoch` that most times lie in."""
+    return active if time < epoch else s.epoch_active[U(epoch_of(s.epoch_time, s.epochs[0], time)), U(s.stream[U(m)])]
+
+
+@within
+def instruct(t, s, m, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike, epoch, active):
     """The scalar unit's time behind an instruction on pipe b (c 1 where L0C is handed over in granules), by rules 2, 3, 6 and 7."""
     oldest = turn[U(b)]
     now = max(now + t.costs[0], starts[U(b), U(oldest)])
-    busy, unit, latency, at = t.busy[U(entry)], t.unit[U(entry)], t.latency[U(entry)], max(free[U(b)], now)
+    cost, first, at = t.cost, U(COST * entry), max(free[U(b)], now)
+    busy, latency, unit, granule = cost[first], cost[first + U(LATENCY)], cost[first + U(UNIT)], cost[first + U(GRANULE)]
     left[U(b)] -= max(busy, unit * alike)
-    if c == 1 and t.granule[U(entry)] < 0:
+    if c == 1 and granule < 0:
         at = max(at, floor[U(b)])
     starts[U(b), U(oldest)] = at
     turn[U(b)] = oldest + 1 if oldest + 1 < queue else 0
     if unit > 0:
-        held = unit * s.epoch_active[U(epoch_of(s.epoch_time, s.epochs[0], at)), U(s.stream[U(m)])]
+        held = unit * sharing(s, m, epoch, active, at)
         if held > busy:
             busy = held
             s.last_held[U(m)] = max(s.last_held[U(m)], at)
     free[U(b)] = at + busy
     if c == 1:
-        hand_over(free, floor, early, late, b, at, latency, t.granule[U(entry)])
+        hand_over(free, floor, early, late, b, at, latency, granule)
     done[U(b)] = max(done[U(b)], free[U(b)] + latency)
     return free[U(b)] if b == 0 else now
 
 
 @within
-def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike):
+def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike, epoch, active):
     """The scalar unit's time behind a loop's `count` iterations of one instruction with equal costs, as of `instruct`; `starts` are those
     of its pipe."""
-    oldest, end, issue, stream = turn[U(b)], free[U(b)], t.costs[0] + t.costs[6], s.stream[U(m)]
-    busy, unit, latency, granule = t.busy[U(entry)], t.unit[U(entry)], t.latency[U(entry)], t.granule[U(entry)]
+    oldest, end, issue, cost, first = turn[U(b)], free[U(b)], t.costs[0] + t.costs[6], t.cost, U(COST * entry)
+    busy, latency, unit, granule = cost[first], cost[first + U(LATENCY)], cost[first + U(UNIT)], cost[first + U(GRANULE)]
     left[U(b)] -= count * max(busy, unit * alike)
     for _ in range(count):
         now = max(now + issue, starts[U(oldest)])
@@ -1262,7 +1278,7 @@ def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, fl
         oldest = oldest + 1 if oldest + 1 < queue else 0
         end = at + busy
         if unit > 0:
-            held = unit * s.epoch_active[U(epoch_of(s.epoch_time, s.epochs[0], at)), U(stream)]
+            held = unit * sharing(s, m, epoch, active, at)
             if held > busy:
                 end = at + held
                 s.last_held[U(m)] = max(s.last_held[U(m)], at)
@@ -1291,6 +1307,7 @@ def walk(t, s, r, m, members, sizes):
     used, marked, marked_at, reach_of = t.used, s.mark.free, s.mark.at, s.mark.reach
     issue, hop, cross, ids, loop = t.costs[0], t.costs[1], t.costs[2], t.costs[3], t.costs[6]
     queue, merge = t.queue[s.stream[m]], t.merge[t.work[r]]
+    epoch, active = s.epoch_time[1] if s.epochs[0] > 1 else np.int64(NEVER), s.epoch_active[0, s.stream[m]]
     first_loop = cursor.shape[0] - count.shape[0]
     pc, limit, now = s.pc[m], s.limit[0], free[0]  # `now`: free[0], which is up to date where others look
     while True:
@@ -1324,7 +1341,7 @@ def walk(t, s, r, m, members, sizes):
                     reach(free, early, late, c)
         elif op & INSTR:  # a site, b pipe, c 1 where L0C is handed over in granules
             entry = place[U(a), 0] + entry_of[U(place[U(a), 1] + cursor[U(a)])]
-            now = instruct(t, s, m, r, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike)
+            now = instruct(t, s, m, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike, epoch, active)
         elif op & ADVANCE:  # a counter
             n = register[U(counter_of[U(a)])] + 1
             register[U(counter_of[U(a)])] = n if n < depth[U(a)] else 0
@@ -1342,7 +1359,7 @@ def walk(t, s, r, m, members, sizes):
                     kind[U(a)] = new
                     entry = place[U(site), 0] + entry_of[U(place[U(site), 1] + cursor[U(site)])]
                     now = instruct_often(t, s, m, entry, many, now, pipe, handed, free, done, early, late, floor, starts[pipe], turn, queue,
-                                         left, alike)
+                                         left, alike, epoch, active)
                     i += many
                 turn_to(t, merge, cursor, a, kind[U(a)], OUTSIDE)
                 pc = b

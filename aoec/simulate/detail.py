@@ -97,7 +97,7 @@ def walks(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State)
     code, starts = encoded.probed()
     t = filled.tables
     probed = t._replace(code=code, flat=code.ravel(), starts=starts)
-    s = fresh_state(encoded, len(t.cursor_base), cores, len(encoded.code), len(t.busy))
+    s = fresh_state(encoded, len(t.cursor_base), cores, len(encoded.code), len(t.cost) // kernel.COST)
     for row in range(count):
         ticks, sizes = np.zeros(count, np.int64), np.zeros(cores.shape[1], np.int64)
         kernel.time_rows(t, s, row, row + 1, sizes.copy(), sizes, ticks, filled.status, np.full(count, kernel.NEVER))

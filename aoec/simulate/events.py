@@ -103,7 +103,7 @@ class Events:
     @cached_property
     def own_ticks(self) -> Array:
         """Of each instruction what it takes where nothing is shared; 0 for flags."""
-        cost = self.walked.filled.tables.busy
+        cost = self.walked.filled.tables.cost[kernel.OWN::kernel.COST]
         run = self.kinds == 0
         own = cost[np.where(run, self.column("which"), 0)]
         return np.asarray(np.where(run, np.minimum(own, self.column("end") - self.column("start")), 0))

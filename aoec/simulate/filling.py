@@ -98,8 +98,8 @@ class Batch:
         t = timeline.Tables(
             **self.filler.fixed, code=e.code, flat=e.code.ravel(), starts=e.starts, used=e.used, heard=e.heard,
             form_constant=self.own["form_constant"][own], form_coefficient=self.own["form_coefficient"][own],
-            depth=np.maximum(self.own["depth"][own], 1), trips=trips, work=work, busy=out.costs[0], latency=out.costs[1],
-            unit=out.costs[2], granule=out.costs[3], place=out.place[:n], entry_of=out.entry_of, pipe_head=out.pipe_head[:n],
+            depth=np.maximum(self.own["depth"][own], 1), trips=trips, work=work, cost=out.costs.ravel(),
+            place=out.place[:n], entry_of=out.entry_of, pipe_head=out.pipe_head[:n],
             extent=out.extent[:n], head=out.head[:n], merge=out.merge[:n])
         return own, t, out.bad[work] != 0
 
@@ -132,12 +132,12 @@ class Worker:
             zeros(rows, len(p.extent_at)), zeros(rows, len(p.extent_at)), zeros(rows, streams, timeline.PIPE_COUNT),
             np.zeros((rows, len(p.merge_at), 3), np.int8), np.empty((rows, max(1, len(p.trip_at))), np.int64),
             zeros(rows, max(1, sites), 2), np.empty(max(1, rows * int(p.positions[-1])), np.int32),
-            np.empty((4, max(1, rows * sites * ENTRIES)), np.int64), zeros(rows))
+            np.empty((max(1, rows * sites * ENTRIES), timeline.COST), np.int64), zeros(rows))
 
     def filled(self, given: Array) -> kernel.Out:
         """The tables of rows with these inputs, in arrays that the next call fills anew."""
         while kernel.fill(self.filler.plan, self.space, given, self.out) < 0:
-            self.out = self.out._replace(costs=np.empty((4, 2 * self.out.costs.shape[1]), np.int64))
+            self.out = self.out._replace(costs=np.empty((2 * len(self.out.costs), timeline.COST), np.int64))
         return self.out
 
 

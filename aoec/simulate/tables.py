@@ -96,7 +96,7 @@ class Tabulator:
             preset=np.array([encoded.preset, encoded.granular], np.int64),
             used=encoded.used, heard=encoded.heard, costs=fixed_costs(self.machine), queue=queues(encoded),
             pipe_head=self.pipe_heads(), place=place, trips=trips,
-            entry_of=entry_of, busy=cost[0], latency=cost[1], unit=cost[2], granule=cost[3],
+            entry_of=entry_of, cost=cost.T.ravel(),
             form_constant=columns([c for c, _ in encoded.forms], self.given, len(self.work)),
             form_coefficient=columns([c for _, terms in encoded.forms for _, c in terms], self.given, len(self.work)),
             depth=columns([d for _, d in encoded.counters], self.given, len(self.work)), work=self.work,

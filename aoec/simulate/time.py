@@ -207,7 +207,7 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, work: Ke
 
 def _row_bytes(t: kernel.Tables) -> float:
     """Bytes that the tables of a row take."""
-    return float(4 * t.busy.nbytes + t.entry_of.nbytes + t.place.nbytes + t.merge.nbytes + t.trips.nbytes) / len(t.work)
+    return float(t.cost.nbytes + t.entry_of.nbytes + t.place.nbytes + t.merge.nbytes + t.trips.nbytes) / len(t.work)
 
 
 def zeroing_us(program: Program, machine: Machine, rows: Mapping[str, Any]) -> Any:
