@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import repeat
 
 import numpy as np
@@ -14,16 +13,17 @@ import numpy as np
 from aoec import primitives
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.base.ticks import TICKS_PER_CYCLE
-from aoec.ir.index import Expr, Int, hole_names
+from aoec.ir.index import Expr
 from aoec.ir.program import PIPES, Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
-from aoec.ir.show import show
 from aoec.ir.tir import Func
 from aoec.jobs.answers import Answers
+from aoec.jobs.sketch import Sketch
 from aoec.jobs.trust import Trust
 from aoec.lowering.emit import emit
+from aoec.search.alike import Ceiling
 from aoec.search.bounds import Bound, bound, size_bytes
 from aoec.search.default import Found, default, settle
 from aoec.search.draws import few, some
@@ -35,8 +35,8 @@ from aoec.search.run import Result, steps
 from aoec.search.sketches import sketches
 from aoec.search.strategies import make
 from aoec.search.trials import Ledger
-from aoec.simulate.encode import Encoded, encode
-from aoec.simulate.floors import alone_rows, floor_parts, floor_rows, placed_rows, placing_holes, work_parts
+from aoec.simulate.encode import encode
+from aoec.simulate.floors import alone_rows, floor_parts, floor_rows, placed_rows, work_parts
 from aoec.simulate.sizes import VARIES
 from aoec.simulate.state import PREVIOUS_LAUNCH, State
 from aoec.simulate.tables import first_false
@@ -53,42 +53,7 @@ PROOF_ROWS, PROOF_ROWS_A_SECOND = 1000, 20_000  # that a proof looks at for a tr
 TRIED_FIRST, TRIED_LAST = 500, 50  # parts of it with which a proof is tried before a search and, from what that found, after it
 EARNEST, EARNEST_PART = 1000, 4  # trials from which on both are tried in earnest, with a larger part
 HOPE_FIRST, HOPE_LAST = 1.0, 1.5  # times that part that they may be foreseen to need: most often within a third, and rather too much
-LOOSE = 4  # times as many flags are there for the walk of a core that is to be a bound: slots of several buffers share a pair of pipes
 SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
-
-
-@dataclass(frozen=True)
-class Sketch:
-    """A trace with holes, and what it becomes: the program with the same holes, encoded for the timeline. `number`: among all that are
-    laid out, of which a user may have left some."""
-
-    trace: Trace
-    program: Program
-    encoded: Encoded
-    number: int
-
-    def asked(self, columns: Rows) -> list[bytes]:
-        """What names rows of this sketch in a question: its text, and each hole with its values."""
-        return [self.text, *[part for name, values in columns.items() for part in (name.encode(), values.tobytes())]]
-
-    @cached_property
-    def loose(self) -> Encoded:
-        """It on a machine for bounds: of more flags, for as many slots as there may be of each buffer, whether the flags suffice or not;
-        and where L0C is handed over in granules, each of them is there at once: no later than in granules or whole."""
-        own = self.encoded.machine
-        machine = replace(own, flag_ids=LOOSE * own.flag_ids, timing={n: replace(t, granule=Int(0)) for n, t in own.timing.items()})
-        return replace(encode(self.program, machine), units=self.encoded.units)
-
-    @cached_property
-    def slots(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-        """The holes that count slots, and which of these change no cost: see Problem.slots."""
-        found = frozenset().union(*(hole_names(depth) for _, depth in self.encoded.counters))
-        return found, found - self.encoded.work_holes, found - placing_holes(self.encoded)
-
-    @cached_property
-    def text(self) -> bytes:
-        """The trace as text."""
-        return show(self.trace).encode()
 
 
 @dataclass
@@ -207,6 +172,10 @@ class Problem:
     def placed(self, grid: int, columns: Rows) -> np.ndarray:
         """What costs hang on of where slots lie that are in nobody's way, [question, row]: where it is the same they are."""
         return placed_rows(self.sketches[grid].loose, columns)
+
+    def ceilings(self, grid: int) -> list[Ceiling]:
+        """Holes, each with a tile that grows with it, and an expression of others: from that on it makes no difference how large it is."""
+        return self.sketches[grid].ceilings
 
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with other slots; 0 where none are known, any such from `limit` on."""

@@ -17,6 +17,9 @@ class Bounds(Protocol):
     def constraints(self, grid: int) -> Sequence[Expr]:
         """The conditions that a candidate of a sketch must meet."""
 
+    def ceilings(self, grid: int) -> Sequence[tuple[str, Expr, Expr]]:
+        """Holes, each with a tile that grows with it, and an expression of others: from that on it makes no difference how large it is."""
+
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """The holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot is in
         the way of another."""

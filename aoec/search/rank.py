@@ -36,6 +36,10 @@ class Counted:
         """The conditions that a candidate of a sketch must meet."""
         return self.bounds.constraints(grid)
 
+    def ceilings(self, grid: int) -> Sequence[tuple[str, Expr, Expr]]:
+        """None: those that say the same are counted each."""
+        return ()
+
     def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """The holes that count slots, and which of them no instruction's cost depends on, as they lie or were none in another's way."""
         return self.bounds.slots(grid)

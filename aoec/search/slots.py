@@ -31,6 +31,7 @@ class Kinds:
         early = () if self.inner else self.shifting
         self.outer_names = tuple(n for n in grid.names if n in early or n not in {*self.inner, *self.switches, *slots})
         self.asked = [(c, frozenset(hole_names(c))) for c in bounds.constraints(number)]
+        self.ceilings = [(name, tile, cap, hole_names(tile) | hole_names(cap)) for name, tile, cap in bounds.ceilings(number)]
 
     def holding(self, columns: Rows, newest: str, count: int) -> np.ndarray:
         """bool[row]: where every constraint can still hold that can be asked since hole `newest` is assigned, some slots being open."""
@@ -56,8 +57,19 @@ class Kinds:
         values = np.array(self.choices[name], np.int64)
         source = np.repeat(np.arange(count), len(values))
         out = {n: v[source] for n, v in columns.items()} | {name: np.tile(values, count)}
-        good = self.holding(out, name, len(source))
+        good = self.holding(out, name, len(source)) & self.leading(out, name, len(source))
         return {n: v[good] for n, v in out.items()}, source[good]
+
+    def leading(self, columns: Rows, newest: str, count: int) -> np.ndarray:
+        """bool[row]: where, of the choices of a hole that say the same, each has the smallest, as can be told since hole `newest` is
+        assigned. The one that has is a row of its own, legal where the others are."""
+        good = np.ones(count, bool)
+        for name, tile, cap, names in self.ceilings:
+            if newest in names and names <= columns.keys():
+                choices = np.sort(self.choices[name])
+                smaller = np.searchsorted(choices, columns[name]) - 1
+                good &= (smaller < 0) | (evaluate(tile, {**columns, name: choices[smaller]}) < evaluate(cap, columns))
+        return good
 
     def filled(self, columns: Rows, count: int, rest: Sequence[str]) -> Rows:
         """The columns with holes that are open, slots and switches among them, at the choices that stand for all."""

@@ -1,0 +1,138 @@
+"""Choices of a hole that say the same: a tile that is no smaller than what it cuts leaves it whole, whatever its size.
+
+A hole stands in a program in min(hole, size of the piece), which is the piece then; in ceildiv(size, hole), which is one; and in what the
+one iteration over such pieces multiplies by its number, 0. So where a program's expressions hold it in no other way, candidates whose hole
+is as large as an expression of other holes that no such size is above differ in nothing that is emitted or asked: of them a proof decides
+the one with the smallest. Constraints leave no part empty, so that sizes are one at the least.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from aoec.ir.index import Binary, Call, Expr, Hole, Int, Var, call, children, evaluate, hole_names, rebuild, substitute, variables
+from aoec.ir.program import For, Item, Program
+from aoec.ir.rewrite import map_exprs, replace_holes
+
+Choices = Mapping[str, tuple[int, ...]]
+Ceiling = tuple[str, Expr, Expr]
+ZERO, ONE = Int(0), Int(1)
+
+
+def ceilings(program: Program, choices: Choices) -> list[Ceiling]:
+    """(hole, a tile that grows with it, expression of other holes): of rows of hole values that differ in this hole alone, and in which the
+    tile is no less than that, all are the same program, and all or none are legal."""
+    bare = map_exprs(program, lambda e: replace_holes(e, lambda h: Hole(h.name)))
+    parts = [Part(replace(bare, streams=())), *[Part(Program("", "", (), (), (s,))) for s in bare.streams]]
+    found = []
+    for name in choices:
+        cuts = dict.fromkeys(cut for part in parts for e in part.naming(name) for cut in cuts_in(e, name) if reached(name, *cut, choices))
+        found += [(name, tile, cap) for tile, cap in cuts if all(part.settled(name, Piece(tile, cap, choices)) for part in parts)]
+    return found
+
+
+def reached(hole: str, tile: Expr, cap: Expr, choices: Choices) -> bool:
+    """Whether a tile may be as large as a cap with other than the largest choice of its hole."""
+    smaller = sorted(choices[hole])[:-1]
+    largest = {n: max(c) for n, c in choices.items()} | {hole: max(smaller, default=0)}
+    return bool(smaller) and (not isinstance(cap, Int) or evaluate(tile, largest) >= cap.value)
+
+
+def cuts_in(e: Expr, hole: str) -> Iterator[tuple[Expr, Expr]]:
+    """(tile that grows with a hole, expression of other holes that the size which it cuts is seen to be no more than) in an expression."""
+    if isinstance(e, Call) and e.fn in ("min", "ceildiv"):
+        tiles = [x for x in (e.args if e.fn == "min" else e.args[1:]) if hole in hole_names(x) and grows(x, hole)]
+        sizes = [x for x in (e.args if e.fn == "min" else e.args[:1]) if x not in tiles]
+        yield from ((tile, cap) for tile in tiles for size in sizes for cap in most(size) if hole not in hole_names(cap))
+    for x in children(e):
+        if hole in hole_names(x):
+            yield from cuts_in(x, hole)
+
+
+def grows(e: Expr, hole: str) -> bool:
+    """Whether an expression is a product of a hole and of other holes and numbers, which are above 0."""
+    if isinstance(e, Binary) and e.op == "*":
+        return grows(e.left, hole) and grows(e.right, hole)
+    return isinstance(e, Hole) or (isinstance(e, Int) and e.value > 0)
+
+
+def most(size: Expr) -> Iterator[Expr]:
+    """Expressions of holes alone that a size is seen to be no more than."""
+    if not variables(size):
+        yield size
+    if isinstance(size, Call) and size.fn == "min":
+        for x in size.args:
+            yield from most(x)
+    elif isinstance(size, Binary) and size.op == "-":
+        yield from most(size.left)
+
+
+class Part:
+    """One stream of a program, or what it says beside its streams: all of its expressions, and its loops, outer ones first."""
+
+    def __init__(self, program: Program) -> None:
+        self.stated: dict[Expr, None] = {}
+        map_exprs(program, self.note)
+        self.loops = [loop for s in program.streams for loop in loops(s.body)]
+
+    def note(self, e: Expr) -> Expr:
+        """The expression, which is kept."""
+        self.stated[e] = None
+        return e
+
+    def naming(self, hole: str) -> list[Expr]:
+        """The expressions in which a hole is."""
+        return [e for e in self.stated if hole in hole_names(e)]
+
+    def settled(self, hole: str, piece: Piece) -> bool:
+        """Whether no expression depends on a hole whose tile is as large as a cap."""
+        numbers: dict[str, Expr] = {}
+        for loop in self.loops:
+            if hole in hole_names(loop.trips) and piece.whole(substitute(loop.trips, numbers)) == ONE:
+                numbers[loop.var] = ZERO
+        return not any(hole in hole_names(piece.whole(substitute(e, numbers))) for e in self.naming(hole))
+
+
+def loops(body: Iterable[Item]) -> Iterator[For]:
+    """The loops of a body, outer ones first."""
+    for item in body:
+        if isinstance(item, For):
+            yield item
+            yield from loops(item.body)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A tile that is no less than `cap`, and so than every size that this is a cap of."""
+
+    tile: Expr
+    cap: Expr
+    choices: Choices
+
+    def whole(self, e: Expr) -> Expr:
+        """An expression in which the tile cuts none of these sizes any more."""
+        if not hole_names(self.tile) <= hole_names(e):
+            return e
+        e = rebuild(e, self.whole)
+        if isinstance(e, Call) and e.fn == "min" and self.tile in e.args and any(map(self.holds, e.args)):
+            return call("min", *rest) if len(rest := [x for x in e.args if x != self.tile]) > 1 else rest[0]
+        if isinstance(e, Call) and e.fn == "ceildiv" and e.args[1] == self.tile and self.holds(e.args[0]):
+            return ONE
+        if isinstance(e, Binary) and e.op == "or" and ONE in (e.left, e.right):
+            return ONE
+        return e
+
+    def holds(self, size: Expr) -> bool:
+        """Whether a size is sure to be no more than the cap."""
+        if isinstance(size, Call) and size.fn == "min":
+            return any(map(self.holds, size.args))
+        return size == self.cap or (isinstance(size, Binary) and size.op == "-" and self.holds(size.left) and self.positive(size.right))
+
+    def positive(self, e: Expr) -> bool:
+        """Whether an expression is sure to be no less than 0: what counts is."""
+        if isinstance(e, Hole):
+            return min(self.choices.get(e.name, (-1,))) >= 0
+        if isinstance(e, Int):
+            return e.value >= 0
+        word = e.op if isinstance(e, Binary) else e.fn if isinstance(e, Call) else ""
+        return (isinstance(e, Var) or word in ("+", "*", "//", "min", "max", "ceildiv")) and all(map(self.positive, children(e)))
