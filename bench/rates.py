@@ -5,8 +5,8 @@ walked in full; what a proof decides; the slowest candidate; memory.
                           [--target Ascend910B1] [--json] [--of FILE.json ...] [--write]
 
 Only legal candidates count, drawn evenly from each sketch of a group's space; how many of all combinations are illegal stands apart. Rates
-are per CPU second of one core, tables and all, so that they hold on a busy computer. --write makes docs/throughput.md, with --of of what
-runs with --json have found before. In full, and alone, a tenth of the candidates are timed.
+are per CPU second of one core, tables and all, so that they nearly hold on a busy computer. --write makes docs/throughput.md, with --of of
+what runs with --json have found before. In full, and alone, a tenth of the candidates are timed.
 """
 from __future__ import annotations
 
@@ -200,7 +200,8 @@ Made by `python bench/rates.py --write`: the distinct groups of {sets} (network:
 each sketch. *Measured*, per CPU second of one core, with all that a candidate takes: legality, tables, walk. *With the skip*: to their end,
 loops that repeat skipped exactly. *With a limit*: the default's time, as a search has it; what is abandoned there takes longer for
 certain. *In full*: nanoseconds an instruction or flag operation where every iteration is walked. *Slowest*: the worst of the candidates
-with the most cycles, timed alone. Illegal candidates are not timed and not counted.
+with the most cycles, timed alone. Illegal candidates are not timed and not counted. Other work on the same computer takes caches away:
+two such runs differed by 10 to 14 % with four and with eight processes at work on two cores.
 
 {summary}
 
