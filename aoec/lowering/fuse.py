@@ -3,8 +3,7 @@
 One table says what may follow in a group. On the 910B nothing leads from L0C to UB, so of all that follows a cube operator only
 relu (and the bias before it) happens on the way out, in FIXPIPE; residual additions, clip and sigmoid are vector groups of
 their own, and what they read went through GM (or stayed in L2), which the machine charges for. Where a core holds cube and vector both,
-results go through UB in any case, and what follows a convolution or a product happens there: its activation, and the addition of a
-residual.
+results can go through UB, and what follows a convolution or a product happens there: its activation, and the addition of a residual.
 """
 from __future__ import annotations
 
@@ -74,9 +73,8 @@ def _fused(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tup
     pack(draft)
     join_in_parts(draft, machine.flag_ids if machine is not None else FLAG_IDS)
     fused, stored = draft.finish()
-    through_ub = machine is not None and not machine.has("fixpipe_nd")
-    followers = IN_UB if through_ub else {**FOLLOWERS, "cube": SCALED} if scales else FOLLOWERS
-    return replace(fused, groups=groups(draft, followers)), stored
+    followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
+    return replace(fused, groups=groups(draft, {**followers, "cube": SCALED} if scales else followers)), stored
 
 
 def check_dtypes(graph: Graph, machine: Machine) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.index import DTYPES, Binary, Call, Expr, Int, Read, Var, evaluate, reads, variables
 from aoec.ir.tir import Block, Buffer, Func, Loop, blocks
+from aoec.search.plan import by_fixpipe
 from aoec.search.sketches import Nest
 from aoec.search.sketches_matmul import parts_of_k_pay
 from aoec.target.instructions import FRACTAL_BYTES, INSTRUCTIONS, REPEAT_BYTES
@@ -210,22 +211,23 @@ def cube_bound(func: Func, b: Block, above: tuple[Loop, ...], machine: Machine, 
     cold = np.minimum(traffic.cold_inputs / cores, per_core)
     path = machine.paths["gm_l1"]
     fast = max(path.bytes_per_cycle, path.l2_bytes_per_cycle)
+    fixed = by_fixpipe(func, b.target.buffer, machine)
     parts = {
         "cube": m * n * k / (256 * machine.tables["kf"][dtype]) / cores,
         "MTE1": (mc * a_cost * a_unit + nc * b_cost * b_unit) / FRACTAL_BYTES,
         "MTE2": cold / max(path.bytes_per_cycle, 1e-9) + (per_core - cold) / fast,
-        **way_out(func, machine, mc * nc),
+        **way_out(func, machine, mc * nc, fixed),
         "HBM": np.full(len(cores), traffic.cold / machine.hbm_bytes_per_cycle),
         "HBM and L2": chip_cycles(machine, traffic.cold_inputs, cores * per_core),
     }
-    steps = ("gm_l1", "l1_l0b", *(("l0c_gm",) if machine.has("fixpipe_nz") else ("l0c_ub", "ub_gm")))
+    steps = ("gm_l1", "l1_l0b", *(("l0c_gm",) if fixed else ("l0c_ub", "ub_gm")))
     fill = sum(machine.paths[p].latency_cycles for p in steps) + len(steps) * machine.flag_hop_cycles
     return least(machine, launch_cycles(machine, cores), fill, parts, cores)
 
 
-def way_out(func: Func, machine: Machine, elements: np.ndarray) -> dict[str, np.ndarray]:
-    """Cycles of the pipes that take `elements` results of a core to GM: FIXPIPE, or the vector unit and then MTE3."""
-    if machine.has("fixpipe_nz"):
+def way_out(func: Func, machine: Machine, elements: np.ndarray, fixed: bool) -> dict[str, np.ndarray]:
+    """Cycles of the pipes that take `elements` results of a core to GM: FIXPIPE (`fixed`), or the vector unit and then MTE3."""
+    if fixed:
         one = {"m": 16, "n": 16, "src_rows": 16, "dst_stride": 512, "relu": 0}
         return {"FIXP": elements * marginal(machine, "fixpipe_nz", "fp32", one, {**one, "m": 32}) / 256}
     one = {"bursts": 1, "length": 1, "src_gap": 0, "dst_gap": 0, "relu": 0}

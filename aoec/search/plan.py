@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aoec.ir.index import DTYPES, Binary, Expr, Int, Read, Var, reads, walk
 from aoec.ir.schedule import Step
-from aoec.ir.tir import Block, Func
+from aoec.ir.tir import Block, Func, blocks
 from aoec.search.sketches import SKEW, Nest, hole, nests, output_nest, parts, skewed, step
 from aoec.target.machine import Machine
 
@@ -59,6 +59,14 @@ def output_block(func: Func, mm: Nest) -> str:
         isinstance(e, Read) and e.buffer == mm.block.target.buffer for e in walk(n.block.value)))
 
 
+def by_fixpipe(func: Func, sums: str, machine: Machine) -> bool:
+    """Whether FIXPIPE takes the sums in a buffer to GM: where there is one, and nothing is done to them but what it does on the way. Else
+    they go through UB."""
+    out = {b.name for b in func.outputs}
+    stores = [b for b, _ in blocks(func.body) if b.target.buffer in out]
+    return machine.has("fixpipe_nd") and any(isinstance(e, Read) and e.buffer == sums for b in stores for e in walk(b.value))
+
+
 def begin(func: Func, mm: Nest, machine: Machine) -> Plan:
     """An empty sketch; where the cube has no bias table the bias is left to the way out."""
     p = Plan(func, machine)
@@ -96,7 +104,7 @@ def load_scales(p: Plan, mm: Nest, at: str) -> None:
 def finish(p: Plan, mm: Nest, tile_loop: str, a: str, b: str, tile: str, core: str) -> None:
     """Instructions and slots; `tile`: the loop over output tiles, `core`: the innermost one over cores, where it is known."""
     p.add("tensorize", loop=tile_loop, instr="mmad")
-    if p.machine.has("fixpipe_nd"):
+    if by_fixpipe(p.func, mm.block.target.buffer, p.machine):
         load_scales(p, mm, tile)
         p.add("tensorize", loop=first_loop(p.func, output_block(p.func, mm)), instr="fixpipe")
         p.add("unit_flag", buffer=mm.block.target.buffer, on=hole("uf", (0, 1)))

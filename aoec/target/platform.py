@@ -45,7 +45,7 @@ FAMILIES = {
                         "operators were measured above its ddr_rate"),
     "AIC-M-200": Family("family_m200", {"core": "ai_core_cnt", "aiv": "vector_core_cnt"},
                         _COUPLED | _DDR | {"ub_to_l2_rate": ("ub_gm.bytes_per_cycle",)}),
-    "AIC-M-300": Family("family_m300", {"core": "ai_core_cnt"}, _TO_L0 | _L2 | _DDR | {"ub_to_ddr_rate": ("ub_gm.bytes_per_cycle",)}),
+    "AIC-M-300": Family("family_m300", {"core": "ai_core_cnt"}, _COUPLED | _DDR | {"ub_to_ddr_rate": ("ub_gm.bytes_per_cycle",)}),
     "AIC-M-100": Family("family_m100", {"core": "ai_core_cnt"}, _COUPLED | _DDR | {"ub_to_ddr_rate": ("ub_gm.bytes_per_cycle",)}),
 }
 SCOPES = {"L1": "l1_size", "L0A": "l0_a_size", "L0B": "l0_b_size", "L0C": "l0_c_size", "UB": "ub_size"}

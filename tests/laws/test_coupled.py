@@ -19,6 +19,7 @@ from aoec import primitives
 from aoec.artifact.artifact import load as load_artifact
 from aoec.base.errors import CheckError, TargetError
 from aoec.cli import main
+from aoec.frontend.onnx import load as read
 from aoec.ir.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.program import For, Item, Program, SetFlag
@@ -36,6 +37,7 @@ from aoec.search.grid import Candidate
 from aoec.simulate.time import measure
 from aoec.target.check import check
 from aoec.target.machine import DEFAULT, Machine, load, parse_machine
+from tests.frontend.written import written
 from tests.jobs.small import small_searches
 from tests.laws.test_emit_laws import without_one_flag
 from tests.laws.test_values_laws import QUICK, instr, program, ref, same, space, tensor, whole_numbers
@@ -87,9 +89,10 @@ LONG = [(m, "Ascend310P3") for m in ("active", "active_blocks", "joined", "joine
 
 
 @pytest.mark.parametrize("model, chip", [pytest.param(m, c, marks=[pytest.mark.slow] * ((m, c) in LONG)) for m in BEHIND
-                                         for c in ("Ascend910A", "Ascend310P3")])
+                                         for c in ("Ascend910A", "Ascend310P3")] + [("active", "Ascend310B1"), ("joined", "Ascend310B1")])
 def test_what_is_behind_a_convolution_is_worked_out_in_ub(model: str, chip: str) -> None:
-    """One group on these chips, two where FIXPIPE stores; neither an activation nor a residual costs the result a way through GM."""
+    """One group on these chips, of which the last has FIXPIPE too, two where FIXPIPE alone stores; neither an activation nor a residual
+    costs the result a way through GM."""
     apart, together = ([i for i, c in enumerate(found) if "cols" in {b.name for b in c.func.locals}][-1]
                        for found in (cases(model), cases(model, chip)))
     assert len(cases(model)) == len(cases(model, chip)) + 1
@@ -101,6 +104,22 @@ def test_what_is_behind_a_convolution_is_worked_out_in_ub(model: str, chip: str)
     with small_searches():
         best = start(p).ticks
         assert best < sum(start(problem(cases(model)[i].func, machine)).ticks for i in (apart, apart + 1))
+
+
+def test_fixpipe_keeps_what_it_can_do_itself() -> None:
+    """Where a core has FIXPIPE and a way to UB too, scales stay FIXPIPE's, and an activation joins by UB."""
+    text = """<ir_version: 8, opset_import: ["": 17]> scaled (int8[1,32,9,9] x, float[32,32,3,3] w, float[32] b) => (int8[1,32,9,9] y)
+        <float s = {0.5}, int8 z = {0}> {
+        d = DequantizeLinear(x, s, z)  v = QuantizeLinear(w, s, z)  u = DequantizeLinear(v, s, z)
+        c = Conv<pads=[1,1,1,1]>(d, u, b)  r = Relu(c)  a = QuantizeLinear(r, s, z)  e = DequantizeLinear(a, s, z)
+        k = Conv<pads=[1,1,1,1]>(e, u, b)  g = Sigmoid(k)  y = QuantizeLinear(g, s, z) }"""
+    random = np.random.default_rng(3)
+    graph, weights, _ = read(written(text, lambda name, shape: random.integers(-3, 4, shape).astype(np.float32) if name in "wb" else None),
+                             {}, "fp16")
+    fused, _ = fuse(graph, weights, load("Ascend310B1"))
+    ops = {n.name: n.op.removesuffix("_packed") for n in fused.nodes}
+    cubes = [[ops[n] for n in g.nodes] for g in fused.groups if g.kind == "cube"]
+    assert cubes == [["conv2d", "relu", "requantise"], ["conv2d", "sigmoid"]]
 
 
 @pytest.mark.parametrize("model", ON_COUPLED)
