@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from aoec.ir.index import Binary, Call, Expr, Hole, Int, Var, call, children, evaluate, hole_names, rebuild, substitute, variables
+from aoec.ir.index import Binary, Call, Expr, Hole, Int, Var, call, children, evaluate, hole_names, rebuild, substitute, variables, walk
 from aoec.ir.program import For, Item, Program
 from aoec.ir.rewrite import map_exprs, replace_holes
 
@@ -24,9 +24,10 @@ def ceilings(program: Program, choices: Choices) -> list[Ceiling]:
     tile is no less than that, all are the same program, and all or none are legal."""
     bare = map_exprs(program, lambda e: replace_holes(e, lambda h: Hole(h.name)))
     parts = [Part(replace(bare, streams=())), *[Part(Program("", "", (), (), (s,))) for s in bare.streams]]
+    cutting = dict.fromkeys(x for part in parts for e in part.stated for x in walk(e) if isinstance(x, Call) and x.fn in ("min", "ceildiv"))
     found = []
     for name in choices:
-        cuts = dict.fromkeys(cut for part in parts for e in part.naming(name) for cut in cuts_in(e, name) if reached(name, *cut, choices))
+        cuts = dict.fromkeys(cut for x in cutting for cut in cuts_of(x, name) if reached(name, *cut, choices))
         found += [(name, tile, cap) for tile, cap in cuts if all(part.settled(name, Piece(tile, cap, choices)) for part in parts)]
     return found
 
@@ -38,15 +39,11 @@ def reached(hole: str, tile: Expr, cap: Expr, choices: Choices) -> bool:
     return bool(smaller) and (not isinstance(cap, Int) or evaluate(tile, largest) >= cap.value)
 
 
-def cuts_in(e: Expr, hole: str) -> Iterator[tuple[Expr, Expr]]:
-    """(tile that grows with a hole, expression of other holes that the size which it cuts is seen to be no more than) in an expression."""
-    if isinstance(e, Call) and e.fn in ("min", "ceildiv"):
-        tiles = [x for x in (e.args if e.fn == "min" else e.args[1:]) if hole in hole_names(x) and grows(x, hole)]
-        sizes = [x for x in (e.args if e.fn == "min" else e.args[:1]) if x not in tiles]
-        yield from ((tile, cap) for tile in tiles for size in sizes for cap in most(size) if hole not in hole_names(cap))
-    for x in children(e):
-        if hole in hole_names(x):
-            yield from cuts_in(x, hole)
+def cuts_of(e: Call, hole: str) -> Iterator[tuple[Expr, Expr]]:
+    """(tile that grows with a hole, expression of other holes that the size it cuts is seen to be no more than) of a min or ceildiv."""
+    tiles = [x for x in (e.args if e.fn == "min" else e.args[1:]) if grows(x, hole) and hole in hole_names(x)]
+    sizes = [x for x in (e.args if e.fn == "min" else e.args[:1]) if x not in tiles] if tiles else []
+    yield from ((tile, cap) for tile in tiles for size in sizes for cap in most(size) if hole not in hole_names(cap))
 
 
 def grows(e: Expr, hole: str) -> bool:
@@ -71,18 +68,19 @@ class Part:
     """One stream of a program, or what it says beside its streams: all of its expressions, and its loops, outer ones first."""
 
     def __init__(self, program: Program) -> None:
-        self.stated: dict[Expr, None] = {}
+        self.stated: dict[Expr, frozenset[str]] = {}  # with its holes
         map_exprs(program, self.note)
         self.loops = [loop for s in program.streams for loop in loops(s.body)]
 
     def note(self, e: Expr) -> Expr:
         """The expression, which is kept."""
-        self.stated[e] = None
+        if e not in self.stated:
+            self.stated[e] = hole_names(e)
         return e
 
     def naming(self, hole: str) -> list[Expr]:
         """The expressions in which a hole is."""
-        return [e for e in self.stated if hole in hole_names(e)]
+        return [e for e, names in self.stated.items() if hole in names]
 
     def settled(self, hole: str, piece: Piece) -> bool:
         """Whether no expression depends on a hole whose tile is as large as a cap."""

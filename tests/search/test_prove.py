@@ -133,8 +133,8 @@ def test_a_proof_that_is_cut_short_keeps_what_it_found_and_says_what_is_left() -
 def test_a_proof_that_is_foreseen_to_take_too_long_is_given_up_early_and_one_that_is_not_goes_on() -> None:
     p = problem(lower_operator("matmul(m=128, k=256, n=256, fp16)"), load(TARGETS[0]))
     first = start(p)
-    cut = prove(p.space.grids, p, first.default, first.default_ticks, 10_000)
-    given_up = prove(p.space.grids, p, first.default, first.default_ticks, 10_000, hope=1.5)
+    cut = prove(p.space.grids, p, first.default, first.default_ticks, 15_000)
+    given_up = prove(p.space.grids, p, first.default, first.default_ticks, 15_000, hope=1.5)
     assert not cut.closed and not given_up.closed and given_up.effort < 0.7 * cut.effort and 0 < given_up.floor <= cut.floor
     assert prove(p.space.grids, p, first.default, first.default_ticks, 100_000, hope=1.0).closed
     floors = np.array([60, 90, 80, 120])
