@@ -1,10 +1,11 @@
 """What a second `compile --tune` of one model takes, beside `onnx.load` and an onnxruntime session of the same file in the same run.
 
-    python bench/warm.py [--model resnet50] [--budget 200] [--repeat 3] [--json]
+    python bench/warm.py [--model resnet50|bert-base|...] [--target Ascend910B3] [--budget 200] [--repeat 3] [--json]
 
-A model of the zoo is compiled with an empty bank and an empty cache; then, in the same process, again: verified schedules are
-remembered, equal weights are not written again. Beside it the same in a fresh process after its imports. Each figure is the least of
-`--repeat`; the ratio is of one computer to itself, so it may be compared between computers. Exit code 1 where it is above --limit.
+A model of the zoo, or one of the networks of bench/zoo.py, is compiled with an empty bank and an empty cache; then, in the same process,
+again: verified schedules are remembered, equal weights are not written again. Beside it the same in a fresh process after its imports.
+Each figure is the least of `--repeat`; the ratio is of one computer to itself, so it may be compared between computers. Exit code 1 where
+it is above --limit.
 """
 from __future__ import annotations
 
@@ -24,6 +25,8 @@ from unittest.mock import patch
 
 HERE = str(Path(__file__).resolve())
 sys.path.insert(0, str(Path(HERE).parents[1]))
+
+from aoec.cli.options import DEFAULT_TARGET  # noqa: E402
 
 # steps of a compile: (module, function) -> what it is called here, in the order in which they come
 STEPS = {
@@ -62,13 +65,14 @@ def stopped_clocks(spent: dict[str, float]) -> Iterator[None]:
         yield
 
 
-def compiled(budget: int) -> None:
+def compiled(budget: int, target: str) -> None:
     """Nothing; m.onnx of the current folder is compiled and tuned. What it prints is not shown."""
     from aoec.cli import main
 
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
-        code = main(["compile", "--tune", "--budget", str(budget), "m.onnx", "--bank", "bank.db", "--base", "none", "-o", "m.aoec"])
+        code = main(["compile", "--tune", "--budget", str(budget), "--target", target, "m.onnx", "--bank", "bank.db", "--base", "none",
+                     "-o", "m.aoec"])
     assert code == 0, out.getvalue()
 
 
@@ -80,7 +84,7 @@ def opened() -> None:
     onnxruntime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
 
 
-def again(budget: int, repeat: int) -> dict[str, Any]:
+def again(budget: int, target: str, repeat: int) -> dict[str, Any]:
     """The figures of a compile of which all is known, and of what is held against it, in turn in this process."""
     import aoec.jobs.compile
     import aoec.jobs.verify  # noqa: F401
@@ -91,7 +95,7 @@ def again(budget: int, repeat: int) -> dict[str, Any]:
         spent: dict[str, float] = {}
         reference = taken(opened)
         with stopped_clocks(spent):
-            runs.append((reference, taken(lambda: compiled(budget)), spent))
+            runs.append((reference, taken(lambda: compiled(budget, target)), spent))
     compile_, steps = min((c, s) for _, c, s in runs)
     reference = tuple(min(r[i] for r, _, _ in runs) for i in (0, 1))
     clock = min(c[1] for _, c, _ in runs)
@@ -99,24 +103,31 @@ def again(budget: int, repeat: int) -> dict[str, Any]:
             "ratio_cpu": compile_[0] / reference[0], "ratio": clock / reference[1], "steps_cpu_s": steps}
 
 
-def bench(model: str, budget: int, repeat: int) -> dict[str, Any]:
-    """All figures, in a folder of their own."""
+def model_bytes(model: str) -> bytes:
+    """A model by its name, serialised."""
     from aoec.frontend.zoo import MODELS
+    from bench.networks import NETWORKS
 
+    made = MODELS[model](1, 0) if model in MODELS else NETWORKS[model](1, 0).model
+    return made.SerializeToString(deterministic=True)
+
+
+def bench(model: str, budget: int, repeat: int, target: str = DEFAULT_TARGET) -> dict[str, Any]:
+    """All figures, in a folder of their own."""
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), patch.dict(os.environ, AOEC_CACHE_DIR=f"{folder}/cache"):
-        Path("m.onnx").write_bytes(MODELS[model](1, 0).SerializeToString(deterministic=True))
-        first = taken(lambda: compiled(budget))
+        Path("m.onnx").write_bytes(model_bytes(model))
+        first = taken(lambda: compiled(budget, target))
         before = Path("m.aoec").stat().st_mtime_ns
-        here = again(budget, repeat)
+        here = again(budget, target, repeat)
         assert Path("m.aoec").stat().st_mtime_ns == before, "the artifact was written again"
-        fresh = [json.loads(subprocess.run([sys.executable, HERE, "--child", "--budget", str(budget)], capture_output=True, text=True,
-                                           check=True).stdout) for _ in range(repeat)]
-        return {"model": model, "bytes": Path("m.onnx").stat().st_size, "first_s": first[1], "same_process": here,
+        words = [sys.executable, HERE, "--child", "--budget", str(budget), "--target", target]
+        fresh = [json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout) for _ in range(repeat)]
+        return {"model": model, "target": target, "bytes": Path("m.onnx").stat().st_size, "first_s": first[1], "same_process": here,
                 "fresh_process": min(fresh, key=lambda f: f["ratio"])}
 
 
 def show(r: dict[str, Any]) -> str:
-    lines = [f"{r['model']}, {r['bytes']:,} bytes; first compile {r['first_s']:.1f} s by the clock"]
+    lines = [f"{r['model']} for {r['target']}, {r['bytes']:,} bytes; first compile {r['first_s']:.1f} s by the clock"]
     for where in ("same_process", "fresh_process"):
         f = r[where]
         lines += [f"{where.replace('_', ' ')}: compile {f['compile_cpu_s']:.3f} CPU s ({f['compile_s']:.3f} by the clock), onnx.load and "
@@ -128,6 +139,7 @@ def show(r: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", default="resnet50")
+    parser.add_argument("--target", default=DEFAULT_TARGET)
     parser.add_argument("--budget", type=int, default=200, help="trials of the first compile, for each group")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--limit", type=float, default=3.0, help="the most that the ratio by the clock may be in the same process")
@@ -135,9 +147,9 @@ def main() -> int:
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        print(json.dumps(again(args.budget, 1)))
+        print(json.dumps(again(args.budget, args.target, 1)))
         return 0
-    result = bench(args.model, args.budget, args.repeat)
+    result = bench(args.model, args.budget, args.repeat, args.target)
     print(json.dumps(result, indent=1) if args.json else show(result))
     return int(result["same_process"]["ratio"] > args.limit)
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from aoec.bank.record import DEFAULT, IMPORTED, ROBUST
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.bodies import MAIN, Place, groups_by_place, place
-from aoec.ir.graph import OPAQUE, Graph, Group, Tensor
+from aoec.ir.graph import OPAQUE, Graph, Group, OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.keys import key
 from aoec.ir.tir import Func
@@ -76,15 +76,37 @@ def on_host(graph: Graph, reasons: Mapping[str, str]) -> Graph:
 
 
 def lowered(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
-    """(group -> func, group -> reason) of cube and vector groups: of those that can be lowered, and of those that cannot."""
+    """(group -> func, group -> reason) of cube and vector groups: of those that can be lowered, and of those that cannot. Groups that are
+    alike are lowered once."""
     funcs, reasons, indexed = {}, {}, Indexed(graph)
+    known: dict[Alike, Func] = {}
     for g in graph.groups:
         if g.kind in ("cube", "vector"):
             try:
-                funcs[g.name] = indexed.lower(g)
+                if (at := alike(indexed, g)) not in known:
+                    known[at] = indexed.lower(g)
+                funcs[g.name] = replace(known[at], name=g.name)
             except UnsupportedError as e:
                 reasons[g.name] = str(e)
     return funcs, reasons
+
+
+Alike = tuple[str, tuple[OpNode, ...], tuple[Tensor, ...], tuple[str, ...]]
+
+
+def alike(indexed: Indexed, group: Group) -> Alike:
+    """What the func of a group follows from but for its name: nodes and tensors under names in the order in which they come, constants
+    whatever they hold, and which tensors others need."""
+    nodes = [indexed.nodes[n][1] for n in group.nodes]
+    tensors = dict.fromkeys(t for n in nodes for t in (*n.inputs, *n.outputs) if t)
+    names = {"": "", **{t: str(at) for at, t in enumerate(tensors)}}
+
+    def renamed(ends: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple([names[t] for t in ends])
+
+    return (group.kind, tuple([replace(n, name="", inputs=renamed(n.inputs), outputs=renamed(n.outputs)) for n in nodes]),
+            tuple([replace(indexed.tensors[t], name="", data="constant" if indexed.tensors[t].data else "") for t in tensors]),
+            renamed(indexed.escaping(group)))
 
 
 class Walk:

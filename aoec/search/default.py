@@ -7,7 +7,8 @@ thousand candidates, timed in batches; no randomness but a fixed sample. `settle
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -70,27 +71,29 @@ def spread(space: Space, cost: Cost, conditions: Conditions) -> list[Found]:
     their end where they are not among the cheapest few of a sketch; of the others those like the cheapest, or a few of their lists."""
     found: list[Found] = []
     begun = set[int]()
+    lists = cache(lambda number: listed(space, number, conditions))
     for number in range(len(space.grids)):
-        if len(begun) < LISTED and (own := timed_list(listed(space, number, conditions), cost)):
+        if len(begun) < LISTED and (own := timed_list(lists(number), cost)):
             found += own
             begun.add(number)
     tops = [c for _, c in sorted(found)[:ALIKE]]
-    near = [c for number in range(len(space.grids)) if number not in begun for c in hints(space, tops, number, conditions)]
+    near = [c for number in range(len(space.grids)) if number not in begun for c in hints(space, tops, number, conditions, lists)]
     found = sorted([*found, *cheapest_first(near, cost(near))])
     for number in list(of_sketches(found))[:LIKELY]:
         if number not in begun:
-            found += timed_list(listed(space, number, conditions), cost, of_sketches(found)[number])
+            found += timed_list(lists(number), cost, of_sketches(found)[number])
     return sorted(set(found))
 
 
-def hints(space: Space, tops: Sequence[Candidate], number: int, conditions: Conditions) -> list[Candidate]:
+def hints(space: Space, tops: Sequence[Candidate], number: int, conditions: Conditions,
+          lists: Callable[[int], Sequence[Candidate]]) -> list[Candidate]:
     """Candidates of a sketch that tell whether it leads: those like the cheapest of others, and of a sketch that has holes of its own,
     such as cores that share k, or none like them, a few of its list too."""
     known = {name for other, _ in tops for name in space.grids[other].names}
     found = alike(space, tops, number, conditions(number))
     if found and known.issuperset(space.grids[number].names):
         return found
-    return list(dict.fromkeys([*found, *few(listed(space, number, conditions))]))
+    return list(dict.fromkeys([*found, *few(lists(number))]))
 
 
 def timed_list(candidates: Sequence[Candidate], cost: Cost, known: Sequence[Found] = ()) -> list[Found]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from aoec.ir.index import Expr, evaluate, hole_names
+from aoec.ir.index import INT_CALLS, INT_OPS, Binary, Call, Expr, Hole, Int, Var, children, evaluate, hole_names
 from aoec.search.eliminate import INT64, Counting, Elimination, Table, TooLarge, affordable, conjuncts, eliminate
 from aoec.search.grid import Grid, Rows
 
@@ -116,12 +117,30 @@ def weights(hole: int, tables: Sequence[Table], digits: dict[int, np.ndarray], c
 
 
 def holding(conditions: Sequence[Expr], rows: Rows, count: int) -> np.ndarray:
-    """bool[row]: whether a row keeps all conditions."""
-    out = np.ones(count, bool)
+    """bool[row]: whether a row keeps all conditions. A condition is asked of rows that kept those before it, and what conditions share is
+    found once for these."""
+    left, known, out = np.arange(count), dict[Expr, Any](), np.ones(count, bool)
     with np.errstate(divide="ignore", invalid="ignore"):
         for condition in conditions:
-            out &= np.asarray(evaluate(condition, rows)) != 0
-    return out
+            out &= np.asarray(value(condition, rows, known)) != 0
+            if 2 * np.count_nonzero(out) < len(out):
+                left, rows, known = left[out], {name: column[out] for name, column in rows.items()}, {}
+                out = np.ones(len(left), bool)
+    kept = np.zeros(count, bool)
+    kept[left[out]] = True
+    return kept
+
+
+def value(e: Expr, rows: Rows, known: dict[Expr, Any]) -> Any:
+    """The value of an integer expression for each row; `known` remembers those of expressions in it."""
+    if isinstance(e, Int):
+        return e.value
+    if isinstance(e, (Hole, Var)):
+        return rows[e.name]
+    if e not in known:
+        parts = [value(part, rows, known) for part in children(e)]
+        known[e] = INT_OPS[e.op](*parts) if isinstance(e, Binary) else INT_CALLS[e.fn](*parts) if isinstance(e, Call) else evaluate(e, rows)
+    return known[e]
 
 
 # ---------------------------------------------------------------- all of them

@@ -52,11 +52,12 @@ def blocks(grid: Grid) -> np.ndarray:
         fixed = blocked(choices, columns)
         for at in tiles(choices):
             part = Grid(grid.names, tuple((at[name],) if name in at else fixed.get(name, choices[name]) for name in grid.names))
-            rows = part.rows(0, min(part.size, SAMPLE))
             if part.size > SAMPLE:
-                rows = {name: np.array(c, np.int64)[random.randint(len(c), size=SAMPLE)] for name, c in zip(grid.names, part.choices)}
-            found.append(np.stack(list(rows.values()), axis=1))
-    return np.concatenate(found)
+                found.append([np.array(c, np.int64)[random.randint(len(c), size=SAMPLE)] if len(c) > 1 else np.full(SAMPLE, c[0], np.int64)
+                              for c in part.choices])
+            else:
+                found.append(list(part.rows(0, part.size).values()))
+    return np.stack([np.concatenate(column) for column in zip(*found)], axis=1)
 
 
 def blocked(choices: dict[str, tuple[int, ...]], columns: int) -> dict[str, tuple[int, ...]]:
