@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from math import hypot
 
 from aoec.ir.index import hole_names
+from aoec.ir.tir import Constraint
 from aoec.jobs.tuning import Problem, Sketch
 from aoec.search.count import Cut, cuts
 from aoec.search.grid import Grid
@@ -16,11 +17,18 @@ Facts = dict[str, object]
 
 def space_facts(p: Problem, restriction: Restriction) -> Facts:
     """The space as plain values. Counts are exact, or estimates whose standard error stands beside them."""
-    found = [cuts(g, s.program.constraints) for g, s in zip(p.space.grids, p.sketches)]
+    found = all_cuts(p)
     shown = [sketch_facts(s, g, c, restriction) for s, g, c in zip(p.sketches, p.space.grids, found)]
     last = [legal(g, c) for g, c in zip(p.space.grids, found)]
     return {"kind": "space", "func": p.func.name, "target": p.machine.name, "size": p.space.size, "legal": sum(left for left, _ in last),
             "error": hypot(*[error for _, error in last]), "refused": p.refused, "sketches": shown}
+
+
+def all_cuts(p: Problem) -> list[list[Cut]]:
+    """What each constraint leaves of each sketch's grid; sketches that differ in the order of loops alone are counted once."""
+    known: dict[tuple[Grid, tuple[Constraint, ...]], list[Cut]] = {}
+    asked = [(g, tuple(s.program.constraints)) for g, s in zip(p.space.grids, p.sketches)]
+    return [known[one] if one in known else known.setdefault(one, cuts(*one)) for one in asked]
 
 
 def sketch_facts(sketch: Sketch, grid: Grid, found: Sequence[Cut], restriction: Restriction) -> Facts:
@@ -40,7 +48,7 @@ def legal(grid: Grid, found: Sequence[Cut]) -> tuple[int, float]:
 def why_empty(p: Problem) -> str:
     """The sentence for a space of which nothing is left: what took the last candidates of the sketch that had most; "" where some are
     left, or perhaps are."""
-    ends = [end for g, s in zip(p.space.grids, p.sketches) for end in last_cut(g, cuts(g, s.program.constraints))]
+    ends = [end for g, found in zip(p.space.grids, all_cuts(p)) for end in last_cut(g, found)]
     if len(ends) < len(p.sketches):
         return ""
     before, reason = max(ends, key=lambda end: (not end[1].startswith("--where"), end[0]))

@@ -161,13 +161,23 @@ def summed(tables: Sequence[Table], hole: int, counts: Sequence[int]) -> Table:
         raise TooLarge
     if len(tables) == 1 and counts[hole] == 1:  # the same numbers, for nothing
         return holes, tables[0][1].reshape([counts[h] for h in holes])
-    label = {h: i for i, h in enumerate((*holes, hole))}  # einsum takes few labels, and grids may have many holes
-    operands: list[object] = []
-    for axes, table in tables:
-        operands += [table, [label[h] for h in axes]]
-    most = counts[hole] * prod(int(table.max(initial=0)) for _, table in tables)
-    sums = np.einsum(*operands, [label[h] for h in holes], dtype=np.min_scalar_type(most), casting="unsafe")  # type: ignore[call-overload]
-    return holes, np.asarray(sums)
+    most = prod(int(table.max(initial=0)) for _, table in tables)
+    narrow, wide = np.min_scalar_type(most), np.min_scalar_type(counts[hole] * most)
+    spread = sorted((along(table, axes, (hole, *holes)).astype(narrow, copy=False) for axes, table in tables), key=lambda t: t.size)
+    sums = np.zeros([counts[h] for h in holes], wide)
+    for at in range(counts[hole]):  # whole tables at a time: numbers lie in a row then, which adding up along each row would not find
+        first, *others = [t[at] for t in spread]
+        for t in others:
+            first = first * t
+        sums += first
+    return holes, sums
+
+
+def along(table: np.ndarray, axes: Sequence[int], holes: Sequence[int]) -> np.ndarray:
+    """The table with an axis for each of some holes, in their order: of length 1 for those that it does not read."""
+    order = sorted(range(len(axes)), key=lambda i: holes.index(axes[i]))
+    lengths = {axes[i]: table.shape[i] for i in order}
+    return np.ascontiguousarray(table.transpose(order)).reshape([lengths.get(h, 1) for h in holes])
 
 
 def affordable(groups: Sequence[tuple[int, ...]], counts: Sequence[int], work: int) -> bool:
