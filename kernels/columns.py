@@ -316,7 +316,7 @@ def entries(p, s, out, site, row, lane, at, waiting, start):
         waiting += 1
         if waiting == LANES:
             flush(p, s, site, waiting, out, at + entry + 1 - waiting)
-            waiting = 0
+            waiting = np.int64(0)
     return at + count, waiting
 
 
@@ -356,7 +356,7 @@ def rows_of(p, s, out, row, lane):
 @njit(cache=True, nogil=True, _nrt=False)
 def replay(code, pool, x, y):
     """All of a tape, for LANES columns."""
-    run(code, 0, code.shape[0], pool, x, y, x.shape[1])
+    run(code, np.int64(0), code.shape[0], pool, x, y, x.shape[1])
 
 
 @njit(cache=True, nogil=True, _nrt=False)
@@ -371,11 +371,11 @@ def fill(p, s, given, out):
         for k in range(p.input_at.shape[0]):
             for w in range(lanes):
                 s.ints[p.input_at[k], w] = given[first + w, k]
-        run(p.code, 0, p.code.shape[0], p.pool, s.ints, s.reals, lanes)
+        run(p.code, np.int64(0), p.code.shape[0], p.pool, s.ints, s.reals, lanes)
         for w in range(lanes):
             rows_of(p, s, out, first + w, w)
         for site in range(sites):
-            waiting = 0
+            waiting = np.int64(0)
             for w in range(lanes):
                 used, waiting = entries(p, s, out, site, first + w, w, used, waiting, (first + w) * each + p.positions[site])
                 if used < 0:

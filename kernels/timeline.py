@@ -1655,7 +1655,7 @@ def time_row(t, s, r, cores, sizes):
     for j in range(cores.shape[0]):
         s.epoch_active[0, j] = cores[j]
     s.epochs[0] = 1
-    if s.limit[0] < NEVER and floor(t, s, r, classes, members, False, s.limit[0]) >= s.limit[0]:
+    if s.limit[0] < NEVER and floor(t, s, r, classes, members, np.int64(0), s.limit[0]) >= s.limit[0]:
         return np.int64(ABANDONED)
     now = np.int64(0)
     left = classes * members
@@ -1730,8 +1730,8 @@ def busiest(t, s, r, k, m):
 def first_core(t, s, r, open_slots):
     """Ticks that the first core, which `total` has just gone through, takes at the least; fills its `taken` and `excess`."""
     g = s.groups
-    follow(t, s, r, 0, g.weight[0], open_slots, g.taken[0, 0], g.excess[0, 0], s.last)
-    begin(t, s, r, 0, g.stream_of[0, 0], np.int64(0), g.core_of[0, 0])
+    follow(t, s, r, np.int64(0), g.weight[0], open_slots, g.taken[0, 0], g.excess[0, 0], s.last)
+    begin(t, s, r, np.int64(0), g.stream_of[0, 0], np.int64(0), g.core_of[0, 0])
     least = lead(t, s, r, 0, g.weight[0], s.left[0], s.before[0], s.led)
     for p in range(1, PIPE_COUNT):
         rest = g.left[0, 0, p] - s.left[0, p]
@@ -1832,8 +1832,8 @@ def first_of(t, s, r, stream):
 def ends(t, s, r, stream, out):
     """Fills what `ends_rows` does of a core, which `first_of` has just gone through."""
     g = s.groups
-    follow(t, s, r, 0, g.weight[0], True, g.taken[0, 0], g.excess[0, 0], out[2])
-    begin(t, s, r, 0, stream, np.int64(0), np.int64(0))
+    follow(t, s, r, np.int64(0), g.weight[0], np.int64(1), g.taken[0, 0], g.excess[0, 0], out[2])
+    begin(t, s, r, np.int64(0), stream, np.int64(0), np.int64(0))
     lead(t, s, r, 0, g.weight[0], g.taken[0, 0], s.before[0], out[1])
     for p in range(PIPE_COUNT):
         out[0, p], out[2, p] = max(out[0, p], s.before[0, p]), max(out[2, p], 0)
@@ -1849,7 +1849,7 @@ def alone_rows(t, s, first, last, cores, sizes, ticks, status, limits):
         if status[r] == 0 and t.joined[0] == 0 and stream_cores(t, r, cores) >= 1:
             forget(s)
             first_of(t, s, r, np.int64(0))
-            follow(t, s, r, 0, g.weight[0], False, g.taken[0, 0], g.excess[0, 0], s.last)
+            follow(t, s, r, np.int64(0), g.weight[0], np.int64(0), g.taken[0, 0], g.excess[0, 0], s.last)
             s.limit[0], s.epoch_time[0], s.epochs[0], s.alike[0] = limits[r], 0, 1, g.weight[0]
             for j in range(cores.shape[0]):
                 s.epoch_active[0, j] = g.weight[0]
@@ -1873,7 +1873,7 @@ def floor_rows(t, s, first, last, cores, sizes, ticks, status, limits):
             if classes < 0:
                 status[r] = classes
             else:
-                ticks[r] = floor(t, s, r, classes, s.groups.members[0], True, limits[r])
+                ticks[r] = floor(t, s, r, classes, s.groups.members[0], np.int64(1), limits[r])
 
 
 def make_state(cores: int, members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, queue: int,
