@@ -58,8 +58,8 @@ HEAD = re.compile(r"^--- (\S+)(?: (\d+))?\n", re.MULTILINE)
 
 # Files that take longest come first, so that at the end no process is alone with one of them: of files, --dist loadfile hands out
 # the next whole one (make test; --no-loadscope-reorder keeps it from putting those of few tests last, which models are).
-# In a fresh clone the kernels are compiled, which takes two minutes: the first process does that, with the longest file of all, whose
-# first tests need all of them, while the other takes the files that need no kernel, and finds them on disk when it comes to those that do.
+# In a fresh clone the kernels are compiled, which takes two minutes: the first process does most of that, with the longest file of all,
+# while the other takes the files that need no kernel, and finds them on disk when it comes to those that do; those of proofs it compiles.
 WITHOUT_KERNELS = ("search/test_strategies.py", "laws/test_text_laws.py", "frontend/test_zoo.py", "laws/test_house.py",
                    "laws/test_text_rewrite_laws.py", "cli/test_bad_input.py", "laws/test_search_laws.py", "laws/test_bank_laws.py")
 LONGEST = (
