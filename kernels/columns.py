@@ -10,6 +10,8 @@ from collections import namedtuple
 import numpy as np
 from numba import njit
 
+from .structs import pass_by_address
+
 (ADD, SUB, MUL, FLOORDIV, MOD, MIN, MAX, GCD, LESS, LESS_EQUAL, EQUAL, UNEQUAL, AND, OR, ABS,
  REAL_ADD, REAL_SUB, REAL_MUL, REAL_DIV, REAL_FLOORDIV, REAL_MIN, REAL_MAX, REAL_FMIN, REAL_FMAX, REAL_POW, REAL_LESS, REAL_LESS_EQUAL,
  REAL_EQUAL, REAL_UNEQUAL, REAL_ABS, CEIL, FLOOR, RINT, SELECT, TO_REAL, TO_INT) = range(36)
@@ -43,6 +45,9 @@ Space = namedtuple("Space", (
     "place", "number", "leader", "reached", "many",  # by group: see `numbered`; how many positions are reached, and how many numbers
     "positions", "entries",  # of a place of the program, all that are reached
 ))
+
+for kind in (Plan, Out, Space):
+    pass_by_address(kind)
 
 inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 within = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", forceinline=True)

@@ -61,9 +61,12 @@ each iteration begins); the code that a search walks has none, so that it pays n
 from __future__ import annotations
 
 from collections import namedtuple
+from functools import wraps
 
 import numpy as np
-from numba import njit
+from numba import config, njit, typeof, types
+
+from .structs import pass_by_address
 
 TICKS_PER_CYCLE = 1024
 PIPE_COUNT = 7
@@ -78,6 +81,7 @@ EVENT_COLUMNS = 7  # of a log, before the registers, see `probe`
 FIRST, BODY, LAST, OUTSIDE = range(4)  # classes of iterations; before and after a loop
 M, FIXP = 2, 6  # the pipe of products, and the one that takes them
 ENDED, BLOCKED, OVER = 0, 1, 2
+TIMES, FLOORS, ALONE, WORK, ENDS, AGAIN = range(6)  # what is asked of rows, see `rows`
 SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RANGE = -1, -2, -3, -4, -5, -6, -7
 ABANDONED = -10  # beside errors of rows that others know: not before its limit is the row done
 MAX_CORES = 4096
@@ -96,6 +100,32 @@ MIXERS = np.array([(0x9E3779B97F4A7C15 * (2 * k + 1) ** 3 ^ 0xBF58476D1CE4E5B9 *
 # look into Tables or State would count the references of what it holds, atomically
 inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
 within = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", forceinline=True)
+# what is called by its address: numba hands the code of all that a function calls to LLVM again with the function, and so on up the chain
+pointed = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, error_model="numpy")
+
+
+def entry(function):
+    """A way in from Python that need not name its last argument, the address of `walk`: so `walk`, which is most of the code with all that
+    it calls, is compiled once, and not once for each link of each chain that leads to it."""
+    compiled = njit(cache=True, nogil=True, _nrt=False)(function)
+
+    @wraps(function)
+    def call(t, s, *given):
+        return compiled(t, s, *given, walk if config.DISABLE_JIT else address_of_walk(t, s))
+
+    call.compiled = compiled
+    return call
+
+
+def address_of_walk(t, s):
+    """`walk`, compiled for tables and states like these, all of which are of one type, as a value for kernels."""
+    if not pointers:
+        number, both = types.int64, (typeof(t), typeof(s))
+        pointers.append(types.CompileResultWAP(walk.get_compile_result(number(*both, number, number, number, typeof(s.pc)))))
+    return pointers[0]
+
+
+pointers = []  # the address of `walk`, once it is known
 
 # what does not change in a walk; `costs` holds (issue, hop, cross ticks, flag ids, cross ids, cross count, loop ticks)
 Tables = namedtuple("Tables", (
@@ -183,6 +213,8 @@ Groups = namedtuple("Groups", ("stream_of", "core_of", "key", "weight", "end", "
                                "members",  # of a group
                                "left", "taken", "excess",  # see State, [class, member, pipe] of all that a core has to do
                                ))
+for kind in (Tables, State, Mark, Memo, Groups):
+    pass_by_address(kind)
 
 
 @within
@@ -1293,7 +1325,7 @@ def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, fl
     return now
 
 
-@inner
+@pointed
 def walk(t, s, r, m, members, sizes):
     """ENDED, BLOCKED at a cross flag or paused (call again later), OVER past the limit, or an error: core m of the group from where it
     stands."""
@@ -1500,8 +1532,8 @@ def begin(t, s, r, m, stream, local, core):
         s.before[m, p] = s.free[m, p]
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def run_group(t, s, r, stream_of, core_of, members, sizes):
+@inner
+def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
     """ENDED, OVER where one of them has not ended by the limit, or an error: all cores of a group from start to end, in turns."""
     local, s.top[0] = np.int64(0), resolve(t, r, s.form)
     set_all(s.memo.open, -1)
@@ -1640,7 +1672,7 @@ def grouped(t, s, r, cores, sizes):
 
 
 @inner
-def time_row(t, s, r, cores, sizes):
+def time_row(t, s, r, cores, sizes, walk):
     """Ticks of a row, or an error (below zero)."""
     g, classes = s.groups, grouped(t, s, r, cores, sizes)
     if classes < 0:
@@ -1667,7 +1699,7 @@ def time_row(t, s, r, cores, sizes):
                     copy(s.left[m], g.left[k, m], PIPE_COUNT)
                     copy(s.taken[m], g.taken[k, m], PIPE_COUNT)
                     copy(s.excess[m], g.excess[k, m], PIPE_COUNT)
-                status = run_group(t, s, r, g.stream_of[k], g.core_of[k], members, sizes)
+                status = walk_group(t, s, r, g.stream_of[k], g.core_of[k], members, sizes, walk)
                 if status < 0:
                     return np.int64(status)
                 g.held[k] = NEVER if status == OVER else -1
@@ -1760,23 +1792,6 @@ def close_epoch(s, g, classes, members, now):
     return ended
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def time_rows(t, s, first, last, cores, sizes, ticks, status, limits):
-    """Fills ticks and status of rows first .. last - 1 whose status is still 0; `s` keeps the groups and epochs of the last.
-
-    A row is ABANDONED as soon as it is certain that it takes `limits[row]` ticks or more.
-    """
-    learn(t, s)
-    for r in range(first, last):
-        if status[r] == 0:
-            s.limit[0] = limits[r]
-            time = time_row(t, s, r, cores, sizes)
-            if time < 0:
-                status[r] = time
-            else:
-                ticks[r] = time
-
-
 @inner
 def alike(t, r, stream):
     """How many cores of a stream are of the class of its first."""
@@ -1792,34 +1807,6 @@ def alike(t, r, stream):
     return cores
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def work_rows(t, s, first, last, cores, sizes, out, status, limits):
-    """Fills for rows first .. last - 1 whose status is still 0 how long the first core of each stream keeps each pipe at work, which where
-    work is shared out evenly has no less to do than any other: out[row, stream, pipe]; and their status."""
-    for r in range(first, last):
-        if status[r] == 0 and stream_cores(t, r, cores) < 1:
-            status[r] = CORE_RANGE
-        elif status[r] == 0:
-            for stream in range(cores.shape[0]):
-                first_of(t, s, r, stream)
-                copy(out[r, stream], s.groups.left[0, 0], PIPE_COUNT)
-
-
-@njit(cache=True, nogil=True, _nrt=False)
-def ends_rows(t, s, first, last, cores, sizes, out, status, limits):
-    """Fills for rows first .. last - 1 whose status is still 0 what at the least goes by before the first core of each stream runs its
-    first instruction on each pipe, how long pipe M is at work before that, and what follows the end of its last: out[row, stream, 3, pipe].
-    Of streams that meet, only when a pipe may run."""
-    for r in range(first, last):
-        if status[r] == 0 and stream_cores(t, r, cores) >= 1:
-            for stream in range(cores.shape[0]):
-                set_all(out[r, stream, 1], 0), set_all(out[r, stream, 2], 0)
-                copy(out[r, stream, 0], t.pipe_head[t.work[r], stream], PIPE_COUNT)
-                if t.joined[0] == 0:
-                    first_of(t, s, r, stream)
-                    ends(t, s, r, stream, out[r, stream])
-
-
 @inner
 def first_of(t, s, r, stream):
     """Fills `left` of the first class and member with the work of the first core of a stream."""
@@ -1829,51 +1816,92 @@ def first_of(t, s, r, stream):
 
 
 @inner
-def ends(t, s, r, stream, out):
-    """Fills what `ends_rows` does of a core, which `first_of` has just gone through."""
+def ends(t, s, r, stream, before, work, behind):
+    """Fills what `firsts` does of a core, which `first_of` has just gone through."""
     g = s.groups
-    follow(t, s, r, np.int64(0), g.weight[0], np.int64(1), g.taken[0, 0], g.excess[0, 0], out[2])
+    follow(t, s, r, np.int64(0), g.weight[0], np.int64(1), g.taken[0, 0], g.excess[0, 0], behind)
     begin(t, s, r, np.int64(0), stream, np.int64(0), np.int64(0))
-    lead(t, s, r, 0, g.weight[0], g.taken[0, 0], s.before[0], out[1])
+    lead(t, s, r, 0, g.weight[0], g.taken[0, 0], s.before[0], work)
     for p in range(PIPE_COUNT):
-        out[0, p], out[2, p] = max(out[0, p], s.before[0, p]), max(out[2, p], 0)
+        before[p], behind[p] = max(before[p], s.before[0, p]), max(behind[p], 0)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def alone_rows(t, s, first, last, cores, sizes, ticks, status, limits):
-    """Fills how long the first core of rows first .. last - 1 whose status is still 0 takes where only those like it share the memory, or
-    the limit where it is as long: never more than `time_rows` finds. 0 where streams meet, or the walk ends in an error."""
+@inner
+def alone(t, s, r, cores, sizes, walk):
+    """Ticks that the first core of a row takes where only those like it share the memory, or the limit where it is as long: never more than
+    those of the row. 0 where streams meet, or the walk ends in an error."""
+    if t.joined[0] == 1 or stream_cores(t, r, cores) < 1:
+        return np.int64(0)
     g = s.groups
-    learn(t, s)
-    for r in range(first, last):
-        if status[r] == 0 and t.joined[0] == 0 and stream_cores(t, r, cores) >= 1:
-            forget(s)
-            first_of(t, s, r, np.int64(0))
-            follow(t, s, r, np.int64(0), g.weight[0], np.int64(0), g.taken[0, 0], g.excess[0, 0], s.last)
-            s.limit[0], s.epoch_time[0], s.epochs[0], s.alike[0] = limits[r], 0, 1, g.weight[0]
-            for j in range(cores.shape[0]):
-                s.epoch_active[0, j] = g.weight[0]
-            copy(s.left[0], g.left[0, 0], PIPE_COUNT)
-            copy(s.taken[0], g.taken[0, 0], PIPE_COUNT)
-            copy(s.excess[0], g.excess[0, 0], PIPE_COUNT)
-            ended = run_group(t, s, r, g.stream_of[0], g.core_of[0], np.int64(1), sizes)
-            if ended == OVER:
-                ticks[r] = limits[r]
-            elif ended == ENDED:
-                ticks[r] = core_end(s.free, s.done, 0)
+    forget(s)
+    first_of(t, s, r, np.int64(0))
+    follow(t, s, r, np.int64(0), g.weight[0], np.int64(0), g.taken[0, 0], g.excess[0, 0], s.last)
+    s.epoch_time[0], s.epochs[0], s.alike[0] = 0, 1, g.weight[0]
+    for j in range(cores.shape[0]):
+        s.epoch_active[0, j] = g.weight[0]
+    copy(s.left[0], g.left[0, 0], PIPE_COUNT)
+    copy(s.taken[0], g.taken[0, 0], PIPE_COUNT)
+    copy(s.excess[0], g.excess[0, 0], PIPE_COUNT)
+    ended = walk_group(t, s, r, g.stream_of[0], g.core_of[0], np.int64(1), sizes, walk)
+    return s.limit[0] if ended == OVER else core_end(s.free, s.done, 0) if ended == ENDED else np.int64(0)
 
 
-@njit(cache=True, nogil=True, _nrt=False)
-def floor_rows(t, s, first, last, cores, sizes, ticks, status, limits):
-    """Fills what rows first .. last - 1 whose status is still 0 take at the least, never more than `time_rows` finds for them and for rows
-    with more slots, or some of it that reaches the row's limit; and their status."""
+@inner
+def bound(t, s, r, cores, sizes):
+    """Ticks that a row takes at the least, never more than it and rows with more slots take, or some of them that reach the limit; or an
+    error."""
+    classes = grouped(t, s, r, cores, sizes)
+    return classes if classes < 0 else floor(t, s, r, classes, s.groups.members[0], np.int64(1), s.limit[0])
+
+
+@inner
+def firsts(t, s, r, what, cores, out):
+    """0, or an error; fills what is asked of the first core of each stream, which where work is shared out evenly has no less to do than
+    any other. WORK: out[stream, pipe], how long it keeps each pipe at work. ENDS: out[3 * stream + (0, 1, 2), pipe], what at the least goes
+    by before its first instruction on each pipe, how long pipe M is at work before that, and what follows the end of its last; of streams
+    that meet, only when a pipe may run."""
+    if stream_cores(t, r, cores) < 1:
+        return np.int64(CORE_RANGE if what == WORK else 0)
+    for stream in range(cores.shape[0]):
+        if what == WORK:
+            first_of(t, s, r, stream)
+            copy(out[stream], s.groups.left[0, 0], PIPE_COUNT)
+        else:
+            copy(out[3 * stream], t.pipe_head[t.work[r], stream], PIPE_COUNT)
+            if t.joined[0] == 0:
+                first_of(t, s, r, stream)
+                ends(t, s, r, stream, out[3 * stream], out[3 * stream + 1], out[3 * stream + 2])
+    return np.int64(0)
+
+
+@entry
+def find_rows(t, s, what, first, last, cores, sizes, out, status, limits, walk):
+    """Fills what is asked of rows first .. last - 1 whose status is still 0, and their status: out[row, i, j].
+
+    TIMES: ticks, out[row, 0, 0]; `s` keeps the groups and epochs of the last. A row is ABANDONED as soon as it is certain that it takes
+    `limits[row]` ticks or more. FLOORS and ALONE, as ticks: see `bound` and `alone`. WORK and ENDS: see `firsts`. AGAIN: row `first` is
+    walked once more under the epochs that `s` keeps, for what probes see: of its cores a group, the streams of which are out[0, 0] and the
+    numbers of which in these are out[0, 1].
+    """
+    if what == TIMES or what == ALONE:  # noqa: SIM109 (Numba makes a loop of `in`)
+        learn(t, s)
     for r in range(first, last):
         if status[r] == 0:
-            classes = grouped(t, s, r, cores, sizes)
-            if classes < 0:
-                status[r] = classes
+            s.limit[0] = limits[r]
+            if what == TIMES:
+                found = time_row(t, s, r, cores, sizes, walk)
+            elif what == FLOORS:
+                found = bound(t, s, r, cores, sizes)
+            elif what == ALONE:
+                found = alone(t, s, r, cores, sizes, walk)
+            elif what == AGAIN:
+                found = np.int64(walk_group(t, s, r, out[0, 0], out[0, 1], np.int64(out.shape[2]), sizes, walk))
             else:
-                ticks[r] = floor(t, s, r, classes, s.groups.members[0], np.int64(1), limits[r])
+                found = firsts(t, s, r, what, cores, out[r])
+            if found < 0:
+                status[r] = found
+            elif what <= ALONE:
+                out[r, 0, 0] = found
 
 
 def make_state(cores: int, members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, queue: int,

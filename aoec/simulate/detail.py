@@ -69,8 +69,8 @@ class Walked:
         self.state = self.state._replace(log=np.zeros((rows, self.state.log.shape[1]), np.int64))
         whole = self.probed._replace(used=np.full_like(self.probed.used, kernel.NEVER))  # skips no iteration
         self.state.logged[:] = watched, 0
-        status = kernel.run_group(whole, self.state, self.row, streams, members, len(members), sizes)
-        assert status >= 0, "a program that was walked can be walked again"
+        status = walk_again(whole, self.state, self.row, streams, members, sizes)
+        assert status == 0, "a program that was walked can be walked again"
         count, self.state.logged[0] = int(self.state.logged[1]), -1
         return count
 
@@ -99,11 +99,11 @@ def walks(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State)
     probed = t._replace(code=code, flat=code.ravel(), starts=starts)
     s = fresh_state(encoded, len(t.cursor_base), cores, len(encoded.code), len(t.cost) // kernel.COST)
     for row in range(count):
-        ticks, sizes = np.zeros(count, np.int64), np.zeros(cores.shape[1], np.int64)
-        kernel.time_rows(t, s, row, row + 1, sizes.copy(), sizes, ticks, filled.status, np.full(count, kernel.NEVER))
+        ticks, sizes = np.zeros((count, 1, 1), np.int64), np.zeros(cores.shape[1], np.int64)
+        kernel.find_rows(t, s, kernel.TIMES, row, row + 1, sizes.copy(), sizes, ticks, filled.status, np.full(count, kernel.NEVER))
         status = int(filled.status[row])
         told = nothing_told(cores.shape[1], s) if status else tell(probed, s, sizes, row)
-        yield Walked(encoded, filled, status, int(ticks[row]), cores[row], told, s, probed, row)
+        yield Walked(encoded, filled, status, int(ticks[row, 0, 0]), cores[row], told, s, probed, row)
 
 
 def nothing_told(streams: int, s: kernel.State) -> Told:
@@ -119,10 +119,18 @@ def tell(probed: kernel.Tables, s: kernel.State, sizes: Array, row: int) -> Told
     for k in range(int(g.classes[0])):
         for zero in (s.spent, s.at, s.uses, s.probed):
             zero[:] = 0
-        kernel.run_group(probed, s, row, g.stream_of[k], g.core_of[k], len(s.pc), sizes)
+        walk_again(probed, s, row, g.stream_of[k], g.core_of[k], sizes)
         for m in range(len(s.pc)):
             tell_core(told, s, m, int(g.stream_of[k, m]), int(g.core_of[k, m]), int(g.weight[k]))
     return told
+
+
+def walk_again(t: kernel.Tables, s: kernel.State, row: int, streams: Array, cores: Array, sizes: Array) -> int:
+    """0, or an error of the kernel: cores that meet, which are of these streams and number `cores` in them, are walked once more under the
+    epochs that `s` keeps; `sizes`: how many of each stream there are."""
+    status, group = np.zeros(row + 1, np.int32), np.stack([streams, cores])[None]
+    kernel.find_rows(t, s, kernel.AGAIN, row, row + 1, sizes, sizes, group, status, np.full(row + 1, kernel.NEVER))
+    return int(status[row])
 
 
 def tell_core(told: Told, s: kernel.State, m: int, stream: int, core: int, weight: int) -> None:

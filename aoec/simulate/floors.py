@@ -38,7 +38,7 @@ def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
     columns, count = columns_of(encoded, rows)
     limits = np.full(count, limit)
     if not opened:
-        return found_rows(encoded, columns, limits, kernel.floor_rows, state, lenient=True)
+        return found_rows(encoded, columns, limits, kernel.FLOORS, state, lenient=True)
     found, beside = open_floors(encoded, columns, state, opened, whole, limits)
     return replace(found, ticks=np.where(found.ticks > 0, found.ticks + beside, 0).max(axis=(1, 2), initial=0))
 
@@ -72,7 +72,7 @@ def alone_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
     """How long the first core of each row takes, its slots given and in nobody's way, where only cores like it share the memory: never
     above its times; 0 where it is not known. What takes `limit` or more may be any such."""
     columns, count = columns_of(encoded, rows)
-    return found_rows(encoded, columns, np.full(count, limit), kernel.alone_rows, state, lenient=True)
+    return found_rows(encoded, columns, np.full(count, limit), kernel.ALONE, state, lenient=True)
 
 
 def open_floors(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping[str, int | None], whole: bool,
@@ -80,7 +80,7 @@ def open_floors(encoded: Encoded, rows: dict[str, Array], state: State, opened: 
     """(the work of rows with open holes as their times [row, stream, pipe], what goes by beside it). Of those that reach their limit by
     their work alone that is not looked at."""
     shape, holes = (len(encoded.program.streams), kernel.PIPE_COUNT), standing(encoded, opened)
-    found = found_rows(encoded, rows, limits, kernel.work_rows, state, True, holes, shape)
+    found = found_rows(encoded, rows, limits, kernel.WORK, state, True, holes, shape)
     beside = np.zeros_like(found.ticks)
     near = np.flatnonzero((found.ticks.max(axis=(1, 2), initial=0) + found.launch_ticks < limits) & (found.status == 0))
     if len(near):
@@ -95,7 +95,7 @@ def ends(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping
     least = {**rows, **{n: np.full(count, own) for n, own in opened.items() if own is not None}}
 
     def found(choices: dict[str, Array]) -> Array:
-        return found_rows(encoded, choices, np.full(count, kernel.NEVER), kernel.ends_rows, state, True, holes, shape).ticks
+        return found_rows(encoded, choices, np.full(count, kernel.NEVER), kernel.ENDS, state, True, holes, shape).ticks
 
     first = found(least)
     heads, tails = first[:, :, 0], first[:, :, 2]

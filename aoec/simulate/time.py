@@ -30,7 +30,6 @@ from aoec.target.machine import Machine
 
 BATCH_BYTES = 8e6  # of the value tables of one batch; temporaries take about twice that again
 FIRST_BATCH = 256
-Kernel = Callable[..., None]  # kernel.time_rows and its like
 ABANDONED = kernel.ABANDONED  # the status of a row that was not timed to its end
 ERRORS = {
     kernel.SET_ON_SET: "a flag is set while it is still set; wait for it before setting it again",
@@ -108,7 +107,7 @@ def time_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD, 
     columns, count = columns_of(encoded, rows)
     status = first_false(encoded, columns, count)
     legal = np.flatnonzero(status == 0)  # no tables are made for the others
-    found = found_rows(encoded, {n: v[legal] for n, v in columns.items()}, np.broadcast_to(limit, count)[legal], kernel.time_rows, state)
+    found = found_rows(encoded, {n: v[legal] for n, v in columns.items()}, np.broadcast_to(limit, count)[legal], kernel.TIMES, state)
     return joined([found], legal, status)
 
 
@@ -122,25 +121,25 @@ def columns_of(encoded: Encoded, rows: Mapping[str, Array]) -> tuple[dict[str, A
     return columns, counts.pop()
 
 
-def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kernel, state: State, lenient: bool = False,
+def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, what: int, state: State, lenient: bool = False,
                opened: Opened = CLOSED, shape: tuple[int, ...] = ()) -> Times:
-    """What a kernel finds of rows (ticks of this shape each), each with a limit of its own with launch: by a plan where the program has
-    one, and else, or where that does not say it, by tables of all."""
+    """What the kernel finds of rows (`what`: kernel.TIMES or its like; ticks of this shape each), each with a limit of its own with launch:
+    by a plan where the program has one, and else, or where that does not say it, by tables of all."""
     if not len(limits):
         return _none(encoded, shape)
     filler = filler_of(encoded, state, lenient, opened, len(limits))
     if filler is None:
-        return _slowly(encoded, rows, limits, work, state, lenient, opened, shape)
-    times = _planned(encoded, filler, rows, limits, work, shape)
+        return _slowly(encoded, rows, limits, what, state, lenient, opened, shape)
+    times = _planned(encoded, filler, rows, limits, what, shape)
     left = np.flatnonzero(times.status == VARIES)
     if len(left):
-        again = _slowly(encoded, {n: v[left] for n, v in rows.items()}, limits[left], work, state, lenient, opened, shape)
+        again = _slowly(encoded, {n: v[left] for n, v in rows.items()}, limits[left], what, state, lenient, opened, shape)
         for column in fields(Times):
             getattr(times, column.name)[left] = getattr(again, column.name)
     return times
 
 
-def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kernel, state: State, lenient: bool, opened: Opened,
+def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, what: int, state: State, lenient: bool, opened: Opened,
             shape: tuple[int, ...]) -> Times:
     """What a kernel finds of rows whose tables NumPy makes, in parts whose tables take about BATCH_BYTES."""
     parts: list[Times] = []
@@ -149,13 +148,13 @@ def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, work: Kerne
         stop = min(start + size, len(limits))
         part = {n: v[start:stop] for n, v in rows.items()}
         filled = Tabulator(encoded, part, stop - start, state, lenient=lenient, opened=opened).fill()
-        found, row_bytes = _batch(encoded, part, filled, work, limits[start:stop], shape)
+        found, row_bytes = _batch(encoded, part, filled, what, limits[start:stop], shape)
         parts.append(found)
         start, size = stop, max(1, int(BATCH_BYTES / max(row_bytes, 1)))
     return joined(parts, np.arange(len(limits)), np.zeros(len(limits), np.int32))
 
 
-def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: Array, work: Kernel, shape: tuple[int, ...]) -> Times:
+def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: Array, what: int, shape: tuple[int, ...]) -> Times:
     """What a kernel finds of rows whose tables a plan fills, some hundred at once, on all processors."""
     count, threads = len(limits), os.cpu_count() or 1
     batch = Batch(filler, encoded, rows, count, threads)
@@ -169,11 +168,16 @@ def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: A
         own, t, uneven = batch.tables(worker, *part)
         status[own][(status[own] == 0) & uneven] = VARIES
         zeros = np.zeros((2, streams), np.int64)
-        work(t, s, 0, len(t.work), zeros[0], zeros[1], ticks[own], status[own], limits[own])
+        kernel.find_rows(t, s, what, 0, len(t.work), zeros[0], zeros[1], pages(ticks[own]), status[own], limits[own])
         idle.append((worker, s))
 
     _each(run, batch.parts, threads)
     return Times(batch.back(ticks), launch, batch.back(status), cores)
+
+
+def pages(ticks: Array) -> Array:
+    """What a kernel fills of each row as [row, i, pipe], or [row, 0, 0], in the same memory."""
+    return ticks.reshape(len(ticks), -1, ticks.shape[-1] if ticks.ndim > 1 else 1)
 
 
 def prepare(machine: Machine) -> None:
@@ -189,7 +193,7 @@ def _check_given(encoded: Encoded, given: Collection[str]) -> None:
             raise CheckError(f"program {encoded.program.name}: nothing gives a value to {name}; give one for every hole")
 
 
-def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, work: Kernel, limits: Array,
+def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, what: int, limits: Array,
            shape: tuple[int, ...]) -> tuple[Times, float]:
     """What a kernel finds of some rows, each with a limit of its own with launch, and the bytes that a row's tables take."""
     t, streams, count = filled.tables, len(encoded.program.streams), len(limits)
@@ -199,7 +203,7 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, work: Ke
 
     def run(first: int, last: int) -> None:
         s = fresh_state(encoded, len(t.cursor_base), cores[first:last])
-        work(t, s, first, last, np.zeros(streams, np.int64), np.zeros(streams, np.int64), ticks, status, limits)
+        kernel.find_rows(t, s, what, first, last, *np.zeros((2, streams), np.int64), pages(ticks), status, limits)
 
     _share(run, count)
     return Times(ticks, launch, status, cores), _row_bytes(t)

@@ -42,7 +42,7 @@ def test_closed_sums_are_what_the_kernel_counts_class_by_class(target: str, text
         if not count:
             continue
         shape = len(encoded.program.streams), kernel.PIPE_COUNT
-        walked = found_rows(encoded, columns_of(encoded, columns)[0], np.full(count, kernel.NEVER), kernel.work_rows, p.state, True,
+        walked = found_rows(encoded, columns_of(encoded, columns)[0], np.full(count, kernel.NEVER), kernel.WORK, p.state, True,
                             shape=shape)
         ticks, status = first_core_work(encoded, columns, False)
         good = (walked.status == 0) & (status == 0)
