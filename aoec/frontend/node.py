@@ -179,6 +179,11 @@ class Node:
         self.draft.nodes.append(self.draft.node(op, inputs, out, attributes, f"{self.proto.name}_{op}" if self.proto.name else ""))
         return out
 
+    def wide(self, name: str) -> str:
+        """The tensor, which stays in fp32 whatever the precision of others is."""
+        self.draft.wide.add(name)
+        return name
+
     def tensor_of(self, name: str, dtype: str, shape: Sequence[int]) -> Tensor:
         """A tensor of the draft under a name of the model; UnsupportedError where it has another shape than ONNX infers."""
         if self.shapes.get(name, shape) != shape:

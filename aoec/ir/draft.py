@@ -25,6 +25,7 @@ class Draft:
         self.tensors = {t.name: t for t in tensors}
         self.nodes = list(nodes)
         self.weights = dict(weights or {})
+        self.wide: set[str] = set()  # reals that are no use in 16 bits: places, of which whole ones are taken
         self._numbers: dict[tuple[str, str], int] = {}  # the last that a name got
         self._taken: dict[str, set[str]] = {"tensor": set(self.tensors), "node": {n.name for n in self.nodes}, "group": set()}
 

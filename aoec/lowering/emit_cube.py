@@ -26,7 +26,7 @@ from aoec.ir.index import (
 )
 from aoec.ir.program import For, Instr, Item
 from aoec.ir.tir import Buffer, Loop
-from aoec.lowering.emit_planes import nz_lead, replaced
+from aoec.lowering.emit_planes import fractal_lead, replaced
 from aoec.lowering.tile import (
     FRACTAL_ROWS,
     Emitter,
@@ -83,7 +83,8 @@ def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> Instr:
     em.require_aligned(k_off, c0(source), op, f"a tile of {source.name} along k")
     em.require_aligned(n_off, FRACTAL_ROWS, op, f"a tile of {source.name} along n")
     columns, tile_columns, local_columns = (ceildiv(e, FRACTAL_ROWS) for e in (source.shape[-1], n, dst.shape[-1]))
-    offset = k_off * columns * FRACTAL_ROWS + n_off * c0(source)  # both whole fractals, which the plain form lets reuse see through
+    lead = fractal_lead(source, src.indices, {v: Int(0) for v in op.names})
+    offset = lead + k_off * columns * FRACTAL_ROWS + n_off * c0(source)  # both whole fractals, which the plain form lets reuse see through
     return instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, offset), bursts=ceildiv(k, c0(source)),
                  length=tile_columns * FRACTAL_ROWS, src_gap=(columns - tile_columns) * FRACTAL_ROWS,
                  dst_gap=(local_columns - tile_columns) * FRACTAL_ROWS)
@@ -95,7 +96,7 @@ def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> Instr:
     row, rows, column, columns = matrix_index(op, src)
     unit, pitch = c0(source), round_up(source.shape[-2], FRACTAL_ROWS)
     em.require_aligned(column, unit, op, f"a tile of {source.name} along its columns")
-    lead = nz_lead(source, src.indices, {v: Int(0) for v in op.names})
+    lead = fractal_lead(source, src.indices, {v: Int(0) for v in op.names})
     return instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, lead + column * pitch + row * unit),
                  bursts=ceildiv(columns, unit), length=rows, src_gap=pitch - rows, dst_gap=row_pitch(dst) - rows)
 

@@ -61,13 +61,14 @@ def _matrix_run(em: Emitter, op: TileOp, place: Read, zero: dict[str, Int]) -> R
     row, rows, column, _ = matrix_index(op, place)
     em.require_aligned(column, FRACTAL_ROWS, op, f"a tile of {out.name} along its columns")
     pitch = round_up(out.shape[-2], FRACTAL_ROWS)
-    start = nz_lead(out, place.indices, zero) + column * pitch + row * c0(out)
+    start = fractal_lead(out, place.indices, zero) + column * pitch + row * c0(out)
     return Runs(start, rows, Int(1), Int(0), pitch * c0(out), "")
 
 
-def nz_lead(b: Buffer, indices: tuple[Expr, ...], zero: dict[str, Int]) -> Expr:
-    """Element offset of the matrix that the leading indices of an NZ tensor in GM name."""
-    step: Expr = round_up(b.shape[-2], FRACTAL_ROWS) * round_up(b.shape[-1], c0(b))
+def fractal_lead(b: Buffer, indices: tuple[Expr, ...], zero: dict[str, Int]) -> Expr:
+    """Element offset of the matrix that the leading indices of an NZ or ZN tensor in GM name."""
+    down, across = (c0(b), FRACTAL_ROWS) if b.layout == "ZN" else (FRACTAL_ROWS, c0(b))
+    step: Expr = round_up(b.shape[-2], down) * round_up(b.shape[-1], across)
     out: Expr = Int(0)
     for i, extent in zip(reversed(indices[:-2]), reversed(b.shape[:-2])):
         out, step = out + substitute(i, zero) * step, step * extent

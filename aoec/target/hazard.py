@@ -149,7 +149,10 @@ class _Group:
         self.past: dict[tuple[int, str], dict[int, list[_Past]]] = {}
         self.owner: dict[tuple[int, str], np.ndarray] = {}
         self.tokens: dict[tuple[int, int, int], _Tokens] = {}
-        self.before: dict[tuple[int, int], tuple[int, Access]] = {}  # (core, item) -> weight and bytes of its last write on chip
+        # (core, item, loop, values of all others) -> weight and bytes of its last write on chip where that loop stood for more iterations
+        self.before: dict[tuple[int, int, int, tuple[int | None, ...]], tuple[int, Access]] = {}
+        self.leapt: set[int] = set()  # cores with such writes
+        self.loops = {i.var for s in program.streams for i in _items(s.body) if isinstance(i, For)}
         self.spaces = {s.name for s in program.spaces}
         self.written = {r.buffer for s in program.streams for i in _items(s.body) if isinstance(i, Instr)
                         for o in INSTRUCTIONS[i.op].operands if o.writes and isinstance(r := i[o.name], Ref)}
@@ -298,8 +301,7 @@ class _Group:
                 area = (c if access.buffer in self.spaces else -1, access.area)
                 self.past.setdefault(area, {}).setdefault(pipe, []).append(_Past(time, access, event))
                 if access.writes and access.buffer in self.spaces:
-                    self.mark(area, access, self.before.get((c, id(item))), event.weight)
-                    self.before[c, id(item)] = event.weight, access
+                    self.mark(area, access, self.jumped(c, event, access))
 
     def meets(self, area: tuple[int, str], pipe: int, event: Event, access: Access) -> None:
         """Raises where an access of another pipe overlaps this one and is not known to be done."""
@@ -339,14 +341,27 @@ class _Group:
             raise _fail(event, f"reads {access.buffer} where {other} was written over it: they share bytes of {access.area} and are alive "
                         "at once; give them addresses of their own")
 
-    def mark(self, area: tuple[int, str], access: Access, before: tuple[int, Access] | None, weight: int) -> None:
-        """Writes down whose bytes these are, and those that iterations between this and the last walked one write."""
+    def jumped(self, c: int, event: Event, access: Access) -> Access | None:
+        """The write of an earlier iteration of one loop, all others being where they are, that stood for all up to this one."""
+        found = None
+        loops = [v for n, v in zip(event.names, event.env) if n in self.loops] if event.weight > 1 or c in self.leapt else []
+        for at in range(len(loops)):
+            key = c, id(event.item), at, (*loops[:at], *loops[at + 1:])
+            weight, write = self.before.get(key, (0, access))
+            found = write if weight > event.weight else found
+            if event.weight > 1:
+                self.before[key] = event.weight, access
+                self.leapt.add(c)
+        return found
+
+    def mark(self, area: tuple[int, str], access: Access, before: Access | None) -> None:
+        """Writes down whose bytes these are, and those that iterations between `before` and the last walked one write."""
         owner = self.owner.get(area)
         if owner is None:
             self.owner[area] = owner = np.zeros(self.machine.scope(area[1]).size_bytes, np.uint16)
         who = self.shared.get(access.buffer, 1)
-        if before and before[0] > weight:  # that one stood for all up to this one
-            owner[min(before[1].low, access.low):max(before[1].high, access.high)] = who
+        if before:
+            owner[min(before.low, access.low):max(before.high, access.high)] = who
         for b in access.boxes:
             for i in range(b.runs):
                 owner[b.start + i * b.stride:b.start + i * b.stride + b.length] = who

@@ -169,6 +169,31 @@ def test_a_buffer_written_over_before_it_is_read_is_refused():
         check(parse_program(text), TOY)
 
 
+def test_an_iteration_that_stands_for_many_says_nothing_of_the_loop_inside():
+    """x is worked out into y in its place, in two halves, five times: of the last time too, the second half is x's until it is its turn."""
+    half = "lanes=64, repeat=2, dst_blk=1, {}dst_rep=8{}"
+    text = f"""program halves for toy {{
+  temp Y: fp32[256]
+  space x: fp32 in UB at 0 size 1024
+  space y: fp32 in UB at 0 size 1024
+  stream vec aiv {{
+    for again in 5 {{
+      vdup(dst=x[0], scalar=1.0, lanes=64, repeat=4, dst_blk=1, dst_rep=8)
+      for part in 2 {{
+        vadds(dst=y[part * 128], src=x[part * 128], scalar=1.0, {half.format("src_blk=1, ", ", src_rep=8")})
+      }}
+    }}
+    set(V, MTE3, 0)
+    wait(V, MTE3, 0)
+    copy_ub_gm(dst=Y[0], src=y[0], bursts=1, length=1024, src_gap=0, dst_gap=0)
+  }}
+}}
+"""
+    check(parse_program(text), TOY)
+    with pytest.raises(CheckError, match="reads x where y was written over it"):
+        check(parse_program(text.replace("src=x[part * 128]", "src=x[0]")), TOY)
+
+
 def test_rows_of_one_tensor_may_be_written_by_turns_without_overlap():
     """Column tiles of a row-major matrix interleave in bytes and do not meet; one element wider and they do."""
     text = """program columns for toy {{

@@ -1,6 +1,7 @@
 """Chooses the dtype of the reals, by one of the modes that the vendor's tools have, under short names.
 
-fp16, bf16 and fp32 are of all tensors (biases of cube operators and scales stay fp32); `keep` is what the model declares, tensor by tensor;
+fp16, bf16 and fp32 are of all tensors (biases of cube operators, scales and what wide.py tells stay fp32); `keep` is what the model
+declares, tensor by tensor;
 `mixed` is fp16 but for what is listed in sensitive.py and what lies between such nodes alone; `cube16` is fp32 but for what products
 multiply. In the last three a node calculates in one dtype, and what it reads of another is cast before it, once for all readers. The
 model's own dtype stays in `Tensor.declared`, so that a graph says itself where precision was lowered (ops/narrowed.py).
@@ -17,6 +18,7 @@ from math import copysign, inf
 import numpy as np
 
 from aoec.frontend.passes.sensitive import reason
+from aoec.frontend.passes.wide import wide_tensors
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Attribute, OpNode
 from aoec.ops.host import PREFIX
@@ -42,6 +44,8 @@ def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None
     if precision in ("keep", "mixed", "cube16"):
         chosen = {"keep": lambda: kept, "mixed": lambda: _mixed(draft), "cube16": lambda: dict.fromkeys(kept, "fp32")}[precision]()
         lost = _cast_between(draft, chosen, exact, "fp16" if precision == "cube16" else "")
+    elif precision != "fp32" and (wide := wide_tensors(draft)):
+        lost = _cast_between(draft, dict.fromkeys(kept, precision) | wide, exact, "")
     elif precision != "fp32":
         lost = [name for name, t in [*draft.tensors.items()] if t.dtype == "fp32" and name not in exact and _round(draft, name, precision)]
     for name, dtype in kept.items():
@@ -74,7 +78,8 @@ def _declared(draft: Draft, own: Mapping[str, str]) -> Dtypes:
 def _mixed(draft: Draft) -> Dtypes:
     """fp16 of every real tensor, fp32 of what sensitive nodes make and of what lies between such nodes alone."""
     users = draft.users()
-    wide = {n.name for n in draft.nodes if reason(n) or n.op.startswith(PREFIX)}
+    held = wide_tensors(draft)
+    wide = {n.name for n in draft.nodes if reason(n) or n.op.startswith(PREFIX) or held.keys() & set(n.outputs)}
     wanted = set(wide)
     for n in reversed(draft.nodes):
         readers = [u.name for o in n.outputs for u in users.get(o, [])]

@@ -12,14 +12,16 @@ from aoec.ir.parse import parse_meaning
 GROWS = "it grows past what fp16 holds for small arguments"
 STEEP = "small changes of its argument change it without bound"
 SMALL = "it divides by what can be too small for fp16"
+ANGLE = "an error of its argument is its own, however large that is"
 STATISTICS = "a mean and a variance are small differences of large sums"
 SENSITIVE: dict[str, str] = {
     "softmax": "a sum of exponentials, and shares of it near zero", "log_softmax": "the logarithm of a sum of exponentials",
     "layer_norm": STATISTICS, "rms_norm": "a mean of squares", "batch_norm": STATISTICS, "lrn": "a sum of squares and a power of it",
     "reduce_sum": "a sum of many can leave the range of fp16", "reduce_mean": "a sum of many can leave the range of fp16",
     "exp": GROWS, "power": GROWS, "sinh": GROWS, "cosh": GROWS, "log": STEEP, "tan": STEEP, "asin": STEEP, "acos": STEEP, "atanh": STEEP,
-    "softplus": "the logarithm of an exponential", "reciprocal": SMALL, "rsqrt": SMALL,
+    "sin": ANGLE, "cos": ANGLE, "softplus": "the logarithm of an exponential", "reciprocal": SMALL, "rsqrt": SMALL,
 }
+PERIODIC = ("sin", "cos", "tan")  # what they read stays in fp32 whatever the precision of all others is (wide.py)
 CALLS = frozenset(("exp", "pow", "log", "rsqrt", "reciprocal"))  # of a definition of the user's own, as of the words above
 
 

@@ -96,7 +96,7 @@ def _bias(n: Node, batch: int, rows: int, keys: int) -> Bias:
         bias.known = np.where(unseen, np.float32(-np.inf), bias.known)
         return bias
     lengths = n.step("reshape", [n.step("cast", [n.input(LENGTHS)], dtype="fp32")], {"shape": (batch, 1, 1, 1)})
-    behind = n.step("add", [n.constant("place", place[None, None] - rows), lengths])
+    behind = n.wide(n.step("add", [n.constant("place", place[None, None] - rows), n.wide(lengths)]))
     if left >= 0:
         bias.made.append(_seen(n, "less_equal", behind, np.float32(left)))
     if right >= 0:

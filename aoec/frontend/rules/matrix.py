@@ -4,6 +4,7 @@ from __future__ import annotations
 from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
 from aoec.ir.graph import Attribute
+from aoec.ops.run import REALS
 
 
 def _gemm(n: Node) -> bool:
@@ -21,11 +22,13 @@ def _gemm(n: Node) -> bool:
 
 
 def _matmul(n: Node) -> bool:
-    """Matrices with leading dimensions under broadcasting; a vector is a row on the left and a column on the right, of which the result
-    has nothing left."""
+    """Matrices with leading dimensions under broadcasting (of one column and one row there are no sums); a vector is a row on the left and
+    a column on the right, of which the result has nothing left."""
     a, b = n.shape_of(0), n.shape_of(1)
     if not a or not b or 0 in (*a, *b):
         return False
+    if len(a) > 1 and len(b) > 1 and a[-1] == 1 and n.dtype_of(0) in REALS:
+        return n.emit("mul", [n.input(0), n.input(1)])
     if len(a) > 1 and len(b) > 1:
         return n.emit("matmul", [n.input(0), n.input(1)])
     given: dict[str, Attribute] = {"trans_b": 1} if len(b) == 1 else {}

@@ -260,10 +260,10 @@ def _dynamic_quantise(n: Node) -> bool:
     axes = {"axes": tuple(range(len(shape)))}
     high = n.step("clip", [n.step("reduce_max", [n.input(0)], axes)], {"lo": 0.0, "hi": float("inf")})
     low = n.step("clip", [n.step("reduce_min", [n.input(0)], axes)], {"lo": -float("inf"), "hi": 0.0})
-    scale = n.step("muls", [n.step("sub", [high, low])], {"scalar": 1.0 / 255.0})
+    scale = n.wide(n.step("muls", [n.step("sub", [high, low])], {"scalar": 1.0 / 255.0}))
     zero = n.step("round", [n.step("muls", [n.step("div", [low, scale])], {"scalar": -1.0})])
     zero = n.step("clip", [zero], {"lo": 0.0, "hi": 255.0})
-    whole = _rounded(n, n.step("div", [n.input(0), scale]), zero, "uint8")
+    whole = _rounded(n, n.wide(n.step("div", [n.input(0), scale])), zero, "uint8")
     results = (whole, shape), (scale, ()), (n.step("cast", [zero], dtype="uint8"), ())
     return all(n.emit("reshape", [made], {"shape": own}, at=at) for at, (made, own) in enumerate(results))
 

@@ -177,7 +177,7 @@ def _masks(n: Node, time: int, batch: int) -> list[str]:
     if not n.has(LENGTHS) or n.is_constant(LENGTHS) and all(length == time for length in n.constant_integers(LENGTHS)):
         return []
     lengths = n.step("reshape", [n.step("cast", [n.input(LENGTHS)], dtype="fp32")], {"shape": (batch, 1)})
-    return [n.step("clip", [n.step("adds", [lengths], {"scalar": -float(t)})], {"lo": 0.0, "hi": 1.0}) for t in range(time)]
+    return [n.step("clip", [n.wide(n.step("adds", [n.wide(lengths)], {"scalar": -float(t)}))], {"lo": 0.0, "hi": 1.0}) for t in range(time)]
 
 
 def _results(n: Node, hidden: Sequence[Sequence[str]], last: Sequence[State], batch_first: bool) -> None:

@@ -23,7 +23,7 @@ def _grid_sample(n: Node) -> bool:
     if mode not in LINEAR + NEAREST or padding not in PADDINGS or not sizes or not prod(shape) * prod(points):
         return False
     at = [_coordinate(n, len(sizes) - 1 - axis, size, padding) for axis, size in enumerate(sizes)]
-    ways = [[(n.step("round", [c]), "")] if mode in NEAREST else _neighbours(n, c) for c in at]
+    ways = [[(n.wide(n.step("round", [c])), "")] if mode in NEAREST else _neighbours(n, c) for c in at]
     rank = len(shape)
     turned = n.step("transpose", [n.input(0)], {"perm": (0, *range(2, rank), 1)})
     rows = n.step("reshape", [turned], {"shape": (shape[0] * prod(sizes), shape[1])})
@@ -45,7 +45,7 @@ def _coordinate(n: Node, column: int, size: int, padding: str) -> str:
         x = n.step("muls", [n.step("adds", [n.step("muls", [x], {"scalar": float(size)})], {"scalar": -1.0})], {"scalar": 0.5})
     if padding == "reflection":
         x = _reflected(n, x, *((0.0, size - 1.0) if aligned else (-0.5, size - 0.5)))
-    return x if padding == "zeros" else n.step("clip", [x], {"lo": 0.0, "hi": size - 1.0})
+    return n.wide(x if padding == "zeros" else n.step("clip", [x], {"lo": 0.0, "hi": size - 1.0}))
 
 
 def _reflected(n: Node, x: str, low: float, high: float) -> str:
@@ -62,17 +62,17 @@ def _reflected(n: Node, x: str, low: float, high: float) -> str:
 
 def _neighbours(n: Node, x: str) -> list[tuple[str, str]]:
     """(place, weight) of the pixels at both sides."""
-    low = n.step("floor", [x])
-    share = n.step("sub", [x, low])
+    low = n.wide(n.step("floor", [x]))
+    share = n.wide(n.step("sub", [x, low]))
     rest = n.step("adds", [n.step("muls", [share], {"scalar": -1.0})], {"scalar": 1.0})
-    return [(low, rest), (n.step("adds", [low], {"scalar": 1.0}), share)]
+    return [(low, rest), (n.wide(n.step("adds", [low], {"scalar": 1.0})), share)]
 
 
 def _read(n: Node, rows: str, start: str, sizes: tuple[int, ...], corner: tuple[tuple[str, str], ...], zeros: bool) -> str:
     """The channels at one place for each point, times its weight; zeros where it lies outside, if that is asked for."""
     index, inside, weight = start, "", ""
     for axis, (place, share) in enumerate(corner):
-        held = n.step("clip", [place], {"lo": 0.0, "hi": sizes[axis] - 1.0})
+        held = n.wide(n.step("clip", [place], {"lo": 0.0, "hi": sizes[axis] - 1.0}))
         steps = n.step("mul", [n.step("cast", [held], dtype=PLACE), one(n, prod(sizes[axis + 1:]), PLACE)])
         index = n.step("add", [index, steps])
         within = n.step("equal", [held, place], dtype="bool")

@@ -209,12 +209,12 @@ def _max_pool_places(n: Node, x: str, w: Window) -> bool:
         here = n.constant("place", np.asarray(sum(np.meshgrid(*at, indexing="ij")))[None, None])
         if best:
             newer = n.step("greater", [seen, best], dtype="bool")
-            place = n.step("where", [newer, here, place], dtype="fp32")
+            place = n.wide(n.step("where", [newer, here, place], dtype="fp32"))
             best = n.step("maximum", [best, seen])
         else:
             best, place = seen, here
     planes = n.constant("planes", (np.arange(batch * channels) * prod(size)).reshape(batch, channels, *(1 for _ in size)))
-    n.emit("cast", [n.step("add", [place, planes])], at=1)
+    n.emit("cast", [n.wide(n.step("add", [place, planes]))], at=1)
     return n.emit("reshape", [best], {"shape": n.shape()})
 
 
