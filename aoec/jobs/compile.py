@@ -28,7 +28,7 @@ from aoec.jobs.made import Schedule, realise, trusted
 from aoec.jobs.models import Weights
 from aoec.jobs.order import Order, Solved, keys
 from aoec.jobs.pick import wanted
-from aoec.jobs.plan import Task, lowered, on_host, tasks
+from aoec.jobs.plan import Task, on_host, placed, tasks
 from aoec.jobs.resume import Unfinished
 from aoec.jobs.say import Quiet, Voice
 from aoec.jobs.solve import solve, total_ticks
@@ -39,6 +39,7 @@ from aoec.jobs.trust import Trust, of_programs
 from aoec.jobs.verified import verified
 from aoec.jobs.version import model_version
 from aoec.jobs.wide_sums import wide
+from aoec.lowering.fuse import one_by_one
 from aoec.ops import typed
 from aoec.ops.run import REALS
 from aoec.target.machine import Machine
@@ -183,12 +184,11 @@ def grouped(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voic
 
 def search(ready: list[Ready], machine: Machine, job: Unfinished, options: Namespace, voice: Voice, events: Events,
            results: opat.Results | None = None) -> list[tuple[Ready, dict[str, Solved]]]:
-    """Each model with the schedules of its groups by name, those of equal groups of all of them found once; groups without a legal one are
-    on the host then."""
+    """Each model with the schedules of its groups by name, those of equal groups of all of them found once; a group without a legal one is
+    taken apart, and an operator without one is on the host then."""
     if ready[0].stage.traces:
         return [(r, r.stage.solved(r.plan, machine)) for r in ready]
     order, chosen, others = job.order, *wanted(ready, options.only, voice)
-    target = options.target or machine.name
     if said := job.begin([keys(t, machine, order.robust)[1] for t in chosen]):
         voice.say(said)
     if order.tune:
@@ -196,23 +196,46 @@ def search(ready: list[Ready], machine: Machine, job: Unfinished, options: Names
         order = replace(order, starts=known)
         if said:
             voice.say(said)
-    by_key = different(ready, machine, order)
-    with voice.progress(len(by_key), options.tune) as line:
-        course = Course(by_key, order, machine.us_per_tick, line, events)
-        done = results.noting([r.model.graph for r in ready], course.done) if results else course.done
-        found, reasons = solve(others, machine, target, job.bank, replace(order, tune=False, repeat=False, frozen=False), course.done)
-        tuned, more = solve(chosen, machine, target, job.bank, order, done, job, course)
-        found, reasons = found | tuned, reasons | more
+    found, failed = schedules(ready, chosen, others, machine, job, order, options, voice, events, results)
+    if (single := [one_by_one_where(r, failed, machine, order, options) for r in ready]) != ready:
+        ready, done = single, found.keys() | failed.keys()
+        chosen, others = ([t for t in part if keys(t, machine, order.robust)[1] not in done]
+                          for part in wanted(ready, options.only, Quiet(voice.as_json, voice.bar)))
+        more = schedules(ready, chosen, others, machine, job, order, options, voice, events, results)
+        found, failed = found | more[0], failed | more[1]
     out = []
     for r in ready:
         key = {t.group.name: keys(t, machine, order.robust)[1] for t in r.plan}
-        solved = {name: found[k] for name, k in key.items() if k not in reasons}
-        why = {name: reasons[k] for name, k in key.items() if name not in solved}
+        solved = {name: found[k] for name, k in key.items() if k not in failed}
+        why = {name: failed[k] for name, k in key.items() if name not in solved}
         plan, model = scheduled(r.plan, solved, r.model, why, voice)
         if options.no_host:
             refuse_host(model.graph, why)
         out.append((Ready(r.stage, model, plan), solved))
     return out
+
+
+def schedules(ready: list[Ready], chosen: list[Task], others: list[Task], machine: Machine, job: Unfinished, order: Order,
+              options: Namespace, voice: Voice, events: Events, results: opat.Results | None) -> tuple[dict[Key, Solved], dict[Key, str]]:
+    """(solved, reasons) of tasks by the key of their best: of those to be tuned, and of the others without a search."""
+    target, by_key = options.target or machine.name, {keys(t, machine, order.robust)[1]: t for t in reversed([*others, *chosen])}
+    with voice.progress(len(by_key), options.tune) as line:
+        course = Course(by_key, order, machine.us_per_tick, line, events)
+        done = results.noting([r.model.graph for r in ready], course.done) if results else course.done
+        found, reasons = solve(others, machine, target, job.bank, replace(order, tune=False, repeat=False, frozen=False), course.done)
+        tuned, more = solve(chosen, machine, target, job.bank, order, done, job, course)
+        return found | tuned, reasons | more
+
+
+def one_by_one_where(ready: Ready, failed: Mapping[Key, str], machine: Machine, order: Order, options: Namespace) -> Ready:
+    """The model with those of its groups that have no schedule taken apart into single operators, which may have one; itself where there
+    are none, or where funcs are a dump's."""
+    names = {t.group.name for t in ready.plan if keys(t, machine, order.robust)[1] in failed}
+    graph = one_by_one(ready.model.graph, names)
+    if graph == ready.model.graph or ready.stage.funcs:
+        return ready
+    graph, funcs, _ = placed(graph)
+    return replace(ready, model=replace(ready.model, graph=graph), plan=tasks(graph, machine, options.metric == "throughput", funcs))
 
 
 def different(ready: list[Ready], machine: Machine, order: Order) -> dict[Key, Task]:
@@ -304,9 +327,8 @@ def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool |
     host, and that is said."""
     graph, weights = laid_out(stage, machine, pool)
     graph = slices.asked(graph, regions)
-    funcs, reasons = lowered(graph)
+    graph, funcs, reasons = placed(graph)
     voice.on_host(reasons)
-    graph = on_host(graph, reasons)
     return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs), {**funcs, **stage.funcs}
 
 

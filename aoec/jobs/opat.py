@@ -89,9 +89,9 @@ class Results:
 
 
 def failed(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...]:
-    """First nodes of groups that were to run on the AI Core and have no schedule."""
+    """First nodes of groups that were to run on the AI Core and have no schedule, whole or operator by operator."""
     return tuple(g.nodes[0] for r, m in zip(ready, made) for g in r.model.graph.groups
-                 if g.kind in ("cube", "vector") and g.name not in {c.task.group.name for c in (m.before or m).choices})
+                 if g.kind in ("cube", "vector") and not {n for c in (m.before or m).choices for n in c.task.group.nodes} >= {*g.nodes})
 
 
 def policy(task: Task, solved: Solved, types: Mapping[str, str], machine: Machine) -> Policy:

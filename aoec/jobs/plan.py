@@ -15,6 +15,7 @@ from aoec.ir.index import DTYPES
 from aoec.ir.keys import key
 from aoec.ir.tir import Func
 from aoec.jobs.rounds import rounds
+from aoec.lowering.fuse import one_by_one
 from aoec.lowering.lower import Indexed
 from aoec.lowering.slices import places
 from aoec.ops.layout import stored_shape
@@ -73,6 +74,15 @@ def on_host(graph: Graph, reasons: Mapping[str, str]) -> Graph:
     """The graph with the named groups on the host, as operators without a lowering run."""
     groups = tuple(replace(g, kind="host") if g.name in reasons else g for g in graph.groups)
     return replace(graph, groups=groups)
+
+
+def placed(graph: Graph) -> tuple[Graph, dict[str, Func], dict[str, str]]:
+    """(the graph, group -> func, group -> reason): groups that cannot be lowered are taken apart, and operators that cannot are on the
+    host."""
+    funcs, reasons = lowered(graph)
+    if (single := one_by_one(graph, reasons)) != graph:
+        graph, (funcs, reasons) = single, lowered(single)
+    return on_host(graph, reasons), funcs, reasons
 
 
 def lowered(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:

@@ -16,7 +16,7 @@ from aoec.jobs.attention import apart
 from aoec.jobs.embedded import below
 from aoec.jobs.models import fused, imported
 from aoec.jobs.order import Order, budget_trials, keys, suffices
-from aoec.jobs.plan import Task, lowered, on_host, tasks
+from aoec.jobs.plan import Task, placed, tasks
 from aoec.jobs.tuning import bound_in
 from aoec.ops.own import read_files
 from aoec.target.machine import Machine, load
@@ -46,8 +46,8 @@ def planned(options: Namespace, machine: Machine) -> tuple[Graph, dict[str, str]
     """(the fused graph of `options.model`, why groups of it cannot be the AI Core's, the tasks of the others in order)."""
     graph, weights, _ = imported(options.model, dict(options.input_shape), options.precision, None, read_files(options.ops))
     graph, _ = fused(graph, weights, machine, apart=apart(graph, machine))
-    funcs, reasons = lowered(graph)
-    return graph, reasons, tasks(on_host(graph, reasons), machine, funcs=funcs)
+    graph, funcs, reasons = placed(graph)
+    return graph, reasons, tasks(graph, machine, funcs=funcs)
 
 
 def rows(plan: list[Task], machine: Machine, claims: Callable[[Iterable[Key]], dict[Key, Record]], order: Order,

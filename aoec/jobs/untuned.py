@@ -14,10 +14,10 @@ from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.jobs.compile import ports
-from aoec.jobs.plan import Task, lowered, on_host, tasks
+from aoec.jobs.plan import Task, on_host, placed, tasks
 from aoec.jobs.tuning import problem
 from aoec.jobs.version import model_version
-from aoec.lowering.fuse import fuse
+from aoec.lowering.fuse import fuse, one_by_one
 from aoec.search.shortlist import shortlist
 from aoec.search.sketches import sketches
 from aoec.target.machine import Machine
@@ -26,19 +26,26 @@ from aoec.target.machine import Machine
 def untuned(graph: Graph, weights: Mapping[str, np.ndarray], precision: str, machine: Machine) -> tuple[Artifact, dict[str, str]]:
     """(the compiled model, without modelled times; why a group that could be the AI Core's runs on the host, by group)."""
     fused, stored = fuse(graph, weights, machine)
-    funcs, reasons = lowered(fused)
-    fused = on_host(fused, reasons)
-    made: dict[str, Compiled] = {}
-    for task in tasks(fused, machine, funcs=funcs):
-        try:
-            made[task.group.name] = compiled(task, *scheduled(task.func, machine))
-        except (UnsupportedError, ScheduleError) as e:
-            reasons[task.group.name] = str(e)
+    fused, made, reasons = programs(fused, machine)
+    if (single := one_by_one(fused, reasons)) != fused:
+        fused, made, reasons = programs(single, machine)
     fused = on_host(fused, reasons)
     inputs, outputs = (ports(fused, names, precision) for names in (fused.inputs, fused.outputs))
     artifact = Artifact(fused.name, machine.name, machine.hash, model_version(), precision, fused, inputs, outputs,
                         tuple(made.get(g.name, Compiled(g.name)) for g in fused.groups), stored, machine=machine.text)
     return artifact, reasons
+
+
+def programs(graph: Graph, machine: Machine) -> tuple[Graph, dict[str, Compiled], dict[str, str]]:
+    """(the graph, group -> what runs it, group -> why there is nothing for it)."""
+    graph, funcs, reasons = placed(graph)
+    made: dict[str, Compiled] = {}
+    for task in tasks(graph, machine, funcs=funcs):
+        try:
+            made[task.group.name] = compiled(task, *scheduled(task.func, machine))
+        except (UnsupportedError, ScheduleError) as e:
+            reasons[task.group.name] = str(e)
+    return graph, made, reasons
 
 
 def compiled(task: Task, trace: Trace, program: Program) -> Compiled:

@@ -104,6 +104,16 @@ def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]]) -> tuple[Grou
     return tuple(out)
 
 
+def one_by_one(graph: Graph, names: Collection[str]) -> Graph:
+    """The graph with each operator of the named groups in a group of its own; one of a single operator stays."""
+    draft = Draft.of(graph, {})
+    draft.reserve((g.name for g in graph.groups), "group")
+    nodes = {n.name: n for n in graph.nodes}
+    return replace(graph, groups=tuple(
+        part for g in graph.groups for part in ([g] if g.name not in names or len(g.nodes) == 1 else [
+            Group(draft.fresh(f"{g.name}_{i}", "group"), _kind(draft, nodes[n]), (n,)) for i, n in enumerate(g.nodes)])))
+
+
 def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made: set[str],
            followers: Mapping[str, tuple[str, ...]]) -> list[OpNode]:
     """The nodes of the group that starts with `first`."""
