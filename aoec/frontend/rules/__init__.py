@@ -7,6 +7,7 @@ from aoec.frontend.rules import (
     attention,
     casts,
     choice,
+    convolution,
     einsum,
     matrix,
     movement,
@@ -25,8 +26,8 @@ from aoec.frontend.rules import (
 )
 
 RULES = (vector.RULES | casts.RULES | movement.RULES | choice.RULES | resize.RULES | reduce.RULES | rows.RULES | matrix.RULES
-         | einsum.RULES | window.RULES | transposed.RULES | recurrent.RULES | quantised.RULES | attention.RULES | rotary.RULES
-         | sample.RULES | scatter.RULES | top.RULES)
+         | einsum.RULES | window.RULES | convolution.RULES | transposed.RULES | recurrent.RULES | quantised.RULES | attention.RULES
+         | rotary.RULES | sample.RULES | scatter.RULES | top.RULES)
 # operators whose rules look at dtypes themselves, or move elements whatever they are; those of all others are asked where all is real
 ANY_DTYPE = (vector.ANY_DTYPE | casts.ANY_DTYPE | movement.ANY_DTYPE | choice.ANY_DTYPE | reduce.ANY_DTYPE | resize.ANY_DTYPE
              | window.ANY_DTYPE | recurrent.ANY_DTYPE | quantised.ANY_DTYPE | attention.ANY_DTYPE | rotary.ANY_DTYPE | scatter.ANY_DTYPE

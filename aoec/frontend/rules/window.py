@@ -84,17 +84,6 @@ def cropped(n: Node, x: str, w: Window) -> tuple[str, Window]:
 
 # ---------------------------------------------------------------- convolution
 
-def _conv(n: Node) -> bool:
-    w = window(n, n.shape_of(1)[2:])
-    if w is None:
-        return False
-    x, w = cropped(n, n.input(0), w)
-    group = n.integer("group", 1)
-    if w.rank == 2:
-        return n.emit("conv2d", [x, *n.inputs()[1:]], {**w.attributes(), "group": group})
-    return n.emit("reshape", [convolve(n, [x, *n.inputs()[1:]], w, group)], {"shape": n.shape()})
-
-
 def convolve(n: Node, inputs: Sequence[str], w: Window, group: int) -> str:
     """The convolution of [image, kernel, perhaps bias] over one to three dimensions; of int8 in int32."""
     x, kernel, *bias = inputs
@@ -312,7 +301,7 @@ def _global_lp(n: Node) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "AveragePool": _avg_pool, "Conv": _conv, "GlobalAveragePool": _global_avg, "GlobalLpPool": _global_lp, "GlobalMaxPool": _global_max,
+    "AveragePool": _avg_pool, "GlobalAveragePool": _global_avg, "GlobalLpPool": _global_lp, "GlobalMaxPool": _global_max,
     "LpPool": _lp_pool, "MaxPool": _max_pool,
 }
 ANY_DTYPE = {"MaxPool"}

@@ -1,0 +1,68 @@
+"""Convolutions; those whose steps or pads are longer than img2col takes, as an STFT's, whose window moves on by 160 samples, as others."""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aoec.frontend.node import Node
+from aoec.frontend.rules.rule import Rule
+from aoec.frontend.rules.window import Window, convolve, cropped, window
+
+STEP, KERNEL, DILATION, PAD = 63, 511, 255, 255  # what load3d takes (target/instructions.py)
+
+
+def _conv(n: Node) -> bool:
+    w = window(n, n.shape_of(1)[2:])
+    if w is None:
+        return False
+    x, w = cropped(n, n.input(0), w)
+    found = _fitted(n, x, n.input(1), w, max(0, w.rank - 2))
+    if found is None:
+        return False
+    x, kernel, w = found
+    group = n.integer("group", 1)
+    if w.rank == 2:
+        return n.emit("conv2d", [x, kernel, *n.inputs()[2:]], {**w.attributes(), "group": group})
+    return n.emit("reshape", [convolve(n, [x, kernel, *n.inputs()[2:]], w, group)], {"shape": n.shape()})
+
+
+def _fitted(n: Node, x: str, kernel: str, w: Window, first: int) -> tuple[str, str, Window] | None:
+    """(image, kernel, window) of the same convolution within what load3d takes, of the dimensions from `first` on; None where there is no
+    way."""
+    for axis in range(first, w.rank):
+        if w.stride[axis] > STEP and w.dilation[axis] == 1:
+            x, kernel, w = _phases(n, x, kernel, w, axis)
+        if max(w.before[axis], w.after[axis]) > PAD:
+            x = n.padded(x, axis + 2, w.before[axis], w.after[axis])
+            w = replace(w, before=_put(w.before, axis, 0), after=_put(w.after, axis, 0))
+    own = slice(first, w.rank)
+    fits = max(w.stride[own]) <= STEP and max(w.kernel[own]) <= KERNEL and max(w.dilation[own]) <= DILATION
+    return (x, kernel, w) if fits else None
+
+
+def _phases(n: Node, x: str, kernel: str, w: Window, axis: int) -> tuple[str, str, Window]:
+    """The convolution with all that lies within one step of an axis as channels, so that the step is 1."""
+    step, at = w.stride[axis], axis + 2
+    size = n.made(x)[at] + w.before[axis] + w.after[axis]
+    taps = -(-w.kernel[axis] // step)
+    steps = (size - w.kernel[axis]) // step + taps
+    x = n.padded(x, at, w.before[axis], max(0, steps * step - size + w.after[axis]))
+    x = _as_channels(n, n.piece(x, at, 0, steps * step), at, step)
+    kernel = _as_channels(n, n.padded(kernel, at, 0, taps * step - w.kernel[axis]), at, step)
+    return x, kernel, Window(*(_put(old, axis, new) for old, new in (
+        (w.kernel, taps), (w.stride, 1), (w.dilation, 1), (w.before, 0), (w.after, 0))))
+
+
+def _as_channels(n: Node, x: str, at: int, step: int) -> str:
+    """[n, c, ..., steps * step, ...] as [n, c * step, ..., steps, ...]."""
+    shape = n.made(x)
+    apart = n.step("reshape", [x], {"shape": (*shape[:at], shape[at] // step, step, *shape[at + 1:])})
+    rest = [a for a in range(2, len(shape) + 1) if a != at + 1]
+    turned = n.step("transpose", [apart], {"perm": (0, 1, at + 1, *rest)})
+    return n.step("reshape", [turned], {"shape": (shape[0], shape[1] * step, *shape[2:at], shape[at] // step, *shape[at + 1:])})
+
+
+def _put(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
+    return (*values[:at], value, *values[at + 1:])
+
+
+RULES: dict[str, Rule] = {"Conv": _conv}
