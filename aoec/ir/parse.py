@@ -59,7 +59,11 @@ class _Language:
             assert isinstance(e, UnexpectedCharacters)
             found, allowed = repr(text[e.pos_in_stream or 0]), e.allowed or set()
         line, column = _end(text) if found == "the end of the text" else (e.line, e.column)
-        return ParseError(f"expected {expected(allowed, self.lark.terminals)}, found {found}", text, line, column, source)
+        wanted = expected(allowed, self.lark.terminals)
+        if not text.strip():
+            empty = "standard input is empty: the command before it wrote nothing" if source == "-" else "the file is empty"
+            return ParseError(f"{empty}; expected {wanted}", source=source)
+        return ParseError(f"expected {wanted}, found {found}", text, line, column, source)
 
 
 def _short(text: str) -> str:

@@ -26,7 +26,7 @@ from aoec.bank.record import Record
 from aoec.base.errors import AoecError, BackendError, CheckError, UnsupportedError
 from aoec.base.files import read_text, write_text
 from aoec.ir.graph import Graph
-from aoec.ir.parse import parse_func, parse_program, parse_trace
+from aoec.ir.parse import parse_program, parse_trace
 from aoec.ir.program import Program
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.rewrite import normalise
@@ -40,6 +40,7 @@ from aoec.jobs.places import blamed_step, shown, step_places
 from aoec.jobs.plan import Task
 from aoec.jobs.solve import attempt
 from aoec.jobs.stages import apply_shown, check_shown, graph_of, load_weights, save_weights
+from aoec.jobs.within import read_func
 from aoec.lowering.emit import emit
 from aoec.lowering.lower import Indexed
 from aoec.simulate.time import measure
@@ -200,7 +201,7 @@ def load(folder: Path, start: str, said: dict[str, Any], machine: Machine) -> St
 
 def _func(path: Path, lowered: Func) -> Func:
     """The func in a file; refused where it takes or gives other tensors than its group does."""
-    func = parse_func(read_text(path), str(path))
+    func = read_func(read_text(path), str(path))
     for what, given, wanted in (("takes", func.inputs, lowered.inputs), ("gives", func.outputs, lowered.outputs)):
         if [(b.dtype, b.shape) for b in given] != [(b.dtype, b.shape) for b in wanted]:
             said = [", ".join(f"{b.name}: {b.dtype}[{', '.join(map(show, b.shape))}]" for b in buffers) for buffers in (given, wanted)]

@@ -13,7 +13,7 @@ from aoec.base import arrays
 from aoec.base.errors import CheckError
 from aoec.base.files import read_text, write_text
 from aoec.ir.evaluate_whole import evaluate_whole, takes
-from aoec.ir.parse import parse_func, parse_trace
+from aoec.ir.parse import parse_trace
 from aoec.ir.program import Program
 from aoec.ir.rewrite import holes, normalise
 from aoec.ir.schedule import Trace
@@ -24,6 +24,7 @@ from aoec.jobs.stages import apply_shown, check_program
 from aoec.jobs.sweep_values import MOST_POINTS, allowed, points_of, tensor
 from aoec.jobs.tuning import problem, start
 from aoec.jobs.verify import finite
+from aoec.jobs.within import read_func
 from aoec.lowering.emit import emit
 from aoec.ops.layout import to_logical, to_physical
 from aoec.simulate.time import measure
@@ -35,7 +36,7 @@ ROUNDED = 2.0**-9  # of the largest: sums of products in another order, rounded 
 def run_func(options: Namespace) -> int:
     """0, or 1 where values differ from the func's meaning; outputs are written where -o says, and what they are is printed."""
     machine = load(options.target) if options.target else load()
-    func = parse_func(read_text(options.model), options.model)
+    func = read_func(read_text(options.model), options.model)
     if holes(func):
         raise CheckError(f"func {func.name} has open holes: {', '.join(f'?{h}' for h in holes(func))}", source=options.model)
     program, how = program_of(func, machine, options)

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from aoec.base.errors import ScheduleError
 from aoec.base.files import read_text, write_text
 from aoec.ir.index import reads
-from aoec.ir.parse import parse_func
 from aoec.ir.show import show
 from aoec.ir.tir import Func
 from aoec.jobs.space import legal, space_facts, why_empty
 from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.jobs.version import model_version
+from aoec.jobs.within import read_func
 from aoec.report.fidelity import sentences
 from aoec.report.space import lines
 from aoec.report.trials import Line, as_csv, as_json_lines
@@ -32,7 +32,7 @@ Facts = dict[str, object]
 def search_func(options: Namespace) -> int:
     """Searches the space of a func text, or shows it; 0. The trace goes to `options.output`, or the facts as JSON."""
     machine = load(options.target) if options.target else load()
-    func = parse_func(read_text(options.input), options.input)
+    func = read_func(read_text(options.input), options.input)
     left = restriction(options)
     p = problem(func, machine, restriction=left)
     if options.space:

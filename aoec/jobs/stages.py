@@ -21,6 +21,7 @@ from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.jobs.places import shown, step_places
+from aoec.jobs.within import read_func
 
 if TYPE_CHECKING:
     import numpy as np
@@ -125,7 +126,7 @@ def _group(graph: Graph, name: str | None, source: str) -> str:
 
 def schedule_text(func_text: str, func_source: str, trace_text: str, trace_source: str, values: Holes) -> Func:
     """The func with the schedule applied; a step that is refused is shown in the schedule's text."""
-    func, trace = parse.parse_func(func_text, func_source), parse.parse_trace(trace_text, trace_source)
+    func, trace = read_func(func_text, func_source), parse.parse_trace(trace_text, trace_source)
     return apply_shown(func, fill_some(trace, values, trace_source), trace_text, trace_source)
 
 
@@ -144,7 +145,7 @@ def apply_shown(func: Func, trace: Trace, text: str, source: str) -> Func:
 def emit_text(text: str, source: str, target: str, values: Holes) -> Program:
     """The program of a scheduled func for a machine, checked as far as open holes allow."""
     from aoec.lowering.emit import emit
-    func, machine = fill_some(parse.parse_func(text, source), values, source), _machine(target)
+    func, machine = fill_some(read_func(text, source), values, source), _machine(target)
     program = normalise(emit(func, machine))
     if not holes_of(program):
         check_program(program, machine)

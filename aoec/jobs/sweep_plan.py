@@ -13,7 +13,7 @@ from aoec.base.errors import CheckError, ScheduleError
 from aoec.base.files import read_text
 from aoec.base.ranges import Axis
 from aoec.ir.index import Int
-from aoec.ir.parse import parse_func, parse_trace
+from aoec.ir.parse import parse_trace
 from aoec.ir.resize import loops_of, resize, tied
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
@@ -21,6 +21,7 @@ from aoec.ir.tir import Func, blocks
 from aoec.jobs.operators import parse_call, sizes_of, with_sizes
 from aoec.jobs.places import shown, step_places
 from aoec.jobs.stages import lower_operator
+from aoec.jobs.within import read_func
 from aoec.ops.own import NO_DEFINITIONS, Definitions
 from aoec.primitives.primitive import from_step
 from aoec.report.sweep import COLUMNS
@@ -166,7 +167,7 @@ def read_subject(source: str, own: Definitions) -> Subject:
     if "(" in source and not Path(source).exists():
         sizes_of(source, own)
         return Subject(source, source, own=own)
-    return Subject(source, read=parse_func(read_text(source), source))
+    return Subject(source, read=read_func(read_text(source), source))
 
 
 def read_schedules(subject: Subject, paths: Sequence[str], tune: bool) -> list[tuple[str, Trace | None]]:

@@ -144,7 +144,8 @@ def meetings(func: Func, found: Sequence[Part], machine: Machine) -> dict[str, M
         made = {p.core for p in found for block, _ in blocks(p.func.body) if block.target.buffer == b.name}
         read = {p.core for p in found for block, _ in blocks(p.func.body) if b.name in {r.buffer for r in block_reads(block)}}
         if len(made) != 1 or len(read) != 1 or made == read:
-            raise UnsupportedError(f"buffer {b.name} lies in GM between blocks of one func: give it a scope on the core")
+            raise UnsupportedError(f"buffer {b.name} lies in GM between blocks of one func: give it a scope on the core, "
+                                   "or schedule the func first")
         grid, _ = split_grid(func.body)
         core: Expr = Int(0)
         for lp in grid:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from math import prod
 
 from aoec.base.errors import CapacityError, CheckError
+from aoec.base.text import nearest
 from aoec.ir.index import DTYPES, Expr, Float, Hole, Int, evaluate, holes, variables
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.show import show
@@ -180,10 +181,10 @@ def _check_instruction(stream: Stream, item: Instr, machine: Machine, names: dic
     """The word exists, has its fields, and its operands lie where this kind of core can reach them."""
     word = INSTRUCTIONS.get(item.op)
     if word is None:
-        raise CheckError(f"{item.op} in stream {stream.name} is no instruction")
+        raise CheckError(f"{line(item)}: {item.op} is no instruction{nearest(item.op, INSTRUCTIONS)}")
     given = tuple(k for k, _ in item.fields)
     if not word.takes(given):
-        raise CheckError(f"{item.op} has fields ({', '.join(given)}) where it needs ({', '.join(word.fields())})")
+        raise CheckError(f"{line(item)}: {item.op} has fields ({', '.join(given)}) where it needs ({', '.join(word.fields())})")
     if word.pipe not in machine.core(stream.core).pipes:
         raise CheckError(f"{line(item)}: {stream.core} cores of {machine.name} have no pipe {word.pipe}")
     if not machine.has(word.name):

@@ -166,6 +166,14 @@ def test_a_fault_is_refused_at_its_place(kind, text, old, new, said, place):
         assert (e.value.line, e.value.column) == place
 
 
+def test_an_empty_text_is_called_so():
+    for source, said in (("g.prog", "g.prog: the file is empty; expected 'program'"),
+                         ("-", "-: standard input is empty: the command before it wrote nothing; expected 'program'")):
+        with pytest.raises(ParseError) as e:
+            parse.parse_program(" \n", source)
+        assert str(e.value) == said
+
+
 EXPECTED = [
     ("1 +", "expected an expression, found the end of the text"), ("(a", "expected ')', found the end of the text"),
     ("a b", "or the end of the text, found 'b'"), ("f(", "expected an expression, found the end of the text"),

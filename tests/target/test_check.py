@@ -163,6 +163,11 @@ SERIAL = """program serial for toy {{
 """
 
 
+def test_an_instruction_that_is_none_is_quoted_with_the_nearest():
+    with pytest.raises(CheckError, match=r"^copy_gm_ib\(dst=x\[0\].*: copy_gm_ib is no instruction; did you mean copy_gm_ub\?"):
+        check(parse_program(SERIAL.format(y=512).replace("copy_gm_ub(dst=x", "copy_gm_ib(dst=x")), TOY)
+
+
 def test_a_buffer_written_over_before_it_is_read_is_refused():
     text = SERIAL.format(y=0).replace("copy_ub_gm(dst=Z[0], src=y[0]", "copy_ub_gm(dst=Z[0], src=x[0]")
     with pytest.raises(CheckError, match="reads x where y was written over it"):
