@@ -204,7 +204,7 @@ def row_tables(encoded: Encoded, rows: Mapping[str, Array], count: int) -> dict[
 def _moved(packed: Packed, registers: Any) -> Array:
     """Where registers of a tape are in the kernel; -1 stays."""
     given = np.asarray(registers, np.int64)
-    return np.where(given >= 0, packed.place[given], -1).astype(np.int32) if given.size else given.astype(np.int32)
+    return np.append(packed.place, -1)[given].astype(np.int32)
 
 
 def _trips(planner: Planner, trips: Sequence[Any], at: Array) -> dict[str, Array]:

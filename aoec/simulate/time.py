@@ -18,7 +18,7 @@ from aoec.ir.program import Program, Stream
 from aoec.kernels import timeline as kernel
 from aoec.simulate.detail import Walked, core_counts, fresh_state, walk
 from aoec.simulate.encode import Encoded, encode
-from aoec.simulate.filling import Batch, Filler, Worker, filler_of, grid_cores
+from aoec.simulate.filling import FEW, Batch, Filler, Worker, filler_of, grid_cores
 from aoec.simulate.reasons import Reasons, reasons
 from aoec.simulate.sizes import VARIES, Array
 from aoec.simulate.state import COLD, State, after, footprint_bytes
@@ -181,9 +181,11 @@ def pages(ticks: Array) -> Array:
 
 
 def prepare(machine: Machine) -> None:
-    """Nothing; afterwards the timeline kernel is compiled and on disk, so that processes started later need not all compile it."""
+    """Nothing; afterwards the kernels that time rows, and fill their tables, are compiled and on disk, so that processes started later need
+    not all compile them."""
     stream = Stream("idle", next(iter(machine.cores)), (), (), ())
-    time_rows(encode(Program("idle", machine.name, (), (), (stream,), ()), machine), {})
+    idle = encode(Program("idle", machine.name, (), (), (stream,), ()), machine)
+    found_rows(idle, {}, np.full(FEW, kernel.NEVER), kernel.TIMES, COLD)
 
 
 def _check_given(encoded: Encoded, given: Collection[str]) -> None:

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from aoec.kernels import columns, registers
 from aoec.kernels import timeline as kernel
 
 from aoec.ir import rewrite
 from aoec.simulate.encode import encode
+from aoec.simulate.filling import FEW
 from aoec.simulate.time import measure, prepare, time_rows
 from aoec.target.machine import load
 from tests.oracle.slow_timeline import simulate
@@ -30,7 +32,9 @@ def test_emitted_programs(name):
 def test_a_prepared_kernel_is_the_one_that_every_program_takes():
     machine = load()
     prepare(machine)
-    before = kernel.find_rows.compiled.signatures.copy()
+    kernels = kernel.find_rows.compiled, columns.fill, registers.distinct, registers.settle
+    before = [k.signatures.copy() for k in kernels]
     program = emitted("softmax", machine)
-    time_rows(encode(program, machine), {hole: np.array(choices[:1] or (1,)) for hole, choices in rewrite.holes(program).items()})
-    assert before and kernel.find_rows.compiled.signatures == before
+    encoded = encode(program, machine)
+    time_rows(encoded, {hole: np.full(FEW, (choices or (1,))[0]) for hole, choices in rewrite.holes(program).items()})
+    assert encoded.fillers and all(before) and [k.signatures for k in kernels] == before

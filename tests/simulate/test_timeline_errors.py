@@ -143,3 +143,9 @@ def test_a_dtype_without_timing():
 def test_unknown_cost():
     with pytest.raises(TargetError, match="did you mean vsqrt"):
         TOY.cost("vsqr")
+
+
+def test_many_rows_of_a_program_that_does_nothing():
+    idle = program("", grid="c in ?c")
+    times = time_rows(encode(idle, TOY), {"c": np.full(200, 2)})
+    assert set(times.ticks) == {measure(program("", grid="c in 2"), TOY).ticks} and not times.status.any()
