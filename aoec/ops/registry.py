@@ -6,6 +6,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from aoec.base.errors import UnsupportedError
+from aoec.base.text import nearest
 from aoec.ops.declare import Op
 
 # modules that use operators and declare none
@@ -24,5 +25,5 @@ OPS: dict[str, Op] = _load()
 def get(name: str) -> Op:
     """The operator of that name; UnsupportedError where the dictionary has none."""
     if name not in OPS:
-        raise UnsupportedError(f"operator {name} is not in the dictionary, which has {', '.join(sorted(OPS))}")
+        raise UnsupportedError(f"operator {name} is not in the dictionary{nearest(name, OPS)}")
     return OPS[name]

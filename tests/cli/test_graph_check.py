@@ -30,7 +30,7 @@ def test_good_graphs_pass() -> None:
 
 
 @pytest.mark.parametrize("old, new, place, message", [
-    ("relu(y)", "rely(y)", "7:3", "node m: operator rely is not in the dictionary"),
+    ("relu(y)", "rely(y)", "7:3", "node m: operator rely is not in the dictionary; did you mean relu?"),
     ("r: fp16[4, 5]", "r: fp16[4, 50]", "7:3", "node m: relu gives [4, 5], and tensor r is declared as [4, 50]"),
     ("y: fp16[4, 5]", "y: fp16[5, 4]", "6:3", "node n: matmul gives [4, 5], and tensor y is declared as [5, 4]"),
     ("matmul(x, z)", "matmul(z, x)", "6:3", "node n: "),

@@ -124,6 +124,8 @@ CASES = {
     "DepthToSpace by columns": one("DepthToSpace", shape=(1, 8, 3, 5), blocksize=2, mode="CRD"),
     "SpaceToDepth": one("SpaceToDepth", shape=(1, 2, 4, 6), blocksize=2),
     "Expand": one("Expand", np.array([2, 6, 9, 8])), "Expand lanes": one("Expand", np.array([2, 3, 4]), shape=(3, 1)),
+    "Expand to long rows": one("Expand", np.array([2, 3, 40]), shape=(3, 1)),
+    "Expand to many long rows": one("Expand", np.array([50, 50, 40]), shape=(1, 1)),
     **{f"{op}{name}": whole(op, axis=1, **given) for op in ("ArgMax", "ArgMin")
        for name, given in (("", {}), (" flat", {"keepdims": 0}), (" last", {"select_last_index": 1}))},
     "TopK": model([node("TopK", "x k", "y i", axis=2)], {"x": X}, ["y"], {"k": np.array([3])}),
