@@ -216,9 +216,9 @@ def bind(name: str, graph: onnx.GraphProto, input_shapes: Shapes, notices: list[
     if free and all(free_axes(i) == [0] for i in free):
         for i in free:
             _dims(i)[0].dim_value = 1
-            notices.append(f"input {i.name}: free batch dimension bound to 1; --input-shape {i.name}:{_numbers(i)} is what was taken")
+            notices.append(f"input {i.name}: free batch dimension bound to 1; --input-shape {i.name}:{suggested(i)} is what was taken")
     elif free:
-        options = " ".join(f"--input-shape {i.name}:{_numbers(i) or '1,3,224,224'}" for i in free)
+        options = " ".join(f"--input-shape {i.name}:{suggested(i) or '1,3,224,224'}" for i in free)
         raise UnsupportedError(_suggestion(name, free, options), options)
 
 
@@ -270,7 +270,7 @@ def _list(shape: Sequence[object]) -> str:
     return f"[{', '.join(map(str, shape))}]"
 
 
-def _numbers(i: onnx.ValueInfoProto) -> str:
+def suggested(i: onnx.ValueInfoProto) -> str:
     """A shape to suggest: batch 1, images 224 x 224, 128 elsewhere."""
     dims = _dims(i)
     return ",".join(str(d.dim_value if _bound(d) else 1 if axis == 0 else IMAGE_SIZE if len(dims) == 4 and axis > 1 else
