@@ -5,21 +5,25 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from aoec.bank.builtin import Shelf
+from aoec.bank.plans import Plan
 from aoec.bank.record import Key, Record
 
 
 class Claimed:
-    """Records that are asked for by key alone; whatever else is asked is asked of the shelf beneath. They are tried before use."""
+    """Records that are asked for by key or func, and plans of slices; whatever else is asked is asked of the shelf beneath. They are tried
+    before use."""
 
-    def __init__(self, records: Iterable[Record], base: Shelf | None, path: Path) -> None:
-        self.base, self.path, self.records = base, path, {r.key: r for r in records}
+    def __init__(self, records: Iterable[Record], base: Shelf | None, path: Path, plans: tuple[Plan, ...] = ()) -> None:
+        self.base, self.path, self.records, self.plans = base, path, {r.key: r for r in records}, plans
 
     def all_of(self, wanted: Iterable[Key]) -> dict[Key, Record]:
         asked = set(wanted)
         return (self.base.all_of(asked - self.records.keys()) if self.base else {}) | {k: r for k, r in self.records.items() if k in asked}
 
     def of_funcs(self, func_keys: Iterable[str]) -> tuple[Record, ...]:
-        return self.base.of_funcs(func_keys) if self.base else ()
+        wanted = set(func_keys)
+        own = (r for r in self.records.values() if r.key.func_key in wanted)
+        return *own, *(self.base.of_funcs(wanted) if self.base else ())
 
     def of_families(self, families: Iterable[str]) -> tuple[Record, ...]:
         return self.base.of_families(families) if self.base else ()

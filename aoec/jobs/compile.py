@@ -147,12 +147,14 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
             return voice.wrong(faults, options.output)
     write(options.output, *[m.artifact for m in made])
     if options.embed and source is not None:
-        embedded.write(options.embed, source, made, machine)
-        voice.say(f"embedded the schedules of {len(made[0].choices)} groups in {options.embed}")
+        plans = [t.plan for _, found in sliced for t in found if t.plan.gained]
+        embedded.write(options.embed, source, [*before, *made], plans, machine)
+        voice.say(f"embedded the schedules of {len(made[0].choices)} groups{', and a plan of slices,' * bool(plans)} in {options.embed}")
     if options.dump:
         dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], machine)
     seconds = time.monotonic() - started
-    keep(bank, (t for _, found in sliced for t in found))
+    if options.slices.plan == "search":
+        keep(bank, (t for _, found in sliced for t in found))
     if subgraphs:
         subgraphs.close(before, sliced, time.monotonic() - started)
         voice.say(f"results {subgraphs.path}")
@@ -259,6 +261,7 @@ def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unf
             if not options.tune and not formats.heard_of(graph, jobs[0].bank):
                 return None
             other = replace(grouped(replace(stage, graph=graph, weights=weights), machine, options, trial, pool), stage=stage)
+            embedded.hear(jobs[0].bank, other.plan, machine, how.robust)
             if not options.tune and not formats.known(other.plan, machine, jobs[0].bank, tune):
                 return None
             jobs.append(jobs[0].another(how))
@@ -286,6 +289,7 @@ def in_slices(made: Made, machine: Machine, jobs: list[Unfinished], options: Nam
         try:
             graph = slices.asked(made.model.graph, regions)
             ready = replace(grouped(replace(stage, graph=graph, weights=made.model.weights), machine, given, trial, pool), stage=stage)
+            embedded.hear(jobs[0].bank, ready.plan, machine, jobs[0].order.robust)
             jobs.append(jobs[0].another(jobs[0].order))
             return real(*search([ready], machine, jobs[-1], options, trial, events)[0], machine, options, voice, made.before or made)
         except (BankError, UnsupportedError) as e:  # nothing may be searched, or put on the host

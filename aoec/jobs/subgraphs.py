@@ -14,6 +14,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from aoec.bank.bank import Bank
+from aoec.bank.builtin import Shelf
+from aoec.bank.claimed import Claimed
 from aoec.bank.plans import Plan
 from aoec.base import regions as words
 from aoec.base.errors import BankError
@@ -54,23 +56,23 @@ class Tuned:
 
 
 def planned(made: Made, bank: Bank, machine: Machine, options: Namespace, say: Callable[[str], None], cut: Cut) -> tuple[Made, list[Tuned]]:
-    """The model with those regions in slices that are faster so, itself where none are, and what became of its subgraphs. With plan "bank"
-    of the options nothing is looked for. BankError where something is to be, which --frozen forbids."""
+    """The model with those regions in slices that are faster so, itself where none are, and what became of its subgraphs; () where
+    nothing was asked. With plan "bank" of the options nothing is looked for. BankError where something is to be, which --frozen forbids."""
     search = options.slices.plan == "search"
     if made.model.graph.bodies:
         if search:
             say("slices: a model whose control flow is walked is not sliced")
         return made, []
-    kept = [p for p in plans(bank, machine) if p.metric == options.metric]
-    if not search and not any(p.gained for p in kept):
+    known = [p for p in plans(bank, machine) if p.metric == options.metric]
+    if not search and not any(p.gained for p in known):
         return made, []
-    job = Job(made, kept, machine, options)
+    job = Job(made, known, machine, options)
     missing = job.missing() if search else []
     if missing and options.frozen:
         raise BankError(f"bank {bank.path} has no plan of slices of {made.model.name}, and --frozen forbids to look for one: without "
                         "--slices auto, the model is compiled whole")
     out, regions = job.best(missing, cut, say)
-    return out, list(job.tuned(out, regions, missing)) if search and regions is not None else []
+    return out, list(job.tuned(out, regions, missing)) if regions is not None else []
 
 
 def keep(bank: Bank, found: Iterable[Tuned]) -> None:
@@ -158,9 +160,18 @@ def ns(us: float) -> int:
 
 
 def plans(bank: Bank, machine: Machine) -> list[Plan]:
-    """What a bank, and then the one beneath it, has kept of this machine and model."""
-    shelves = [bank, *([bank.base] if isinstance(bank.base, Bank) else [])]
-    return [p for b in shelves for p in b.plans.list(machine.name) if (p.machine_hash, p.model_version) == (machine.hash, model_version())]
+    """What a bank, and then what lies beneath it, has kept of this machine and model."""
+    return [p for p in kept(bank, machine.name) if (p.machine_hash, p.model_version) == (machine.hash, model_version())]
+
+
+def kept(shelf: Shelf | None, target: str | None) -> Iterator[Plan]:
+    """The plans of a shelf, and then of those beneath it."""
+    if isinstance(shelf, Bank):
+        yield from shelf.plans.list(target)
+    elif isinstance(shelf, Claimed):
+        yield from (p for p in shelf.plans if target in (None, p.target))
+    if isinstance(shelf, Bank | Claimed):
+        yield from kept(shelf.base, target)
 
 
 def held(s: Subgraph, kept: Iterable[Plan]) -> Plan | None:

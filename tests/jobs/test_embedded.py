@@ -14,7 +14,7 @@ from aoec.bank.claimed import Claimed
 from aoec.bank.record import Record
 from aoec.frontend.metadata import value, write
 from aoec.frontend.zoo import mlp_softmax
-from aoec.jobs.embedded import KEY, carried
+from aoec.jobs.embedded import KEY, below
 from aoec.jobs.models import fused, imported
 from aoec.jobs.order import keys
 from aoec.jobs.plan import Task, tasks
@@ -101,6 +101,8 @@ def exchanged(said: Said) -> None:
         r["default_ticks"] = 10**9
 
 
+PLAN = {"graph_key": "0" * 64, "schedules": "0" * 16, "metric": "latency", "label": "x", "regions": "g0..g1/2",
+        "before_ns": 9, "after_ns": 8}
 HOLES = "sched {\n  split(loop=m, factor=?tm in [16, 32], outer=m_o, inner=m_i)\n}"
 WHOLE = [  # of all of them, in one line
     (lambda said: said.update(target="Ascend310P3"), "of another machine (Ascend310P3)"),
@@ -114,6 +116,12 @@ WHOLE = [  # of all of them, in one line
     (lambda said: said.update(records=[{}] * 20_001), "are no list of at most 20,000"),
     (lambda said: said.update(records=[[]]), "does not have the fields"),
     (lambda said: said["records"][0].pop("seed"), "does not have the fields"),
+    (lambda said: said.update(plans=7), "plans of slices are no list of at most 1,000"),
+    (lambda said: said.update(plans=[PLAN] * 1_001), "plans of slices are no list of at most 1,000"),
+    (lambda said: said.update(plans=["g0..g1/2"]), "plans of slices does not have the fields"),
+    (lambda said: said.update(plans=[PLAN | {"target": "x"}]), "plans of slices does not have the fields"),
+    (lambda said: said.update(plans=[PLAN | {"regions": "\x1b[2J"}]), "field regions of a plan of slices cannot be"),
+    (lambda said: said.update(plans=[PLAN | {"before_ns": 1}]), "a plan of slices is faster than none"),
     (each(extra=1), "does not have the fields"), (each(ticks=-1), "field ticks cannot be"), (each(ticks=1 << 80), "field ticks cannot be"),
     (each(trace=""), "field trace cannot be"), (each(trace="x" * (1 << 20)), "field trace cannot be"),
     (each(label=7), "field label cannot be"), (each(ticks=10**15), "must not fall in this order")]
@@ -126,7 +134,8 @@ def of(change: Callable[[Said], Any], folder: Path, plan: list[Task]) -> tuple[l
     change(said)
     model, lines = onnx.ModelProto(), []
     model.metadata_props.add(key=KEY, value=json.dumps(said))
-    return carried(model, plan, load("Ascend910B3"), False, lines.append), lines
+    shelf = below(model, plan, load("Ascend910B3"), False, "none", lines.append)
+    return list(shelf.records.values()) if isinstance(shelf, Claimed) else [], lines
 
 
 @pytest.mark.parametrize("change, why", WHOLE, ids=range(len(WHOLE)))

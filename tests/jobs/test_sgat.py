@@ -14,12 +14,16 @@ from aoec.artifact.artifact import load as load_artifact
 from aoec.bank.bank import Bank
 from aoec.bank.plans import Plan
 from aoec.base.regions import show as show_regions
+from aoec.frontend.metadata import value
+from aoec.frontend.metadata import write as write_entry
 from aoec.ir.graph import Graph, Group
 from aoec.ir.show import show
+from aoec.jobs.embedded import KEY
 from aoec.jobs.subgraphs import Subgraph, named, placed, runs, subgraphs
 from aoec.jobs.version import model_version
 from aoec.target.machine import load
 from tests.jobs.test_slices import SMALL, chain, folder
+from tests.oracle.schemas import faults
 
 __all__ = ["folder"]  # a fixture
 pytestmark = pytest.mark.usefixtures("small")
@@ -66,6 +70,26 @@ def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: p
     instead(plan, model_version="another")
     ran("compile", "images.onnx", *QUICK, "-o", "w.aoec")
     assert "slices" not in capsys.readouterr().err and Path("w.aoec").read_bytes() == Path("whole.aoec").read_bytes()
+
+
+def test_a_model_carries_its_plan(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its schedules whole and in slices: a compile of the copy without a bank searches nothing and makes the same bytes, and where the
+    plan is a stranger's that gains nothing the model stays whole."""
+    (folder / "small.toml").write_text(SMALL)
+    ran("compile", "images.onnx", *QUICK, "--slices", "auto", "--tune", "--budget", "8", "--embed", "copy.onnx", "-o", "a.aoec")
+    said = json.loads(value("copy.onnx", KEY))
+    assert faults("embedded", said) == [] and len(said["plans"]) == 1 and "and a plan of slices, in copy.onnx" in capsys.readouterr().err
+    elsewhere = [w.replace("b.db", "other.db") for w in QUICK]
+    monkeypatch.setattr("aoec.jobs.slices.found", lambda *_: pytest.fail("this is known"))
+    ran("compile", "copy.onnx", *elsewhere, "--tune", "--budget", "8", "--frozen", "-o", "b.aoec")
+    told = capsys.readouterr().err
+    assert "groups, and a plan of slices" in told and "by the bank's plan" in told
+    one, other = load_artifact("a.aoec"), load_artifact("b.aoec")
+    assert (one.graph, one.groups) == (replace(other.graph, name=one.graph.name), other.groups)
+    said["plans"][0]["regions"] = "g0..g1/3"
+    write_entry("copy.onnx", "copy.onnx", KEY, json.dumps(said))
+    ran("compile", "copy.onnx", *elsewhere, "-o", "c.aoec")
+    assert not any("_1of6" in g.name for g in load_artifact("c.aoec").graph.groups)
 
 
 def instead(plan: Plan, **wrong: object) -> None:
