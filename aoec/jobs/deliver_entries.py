@@ -18,7 +18,7 @@ from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
 from aoec.ir.index import Int
 from aoec.ir.show import show
 from aoec.ir.tir import Buffer, Func
-from aoec.jobs import rounds
+from aoec.jobs import rounds, slices
 from aoec.jobs.bank import SHOWN_DIGITS
 from aoec.jobs.bank_verify import func_of
 from aoec.jobs.begin import stages_of
@@ -33,7 +33,6 @@ from aoec.jobs.say import Voice
 from aoec.jobs.shelf import age
 from aoec.lowering.layout import family
 from aoec.lowering.lower import Indexed
-from aoec.lowering.slices import in_slices
 from aoec.search.sketches import find_product
 from aoec.simulate.state import State
 from aoec.target.machine import Machine, load, parse_machine
@@ -45,7 +44,8 @@ Say = Callable[[str], None]
 class Entry:
     """Equal groups, or a func of a bank: what it is, how often it runs, and its schedules. Times are modelled, of one of them alone in its
     place, launch included; `why`: it is no work of the AI Core. `names`: the first node of each group; `attributes` and `shapes`: of that
-    node, its inputs and then its result, without layouts. `default`: the default schedule, "" where it is not known."""
+    node, its inputs and then its result, without layouts. `default`: the default schedule, "" where it is not known. `sliced`: none of them
+    is an operator of the model, all are slices of some."""
 
     name: str
     what: str
@@ -66,6 +66,7 @@ class Entry:
     default: str = ""
     state: State = ()
     why: str = ""
+    sliced: bool = False
 
     @property
     def gained(self) -> bool:
@@ -80,7 +81,8 @@ class Entry:
 @dataclass(frozen=True)
 class Source:
     """All that is to be delivered, of one machine. `precision` and `inputs`, which a bank has not: what a model runs in, and the shapes of
-    its inputs where there is one of each. `apart`: (operator or family, the next one's) where a result's only reader is another group."""
+    its inputs where there is one of each. `apart`: (operator or family, the next one's) where a result's only reader is another group.
+    `cut`: what of it runs in slices, in words."""
 
     name: str
     machine: Machine
@@ -88,6 +90,7 @@ class Source:
     precision: str = ""
     inputs: tuple[tuple[str, tuple[int, ...]], ...] = ()
     apart: tuple[tuple[str, str], ...] = ()
+    cut: tuple[str, ...] = ()
 
 
 def source(options: Namespace, voice: Voice) -> Source:
@@ -133,9 +136,6 @@ def of_artifact(path: str, options: Namespace) -> Source:
     machine = parse_machine(gears[0].machine, path) if gears[0].machine else load(gears[0].target)
     if options.target and load(options.target).hash != machine.hash:
         raise CheckError(f"{path} was compiled for {machine.name}; without --target, or give the ONNX model")
-    if any(in_slices(a.graph) for a in gears):
-        raise CheckError(f"{path} runs in slices, and CANN looks schedules up by the sizes of whole operators; compile it with --slices "
-                         "none, or give the ONNX model")
     models = []
     for a in gears:
         known = {g.group: Found(show(g.trace), "", g.default_ticks, g.ticks, g.bound_ticks, g.func_key) for g in a.groups if g.trace}
@@ -160,9 +160,10 @@ def shapes(ports: Sequence[Port]) -> tuple[tuple[str, tuple[int, ...]], ...]:
 
 def together(name: str, machine: Machine, precision: str, models: Sequence[Model]) -> Source:
     """One source of a model, or of its gears."""
+    cut = tuple(dict.fromkeys(said for m in models for said in slices.told(m.graph)))
     parts = [replace(e, name=f"{m.gear}/{e.name}" if m.gear else e.name) for m in models for e in groups(m.graph, machine, m.plan, m.known)]
     apart = tuple(dict.fromkeys(pair for m in models for pair in parted(m.graph)))
-    return Source(name, machine, merged(parts), precision, models[0].inputs if len(models) == 1 else (), apart)
+    return Source(name, machine, merged(parts), precision, models[0].inputs if len(models) == 1 else (), apart, cut)
 
 
 @dataclass(frozen=True)
@@ -187,10 +188,11 @@ def groups(graph: Graph, machine: Machine, plan: Iterable[Task], known: Mapping[
     """An entry for each group that takes time."""
     planned, nodes, often = {t.group.name: t for t in plan}, {n.name: n for n in graph.nodes}, rounds.passes_of_groups(graph)
     tensors, off_core, us, indexed = {t.name: t for t in graph.tensors}, host_times(graph), machine.us_per_tick, Indexed(graph)
+    pieces = slices.pieces(graph)
     for g in graph.groups:
         of = [nodes[n] for n in g.nodes]
         ops = tuple(n.op for n in of)
-        bare = Entry(g.name, ", ".join(ops), g.kind, g.nodes[:1], ops, often[g.name], **seen_of(of, tensors))
+        bare = Entry(g.name, ", ".join(ops), g.kind, g.nodes[:1], ops, often[g.name], **seen_of(of, tensors), sliced=g.name in pieces)
         task, found = planned.get(g.name), known.get(g.name)
         if task is not None and found is not None and task.func_key == found.func_key:
             ins, outs = indexed.operands(g)
@@ -231,7 +233,8 @@ def _one(alike: Sequence[Entry]) -> Entry:
     default_us, us, bound_us = (sum(e.count * t for e, t in zip(alike, times)) / count if count else 0.0 for times in (
         [e.default_us for e in alike], [e.us for e in alike], [e.bound_us for e in alike]))
     names = tuple(name for e in alike for name in e.names)
-    return replace(heavy, name=alike[0].name, names=names, count=count, default_us=default_us, us=us, bound_us=bound_us)
+    return replace(heavy, name=alike[0].name, names=names, count=count, default_us=default_us, us=us, bound_us=bound_us,
+                   sliced=all(e.sliced for e in alike))
 
 
 def parted(graph: Graph) -> Iterator[tuple[str, str]]:

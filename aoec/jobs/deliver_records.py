@@ -28,6 +28,7 @@ TOLD = 1.05  # times that are nearer than this the model does not tell apart: it
 
 
 SLOWER = "what a tiling can say of it is modelled more than 5 % slower than the default schedule (--all writes it)"
+SLICED = "it is a slice of an operator: CANN asks for it only where an operator has these sizes itself, as in a model of that batch"
 NO_WORDS = {False: "CANN's run-time bank holds tilings of matrix products and convolutions alone",
             True: "attention in one pass: CANN has a kernel of its own for it, or runs its operators one by one"}
 
@@ -79,7 +80,8 @@ def record(entry: Entry, machine: Machine, soc: str, seen: Sequence[Seen], every
     if seen and not any(s.type == op for s in seen):
         return Record(why=f"your CANN runs it as {seen[0].type}, whose records are not public; those of {op} are")
     default_us = next((x for x, n, _ in tilings if asked[n][0] == entry.default), None)
-    return Record(op, text, EXACT if seen else PREDICTED, us, default_us, tiling.differs, "" if seen else doubt(op, soc))
+    return Record(op, text, EXACT if seen else PREDICTED, us, default_us, tiling.differs,
+                  "" if seen else "; ".join(filter(None, (doubt(op, soc), SLICED * entry.sliced))))
 
 
 def timed(entry: Entry, tiling: Delivery, machine: Machine) -> tuple[float, Delivery] | Refusal:

@@ -11,12 +11,13 @@ from aoec.ir.show import show
 from aoec.jobs.known import known
 from aoec.jobs.made import Schedule
 from aoec.jobs.regions import Whole, regions
-from aoec.lowering.slices import Region, sliced
+from aoec.lowering.slices import Region, in_slices, sliced
 from aoec.simulate.time import Chain
 from aoec.target.machine import Machine
 
 Asked = Sequence[tuple[str, str, int]]  # as base/regions.py reads them
 FIRST = re.compile(r"(.+)_1of([0-9]+)")
+PIECE = re.compile(r".+_[0-9]+of[0-9]+")
 
 
 def asked(graph: Graph, regions: Asked) -> Graph:
@@ -30,6 +31,11 @@ def told(graph: Graph) -> tuple[str, ...]:
     runs = [[m for m in run if m] for count, run in groupby(found, lambda m: m and m[2]) if count]
     named = ", ".join(f"{run[0][1]}{f'..{run[-1][1]}' * (len(run) > 1)} in {run[0][2]}" for run in runs)
     return (f"groups in slices, one slice after the other: {named}",) if runs else ()
+
+
+def pieces(graph: Graph) -> set[str]:
+    """The names of the groups of a graph that are slices."""
+    return {g.name for g in graph.groups if PIECE.fullmatch(g.name)} if in_slices(graph) else set()
 
 
 def found(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine) -> Asked:

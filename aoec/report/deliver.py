@@ -15,8 +15,8 @@ WIDEST = 44  # characters of a name in the table
 LEGEND = (
     "all µs: modelled, of all equal groups, by the schedule in use; gain: of it against the default schedule.  record: the operator of "
     "CANN's", "run-time bank whose line says the tiling, ~ where the nearest that can be said is another.  key: exact, from your own file; "
-    "predicted: may", "not be hit; doubtful: nothing public says that CANN asks for such a record on this chip.  tune: in tune_ops.json.  "
-    "kernel words: in kernels.csv.")
+    "predicted: may", "not be hit; doubtful: nothing public says that CANN asks for such a record on this chip, or it is of a slice of an "
+    "operator.", "tune: in tune_ops.json.  kernel words: in kernels.csv.")
 
 
 @dataclass(frozen=True)

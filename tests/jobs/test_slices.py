@@ -56,8 +56,11 @@ def test_a_compiled_model_in_slices(folder: Path, capsys: pytest.CaptureFixture[
     assert cli.main(["slice", "d/fused.graph", "--regions", "g2/2", "-o", "e.graph"]) == 0
     assert "group g2_2of2" in Path("e.graph").read_text() and Path("e.graph.npz").is_file()
     capsys.readouterr()
-    assert cli.main(["deliver", "a.aoec", "--to", "out", "--bank", "b.db"]) == 2
-    assert "slices" in capsys.readouterr().err and not Path("out").exists()
+    assert cli.main(["deliver", "a.aoec", "--to", "out", "--all", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    cut = [g for g in said["groups"] if "_1of3" in g["name"] and g["record"]]
+    assert cut and all("it is a slice" in g["record"]["doubt"] for g in cut) and said["deliverable"]["share"] == 0
+    assert "g0..g1 in 3: no public file tells CANN of that" in said["notes"][0] and said["notes"][0] in Path("out/APPLY.md").read_text()
 
 
 @pytest.mark.parametrize("words, said", [
