@@ -37,7 +37,8 @@ def words(bank: words_of.Parser) -> None:
               add("best", "print the schedule of a func, or the plan of slices of a subgraph", "KEY", key),
               add("show", "print all that is kept of a func: its text, and each record with its schedule", "KEY", key)):
         _built_in(p)
-    p = add("which", "say which record a compile takes, and why not the others", "KEY|MODEL", f"{key}; or an ONNX or compiled model")
+    p = add("which", "say which record or plan of slices a compile takes, and why not the others", "KEY|MODEL",
+            f"{key}; or an ONNX or compiled model")
     words_of.base(p)
     words_of.model_options(p)
     add("diff", "say what a second bank, or export of one, has added, removed and changed", "A", "a bank or an export").add_argument(
@@ -58,7 +59,8 @@ def words(bank: words_of.Parser) -> None:
     p = add("prune", "list what no compile takes any more (stale records and plans), and remove it with --yes")
     p.add_argument("--keep-days", type=values.positive, default=0, metavar="N", help="keep what was made in the last N days")
     p.add_argument("--yes", action="store_true", help="remove it")
-    _built_in(add("verify", "time each record again; exit code 1 where one says what is not so"))
+    _built_in(add("verify", "time each record again; exit code 1 where one says what is not so; plans of slices are known by their "
+                     "models alone"))
     add("stats", "count the records by target")
 
 
@@ -118,11 +120,15 @@ def measured(options: Namespace) -> tuple[Measured, ...]:
 
 
 def run_which(options: Namespace) -> int:
+    from aoec.jobs import bank_plans
     from aoec.jobs.bank import measured_of
-    from aoec.jobs.bank_which import facts, told, which
-    found = which(options, machines(options))
+    from aoec.jobs.bank_which import facts, kept, told, which
+    own = machines(options)
+    found, plans = which(options, own), bank_plans.which(options, own)
+    kept(options.argument, [*found, *plans])
     times = measured_of(options.bank, options.target)
-    write_text(options.output, as_json(facts(found, times)) if options.json else told(found, times))
+    write_text(options.output, as_json(facts(found, times) + bank_plans.facts(plans)) if options.json
+               else "\n".join(filter(None, (told(found, times), bank_plans.told(plans)))))
     return 0
 
 
@@ -191,11 +197,13 @@ def run_prune(options: Namespace) -> int:
 
 
 def run_verify(options: Namespace) -> int:
-    from aoec.jobs.bank import records_of
+    from aoec.jobs import bank_plans
+    from aoec.jobs.bank import plans_of, records_of
     from aoec.jobs.bank_verify import facts, told, verified
     own = machines(options)
     found = verified(records_of(options.bank, options.target, "", options.builtin), own)
-    write_text(options.output, as_json(facts(found)) if options.json else told(found))
+    plans = bank_plans.verified(plans_of(options.bank, options.target, "", options.builtin), own)
+    write_text(options.output, as_json(facts(found) + bank_plans.facts(plans)) if options.json else bank_plans.told(plans) + told(found))
     return int(any(v.wrong for v in found))
 
 

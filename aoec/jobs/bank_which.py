@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -54,7 +54,7 @@ def choices(own: Iterable[Record], base: Iterable[Record], machines: Machines) -
 
 
 def which(options: Namespace, machines: Machines) -> list[Choice]:
-    """The choices of a key (`options.argument`, its beginning), or of all groups of a model; BankError where nothing is kept of it."""
+    """The choices of a key (`options.argument`, its beginning), or of all groups of a model."""
     asked = options.argument
     own = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
     if Path(asked).is_file() or asked.endswith((".onnx", ".aoec")):
@@ -65,9 +65,14 @@ def which(options: Namespace, machines: Machines) -> list[Choice]:
         shelves = [beneath(options.base, name) for name in ([options.target] if options.target else targets())]
         lower = [*{r.key: r for shelf in shelves if shelf for r in shelf.list(options.target, asked)}.values()]
         found = choices(own.list(options.target, asked) if own else (), lower, machines)
-    if not found:
-        raise BankError(f"nothing is kept of {asked}; see aoec bank list")
     return found
+
+
+def kept(asked: str, found: Sequence[object]) -> None:
+    """Nothing; BankError where nothing was found of what was asked about."""
+    if not found:
+        cut = "; if it runs in slices, ask of its ONNX model" if asked.endswith(".aoec") else ""
+        raise BankError(f"nothing is kept of {asked}; see aoec bank list{cut}")
 
 
 def of_model(path: str, options: Namespace, machines: Machines) -> tuple[str, list[tuple[str, str, str]]]:

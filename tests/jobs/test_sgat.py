@@ -65,9 +65,24 @@ def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: p
     assert Path("c.aoec").read_bytes() == Path("again.aoec").read_bytes() == Path("images.aoec").read_bytes()
     ran("compile", "images.onnx", *QUICK, "--slices", "none", "-o", "whole.aoec")
     assert not any("_1of" in g.name for g in load_artifact("whole.aoec").graph.groups)
+    ran("bank", "which", "images.onnx", *COMMON[:6])
+    assert f"plan of slices {plan.regions} by latency of g0..g" in (told := capsys.readouterr().out) and "(tried: a compile times" in told
+    ran("bank", "which", "whole.aoec", *COMMON[:6], "--json")
+    assert [x["regions"] for x in json.loads(capsys.readouterr().out) if "regions" in x] == [plan.regions]
+    ran("bank", "which", "images.aoec", *COMMON[:6], code=2)
+    assert "ask of its ONNX model" in capsys.readouterr().err
+    ran("bank", "verify", "--bank", "b.db", "--target", "small.toml")
+    assert "unknown" in (told := capsys.readouterr().out) and "only a compile of its model" in told and "differs" not in told
     ran("deliver", "images.aoec", "--to", "out", "--soc", "Ascend310P3")
     assert "no public file tells CANN of that" in capsys.readouterr().out
+    instead(plan, schedules="0" * 16)
+    ran("bank", "which", plan.graph_key[:9], "--bank", "b.db", "--target", "small.toml")
+    assert "tried" in capsys.readouterr().out
+    ran("bank", "which", "images.onnx", *COMMON[:6])
+    assert "it was found for other schedules of the same groups" in capsys.readouterr().out
     instead(plan, model_version="another")
+    ran("bank", "which", plan.graph_key[:9], "--bank", "b.db", "--target", "small.toml")
+    assert "not used" in (told := capsys.readouterr().out) and "stale" in told
     ran("compile", "images.onnx", *QUICK, "-o", "w.aoec")
     assert "slices" not in capsys.readouterr().err and Path("w.aoec").read_bytes() == Path("whole.aoec").read_bytes()
 
