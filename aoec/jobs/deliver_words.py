@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 from aoec.base.errors import AoecError
 from aoec.cann.kernel_words import Sizes, Value, convolution_words, product_words, vector_words
-from aoec.ir.index import DTYPES, Int
+from aoec.ir.index import Int
 from aoec.ir.parse import parse_trace
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.jobs.deliver_entries import Entry
 from aoec.search.sketches import find_product
 from aoec.search.vendor import MatmulTiling
-from aoec.search.vendor_back import Delivery, Refusal, choice_of, extents, tiling_in
+from aoec.search.vendor_back import Delivery, Refusal, choice_of, tiling_in
 from aoec.search.vendor_conv import ConvTiling
 from aoec.target.machine import Machine
 
@@ -46,7 +46,7 @@ def product_tiling(func: Func, trace: str, machine: Machine) -> MatmulTiling | N
         return None
     if mm is None or choice is None:
         return None
-    tiling = tiling_in(*choice, extents(mm), DTYPES[func.inputs[0].dtype], machine)
+    tiling = tiling_in(func, *choice, machine)
     shares = prod(choice[1].get(f"g{loop.var}", 1) for loop in mm.loops[:-3])  # of a batch
     return replace(tiling, usedCoreNum=tiling.usedCoreNum * shares)
 

@@ -67,6 +67,11 @@ def by_fixpipe(func: Func, sums: str, machine: Machine) -> bool:
     return machine.has("fixpipe_nd") and any(isinstance(e, Read) and e.buffer == sums for b in stores for e in walk(b.value))
 
 
+def unit_flag(func: Func, mm: Nest, machine: Machine) -> int:
+    """1 where the vendor's kernels let a product's results leave L0C in granules: where FIXPIPE takes them out."""
+    return int(by_fixpipe(func, mm.block.target.buffer, machine))
+
+
 def begin(func: Func, mm: Nest, machine: Machine) -> Plan:
     """An empty sketch; where the cube has no bias table the bias is left to the way out."""
     p = Plan(func, machine)

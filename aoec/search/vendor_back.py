@@ -16,8 +16,8 @@ from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.placed import found
-from aoec.search.plan import cores_of, factors, ways
-from aoec.search.sketches import Nest
+from aoec.search.plan import cores_of, factors, unit_flag, ways
+from aoec.search.sketches import Nest, find_product
 from aoec.search.sketches_matmul import Form, matmul_sketch
 from aoec.search.vendor import ORDER_M, ORDER_N, MatmulTiling, legal_matmul, matmul_choice, product, up
 from aoec.search.vendor_conv import ConvTiling
@@ -192,7 +192,7 @@ def tiling_of(func: Func, trace: Trace, machine: Machine) -> Delivery | Refusal:
 def nearest(func: Func, machine: Machine, trace: Trace, form: Form, values: dict[str, int]) -> Delivery:
     """The tiling of a form with values, the schedule that it is read as, and what is other there."""
     sizes = extents(product(func))
-    tiling = tiling_in(form, values, sizes, DTYPES[func.inputs[0].dtype], machine)
+    tiling = tiling_in(func, form, values, machine)
     read = trace_of(func, machine, tiling)
     if read == trace:
         return Delivery(tiling, read)
@@ -210,8 +210,11 @@ def difference(was: tuple[Form, dict[str, int]], now: tuple[Form, dict[str, int]
     return tuple(sorted({*said, *[SAID.get(n, f"?{n}") for n in shared]}))
 
 
-def tiling_in(form: Form, values: dict[str, int], sizes: dict[str, int], size_bytes: int, machine: Machine) -> MatmulTiling:
-    """The tiling of a form with values, legalised as the shape takes it."""
+def tiling_in(func: Func, form: Form, values: dict[str, int], machine: Machine) -> MatmulTiling:
+    """The tiling of a product's form with values, legalised as the shape takes it; of a batch that of one."""
+    mm = find_product(func)
+    assert mm is not None
+    sizes = extents(mm)
     share = min(values["sc"], sizes["k"]) if form.parts_of_k else sizes["k"]
     ka, kb = steps_of_k(form, values, -(-share // values["tk"]))
     block = {x: block_of(form, values, sizes, x) for x in "mn"}
@@ -228,9 +231,9 @@ def tiling_in(form: Form, values: dict[str, int], sizes: dict[str, int], size_by
                      depthA1=values["da"] * step["m"] * ka, depthB1=values["db"] * step["n"] * kb,
                      iterateOrder=ORDER_M if form.inside == "m" else ORDER_N, dbL0A=values["d0a"], dbL0B=values["d0b"], dbL0C=values["dc"],
                      l2MTileCnt=cut["m"], l2NTileCnt=cut["n"], l2MTileBlock=group["m"], l2NTileBlock=group["n"],
-                     l2IterateOrder=ORDER_M if walked == "m" else ORDER_N, unitFlag=int(machine.has("fixpipe_nd")),
+                     l2IterateOrder=ORDER_M if walked == "m" else ORDER_N, unitFlag=unit_flag(func, mm, machine),
                      kRotate=int(form.rotated))
-    legal = legal_matmul(t, sizes, size_bytes, machine)
+    legal = legal_matmul(t, sizes, DTYPES[func.inputs[0].dtype], machine)
     return replace(legal, usedCoreNum=cores, l2MTileCnt=t.l2MTileCnt, l2NTileCnt=t.l2NTileCnt, l2MTileBlock=t.l2MTileBlock,
                    l2NTileBlock=t.l2NTileBlock)
 

@@ -14,7 +14,7 @@ from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.search.placed import found
-from aoec.search.plan import ways
+from aoec.search.plan import unit_flag, ways
 from aoec.search.sketches import Nest
 from aoec.search.sketches_cube import conv_sketch, stored_channels
 from aoec.search.vendor_back import SAID, Delivery, Refusal, on_the_way
@@ -100,7 +100,7 @@ def tiling_in(func: Func, mm: Nest, gather: Nest, machine: Machine, form: ConvFo
     slots = {f"pb{n}": min(2, values[h]) for n, h in (("AL1", "da"), ("BL1", "db"), ("AL0", "d0a"), ("BL0", "d0b"), ("CL0", "dc"))}
     return ConvTiling(**pixels, **slots, kL0=min(values["tk"], whole), nL0=channels, kAL1=k_image, kBL1=k_weight, nBL1=channels,
                       batchDim=values["gb"], nDim=values["gn"], groupDim=groups,
-                      iterateMNOrder=M_FIRST if form.pixels_inside else N_FIRST, unitFlag=int(machine.has("fixpipe_nd")))
+                      iterateMNOrder=M_FIRST if form.pixels_inside else N_FIRST, unitFlag=unit_flag(func, mm, machine))
 
 
 # ---------------------------------------------------------------- which form a schedule has

@@ -957,4 +957,8 @@ FAULTS = (
           "for at, often in ((0, 1), (1, slices - 1)):",
           "for at, often in ((0, 1),):",
           ("tests/jobs/test_slices.py::test_what_gains_nothing_is_not_cut",)),
+    Fault("a-file's-schedules-of-slices-are-not-tried", "aoec/jobs/compile.py",
+          "embedded.hear(jobs[0].bank, ready.plan, machine, jobs[0].order.robust)",
+          "pass",
+          ("tests/jobs/test_sgat.py::test_a_model_carries_its_plan",)),
 )

@@ -13,20 +13,24 @@ from aoec.cann.runtime_bank import line, parse_line
 from aoec.cann.runtime_bank_keys import Problem, Product, Window, key_of, problem_of
 from aoec.cann.runtime_bank_tilings import knowledge_of
 from aoec.cann.runtime_bank_tilings import tiling_of as fields_of
+from aoec.frontend.onnx import load as load_onnx
 from aoec.ir.rewrite import fill, holes, normalise
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
+from aoec.jobs.models import fused
+from aoec.jobs.plan import tasks
 from aoec.jobs.stages import lower_operator
 from aoec.lowering.emit import emit
-from aoec.search.sketches import sketches
+from aoec.search.sketches import find_product, sketches
 from aoec.search.vendor import ORDER_M, ORDER_N, MatmulTiling, product
 from aoec.search.vendor_back import Delivery, Refusal, tiling_of, trace_of
 from aoec.search.vendor_conv import ConvTiling
 from aoec.search.vendor_conv_back import conv_tiling_of, conv_trace_of
 from aoec.simulate.time import measure
 from aoec.target.machine import Machine, load
+from tests.frontend.written import seeded
 
-MACHINES = {n: load(n) for n in ("Ascend910B3", "Ascend310P3", "Ascend950PR_957x")}
+MACHINES = {n: load(n) for n in ("Ascend910B3", "Ascend310P3", "Ascend310B1", "Ascend950PR_957x")}
 PLAIN = {"uf": 1, "pl": 0, "tm": 32, "tk": 32, "gm": 2, "gn": 3, "da": 1, "db": 2, "d0a": 1, "d0b": 1, "dc": 1}  # what fields can say
 SIZES = st.one_of(st.integers(1, 80), st.integers(1, 20).map(lambda n: 256 * n), st.sampled_from((1000, 333, 4096)))
 
@@ -174,6 +178,26 @@ def test_what_no_field_says_is_refused_or_told() -> None:
     assert isinstance(plain, Delivery)
     assert plain.differs == ("loads a chunk of k ahead", "results leave L0C in granules (UnitFlag)")
     assert (plain.tiling.baseM, plain.tiling.usedCoreNum, plain.tiling.singleCoreN, plain.tiling.stepKa) == (64, 4, 512, 1)
+
+
+PRODUCT, IMAGES = ("(float[64,64] x, float[64,64] w1) => (float[64,64] y) { c = MatMul(x, w1)",
+                   "(float[1,32,8,8] x, float[32,32,3,3] w1) => (float[1,32,8,8] y) { c = Conv<pads=[1,1,1,1]>(x, w1)")
+
+
+@pytest.mark.parametrize("text, model, flag", [
+    (f"{PRODUCT} y = Relu(c) }}", "Ascend310B1", 1), (f"{PRODUCT} y = Gelu(c) }}", "Ascend310B1", 0),
+    (f"{PRODUCT} y = Relu(c) }}", "Ascend310P3", 0), (f"{PRODUCT} y = Relu(c) }}", "Ascend910B3", 1),
+    (f"{IMAGES} y = Relu(c) }}", "Ascend310B1", 1), (f"{IMAGES} s = Sigmoid(c) y = Mul(c, s) }}", "Ascend310B1", 0)])
+def test_results_leave_in_granules_where_fixpipe_takes_them_out(text: str, model: str, flag: int) -> None:
+    """On 310B by what is done to them: FIXPIPE has no GELU, and such results go through UB."""
+    machine = load(model)
+    graph, weights, _ = load_onnx(seeded(f'<ir_version: 9, opset_import: ["": 20]> net {text}'), {}, "fp16")
+    func = next(t.func for t in tasks(fused(graph, weights, machine)[0], machine) if find_product(t.func))
+    sketch = sketches(func, machine)[0]
+    trace = fill(sketch, {n: c[-1] if n == "uf" else c[0] for n, c in holes(sketch).items()})
+    d = (conv_tiling_of if "Conv" in text else tiling_of)(func, trace, machine)
+    assert isinstance(d, Delivery) and d.tiling.unitFlag == flag == any(s.primitive == "unit_flag" for s in trace.steps)
+    assert "results leave L0C in granules (UnitFlag)" not in d.differs
 
 
 def test_a_convolution_is_no_product_and_the_other_way_round() -> None:
