@@ -33,7 +33,7 @@ from aoec.simulate.values import execute
 from aoec.target.check import check
 from aoec.target.machine import Machine, load
 
-B1, P3 = load("Ascend910B1"), load("Ascend310P3")
+B1, P3, E1 = load("Ascend910B1"), load("Ascend310P3"), load("Ascend310B1")
 SLOTS = {"dc": 2, "d0b": 1, "di": 2, "do": 2, "pl": 1, "ps": 2}
 # sizes, holes: whole tiles, tails of rows and keys in one part and in several, one query, a row of a mask for all and one for each
 CASES = [
@@ -51,6 +51,7 @@ TOGETHER = [
     ("b=3, m=37, n=144, d=48, mask", {"tr": 16, "tp": 1, "gb": 3, "gm": 2, "k1": 4, "da": 2, "db": 2}),
     ("b=2, m=5, n=208, d=16, e=80, bias", {"tr": 16, "tp": 3, "gb": 2, "gm": 1, "k1": 4, "da": 1, "db": 2, "pl": 0}),
 ]
+ALONE = [(sizes, holes | {"gb": 1, "gm": 1}) for sizes, holes in TOGETHER]  # on the one core of 310B1
 
 
 @cache
@@ -96,7 +97,7 @@ def test_only_a_softmax_between_products_is_taken(block: str) -> None:
         primitives.apply(func_of("b=1, m=2, n=3, d=2"), Trace((Step("online", (("block", block), ("rows", Int(2)), ("keys", Int(2)))),)))
 
 
-@pytest.mark.parametrize("machine, sizes, holes", [*[(B1, *c) for c in CASES], *[(P3, *c) for c in TOGETHER]])
+@pytest.mark.parametrize("machine, sizes, holes", [*[(B1, *c) for c in CASES], *[(P3, *c) for c in TOGETHER], *[(E1, *c) for c in ALONE]])
 def test_programs_give_the_values(machine: Machine, sizes: str, holes: dict[str, int]) -> None:
     func, holes = func_of(sizes), {**SLOTS, **holes}
     program = normalise(fill(sketch_of(sizes, machine), holes))
@@ -137,6 +138,6 @@ def test_a_score_that_is_read_again_is_not_overwritten() -> None:
 
 
 def test_no_time_is_below_the_bound() -> None:
-    for machine, (sizes, holes) in ((B1, CASES[0]), (P3, TOGETHER[0])):
+    for machine, (sizes, holes) in ((B1, CASES[0]), (P3, TOGETHER[0]), (E1, ALONE[0])):
         took = measure(normalise(fill(sketch_of(sizes, machine), {**SLOTS, **holes})), machine)
         assert bound(func_of(sizes), machine, {}).ticks <= took.ticks + took.launch_us * machine.clock_mhz * TICKS_PER_CYCLE
