@@ -31,7 +31,7 @@ from aoec.cli.options import DEFAULT_TARGET  # noqa: E402
 # steps of a compile: (module, function) -> what it is called here, in the order in which they come
 STEPS = {
     ("aoec.jobs.begin", "imported"): "import", ("aoec.jobs.models", "fused"): "layouts and groups",
-    ("aoec.jobs.compile", "lowered"): "lower", ("aoec.jobs.compile", "tasks"): "memory states",
+    ("aoec.jobs.compile", "placed"): "lower", ("aoec.jobs.compile", "tasks"): "memory states",
     ("aoec.jobs.compile", "solve"): "bank and search", ("aoec.jobs.compile", "chosen"): "programs and trust",
     ("aoec.jobs.compile", "whole"): "whole model", ("aoec.jobs.verified", "verify"): "verify",
     ("aoec.jobs.compile", "write"): "artifact", ("aoec.report.table", "print_table"): "table",

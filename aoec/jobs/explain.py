@@ -22,7 +22,12 @@ EVENTS = 1_000_000  # of a core: what the critical path is looked for in
 
 
 def candidate(path: str, func: str | None, target: str | None, values: Mapping[str, int]) -> tuple[Program, Machine]:
-    """The program in a file and its machine: of a .prog as it is, of a scheduled .tir as emitted, of a .sched applied to `func`."""
+    """The program in a file and its machine: of a .prog as it is, of a scheduled .tir as emitted, of a .sched applied to `func`. CheckError
+    for a whole model."""
+    if path.endswith((".aoec", ".onnx")):
+        raise CheckError(f"{path} is a whole model, and one candidate is explained here: aoec compile --report DIR writes a page with the "
+                         "reasons of each group in its place; --dump DIR writes DIR/programs/*.prog, and what each takes in its place "
+                         "as DIR/reasons/*.json")
     text, default = read_text(path), target or "Ascend910B3"
     noun = re.match(r"(?:\s|#[^\n]*\n)*([a-z]*)", text)
     kind = noun.group(1) if noun else ""

@@ -123,3 +123,10 @@ def test_what_is_no_candidate_is_refused(words, complaint, ladder, capsys):
     assert main(["explain", *(names.get(w, w) for w in words)]) == 2
     said = capsys.readouterr()
     assert complaint in said.err and not said.out and "internal" not in said.err
+
+
+@pytest.mark.parametrize("name", ["model.aoec", "model.onnx"])
+def test_of_a_whole_model_it_says_where_reasons_are(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", name]) == 2
+    said = capsys.readouterr().err
+    assert "--report DIR" in said and "DIR/reasons" in said and len(said.splitlines()) == 1
