@@ -28,6 +28,7 @@ GRAMMARS = {
     "definitions": ("index", IndexBuilder), "graph": ("graph", GraphBuilder), "func": ("tir", TirBuilder),
     "trace": ("schedule", ScheduleBuilder), "program": ("program", ProgramBuilder),
 }
+PARTS = ("expr", "meaning")  # said in an option, a field or a node, and in no file of their own
 
 
 class _Language:
@@ -35,7 +36,7 @@ class _Language:
 
     def __init__(self, start: str) -> None:
         grammar, builder = GRAMMARS[start]
-        self.lock, self.builder = Lock(), builder()
+        self.lock, self.builder, self.start = Lock(), builder(), start
         self.lark = Lark.open_from_package(
             "aoec.grammars", f"{grammar}.lark", ("",), parser="lalr", lexer="contextual", start=start,
             transformer=self.builder, maybe_placeholders=True)  # type: ignore[arg-type]
@@ -60,7 +61,7 @@ class _Language:
             found, allowed = repr(text[e.pos_in_stream or 0]), e.allowed or set()
         line, column = _end(text) if found == "the end of the text" else (e.line, e.column)
         wanted = expected(allowed, self.lark.terminals)
-        if not text.strip():
+        if not text.strip() and self.start not in PARTS:
             empty = "standard input is empty: the command before it wrote nothing" if source == "-" else "the file is empty"
             return ParseError(f"{empty}; expected {wanted}", source=source)
         return ParseError(f"expected {wanted}, found {found}", text, line, column, source)

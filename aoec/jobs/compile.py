@@ -122,7 +122,8 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     started = time.monotonic()
     pool: models.Pool | None = {} if len(stages) > 1 else None
     ready = [grouped(s, machine, options, voice, pool) for s in stages]
-    below = embedded.below(source, [t for r in ready for t in r.plan], machine, options.robust and options.tune, options.base, voice.say)
+    plan = [t for r in ready for t in r.plan]
+    below = embedded.below(source, plan, machine, options.robust and options.tune, options.base, voice.say)
     bank = Bank.open(options.bank).over(below)
     voice.bank(bank)
     results = opat.Results(opat.folder(options.results), stages[0].name, machine, datetime.now()) \
@@ -130,7 +131,7 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     subgraphs = sgat.Results(opat.folder(options.results), stages[0].name, datetime.now()) if options.job == "sgat" else None
     order = Order.of(options)
     jobs = [Unfinished(bank, order)]
-    events.say("job_started", **begun(stages[0].name, machine, order, len(different(ready, machine, order))))
+    events.say("job_started", **begun(stages[0].name, machine, order, len(different(plan, machine, order))))
     found = search(ready, machine, jobs[0], options, voice, events, results)
     made = [real(r, solved, machine, options, voice) for r, solved in found]
     if not options.only and not options.slices.regions:
@@ -220,7 +221,7 @@ def search(ready: list[Ready], machine: Machine, job: Unfinished, options: Names
 def schedules(ready: list[Ready], chosen: list[Task], others: list[Task], machine: Machine, job: Unfinished, order: Order,
               options: Namespace, voice: Voice, events: Events, results: opat.Results | None) -> tuple[dict[Key, Solved], dict[Key, str]]:
     """(solved, reasons) of tasks by the key of their best: of those to be tuned, and of the others without a search."""
-    target, by_key = options.target or machine.name, {keys(t, machine, order.robust)[1]: t for t in reversed([*others, *chosen])}
+    target, by_key = options.target or machine.name, different([*others, *chosen], machine, order)
     with voice.progress(len(by_key), options.tune) as line:
         course = Course(by_key, order, machine.us_per_tick, line, events)
         done = results.noting([r.model.graph for r in ready], course.done) if results else course.done
@@ -240,9 +241,9 @@ def one_by_one_where(ready: Ready, failed: Mapping[Key, str], machine: Machine, 
     return replace(ready, model=replace(ready.model, graph=graph), plan=tasks(graph, machine, options.metric == "throughput", funcs))
 
 
-def different(ready: list[Ready], machine: Machine, order: Order) -> dict[Key, Task]:
+def different(plan: Sequence[Task], machine: Machine, order: Order) -> dict[Key, Task]:
     """The tasks that differ, by the key of their best: of equal ones the first."""
-    return {keys(t, machine, order.robust)[1]: t for r in reversed(ready) for t in reversed(r.plan)}
+    return {keys(t, machine, order.robust)[1]: t for t in reversed(plan)}
 
 
 def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unfinished], options: Namespace, voice: Voice,

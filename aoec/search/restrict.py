@@ -111,8 +111,6 @@ def check_known(choices: Sequence[Mapping[str, Values]], restriction: Restrictio
 
 def parse_where(text: str) -> tuple[str, Expr]:
     """(text, condition): an integer expression over holes, written `tm` or `?tm`. ParseError or CheckError with a caret."""
-    if not text.strip():
-        raise fault("expected a condition, found none; for example tm*tn <= 32768", text, "")
     e = named(parse_expr(text, "--where"))
     for part in reversed(list(walk(e))):
         if why := not_integer(part):

@@ -174,6 +174,13 @@ def test_an_empty_text_is_called_so():
         assert str(e.value) == said
 
 
+@pytest.mark.parametrize("read", [parse.parse_expr, parse.parse_meaning])
+def test_an_empty_part_of_a_file_is_no_empty_file(read):
+    with pytest.raises(ParseError, match="found the end of the text") as e:
+        read("", "m.toml: pipe.cycles")
+    assert (e.value.line, e.value.column) == (1, 1)
+
+
 EXPECTED = [
     ("1 +", "expected an expression, found the end of the text"), ("(a", "expected ')', found the end of the text"),
     ("a b", "or the end of the text, found 'b'"), ("f(", "expected an expression, found the end of the text"),

@@ -6,8 +6,10 @@ from dataclasses import replace
 from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.window import Window, convolve, cropped, window
+from aoec.target.instructions import INSTRUCTIONS
 
-STEP, KERNEL, DILATION, PAD = 63, 511, 255, 255  # what load3d takes (target/instructions.py)
+MOST = {field.name: field.high for field in INSTRUCTIONS["load3d"].numbers}
+STEP, KERNEL, DILATION, PAD = (MOST[name] for name in ("stride_h", "filter_h", "dilation_h", "pad_top"))
 
 
 def _conv(n: Node) -> bool:
