@@ -1,7 +1,7 @@
 """Axes of vector work: those of extent 1 go, neighbours that every access walks together become one."""
 from __future__ import annotations
 
-from aoec.ir.index import Call, Expr, Int, Read, Var, reads, rebuild, substitute, variables, walk
+from aoec.ir.index import Call, Expr, Int, Read, Var, affine, normalise, reads, rebuild, substitute, variables, walk
 from aoec.ir.meaning import Statement
 from aoec.lowering.lower_operations import variables_of
 from aoec.lowering.work import Work, accesses
@@ -63,13 +63,27 @@ def neighbours(work: Work) -> list[tuple[str, str]]:
 
 
 def mergeable(work: Work, a: str, b: str) -> bool:
-    """True where a and b always stand side by side, or are both read at 0 or left out, and nowhere else."""
+    """True where a and b always stand side by side, or are both read at 0 or left out, and nowhere else; of a dimension that is read
+    without a guard, a may be a part."""
+    guards = [e for s in work.statements for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"]
+    whole = {r for g in guards for r in reads(g.args[0])}
     for r in accesses(work):
         used = [i for i, e in enumerate(r.indices) if variables(e) & {a, b}]
-        if used and not (len(used) == 2 and r.indices[used[0]] == Var(a) and r.indices[used[1]] == Var(b) and used[1] == used[0] + 1
-                         and work.shapes[r.buffer][used[1]] == work.extents[b] and work.shapes[r.buffer][used[0]] == work.extents[a]):
+        if not used:
+            continue
+        if len(used) != 2 or used[1] != used[0] + 1 or first(r.indices[used[0]], a) is None or r.indices[used[1]] != Var(b):
+            return False
+        along, across = (work.shapes[r.buffer][i] for i in used)
+        if across != work.extents[b] or r in whole and (along != work.extents[a] or r.indices[used[0]] != Var(a)):
             return False
     return True
+
+
+def first(index: Expr, axis: str) -> int | None:
+    """Where an index starts that walks an axis from a fixed place on; None for any other."""
+    parts = affine(index, frozenset((axis,)))
+    plain = parts is not None and parts[0] == {axis: Int(1)} and isinstance(parts[1], Int)
+    return parts[1].value if plain else None  # type: ignore[index, union-attr]
 
 
 def merged(work: Work, a: str, b: str) -> Work:
@@ -78,12 +92,13 @@ def merged(work: Work, a: str, b: str) -> Work:
     def join_axes(e: Expr) -> Expr:
         if not isinstance(e, Read):
             return rebuild(e, join_axes)
-        if Var(a) not in e.indices:
+        at = next((i for i, x in enumerate(e.indices) if a in variables(x)), None)
+        if at is None:
             return e
-        at = e.indices.index(Var(a))
-        old = work.shapes[e.buffer]
+        old, start = work.shapes[e.buffer], first(e.indices[at], a)
+        assert start is not None
         shapes[e.buffer] = (*old[:at], old[at] * old[at + 1], *old[at + 2:])
-        return Read(e.buffer, (*e.indices[:at], Var(a), *e.indices[at + 2:]))
+        return Read(e.buffer, (*e.indices[:at], normalise(Var(a) + start * work.extents[b]), *e.indices[at + 2:]))
 
     statements = [Statement(join_axes(s.target), s.op, join_axes(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
     extents = {v: e for v, e in work.extents.items() if v != b} | {a: work.extents[a] * work.extents[b]}

@@ -41,7 +41,7 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
     (s,) = said.statements
     (read,) = reads(s.value)
     source, target = read.buffer, s.target.buffer
-    work = Work([s], extents(said), {source: x.shape, target: y.shape}, {source: x.dtype, target: y.dtype})
+    work = Work([_plain(s)], extents(said), {source: x.shape, target: y.shape}, {source: x.dtype, target: y.dtype})
     work = forwards(merge_axes(drop_ones(with_rows(work))))
     turned = DTYPES[x.dtype] in TURNED_BYTES and is_turned(work.statements[0])
     if not turned and not runs(work.statements[0], BLOCK_BYTES // DTYPES[x.dtype]):
@@ -59,6 +59,13 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
         local = (Buffer("W", x.dtype, tuple(Int(n) for _, n in loops)),)
         body = padded(loops, to, value, work.shapes[source])
     return Func(name, (buffer_of(x, "X", work.shapes[source]),), (buffer_of(y, "Y", work.shapes[target]),), local, body)
+
+
+def _plain(s: Statement) -> Statement:
+    """The statement with indices in normal form."""
+    def plain(e: Expr) -> Expr:
+        return Read(e.buffer, tuple(normalise(i) for i in e.indices)) if isinstance(e, Read) else rebuild(e, plain)
+    return replace(s, target=plain(s.target), value=plain(s.value))  # type: ignore[arg-type]
 
 
 def is_turned(s: Statement) -> bool:

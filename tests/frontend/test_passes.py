@@ -257,6 +257,33 @@ def test_other_transposes_stay_where_they_are(nodes: list[tuple[str, str, str, d
     assert kept(passes.sink_transposes, d) == before
 
 
+ROWS = {"axis": 3}
+
+
+def cut(start: int, size: int, step: int = 1) -> dict[str, object]:
+    """What of rows of images of which the channels come last is taken."""
+    return {"starts": (0, 0, 0, start), "sizes": (2, 4, 5, size), "steps": (1, 1, 1, step)}
+
+
+def test_rows_are_cut_and_put_together_as_planes() -> None:
+    """Parts of a detector's rows, worked on and put together again: one transpose of all is left behind."""
+    d = draft(("transpose", "x", "a", LAST), ("slice", "a", "b", cut(0, 2)), ("slice", "a", "c", cut(6, 3, -2)),
+              ("muls", "b", "e", {"scalar": 2.0}), ("add", "e grid", "f", {}), ("mul", "c c", "g", {}), ("concat", "f g ends", "y", ROWS),
+              shape=(2, 7, 4, 5), grid=normal(2, 4, 5, 2), ends=normal(2, 4, 5, 1))
+    kept(passes.sink_transposes, d)
+    assert kept(passes.drop_dead, d) == ["slice", "slice", "muls", "add", "mul", "concat", "transpose"]
+
+
+@pytest.mark.parametrize("nodes", [
+    [("transpose", "x", "a", LAST), ("slice", "a", "b", cut(0, 2)), ("exp", "a", "c", {}), ("concat", "b c", "y", ROWS)],  # read whole too
+    [("transpose", "x", "a", LAST), ("slice", "a", "b", cut(0, 5)), ("slice", "a", "c", cut(2, 5)), ("concat", "b c", "y", ROWS)],  # twice
+    [("transpose", "x", "a", LAST), ("slice", "a", "y", {"starts": (0, 1, 0, 0), "sizes": (2, 2, 5, 7), "steps": (1, 1, 1, 1)})],  # whole
+    [("transpose", "x", "a", LAST), ("exp", "x", "k", {}), ("transpose", "k", "b", LAST), ("concat", "a b", "y", {"axis": 1})]])
+def test_whole_rows_and_what_is_read_otherwise_stay_transposed(nodes: list[tuple[str, str, str, dict[str, object]]]) -> None:
+    d = draft(*nodes, shape=(2, 7, 4, 5))
+    assert kept(passes.sink_transposes, d) == [op for op, *_ in nodes]
+
+
 def exchanged(*steps: tuple[str, tuple[int, ...]]) -> list[str]:
     """The operators that all passes leave of transposes (by their permutation), views (by their shape) and a relu; values are kept."""
     nodes, last, constants = [], "x", {}

@@ -78,6 +78,15 @@ def test_rows_that_are_longer_than_ub(shape: tuple[int, ...], starts: tuple[int,
     agree("slice", shape, "fp32", starts=starts, sizes=sizes, steps=steps)
 
 
+def test_planes_out_of_others_are_one_run() -> None:
+    """However short their rows are: a slice may start, or end, within the axis that it is taken along."""
+    graph = Graph("planes", ("x",), ("y",), (Tensor("x", "fp16", (3, 9, 4, 5)), Tensor("y", "fp16", (3, 6, 4, 5))),
+                  (OpNode("n", "slice", ("x",), ("y",), (("starts", (0, 2, 0, 0)), ("sizes", (3, 6, 4, 5)), ("steps", (1, 1, 1, 1)))),))
+    (task,) = tasks(fuse(graph, {})[0], load("Ascend910B3"))
+    assert "c0: Y[i0, i1] = X[i0, i1 + 40]" in show(task.func)
+    agree("slice", (3, 9, 4, 5), "fp16", starts=(0, 2, 0, 0), sizes=(3, 6, 4, 5), steps=(1, 1, 1, 1))
+
+
 @given(st.data(), SHAPES, st.sampled_from(DTYPES), st.sampled_from(("int32", "int64")), st.sampled_from(("Ascend910B3", "Ascend310P3")))
 @settings(max_examples=6)
 def test_reads_where_an_index_says(draw: st.DataObject, shape: tuple[int, ...], dtype: str, whole: str, target: str) -> None:

@@ -1,7 +1,9 @@
-"""Moves transposes behind elementwise work and views, where they meet others: two that meet are one, and one that puts all back is none.
+"""Moves transposes behind elementwise work, views, and slices and concats of rows, where they meet others: two that meet are one, and one
+that puts all back is none.
 
 Exporters of channels-last models put a transpose before and behind each convolution, and activations, biases and residual additions
-between them; sunk, those of one layer and the next cancel.
+between them; sunk, those of one layer and the next cancel. Detectors turn channels into rows, cut these, work on the parts and put them
+together again: before the transpose the parts are whole planes.
 """
 from __future__ import annotations
 
@@ -12,16 +14,17 @@ import numpy as np
 from aoec.frontend.passes.find import Finder
 from aoec.frontend.passes.views import viewed_before
 from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph import Attribute, OpNode
 from aoec.ops import OPS
 
 Perm = tuple[int, ...]
 MOVED = ("reshape", "transpose")
+EACH_AXIS = ("starts", "sizes", "steps")
 
 
 def sink_transposes(draft: Draft) -> None:
-    """Nothing; elementwise nodes and views read what transposes of theirs alone read, and what they give is transposed; transposes of
-    transposes are one."""
+    """Nothing; elementwise nodes, views, slices and concats of rows read what transposes of theirs alone read, and what they give is
+    transposed; transposes of transposes are one."""
     users = draft.users()
     turned: dict[str, OpNode] = {}  # result -> the transpose that gives it
     nodes: list[OpNode] = []
@@ -33,7 +36,7 @@ def sink_transposes(draft: Draft) -> None:
             below, node = viewed
             nodes.append(below)
             turned[node.outputs[0]] = node
-        elif (perm := _sinks(draft, node, turned, users)) is not None:
+        elif (perm := _sinks(draft, node, turned, users) or _cuts(draft, node, turned, users)) is not None:
             below, node = _sunk(draft, node, turned, perm)
             nodes.append(below)
             turned[node.outputs[0]] = node
@@ -92,16 +95,34 @@ def _perm(node: OpNode) -> Perm:
 def _sinks(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
     """The permutation that elementwise work can do before: of all that it reads but constants, whose results nobody else reads, all alike
     and of the shape that it gives; None where there is none."""
-    if node.op not in OPS or OPS[node.op].family != "elementwise" or len(node.outputs) != 1:
+    joins = node.op == "concat" and _along_rows(draft, node)
+    if node.op not in OPS or not joins and OPS[node.op].family != "elementwise" or len(node.outputs) != 1:
         return None
     read = [i for i in node.inputs if not draft.is_constant(i)]
     shape, perms = draft.tensors[node.outputs[0]].shape, set()
     for name in read:
         if name not in turned or any(u.name != node.name for u in users.get(name, [])) or name in draft.outputs \
-                or draft.tensors[name].shape != shape:
+                or not joins and draft.tensors[name].shape != shape:
             return None
         perms.add(_perm(turned[name]))
     return perms.pop() if len(perms) == 1 else None
+
+
+def _along_rows(draft: Draft, concat: OpNode) -> bool:
+    """True where a concat makes rows out of shorter ones."""
+    return dict(concat.attributes)["axis"] == len(draft.tensors[concat.outputs[0]].shape) - 1
+
+
+def _cuts(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
+    """The permutation that a slice of rows can do before: where nobody but slices of rows, of all together no more than there is, reads
+    what it reads; None where there is none. Planes of which rows are made lie in one run, their elements in the rows do not."""
+    name = node.inputs[0] if node.op == "slice" else ""
+    if name not in turned or name in draft.outputs:
+        return None
+    whole, readers = draft.tensors[name].shape, users[name]
+    sizes = [draft.tensors[u.outputs[0]].shape for u in readers]
+    rows = all(u.op == "slice" and size[:-1] == whole[:-1] for u, size in zip(readers, sizes))
+    return _perm(turned[name]) if rows and sum(size[-1] for size in sizes) <= whole[-1] else None
 
 
 def _sunk(draft: Draft, node: OpNode, turned: dict[str, OpNode], perm: Perm) -> tuple[OpNode, OpNode]:
@@ -110,8 +131,16 @@ def _sunk(draft: Draft, node: OpNode, turned: dict[str, OpNode], perm: Perm) -> 
     result = draft.tensors[node.outputs[0]]
     inner = draft.tensor(f"{result.name}_before", result.dtype, (result.shape[axis] for axis in back))
     inputs = [turned[i].inputs[0] if i in turned else _constant(draft, i, back) for i in node.inputs]
-    below = replace(node, name=draft.fresh(f"{node.name}_before", "node"), inputs=tuple(inputs), outputs=(inner,))
+    below = replace(node, name=draft.fresh(f"{node.name}_before", "node"), inputs=tuple(inputs), outputs=(inner,),
+                    attributes=tuple((word, _before(word, value, back)) for word, value in node.attributes))
     return below, OpNode(node.name, "transpose", (inner,), node.outputs, (("perm", perm),))
+
+
+def _before(word: str, value: Attribute, back: Perm) -> Attribute:
+    """An attribute of a node as it meets what was not yet transposed: those of slices are a number for each axis."""
+    if word == "axis":
+        return back.index(int(value))  # type: ignore[arg-type]
+    return tuple(value[axis] for axis in back) if word in EACH_AXIS and isinstance(value, tuple) else value  # type: ignore[return-value]
 
 
 def _constant(draft: Draft, name: str, back: Perm) -> str:
