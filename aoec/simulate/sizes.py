@@ -60,6 +60,7 @@ class Dependence:
 
     def __init__(self, encoded: Encoded, stream: int) -> None:
         self.trips = {name: extent for s, name, extent in encoded.axes if s == stream}
+        self.grid = frozenset(self.trips)
         self.trips |= {loop.var: loop.trips for loop in encoded.loops if loop.stream == stream}
         self.dealt = dealt(encoded.program.streams[stream])
         self.axis = self.assign_axes(encoded, stream)
@@ -113,15 +114,16 @@ def dependence(encoded: Encoded, stream: int) -> Dependence:
 class StreamValues:
     """Sizes of one stream's expressions by class, each evaluated once for all rows.
 
-    Arrays are [row, axis...], one axis per loop or grid axis that any size of the stream depends on, in nest order.
+    Arrays are [row, axis...], one axis per loop or grid axis that any size of the stream depends on, in nest order. `same`: other values
+    of the same stream and holes, which know already how the rows' choices differ.
     """
 
-    def __init__(self, encoded: Encoded, stream: int, holes: Mapping[str, Array], status: Array) -> None:
+    def __init__(self, encoded: Encoded, stream: int, holes: Mapping[str, Array], status: Array, same: StreamValues | None = None) -> None:
         self.rows, self.status, self.holes = len(status), status, holes
         self.on = dependence(encoded, stream)
         self.trips, self.axis, self.rank = self.on.trips, self.on.axis, self.on.rank
-        self.codes = codes(holes)
-        self.chosen: dict[frozenset[str], Choices] = {}
+        self.codes: dict[str, tuple[Array, int]] = same.codes if same else codes(holes)
+        self.chosen: dict[frozenset[str], Choices] = same.chosen if same else {}
         self.sampled: dict[str, Array] = {}
         self.dealt = {name: np.broadcast_to(np.maximum(longer(trips, name, self.trips[name], holes), 1), self.rows).reshape(self.column)
                       for name, trips in self.on.dealt.items()}

@@ -7,13 +7,13 @@ GM's bytes hit L2 (tests/simulate/test_work.py), in a twentieth of its time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from aoec.ir.index import Expr, variables
+from aoec.ir.index import Expr, Var, children, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import Encoded, Site
 from aoec.simulate.sizes import Array, Choices, Dependence, Layout, StreamValues, dependence
@@ -53,8 +53,17 @@ def first_core_work(encoded: Encoded, rows: Mapping[str, Array], opened: bool) -
     out = np.zeros((count, len(encoded.program.streams), kernel.PIPE_COUNT), np.int64)
     with np.errstate(all="ignore"):
         for stream in range(out.shape[1]):
-            FirstCore(encoded, stream, StreamValues(encoded, stream, rows, status), opened).fill(out[:, stream])
+            FirstCore(encoded, stream, FirstValues(encoded, stream, rows, status), opened).fill(out[:, stream])
     return out, status
+
+
+class FirstValues(StreamValues):
+    """Sizes of the first core alone: of a grid axis only the first place is looked at, where all its classes took most of the time."""
+
+    def samples(self, name: str) -> Array:
+        if name not in self.on.grid:
+            return super().samples(name)
+        return np.zeros((len(self.choices(Var(name)).rows), *[1] * self.rank), np.int64)
 
 
 class FirstCore:
@@ -80,16 +89,17 @@ class FirstCore:
         return self.values.size(self.grid[name]).values.reshape(-1)
 
     def alike(self) -> Array:
-        """int64[row]: how many cores are sure to do what the first does."""
-        sizes = [self.values.size(e) for e in asked(self.encoded, self.stream)]
+        """int64[row]: how many cores are sure to do what the first does; one where sizes are none of a table."""
+        status = np.zeros(self.values.rows, np.int32)
+        values = StreamValues(self.encoded, self.stream, self.values.holes, status, self.values)
         cores: Array = np.ones(1, np.int64)
-        for name in self.grid:
-            x, n = self.values.axis.get(name, 0), self.extent(name)
+        for name, parts in told_apart(self.encoded, self.stream).items():
+            x, n, sizes = values.axis.get(name, 0), self.extent(name), [values.size(e) for e in parts]
             first = np.any([np.broadcast_to(s.first_differs[x], len(n)) for s in sizes if x in s.first_differs], axis=0)
             last = np.any([np.broadcast_to(s.last_differs[x], len(n)) for s in sizes if x in s.last_differs], axis=0)
-            heads = self.values.dealt[name].reshape(-1) if name in self.values.dealt else 1
+            heads = values.dealt[name].reshape(-1) if name in values.dealt else 1
             cores = cores * np.where(first, np.clip(n - 1, 1, heads), np.where(last, np.maximum(n - 1, 1), n))
-        return cores
+        return np.where(status == 0, cores, 1)
 
     def work(self, place: Place, site: Site, alike: Array) -> Array:
         """int64[row]: ticks of one instruction over the iterations of the loops on which it depends; 0 where these are too many."""
@@ -105,12 +115,9 @@ class FirstCore:
         return np.maximum(own, at.spread(self.summed(unit, place.bound, at, layout)) * alike) if site.access else own
 
     def first(self, e: Expr, at: Choices, layout: Layout) -> Array:
-        """The values of a size [choice, axis...] on the first core."""
+        """The values of a size [choice, axis...]."""
         size = self.values.size(e)
         own = layout.narrow(size.own)
-        for name in self.grid:
-            x = self.values.axis.get(name, 0)
-            own = own.take([0], x) if x and own.shape[x] > 1 else own
         return own if len(own) == 1 else own.take(size.at.which[at.rows], 0)
 
     def summed(self, values: Array, names: Sequence[str], at: Choices, layout: Layout) -> Array:
@@ -180,6 +187,27 @@ def asked(encoded: Encoded, stream: int) -> list[Expr]:
     """All sizes of a stream: cores in which they are equal do the same."""
     found = [e for site in sites_of(encoded, stream) for _, e in site.fields]
     return list(dict.fromkeys([*found, *[loop.trips for loop in encoded.loops if loop.stream == stream]]))
+
+
+def told_apart(encoded: Encoded, stream: int) -> dict[str, list[Expr]]:
+    """For each grid axis the parts of sizes, largest ones, that depend on it and on no other: cores along it in which these are equal do
+    the same. Found once for an encoded program."""
+    key = "told apart", stream
+    if key not in encoded.dependences:
+        on = dependence(encoded, stream)
+        parts = dict.fromkeys(part for e in asked(encoded, stream) for part in parts_by_axis(e, on))
+        encoded.dependences[key] = {name: [e for e in parts if name in on.closure(variables(e))] for name in on.grid}
+    found: dict[str, list[Expr]] = encoded.dependences[key]
+    return found
+
+
+def parts_by_axis(e: Expr, on: Dependence) -> Iterator[Expr]:
+    """The largest parts of an expression that depend on one grid axis; a loop whose trips depend on several is as these are."""
+    several = len(on.closure(variables(e)) & on.grid)
+    if several == 1:
+        yield e
+    for x in children(e) if several > 1 else ():
+        yield from parts_by_axis(x, on)
 
 
 def outline(encoded: Encoded, stream: int) -> Outline:
