@@ -29,7 +29,7 @@ from aoec.search.slots import Kinds
 TILES = frozenset(("h0", "w0"))  # of inner ones those that cut what leaves L0C, and not what it is a sum of
 FIRST_BLOCK, BLOCK = 64, 1024  # assignments of outer holes whose inner ones are looked at together: few of the best first, then more
 MANY = 1 << 9  # rows of outer holes from which on they are bounded by their work alone before
-GLANCES = 8  # of these cost as much as a floor
+GLANCES = 16  # of these cost as much as a floor
 TASTED = 32  # of its effort that a proof makes before it is foreseen how much it will take
 MANY_OPEN, TASTE = 64, 8  # rows with open holes of which each eighth is bounded first, to see whether it pays
 DEARER = 1.5  # times what a row costs whose holes are all assigned

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
@@ -164,6 +165,7 @@ def asked_in_one_slot(timing: Timing) -> frozenset[str]:
     return frozenset().union(*[variables(in_one_slot(f)) for f in formulas])
 
 
+@lru_cache(4096)
 def in_one_slot(formula: Expr) -> Expr:
     """A formula where an operand's last slot is its first."""
     last = [name for name in variables(formula) if name.endswith("_last")]

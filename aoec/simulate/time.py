@@ -6,8 +6,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -246,13 +247,30 @@ def _share(run: Callable[[int, int], None], count: int) -> None:
 
 
 def _each(run: Callable[[tuple[int, int]], None], parts: Sequence[tuple[int, int]], threads: int) -> None:
-    """Calls run(part) of each, on so many threads at most."""
-    if threads == 1 or len(parts) == 1:
-        for part in parts:
+    """Calls run(part) of each, on so many threads at most, this one among them."""
+    todo = iter(parts)
+
+    def work() -> None:
+        for part in todo:
             run(part)
-        return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(run, parts))
+
+    others = [_pool().submit(work) for _ in range(min(threads, len(parts)) - 1)]
+    try:
+        work()
+    finally:
+        wait(others)
+    for other in others:
+        other.result()
+
+
+@lru_cache(maxsize=1)
+def _pool() -> ThreadPoolExecutor:
+    """Threads for all batches of this process: to start them took as long as a small batch."""
+    return ThreadPoolExecutor(os.cpu_count() or 1, "times")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its parent's threads
 
 
 def _none(encoded: Encoded, shape: tuple[int, ...]) -> Times:

@@ -1,6 +1,7 @@
 """Sums in closed form: what keeps the pipes of a first core at work, and which reads move the same bytes however they are cut."""
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 
 import numpy as np
@@ -15,7 +16,7 @@ from aoec.simulate.encode import Encoded, Site
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import columns_of, found_rows
 from aoec.simulate.totals import opened, summed, total
-from aoec.simulate.work import first_core_work
+from aoec.simulate.work import FirstCore, FirstValues, first_core_work
 from aoec.target.instructions import INSTRUCTIONS
 from aoec.target.machine import load
 
@@ -53,6 +54,36 @@ def test_closed_sums_are_what_the_kernel_counts_class_by_class(target: str, text
         assert (2 * ticks[good][:, :, 0] > walked.ticks[good][:, :, 0]).all(), sketch
         same += int(good.sum())
     assert same >= 40
+
+
+def done(encoded: Encoded, env: dict[str, int]) -> list[tuple[int, ...]]:
+    """What a core of the first stream does: the fields of each instruction, iteration by iteration."""
+    trips = {loop.var: loop.trips for loop in encoded.loops}
+
+    def inside(number: int, loops: tuple[str, ...], env: dict[str, int]) -> Iterator[tuple[int, ...]]:
+        if not loops:
+            yield (number, *[int(evaluate(e, env)) for _, e in encoded.sites[number].fields])
+        for i in range(int(evaluate(trips[loops[0]], env)) if loops else 0):
+            yield from inside(number, loops[1:], {**env, loops[0]: i})
+
+    told = [(a, place.outer) for (op, a, _, _), place in zip(encoded.code.tolist(), encoded.places) if op == kernel.INSTR]
+    return [fields for number, outer in told for fields in inside(number, outer, env)]
+
+
+@pytest.mark.parametrize("text", ["matmul(m=40, k=16, n=48)", "conv2d(n=1, c=16, h=7, w=6, co=80, kh=1, kw=1, bias)"])
+def test_cores_that_are_taken_to_do_what_the_first_does_do_it(text: str) -> None:
+    p, found = problem(lower_operator(text), load("Ascend310P3")), set()
+    for sketch in range(0, len(p.sketches), 3):
+        encoded, columns = p.sketches[sketch].encoded, legal_rows(p, sketch, 12)
+        for row in range(len(columns["gn"])):
+            one = {n: v[row:row + 1] for n, v in columns.items()}
+            values = {n: int(v[0]) for n, v in one.items()}
+            extents = {n: int(evaluate(e, values)) for _, n, e in encoded.axes}
+            cores = [done(encoded, values | dict(zip(extents, place))) for place in product(*map(range, extents.values()))]
+            alike = FirstCore(encoded, 0, FirstValues(encoded, 0, one, np.zeros(1, np.int32)), False).alike()
+            assert int(np.max(alike)) <= cores.count(cores[0])
+            found.add((int(np.max(alike)) == cores.count(cores[0]), len(cores) > cores.count(cores[0]) > 1))
+    assert {(True, True), (True, False)} <= found
 
 
 def moved(encoded: Encoded, site: Site, values: dict[str, int]) -> int:
