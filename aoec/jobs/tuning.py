@@ -297,8 +297,12 @@ def beside_search(p: Problem, begun: Found, budget: Budget, stop: Callable[[], b
 
 
 def hopeless(proof: Proof | None, ticks: int, budget: Budget) -> bool:
-    """Whether a proof before a search in earnest foresaw that one behind it, of these ticks, would be given up."""
-    return proof is not None and in_earnest(budget) and proof.foreseen(ticks) > HOPE_LAST * effort(budget, EARNEST_PART)
+    """Whether a proof before a search in earnest foresaw that one behind it, of these ticks, would be given up: the surer, the more of it
+    was done."""
+    if proof is None or not in_earnest(budget):
+        return False
+    most = effort(budget, EARNEST_PART)
+    return proof.foreseen(ticks) > most * (HOPE_LAST - (HOPE_LAST - 1) * min(1.0, proof.effort / most))
 
 
 def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:

@@ -30,7 +30,7 @@ TILES = frozenset(("h0", "w0"))  # of inner ones those that cut what leaves L0C,
 FIRST_BLOCK, BLOCK = 64, 1024  # assignments of outer holes whose inner ones are looked at together: few of the best first, then more
 MANY = 1 << 9  # rows of outer holes from which on they are bounded by their work alone before
 GLANCES = 16  # of these cost as much as a floor
-TASTED = 32  # of its effort that a proof makes before it is foreseen how much it will take
+TASTED = 32  # of its effort: a part that a proof makes before it is foreseen how much it will take
 MANY_OPEN, TASTE = 64, 8  # rows with open holes of which each eighth is bounded first, to see whether it pays
 DEARER = 1.5  # times what a row costs whose holes are all assigned
 WORTH, PASSED = 0.1, 8  # the share of rows that a glance has to exclude, else it is passed over so many times
@@ -54,14 +54,19 @@ class Proof:
     floors: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # of assignments of outer holes, in the order of work on them
     decided: int = 0  # of these
     begun: int = 0  # the effort behind which it came to them
+    ahead: float = 0.0  # what the last of those that count as decided are seen to take still
 
     def foreseen(self, ticks: int) -> float:
         """The effort of a whole proof that begins with these ticks, by what this one has decided of its assignments of outer holes; 0
         where that is nothing."""
         if not self.decided:
             return 0.0
-        all_of_it = (self.effort - self.begun) / max(1e-9, share(self.floors, self.decided, self.ticks))
+        all_of_it = (self.effort + self.ahead - self.begun) / max(1e-9, share(self.floors, self.decided, self.ticks))
         return self.begun + all_of_it * float(below(self.floors, ticks).sum() / max(1, below(self.floors, self.ticks).sum()))
+
+    def hopeless(self, effort: int, hope: float) -> bool:
+        """Whether enough is done to foresee that it takes more than `hope` times an effort, and more is foreseen."""
+        return self.effort > effort / TASTED and self.foreseen(self.ticks) > hope * effort
 
     def note(self, level: str, count: int, left: int) -> None:
         """Nothing; so many rows were bounded at a level, and so many are left."""
@@ -117,9 +122,7 @@ def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, ef
     todo.sort(key=lambda p: (int(p.floors[0]), p.grid))
     found.floors, found.begun = np.concatenate([part.floors for part in todo] or [np.zeros(0, np.int64)]), found.effort
     for part in todo:
-        done = search_inner(levels[part.grid], part, found, effort)
-        found.decided += len(part.floors)
-        if not done or (found.effort > effort / TASTED and found.foreseen(found.ticks) > hope * effort) or stop():
+        if not search_inner(levels[part.grid], part, found, effort, hope) or found.hopeless(effort, hope) or stop():
             found.floor = min(found.ticks, int(part.floors[0]))
             return found
     found.floor, found.closed = found.ticks, True
@@ -147,25 +150,23 @@ def blocks(part: Part, count: int, most: int) -> Iterator[Part]:
         start, count = start + count, min(2 * count, most)
 
 
-def search_inner(level: Levels, part: Part, found: Proof, effort: int) -> bool:
-    """Whether all of a part is decided: its inner holes are assigned, and what no bound excludes is timed."""
+def search_inner(level: Levels, part: Part, found: Proof, effort: int, hope: float) -> bool:
+    """Whether all of a part is decided: its inner holes are assigned, and what no bound excludes is timed. Where it is given up before, the
+    part counts as decided, with what is seen ahead."""
+    found.decided, found.ahead = found.decided + len(part.floors), 0.0
     part = part.rows(part.floors < found.ticks)
     for at, name in enumerate(level.inner):
         part, rest = level.assigned(part, name), level.inner[at + 1:]
-        if found.effort + len(part.floors) // GLANCES > effort:
+        found.ahead = len(part.floors) // GLANCES
+        if found.effort + found.ahead > effort:
             return False
         part = level.skimmed(part, rest, found)
-        if found.effort + len(part.floors) > effort:
+        found.ahead = len(part.floors)
+        if found.effort + found.ahead > effort:
             return False
         if rest:
             part = level.tasted(part, rest, found)
-    for some in blocks(part, WALKED, WALKED):
-        left = level.walked(some.rows(some.floors < found.ticks), found)
-        for few in blocks(left, TIMED, TIMED):
-            if found.effort > effort:
-                return False
-            level.time(few.rows(few.floors < found.ticks), found)
-    return True
+    return level.timed(part, found, effort, hope)
 
 
 class Levels(Kinds):
@@ -300,6 +301,23 @@ class Levels(Kinds):
         spare = self.bounds.slot_ticks * (sum(most.values()) - slots[source])
         rows = {n: np.full(len(own), most[n]) if n in most else v[own] for n, v in ways.columns.items()}
         return self.least_alone(ways, rows, source, found.ticks, spare if len(own) else 0)
+
+    def timed(self, part: Part, found: Proof, effort: int, hope: float) -> bool:
+        """Whether all rows of a part, every hole of whose work is assigned, are decided: walked, and timed where that excludes none. What
+        is ahead is seen each time by what those so far took."""
+        order, begun, done, cut = np.sort(part.floors), found.effort, 0, False
+        for some in blocks(part, WALKED, WALKED):
+            left = self.walked(some.rows(some.floors < found.ticks), found)
+            for few in blocks(left, TIMED, TIMED):
+                if cut := found.effort > effort:
+                    break
+                self.time(few.rows(few.floors < found.ticks), found)
+            done += len(some.floors)
+            found.ahead = (found.effort - begun) * (1 / share(order, done, found.ticks) - 1)
+            if cut or found.hopeless(effort, hope):
+                return False
+        found.ahead = 0.0
+        return True
 
     def time(self, part: Part, found: Proof) -> None:
         """Times a part, every hole of whose work is assigned: with each choice of slots that shift what lies beside them, and of the

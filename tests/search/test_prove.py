@@ -9,6 +9,7 @@ import pytest
 from aoec.ir.index import Binary, Call, Int, Var
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, hopeless, problem, search, start
+from aoec.search import prove as prove_module
 from aoec.search.draws import few
 from aoec.search.grid import NEVER
 from aoec.search.parts import Part
@@ -130,7 +131,7 @@ def test_a_proof_that_is_cut_short_keeps_what_it_found_and_says_what_is_left() -
     assert not prove(p.space.grids, p, first.default, first.default_ticks, 1).closed
 
 
-def test_a_proof_that_is_foreseen_to_take_too_long_is_given_up_early_and_one_that_is_not_goes_on() -> None:
+def test_a_proof_that_is_foreseen_to_take_too_long_is_given_up_early_and_one_that_is_not_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     p = problem(lower_operator("matmul(m=128, k=256, n=256, fp16)"), load(TARGETS[0]))
     first = start(p)
     cut = prove(p.space.grids, p, first.default, first.default_ticks, 15_000)
@@ -140,8 +141,14 @@ def test_a_proof_that_is_foreseen_to_take_too_long_is_given_up_early_and_one_tha
     floors = np.array([60, 90, 80, 120])
     half = Proof(first.default, 100, bounded=90, floors=floors, decided=1, begun=10)  # 80 rows for 40 of 70 ticks below the best
     assert half.foreseen(100) == 150 and half.foreseen(80) == 10 + 80 * 20 / 40 and Proof(first.default, 100).foreseen(100) == 0
+    assert replace(half, ahead=40).foreseen(100) == 10 + 120 * 70 / 40
+    assert half.hopeless(140, 1.0) and not half.hopeless(140, 1.1) and not half.hopeless(90 * 32, 0.01)
+    monkeypatch.setattr(prove_module, "WALKED", 64)
+    early = prove(p.space.grids, p, first.default, first.default_ticks, 60_000, hope=0.01)  # within the first assignments
+    assert not early.closed and early.ahead > 0 and early.foreseen(early.ticks) > early.effort
     many = Proof(first.default, 100, bounded=300_000, floors=floors, decided=1)  # 525,000 are foreseen, 225,000 with 20 ticks less
     assert hopeless(many, 100, ("trials", 1000)) and not hopeless(many, 80, ("trials", 1000)) and not hopeless(many, 100, ("trials", 2000))
+    assert hopeless(many, 100, ("trials", 1600)) and not hopeless(replace(many, bounded=100_000, ahead=200_000), 100, ("trials", 1600))
     assert not hopeless(many, 100, ("trials", 900)) and not hopeless(many, 100, ("seconds", 5000))
     assert share(floors, 1, 100) == 40 / 70 and share(floors, 3, 100) == 1.0 == share(floors, 0, 50)
 
