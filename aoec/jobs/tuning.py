@@ -12,6 +12,7 @@ import numpy as np
 
 from aoec import primitives
 from aoec.base.errors import AoecError, UnsupportedError
+from aoec.base.garbage import seldom_collected
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.index import Expr
 from aoec.ir.program import PIPES, Program
@@ -230,6 +231,7 @@ def bound_in(func: Func, machine: Machine, state: State) -> Bound:
     return bound(func, machine, resident)
 
 
+@seldom_collected()
 def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Trace] | None = None,
             restriction: Restriction = NONE) -> Problem:
     """The tuning problem of an unscheduled func over all its sketches, or over given ones, and what a user leaves of them;
@@ -272,6 +274,7 @@ Budget = tuple[str, float]  # ("trials" | "seconds", amount)
 Watch = Callable[[Result], bool]  # told of each batch; True stops the search with what it has
 
 
+@seldom_collected()
 def start(p: Problem) -> Outcome:
     """The default schedule, timed; ScheduleError where no candidate of the space is legal."""
     ticks, first = default(p.space, p.cost, p.constraints)
@@ -320,6 +323,7 @@ def timed(p: Problem, candidates: Sequence[Candidate]) -> list[Found]:
     return [(ticks, c) for ticks, c in zip(p.cost(candidates), candidates) if ticks is not None]
 
 
+@seldom_collected()
 def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: False,
            starts: Sequence[Candidate] = ()) -> Outcome:
     """The best that a strategy finds within the budget, the default being candidate 0; never slower than it.

@@ -268,8 +268,9 @@ class Levels(Kinds):
         if not len(part.floors):
             return part
         ways = self.ways(part, eased)
-        for name in sorted(self.cut, key=lambda n: -self.cut[n]) if eased else ():
-            count = len(ways.part.floors)
+        for at, name in enumerate(sorted(self.cut, key=lambda n: -self.cut[n]) if eased else ()):
+            if (count := len(ways.part.floors)) < MANY_OPEN and at:
+                break  # few rows are sooner walked with all ways
             floors = self.loosely_walked(ways, found) if name == "loose" else self.floors(ways.part.columns, count, found.ticks)
             ways = ways.left(floors, found, name)
             if count >= MANY_OPEN:

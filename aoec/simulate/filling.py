@@ -35,7 +35,7 @@ class Filler:
             sites, trips, pipe_heads = planner.sites(), planner.trips(), planner.pipe_heads()
             extents, merge = planner.extents(), planner.merge()
         self.encoded, self.inputs, self.dealt = planner.encoded, list(planner.holes), planner.dealt
-        bad = planner.tape.any([x for s in planner.streams for x in s.uneven])
+        bad = planner.tape.any(planner.uneven())
         single = np.array([bad.register if bad is not None else -1])
         fields = np.concatenate([np.zeros(0, np.int32), *[g.registers.reshape(-1) for s in sites for g in s.groups]])
         of_rows = [of for s in sites for _, g, of in s.reads if g < 0]
@@ -156,18 +156,19 @@ def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array
     return out
 
 
-def filler_of(encoded: Encoded, state: State, lenient: bool, opened: Opened, count: int) -> Filler | None:
-    """What fills the tables of a program; None where no plan can be made, and twice for few rows: a plan takes as long as to do without."""
-    key = state, lenient, opened
+def filler_of(encoded: Encoded, state: State, lenient: bool, opened: Opened, count: int, first: bool = False) -> Filler | None:
+    """What fills the tables of a program, or of its first cores; None where no plan can be made, and twice for few rows: a plan takes as
+    long as to do without."""
+    key = state, lenient, opened, first
     found = encoded.fillers.get(key, 0)
     if isinstance(found, int) and found is not False:
-        found = encoded.fillers[key] = found + 1 if found < SELDOM and count < FEW else _filler(encoded, state, lenient, opened)
+        found = encoded.fillers[key] = found + 1 if found < SELDOM and count < FEW else _filler(encoded, *key)
     return found if isinstance(found, Filler) else None
 
 
-def _filler(encoded: Encoded, state: State, lenient: bool, opened: Opened) -> Filler | bool:
+def _filler(encoded: Encoded, state: State, lenient: bool, opened: Opened, first: bool) -> Filler | bool:
     try:
-        return Filler(Planner(encoded, state, lenient, opened))
+        return Filler(Planner(encoded, state, lenient, opened, first))
     except UnsupportedError:
         return False
 

@@ -5,7 +5,7 @@ the order of work is known beforehand. Rows in which a size varies in another wa
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -24,6 +24,8 @@ from aoec.simulate.state import State
 from aoec.simulate.tables import Around, costs, gm_bytes, ticks
 from aoec.simulate.tape import Tape, Traced
 from aoec.simulate.totals import CLOSED, Opened
+from aoec.simulate.work import told_apart
+from aoec.target.instructions import INSTRUCTIONS
 
 Array = np.ndarray[Any, Any]
 Values = Any  # Traced: NumPy's functions take it, and its types do not know
@@ -75,13 +77,14 @@ class Trips(dict[str, Any]):
 
 
 class StreamPlan:
-    """Sizes of one stream's expressions by class (sizes.StreamValues), on a tape."""
+    """Sizes of one stream's expressions by class (sizes.StreamValues), on a tape; `first`: on the first core alone."""
 
-    def __init__(self, encoded: Encoded, stream: int, tape: Tape, holes: Mapping[str, Values], heads: Mapping[str, Values]) -> None:
+    def __init__(self, encoded: Encoded, stream: int, tape: Tape, holes: Mapping[str, Values], heads: Mapping[str, Values],
+                 first: bool = False) -> None:
         self.tape, self.holes, self.heads = tape, holes, heads
         self.on = dependence(encoded, stream)
+        self.still = self.on.grid if first else frozenset()  # variables that stay at 0
         self.axis, self.rank, self.extents = self.on.axis, self.on.rank, self.on.trips
-        self.trips = Trips(self)
         self.values: dict[Expr, Any] = {}
         self.sizes: dict[Expr, Sized] = {}
         self.uneven: list[Array] = []  # not 0 where a size varies in other than the first and last iteration
@@ -96,7 +99,7 @@ class StreamPlan:
         if isinstance(e, (Int, Float)):
             return e.value
         if isinstance(e, Var):
-            return self.samples(e.name)
+            return 0 if e.name in self.still else self.samples(e.name)
         if isinstance(e, (Binary, Call)):
             parts = [self.raw(x) for x in ((e.left, e.right) if isinstance(e, Binary) else e.args)]
             parts = self.aligned(parts, isinstance(e, Binary) and e.op == "*")
@@ -245,16 +248,19 @@ class SitePlan:
 
 
 class Planner:
-    """Notes what fills the tables of a program: see Tabulator for `lenient` and `opened`."""
+    """Notes what fills the tables of a program: see Tabulator for `lenient` and `opened`. `first`: the tables of the first core of each
+    stream, in which no size varies with the grid; of the others it is said only which are sure to do the same (`told_apart`)."""
 
-    def __init__(self, encoded: Encoded, state: State, lenient: bool = False, opened: Opened = CLOSED) -> None:
+    def __init__(self, encoded: Encoded, state: State, lenient: bool = False, opened: Opened = CLOSED, first: bool = False) -> None:
         self.encoded, self.machine, self.state, self.lenient, self.opened = encoded, encoded.machine, state, lenient, opened
         self.tape, self.lanes = Tape(), Tape()
         streams = range(len(encoded.program.streams))
         self.holes = {name: self.tape.input() for name in input_holes(encoded)}
         self.dealt = [(s, name) for s in streams for name in dependence(encoded, s).dealt]
         heads = {key: self.tape.input() for key in self.dealt}
-        self.streams = [StreamPlan(encoded, s, self.tape, self.holes, {n: h for (at, n), h in heads.items() if at == s}) for s in streams]
+        own = [{n: h for (at, n), h in heads.items() if at == s} for s in streams]
+        self.whole = [StreamPlan(encoded, s, self.tape, self.holes, own[s]) for s in streams]  # of all cores
+        self.streams = [StreamPlan(encoded, s, self.tape, self.holes, own[s], True) for s in streams] if first else self.whole
         self.variable = {(loop.stream, loop.var): i for i, loop in enumerate(encoded.loops)}
         self.loops = max(1, len(encoded.loops))
         self.variable |= {(s, name): self.loops + i for i, (s, name, _) in enumerate(encoded.axes)}
@@ -282,9 +288,23 @@ class Planner:
             for name, parts in layout.differs.items():
                 for k in range(2):
                     found.setdefault((self.variable[stream, name], k), []).extend(parts[k])
+        for stream, name, x, size in self.told_apart():
+            for k, differs in enumerate((size.first_differs, size.last_differs)):
+                found.setdefault((self.variable[stream, name], k), []).extend([differs[x]] if x in differs else [])
         for at, columns in found.items():
-            out[at] = self.tape.any(columns).register  # type: ignore[union-attr]
+            differs = self.tape.any(columns)
+            out[at] = differs.register if differs is not None else -1
         return out
+
+    def told_apart(self) -> Iterator[tuple[int, str, int, Sized]]:
+        """(stream, grid axis, its place among the axes of sizes, a part of sizes that varies with it), where the tables say no such."""
+        for stream, (own, whole) in enumerate(zip(self.streams, self.whole)):
+            for name, parts in told_apart(self.encoded, stream).items() if own is not whole else ():
+                yield from ((stream, name, whole.axis.get(name, 0), whole.size(e)) for e in parts)
+
+    def uneven(self) -> list[Array]:
+        """Not 0 where a size varies in other than the first and last iteration, of all that was asked for."""
+        return [x for stream in dict.fromkeys([*self.streams, *self.whole]) for x in stream.uneven]
 
     def extents(self) -> tuple[Array, Array]:
         """(register of the extent of each grid axis; of how many of its coordinates are of the first class, -1: one)."""
@@ -314,23 +334,24 @@ class Planner:
         """All sites, in order."""
         encoded = self.encoded
         sizes = [{name: self.streams[site.stream].size(e) for name, e in site.fields} for site in encoded.sites]
-        self.charge_memory(sizes)
+        self.charge_memory()
         out = []
         for site, sized in zip(encoded.sites, sizes):
             layout = self.laid(site.stream, [e for _, e in site.fields])
             out.append(self.site(site, sized, layout))
         return out
 
-    def charge_memory(self, sizes: Sequence[Mapping[str, Sized]]) -> None:
+    def charge_memory(self) -> None:
         """Notes what of each site's traffic hits L2, from what all of them move (Tabulator.charge_memory)."""
-        program, trips = self.encoded.program, [stream.trips for stream in self.streams]
+        program, trips = self.encoded.program, [Trips(stream) for stream in self.whole]
         self.traffic: Traffic
         self.bus: list[Any] = [1.0] * len(self.streams)
         flows: dict[Any, Flow] = {}
-        for site, sized in zip(self.encoded.sites, sizes):
+        for site in self.encoded.sites:
             if site.access:
-                stream, a = self.streams[site.stream], site.access
-                moved = stream.columns(gm_bytes(site, {name: s.own for name, s in sized.items()}))
+                stream, a = self.whole[site.stream], site.access
+                asked = variables(INSTRUCTIONS[site.op].gm_bytes)
+                moved = stream.columns(gm_bytes(site, {name: stream.size(e).own for name, e in site.fields if name in asked}))
                 before = flows.get(a, Flow(a, 0, 0))
                 flows[a] = Flow(a, np.maximum(before.largest, stream.greatest(moved)),
                                 before.total + stream.total(moved, a.grid + a.loops))

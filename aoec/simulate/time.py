@@ -31,6 +31,7 @@ from aoec.target.machine import Machine
 
 BATCH_BYTES = 8e6  # of the value tables of one batch; temporaries take about twice that again
 FIRST_BATCH = 256
+OF_FIRST = (kernel.ALONE, kernel.WORK, kernel.ENDS)  # that ask only for what the first core of each stream does
 ABANDONED = kernel.ABANDONED  # the status of a row that was not timed to its end
 ERRORS = {
     kernel.SET_ON_SET: "a flag is set while it is still set; wait for it before setting it again",
@@ -128,7 +129,7 @@ def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, what: in
     by a plan where the program has one, and else, or where that does not say it, by tables of all."""
     if not len(limits):
         return _none(encoded, shape)
-    filler = filler_of(encoded, state, lenient, opened, len(limits))
+    filler = filler_of(encoded, state, lenient, opened, len(limits), what in OF_FIRST)
     if filler is None:
         return _slowly(encoded, rows, limits, what, state, lenient, opened, shape)
     times = _planned(encoded, filler, rows, limits, what, shape)

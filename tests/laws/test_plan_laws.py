@@ -14,7 +14,7 @@ from aoec.jobs.tuning import problem
 from aoec.search.draws import some
 from aoec.simulate.encode import encode
 from aoec.simulate.filling import Filler, filler_of
-from aoec.simulate.floors import floor_rows
+from aoec.simulate.floors import alone_rows, floor_rows
 from aoec.simulate.plan import Planner
 from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH
 from aoec.simulate.tape import Tape, Traced
@@ -31,13 +31,14 @@ STATES = st.sampled_from([COLD, PREVIOUS_LAUNCH, CLEARED])
 def found(encoded, rows, state):
     """Times, floors and floors with open holes of rows."""
     least = {name: int(values.min()) for name, values in rows.items()}
-    return [time_rows(encoded, rows, state), floor_rows(encoded, rows, state), floor_rows(encoded, rows, state, least, True)]
+    return [time_rows(encoded, rows, state), floor_rows(encoded, rows, state), alone_rows(encoded, rows, state),
+            floor_rows(encoded, rows, state, least, True)]
 
 
 def assert_same_both_ways(encoded, rows, state=COLD):
     """The statuses of the rows; what plans give must be what it is without."""
     least = {name: int(values.min()) for name, values in rows.items()}
-    modes = {(False, CLOSED), (True, CLOSED), (True, opened(encoded, least))}  # lenient, holes that are open
+    modes = {(False, CLOSED, False), (True, CLOSED, False), (True, CLOSED, True), (True, opened(encoded, least), True)}
     without = replace(encoded, fillers={(state, *mode): False for mode in modes})
     planned = replace(encoded, fillers={(state, *mode): Filler(Planner(encoded, state, *mode)) for mode in modes})
     for a, b in zip(found(planned, rows, state), found(without, rows, state), strict=True):
