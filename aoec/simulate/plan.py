@@ -292,8 +292,7 @@ class Planner:
             for k, differs in enumerate((size.first_differs, size.last_differs)):
                 found.setdefault((self.variable[stream, name], k), []).extend([differs[x]] if x in differs else [])
         for at, columns in found.items():
-            differs = self.tape.any(columns)
-            out[at] = differs.register if differs is not None else -1
+            out[at] = any_of.register if (any_of := self.tape.any(columns)) is not None else -1
         return out
 
     def told_apart(self) -> Iterator[tuple[int, str, int, Sized]]:

@@ -210,9 +210,9 @@ class Tape:
         return Traced(self, regs.reshape(()), False) if len(regs) else None
 
     def packed(self, wanted: Array) -> Packed:
-        """The tape as the kernel replays it, with only what `wanted` registers need; those that are read no more are given to others. Nothing
-        is noted after that: what is known is forgotten, for it knows the tape, and would keep it until garbage is looked for."""
-        self.known.clear()
+        """The tape as the kernel replays it, with only what `wanted` registers need; those that are read no more are given to others.
+        Nothing is noted after that: what is known is forgotten, which would keep the tape until garbage is looked for."""
+        self.known = {}
         operands = np.array(self.operands, np.int64)
         ops, first = np.array(self.ops, np.int64).reshape(-1, 2).T
         op_of = np.repeat(ops, np.diff(first, append=operands.shape[1]))  # by register
