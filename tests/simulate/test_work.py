@@ -7,12 +7,15 @@ from itertools import product
 import numpy as np
 import pytest
 from aoec.kernels import timeline as kernel
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from aoec.ir.index import Expr, Hole, Int, Var, ceildiv, evaluate, minimum, normalise, substitute, variables
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem
 from aoec.search.slots import INNER
 from aoec.simulate.encode import Encoded, Site
+from aoec.simulate.sizes import numbered
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import columns_of, found_rows
 from aoec.simulate.totals import opened, summed, total
@@ -131,3 +134,11 @@ def test_pieces_are_their_extent_where_they_are_whole_units_and_all_of_it(unit: 
     t = Hole("t", ())
     piece = ceildiv(minimum(t, 100 - Var("i") * t), 16)
     assert (normalise(summed(piece, "i", trips, {"t": unit})) == Int(7)) == known
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.integers(-40, 40), max_size=30), st.sampled_from([1, 7, 2**57]))
+def test_values_are_numbered_as_sorting_numbers_them(values: list[int], apart: int) -> None:
+    given_values = np.array(values, np.int64) * apart
+    _, first, which = np.unique(given_values, return_index=True, return_inverse=True)
+    assert [x.tolist() for x in numbered(given_values)] == [first.tolist(), which.reshape(-1).tolist()]
