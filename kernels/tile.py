@@ -20,11 +20,11 @@ OPS = (
     "copy_gm_ub", "copy_ub_gm", "copy_l0c_ub", "copy_ub_l1", "vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs",
     "vmins", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy", "vconv", "vdup", "vcmax", "vcmin", "vcadd", "vbrcb",
     "vnchwconv", "vcmp", "vcmps", "vsel", "vsels", "vand", "vor", "vnot", "vshls", "vshrs", "vfloor", "vceil", "vrint", "vtrunc",
-    "copy_gm_ub_at", "load_fb", "fixpipe_nd_scale", "fixpipe_nz_scale")
+    "copy_gm_ub_at", "load_fb", "fixpipe_nd_scale", "fixpipe_nz_scale", "vreducev2")
 (COPY_GM_L1, ND2NZ, LOAD_L0A, LOAD_L0B, LOAD3D, LOAD_BT, MMAD, MMAD_BIAS, FIXPIPE_ND, FIXPIPE_NZ, COPY_GM_UB, COPY_UB_GM, COPY_L0C_UB,
  COPY_UB_L1, VADD, VSUB, VMUL, VDIV, VMAX, VMIN, VADDS, VMULS, VMAXS, VMINS, VEXP, VLN, VSQRT, VRSQRT, VREC, VABS, VRELU, VCOPY, VCONV,
  VDUP, VCMAX, VCMIN, VCADD, VBRCB, VNCHWCONV, VCMP, VCMPS, VSEL, VSELS, VAND, VOR, VNOT, VSHLS, VSHRS, VFLOOR, VCEIL, VRINT,
- VTRUNC, COPY_GM_UB_AT, LOAD_FB, FIXPIPE_ND_SCALE, FIXPIPE_NZ_SCALE) = range(len(OPS))
+ VTRUNC, COPY_GM_UB_AT, LOAD_FB, FIXPIPE_ND_SCALE, FIXPIPE_NZ_SCALE, VREDUCEV2) = range(len(OPS))
 LT, GT, EQ, LE, GE, NE = range(6)  # modes of vcmp and vcmps
 
 DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32", "bool", "int16", "uint16", "uint32", "int64", "uint64")
@@ -1294,6 +1294,14 @@ def vector_broadcast(mem, at, size, f, bytes8):
 
 
 @_jit
+def vector_pack(mem, at, size, f):
+    """vreducev2: f[0] elements of each of f[1] rows, one behind the other; in place too, as rows come before what is written there."""
+    for r in range(f[1]):
+        for i in range(f[0] * size):
+            mem[0][at[0] + r * f[0] * size + i] = mem[0][at[1] + r * f[2] * BLOCK + i]
+
+
+@_jit
 def vector_turn_fp32(v, at, f, x):
     """`vector_turn` of fp32: eight rows of 16, each in two blocks f[2] blocks apart."""
     for r in range(f[0]):
@@ -1378,6 +1386,8 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, wh
             vector_turn_fp32(mem[2], at, f, run)
         else:
             vector_turn(mem, at, size, f, bytes8)
+    elif op == VREDUCEV2:
+        vector_pack(mem, at, size, f)
     elif op == VSEL or op == VSELS:
         vector_select(op, mem, at, dt, f, scalar, run, bytes8)
     else:
@@ -1477,6 +1487,9 @@ def vector_reaches(op, f, dt, out):
     if op == VBRCB:
         if f[0]:
             out[0], out[1] = ((f[0] - 1) * f[2] + 7 * f[1] + 1) * BLOCK, f[0] * 8 * s
+    elif op == VREDUCEV2:
+        if f[1]:
+            out[0], out[1] = f[0] * f[1] * d, fills(f[1], f[0] * s, f[2] * BLOCK)
     elif op == VNCHWCONV:
         if f[0]:
             half = f[2] if s == 4 else 0

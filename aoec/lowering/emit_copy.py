@@ -11,6 +11,7 @@ from aoec.ir.index import (
     Var,
     call,
     ceildiv,
+    eq,
     lt,
     maximum,
     minimum,
@@ -128,6 +129,8 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
     n = minimum(MAX_BURSTS, bursts - Var(chunk) * MAX_BURSTS)
     for v, _, _ in rest:
         at_gm, at_ub = at_gm + Var(v) * s_gm.get(v, Int(0)), at_ub + Var(v) * s_ub.get(v, Int(0))
+        if len(u.shape) == 1:
+            em.require(eq(s_ub.get(v, Int(0)) * size % 32, 0), f"block {op.block.name}: what is copied of {u.name} begins with a block")
     if v_burst is not None:
         at_gm = at_gm + Var(chunk) * MAX_BURSTS * s_gm.get(v_burst, Int(0))
         at_ub = at_ub + Var(chunk) * MAX_BURSTS * s_ub[v_burst]

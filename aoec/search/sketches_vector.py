@@ -6,9 +6,10 @@ filled and loaded ahead), p0 (what the result's place is a multiple of).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from math import prod
 from types import MappingProxyType
 
-from aoec.ir.index import Call, Expr, Int, Read, normalise, reads, substitute, variables
+from aoec.ir.index import Call, Expr, Int, Read, Var, normalise, reads, substitute, variables
 from aoec.ir.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
@@ -30,6 +31,7 @@ from aoec.target.machine import Machine
 from aoec.target.words import is_selection
 
 SLOTS = (1, 2)
+PACKED = (16, 8192)  # bytes of rows between which packing pays: an instruction a repeat, beside 2 bytes a cycle of at most 512 (2201)
 MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row for each of sixteen channels, twice
@@ -135,7 +137,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     for n in order:
         steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB"))
     steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
-    steps += store(func, out, reduced[0] if reduced else f"{tiled[0]}_i", at)
+    steps += store(func, out, reduced[0] if reduced else f"{tiled[0]}_i", at, packs(func, machine, out, tiled))
     for n in order:
         if _from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
@@ -240,16 +242,40 @@ def starts(n: Nest, buffer: str) -> tuple[Expr, ...]:
     return next(tuple(normalise(substitute(i, zero)) for i in r.indices) for r in reads(n.block.value) if r.buffer == buffer)
 
 
-def store(func: Func, out: Nest, first: str, at: str) -> list[Step]:
-    """The output through UB; a block that only copies a local out needs no buffer of its own."""
+def store(func: Func, out: Nest, first: str, at: str, packed: bool = False) -> list[Step]:
+    """The output through UB, its rows packed perhaps; a block that only copies a local out needs no buffer of its own."""
     target = out.block.target.buffer
     source = out.block.value if out.block.op == "=" and not pixels_of(out.block) else None
-    if isinstance(source, Read) and source.buffer in {b.name for b in func.locals}:
-        return [step("tensorize", loop=first, instr="copy"), step("double_buffer", buffer=source.buffer, depth=hole("do", SLOTS))]
-    if isinstance(source, Read):
-        return [step("tensorize", loop=first, instr="copy")]
-    return [step("cache_write", block=out.block.name, buffer=target, scope="UB", at=at), step("tensorize", loop=first, instr="vector"),
-            step("double_buffer", buffer=f"{target}_UB", depth=hole("do", SLOTS))]
+    if not isinstance(source, Read):
+        steps = [step("cache_write", block=out.block.name, buffer=target, scope="UB", at=at), step("tensorize", loop=first, instr="vector")]
+        return steps + leave(f"{target}_out", f"{target}_UB", packed)
+    steps = [step("tensorize", loop=first, instr="copy")]
+    if source.buffer in {b.name for b in func.locals}:
+        return steps + leave(out.block.name, source.buffer, packed)
+    return steps + (leave(out.block.name, f"{source.buffer}_UB", packed) if packed else [])
+
+
+def leave(block: str, buffer: str, packed: bool) -> list[Step]:
+    """Slots of what a copy takes out of UB, after its rows were packed perhaps."""
+    made = [step("pack", block=block)] if packed else []
+    return [*made, step("double_buffer", buffer=f"{buffer}_packed" if packed else buffer, depth=hole("do", SLOTS))]
+
+
+def packs(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
+    """Whether rows of the output are packed in UB: more of them than two a core, whole ones of tiles of one axis, so that they lie one
+    behind the other in GM, that are no whole blocks; neither so short that an instruction a row costs as much nor so long that it does
+    not matter."""
+    size, column = dtype_bytes(func, func.outputs[0].name), out.loops[-1].var
+    *lead, last = func.outputs[0].shape
+    if not machine.has("vreducev2") or size not in (2, 4) or out.block.op != "=" or pixels_of(out.block):
+        return False
+    if len(tiled) > 1 or column in tiled:
+        return False
+    if not lead or out.block.target.indices[-1] != Var(column) or last != Int(out.extent(column)) or rows_read(out):
+        return False
+    row, rows = out.extent(column) * size, prod(e.value for e in lead if isinstance(e, Int))
+    most = machine.constants.get("packed_row_bytes", PACKED[1])
+    return row % 32 != 0 and PACKED[0] < row <= min(most, PACKED[1]) and rows > 2 * cores_of(machine)
 
 
 def movement_sketch(func: Func, machine: Machine) -> Trace:

@@ -129,6 +129,8 @@ _FOOTPRINTS: dict[str, Callable[..., list[list[Box]]]] = {
 def _vector_footprints(name: str, f: F, sizes: list[int]) -> list[list[Box]]:
     if name == "vbrcb":
         return [_blocks(8, f.dst_blk, f.dst_rep, f.repeat), box(f.repeat * 8 * sizes[1])]
+    if name == "vreducev2":
+        return [box(f.lanes * f.repeat * sizes[0]), box(f.lanes * sizes[1], f.src_rep * 32, f.repeat)]
     if name == "vnchwconv":
         if sizes[0] == 1:  # half a block a row
             return [[b._replace(start=b.start + high * 16, length=16) for b in _blocks(16, stride, rep, f.repeat)]

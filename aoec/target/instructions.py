@@ -173,6 +173,8 @@ _ALL = (
     Instruction("vnchwconv", "V", (_out("UB"), _in("src", "UB")),
                 (_REPEAT, Number("dst_stride"), Number("dst_half"), Number("src_stride"), Number("dst_rep"), Number("src_rep"),
                  Number("dst_high", 0, 1), Number("src_high", 0, 1))),
+    # the first `lanes` elements of each of `repeat` rows, src_rep blocks apart, one behind the other (GatherMask, pattern 7)
+    Instruction("vreducev2", "V", (_out("UB"), _in("src", "UB")), (Number("lanes", 1), Number("repeat"), Number("src_rep"))),
     # a comparison, and the selection of 1 or 0 by the mask that it leaves, a repeat at a time: dst is fp16 or fp32
     _several("vcmp", 2, after=_MODE), _unary("vcmps", _SCALAR, _MODE),
     # the mask of what is not 0 in src0, and the selection of src1, elsewhere src2 or the scalar, by it
@@ -250,6 +252,8 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
         good, need = frozenset((dst, *rest)) in CASTS, "one of the casts " + ", ".join(sorted("-".join(sorted(c)) for c in CASTS))
     elif name == "vbrcb":
         good, need = same and DTYPES[dst] in (2, 4, 8), "operands of one dtype of two or four bytes"
+    elif name == "vreducev2":
+        good, need = same and DTYPES[dst] in (2, 4), "operands of one dtype of two or four bytes"
     elif name == "vnchwconv":
         good, need = same and DTYPES[dst] <= 4, "operands of one dtype of at most four bytes"
     elif name in ("vcmp", "vcmps"):

@@ -15,7 +15,7 @@ SPREAD = {
     "estimate": 0.40,  # a number of another generation, or an argument: contention of L1 between 1.0 and 1.34
 }
 # numbers of formulas that are structure: what a bus request or bank is, never how fast
-FIXED = ("bus_bytes", "best_bytes", "gap_period", "gap_most", "ub_groups", "ub_period", "ub_bank", "unit_elements")
+FIXED = ("bus_bytes", "best_bytes", "gap_period", "gap_most", "ub_groups", "ub_period", "ub_bank", "unit_elements", "packed_row_bytes")
 
 
 def varied(machine: Machine, seed: int) -> Machine:

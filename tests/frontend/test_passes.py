@@ -276,6 +276,8 @@ def test_rows_are_cut_and_put_together_as_planes() -> None:
 
 @pytest.mark.parametrize("nodes", [
     [("transpose", "x", "a", LAST), ("slice", "a", "b", cut(0, 2)), ("exp", "a", "c", {}), ("concat", "b c", "y", ROWS)],  # read whole too
+    [("transpose", "x", "a", LAST), ("slice", "a", "b", cut(0, 2)), ("reduce_sum", "a", "c", {"axes": (3,)}),
+     ("concat", "b c", "y", ROWS)],
     [("transpose", "x", "a", LAST), ("slice", "a", "b", cut(0, 5)), ("slice", "a", "c", cut(2, 5)), ("concat", "b c", "y", ROWS)],  # twice
     [("transpose", "x", "a", LAST), ("slice", "a", "y", {"starts": (0, 1, 0, 0), "sizes": (2, 2, 5, 7), "steps": (1, 1, 1, 1)})],  # whole
     [("transpose", "x", "a", LAST), ("exp", "x", "k", {}), ("transpose", "k", "b", LAST), ("concat", "a b", "y", {"axis": 1})]])

@@ -95,6 +95,7 @@ def step_for(draw: st.DrawFn, func: Func, number: int, values: dict[str, int]) -
         "set_scope": [("buffer", local), ("scope", "UB")],
         "stage": [("block", block.name), ("scope", "UB"), *[("at", loop)] * draw(st.integers(0, 1))],
         "postpone_init": [("block", block.name)],
+        "pack": [("block", block.name)],
         "double_buffer": [("buffer", local), ("depth", Int(2))],
         "place": [("buffer", local), ("skew", Int(256))],
         "bind": [("loop", loop)],

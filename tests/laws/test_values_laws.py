@@ -152,11 +152,13 @@ def test_selections(data):
 @given(st.data())
 def test_reductions_broadcasts_and_turns(data):
     draw = data.draw
-    op = draw(st.sampled_from(("vcmax", "vcmin", "vcadd", "vbrcb", "vnchwconv")))
+    op = draw(st.sampled_from(("vcmax", "vcmin", "vcadd", "vbrcb", "vnchwconv", "vreducev2")))
     dtype = draw(st.sampled_from(("fp16", "fp32", *("int8", "uint8") * (op == "vnchwconv"))))
     size = DTYPES[dtype]
     if op == "vbrcb":
         fields = {"repeat": draw(st.integers(0, 4)), "dst_blk": draw(st.integers(0, 3)), "dst_rep": draw(st.integers(0, 20))}
+    elif op == "vreducev2":
+        fields = {"lanes": draw(st.integers(1, 300)), "repeat": draw(st.integers(0, 6)), "src_rep": draw(st.integers(0, 12))}
     elif op == "vnchwconv":
         fields = {"repeat": draw(st.integers(0, 3))}
         fields |= {k: draw(st.integers(0, 12)) for k in ("dst_stride", "dst_half", "src_stride", "dst_rep", "src_rep")}

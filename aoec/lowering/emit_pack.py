@@ -1,0 +1,52 @@
+"""Emission of rows that are packed in UB: their elements, one row behind the other."""
+from __future__ import annotations
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.index import Expr, Int, Read, eq, le, normalise
+from aoec.ir.program import Item
+from aoec.lowering.emit_runs import nest, product_sum
+from aoec.lowering.tile import Emitter, Piece, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, piece
+
+MOST = 65535  # rows of an instruction, and elements of a row
+
+
+def is_packing(em: Emitter, op: TileOp) -> bool:
+    """True where what lies in rows in UB goes into a run there."""
+    value = op.block.value
+    if op.block.op != "=" or not isinstance(value, Read) or len(op.loops) < 2:
+        return False
+    dst, src = em.buffers[op.block.target.buffer], em.buffers[value.buffer]
+    return dst.scope == src.scope == "UB" and len(dst.shape) == 1 and len(src.shape) > 1 and dst.dtype == src.dtype
+
+
+def pack(em: Emitter, op: TileOp) -> Piece:
+    """vreducev2 (GatherMask) of all rows; of what is around them, each a run of whole blocks, one after the other."""
+    target, value = op.block.target, op.block.value
+    assert isinstance(value, Read)
+    dst, src = em.buffers[target.buffer], em.buffers[value.buffer]
+    column = op.loops[-1]
+    *outer, row = [lp for lp in op.loops[:-1] if lp.extent != Int(1)] or op.loops[-2:-1]
+    to, at = (loop_strides(b, r.indices, op) for b, r in ((dst, target), (src, value)))
+    if not to.get(column.var) == at.get(column.var) == Int(1) or to.get(row.var) != column.extent or row.var not in at:
+        raise UnsupportedError(f"block {op.block.name}: rows of {src.name} do not lie one behind the other in {dst.name}")
+    rows = row.extent
+    while outer and (to[outer[-1].var], at[outer[-1].var]) == (normalise(to[row.var] * rows), normalise(at[row.var] * rows)):
+        rows = normalise(rows * outer.pop().extent)
+    limits(em, op, rows, column.extent * dtype_size(src))
+    for lp in outer:
+        em.require(eq(to[lp.var] % c0(src), 0), f"block {op.block.name}: what is packed of one {lp.var} is whole blocks")
+    start = [base_offset(b, r.indices, op.names) + product_sum(s, [lp.var for lp in outer])
+             for b, r, s in ((dst, target, to), (src, value, at))]
+    body: list[Item] = [instr("vreducev2", dst=em.ref(dst.name, start[0]), src=em.ref(src.name, start[1]), lanes=column.extent,
+                              repeat=rows, src_rep=at[row.var] // c0(src))]
+    return piece(em, "V", nest([(lp.var, lp.extent) for lp in outer], body), dst.name, src.name)
+
+
+def limits(em: Emitter, op: TileOp, rows: Expr, row_bytes: Expr) -> None:
+    """Asks for what the instruction takes: so many rows, of so many bytes where the machine says so."""
+    name = op.block.name
+    if not em.machine.has("vreducev2"):
+        raise UnsupportedError(f"block {name}: {em.machine.name} has no instruction that packs rows")
+    if (most := em.machine.constants.get("packed_row_bytes")) is not None:
+        em.require(le(row_bytes, int(most)), f"block {name}: rows that are packed have at most {most:g} bytes")
+    em.require(le(largest(rows, op.above), MOST), f"block {name}: at most {MOST:,} rows are packed at a time")
