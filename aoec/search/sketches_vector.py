@@ -271,7 +271,7 @@ def packs(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
         return False
     if len(tiled) > 1 or column in tiled:
         return False
-    if not lead or out.block.target.indices[-1] != Var(column) or last != Int(out.extent(column)) or rows_read(out):
+    if not lead or out.block.target.indices != tuple(Var(lp.var) for lp in out.loops) or last != Int(out.extent(column)) or rows_read(out):
         return False
     row, rows = out.extent(column) * size, prod(e.value for e in lead if isinstance(e, Int))
     most = machine.constants.get("packed_row_bytes", PACKED[1])
