@@ -93,8 +93,8 @@ def _perm(node: OpNode) -> Perm:
 
 
 def _sinks(draft: Draft, node: OpNode, turned: dict[str, OpNode], users: dict[str, list[OpNode]]) -> Perm | None:
-    """The permutation that elementwise work can do before: of all that it reads but constants, whose results nobody else reads, all alike
-    and of the shape that it gives; None where there is none."""
+    """The permutation that elementwise work, or a concat of rows, can do before: of all that it reads but constants, whose results nobody
+    else reads, all alike, and for elementwise work of the shape that it gives; None where there is none."""
     joins = node.op == "concat" and _along_rows(draft, node)
     if node.op not in OPS or not joins and OPS[node.op].family != "elementwise" or len(node.outputs) != 1:
         return None
