@@ -89,11 +89,11 @@ NEVER = 2**63 - 1
 FOLLOWED = 256  # operations before the end of which it is looked up what follows them
 FIRST_REACH = 2  # iterations for which the first mark of a loop stands, twice as many for each next one
 LONG = 32  # iterations that are not worth a look, at most, of a loop that is remembered
-RECORDS, SLOTS = 384, 1024  # executions of loops that are remembered of a row at most, and places of their table
-INSIDE, SIZES = 1024, 160  # what bodies of loops read, all together, and costs and trip counts that one may meet
+RECORDS, LOG = 384, 1 << 17  # executions of loops that are remembered of a row at most, and numbers that say them
+INSIDE, READ, PLACES = 1024, 160, 729  # what bodies of loops read, all together, each of them; and from how many places of a table
+STOOD = 128  # of the places of cursors in front of loops, so many are told apart in a row at most
 MANY = 32  # operations of a loop that is looked up, at least, for each of its iterations that is not worth a look
 U = np.uint64  # of a place that is never below zero: the compiler need not ask
-MIXERS = np.array([(0x9E3779B97F4A7C15 * (2 * k + 1) ** 3 ^ 0xBF58476D1CE4E5B9 * (k + 1)) % 2**64 | 1 for k in range(64)], np.uint64)
 
 # functions that only others here call: without the way in from Python, which would take longer to compile than most of them; and without
 # the check of divisors, none of which is zero here. No function here makes an array, so that none is counted (_nrt): each call and each
@@ -175,8 +175,19 @@ State = namedtuple("State", (
     "probed",  # how many operations they saw
     "paused",  # the loop at the start of whose next iteration core 0 waits for the others of its group, -1: none
     "epoch_time", "epoch_active", "epochs", "mark", "groups", "memo",
-    "top",  # the highest flag id of a row, and one
+    "shown",
     "form",  # int64[4 * form], see `resolve`
+))
+
+# what pictures show, see `picture`: by loop, and last by what a core does in all
+Shown = namedtuple("Shown", (
+    "pipe", "pipes",  # pipes that its body uses, and how many
+    "flag", "flags",  # places of flags that it uses; how many, and how many of them, the first, are not handed over in granules
+    "filled",  # of which stamp these are
+    "counter", "counters",  # by stream: registers of the counters that flag ids go by, and how many
+    "form", "pair",  # of each pair of pipes, and each form by which its flags go: these
+    "top",  # by pair: the highest flag id of a row, and one
+    "count",  # how many of `form` there are, -1: not filled yet; the stamp of `top`
 ))
 
 # how a core stood between two iterations of each loop; the first index is the loop. No walk stops within a loop that is skipped on a core
@@ -196,13 +207,19 @@ Mark = namedtuple("Mark", (
 Memo = namedtuple("Memo", (
     "worth",  # by loop: whether it is remembered
     "inside", "inside_of",  # cursors that its body reads: [loop, (begin, end)] of the list
+    "stood", "stood_last", "before",  # where its cursors stood, a record each; by loop: the last; the one before a record, -1: none
+    "same",  # the first record of the loop from which it meets the same costs and trip counts
     "moved", "moved_of",  # of each of these, the loop itself or one in it that moves it, and its entry of `depend_step`
     "counter", "counter_of",  # registers that it goes by or sets
     "open",  # by loop: the record of the one that is under way, -1: none
-    "count",  # of records, of the row's stamp, of what the lists hold; whether they are filled
-    "slot",  # [place, (stamp, record)]
-    "key", "length", "hash",  # the state from which a loop was gone through
-    "result",  # what became of it: see `keep`
+    "count",  # of records; of numbers in the log; of what the lists hold; of records of where cursors stood
+    "newest",  # by record of where cursors stood: the last that begins with the same sizes, -1: none
+    "former",  # the record with the same sizes before one
+    "of",  # with which sizes it begins, see `same`
+    "log",  # numbers of all records, one behind the other: the states from which loops were gone through, and what became of them
+    "key", "length", "sum",  # where a state begins, how many numbers it takes, and their sum
+    "result",  # where begins what became of it: see `keep`
+    "room",  # how many numbers one of either may take
     "begun",  # when, and `last_held` then
     "left",
     "place",  # room for positions
@@ -213,7 +230,7 @@ Groups = namedtuple("Groups", ("stream_of", "core_of", "key", "weight", "end", "
                                "members",  # of a group
                                "left", "taken", "excess",  # see State, [class, member, pipe] of all that a core has to do
                                ))
-for kind in (Tables, State, Mark, Memo, Groups):
+for kind in (Tables, State, Shown, Mark, Memo, Groups):
     pass_by_address(kind)
 
 
@@ -372,61 +389,55 @@ def stepped(free, marked, pipes):
 
 
 @within
-def picture_pipes(now, pipes, queue, done, early, late, floor, starts, turn, out):
+def picture_pipes(now, pipe, pipes, granules, queue, done, early, late, floor, starts, turn, out):
     """How many numbers of a picture are filled, for the pipes used: see `picture`.
 
     Starts on a pipe do not fall, so that behind the first that has passed all have, whatever their places in the ring; a 0 ends them.
     """
     n = 0
-    for p in range(PIPE_COUNT):
-        if (pipes >> p) & 1:
-            out[U(n)] = max(done[U(p)] - now, 0)
+    for x in range(pipes):
+        p = pipe[U(x)]
+        out[U(n)] = max(done[U(p)] - now, 0)
+        n += 1
+        if granules and (p == M or p == FIXP):  # noqa: SIM109 (Numba makes a loop of `in`); nobody else hands L0C over
+            out[U(n)] = max(early[U(p)] - now, 0)
+            out[U(n + 1)] = max(late[U(p)] - now, 0)
+            out[U(n + 2)] = max(floor[U(p)] - now, 0)
+            n += 3
+        place = turn[U(p)]
+        for _ in range(queue):
+            place = (place if place > 0 else queue) - 1
+            if starts[U(p), U(place)] <= now:
+                break
+            out[U(n)] = starts[U(p), U(place)] - now
             n += 1
-            if p in (M, FIXP):  # nobody else hands L0C over
-                out[U(n)] = max(early[U(p)] - now, 0)
-                out[U(n + 1)] = max(late[U(p)] - now, 0)
-                out[U(n + 2)] = max(floor[U(p)] - now, 0)
-                n += 3
-            place = turn[U(p)]
-            for _ in range(queue):
-                place = (place if place > 0 else queue) - 1
-                if starts[U(p), U(place)] <= now:
-                    break
-                out[U(n)] = starts[U(p), U(place)] - now
-                n += 1
-            out[U(n)] = 0
-            n += 1
+        out[U(n)] = 0
+        n += 1
     return n
 
 
 @within
-def picture_flags(now, pairs, early, ids, top, hop, bit, cleared, until, out, n):
+def picture_flags(now, flag, plain, flags, hop, bit, cleared, until, out, n):
     """How many numbers of a picture are filled, of which n were, with those for the flags used: see `picture`.
 
-    A wait ends `hop` after its set at the earliest; of a bit that is not set it counts when it was cleared, and nothing else. Only flags of
-    the pairs `early` bring a floor.
+    A wait ends `hop` after its set at the earliest; of a bit that is not set it counts when it was cleared, and nothing else. Only flags
+    behind the `plain` ones bring a floor.
     """
-    first = np.int64(0)
-    while first + ids <= bit.shape[0]:
-        if pairs & 1:
-            for k in range(top):
-                at = U(first + k)
-                wanted, since = max(bit[at] + hop - now, 0), -1 - max(cleared[at] - now, 0)
-                out[U(n + k)] = since if bit[at] < 0 else wanted
-            n += top
-            if early & 1:
-                for k in range(top):
-                    at = U(first + k)
-                    out[U(n + k)] = 0 if bit[at] < 0 else max(until[at] - now, 0)
-                n += top
-        pairs, early, first = pairs >> 1, early >> 1, first + ids
-    return n
+    for x in range(flags):
+        at = flag[U(x)]
+        wanted, since = max(bit[U(at)] + hop - now, 0), -1 - max(cleared[U(at)] - now, 0)
+        out[U(n + x)] = since if bit[U(at)] < 0 else wanted
+    n += flags
+    for x in range(plain, flags):
+        at = flag[U(x)]
+        out[U(n + x - plain)] = 0 if bit[U(at)] < 0 else max(until[U(at)] - now, 0)
+    return n + flags - plain
 
 
 @within
-def picture(t, s, m, pipes, pairs, out):
+def picture(t, s, m, a, out):
     """How many numbers it takes, filled into `out`, to say all that what follows hangs on but `free`, as the scalar unit sees it, and but
-    registers: of these pipes and pairs of pipes.
+    registers: of the pipes and flags of loop `a` (or behind all loops, of a core in all).
 
     Between iterations of class BODY of a loop. Whatever is yet to come is issued at the scalar unit's time or
     later, and takes the larger of that and the times kept here; so one that has passed is as good as any other: of what holds up sets and
@@ -434,18 +445,20 @@ def picture(t, s, m, pipes, pairs, out):
     waits for, and of the time at which a bit was cleared, before which no new set may fall. Where each cursor stands follows from the
     classes of the loops around; what the loop neither reads nor changes stays as it is.
     """
-    now = s.free[m, 0]
-    n = picture_pipes(now, pipes, t.queue[s.stream[m]], s.done[m], s.early[m], s.late[m], s.floor[m], s.starts[m], s.turn[m], out)
-    return picture_flags(now, pairs, t.preset[1], t.costs[3], s.top[0], t.costs[1], s.bit[m], s.cleared[m], s.until[m], out, n)
+    now, w = s.free[m, 0], s.shown
+    if w.filled[a] != w.count[1]:
+        show_flags(t, w, a)
+    n = picture_pipes(now, w.pipe[a], w.pipes[a], t.preset[1] != 0, t.queue[s.stream[m]], s.done[m], s.early[m], s.late[m], s.floor[m],
+                      s.starts[m], s.turn[m], out)
+    return picture_flags(now, w.flag[a], w.flags[a, 1], w.flags[a, 0], t.costs[1], s.bit[m], s.cleared[m], s.until[m], out, n)
 
 
 @within
-def picture_registers(heard, register, own, out, n):
-    """How many numbers of a picture are filled, of which n were, with registers that times hang on, but `own`, that of the loop."""
-    for k in range(register.shape[0]):
-        out[U(n + k)] = register[U(k)] if heard[U(k)] == 1 else 0
-    out[U(n + own)] = 0
-    return n + register.shape[0]
+def picture_counters(counter, counters, register, out, n):
+    """How many numbers of a picture are filled, of which n were, with the counters that flag ids go by."""
+    for x in range(counters):
+        out[U(n + x)] = register[U(counter[U(x)])]
+    return n + counters
 
 
 @inner
@@ -455,7 +468,7 @@ def picture_meeting(t, s, m, members, out):
 
     A wait for a token ends `cross` after it was put at the earliest, and a token that is put comes no earlier than the one before it.
     """
-    n, now, kinds = picture(t, s, m, np.int64(-1), np.int64(-1), out), s.free[m, 0], s.kind.shape[1]
+    n, now, kinds = picture(t, s, m, s.kind.shape[1], out), s.free[m, 0], s.kind.shape[1]
     for k in range(kinds):
         out[n + k] = s.kind[m, k]
     out[n + kinds] = s.pc[m]
@@ -585,7 +598,7 @@ def skip(t, s, m, a, period, left):
 
 
 @within
-def leap(t, s, m, a, own, i):
+def leap(t, s, m, a, i):
     """The iteration of loop `a` to go on with where i comes next: as far on as all goes round as it did since the mark, which is set anew.
 
     Called where the pipes have stepped since the mark, or it has stood long enough. There is a picture only of what has stepped before.
@@ -596,7 +609,7 @@ def leap(t, s, m, a, own, i):
     steady, count = period > 0 and stepped(s.free[m], k.free[a], t.used[a, 0]), np.int64(0)
     if steady or k.whole[a] == 1:
         new = k.picture[k.picture.shape[0] - 1]
-        count = picture_registers(t.heard[s.stream[m]], s.register[m], own, new, picture(t, s, m, t.used[a, 0], t.used[a, 1], new))
+        count = picture_counters(s.shown.counter[s.stream[m]], s.shown.counters[s.stream[m]], s.register[m], new, picture(t, s, m, a, new))
     if steady and k.whole[a] == 1 and equal(k.picture[k.picture.shape[0] - 1], k.picture[a], count):
         i += skip(t, s, m, a, period, s.count[m, a] - 1 - i)
     elif steady and k.whole[a] == 1 and period < k.reach[a]:
@@ -728,24 +741,80 @@ def meet(t, s, members):
 
 
 @inner
-def resolve(t, r, form_of):
-    """The highest flag id that a row may use, and one; all where one follows a loop, or falls. Fills a record of each form: constant,
-    coefficient and register of its first term, how many it has beside that."""
-    top, ids = np.int64(1), t.costs[3]
+def resolve(t, s, r):
+    """Fills what a walk looks up of a row's flag ids: a record of each form, of constant, coefficient and register of its first term, and
+    how many it has beside that; and which flags there may be, for pictures."""
+    w, form_of, ids, changed = s.shown, s.form, t.costs[3], False
     for form in range(t.form_start.shape[0] - 1):
         first, last = t.form_start[form], t.form_start[form + 1]
-        value = t.form_constant[r, form]
-        form_of[4 * form], form_of[4 * form + 1], form_of[4 * form + 2], form_of[4 * form + 3] = value, 0, 0, last - first - 1
-        for k in range(first, last):
-            if k == first:
-                form_of[4 * form + 1], form_of[4 * form + 2] = t.form_coefficient[r, k], t.form_register[k]
-            counter = counter_in(t, t.form_register[k])
-            if counter < 0 or t.form_coefficient[r, k] < 0:
-                top = ids
-            else:
-                value += t.form_coefficient[r, k] * (t.depth[r, counter] - 1)
-        top = max(top, value + 1)
-    return min(top, ids)
+        form_of[4 * form], form_of[4 * form + 3] = t.form_constant[r, form], last - first - 1
+        form_of[4 * form + 1], form_of[4 * form + 2] = 0, 0
+        if first < last:
+            form_of[4 * form + 1], form_of[4 * form + 2] = t.form_coefficient[r, first], t.form_register[first]
+    x = 0
+    while x < w.count[0]:
+        pair, top = w.pair[x], np.int64(1)
+        while x < w.count[0] and w.pair[x] == pair:
+            top = max(top, highest(t, r, w.form[x]))
+            x += 1
+        top = min(top, ids)
+        changed = changed or top != w.top[pair]
+        w.top[pair] = top
+    if changed:
+        w.count[1] += 1
+
+
+@inner
+def highest(t, r, form):
+    """The highest flag id that a form may say of a row, and one; all there are where it follows a loop, or falls."""
+    value = t.form_constant[r, form]
+    for k in range(t.form_start[form], t.form_start[form + 1]):
+        counter = counter_in(t, t.form_register[k])
+        if counter < 0 or t.form_coefficient[r, k] < 0:
+            return t.costs[3]
+        value += t.form_coefficient[r, k] * (t.depth[r, counter] - 1)
+    return value + 1
+
+
+@inner
+def show_flags(t, w, a):
+    """Fills the places of flags of the row which pictures of loop `a` show."""
+    n, ids, pairs = np.int64(0), t.costs[3], np.int64(-1) if a == w.flags.shape[0] - 1 else t.used[a, 1]
+    for early in range(2):
+        for pair in range(w.top.shape[0]):
+            if (pairs >> pair) & 1 and (t.preset[1] >> pair) & 1 == early:
+                for k in range(w.top[pair]):
+                    w.flag[a, n] = pair * ids + k
+                    n += 1
+        if early == 0:
+            w.flags[a, 1] = n
+    w.flags[a, 0], w.filled[a] = n, w.count[1]
+
+
+@inner
+def show(t, w):
+    """Fills which pipes pictures show, which counters, and by which forms the flags of pairs of pipes go."""
+    last, n = w.pipes.shape[0] - 1, np.int64(0)
+    for a in range(last + 1):
+        w.pipes[a] = 0
+        for p in range(PIPE_COUNT):
+            if a == last or (t.used[a, 0] >> p) & 1:
+                w.pipe[a, w.pipes[a]] = p
+                w.pipes[a] += 1
+    for stream in range(t.heard.shape[0]):
+        w.counters[stream] = 0
+        for k in range(t.counter_of.shape[0]):
+            if t.heard[stream, t.counter_of[k]] == 1:
+                w.counter[stream, w.counters[stream]] = t.counter_of[k]
+                w.counters[stream] += 1
+    for pair in range(w.top.shape[0]):
+        first, w.top[pair] = n, 0
+        for pc in range(t.code.shape[0]):
+            if t.code[pc, 0] & FLAGS and t.code[pc, 2] == pair * t.costs[3]:
+                n = listed(w.form, first, n, np.int64(t.code[pc, 1]))
+        for x in range(first, n):
+            w.pair[x] = pair
+    w.count[0] = n
 
 
 @inner
@@ -770,13 +839,13 @@ def listed(values, first, last, value):
 
 @inner
 def learn(t, s):
-    """Fills, for what is remembered, what the bodies of loops read and change: those that are long, hold no cross flag, and whose flags go
-    by counters alone. Where the lists have no room for it a loop is not remembered, and where probes tell none is. Once for a state, which
-    serves one program."""
+    """Fills what pictures show, and for what is remembered, what the bodies of loops read and change: those that are long, hold no cross
+    flag, and whose flags go by counters alone. Where the lists have no room for it a loop is not remembered, and where probes tell none is.
+    Once for a state, which serves one program."""
     k = s.memo
-    if k.count[5] == 1:
+    if s.shown.count[0] >= 0:
         return
-    k.count[5] = 1
+    show(t, s.shown)
     for pc in range(t.code.shape[0]):
         if t.code[pc, 0] == LOOP:
             a, stop = t.code[pc, 1], np.int64(t.code[pc, 2])
@@ -811,7 +880,7 @@ def body_of(t, s, a, pc, stop):
                 counters = listed(k.counter, begin, counters, np.int64(t.counter_of[x]))
         elif op != END:
             return False
-    if inside > k.inside.shape[0] or counters > k.counter.shape[0]:
+    if inside > k.inside.shape[0] or inside - first > READ or counters > k.counter.shape[0]:
         return False
     for x in range(first, inside):
         k.moved_of[x, 0] = k.count[3]
@@ -831,52 +900,92 @@ def body_of(t, s, a, pc, stop):
 
 
 @within
-def sizes_in(t, s, r, m, a, out, n):
-    """How many numbers are filled, of which n were, with the costs and trip counts that loop `a` may meet as its core stands, by the
-    classes of its iterations and of those of loops in it; -1 where they are too many."""
-    k, place, cursor, sites = s.memo, s.memo.place, s.cursor[m], s.cursor.shape[1] - s.count.shape[1]
-    merge, site_of, trips, entry_of, end = t.merge[t.work[r]], t.place[t.work[r]], t.trips[r], t.entry_of, n + SIZES
-    for x in range(k.inside_of[U(a), 0], k.inside_of[U(a), 1]):
-        which, many = k.inside[U(x)], 1
-        place[0] = cursor[U(which)]
-        for w in range(k.moved_of[U(x), 0], k.moved_of[U(x), 1]):
-            loop, d = k.moved[U(w), 0], k.moved[U(w), 1]
-            if merge[U(loop), FIRST] != merge[U(loop), LAST]:
-                before = many
-                if n + 3 * many > end:
-                    return np.int64(-1)
-                for kind in (FIRST, LAST):
-                    if merge[U(loop), kind] == kind:
-                        for i in range(before):
-                            place[U(many)] = place[U(i)] + t.depend_step[U(d), kind]
-                            many += 1
-                for i in range(before):
-                    place[U(i)] += t.depend_step[U(d), BODY]
-        if n + many > end:
-            return np.int64(-1)
+def sizes_of(t, s, r, m, a):
+    """A number for the costs and trip counts that loop `a` may meet as its core stands, the same for the same ones of this row; -1 where no
+    more can be told apart.
+
+    They follow from where its cursors stand, which is looked for among where they stood before.
+    """
+    k, cursor = s.memo, s.cursor[m]
+    first, last, record = k.inside_of[U(a), 0], k.inside_of[U(a), 1], k.stood_last[U(a)]
+    while record >= 0:
+        other = np.int64(0)
+        for x in range(first, last):
+            other |= cursor[U(k.inside[U(x)])] ^ k.stood[U(record), U(x - first)]
+        if other == 0:
+            return k.same[U(record)]
+        record = k.before[U(record)]
+    return new_sizes(t, s, r, m, a)
+
+
+@inner
+def new_sizes(t, s, r, m, a):
+    """The number of `sizes_of` where cursors stand as they have not stood yet."""
+    k, record, first = s.memo, s.memo.count[5], s.memo.inside_of[a, 0]
+    if record == STOOD:
+        return np.int64(-1)
+    k.count[5] += 1
+    for x in range(first, k.inside_of[a, 1]):
+        k.stood[record, x - first] = s.cursor[m, k.inside[x]]
+    other = k.stood_last[a]
+    while other >= 0 and not (k.same[other] == other and same_sizes(t, s, r, a, record, other)):
+        other = k.before[other]
+    k.same[record] = record if other < 0 else other
+    k.before[record], k.stood_last[a], k.newest[record] = k.stood_last[a], record, -1
+    return k.same[record]
+
+
+@inner
+def same_sizes(t, s, r, a, one, other):
+    """Whether loop `a` meets the same costs and trip counts from where its cursors stood for one record and for another."""
+    k, first = s.memo, s.memo.inside_of[a, 0]
+    for x in range(first, k.inside_of[a, 1]):
+        p, q = k.stood[one, x - first], k.stood[other, x - first]
+        if p != q and not same_from(t, s, r, x, p, q):
+            return False
+    return True
+
+
+@inner
+def same_from(t, s, r, x, p, q):
+    """Whether the cursor at place x of what bodies of loops read meets the same from p and from q, in all classes of the iterations of its
+    loop and of those in it. Not where these are very many."""
+    k, step, merge, many = s.memo, s.memo.place, t.merge[t.work[r]], 1
+    which, sites = k.inside[x], s.cursor.shape[1] - s.count.shape[1]
+    step[0] = 0
+    for w in range(k.moved_of[x, 0], k.moved_of[x, 1]):
+        loop, d, before = k.moved[w, 0], k.moved[w, 1], many
+        if merge[loop, FIRST] != merge[loop, LAST]:
+            if 3 * many > step.shape[0]:
+                return False
+            for kind in (FIRST, LAST):
+                if merge[loop, kind] == kind:
+                    for i in range(before):
+                        step[many] = step[i] + t.depend_step[d, kind]
+                        many += 1
+            for i in range(before):
+                step[i] += t.depend_step[d, BODY]
+    at = t.place[t.work[r], which, 1] if which < sites else np.int64(0)
+    for i in range(many):
         if which < sites:
-            first, at = site_of[U(which), 0], site_of[U(which), 1]
-            for i in range(many):
-                out[U(n + i)] = first + entry_of[U(at + place[U(i)])]
-        else:
-            for i in range(many):
-                out[U(n + i)] = trips[U(place[U(i)])]
-        n += many
-    return n
+            if t.entry_of[at + p + step[i]] != t.entry_of[at + q + step[i]]:
+                return False
+        elif t.trips[r, p + step[i]] != t.trips[r, q + step[i]]:
+            return False
+    return True
 
 
 @within
 def stance(t, s, m, a, out):
     """How many numbers it takes, filled into `out`, to say all of core m that loop `a` hangs on, or all that it changes, but the time: a
     picture, when pipes are free, counters."""
-    k, pipes, now = s.memo, t.used[a, 0], s.free[m, 0]
-    n = picture(t, s, m, pipes, t.used[a, 1], out)
-    for p in range(1, PIPE_COUNT):
-        if (pipes >> p) & 1:
-            out[U(n)] = max(s.free[U(m), U(p)] - now, 0)
-            n += 1
+    k, w, free, register, now = s.memo, s.shown, s.free[m], s.register[m], s.free[m, 0]
+    n, pipe = picture(t, s, m, a, out), w.pipe[a]
+    for x in range(w.pipes[a]):
+        out[U(n + x)] = max(free[U(pipe[U(x)])] - now, 0)
+    n += w.pipes[a]
     for x in range(k.counter_of[U(a), 0], k.counter_of[U(a), 1]):
-        out[U(n)] = s.register[U(m), U(k.counter[U(x)])]
+        out[U(n)] = register[U(k.counter[U(x)])]
         n += 1
     return n
 
@@ -885,43 +994,39 @@ def stance(t, s, m, a, out):
 def take(t, s, m, a, values):
     """Puts core m where `stance` says, as of the time at which its scalar unit stands. What was told to have passed is taken to pass now,
     which is the same to all that follows."""
-    k, pipes, pairs, early, now, n = s.memo, t.used[a, 0], t.used[a, 1], t.preset[1], s.free[m, 0], 0
-    queue, ids, hop, top, first = t.queue[s.stream[m]], t.costs[3], t.costs[1], s.top[0], np.int64(0)
-    bit, cleared, until, register = s.bit[m], s.cleared[m], s.until[m], s.register[m]
-    for p in range(PIPE_COUNT):
-        if (pipes >> p) & 1:
-            s.done[U(m), U(p)] = now + values[U(n)]
+    k, w, now, n, queue, hop = s.memo, s.shown, s.free[m, 0], 0, t.queue[s.stream[m]], t.costs[1]
+    bit, cleared, until, register, free, done = s.bit[m], s.cleared[m], s.until[m], s.register[m], s.free[m], s.done[m]
+    pipe, pipes, flag, flags, plain = w.pipe[a], w.pipes[a], w.flag[a], w.flags[a, 0], w.flags[a, 1]
+    for x in range(pipes):
+        p = pipe[U(x)]
+        done[U(p)] = now + values[U(n)]
+        n += 1
+        if t.preset[1] != 0 and (p == M or p == FIXP):  # noqa: SIM109 (see `picture_pipes`)
+            s.early[U(m), U(p)], s.late[U(m), U(p)] = now + values[U(n)], now + values[U(n + 1)]
+            s.floor[U(m), U(p)] = now + values[U(n + 2)]
+            n += 3
+        starts, place = s.starts[m, p], queue
+        set_all(starts, 0)
+        s.turn[U(m), U(p)] = 0
+        while values[U(n)] > 0:
+            place -= 1
+            starts[U(place)] = now + values[U(n)]
             n += 1
-            if p in (M, FIXP):
-                s.early[U(m), U(p)], s.late[U(m), U(p)] = now + values[U(n)], now + values[U(n + 1)]
-                s.floor[U(m), U(p)] = now + values[U(n + 2)]
-                n += 3
-            starts, place = s.starts[m, p], queue
-            set_all(starts, 0)
-            s.turn[U(m), U(p)] = 0
-            while values[U(n)] > 0:
-                place -= 1
-                starts[U(place)] = now + values[U(n)]
-                n += 1
-            n += 1
-    while first + ids <= bit.shape[0]:
-        if pairs & 1:
-            for flag in range(first, first + top):
-                value = values[U(n + flag - first)]
-                if value < 0:
-                    bit[U(flag)], cleared[U(flag)] = -1, now - 1 - value
-                else:
-                    bit[U(flag)] = now + value - hop
-            n += top
-            if early & 1:
-                for flag in range(first, first + top):
-                    until[U(flag)] = now + values[U(n + flag - first)]
-                n += top
-        pairs, early, first = pairs >> 1, early >> 1, first + ids
-    for p in range(1, PIPE_COUNT):
-        if (pipes >> p) & 1:
-            s.free[U(m), U(p)] = now + values[U(n)]
-            n += 1
+        n += 1
+    for x in range(flags):
+        at, value = flag[U(x)], values[U(n + x)]
+        if value < 0:
+            bit[U(at)], cleared[U(at)] = -1, now - 1 - value
+        else:
+            bit[U(at)] = now + value - hop
+    n += flags
+    for x in range(plain, flags):
+        until[U(flag[U(x)])] = now + values[U(n + x - plain)]
+    n += flags - plain
+    for x in range(pipes):
+        if pipe[U(x)] > 0:
+            free[U(pipe[U(x)])] = now + values[U(n + x)]
+    n += pipes
     for x in range(k.counter_of[U(a), 0], k.counter_of[U(a), 1]):
         register[U(k.counter[U(x)])] = values[U(n)]
         n += 1
@@ -937,13 +1042,12 @@ def epoch_of(epoch_time, epochs, time):
 
 
 @within
-def mixed(values, count):
-    """A number for a row of numbers, seldom the same for two."""
-    total = np.uint64(count)
-    for first in range(0, count, 64):
-        for k in range(min(64, count - first)):
-            total += np.uint64(values[U(first + k)]) * MIXERS[U(k)]
-    return np.int64((total * MIXERS[0]) >> np.uint64(20))
+def sum_of(values, count):
+    """The sum of the first numbers of a row."""
+    total = np.int64(0)
+    for k in range(count):
+        total += values[U(k)]
+    return total
 
 
 @within
@@ -951,30 +1055,28 @@ def recall(t, s, r, m, a, trips):
     """Whether some core has gone through loop `a` from where core m stands in front of it, which stands behind it now. Else a record is
     begun, which `keep` ends.
 
-    What happens in the loop follows from the costs and trip counts that it may meet (`sizes_in`), from how often the memory is shared,
-    from the number of iterations, and from `stance`, to which all that the loop reads and changes belongs.
+    What happens in the loop follows from the costs and trip counts that it may meet (`sizes_of`), from the number of iterations, from how
+    often the memory is shared, and from `stance`, to which all that the loop reads and changes belongs.
     """
-    k, record, now = s.memo, s.memo.count[0], s.free[m, 0]
-    if record == RECORDS:
+    k, record, at, now = s.memo, s.memo.count[0], s.memo.count[1], s.free[m, 0]
+    if record == RECORDS or at + k.room[0] > LOG:
         return False
-    key, e = k.key[record], epoch_of(s.epoch_time, s.epochs[0], now)
-    key[0], key[1], key[2], key[3] = a, trips, s.epoch_active[e, s.stream[m]], s.alike[m] if s.limit[0] < NEVER else 0
-    n = sizes_in(t, s, r, m, a, key, np.int64(4))
-    if n < 0:
+    sizes = sizes_of(t, s, r, m, a)
+    if sizes < 0:
         return False
-    n += stance(t, s, m, a, key[n:])
-    code = mixed(key, n)
-    place = code & (SLOTS - 1)
-    while k.slot[place, 0] == k.count[1]:
-        found = k.slot[place, 1]
-        if k.hash[found] == code and k.length[found] == n and equal(key, k.key[found], n):
-            return again(t, s, m, a, k.result[found])
-        place = (place + 1) & (SLOTS - 1)
-    k.length[record], k.hash[record], k.open[a] = n, code, record
+    key, e = k.log[at:], epoch_of(s.epoch_time, s.epochs[0], now)
+    key[0], key[1], key[2] = trips, s.epoch_active[e, s.stream[m]], s.alike[m] if s.limit[0] < NEVER else 0
+    n = 3 + stance(t, s, m, a, key[3:])
+    total, found = sum_of(key, n), k.newest[sizes]
+    while found >= 0:
+        if k.sum[found] == total and k.length[found] == n and equal(key, k.log[k.key[found]:], n):
+            return again(t, s, m, a, k.log[k.result[found]:])
+        found = k.former[found]
+    k.key[record], k.length[record], k.sum[record], k.of[record], k.open[a] = at, n, total, sizes, record
     k.begun[record, 0], k.begun[record, 1] = now, s.last_held[m]
     copy(k.left[record], s.left[m], PIPE_COUNT)
     s.last_held[m] = -1
-    k.count[0] += 1
+    k.count[0], k.count[1] = record + 1, at + n
     return False
 
 
@@ -999,30 +1101,29 @@ def keep(t, s, m, a):
     when the last that was held back did, what it took of what is left of pipes, and `stance`. It is good for nothing where the loop went
     on into another epoch."""
     k = s.memo
-    record, pipes = k.open[a], t.used[a, 0]
-    was, result, latest, held = k.begun[record, 0], k.result[record], s.free[m, 0], s.last_held[m]
+    record, at, pipes = k.open[a], k.count[1], t.used[a, 0]
+    was, latest, held = k.begun[record, 0], s.free[m, 0], s.last_held[m]
     k.open[a] = -1
     s.last_held[m] = max(held, k.begun[record, 1])
     for p in range(1, PIPE_COUNT):
         if (pipes >> p) & 1:
             latest = max(latest, s.free[m, p])
-    if latest >= epoch_end(s.epoch_time, s.epochs[0], was):
+    if latest >= epoch_end(s.epoch_time, s.epochs[0], was) or at + k.room[0] > LOG:
         return
+    result = k.log[at:]
     result[0], result[1], result[2] = s.free[m, 0] - was, latest - was, held - was if held >= 0 else -1
     for p in range(PIPE_COUNT):
         result[3 + p] = k.left[record, p] - s.left[m, p]
-    stance(t, s, m, a, result[3 + PIPE_COUNT:])
-    place = k.hash[record] & (SLOTS - 1)
-    while k.slot[place, 0] == k.count[1]:
-        place = (place + 1) & (SLOTS - 1)
-    k.slot[place, 0], k.slot[place, 1] = k.count[1], record
+    k.count[1] += 3 + PIPE_COUNT + stance(t, s, m, a, result[3 + PIPE_COUNT:])
+    k.result[record], k.former[record], k.newest[k.of[record]] = at, k.newest[k.of[record]], record
 
 
 @inner
-def forget(s):
+def turn_page(t, s, r):
     """Begins a row, of which nothing is remembered."""
-    s.memo.count[0] = 0
-    s.memo.count[1] += 1
+    resolve(t, s, r)
+    set_all(s.memo.stood_last, -1)
+    s.memo.count[0], s.memo.count[1], s.memo.count[5] = 0, 0, 0
 
 
 @within
@@ -1413,7 +1514,7 @@ def walk(t, s, r, m, members, sizes):
             if i < count[U(a)]:
                 if count[U(a)] - i > used[U(a), 2] and (
                         i == 1 or i - marked_at[U(a)] >= reach_of[U(a)] or stepped(free, marked[a], used[U(a), 0])):
-                    i = leap(t, s, m, a, c, i)
+                    i = leap(t, s, m, a, i)
                     now = free[0]
                 register[U(c)] = i
                 now += loop
@@ -1535,7 +1636,7 @@ def begin(t, s, r, m, stream, local, core):
 @inner
 def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
     """ENDED, OVER where one of them has not ended by the limit, or an error: all cores of a group from start to end, in turns."""
-    local, s.top[0] = np.int64(0), resolve(t, r, s.form)
+    local = np.int64(0)
     set_all(s.memo.open, -1)
     for m in range(members):
         local = local + 1 if m > 0 and stream_of[m] == stream_of[m - 1] else 0
@@ -1678,7 +1779,6 @@ def time_row(t, s, r, cores, sizes, walk):
     if classes < 0:
         return classes
     members = g.members[0]
-    forget(s)
     for k in range(classes):
         g.stale[k] = 1
         for m in range(members):
@@ -1689,6 +1789,7 @@ def time_row(t, s, r, cores, sizes, walk):
     s.epochs[0] = 1
     if s.limit[0] < NEVER and floor(t, s, r, classes, members, np.int64(0), s.limit[0]) >= s.limit[0]:
         return np.int64(ABANDONED)
+    turn_page(t, s, r)
     now = np.int64(0)
     left = classes * members
     while left > 0:
@@ -1833,7 +1934,7 @@ def alone(t, s, r, cores, sizes, walk):
     if t.joined[0] == 1 or stream_cores(t, r, cores) < 1:
         return np.int64(0)
     g = s.groups
-    forget(s)
+    turn_page(t, s, r)
     first_of(t, s, r, np.int64(0))
     follow(t, s, r, np.int64(0), g.weight[0], np.int64(0), g.taken[0, 0], g.excess[0, 0], s.last)
     s.epoch_time[0], s.epochs[0], s.alike[0] = 0, 1, g.weight[0]
@@ -1895,6 +1996,7 @@ def find_rows(t, s, what, first, last, cores, sizes, out, status, limits, walk):
             elif what == ALONE:
                 found = alone(t, s, r, cores, sizes, walk)
             elif what == AGAIN:
+                turn_page(t, s, r)
                 found = np.int64(walk_group(t, s, r, out[0, 0], out[0, 1], np.int64(out.shape[2]), sizes, walk))
             else:
                 found = firsts(t, s, r, what, cores, out[r])
@@ -1904,8 +2006,8 @@ def find_rows(t, s, what, first, last, cores, sizes, out, status, limits, walk):
                 out[r, 0, 0] = found
 
 
-def make_state(cores: int, members: int, bits: int, registers: int, loops: int, cursors: int, entries: int, streams: int, queue: int,
-               cross_ids: int, cross_count: int, forms: int, places: int = 0, events: int = 0) -> State:
+def make_state(cores: int, members: int, pairs: int, flag_ids: int, registers: int, loops: int, cursors: int, entries: int, streams: int,
+               queue: int, cross_ids: int, cross_count: int, forms: int, places: int = 0, events: int = 0) -> State:
     """Fresh arrays for one thread; `cores` is the largest number of cores of a row, `members` of those that meet.
 
     `places` is the code's length where probes tell.
@@ -1913,18 +2015,22 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
     def zeros(*shape: int) -> np.ndarray:
         return np.zeros(shape, np.int64)
 
-    epochs, uses, most = cores + 2, entries if places else 1, cores + 1
+    epochs, uses, most, bits = cores + 2, entries if places else 1, cores + 1, max(1, pairs * flag_ids)
     picture = PIPE_COUNT * (5 + queue) + 2 * bits + registers + loops + 1 + members * cross_ids * (2 + cross_count)
     marks = loops * members
     mark = Mark(at=zeros(loops), reach=zeros(loops), whole=zeros(loops), free=zeros(marks, PIPE_COUNT), left=zeros(marks, PIPE_COUNT),
                 picture=zeros(marks + 1, picture), register=zeros(marks, registers),
                 spent=zeros(marks, PIPE_COUNT, HEAD + 1), times=zeros(marks, places, 2), uses=zeros(marks, uses))
-    record = PIPE_COUNT * (6 + queue) + 2 * bits + registers
+    shown = Shown(pipe=zeros(loops + 1, PIPE_COUNT), pipes=zeros(loops + 1), flag=zeros(loops + 1, bits), flags=zeros(loops + 1, 2),
+                  filled=zeros(loops + 1), counter=zeros(streams, registers), counters=zeros(streams), form=zeros(forms * pairs),
+                  pair=zeros(forms * pairs), top=zeros(pairs), count=np.array([-1, 0]))
+    record = 3 + PIPE_COUNT * (7 + queue) + 2 * bits + registers
     memo = Memo(worth=zeros(loops), inside=zeros(INSIDE), inside_of=zeros(loops, 2), moved=zeros(2 * INSIDE, 2), moved_of=zeros(INSIDE, 2),
-                counter=zeros(INSIDE), counter_of=zeros(loops, 2), open=zeros(loops), count=zeros(6), slot=zeros(SLOTS, 2),
-                key=zeros(RECORDS, 4 + SIZES + record), length=zeros(RECORDS), hash=zeros(RECORDS),
-                result=zeros(RECORDS, 3 + PIPE_COUNT + record), begun=zeros(RECORDS, 2), left=zeros(RECORDS, PIPE_COUNT),
-                place=zeros(4 * SIZES))
+                counter=zeros(INSIDE), counter_of=zeros(loops, 2), open=zeros(loops), count=zeros(6), newest=zeros(STOOD),
+                former=zeros(RECORDS), of=zeros(RECORDS), log=zeros(LOG), key=zeros(RECORDS), length=zeros(RECORDS), sum=zeros(RECORDS),
+                result=zeros(RECORDS), room=np.array([record]), begun=zeros(RECORDS, 2), left=zeros(RECORDS, PIPE_COUNT),
+                place=zeros(PLACES), stood=zeros(STOOD, READ), stood_last=zeros(loops),
+                same=zeros(STOOD), before=zeros(STOOD))
     groups = Groups(stream_of=zeros(most, members), core_of=zeros(most, members), key=zeros(most, members), weight=zeros(most),
                     end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1),
                     members=zeros(1),
@@ -1944,5 +2050,5 @@ def make_state(cores: int, members: int, bits: int, registers: int, loops: int, 
         before=zeros(members, PIPE_COUNT), spent=zeros(members, PIPE_COUNT, HEAD + 1), at=zeros(members, places, 2),
         uses=zeros(members, uses), probed=zeros(members), paused=zeros(1), log=zeros(events, EVENT_COLUMNS + registers),
         logged=np.array([-1, 0]),
-        epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark, groups=groups, memo=memo, top=zeros(1),
+        epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark, groups=groups, memo=memo, shown=shown,
         form=zeros(4 * forms))

@@ -151,9 +151,9 @@ def fresh_state(encoded: Encoded, cursors: int, cores: Array, places: int = 0, e
     most = int(legal.sum(axis=1).max()) if len(legal) else 1
     together = int((legal.sum(axis=1) // legal.min(axis=1)).max()) if len(legal) and encoded.joined else 1
     return kernel.make_state(
-        most, together, encoded.bits, encoded.registers, max(1, len(encoded.loops)), cursors, entries if places else 1, len(encoded.starts),
-        int(queues(encoded).max()), encoded.machine.cross_ids if encoded.joined else 1, encoded.machine.cross_count, len(encoded.forms),
-        places)
+        most, together, encoded.pairs, encoded.machine.flag_ids, encoded.registers, max(1, len(encoded.loops)), cursors,
+        entries if places else 1, len(encoded.starts), int(queues(encoded).max()), encoded.machine.cross_ids if encoded.joined else 1,
+        encoded.machine.cross_count, len(encoded.forms), places)
 
 
 def core_counts(encoded: Encoded, t: kernel.Tables) -> Array:

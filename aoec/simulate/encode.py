@@ -85,7 +85,7 @@ class Encoded:
     counters: list[tuple[int, Expr]] = field(default_factory=list)  # register, depth
     axes: list[tuple[int, str, Expr]] = field(default_factory=list)  # stream, variable, extent
     registers: int = 1
-    bits: int = 1
+    pairs: int = 0  # of pipes that flags go between
     preset: int = 0  # pairs of pipes, as bits, between which flags are set before the loops
     granular: int = 0  # pairs of pipes, as bits, with flags by which L0C is handed over in granules
     joined: bool = False
@@ -150,7 +150,7 @@ class _Encoder:
             self.put((kernel.STOP, 0, 0, 0), None, ())
         out = self.out
         out.code, out.starts = np.array(self.code, np.int32).reshape(-1, 4), np.array(starts, np.int32)
-        out.bits = max(1, len(self.pairs) * self.machine.flag_ids)
+        out.pairs = len(self.pairs)
         out.holes = program_holes(self.program)
         out.work_holes = work_holes(out)
         registers = [[register for register, _ in terms] for _, terms in out.forms]
