@@ -50,6 +50,13 @@ def test_small_images_are_pooled_a_repeat_of_all_rows_at_a_time() -> None:
     assert measure(p.program(start(p).best), p.machine).cycles < 20_000
 
 
+def test_a_cache_grows_in_bursts_worth_their_issue() -> None:
+    """Of 1,088 rows one iteration holds a block each as columns, which is a burst of 32 bytes; as runs it holds bursts of 512 and more."""
+    for _, above in blocks(concat(["2,1024,1024", "2,64,1024"], 1).body):
+        inner = above[-1].extent
+        assert isinstance(inner, Int) and inner.value * 2 >= 512
+
+
 @pytest.mark.parametrize("shapes", [["1,19200,85", "1,4800,85", "1,1200,85"], ["2,6400,200", "2,12800,200"]])
 def test_thin_columns_are_joined_as_runs(shapes: list[str]) -> None:
     """What each tensor gives is one run: of columns of one element no slot of UB would hold one, and each would be a burst of its own."""
