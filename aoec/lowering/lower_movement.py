@@ -67,10 +67,10 @@ def _apart(t: Tensor, scale: Attribute | None) -> Tensor:
 
 
 def _is_thin(ins: Sequence[Tensor], axis: int) -> bool:
-    """True for a concat of which parts of columns are no bursts worth their issue: of short rows, or so many of them that one iteration
-    holds less than a burst of each."""
+    """True for a concat of which parts of columns are no bursts worth their issue: of short rows, or so many of them that an iteration
+    holds less than two blocks of each."""
     size, rest = DTYPES[ins[0].dtype], prod(ins[0].shape[axis + 1:])
-    return rest > 1 and (rest * size < BURST_BYTES or sum(t.shape[axis] for t in ins) * BURST_BYTES > MOST_BYTES)
+    return rest > 1 and (rest * size < BURST_BYTES or sum(t.shape[axis] for t in ins) * 2 * BLOCK_BYTES > MOST_BYTES)
 
 
 def _as_runs(t: Tensor, axis: int) -> Tensor:
