@@ -219,11 +219,12 @@ def summed_up(lines: Sequence[Line], peak: float) -> str:
     skipped, limited, ns, decided = (mean_of(lines, name) for name in (
         "skipped_a_second", "limited_a_second", "ns_an_operation", "decided_a_second"))
     count = sum(1 for row in lines if row.get("decided_a_second"))
-    tail = f"; {count} spaces decided, {decided / 1e6:,.2f} M candidates/s" if decided else ""
+    tail = f"; {count} spaces decided, the others not with this effort: {decided / 1e6:,.2f} M candidates/s" if decided else ""
     return (f"Geometric means of {len(lines)} groups, a CPU second of one core: {skipped:,.0f} candidates/s with the skip, {limited:,.0f} "
             f"with a limit, {ns:.1f} ns an operation in full ({1e3 / ns:.0f} million a second){tail}. Cores take rows together: two, by "
             f"CPU seconds of both, {2 * skipped:,.0f} and {2 * limited:,.0f} candidates a second. Slowest candidate "
-            f"{max(row['slowest_ms'] for row in lines):.1f} ms. Peak memory {peak:.0f} MiB; models are imported by another process.")
+            f"{max(row['slowest_ms'] for row in lines):.1f} ms. Peak memory {peak:.0f} MiB{', with proofs' if decided else ''}; models are "
+            "imported by another process.")
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from aoec.ir.index import Expr
 from aoec.ir.tir import Constraint
 from aoec.search.draws import Draws, draws
-from aoec.search.eliminate import Counting, TooLarge, conjuncts
+from aoec.search.eliminate import Counting, TooLarge, Truths, conjuncts
 from aoec.search.grid import Grid
 
 PARTS = 16  # that a grid is cut into at most
@@ -32,38 +33,36 @@ class Cut:
 
 def cuts(grid: Grid, constraints: Sequence[Constraint]) -> list[Cut]:
     """What each constraint leaves of a grid, in order: exact, else estimated from seeded draws."""
-    conditions = [c.condition for c in constraints]
+    return [Cut(c, *left) for c, left in zip(constraints, lefts(grid, tuple(c.condition for c in constraints)))]
+
+
+@lru_cache(maxsize=16)
+def lefts(grid: Grid, conditions: tuple[Expr, ...]) -> list[tuple[int, float]]:
+    """(candidates that keep the first 1, 2, 3 ... conditions, standard error); kept, as sketches with equal ones follow each other."""
     try:
-        return [Cut(c, left) for c, left in zip(constraints, exact(grid, conditions))]
+        return [(left, 0.0) for left in exact(Truths(grid), conditions)]
     except TooLarge:
-        return [Cut(c, *estimate) for c, estimate in zip(constraints, estimated(grid, conditions))]
+        return estimated(grid, conditions)
 
 
-def exact(grid: Grid, conditions: Sequence[Expr], parts: int = PARTS) -> list[int]:
-    """How many candidates keep the first 1, 2, 3 ... conditions. TooLarge where that takes too much."""
+def exact(known: Truths, conditions: Sequence[Expr], parts: int = PARTS) -> list[int]:
+    """How many candidates of a grid keep the first 1, 2, 3 ... conditions. TooLarge where that takes too much."""
     try:
-        return counted(grid, conditions)
+        return counted(known, conditions)
     except TooLarge:
         if parts == 1:
             raise
-    return [sum(lefts) for lefts in zip(*[exact(half, conditions, parts // 2) for half in halves(grid)])]
+    return [sum(lefts) for lefts in zip(*[exact(half, conditions, parts // 2) for half in known.halves()])]
 
 
-def counted(grid: Grid, conditions: Sequence[Expr]) -> list[int]:
+def counted(known: Truths, conditions: Sequence[Expr]) -> list[int]:
     """The same, of a grid that is not cut into parts."""
-    counting, out, left = Counting(grid), [], grid.size
+    counting, out, left = Counting(known), [], known.grid.size
     for condition in conditions:
         if counting.add(condition):
             left = counting.total() if left else 0
         out.append(left)
     return out
-
-
-def halves(grid: Grid) -> list[Grid]:
-    """The grid in two, by the choices of the hole that has most."""
-    hole = grid.counts.index(max(grid.counts))
-    values, middle = grid.choices[hole], (grid.counts[hole] + 1) // 2
-    return [Grid(grid.names, (*grid.choices[:hole], some, *grid.choices[hole + 1:])) for some in (values[:middle], values[middle:]) if some]
 
 
 def estimated(grid: Grid, conditions: Sequence[Expr], sample: int = SAMPLE) -> list[tuple[int, float]]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aoec.ir.index import INT_CALLS, INT_OPS, Binary, Call, Expr, Hole, Int, Var, children, evaluate, hole_names
-from aoec.search.eliminate import INT64, Counting, Elimination, Table, TooLarge, affordable, conjuncts, eliminate
+from aoec.search.eliminate import INT64, Counting, Elimination, Table, TooLarge, Truths, affordable, conjuncts, eliminate
 from aoec.search.grid import Grid, Rows
 
 QUICK = 1 << 20  # products at most for the tables that draw: some milliseconds
@@ -97,7 +97,7 @@ def decided(grid: Grid, conditions: Sequence[Expr]) -> Elimination:
     """The elimination of all holes of a grid, those first that no condition reads (they come last backwards)."""
     tables: list[Table] = []
     if conditions:
-        counting = Counting(grid)
+        counting = Counting(Truths(grid))
         for condition in conditions:
             counting.add(condition)
         tables = counting.tables

@@ -32,13 +32,44 @@ class TooLarge(Exception):
 
 # ---------------------------------------------------------------- conditions as tables
 
+class Truths:
+    """The tables of conditions on a grid, each found once; a half of a grid has those of the whole, as far as they are of use to it."""
+
+    def __init__(self, grid: Grid, whole: Truths | None = None, hole: int = -1, first: int = 0) -> None:
+        self.grid, self.whole, self.hole, self.first = grid, whole, hole, first
+        self.known: dict[Expr, Table] = {}
+
+    def halves(self) -> list[Truths]:
+        """Those of the grid in two, by the choices of the hole that has most."""
+        counts = self.grid.counts
+        hole = counts.index(max(counts))
+        parts = ((0, (counts[hole] + 1) // 2), ((counts[hole] + 1) // 2, counts[hole]))
+        return [Truths(self.grid.part(hole, first, last), self, hole, first) for first, last in parts if first < last]
+
+    def of(self, condition: Expr) -> Table:
+        """Whether a condition holds, by the choices of the holes that it reads. TooLarge beyond the limit."""
+        if condition not in self.known:
+            holes = tuple(sorted(map(self.grid.names.index, hole_names(condition))))
+            self.known[condition] = holes, self.of_whole(holes, condition)
+        return self.known[condition]
+
+    def of_whole(self, holes: tuple[int, ...], condition: Expr) -> np.ndarray:
+        """The table of a condition that reads these holes: that of the whole grid where it is the same, or a part of one that is known."""
+        if self.whole is not None and self.hole not in holes:
+            return self.whole.of(condition)[1]
+        if self.whole is not None and condition in self.whole.known:
+            mine = slice(self.first, self.first + self.grid.counts[self.hole])
+            return self.whole.known[condition][1][tuple(mine if h == self.hole else slice(None) for h in holes)]
+        return truths(self.grid, holes, condition)
+
+
 class Counting:
     """A growing set of conditions on a grid, and how many candidates keep all. What a new one does not touch is not counted again."""
 
-    def __init__(self, grid: Grid) -> None:
-        if grid.size >= INT64:
+    def __init__(self, known: Truths) -> None:
+        if known.grid.size >= INT64:
             raise TooLarge
-        self.grid = grid
+        self.grid, self.truths = known.grid, known
         self.tables: list[Table] = []
         self.seen: set[Expr] = set()
         self.known: dict[tuple[int, ...], int] = {}  # tables of a component -> combinations of its holes
@@ -53,8 +84,7 @@ class Counting:
         if condition in self.seen:
             return False
         self.seen.add(condition)
-        holes = tuple(sorted(map(self.grid.names.index, hole_names(condition))))
-        truth = truths(self.grid, holes, condition)
+        holes, truth = self.truths.of(condition)
         if not truth.all():
             self.tables.append((holes, truth))
         return not truth.all()

@@ -47,6 +47,10 @@ class Grid:
     def size(self) -> int:
         return prod(self.counts)
 
+    def part(self, hole: int, first: int, last: int) -> Grid:
+        """The grid with the choices `first` to before `last` of a hole alone."""
+        return Grid(self.names, (*self.choices[:hole], self.choices[hole][first:last], *self.choices[hole + 1:]))
+
     def digits(self, rank: int) -> list[int]:
         """The place of each hole's value among its choices at `rank` in this grid, 0 <= rank < size."""
         out = []
