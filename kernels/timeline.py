@@ -175,7 +175,7 @@ State = namedtuple("State", (
     "probed",  # how many operations they saw
     "paused",  # the loop at the start of whose next iteration core 0 waits for the others of its group, -1: none
     "epoch_time", "epoch_active", "epochs", "mark", "groups", "memo",
-    "shown",
+    "shown",  # see Shown
     "form",  # int64[4 * form], see `resolve`
 ))
 
@@ -207,9 +207,9 @@ Mark = namedtuple("Mark", (
 Memo = namedtuple("Memo", (
     "worth",  # by loop: whether it is remembered
     "inside", "inside_of",  # cursors that its body reads: [loop, (begin, end)] of the list
-    "stood", "stood_last", "before",  # where its cursors stood, a record each; by loop: the last; the one before a record, -1: none
-    "same",  # the first record of the loop from which it meets the same costs and trip counts
     "moved", "moved_of",  # of each of these, the loop itself or one in it that moves it, and its entry of `depend_step`
+    "stood", "stood_last", "before",  # where these stood, a record each; by loop: the last; the one before a record, -1: none
+    "same",  # the first record of the loop from which it meets the same costs and trip counts
     "counter", "counter_of",  # registers that it goes by or sets
     "open",  # by loop: the record of the one that is under way, -1: none
     "count",  # of records; of numbers in the log; of what the lists hold; of records of where cursors stood
@@ -1120,7 +1120,7 @@ def keep(t, s, m, a):
 
 @inner
 def turn_page(t, s, r):
-    """Begins a row, of which nothing is remembered."""
+    """Begins a row: its flag ids are resolved, and nothing is remembered of it."""
     resolve(t, s, r)
     set_all(s.memo.stood_last, -1)
     s.memo.count[0], s.memo.count[1], s.memo.count[5] = 0, 0, 0

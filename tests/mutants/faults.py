@@ -22,6 +22,10 @@ FLAGGED = LAWS + "test_programs_are_accepted_and_none_can_spare_a_flag"
 MEMORY = LAWS + "test_the_bound_holds_where_memory_decides_and_charges_what_must_be_done"
 
 FAULTS = (
+    Fault("long-columns-are-joined-in-single-blocks", "aoec/lowering/lower_movement.py",
+          "sum(t.shape[axis] for t in ins) * 2 * BLOCK_BYTES > MOST_BYTES",
+          "sum(t.shape[axis] for t in ins) * size > MOST_BYTES",
+          ("tests/lowering/test_movement.py::test_a_cache_grows_in_bursts_worth_their_issue",)),
     Fault("any-row-is-packed", "aoec/search/sketches_vector.py",
           "PACKED[0] < row <= min(most, PACKED[1])",
           "0 < row",
