@@ -277,7 +277,10 @@ def _onnxruntime(model_path: str, feeds: Arrays) -> dict[str, np.ndarray] | None
     if not model_path:
         return None
     try:
-        session = ort.InferenceSession(model_path, providers=["CPUExecutionProvider"])
+        options = ort.SessionOptions()
+        # products of uint8 and int8 are summed in pairs of 16 bits, which saturate, on processors without VNNI: not with this
+        options.add_session_config_entry("session.x64quantprecision", "1")
+        session = ort.InferenceSession(model_path, options, providers=["CPUExecutionProvider"])
         names = [o.name for o in session.get_outputs()]
         return dict(zip(names, session.run(names, dict(feeds))))
     except Exception:  # its errors have no class in common but this one
