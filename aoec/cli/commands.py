@@ -250,13 +250,13 @@ def run_emit(options: Namespace) -> int:
 
 def run_simulate(options: Namespace) -> int:
     from aoec.jobs.stages import program_text
+    from aoec.jobs.states import of_program
     from aoec.report.reasons import lines
-    from aoec.simulate.state import NAMED
     from aoec.simulate.time import measure
     ready_output(options)
     note_first_use()
     program, machine = program_text(read_text(options.input), options.input, options.target, dict(options.holes))
-    state = NAMED[options.state]
+    state = of_program(options.state, program)
     facts = measure_facts(measure(program, machine, state))
     if options.trace or options.svg:
         from aoec.jobs.timeline import View, export
@@ -267,8 +267,8 @@ def run_simulate(options: Namespace) -> int:
 
 def run_explain(options: Namespace) -> int:
     from aoec.jobs.explain import candidate, facts
+    from aoec.jobs.states import of_program
     from aoec.report import explain
-    from aoec.simulate.state import NAMED
     ready_output(options)
     if options.op_summary:
         return explain_profiles(options)
@@ -276,7 +276,7 @@ def run_explain(options: Namespace) -> int:
         raise CheckError("the two candidates cannot both come from standard input")
     made = [(*candidate(path, options.func, options.target, dict(options.holes)), path) for path in (options.input, options.other) if path]
     note_first_use()
-    said = [facts(*m, NAMED[options.state]) for m in made]
+    said = [facts(*m, of_program(options.state, m[0])) for m in made]
     if len(said) == 1:
         text = as_json(said[0]) if options.json else explain.one(said[0])
     else:

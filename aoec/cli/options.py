@@ -139,10 +139,19 @@ def space_options(p: Parser) -> None:
     p.add_argument("--sketch", action="append", default=[], type=values.sketch, metavar="N", help="search only this sketch")
 
 
+STATES = ("what is in L2 at the start. cold: what another model left; previous: what a previous launch of the same program leaves; "
+          "cleared: nothing at all, as where a profiler clears it")
+
+
 def state(p: Parser, default: str = "cold") -> None:
-    p.add_argument("--state", choices=("cold", "previous", "cleared"), default=default,
-                   help="what is in L2 at the start. cold: what another model left; previous: what a previous launch of the same program "
-                        f"leaves; cleared: nothing at all, as where a profiler clears it (default: {default})")
+    p.add_argument("--state", choices=("cold", "previous", "cleared"), default=default, help=f"{STATES} (default: {default})")
+
+
+def state_of_program(p: Parser) -> None:
+    """--state where one program is timed: so also by its tensors."""
+    p.add_argument("--state", type=values.state, default="cold", metavar="cold|previous|cleared|TENSOR=BYTES,...",
+                   help=f"{STATES}; TENSOR=BYTES: so much of these, oldest first, as DIR/reasons/*.json of --dump and records of the bank "
+                        "name what the groups before leave (default: cold)")
 
 
 def timeline_options(p: Parser) -> None:

@@ -122,6 +122,14 @@ def axis(text: str) -> Axis:
         raise argparse.ArgumentTypeError(e.message) from None
 
 
+def state(text: str) -> str:
+    """One of the named memory states, or one by tensors, as text: whether they are a program's is known where that is read."""
+    if text not in ("cold", "previous", "cleared", "cold inputs", "previous launch") \
+            and not re.fullmatch(r"\w+=[0-9]{1,15}(,\w+=[0-9]{1,15})*", text):
+        raise argparse.ArgumentTypeError(f"{text[:60]!r} is neither cold, previous nor cleared, nor of the form X=4096,Y=512")
+    return text
+
+
 def hole(text: str) -> tuple[str, int]:
     match = re.fullmatch(r"\??([A-Za-z_][A-Za-z0-9_]*)=([0-9]{1,12})", text)
     if not match:

@@ -15,9 +15,9 @@ from aoec.ir.parse import parse_func
 from aoec.ir.tir import Func
 from aoec.jobs.bank import SHOWN_DIGITS
 from aoec.jobs.made import measured
-from aoec.jobs.plan import state_of
 from aoec.jobs.shelf import Machines, age, machine_of
 from aoec.jobs.solve import total_ticks
+from aoec.jobs.states import state_of
 from aoec.target.machine import Machine
 
 

@@ -24,8 +24,8 @@ from aoec.jobs.calibrate_fit import FELT, HELD_BY, Array, Fitted, fit
 from aoec.jobs.calibrate_times import Times, logs, value
 from aoec.jobs.known import known as remembered
 from aoec.jobs.made import emitted
-from aoec.jobs.plan import state_text
 from aoec.jobs.row_funcs import Known, call_of, func_for
+from aoec.jobs.states import state_text
 from aoec.jobs.tuning import problem, start
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.state import State

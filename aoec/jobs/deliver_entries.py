@@ -26,11 +26,12 @@ from aoec.jobs.compile import grouped, search
 from aoec.jobs.embedded import below
 from aoec.jobs.events import Events
 from aoec.jobs.order import Order, Solved
-from aoec.jobs.plan import Task, host_times, state_of, tasks
+from aoec.jobs.plan import Task, host_times, tasks
 from aoec.jobs.profile import operands
 from aoec.jobs.resume import Unfinished
 from aoec.jobs.say import Voice
 from aoec.jobs.shelf import age
+from aoec.jobs.states import state_of
 from aoec.lowering.layout import family
 from aoec.lowering.lower import Indexed
 from aoec.search.sketches import find_product

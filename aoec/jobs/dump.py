@@ -158,7 +158,7 @@ def _reasons(choice: Choice, machine: Machine) -> dict[str, Any]:
     def told(s: Schedule) -> dict[str, Any]:
         return asdict(s.measure if s.measure.reasons else measure(s.program, machine, choice.task.state))
 
-    return {"times": "modelled", "best": told(choice.best), "default": told(choice.default)}
+    return {"times": "modelled", "state": choice.task.state_text, "best": told(choice.best), "default": told(choice.default)}
 
 
 def _manifest(artifact: Artifact, choices: Sequence[Choice]) -> dict[str, Any]:

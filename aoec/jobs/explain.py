@@ -13,6 +13,7 @@ from aoec.ir.program import Program
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.show import show
 from aoec.jobs.stages import emit_text, program_text, schedule_text
+from aoec.jobs.states import state_text
 
 if TYPE_CHECKING:
     from aoec.simulate.state import State
@@ -53,7 +54,7 @@ def facts(program: Program, machine: Machine, source: str, state: State = ()) ->
     whole = told.total == len(told)
     return {
         "source": source, "program": program.name, "target": machine.name, "clock_mhz": machine.clock_mhz, "kind": "modelled",
-        "measure": asdict(made), "core": told.name,
+        "state": state_text(state), "measure": asdict(made), "core": told.name,
         "path": [asdict(p) for p in critical_path(told)] if whole else None,
         "grid": {s.name: {axis: int(evaluate(e, {})) for axis, e in s.grid} for s in program.streams},
         "slots": {s.name: {"scope": s.scope, "depth": int(evaluate(s.depth, {})), "bytes": int(evaluate(s.size_bytes, {}))}

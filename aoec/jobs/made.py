@@ -18,7 +18,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.show import show
 from aoec.ir.tir import Func
 from aoec.jobs.known import known, memo
-from aoec.jobs.plan import state_text
+from aoec.jobs.states import state_text
 from aoec.jobs.trust import MACHINES, Trust, of_programs
 from aoec.lowering.emit import emit
 from aoec.simulate.state import State

@@ -1,26 +1,25 @@
 """What a model asks to be tuned: each AI Core group as a func in the memory state that its predecessors leave."""
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from aoec.bank.record import DEFAULT, IMPORTED, ROBUST
-from aoec.base.errors import CheckError, UnsupportedError
+from aoec.base.errors import UnsupportedError
 from aoec.ir.bodies import MAIN, Place, groups_by_place, place
 from aoec.ir.graph import OPAQUE, Graph, Group, OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.keys import key
 from aoec.ir.tir import Func
 from aoec.jobs.rounds import rounds
+from aoec.jobs.states import state_text
 from aoec.lowering.fuse import one_by_one
 from aoec.lowering.lower import Indexed
 from aoec.lowering.slices import places
 from aoec.ops.layout import stored_shape
 from aoec.simulate.host import host_us, walk_us
-from aoec.simulate.state import COLD, PREVIOUS_LAUNCH, Resident, State
+from aoec.simulate.state import Resident, State
 from aoec.target.machine import Machine
 
 
@@ -38,24 +37,6 @@ class Task:
     @property
     def state_text(self) -> str:
         return state_text(self.state)
-
-
-def state_text(state: State) -> str:
-    """A memory state as a record's key names it; a name where it has one."""
-    if state == PREVIOUS_LAUNCH:
-        return "previous launch"
-    return ",".join(f"{name}={size}" for name, size in state) or "cold inputs"
-
-
-def state_of(text: str) -> State:
-    """The memory state that a record's key names; CheckError of a text that names none."""
-    text = text.removesuffix(DEFAULT).removesuffix(ROBUST).removesuffix(IMPORTED)
-    if text in ("cold inputs", "previous launch"):
-        return PREVIOUS_LAUNCH if text == "previous launch" else COLD
-    found = [re.fullmatch(r"(\w+)=([0-9]{1,15})", part) for part in text.split(",")]
-    if not all(found):
-        raise CheckError(f"{text[:60]!r} is no memory state")
-    return tuple((m[1], int(m[2])) for m in found if m)
 
 
 def tasks(graph: Graph, machine: Machine, warm: bool = False, funcs: Mapping[str, Func] | None = None,

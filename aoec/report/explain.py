@@ -54,10 +54,16 @@ def one(f: Facts) -> str:
 
 
 def headline(f: Facts) -> str:
-    """Name, machine, times and cores."""
+    """Name, machine, times, cores, and what was in L2 at the start."""
     m = f["measure"]
     return (f"{f['source']}: {f['program']} on {f['target']}: modelled {m['time_us']:,.2f} us, launch {m['launch_us']:,.2f} us of it; "
-            f"{m['cycles']:,.0f} cycles on {m['cores']} cores")
+            f"{m['cycles']:,.0f} cycles on {m['cores']} cores, from "
+            f"{state_words(f['state'])}")
+
+
+def state_words(state: str) -> str:
+    """A memory state in words."""
+    return f"L2 with {state} (bytes)" if "=" in state else "an L2 that was cleared" if state == "cleared" else state
 
 
 def path_lines(f: Facts) -> list[str]:

@@ -2,9 +2,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from aoec.cli import main
 from aoec.jobs import explain as job
@@ -114,7 +117,27 @@ def test_a_scheduled_func_and_its_program_are_explained_alike(ladder, tmp_path, 
     assert said[0] == said[1]
 
 
+def test_a_dumped_slice_takes_the_models_time_from_the_state_that_its_dump_names(tmp_path, capsys):
+    ends = {name: helper.make_tensor_value_info(name, TensorProto.FLOAT, (256, 64)) for name in "xy"}
+    nodes = [helper.make_node("Softmax", ["x"], ["a"]), helper.make_node("Softmax", ["a"], ["y"], axis=0)]
+    model, dump = tmp_path / "m.onnx", tmp_path / "dump"
+    graph = helper.make_graph(nodes, "m", [ends["x"]], [ends["y"]])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), model)
+    assert main(["compile", str(model), "--dump", str(dump), "-o", str(tmp_path / "m.aoec"), "--jobs", "1"]) == 0
+    told = json.loads((dump / "reasons" / "g1.json").read_text())
+    assert re.fullmatch(r"\w+=32768", told["state"])
+    capsys.readouterr()
+    program = str(dump / "programs" / "g1.prog")
+    assert main(["explain", program, "--state", told["state"], "--json"]) == 0
+    warm = json.loads(capsys.readouterr().out)
+    assert warm["measure"]["time_us"] == told["best"]["time_us"] and warm["state"] == told["state"]
+    assert main(["explain", program]) == 0
+    assert capsys.readouterr().out.splitlines()[0].endswith("from cold inputs")
+
+
 @pytest.mark.parametrize(("words", "complaint"), [
+    (["prog", "--state", "warm"], "neither cold"), (["prog", "--state", "Z=1"], "state is of Z"),
+    (["prog", "--state", "A=1,A=99999999999"], "100,000,000,000 bytes of A, which has"),
     (["first"], "give --func G.tir"), (["missing.prog"], "cannot read"),
     (["func"], "give it a scope on the core"), (["prog", "-", "-"], "unrecognized"),
     (["prog", "--target", "nowhere"], "nowhere")])

@@ -1,0 +1,42 @@
+"""Memory states as text: in records' keys, in dumps, behind --state and in what is said of a time."""
+from __future__ import annotations
+
+import re
+
+from aoec.bank.record import DEFAULT, IMPORTED, ROBUST
+from aoec.base.errors import CheckError
+from aoec.ir.program import Program
+from aoec.simulate.state import CLEARED, COLD, NAMED, PREVIOUS_LAUNCH, State, fixed_sizes, resident_bytes
+
+SPELLED = {"cold inputs": COLD, "previous launch": PREVIOUS_LAUNCH, "cleared": CLEARED}
+
+
+def state_text(state: State) -> str:
+    """A memory state as a record's key names it; a name where it has one."""
+    return next((name for name, named in SPELLED.items() if named == state), "") or ",".join(f"{name}={size}" for name, size in state)
+
+
+def state_of(text: str) -> State:
+    """The memory state that a record's key names; CheckError of a text that names none."""
+    text = text.removesuffix(DEFAULT).removesuffix(ROBUST).removesuffix(IMPORTED)
+    if text in SPELLED:
+        return SPELLED[text]
+    found = [re.fullmatch(r"(\w+)=([0-9]{1,15})", part) for part in text.split(",")]
+    if not all(found):
+        raise CheckError(f"{text[:60]!r} is no memory state")
+    return tuple((m[1], int(m[2])) for m in found if m)
+
+
+def of_program(text: str, program: Program) -> State:
+    """The state that --state gives a filled program: one of its short names, or as a record or a dump spells it. CheckError where it is of
+    tensors that the program has not, or of more bytes of an input than there are; of an output it is what comes by beside it."""
+    if text in NAMED:
+        return NAMED[text]
+    state, ends = state_of(text), [t for t in program.tensors if t.role != "temp"]
+    inputs = fixed_sizes(program, [t for t in ends if t.role == "input"])
+    for name in dict(state) if text not in SPELLED else ():
+        if name not in {t.name for t in ends}:
+            raise CheckError(f"--state is of {name}, and program {program.name} has {', '.join(t.name for t in ends)}")
+        if (size := resident_bytes(state, name)) > inputs.get(name, size):
+            raise CheckError(f"--state has {size:,} bytes of {name}, which has {inputs[name]:,}")
+    return state
