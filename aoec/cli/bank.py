@@ -122,9 +122,10 @@ def measured(options: Namespace) -> tuple[Measured, ...]:
 def run_which(options: Namespace) -> int:
     from aoec.jobs import bank_plans
     from aoec.jobs.bank import measured_of
-    from aoec.jobs.bank_which import facts, kept, told, which
+    from aoec.jobs.bank_which import asked, facts, kept, told, which
     own = machines(options)
-    found, plans = which(options, own), bank_plans.which(options, own)
+    model = asked(options, own)
+    found, plans = which(options, own, model), bank_plans.which(options, own, model)
     kept(options.argument, [*found, *plans])
     times = measured_of(options.bank, options.target)
     write_text(options.output, as_json(facts(found, times) + bank_plans.facts(plans)) if options.json

@@ -4,22 +4,19 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from aoec.artifact.artifact import load_gears
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import Shelf
 from aoec.bank.plans import METRICS, Plan
 from aoec.bank.record import Key
-from aoec.ir.graph import Graph
 from aoec.ir.show import show
 from aoec.jobs.bank import SHOWN_DIGITS
+from aoec.jobs.bank_which import Asked
 from aoec.jobs.order import keys
 from aoec.jobs.plan import Task
 from aoec.jobs.shelf import Machines, aged, beneath
 from aoec.jobs.subgraphs import Subgraph, held, kept, subgraphs
-from aoec.jobs.tasks import planned
 from aoec.lowering.slices import in_slices
 from aoec.target.machine import Machine, load
 
@@ -43,16 +40,16 @@ def verified(plans: Iterable[Plan], machines: Machines) -> list[PlanSaid]:
             for p in plans for old in [aged(p, machines)]]
 
 
-def which(options: Namespace, machines: Machines) -> list[PlanSaid]:
-    """The plans that are kept of a key (its beginning), or of the subgraphs of a model: what a compile makes of each."""
+def which(options: Namespace, machines: Machines, model: Asked | None) -> list[PlanSaid]:
+    """The plans that are kept of a key (its beginning), or of the subgraphs of the model that was asked about: what a compile makes of
+    each."""
     own = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
-    asked = options.argument
-    if not (Path(asked).is_file() or asked.endswith((".onnx", ".aoec"))):
-        found = own.plans.list(options.target, asked) if own else ()
+    if model is None:
+        found = own.plans.list(options.target, options.argument) if own else ()
         return [PlanSaid(p, *_of_key(p, machines)) for p in found]
-    machine = load_gears(asked)[0].target if asked.endswith(".aoec") else (next(iter(machines.values()), None) or load()).name
-    plans = [*kept(own, machine), *kept(beneath(options.base, machine), machine)]
-    there = in_model(options, machines, own) if plans else []
+    lower = beneath(options.base, model.target)
+    plans = [*kept(own, model.target), *kept(lower, model.target)]
+    there = in_model(model, machines, own, lower) if plans else []
     return [x for s in there for metric in METRICS for x in of_subgraph(s, [p for p in plans if p.metric == metric], machines)]
 
 
@@ -78,20 +75,17 @@ def of_subgraph(s: Subgraph, plans: Sequence[Plan], machines: Machines) -> list[
     return sorted(map(said, dict.fromkeys(mine)), key=lambda x: (x.plan != first, x.plan))
 
 
-def in_model(options: Namespace, machines: Machines, own: Bank | None) -> list[Subgraph]:
+def in_model(model: Asked, machines: Machines, own: Bank | None, lower: Shelf | None) -> list[Subgraph]:
     """The subgraphs of an ONNX model by the schedules that the banks have, or of a compiled one by its own; of one that runs in
     slices the subgraphs are not known any more."""
-    path = options.argument
-    if path.endswith(".aoec"):
-        gears = load_gears(path)
-        whole = [a for a in gears if not in_slices(a.graph)]
-        return [s for a in whole for s in subgraphs(a.graph, {g.group: show(g.trace) for g in a.groups if g.trace})]
-    machine = next(iter(machines.values()), None) or load()
-    graph, _, plan = planned(Namespace(**{**vars(options), "model": path}), machine)
-    return subgraphs(graph, traces(graph, plan, machine, own, beneath(options.base, machine.name)))
+    whole = [a for a in model.gears if not in_slices(a.graph)]
+    found = [s for a in whole for s in subgraphs(a.graph, {g.group: show(g.trace) for g in a.groups if g.trace})]
+    if model.graph:
+        found += subgraphs(model.graph, traces(model.tasks, machines.get(model.target) or load(model.target), own, lower))
+    return found
 
 
-def traces(graph: Graph, plan: Sequence[Task], machine: Machine, own: Bank | None, lower: Shelf | None) -> dict[str, str]:
+def traces(plan: Sequence[Task], machine: Machine, own: Bank | None, lower: Shelf | None) -> dict[str, str]:
     """The schedules of a model's groups as the banks have them: tuned, or the default one."""
     wanted: list[tuple[str, Key, Key]] = [(t.group.name, *keys(t, machine)) for t in plan]
     every = [k for _, *pair in wanted for k in pair]

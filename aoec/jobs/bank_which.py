@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from aoec.artifact.artifact import load_gears
+from aoec.artifact.artifact import Artifact, load_gears
 from aoec.bank.bank import Bank
 from aoec.bank.measured import Measured
 from aoec.bank.record import DEFAULT, IMPORTED, ROBUST, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.ticks import TICKS_PER_CYCLE
+from aoec.ir.graph import Graph
 from aoec.jobs.bank import SHOWN_DIGITS, Times, as_values, by_schedule, in_words, of_record, theirs
+from aoec.jobs.plan import Task
 from aoec.jobs.shelf import Machines, age, beneath
 from aoec.jobs.tasks import planned
 from aoec.target.machine import load, targets
@@ -53,18 +55,40 @@ def choices(own: Iterable[Record], base: Iterable[Record], machines: Machines) -
     return [Choice(tuple(decided(found[at], machines))) for at in sorted(found)]
 
 
-def which(options: Namespace, machines: Machines) -> list[Choice]:
-    """The choices of a key (`options.argument`, its beginning), or of all groups of a model."""
-    asked = options.argument
+@dataclass(frozen=True)
+class Asked:
+    """A model that is asked about: an ONNX model fused for the machine, with its tasks in order, or the gears of a compiled one."""
+
+    target: str
+    graph: Graph | None = None
+    tasks: tuple[Task, ...] = ()
+    gears: tuple[Artifact, ...] = ()
+
+
+def asked(options: Namespace, machines: Machines) -> Asked | None:
+    """The model that `options.argument` names, read and lowered once for all that is said of it; None of a key."""
+    path = options.argument
+    if not (Path(path).is_file() or path.endswith((".onnx", ".aoec"))):
+        return None
+    if path.endswith(".aoec"):
+        gears = tuple(load_gears(path))
+        return Asked(gears[0].target, gears=gears)
+    machine = next(iter(machines.values()), None) or load()
+    graph, _, tasks = planned(Namespace(**{**vars(options), "model": path}), machine)
+    return Asked(machine.name, graph, tuple(tasks))
+
+
+def which(options: Namespace, machines: Machines, model: Asked | None) -> list[Choice]:
+    """The choices of a key (`options.argument`, its beginning), or of all groups of the model that was asked about."""
     own = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
-    if Path(asked).is_file() or asked.endswith((".onnx", ".aoec")):
-        target, wanted = of_model(asked, options, machines)
+    if model:
+        target, wanted = model.target, wanted_of(model)
         said, lower = ([*shelf.of_funcs(f for _, f, _ in wanted)] if shelf else [] for shelf in (own, beneath(options.base, target)))
         found = in_model(choices(said, lower, machines), wanted, target)
     else:
         shelves = [beneath(options.base, name) for name in ([options.target] if options.target else targets())]
-        lower = [*{r.key: r for shelf in shelves if shelf for r in shelf.list(options.target, asked)}.values()]
-        found = choices(own.list(options.target, asked) if own else (), lower, machines)
+        lower = [*{r.key: r for shelf in shelves if shelf for r in shelf.list(options.target, options.argument)}.values()]
+        found = choices(own.list(options.target, options.argument) if own else (), lower, machines)
     return found
 
 
@@ -75,16 +99,11 @@ def kept(asked: str, found: Sequence[object]) -> None:
         raise BankError(f"nothing is kept of {asked}; see aoec bank list{cut}")
 
 
-def of_model(path: str, options: Namespace, machines: Machines) -> tuple[str, list[tuple[str, str, str]]]:
-    """(target, (group, func key, memory state) of the different tasks in order) of an ONNX model, or of a compiled one, which knows its
-    target and does not say its states ("")."""
-    if path.endswith(".aoec"):
-        gears = load_gears(path)
-        target, found = gears[0].target, [(g.group, g.func_key, "") for a in gears for g in a.groups if g.func_key]
-    else:
-        options.model, machine = path, next(iter(machines.values()), None) or load()
-        target, found = machine.name, [(t.group.name, t.func_key, t.state_text) for t in planned(options, machine)[2]]
-    return target, list({(func, state): (group, func, state) for group, func, state in reversed(found)}.values())[::-1]
+def wanted_of(model: Asked) -> list[tuple[str, str, str]]:
+    """(group, func key, memory state) of a model's different tasks in order; a compiled one does not say its states ("")."""
+    found = [(g.group, g.func_key, "") for a in model.gears for g in a.groups if g.func_key]
+    found += [(t.group.name, t.func_key, t.state_text) for t in model.tasks]
+    return list({(func, state): (group, func, state) for group, func, state in reversed(found)}.values())[::-1]
 
 
 def in_model(found: list[Choice], wanted: list[tuple[str, str, str]], target: str) -> list[Choice]:

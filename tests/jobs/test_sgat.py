@@ -18,6 +18,7 @@ from aoec.frontend.metadata import value
 from aoec.frontend.metadata import write as write_entry
 from aoec.ir.graph import Graph, Group
 from aoec.ir.show import show
+from aoec.jobs import plan as planning
 from aoec.jobs.embedded import KEY
 from aoec.jobs.subgraphs import Subgraph, named, placed, runs, subgraphs
 from aoec.jobs.version import model_version
@@ -65,7 +66,10 @@ def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: p
     assert Path("c.aoec").read_bytes() == Path("again.aoec").read_bytes() == Path("images.aoec").read_bytes()
     ran("compile", "images.onnx", *QUICK, "--slices", "none", "-o", "whole.aoec")
     assert not any("_1of" in g.name for g in load_artifact("whole.aoec").graph.groups)
+    lowerings, lower = [], planning.placed
+    monkeypatch.setattr("aoec.jobs.tasks.placed", lambda graph: lowerings.append(graph) or lower(graph))
     ran("bank", "which", "images.onnx", *COMMON[:6])
+    assert len(lowerings) == 1  # for its records and its plans
     assert f"plan of slices {plan.regions} by latency of g0..g" in (told := capsys.readouterr().out) and "(tried: a compile times" in told
     ran("bank", "which", "whole.aoec", *COMMON[:6], "--json")
     assert [x["regions"] for x in json.loads(capsys.readouterr().out) if "regions" in x] == [plan.regions]
