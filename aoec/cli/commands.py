@@ -5,7 +5,6 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -250,14 +249,14 @@ def run_emit(options: Namespace) -> int:
 
 def run_simulate(options: Namespace) -> int:
     from aoec.jobs.stages import program_text
-    from aoec.jobs.states import of_program
+    from aoec.jobs.states import measured_facts, of_program
     from aoec.report.reasons import lines
     from aoec.simulate.time import measure
     ready_output(options)
     note_first_use()
     program, machine = program_text(read_text(options.input), options.input, options.target, dict(options.holes))
     state = of_program(options.state, program)
-    facts = measure_facts(measure(program, machine, state))
+    facts = measured_facts(measure(program, machine, state), state)
     if options.trace or options.svg:
         from aoec.jobs.timeline import View, export
         export(program, machine, View(options.core, options.start, options.stop, options.most_events, state), options.trace, options.svg)
@@ -311,11 +310,6 @@ def run_sweep(options: Namespace) -> int:
     ready_output(options)
     note_first_use()
     return sweep(options)
-
-
-def measure_facts(measure: Any) -> dict[str, Any]:
-    """A measure as plain values, labelled."""
-    return {"kind": "modelled", **asdict(measure)}
 
 
 # ---------------------------------------------------------------- targets, bank, doctor

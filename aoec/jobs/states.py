@@ -2,11 +2,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from aoec.bank.record import DEFAULT, IMPORTED, ROBUST
 from aoec.base.errors import CheckError
 from aoec.ir.program import Program
 from aoec.simulate.state import CLEARED, COLD, NAMED, PREVIOUS_LAUNCH, State, fixed_sizes, resident_bytes
+
+if TYPE_CHECKING:
+    from aoec.simulate.time import Measure
 
 SPELLED = {"cold inputs": COLD, "previous launch": PREVIOUS_LAUNCH, "cleared": CLEARED}
 
@@ -25,6 +30,11 @@ def state_of(text: str) -> State:
     if not all(found):
         raise CheckError(f"{text[:60]!r} is no memory state")
     return tuple((m[1], int(m[2])) for m in found if m)
+
+
+def measured_facts(made: Measure, state: State) -> dict[str, Any]:
+    """A measure as plain values, labelled, with the state that it is from."""
+    return {"kind": "modelled", "state": state_text(state), **asdict(made)}
 
 
 def of_program(text: str, program: Program) -> State:

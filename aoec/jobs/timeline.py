@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from aoec.base.ticks import TICKS_PER_CYCLE as TICKS
 from aoec.ir.index import evaluate
 from aoec.ir.program import PIPES, Instr, Program, Ref
 from aoec.ir.show import show
+from aoec.jobs.states import measured_facts
 from aoec.report.timeline import LANES, Arrow, Core, Slice, Timeline, Window, windows
 from aoec.target.instructions import INSTRUCTIONS
 
@@ -92,7 +93,7 @@ def observe(program: Program, machine: Machine, view: View = View()) -> Observed
     from aoec.simulate.events import events
     from aoec.simulate.time import measure
     told = events(program, machine, view.state, cores=[chosen(program, c) for c in view.cores] or None, limit=KEPT)
-    return Observed(program, machine, view, told, {"kind": "modelled", **asdict(measure(program, machine, view.state))})
+    return Observed(program, machine, view, told, measured_facts(measure(program, machine, view.state), view.state))
 
 
 def export(program: Program, machine: Machine, view: View, trace: str | None, svg: str | None) -> None:

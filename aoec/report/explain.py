@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from aoec.report.reasons import held, percent, table, wait_words
+from aoec.report.reasons import held, percent, state_words, table, wait_words
 
 Facts = Mapping[str, Any]
 NOTABLE = 0.01  # of the longer time: what is less is not worth a sentence
@@ -59,11 +59,6 @@ def headline(f: Facts) -> str:
     return (f"{f['source']}: {f['program']} on {f['target']}: modelled {m['time_us']:,.2f} us, launch {m['launch_us']:,.2f} us of it; "
             f"{m['cycles']:,.0f} cycles on {m['cores']} cores, from "
             f"{state_words(f['state'])}")
-
-
-def state_words(state: str) -> str:
-    """A memory state in words."""
-    return f"L2 with {state} (bytes)" if "=" in state else "an L2 that was cleared" if state == "cleared" else state
 
 
 def path_lines(f: Facts) -> list[str]:

@@ -27,6 +27,11 @@ def value(v: Any) -> str:
     return f"{v:,.2f}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else str(v)
 
 
+def state_words(state: str) -> str:
+    """A memory state in words, to stand behind "from"."""
+    return f"L2 with {state} (bytes)" if "=" in state else "an L2 that was cleared" if state == "cleared" else state
+
+
 def percent(share: float) -> str:
     """A share as a percentage: to one decimal below ten."""
     return f"{100 * share:.1f} %" if 0.0005 <= abs(share) < 0.0995 else f"{100 * share:.0f} %"

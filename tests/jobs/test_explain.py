@@ -133,6 +133,11 @@ def test_a_dumped_slice_takes_the_models_time_from_the_state_that_its_dump_names
     assert warm["measure"]["time_us"] == told["best"]["time_us"] and warm["state"] == told["state"]
     assert main(["explain", program]) == 0
     assert capsys.readouterr().out.splitlines()[0].endswith("from cold inputs")
+    picture = tmp_path / "g1.svg"
+    assert main(["simulate", program, "--state", told["state"], "--json", "--svg", str(picture)]) == 0
+    timed = json.loads(capsys.readouterr().out)
+    assert (timed["state"], timed["time_us"]) == (told["state"], told["best"]["time_us"])
+    assert f"from L2 with {told['state']} (bytes)</text>" in picture.read_text()
 
 
 @pytest.mark.parametrize(("words", "complaint"), [
