@@ -57,8 +57,7 @@ def headline(f: Facts) -> str:
     """Name, machine, times, cores, and what was in L2 at the start."""
     m = f["measure"]
     return (f"{f['source']}: {f['program']} on {f['target']}: modelled {m['time_us']:,.2f} us, launch {m['launch_us']:,.2f} us of it; "
-            f"{m['cycles']:,.0f} cycles on {m['cores']} cores, from "
-            f"{state_words(f['state'])}")
+            f"{m['cycles']:,.0f} cycles on {m['cores']} cores, from {state_words(f['state'])}")
 
 
 def path_lines(f: Facts) -> list[str]:

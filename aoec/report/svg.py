@@ -54,8 +54,8 @@ def _head(timeline: Timeline) -> tuple[float, list[str]]:
     """Title, verdict and hints."""
     m = timeline.measure
     title = (f"{timeline.program} on {timeline.target}: modelled {m['time_us']:,.2f} µs, of which launch {m['launch_us']:,.2f} µs; "
-             f"{m['cycles']:,.0f} cycles at {timeline.clock_mhz:,.0f} MHz on {m['cores']} cores, from "
-             f"{state_words(m['state'])}")
+             f"{m['cycles']:,.0f} cycles at {timeline.clock_mhz:,.0f} MHz on {m['cores']} cores, "
+             f"from {state_words(m['state'])}")
     lines = [("v", m["verdict"]["sentence"]), *[("s", f"hint: {a}") for a in m["verdict"]["advice"][:3]]]
     out = [text(14, 26, title, "t")] + [text(14, 48 + 17 * i, words, kind) for i, (kind, words) in enumerate(lines)]
     return 48 + 17 * len(lines), out
