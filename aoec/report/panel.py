@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import floor, log10
+from math import ceil, floor, log10
 from xml.sax.saxutils import escape
 
 from aoec.report.timeline import Arrow, Core, Slice, Timeline
@@ -164,18 +164,26 @@ class Panel:
                 f"<title>{escape(f'flag {a.flag}: set at cycle {a.set_at:,.1f}, goes on at {a.go_at:,.1f}')}</title></path>")
 
     def axes(self) -> Iterator[str]:
-        """Lines and numbers: cycles above, microseconds below."""
-        step = nice((self.stop - self.start) / 12)
-        lanes = self.pitch * len(self.lanes)
-        tick = -(-self.start // step) * step
-        while tick <= self.stop:
-            x = self.x(tick)
-            anchor = "middle" if x < WIDTH - RIGHT - 30 else "end"
-            yield f'<line class="g" x1="{x:.1f}" x2="{x:.1f}" y1="{self.first - 4:.1f}" y2="{self.first + lanes:.1f}"/>'
-            yield text(x, self.first - 6, f"{tick:,.0f}" if step >= 1 else f"{tick:,.2f}", "s", anchor)
-            yield text(x, self.first + lanes + 10, f"{self.timeline.us(tick):,.{digits(self.timeline.us(step))}f} µs", "s", anchor)
-            tick += step
+        """Lines and numbers: cycles above, microseconds below, each in round numbers."""
+        foot = self.first + self.pitch * len(self.lanes)
+        for x, words in self.numbers(1.0):
+            yield f'<line class="g" x1="{x:.1f}" x2="{x:.1f}" y1="{self.first - 4:.1f}" y2="{foot:.1f}"/>'
+            yield text(x, self.first - 6, words, "s", self.anchor(x))
+        for x, words in self.numbers(self.timeline.clock_mhz):
+            yield f'<line class="u" x1="{x:.1f}" x2="{x:.1f}" y1="{foot - 3:.1f}" y2="{foot:.1f}"/>'
+            yield text(x, foot + 10, f"{words} µs", "s", self.anchor(x))
         yield text(LEFT - 34, self.first - 6, "cycles", "s", "end")
+
+    def numbers(self, unit: float) -> Iterator[tuple[float, str]]:
+        """(pixels, number) of round multiples of a unit of so many cycles."""
+        step = nice((self.stop - self.start) / 12 / unit)
+        first, last = ceil(self.start / unit / step), floor(self.stop / unit / step)
+        for i in range(first, last + 1):
+            yield self.x(i * step * unit), f"{i * step:,.{places(step)}f}"
+
+    def anchor(self, x: float) -> str:
+        """How a number stands at its place: at the end of the panel it must not leave the picture."""
+        return "middle" if x < WIDTH - RIGHT - 30 else "end"
 
 
 def describe(timeline: Timeline, s: Slice) -> str:
@@ -208,6 +216,6 @@ def nice(step: float) -> float:
     return next(m * power for m in (1, 2, 5, 10) if m * power >= step * 0.999)
 
 
-def digits(step: float) -> int:
-    """Decimals that tell steps of such a size apart."""
-    return 0 if step >= 10 else 1 - floor(log10(max(step, 1e-9)))
+def places(step: float) -> int:
+    """Decimals of multiples of a step that is 1, 2 or 5 times a power of ten."""
+    return max(0, -floor(log10(step * 1.001)))

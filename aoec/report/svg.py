@@ -19,7 +19,7 @@ BAR = {"busy": "#4c78a8", "memory": "#e0a030", "issue": "#9d9da1", "queue": "#c9
 STYLE = """text{font-family:sans-serif;font-size:11px;fill:#222}.t{font-size:16px;font-weight:bold}.v{font-size:13px}.s{fill:#666}
 .l{font-size:12px;font-weight:bold}.w{fill:url(#hatch);stroke:#d9b3b3;stroke-width:.5}.m{fill:url(#shared)}.d{opacity:.45}
 .b{font-size:10px;fill:#fff;pointer-events:none}.f{font-size:10px;fill:#8a4b4b;font-style:italic;pointer-events:none}
-.a{fill:none;stroke:#444;stroke-width:.8;opacity:.55;marker-end:url(#head)}.g{stroke:#ddd;stroke-width:1}.r{fill:#f7f7f7}"""
+.a{fill:none;stroke:#444;stroke-width:.8;opacity:.55;marker-end:url(#head)}.g{stroke:#ddd;stroke-width:1}.u{stroke:#888;stroke-width:1}.r{fill:#f7f7f7}"""
 DEFINITIONS = """<defs><pattern id="hatch" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">
 <rect width="6" height="6" fill="#fbf1f1"/><rect width="2" height="6" fill="#efd6d6"/></pattern>
 <pattern id="shared" width="4" height="4" patternUnits="userSpaceOnUse"><rect width="2" height="4" fill="#fff" opacity=".45"/></pattern>
@@ -51,12 +51,12 @@ def _draw(timeline: Timeline, pixels: float) -> str:
 
 
 def _head(timeline: Timeline) -> tuple[float, list[str]]:
-    """Title, verdict and hints."""
+    """Title, memory state, verdict and hints."""
     m = timeline.measure
     title = (f"{timeline.program} on {timeline.target}: modelled {m['time_us']:,.2f} µs, of which launch {m['launch_us']:,.2f} µs; "
-             f"{m['cycles']:,.0f} cycles at {timeline.clock_mhz:,.0f} MHz on {m['cores']} cores, "
-             f"from {state_words(m['state'])}")
-    lines = [("v", m["verdict"]["sentence"]), *[("s", f"hint: {a}") for a in m["verdict"]["advice"][:3]]]
+             f"{m['cycles']:,.0f} cycles at {timeline.clock_mhz:,.0f} MHz on {m['cores']} cores")
+    lines = [("s", f"timed from {state_words(m['state'])}"), ("v", m["verdict"]["sentence"]),
+             *[("s", f"hint: {a}") for a in m["verdict"]["advice"][:3]]]
     out = [text(14, 26, title, "t")] + [text(14, 48 + 17 * i, words, kind) for i, (kind, words) in enumerate(lines)]
     return 48 + 17 * len(lines), out
 

@@ -8,7 +8,7 @@ from math import ceil, floor, log10
 from bench.cases.eligible import apart
 from bench.cases.score import Result, score
 
-SIZE, LEFT, BOTTOM, TOP = 640, 70, 60, 40  # of the drawing, in its own units
+SIZE, LEFT, RIGHT, BOTTOM, TOP = 640, 96, 44, 60, 40  # of the drawing, in its own units
 COLOURS = ("#1f6fb4", "#d95f02", "#1b9e77", "#7b5ea7", "#c0392b", "#8d6e3f", "#3a3a3a", "#e0a800")
 
 
@@ -20,7 +20,7 @@ def svg(results: Sequence[Result], title: str) -> str:
     at = _Axis(low, high)
     families = sorted({r.case.family for r in told})
     colour = {f: COLOURS[i % len(COLOURS)] for i, f in enumerate(families)}
-    box = f"0 0 {SIZE + LEFT + 20} {SIZE + BOTTOM + TOP}"
+    box = f"0 0 {SIZE + LEFT + RIGHT} {SIZE + BOTTOM + TOP}"
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{box}" font-family="sans-serif" font-size="12">',
              f'<rect width="100%" height="100%" fill="white"/><text x="{LEFT}" y="22" font-size="15">{escape(title)}</text>',
              *at.grid(), *at.band(), *[mark(r, at, colour[r.case.family]) for r in told], *legend(families, colour), "</svg>"]
@@ -43,13 +43,13 @@ class _Axis:
         """Lines and labels at powers of ten, and the names of the axes."""
         out = []
         for power in range(self.low, self.high + 1):
-            x, y, words = self.x(10.0**power), self.y(10.0**power), f"{10.0**power:g}"
+            x, y, words = self.x(10.0**power), self.y(10.0**power), label(power)
             out.append(f'<path d="M{x:.1f} {TOP}V{TOP + SIZE}M{LEFT} {y:.1f}H{LEFT + SIZE}" stroke="#ddd"/>')
             out.append(f'<text x="{x:.1f}" y="{TOP + SIZE + 16}" text-anchor="middle">{words}</text>')
             out.append(f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{words}</text>')
         middle = SIZE / 2
-        return [*out, f'<text x="{LEFT + middle}" y="{TOP + SIZE + 38}" text-anchor="middle">measured, us</text>',
-                f'<text x="18" y="{TOP + middle}" text-anchor="middle" transform="rotate(-90 18 {TOP + middle})">modelled, us</text>']
+        return [*out, f'<text x="{LEFT + middle}" y="{TOP + SIZE + 38}" text-anchor="middle">measured, µs</text>',
+                f'<text x="18" y="{TOP + middle}" text-anchor="middle" transform="rotate(-90 18 {TOP + middle})">modelled, µs</text>']
 
     def band(self) -> list[str]:
         """The lines of equality, and of 10 % to either side."""
@@ -74,12 +74,19 @@ def mark(r: Result, at: _Axis, colour: str) -> str:
 
 
 def legend(families: Sequence[str], colour: dict[str, str]) -> list[str]:
-    """The classes of operators by colour."""
+    """The classes of operators by colour, and what marks and lines mean."""
     out = []
     for i, f in enumerate(families):
         y = TOP + 14 + 18 * i
         out.append(f'<circle cx="{LEFT + 14}" cy="{y}" r="4" fill="{colour[f]}"/><text x="{LEFT + 24}" y="{y + 4}">{escape(f)}</text>')
-    return out
+    y = TOP + 18 + 18 * len(families)
+    return [*out, *[f'<text x="{LEFT + 10}" y="{y + 16 * i}" fill="#666">{words}</text>' for i, words in enumerate(
+        ("filled: counted; open: looked at, not counted", "lines: equal, and 10 % to either side"))]]
+
+
+def label(power: int) -> str:
+    """A power of ten to read."""
+    return f"{10**power:,}" if power >= 0 else f"{10.0**power:.{-power}f}"
 
 
 def title_of(results: Sequence[Result]) -> str:

@@ -137,7 +137,7 @@ def test_a_dumped_slice_takes_the_models_time_from_the_state_that_its_dump_names
     assert main(["simulate", program, "--state", told["state"], "--json", "--svg", str(picture)]) == 0
     timed = json.loads(capsys.readouterr().out)
     assert (timed["state"], timed["time_us"]) == (told["state"], told["best"]["time_us"])
-    assert f"from L2 with {told['state']} (bytes)</text>" in picture.read_text()
+    assert f">timed from L2 with {told['state']} (bytes)</text>" in picture.read_text()
 
 
 @pytest.mark.parametrize(("words", "complaint"), [

@@ -140,6 +140,19 @@ def test_rectangles_stand_where_the_events_are():
     assert len(rectangles(svg, "wait for")) == len(waits) and "a free slot of X" in svg
 
 
+def test_both_axes_have_round_numbers_where_they_belong():
+    drawn = seen(buffered(2, 6)).picture()
+    end = drawn.cores[0].end
+    told = [(float(t.get("x")), t.text) for t in ElementTree.fromstring(picture(drawn)).iter(f"{SVG}text") if t.get("class") == "s"]
+    for end_value, numbers in ((end, [(x, w) for x, w in told if re.fullmatch(r"[0-9.,]+", w)]),
+                               (drawn.us(end), [(x, w.removesuffix(" µs")) for x, w in told if re.fullmatch(r"[0-9.,]+ µs", w)])):
+        values = [float(w.replace(",", "")) for _, w in numbers]
+        assert len(values) > 4 and [x for x, _ in numbers] == pytest.approx(
+            [LEFT + (WIDTH - LEFT - RIGHT) * v / end_value for v in values], abs=0.1)
+        assert float(f"{values[1]:e}".partition("e")[0]) in (1, 2, 5)
+        assert values == pytest.approx([i * values[1] for i in range(len(values))])
+
+
 def test_a_picture_stands_alone(text):
     svg = picture(seen(text).picture())
     root = ElementTree.fromstring(svg)
