@@ -29,7 +29,8 @@ HASHES = {"graph_key": 64, "schedules": 16}  # hex digits
 class Plan:
     """`schedules`: a hash of those that the groups had whole when the plan was looked for; `metric`: by what a model with it was held
     against one without. `regions`: as `--slices` takes them, groups being g0, g1, ... in order; "" where nothing is faster in slices.
-    `before_ns`, `after_ns`: modelled, of the subgraph in one inference, whole and with the plan."""
+    `before_ns`, `after_ns`: modelled, of the subgraph in one inference, or of the time between two, by the metric, whole and with the
+    plan."""
 
     graph_key: str
     target: str

@@ -157,7 +157,7 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     if options.slices.plan == "search":
         keep(bank, (t for _, found in sliced for t in found))
     if subgraphs:
-        subgraphs.close(before, sliced, time.monotonic() - started)
+        subgraphs.close(before, sliced, options.metric, time.monotonic() - started)
         voice.say(f"results {subgraphs.path}")
     if results:
         results.close(ready, made, seconds)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.files import check_folder, write_text
+from aoec.jobs.slices import asked_us
 from aoec.report.opat import model
 from aoec.report.sgat import Subgraph, Tuning, text
 
@@ -27,9 +28,10 @@ class Results:
         self._tuning = Tuning(name)
         write_text(self.path, text(self._tuning))
 
-    def close(self, before: Sequence[Made], after: Sequence[tuple[Made, list[Tuned]]], seconds: float) -> None:
-        """Nothing; the job has ended. Each gear, whole and with its plan."""
-        times = [(m.stage.gear, m.lines.tuned.latency_us / 1e3, a.lines.tuned.latency_us / 1e3) for m, (a, _) in zip(before, after)]
+    def close(self, before: Sequence[Made], after: Sequence[tuple[Made, list[Tuned]]], metric: str, seconds: float) -> None:
+        """Nothing; the job has ended. Each gear, whole and with its plan, by what it was tuned for."""
+        times = [(m.stage.gear, asked_us(m.lines.tuned, metric) / 1e3, asked_us(a.lines.tuned, metric) / 1e3)
+                 for m, (a, _) in zip(before, after)]
         gears = tuple({"gear": gear, **model(old, new)} for gear, old, new in times if gear)
         _, old, new = times[0]
         different = {t.plan.graph_key: t for _, found in after for t in found}

@@ -87,7 +87,7 @@ class Job:
     def __init__(self, made: Made, kept: Sequence[Plan], machine: Machine, options: Namespace) -> None:
         self.made, self.machine, self.options = made, machine, options
         self.subgraphs = subgraphs(made.model.graph, {c.task.group.name: show(c.best.trace) for c in made.choices})
-        self.whole_us = spans_us(made)
+        self.whole_us = spans_us(made, options.metric)
         self.held = {s: held(s, kept) for s in self.subgraphs}
 
     def exact(self, s: Subgraph) -> Plan | None:
@@ -130,10 +130,10 @@ class Job:
         if not offer:
             return None
         out = cut(inside(self.made.model.graph, offer.values()))
-        if isinstance(out, str) or self.options.metric != "latency":
-            return out if isinstance(out, str) else (out, dict(offer))
-        after = spans_us(out)
-        less = {s: r for s, r in offer.items() if after[self.place(s)] < self.whole_us[self.place(s)]}
+        if isinstance(out, str):
+            return out
+        after = spans_us(out, self.options.metric)
+        less = {s: r for s, r in offer.items() if ns(after[self.place(s)]) < ns(self.whole_us[self.place(s)])}
         return (out, less) if len(less) == len(offer) else self.tried(less, cut)
 
     def place(self, s: Subgraph) -> int:
@@ -141,7 +141,7 @@ class Job:
 
     def tuned(self, out: Made, chosen: Mapping[Subgraph, Asked], missing: Sequence[Subgraph]) -> Iterator[Tuned]:
         """What became of each subgraph in the model as it is now."""
-        after_us = spans_us(out)
+        after_us = spans_us(out, self.options.metric)
         for i, s in enumerate(self.subgraphs):
             before = self.exact(s)
             text = words.show(placed(chosen.get(s, ()), s))
@@ -207,11 +207,13 @@ def alone(graph: Graph, names: Sequence[str]) -> Graph:
                  tuple(tensors[t] for t in dict.fromkeys([*inputs, *read, *(o for n in nodes for o in n.outputs)])), nodes, groups)
 
 
-def spans_us(made: Made) -> list[float]:
-    """What each subgraph takes in one inference, from its first launch to its last end, modelled; slices of it are part of it."""
+def spans_us(made: Made, metric: str) -> list[float]:
+    """What each subgraph takes of what a model is tuned for, one inference or the time between two, modelled: from the end of what is
+    before it to its own; slices of it are part of it."""
     at = {name: i for i, run in enumerate(runs(made.model.graph)) for name in run}
     spans: list[list[tuple[float, float]]] = [[] for _ in set(at.values())]
-    for c, span in zip(made.choices, made.lines.tuned.spans_us):
+    line = made.lines.tuned
+    for c, span in zip(made.choices, line.steady_us if metric == "throughput" else line.spans_us):
         if c.task.group.name in at:
             spans[at[c.task.group.name]].append(span)
     ends = [0.0, *(own[-1][1] for own in spans if own)]

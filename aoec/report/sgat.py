@@ -1,8 +1,8 @@
 """The result file of a subgraph tuning job, as AOE writes it: JSON, an array of two objects, `basic` and `SGAT`.
 
 Fields, units (ms) and counters are those of AOE's documentation ("tuning results" of CANN's AOE guide), in which subgraphs are counted;
-percentages are AOE's too (report/opat.py). Beside them stand what has no doubt in it, and which groups run in slices. All times are
-modelled, and say so.
+percentages are AOE's too (report/opat.py). Times are those of one inference, of a job for throughput the time between two. Beside them
+stand what has no doubt in it, and which groups run in slices. All times are modelled, and say so.
 """
 from __future__ import annotations
 

@@ -339,12 +339,14 @@ def _bound_by(busy: Mapping[str, float], launch_cycles: float) -> str:
 @dataclass(frozen=True)
 class Chain:
     """A model as one timeline: `latency_us` of one inference, `throughput_us` between inferences back to back,
-    `sum_us` of the isolated times, and when each program starts and ends in the first inference."""
+    `sum_us` of the isolated times, and when each program starts and ends in the first inference; `steady_us`: in a later one, from the
+    end of the one before."""
 
     latency_us: float
     throughput_us: float
     sum_us: float
     spans_us: tuple[tuple[float, float], ...]
+    steady_us: tuple[tuple[float, float], ...]
 
 
 def chain(measures: Sequence[Measure], machine: Machine, steady: Sequence[Measure] | None = None) -> Chain:
@@ -359,12 +361,11 @@ def chain(measures: Sequence[Measure], machine: Machine, steady: Sequence[Measur
     again = list(steady if steady is not None else measures)
     sum_us = sum(m.time_us for m in measures)
     if not spans:
-        return Chain(0.0, 0.0, 0.0, ())
-    ends = [spans[-1][1]]
-    for turn in (1, 2):
-        done = len(measures) + (turn - 1) * len(again)
-        ends.append(_spans(again, machine, done, ends[-1])[-1][1])
-    return Chain(ends[0], ends[2] - ends[1], sum_us, tuple(spans))
+        return Chain(0.0, 0.0, 0.0, (), ())
+    second = _spans(again, machine, len(measures), spans[-1][1])
+    end = second[-1][1]
+    third = tuple((start - end, stop - end) for start, stop in _spans(again, machine, len(measures) + len(again), end))
+    return Chain(spans[-1][1], third[-1][1], sum_us, tuple(spans), third)
 
 
 def _spans(measures: Sequence[Measure], machine: Machine, enqueued: int, end: float) -> list[tuple[float, float]]:

@@ -141,6 +141,21 @@ def test_a_larger_budget_searches_again_and_is_never_slower(tuned: Compile, sear
     assert not searches  # a smaller budget is answered by the larger one's search
 
 
+def test_a_second_search_that_finds_less_takes_nothing_away(tuned: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, unlucky = solve.attempt, []
+
+    def luckless(task: solve.Task, *more: object) -> solve.Solved:
+        """What a search ends with that found nothing better than the default."""
+        found = real(task, *more)  # type: ignore[arg-type]
+        assert isinstance(found, solve.Solved)
+        unlucky.append(found.best.ticks < found.default.ticks)
+        return replace(found, best=replace(found.best, trace=found.default.trace, ticks=found.default.ticks, proof=""))
+
+    monkeypatch.setattr(solve, "attempt", luckless)
+    tuned("--tune", "--budget", "24", "--jobs", "1", output="second.aoec")
+    assert any(unlucky) and Path("second.aoec").read_bytes() == Path("model.aoec").read_bytes()
+
+
 @pytest.mark.parametrize("tamper", [
     ("ticks = bound_ticks where state not like '%default'",),  # too good to be true
     ("trace = replace(trace, 'loop=m, factor=16', 'loop=gone, factor=16')",),  # fits no func

@@ -154,6 +154,7 @@ def test_chain_hides_launches_behind_work():
     assert c.spans_us == ((110, 160), (180, 210), (230, 240))
     assert (c.latency_us, c.sum_us) == (240, 420)
     assert c.throughput_us == 50 + 30 + 10 + 3 * 20
+    assert c.steady_us == ((20, 70), (90, 120), (140, 150))  # a later one from the end of the one before, whose launches are hidden
 
 
 def test_chain_waits_for_the_host():
