@@ -2,7 +2,9 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto
 
 from aoec import backend, ops
 from aoec.frontend.onnx import load
@@ -37,6 +39,45 @@ def test_an_stft_is_a_program() -> None:
     prepared = backend.prepare(proto)
     assert not prepared.on_host
     np.testing.assert_allclose(prepared.run({"x": normal(*image)})[0], run(proto, {"x": normal(*image)})[0], rtol=1e-4, atol=2e-3)
+
+
+def test_wide_pads_are_a_program() -> None:
+    image, kernel, given = CASES["wide pads"]
+    proto = model([node("Conv", "x w", "y", **given)], {"x": image}, ["y"], {"w": normal(*kernel)})
+    prepared = backend.prepare(proto)
+    assert not prepared.on_host
+    np.testing.assert_allclose(prepared.run({"x": normal(*image)})[0], run(proto, {"x": normal(*image)})[0], rtol=1e-4, atol=2e-3)
+
+
+def whole(op: str, case: str, zero: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A convolution of bytes with feeds; `zero`: the zero point of its weights, that of the image is 7."""
+    image, kernel, given = CASES[case]
+    rng = np.random.default_rng([len(case), zero])
+    held = {"w": rng.integers(-128, 128, kernel).astype(np.int8), "xz": np.uint8(7), "wz": np.int8(zero), "xs": np.float32(0.05),
+            "ws": np.float32(0.01), "ys": np.float32(0.5), "yz": np.uint8(120), "b": rng.integers(-500, 500, kernel[0]).astype(np.int32)}
+    words, dtype = ("x w xz wz", TensorProto.INT32) if op == "ConvInteger" else ("x xs xz w ws wz ys yz b", TensorProto.UINT8)
+    proto = model([node(op, words, "y", **given)], {"x": image}, ["y"], {name: held[name] for name in words.split()[1:]},
+                  types={"x": TensorProto.UINT8, "y": dtype})
+    return proto, {"x": rng.integers(0, 256, image).astype(np.uint8)}
+
+
+@pytest.mark.parametrize("zero", [0, 3])
+@pytest.mark.parametrize("case", CASES)
+def test_bytes(case: str, zero: int) -> None:
+    for op in ("ConvInteger", "QLinearConv"):
+        proto, feeds = whole(op, case, zero)
+        graph, weights, notices = load(proto)
+        assert notices == []
+        made, wanted = ops.evaluate(graph, feeds, weights)["y"], run(proto, feeds)[0]
+        assert np.abs(made.astype(np.int64) - wanted).max() <= (op == "QLinearConv")  # ties and their scales are rounded in fp32
+
+
+@pytest.mark.parametrize(("op", "case"), [("ConvInteger", "wide pads"), ("QLinearConv", "one axis of two")])
+def test_bytes_are_a_program(op: str, case: str) -> None:
+    proto, feeds = whole(op, case, 0)
+    prepared = backend.prepare(proto)
+    assert not prepared.on_host
+    np.testing.assert_allclose(prepared.run(feeds)[0].astype(np.int64), run(proto, feeds)[0], rtol=0, atol=op == "QLinearConv")
 
 
 @pytest.mark.parametrize(("image", "kernel", "given"), [((1, 1, 700), (2, 1, 600), {}), ((1, 1, 900), (2, 1, 3), {"dilations": [300]}),

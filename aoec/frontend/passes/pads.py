@@ -1,7 +1,8 @@
 """Folds padding of images into the convolution or pooling that reads it: zeros for products and averages, -inf for a maximum.
 
 Exporters write it apart where pads differ from side to side, as those of models from TensorFlow do. A window's own pads are shorter than
-what its kernel spans: what is wider stays. An average multiplies its sum by counts of its own, which zeros do not change.
+what its kernel spans, and of a convolution than load3d takes: what is wider stays. An average multiplies its sum by counts of its own,
+which zeros do not change.
 """
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from math import inf
 from aoec.frontend.passes.find import Finder
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
+from aoec.target.instructions import INSTRUCTIONS
 
+LONGEST = next(field.high for field in INSTRUCTIONS["load3d"].numbers if field.name == "pad_top")  # of any side, in pixels
 NEUTRAL = {"conv2d": 0.0, "avg_pool": 0.0, "max_pool": -inf}  # what the padding of a window itself is read as
 
 
@@ -40,7 +43,8 @@ def _ends(draft: Draft, node: OpNode, padding: OpNode) -> tuple[int, ...] | None
         return None
     ends = tuple(map(sum, zip(_numbers(node, "pad"), (*before[2:], *after[2:]))))
     kernel = draft.tensors[node.inputs[1]].shape[2:] if node.op == "conv2d" else _numbers(node, "kernel")
-    reach = 2 * tuple(d * (k - 1) for d, k in zip(_numbers(node, "dilation"), kernel))
+    limit = LONGEST if node.op == "conv2d" else inf
+    reach = 2 * tuple(min(d * (k - 1), limit) for d, k in zip(_numbers(node, "dilation"), kernel))
     return None if any((*before[:2], *after[:2])) or any(e > most for e, most in zip(ends, reach)) else ends
 
 

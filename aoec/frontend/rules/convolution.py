@@ -17,7 +17,7 @@ def _conv(n: Node) -> bool:
     if w is None:
         return False
     x, w = cropped(n, n.input(0), w)
-    found = _fitted(n, x, n.input(1), w, max(0, w.rank - 2))
+    found = fitted(n, x, n.input(1), w)
     if found is None:
         return False
     x, kernel, w = found
@@ -27,18 +27,25 @@ def _conv(n: Node) -> bool:
     return n.emit("reshape", [convolve(n, [x, kernel, *n.inputs()[2:]], w, group)], {"shape": n.shape()})
 
 
-def _fitted(n: Node, x: str, kernel: str, w: Window, first: int) -> tuple[str, str, Window] | None:
-    """(image, kernel, window) of the same convolution within what load3d takes, of the dimensions from `first` on; None where there is no
-    way."""
+def fitted(n: Node, x: str, kernel: str, w: Window) -> tuple[str, str, Window] | None:
+    """(image, kernel, window) of the same convolution within what load3d takes, as far as it walks the dimensions, the last two; None
+    where there is no way."""
+    first = max(0, w.rank - 2)
     for axis in range(first, w.rank):
         if w.stride[axis] > STEP and w.dilation[axis] == 1:
             x, kernel, w = _phases(n, x, kernel, w, axis)
         if max(w.before[axis], w.after[axis]) > PAD:
             x = n.padded(x, axis + 2, w.before[axis], w.after[axis])
             w = replace(w, before=_put(w.before, axis, 0), after=_put(w.after, axis, 0))
-    own = slice(first, w.rank)
-    fits = max(w.stride[own]) <= STEP and max(w.kernel[own]) <= KERNEL and max(w.dilation[own]) <= DILATION
-    return (x, kernel, w) if fits else None
+    return (x, kernel, w) if fits(w) else None
+
+
+def fits(w: Window) -> bool:
+    """Whether load3d takes a window, as far as it walks the dimensions."""
+    def most(values: tuple[int, ...]) -> int:
+        return max(values[-2:])
+    return (most(w.stride) <= STEP and most(w.kernel) <= KERNEL and most(w.dilation) <= DILATION
+            and max(most(w.before), most(w.after)) <= PAD)
 
 
 def _phases(n: Node, x: str, kernel: str, w: Window, axis: int) -> tuple[str, str, Window]:

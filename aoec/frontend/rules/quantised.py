@@ -15,6 +15,7 @@ import numpy as np
 from aoec.base.errors import CheckError
 from aoec.frontend.node import Node
 from aoec.frontend.rules.casts import as_real, decoded
+from aoec.frontend.rules.convolution import fits, fitted
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.window import convolve, cropped, window
 from aoec.ops import typed
@@ -99,14 +100,18 @@ def _qlinear_matmul(n: Node) -> bool:
 # ---------------------------------------------------------------- windows
 
 def _conv(n: Node, at: tuple[int, int], zero: tuple[int, int]) -> str:
-    """The convolution of two arguments less their zero points, in int32; "" where they are none of eight bits or no window fits."""
+    """The convolution of two arguments less their zero points, in int32; "" where they are none of eight bits or no window fits. What is
+    beyond an image counts as its zero point: of it, and of the ones, there are zeros."""
     w = window(n, n.shape_of(at[1])[2:])
     if w is None or not all(n.dtype_of(i) in BYTES for i in at):
         return ""
     x, kernel = (_signed(n, n.input(i)) for i in at)
     zeros = [_beside(n, _zero_point(n, z, i), _channels(w.rank)) for z, i in zip(zero, at)]
     ones_x, ones_w = (n.constant(f"ones_{i}", np.ones(shape), "int8") for i, shape in ((0, (1, *n.made(x)[1:])), (1, n.made(kernel))))
-    (image, own), (ones_x, _) = (cropped(n, t, w) for t in (x, ones_x))
+    found = [fitted(n, image, taps, own) for (image, own), taps in ((cropped(n, x, w), kernel), (cropped(n, ones_x, w), ones_w))]
+    if None in found:
+        return ""
+    (image, kernel, own), (ones_x, ones_w, _) = filter(None, found)
     return _corrected(n, (image, kernel), zeros, (ones_x, ones_w), lambda a, b: convolve(n, [a, b], own, n.integer("group", 1)))
 
 
@@ -122,7 +127,7 @@ def _conv_integer(n: Node) -> bool:
 
 def _qlinear_conv(n: Node) -> bool:
     w = window(n, n.shape_of(3)[2:])
-    if w is not None and w.rank == 2 and _is_scaled(n) and all(0 <= p < s for p, s in zip((*w.before, *w.after), w.span * 2)):
+    if w is not None and w.rank == 2 and fits(w) and _is_scaled(n) and all(0 <= p < s for p, s in zip((*w.before, *w.after), w.span * 2)):
         x, kernel = _real(n, 0), _real(n, 3, (-1, 1, 1, 1))
         bias = [_real_bias(n)] if n.has(8) else []
         return _scaled(n, n.step("conv2d", [x, kernel, *bias], {**w.attributes(), "group": n.integer("group", 1)}))
