@@ -62,6 +62,8 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     if blocks is not None:
         stepped = over_rows(em, work, operands, strides, offsets, extents)
         return blocks if stepped is None else either_of(em, *stepped, blocks)
+    if (parts := narrow_rows(em, work, operands, strides, offsets, extents)) is not None:
+        return parts
     for r, s in zip(operands, strides):
         require_rows(em, op, r.buffer, s, extents[:-1])
     return by_rows(em, work, operands, strides, offsets, extents)
@@ -107,13 +109,50 @@ def strided(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dic
     sizes = {dtype_size(em.buffers[r.buffer]) for r in operands}
     if len(extents) < 2 or len(sizes) != 1:
         return None
+    unit, (v_in, inner) = 32 // sizes.pop(), extents[-1]
+    if not isinstance(inner, Int) or inner.value % unit or any(s.get(v_in, Int(0)) != Int(1) for s in strides):
+        return None
+    return block_columns(em, work, operands, strides, offsets, extents)
+
+
+def narrow_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+                extents: list[tuple[str, Expr]]) -> list[Item] | None:
+    """Rows that take less than half a repeat, with what pads their last blocks, a block of eight rows a repeat. A source may be one row
+    for all, or one element a row that fills its block. None for other rows, of which a repeat takes one (`by_rows`)."""
+    sizes, (lane, inner) = {dtype_size(em.buffers[r.buffer]) for r in operands}, extents[-1]
+    if len(extents) < 2 or len(sizes) != 1 or not isinstance(inner, Int):
+        return None
     size = sizes.pop()
     unit = 32 // size
-    (v_blk, count), (v_in, inner) = extents[-2], extents[-1]
-    steps = [s.get(v_blk, Int(0)) for s in strides]
-    if not isinstance(inner, Int) or inner.value % unit or not all(isinstance(s, Int) and s.value % unit == 0 for s in steps):
+    whole = -(-inner.value // unit) * unit
+    if 2 * whole >= lanes_of(size):
         return None
-    if any(s.get(v_in, Int(0)) != Int(1) for s in strides):
+    for r, s in zip(operands, strides):
+        run_of, shape = s.get(lane, Int(0)), em.buffers[r.buffer].shape
+        pads = inner.value == whole or len(shape) > 1 and normalise(shape[-1]) == inner
+        if not (run_of == Int(1) and pads or run_of == Int(0) and r.buffer in em.spread):
+            return None
+    return block_columns(em, work, operands, strides, offsets, [*side_by_side(strides, extents[:-1]), (lane, Int(whole))])
+
+
+def side_by_side(strides: list[dict[str, Expr]], loops: list[tuple[str, Expr]]) -> list[tuple[str, Expr]]:
+    """The loops with the innermost two made one, as long as no operand has a gap between them."""
+    if len(loops) < 2:
+        return loops
+    *outer, (far, times), (near, count) = loops
+    if any(s.get(far, Int(0)) != normalise(s.get(near, Int(0)) * count) for s in strides):
+        return loops
+    return side_by_side(strides, [*outer, (near, normalise(times * count))])
+
+
+def block_columns(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+                  extents: list[tuple[str, Expr]]) -> list[Item] | None:
+    """One block after the other of rows of whole blocks, each of eight rows a repeat; None where rows lie at no literal stride."""
+    unit = 32 // dtype_size(em.buffers[operands[0].buffer])
+    (v_blk, count), (v_in, inner) = extents[-2], extents[-1]
+    assert isinstance(inner, Int)
+    steps = [s.get(v_blk, Int(0)) for s in strides]
+    if not all(isinstance(s, Int) and s.value % unit == 0 for s in steps):
         return None
     blk = [s.value // unit for s in steps]  # type: ignore[attr-defined]
     if max(blk) > MAX_STRIDE or blk[0] == 0:
@@ -128,8 +167,8 @@ def strided(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dic
     fixed: dict[str, int] = {}
     outer = extents[:-2]
     for name, r, o, s, b in zip(names, operands, offsets, strides, blk):
-        at = o + product_sum(s, [v for v, _ in outer if v in s]) + Var(sub) * unit + Var(rep) * (per_repeat * BLOCKS * b * unit)
-        fields[name] = em.ref(r.buffer, at)
+        at = o + product_sum(s, [v for v, _ in outer if v in s]) + Var(rep) * (per_repeat * BLOCKS * b * unit)
+        fields[name] = em.ref(r.buffer, at + Var(sub) * unit if v_in in s else at)
         fixed[f"{name}_blk"], fixed[f"{name}_rep"] = b, b * BLOCKS if per_repeat > 1 else 0
     body: list[Item] = [make(work, fields, lanes, repeat, fixed)]
     return nest([*outer, (sub, Int(inner.value // unit)), (rep, ceildiv(total, per_repeat))], body)
@@ -251,7 +290,7 @@ def lane_parts(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], st
 
 def padded(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> Expr | None:
     """The elements of one run over whole rows with what pads their last blocks, where all operands lie alike; else None."""
-    if len(extents) < 2 or not isinstance(extents[-1][1], Int) or len({dtype_size(em.buffers[r.buffer]) for r in operands}) > 1:
+    if len(extents) < 2 or not isinstance(extents[-1][1], Int):
         return None
     inner, dst = extents[-1][1].value, em.buffers[operands[0].buffer]
     pitch = -(-inner // c0(dst)) * c0(dst)

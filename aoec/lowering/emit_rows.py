@@ -59,21 +59,26 @@ class ShortRows:
         """Rows from which on this pays: its instructions against two for each row, each with a whole reduce's seven cycles a repeat."""
         full, tail = divmod(self.inner, self.unit)
         folds = full // BLOCKS + full % BLOCKS + 3 if self.wide else full
+        tail = tail if full else tail - (1 << tail.bit_length() - 1)
         return max(2, (folds + tail * self.halves + 8) // 3)
 
     def reduced(self, result: str) -> list[Item]:
         """The items for at most MAX_REPEAT rows that leave their elements in a run in `result`, which holds a multiple of sixteen."""
         pitch, full = PITCH if self.wide else 1, self.inner // self.unit
         sums, turned = self.scratch(pitch), self.scratch(0)
-        return [*self.folded(sums, pitch, full), *self.across(sums, pitch, turned, result)]
+        first = self.folded(sums, pitch, full) if full else [self.blockwise("vcopy", (sums, Int(0), 1), [self.source(Int(0))], self.count)]
+        return [*first, *self.across(sums, pitch, turned, result)]
 
     def across(self, sums: str, pitch: int, turned: str, result: str) -> list[Item]:
         """The items that fold one block of each row, `pitch` blocks apart, and what rows have in their last blocks, to an element."""
         groups, full = normalise(ceildiv(self.count, SIXTEEN)), self.inner // self.unit
-        out = [self.turn(sums, pitch, turned, groups)]
-        if self.inner % self.unit:
+        out, half = [self.turn(sums, pitch, turned, groups)], BLOCKS
+        if not full:
+            lanes = 1 << self.inner.bit_length() - 1
+            out.append(self.onto_lanes((turned, Int(0), 1), (turned, Int(lanes), 1), self.inner - lanes, groups))
+            half = lanes * self.halves // 2
+        elif self.inner % self.unit:
             out += self.tails(turned, groups, full)
-        half = BLOCKS
         while half > self.halves:
             out.append(self.whole(self.fold, (turned, Int(0), TURNED), (turned, Int(half * self.unit), TURNED), groups))
             half //= 2
@@ -123,11 +128,15 @@ class ShortRows:
         """What the rows have in their last blocks, turned, lane by lane onto the first lane."""
         last, lanes = self.scratch(1), self.scratch(0)
         out = [self.blockwise("vcopy", (last, Int(0), 1), [self.source(Int(full))], self.count), self.turn(last, 1, lanes, groups)]
+        return [*out, self.onto_lanes((turned, Int(0), 0), (lanes, Int(0), 1), self.inner % self.unit, groups)]
+
+    def onto_lanes(self, to: Place, source: Place, count: int, groups: Expr) -> Item:
+        """So many lanes of turned rows folded onto others; in a place of lanes the last number is lanes from one to the next."""
         lane, body = self.em.fresh("lane"), []
         for h in range(self.halves):
-            own, other = (turned, Int(h * self.unit), TURNED), (lanes, (Var(lane) * self.halves + h) * self.unit, TURNED)
+            own, other = ((b, ((at + Var(lane) * step) * self.halves + h) * self.unit, TURNED) for b, at, step in (to, source))
             body.append(self.blockwise(self.fold, own, [own, other], groups))
-        return [*out, For(lane, Int(self.inner % self.unit), tuple(body))]
+        return For(lane, Int(count), tuple(body))
 
     def whole(self, name: str, dst: Place, source: Place, count: Expr) -> Item:
         """Eight blocks a row from the source onto dst, a repeat for each row; what lies behind what is meant is never used."""
@@ -158,5 +167,5 @@ def short_rows(em: Emitter, buffer: str, at: Expr, step: Expr, count: Expr, most
     if not isinstance(step, Int) or not isinstance(inner, Int) or dtype_size(em.buffers[buffer]) not in (2, 4):
         return None
     unit = c0(em.buffers[buffer])
-    fits = step.value % unit == 0 and step.value // unit <= MAX_STRIDE and inner.value >= unit
+    fits = step.value % unit == 0 and step.value // unit <= MAX_STRIDE and inner.value > 1
     return ShortRows(em, buffer, at, step.value // unit, count, most, inner.value, fold) if fits else None
