@@ -128,8 +128,8 @@ def narrow_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list
     if 2 * whole >= lanes_of(size):
         return None
     for r, s in zip(operands, strides):
-        run_of, shape = s.get(lane, Int(0)), em.buffers[r.buffer].shape
-        pads = inner.value == whole or len(shape) > 1 and normalise(shape[-1]) == inner
+        run_of, shape, still = s.get(lane, Int(0)), em.buffers[r.buffer].shape, s.get(extents[-2][0], Int(0)) == Int(0)
+        pads = inner.value == whole or (len(shape) > 1 or still) and normalise(shape[-1]) == inner
         if not (run_of == Int(1) and pads or run_of == Int(0) and r.buffer in em.spread):
             return None
     return block_columns(em, work, operands, strides, offsets, [*side_by_side(strides, extents[:-1]), (lane, Int(whole))])

@@ -6,12 +6,12 @@ A long row is first folded, eight or thirty-two repeats at a time, into as many:
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise, round_up, select
+from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise, round_up
 from aoec.ir.program import For, Item, Ref
 from aoec.lowering.emit_fold import fold_rows, rows_of
-from aoec.lowering.emit_lanes import elementwise, require_rows
+from aoec.lowering.emit_lanes import elementwise, require_rows, side_by_side
 from aoec.lowering.emit_rows import SIXTEEN, ShortRows, short_rows
-from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, lanes_of, make, nest, product_sum, when
+from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, either_of, lanes_of, make, nest, product_sum, when
 from aoec.lowering.emit_spread import spread_run
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, uses
 from aoec.target.words import VectorOp
@@ -62,6 +62,7 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
     s_dst, s_src = loop_strides(dst, op.block.target.indices, op), loop_strides(src, read.indices, op)
     if s_src.get(v_in) != Int(1) or any(v not in s_dst for v, _ in outer):
         raise UnsupportedError(f"block {op.block.name}: a row reduction reads contiguous rows")
+    outer = side_by_side([s_dst, s_src], outer)
     to = base_offset(dst, op.block.target.indices, op.names) + product_sum(s_dst, [v for v, _ in outer])
     at = base_offset(src, read.indices, op.names) + product_sum(s_src, [v for v, _ in outer if v in s_src])
     require_rows(em, op, src.name, s_src, outer)
@@ -75,7 +76,7 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
         if src.name in em.worked and normalise(inner % lanes) == Int(0):
             return whole_repeats(em, op, (src.name, first, s_src.get(v, Int(0))), count, inner, fold)
         short = short_rows(em, src.name, first, s_src.get(v, Int(0)), count, largest(count, op.above), inner, fold)
-        return spread_rows(em, op, v, row, short, dst.name)
+        return spread_rows(em, op, outer[0], row, short)
     result = (em.add_scratch(src.dtype, lanes), Int(0)) if adds else (dst.name, to)
     body = row.reduced(*result)
     if adds:
@@ -108,21 +109,21 @@ def whole_repeats(em: Emitter, op: TileOp, source: tuple[str, Expr, Expr], count
     em.spread.add(target.name)
     to = base_offset(target, op.block.target.indices, op.names)
     more = For(part, normalise(inner // lanes - 1), (onto(fold, em.ref(buffer, at + (Var(part) + 1) * lanes)),))
-    return [onto("vcopy", em.ref(buffer, at)), more, *halves, *short.across(sums, BLOCKS, short.scratch(0), found),
+    return [onto("vcopy", em.ref(buffer, at)), more, *halves, *short.across(sums, BLOCKS, short.scratch(0), found, Int(0)),
             spread_run(em, (found, Int(0)), (target.name, to), count, unit)]
 
 
-def spread_rows(em: Emitter, op: TileOp, v: str, row: Row, short: ShortRows | None, target: str) -> list[Item]:
-    """The element of each row, of loop `v`, in a run of them, then each to a whole block of the target, as lanes read it later."""
-    count, unit = op.extent(v), c0(em.buffers[target])
+def spread_rows(em: Emitter, op: TileOp, loop: tuple[str, Expr], row: Row, short: ShortRows | None) -> list[Item]:
+    """The element of each row of a loop in a run of them, then each to a whole block of the target, as lanes read it later."""
+    (v, count), target = loop, op.block.target.buffer
+    unit = c0(em.buffers[target])
     found = em.add_scratch(em.buffers[target].dtype, normalise(round_up(largest(count, op.above), SIXTEEN)))
     to = base_offset(em.buffers[target], op.block.target.indices, op.names)
     fill = spread_run(em, (found, Int(0)), (target, to), count, unit)
     em.spread.add(target)
     items = nest([(v, count)], row.reduced(found, Var(v)))
     if short is not None:
-        fits = both(le(short.least, count), le(count, MAX_REPEAT))
-        items = [*when(em, normalise(select(fits, 0, 1)), items), *when(em, fits, short.reduced(found))]
+        items = either_of(em, le(short.least, count), short.reduced(found), items)
     return [*items, fill]
 
 

@@ -6,11 +6,11 @@ what a row has in its last block is turned apart from the rest, so that lanes be
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from aoec.ir.index import Expr, Int, Var, ceildiv, minimum, normalise
+from aoec.ir.index import Expr, Int, Var, ceildiv, le, minimum, normalise
 from aoec.ir.program import For, Item, Ref
-from aoec.lowering.emit_runs import BLOCKS, MAX_STRIDE, make, operand_names
+from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, make, nest, operand_names
 from aoec.lowering.tile import Emitter, c0, dtype_size, instr
 from aoec.target.words import VectorOp
 
@@ -62,14 +62,29 @@ class ShortRows:
         tail = tail if full else tail - (1 << tail.bit_length() - 1)
         return max(2, (folds + tail * self.halves + 8) // 3)
 
+    @property
+    def batch(self) -> int:
+        """Rows of which one after the other, or eight, are an instruction's repeats: whole sixteens."""
+        return (MAX_REPEAT if self.wide else MAX_REPEAT * BLOCKS) // SIXTEEN * SIXTEEN
+
     def reduced(self, result: str) -> list[Item]:
-        """The items for at most MAX_REPEAT rows that leave their elements in a run in `result`, which holds a multiple of sixteen."""
+        """The items that leave the rows' elements in a run in `result`, which holds a multiple of sixteen: batch after batch."""
+        if normalise(le(self.most, self.batch)) == Int(1):
+            return self.at_once(result, Int(0))
+        v, most = self.em.fresh("batch"), normalise(minimum(self.most, self.batch))
+        done = Var(v) * self.batch
+        count = minimum(self.batch, self.count - done)
+        part = replace(self, at=self.at + done * (self.step * self.unit), count=count, most=most)
+        return nest([(v, ceildiv(self.count, self.batch))], part.at_once(result, done))
+
+    def at_once(self, result: str, to: Expr) -> list[Item]:
+        """The items for at most a batch of rows, from element `to` of the result on."""
         pitch, full = PITCH if self.wide else 1, self.inner // self.unit
         sums, turned = self.scratch(pitch), self.scratch(0)
         first = self.folded(sums, pitch, full) if full else [self.blockwise("vcopy", (sums, Int(0), 1), [self.source(Int(0))], self.count)]
-        return [*first, *self.across(sums, pitch, turned, result)]
+        return [*first, *self.across(sums, pitch, turned, result, to)]
 
-    def across(self, sums: str, pitch: int, turned: str, result: str) -> list[Item]:
+    def across(self, sums: str, pitch: int, turned: str, result: str, to: Expr) -> list[Item]:
         """The items that fold one block of each row, `pitch` blocks apart, and what rows have in their last blocks, to an element."""
         groups, full = normalise(ceildiv(self.count, SIXTEEN)), self.inner // self.unit
         out, half = [self.turn(sums, pitch, turned, groups)], BLOCKS
@@ -84,7 +99,7 @@ class ShortRows:
             half //= 2
         for h in range(self.halves):
             pair: list[Place] = [(turned, Int((at + h) * self.unit), TURNED) for at in (0, self.halves)]
-            out.append(self.blockwise(self.fold, (result, Int(h * self.unit), self.halves), pair, groups))
+            out.append(self.blockwise(self.fold, (result, to + h * self.unit, self.halves), pair, groups))
         return out
 
     def scratch(self, pitch: int) -> str:
