@@ -7,7 +7,7 @@ around).
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Expr, Int, Read, Var, both, ceildiv, either, eq, le, minimum, normalise, variables
+from aoec.ir.index import Expr, Int, Read, Var, both, ceildiv, either, eq, le, maximum, minimum, normalise, variables
 from aoec.ir.program import For, Instr, Item, Ref
 from aoec.lowering.emit_place import in_place
 from aoec.lowering.emit_runs import (
@@ -66,6 +66,8 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         return parts
     for r, s in zip(operands, strides):
         require_rows(em, op, r.buffer, s, extents[:-1])
+    if (cast := cast_rows(em, work, operands, strides, offsets, extents)) is not None:
+        return cast
     return by_rows(em, work, operands, strides, offsets, extents)
 
 
@@ -359,6 +361,35 @@ def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
     if more:
         body.append(For(part, Int(more), (at(Var(part), lanes),)))
     return nest(extents[:-2], body)
+
+
+def cast_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+              extents: list[tuple[str, Expr]]) -> list[Item] | None:
+    """Rows that take less than half a repeat, of types that pad them to other lengths: a repeat a row with all lanes, of which the rows
+    behind overwrite those that are not its own. The last rows, with no more behind them, go one after the other. None for other rows."""
+    lanes, loops = lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands)), side_by_side(strides, extents[:-1])
+    if len(operands) != 2 or len({em.buffers[r.buffer].dtype for r in operands}) == 1 or not loops:
+        return None
+    *outer, (row, count) = loops
+    steps, along = [s.get(row, Int(0)) for s in strides], [s.get(extents[-1][0], Int(0)) == Int(1) for s in strides]
+    units = [c0(em.buffers[r.buffer]) for r in operands]
+    blocks = [x.value // unit for x, unit in zip(steps, units) if isinstance(x, Int) and x.value % unit == 0]
+    if len(blocks) < 2 or not all(a or r.buffer in em.spread for r, a in zip(operands, along)) or not 0 < max(blocks) <= MAX_STRIDE:
+        return None
+    last = max(-(-lanes // x.value) - 1 for x, a in zip(steps, along) if a)  # type: ignore[attr-defined]
+    if not along[0] or last < 2:
+        return None
+    head, batch, at = maximum(count - last, 0), em.fresh("batch"), em.fresh("row")
+    done = Var(batch) * MAX_REPEAT
+    start = [o + product_sum(s, [v for v, _ in outer if v in s]) for o, s in zip(offsets, strides)]
+    names = operand_names(1)
+    fields: dict[str, Expr | Ref] = {n: em.ref(r.buffer, o + done * x) for n, r, o, x in zip(names, operands, start, steps)}
+    apart = {f"{n}_blk": int(a) for n, a in zip(names, along)} | {f"{n}_rep": b for n, b in zip(names, blocks)}
+    repeats = make(work, fields, Int(lanes), minimum(MAX_REPEAT, head - done), apart)
+    places = [o + head * x for o, x in zip(start, steps)]
+    apiece = rows(em, work, operands, [{at: x} | {v: s[v] for v in s if v == extents[-1][0]} for x, s in zip(steps, strides)], places,
+                  [(at, minimum(count, last)), extents[-1]])
+    return nest(outer, [*nest([(batch, ceildiv(head, MAX_REPEAT))], [repeats]), *apiece])
 
 
 def rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],

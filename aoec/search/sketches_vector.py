@@ -51,7 +51,7 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     if len(axes) == 1:
         return [vector_sketch(func, machine, out, axes)]
     whole = whole_axes(out)
-    free = [v for v in axes[:-1] if v not in whole]
+    free = [v for v in (axes if rows_read(out) else axes[:-1]) if v not in whole]
     longest = ROW_OF_PIXELS if turns(func) else RUN_ELEMENTS if copies_only(func) else ROW_ELEMENTS if elementwise(func) else None
     if longest is not None and axes[-1] not in whole and out.extent(axes[-1]) > longest:
         free.append(axes[-1])
