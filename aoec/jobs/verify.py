@@ -257,12 +257,17 @@ def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Array
 
 
 def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
-    """How near `got` is to `wanted`; CheckError where they are of different shapes."""
+    """How near `got` is to `wanted`; CheckError where they are of different shapes. What overflows counts as the largest number of the
+    wanted type, so that it may fall on either side of it; NaN is near NaN alone."""
     if got.shape != wanted.shape:
         raise CheckError(f"an output has shape {list(got.shape)}, and {reference} gives {list(wanted.shape)}")
     a, b = got.astype(np.float64), wanted.astype(np.float64)
-    scale = float(np.abs(b).max(initial=0.0))
-    error = float(np.abs(a - b).max(initial=0.0))
+    if wanted.dtype.kind == "f":
+        most = float(np.finfo(wanted.dtype).max)
+        a, b = np.clip(a, -most, most), np.clip(b, -most, most)
+    scale = float(np.nan_to_num(np.abs(b)).max(initial=0.0))
+    apart = np.where(np.isnan(a) != np.isnan(b), np.inf, np.nan_to_num(np.abs(a - b)))
+    error = float(apart.max(initial=0.0))
     same = (a.argmax(-1) == b.argmax(-1)) if a.ndim and a.shape[-1] else np.ones(())
     return Agreement(reference, error / scale if scale else error, int(same.sum()), same.size)
 

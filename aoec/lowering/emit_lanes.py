@@ -371,8 +371,8 @@ def cast_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
     if len(operands) != 2 or len({em.buffers[r.buffer].dtype for r in operands}) == 1 or not loops:
         return None
     *outer, (row, count) = loops
-    steps, along = [s.get(row, Int(0)) for s in strides], [s.get(extents[-1][0], Int(0)) == Int(1) for s in strides]
-    units = [c0(em.buffers[r.buffer]) for r in operands]
+    steps, units = [s.get(row, Int(0)) for s in strides], [c0(em.buffers[r.buffer]) for r in operands]
+    along = [s.get(extents[-1][0], Int(0)) == Int(1) and r.buffer not in em.spread for r, s in zip(operands, strides)]
     blocks = [x.value // unit for x, unit in zip(steps, units) if isinstance(x, Int) and x.value % unit == 0]
     if len(blocks) < 2 or not all(a or r.buffer in em.spread for r, a in zip(operands, along)) or not 0 < max(blocks) <= MAX_STRIDE:
         return None

@@ -12,7 +12,7 @@ from aoec.lowering.emit_fold import fold_rows, rows_of
 from aoec.lowering.emit_lanes import elementwise, require_rows, side_by_side
 from aoec.lowering.emit_rows import SIXTEEN, ShortRows, short_rows
 from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, either_of, lanes_of, make, nest, product_sum, when
-from aoec.lowering.emit_spread import spread_run
+from aoec.lowering.emit_spread import spread_among, spread_run
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, uses
 from aoec.target.words import VectorOp
 
@@ -70,13 +70,13 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
         require_rows(em, op, dst.name, s_dst, outer)
     lanes = lanes_of(dtype_size(src))
     row = Row(em, src.name, at, inner, lanes, across, fold)
-    if not adds and len(outer) == 1 and s_dst[outer[0][0]] == Int(c0(dst)):
-        v, count = outer[0]
-        first = base_offset(src, read.indices, op.names)
-        if src.name in em.worked and normalise(inner % lanes) == Int(0):
+    *around, (v, count) = outer
+    if not adds and s_dst[v] == Int(c0(dst)):
+        first = base_offset(src, read.indices, op.names) + product_sum(s_src, [v for v, _ in around if v in s_src])
+        if not around and src.name in em.worked and normalise(inner % lanes) == Int(0):
             return whole_repeats(em, op, (src.name, first, s_src.get(v, Int(0))), count, inner, fold)
         short = short_rows(em, src.name, first, s_src.get(v, Int(0)), count, largest(count, op.above), inner, fold)
-        return spread_rows(em, op, outer[0], row, short)
+        return nest(around, spread_rows(em, op, (v, count), row, short, to - Var(v) * s_dst[v], bool(around)))
     result = (em.add_scratch(src.dtype, lanes), Int(0)) if adds else (dst.name, to)
     body = row.reduced(*result)
     if adds:
@@ -113,18 +113,19 @@ def whole_repeats(em: Emitter, op: TileOp, source: tuple[str, Expr, Expr], count
             spread_run(em, (found, Int(0)), (target.name, to), count, unit)]
 
 
-def spread_rows(em: Emitter, op: TileOp, loop: tuple[str, Expr], row: Row, short: ShortRows | None) -> list[Item]:
-    """The element of each row of a loop in a run of them, then each to a whole block of the target, as lanes read it later."""
-    (v, count), target = loop, op.block.target.buffer
-    unit = c0(em.buffers[target])
-    found = em.add_scratch(em.buffers[target].dtype, normalise(round_up(largest(count, op.above), SIXTEEN)))
-    to = base_offset(em.buffers[target], op.block.target.indices, op.names)
-    fill = spread_run(em, (found, Int(0)), (target, to), count, unit)
+def spread_rows(em: Emitter, op: TileOp, loop: tuple[str, Expr], row: Row, short: ShortRows | None, to: Expr,
+                among: bool) -> list[Item]:
+    """The element of each row of a loop in a run of them, then each to a whole block of the target from element `to` on, as lanes read it
+    later; `among`: other rows may end close behind."""
+    (v, count), target, most = loop, op.block.target.buffer, largest(loop[1], op.above)
+    found = em.add_scratch(em.buffers[target].dtype, normalise(round_up(most, SIXTEEN)))
+    fill = spread_among(em, (found, Int(0)), (target, to), count, most) if among else [
+        spread_run(em, (found, Int(0)), (target, to), count, c0(em.buffers[target]))]
     em.spread.add(target)
     items = nest([(v, count)], row.reduced(found, Var(v)))
     if short is not None:
         items = either_of(em, le(short.least, count), short.reduced(found), items)
-    return [*items, fill]
+    return [*items, *fill]
 
 
 class Row:

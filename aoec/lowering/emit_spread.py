@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Expr, Int, Read, Var, ceildiv, minimum, normalise
+from aoec.ir.index import Expr, Int, Read, Var, ceildiv, eq, minimum, normalise, round_up
 from aoec.ir.program import For, Item
-from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT
-from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, instr, loop_strides
+from aoec.lowering.emit_lanes import side_by_side
+from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, nest, product_sum, run
+from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, instr, largest, loop_strides
+from aoec.target.words import VectorOp
 
 
 def is_spread(em: Emitter, op: TileOp) -> bool:
@@ -17,17 +19,32 @@ def is_spread(em: Emitter, op: TileOp) -> bool:
 
 
 def spread(em: Emitter, op: TileOp) -> list[Item]:
-    """One loop of rows, eight a repeat; UnsupportedError where rows lie in more than one loop."""
+    """Rows of the innermost loop eight a repeat, one after the other of the loops around it."""
     value, target = op.block.value, op.block.target
     assert isinstance(value, Read)
     src, dst = em.buffers[value.buffer], em.buffers[target.buffer]
-    loops = [lp for lp in op.loops if lp.extent != Int(1)] or list(op.loops[-1:])
-    if len(loops) > 1 or loop_strides(src, value.indices, op).get(loops[0].var) != Int(1):
-        raise UnsupportedError(f"block {op.block.name}: rows are spread out of one run of elements")
+    strides = [loop_strides(b, r.indices, op) for b, r in ((src, value), (dst, target))]
+    loops = [(lp.var, lp.extent) for lp in op.loops if lp.extent != Int(1)] or [(lp.var, lp.extent) for lp in op.loops[-1:]]
+    *around, (v, count) = side_by_side(strides, loops)
+    if strides[0].get(v) != Int(1) or strides[1].get(v) != Int(c0(dst)):
+        raise UnsupportedError(f"block {op.block.name}: rows are spread out of runs of elements")
     em.spread.add(target.buffer)
     at, to = base_offset(src, value.indices, op.names), base_offset(dst, target.indices, op.names)
     em.require_aligned(at, c0(src), op, f"block {op.block.name}: what is spread of {src.name}")
-    return [spread_run(em, (src.name, at), (dst.name, to), loops[0].extent, c0(dst))]
+    if not around:
+        return [spread_run(em, (src.name, at), (dst.name, to), count, c0(dst))]
+    for u, _ in around:
+        em.require(eq(strides[0].get(u, Int(0)) % c0(src), 0), f"block {op.block.name}: what is spread of one {u} starts on a block")
+    places = [o + product_sum(s, [u for u, _ in around if u in s]) for o, s in zip((at, to), strides)]
+    return nest(around, spread_among(em, (src.name, places[0]), (dst.name, places[1]), count, largest(count, op.above)))
+
+
+def spread_among(em: Emitter, source: tuple[str, Expr], target: tuple[str, Expr], count: Expr, most: Expr) -> list[Item]:
+    """The elements of a run, at most so many, each to a block of the target, of which no block more is touched."""
+    b = em.buffers[target[0]]
+    blocks = em.add_scratch(b.dtype, normalise(round_up(most, BLOCKS) * c0(b)))
+    copy = run(em, VectorOp("vcopy", ()), target, [(blocks, Int(0))], count * c0(b))
+    return [spread_run(em, source, (blocks, Int(0)), count, c0(b)), copy]
 
 
 def spread_run(em: Emitter, source: tuple[str, Expr], target: tuple[str, Expr], count: Expr, unit: int) -> Item:
