@@ -62,11 +62,12 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     if blocks is not None:
         stepped = over_rows(em, work, operands, strides, offsets, extents)
         return blocks if stepped is None else either_of(em, *stepped, blocks)
-    if (parts := narrow_rows(em, work, operands, strides, offsets, extents)) is not None:
+    rows_around = [(lp.var, lp.extent) for lp in own if lp.var != extents[-1][0]]
+    if (parts := narrow_rows(em, work, operands, strides, offsets, [*rows_around, extents[-1]])) is not None:
         return parts
     for r, s in zip(operands, strides):
         require_rows(em, op, r.buffer, s, extents[:-1])
-    if (cast := cast_rows(em, work, operands, strides, offsets, extents)) is not None:
+    if (cast := cast_rows(em, work, operands, strides, offsets, [*rows_around, extents[-1]])) is not None:
         return cast
     return by_rows(em, work, operands, strides, offsets, extents)
 

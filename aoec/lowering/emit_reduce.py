@@ -58,20 +58,19 @@ def reduce_rows(em: Emitter, op: TileOp, read: Read, across: str, fold: str, add
     """Each row to one element, with `adds` on top of what is there."""
     dst, src = em.buffers[op.block.target.buffer], em.buffers[read.buffer]
     v_in, inner = op.loops[-1].var, op.loops[-1].extent
-    outer = [(lp.var, lp.extent) for lp in op.loops[:-1] if lp.extent != Int(1)] or [(lp.var, lp.extent) for lp in op.loops[-2:-1]]
     s_dst, s_src = loop_strides(dst, op.block.target.indices, op), loop_strides(src, read.indices, op)
-    if s_src.get(v_in) != Int(1) or any(v not in s_dst for v, _ in outer):
+    if s_src.get(v_in) != Int(1) or any(lp.var not in s_dst for lp in op.loops[:-1] if lp.extent != Int(1)):
         raise UnsupportedError(f"block {op.block.name}: a row reduction reads contiguous rows")
-    outer = side_by_side([s_dst, s_src], outer)
-    to = base_offset(dst, op.block.target.indices, op.names) + product_sum(s_dst, [v for v, _ in outer])
+    outer = side_by_side([s_dst, s_src], [(lp.var, lp.extent) for lp in op.loops[:-1]])
+    to = base_offset(dst, op.block.target.indices, op.names) + product_sum(s_dst, [v for v, _ in outer if v in s_dst])
     at = base_offset(src, read.indices, op.names) + product_sum(s_src, [v for v, _ in outer if v in s_src])
     require_rows(em, op, src.name, s_src, outer)
     if adds:
         require_rows(em, op, dst.name, s_dst, outer)
     lanes = lanes_of(dtype_size(src))
     row = Row(em, src.name, at, inner, lanes, across, fold)
-    *around, (v, count) = outer
-    if not adds and s_dst[v] == Int(c0(dst)):
+    if not adds and outer and s_dst.get(outer[-1][0]) == Int(c0(dst)):
+        *around, (v, count) = outer
         first = base_offset(src, read.indices, op.names) + product_sum(s_src, [v for v, _ in around if v in s_src])
         if not around and src.name in em.worked and normalise(inner % lanes) == Int(0):
             return whole_repeats(em, op, (src.name, first, s_src.get(v, Int(0))), count, inner, fold)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from aoec.ir.index import Expr, Int, Var, ceildiv, le, minimum, normalise
+from aoec.ir.index import Expr, Int, Var, ceildiv, minimum, normalise
 from aoec.ir.program import For, Item, Ref
 from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, make, nest, operand_names
 from aoec.lowering.tile import Emitter, c0, dtype_size, instr
@@ -69,8 +69,6 @@ class ShortRows:
 
     def reduced(self, result: str) -> list[Item]:
         """The items that leave the rows' elements in a run in `result`, which holds a multiple of sixteen: batch after batch."""
-        if normalise(le(self.most, self.batch)) == Int(1):
-            return self.at_once(result, Int(0))
         v, most = self.em.fresh("batch"), normalise(minimum(self.most, self.batch))
         done = Var(v) * self.batch
         count = minimum(self.batch, self.count - done)

@@ -24,8 +24,7 @@ def spread(em: Emitter, op: TileOp) -> list[Item]:
     assert isinstance(value, Read)
     src, dst = em.buffers[value.buffer], em.buffers[target.buffer]
     strides = [loop_strides(b, r.indices, op) for b, r in ((src, value), (dst, target))]
-    loops = [(lp.var, lp.extent) for lp in op.loops if lp.extent != Int(1)] or [(lp.var, lp.extent) for lp in op.loops[-1:]]
-    *around, (v, count) = side_by_side(strides, loops)
+    *around, (v, count) = side_by_side(strides, [(lp.var, lp.extent) for lp in op.loops])
     if strides[0].get(v) != Int(1) or strides[1].get(v) != Int(c0(dst)):
         raise UnsupportedError(f"block {op.block.name}: rows are spread out of runs of elements")
     em.spread.add(target.buffer)
