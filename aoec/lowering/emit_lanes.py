@@ -369,7 +369,7 @@ def cast_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
     """Rows that take less than half a repeat, of types that pad them to other lengths: a repeat a row with all lanes, of which the rows
     behind overwrite those that are not its own. The last rows, with no more behind them, go one after the other. None for other rows."""
     lanes, loops = lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands)), side_by_side(strides, extents[:-1])
-    if len(operands) != 2 or len({em.buffers[r.buffer].dtype for r in operands}) == 1 or not loops:
+    if len(operands) != 2 or len({em.buffers[r.buffer].dtype for r in operands}) == 1 or not loops or not isinstance(extents[-1][1], Int):
         return None
     *outer, (row, count) = loops
     steps, units = [s.get(row, Int(0)) for s in strides], [c0(em.buffers[r.buffer]) for r in operands]
