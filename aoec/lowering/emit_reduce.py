@@ -8,8 +8,9 @@ from __future__ import annotations
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise, round_up
 from aoec.ir.program import For, Item, Ref
+from aoec.lowering.emit_blocks import side_by_side
 from aoec.lowering.emit_fold import fold_rows, rows_of
-from aoec.lowering.emit_lanes import elementwise, require_rows, side_by_side
+from aoec.lowering.emit_lanes import elementwise, require_rows
 from aoec.lowering.emit_rows import SIXTEEN, ShortRows, short_rows
 from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, either_of, lanes_of, make, nest, product_sum, when
 from aoec.lowering.emit_spread import spread_among, spread_run

@@ -4,7 +4,7 @@ from __future__ import annotations
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, Int, Read, Var, ceildiv, eq, minimum, normalise, round_up
 from aoec.ir.program import For, Item
-from aoec.lowering.emit_lanes import side_by_side
+from aoec.lowering.emit_blocks import side_by_side
 from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, nest, product_sum, run
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, instr, largest, loop_strides
 from aoec.target.words import VectorOp

@@ -46,7 +46,7 @@ FAULTS = (
           "out = {b.name for b in func.outputs}",
           "out = {b.name for b in (*func.outputs, *func.locals)}",
           ("tests/laws/test_coupled.py::test_what_is_behind_a_convolution_is_worked_out_in_ub",)),
-    Fault("rest-of-rows-goes-behind-them", "aoec/lowering/emit_lanes.py",
+    Fault("rest-of-rows-goes-behind-them", "aoec/lowering/emit_blocks.py",
           "*([repeats(count - BLOCKS)] if again else [])",
           "*([repeats(Int(eights * BLOCKS))] if again else [])",
           ("tests/lowering/test_over_rows.py",)),
