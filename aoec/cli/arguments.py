@@ -168,6 +168,12 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
                    "in how many parts they run, one part of all of them after the other")
     options.weights(p, "the constants of the graph, which go beside -o as they are (default: <input>.npz)")
     options.output(p)
+    p = _add(commands, "export", "write a compiled model or a graph as an ONNX model, with its slices spelled out",
+             "aoec export model.aoec -o sliced.onnx")
+    options.source(p, "MODEL.aoec|NET.graph")
+    options.weights(p, "the constants of a graph (default: <input>.npz)")
+    p.add_argument("-o", "--output", required=True, metavar="FILE.onnx", help="the ONNX model; what reals are in is chosen when it is "
+                   "compiled: here they are float")
     p = _add(commands, "lower", "turn a group, or an operator given by name, into a func",
              'aoec lower "matmul(m=1024, k=1024, n=1024, fp16)"')
     options.source(p, "FUSED.graph|OPERATOR")

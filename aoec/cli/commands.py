@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aoec.base.errors import CheckError
-from aoec.base.files import check_folder, check_writable, read_text, write_text
+from aoec.base.files import check_folder, check_writable, read_text, write_bytes, write_text
 from aoec.base.regions import Slices
 from aoec.cli.arguments import DEFAULT_TARGET
 
@@ -211,6 +211,15 @@ def run_slice(options: Namespace) -> int:
     if options.output != "-":
         save_weights(graph, load_weights(graph, options.weights or _beside(options.input)), _beside(options.output))
     write_noun(options.output, show(graph))
+    return 0
+
+
+def run_export(options: Namespace) -> int:
+    from aoec.jobs.export import exported
+    ready_output(options)
+    text = "" if options.input.endswith(".aoec") else read_text(options.input)
+    proto = exported(options.input, text, options.weights or _beside(options.input))
+    write_bytes(options.output, proto.SerializeToString(deterministic=True))
     return 0
 
 

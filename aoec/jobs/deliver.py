@@ -116,7 +116,8 @@ def alone(seen: Sequence[Seen]) -> tuple[tuple[str, str, float | None], ...]:
 def notes(found: Source, passes: set[str], listed: TuneOps | None) -> list[str]:
     """What else is to be said of a delivery."""
     out = [f"{said}: no public file tells CANN of that (its own subgraph tuning, aoe --job_type=1, keeps it in a bank of its own form). "
-           "Their tilings are those of slices; what CANN asks for are whole operators: deliver the ONNX model for these"
+           "Their tilings are those of slices; what CANN asks for are whole operators: deliver the ONNX model for these. "
+           "aoec export writes the graph with its slices as an ONNX model, for atc to compile in the model's place"
            for said in found.cut]
     if not any(e.gained for e in found.entries):
         out.append("no schedule here is faster than the default one: tune first (aoec compile --tune), and deliver then")
