@@ -37,6 +37,7 @@ WORTH, PASSED = 0.1, 8  # the share of rows that a glance has to exclude, else i
 SUMMED = 1 << 16  # rows whose work is summed up together
 WALKED = 1 << 13  # rows whose slots are looked at together
 TIMED = 1 << 11  # rows that are timed before the best is looked at again
+Step = tuple[str, ...]  # what is done to rows, and the holes that are open then
 
 
 @dataclass
@@ -111,7 +112,8 @@ def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, ef
     """The best candidate of the grids, which the given one begins; not closed where more than about `effort` rows had to be looked at, or
     by what those so far decided it would be `hope` times as many, or `stop` said so in between."""
     found = Proof(best, ticks)
-    levels = [Levels(i, grid, bounds) for i, grid in enumerate(grids)]
+    learned = Learned()
+    levels = [Levels(i, grid, bounds, learned) for i, grid in enumerate(grids)]
     parts: list[Part] = []
     for level in levels:
         part = level.outer(found, effort)
@@ -169,13 +171,36 @@ def search_inner(level: Levels, part: Part, found: Proof, effort: int, hope: flo
     return level.timed(part, found, effort, hope)
 
 
+@dataclass
+class Learned:
+    """By step of a proof, what each row saved when it was last taken, and how often it was passed over since. Sketches of a func are
+    alike in it, so that none begins as if nothing were known."""
+
+    saved: dict[Step, tuple[float, int]] = field(default_factory=dict)
+
+    def passes(self, step: Step, least: float) -> bool:
+        """Whether a step is passed over, as it saved less than `least` when it was last taken; now and then it is taken all the same."""
+        saved, passed = self.saved.get(step, (inf, 0))
+        if saved < least and passed < PASSED:
+            self.saved[step] = saved, passed + 1
+            return True
+        return False
+
+    def note(self, step: Step, saved: float) -> None:
+        """Nothing; a step was taken, and saved so much a row."""
+        self.saved[step] = saved, 0
+
+    def of(self, step: Step) -> float:
+        """What a step saved a row when it was last taken; 1 where it never was."""
+        return self.saved.get(step, (1.0, 0))[0]
+
+
 class Levels(Kinds):
     """One sketch of a proof, level by level."""
 
-    def __init__(self, number: int, grid: Grid, bounds: Bounds) -> None:
+    def __init__(self, number: int, grid: Grid, bounds: Bounds, learned: Learned) -> None:
         super().__init__(number, grid, bounds)
-        self.cut = {"loose": 1.0, "whole": 1.0}  # the share of rows that each excluded when it was last asked about many
-        self.skims: dict[int, tuple[float, int]] = {}  # by how many holes were open: that share, and how often it was passed over since
+        self.learned = learned
         self.growth = {n: float(len(self.choices[n])) for n in self.inner}  # rows that one became when a hole was last assigned
 
     def outer(self, found: Proof, effort: int) -> Part | None:
@@ -200,13 +225,11 @@ class Levels(Kinds):
 
     def skimmed(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
         """A part glanced at, unless that excluded so few rows when it was last done that what comes next costs less."""
-        share, passed = self.skims.get(len(rest), (1.0, 0))
-        if share < WORTH and passed < PASSED:
-            self.skims[len(rest)] = share, passed + 1
+        if self.learned.passes(("work", *rest), WORTH):
             return part
         left = self.glanced(part, rest, found)
         if (count := len(part.floors)) >= MANY_OPEN:
-            self.skims[len(rest)] = 1 - len(left.floors) / count, 0
+            self.learned.note(("work", *rest), 1 - len(left.floors) / count)
         return left
 
     def glanced(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
@@ -268,13 +291,14 @@ class Levels(Kinds):
         if not len(part.floors):
             return part
         ways = self.ways(part, eased)
-        for at, name in enumerate(sorted(self.cut, key=lambda n: -self.cut[n]) if eased else ()):
-            if (count := len(ways.part.floors)) < MANY_OPEN and at:
+        for at, name in enumerate(sorted(("loose", "whole"), key=lambda n: -self.learned.of((n,))) if eased else ()):
+            if at and ((count := len(ways.part.floors)) < MANY_OPEN or self.learned.passes((name,), WORTH)):
                 break  # few rows are sooner walked with all ways
+            count = len(ways.part.floors)
             floors = self.loosely_walked(ways, found) if name == "loose" else self.floors(ways.part.columns, count, found.ticks)
             ways = ways.left(floors, found, name)
             if count >= MANY_OPEN:
-                self.cut[name] = 1 - len(ways.part.floors) / count
+                self.learned.note((name,), 1 - len(ways.part.floors) / count)
         ways = ways.left(self.least_alone(ways, ways.columns, ways.source, found.ticks), found, "slots")
         return ways.part
 

@@ -13,7 +13,7 @@ from aoec.search import prove as prove_module
 from aoec.search.draws import few
 from aoec.search.grid import NEVER
 from aoec.search.parts import Part
-from aoec.search.prove import Levels, Proof, prove, share
+from aoec.search.prove import Learned, Levels, Proof, prove, share
 from aoec.search.restrict import Restriction
 from aoec.simulate.floors import alone_rows
 from aoec.simulate.tables import first_false
@@ -40,7 +40,7 @@ def test_no_candidate_is_faster_than_a_floor_of_its_assignment_at_any_level(text
     p, random, seen = problem(lower_operator(text), load(target)), np.random.default_rng(0), 0
     alike = 0  # rows in which slots change no cost that do in others
     for sketch in range(len(p.space.grids)):
-        levels, columns = Levels(sketch, p.space.grids[sketch], p), legal_rows(p, sketch, random, 200)
+        levels, columns = Levels(sketch, p.space.grids[sketch], p, Learned()), legal_rows(p, sketch, random, 200)
         if not len(next(iter(columns.values()))):
             continue
         ticks = p.times(sketch, columns, NEVER)
@@ -177,7 +177,7 @@ def test_slots_are_looked_at_together_where_instructions_take_as_long_with_each_
     slow = replace(machine.timing["vadd"], busy=Call("select", (parity, Int(100), Int(50))))  # behind slots of the result
     machine = replace(machine, timing={**machine.timing, "vadd": slow})
     p = problem(lower_operator(FUNCS[2]), machine, restriction=Restriction((), (), (), (0,)))
-    levels, columns = Levels(0, p.space.grids[0], p), legal_rows(p, 0, np.random.default_rng(0), 200)
+    levels, columns = Levels(0, p.space.grids[0], p, Learned()), legal_rows(p, 0, np.random.default_rng(0), 200)
     placed = [n for n in levels.shifting if n not in levels.eased]
     part = Part(0, {n: v for n, v in columns.items() if n not in levels.slots}, np.zeros(len(columns["do"]), np.int64))
     rows = [{**levels.filled(part.columns, len(part.floors), ()), "do": np.full(len(part.floors), do)} for do in levels.choices["do"]]
