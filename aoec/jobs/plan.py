@@ -67,14 +67,14 @@ def placed(graph: Graph) -> tuple[Graph, dict[str, Func], dict[str, str]]:
 
 
 def lowered(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
-    """(group -> func, group -> reason) of cube and vector groups: of those that can be lowered, and of those that cannot. Groups that are
-    alike are lowered once."""
+    """(group -> func, group -> reason) of cube and vector groups: of those that can be lowered, and of those that cannot. Groups of
+    equal content are lowered once."""
     funcs, reasons, indexed = {}, {}, Indexed(graph)
-    known: dict[Alike, Func] = {}
+    known: dict[Content, Func] = {}
     for g in graph.groups:
         if g.kind in ("cube", "vector"):
             try:
-                if (at := alike(indexed, g)) not in known:
+                if (at := content(indexed, g)) not in known:
                     known[at] = indexed.lower(g)
                 funcs[g.name] = replace(known[at], name=g.name)
             except UnsupportedError as e:
@@ -82,10 +82,10 @@ def lowered(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
     return funcs, reasons
 
 
-Alike = tuple[str, tuple[OpNode, ...], tuple[Tensor, ...], tuple[str, ...]]
+Content = tuple[str, tuple[OpNode, ...], tuple[Tensor, ...], tuple[str, ...]]
 
 
-def alike(indexed: Indexed, group: Group) -> Alike:
+def content(indexed: Indexed, group: Group) -> Content:
     """What the func of a group follows from but for its name: nodes and tensors under names in the order in which they come, constants
     whatever they hold, and which tensors others need."""
     nodes = [indexed.nodes[n][1] for n in group.nodes]

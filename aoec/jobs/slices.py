@@ -16,6 +16,7 @@ from aoec.simulate.time import Chain
 from aoec.target.machine import Machine
 
 Asked = Sequence[tuple[str, str, int]]  # as base/regions.py reads them
+# lowering/slices.py names a slice of a group so; a group is one where its graph has parts that are views too
 FIRST = re.compile(r"(.+)_1of([0-9]+)")
 PIECE = re.compile(r".+_[0-9]+of[0-9]+")
 
@@ -27,7 +28,7 @@ def asked(graph: Graph, regions: Asked) -> Graph:
 
 def told(graph: Graph) -> tuple[str, ...]:
     """A sentence on the regions of a graph that run in slices; none where none do."""
-    found = [FIRST.fullmatch(g.name) for g in graph.groups]
+    found = [FIRST.fullmatch(g.name) for g in graph.groups] if in_slices(graph) else []
     runs = [[m for m in run if m] for count, run in groupby(found, lambda m: m and m[2]) if count]
     named = ", ".join(f"{run[0][1]}{f'..{run[-1][1]}' * (len(run) > 1)} in {run[0][2]}" for run in runs)
     return (f"groups in slices, one slice after the other: {named}",) if runs else ()

@@ -7,7 +7,7 @@ import pytest
 from aoec.frontend.onnx import load
 from aoec.frontend.zoo import tiny_resnet
 from aoec.ir.graph import Graph, Group, OpNode, Tensor
-from aoec.jobs.plan import alike, lowered
+from aoec.jobs.plan import content, lowered
 from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import Indexed
 from aoec.target.machine import load as load_machine
@@ -50,7 +50,7 @@ def test_alike_groups_have_one_func_but_for_its_name(name: str) -> None:
 def test_what_differs_in_one_thing_is_not_alike() -> None:
     graph = fused("chain")
     indexed = Indexed(graph)
-    of = {g.nodes[0]: alike(indexed, g) for g in graph.groups if g.kind == "cube"}
+    of = {g.nodes[0]: content(indexed, g) for g in graph.groups if g.kind == "cube"}
     assert of["one"] == of["three"] and len({of["one"], of["two"], of["turned"], of["same"]}) == 4
 
 
