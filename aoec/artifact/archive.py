@@ -175,7 +175,8 @@ def open_file(path: str | Path) -> Iterator[Entries]:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
     except DAMAGE as e:
         words = (str(e) or type(e).__name__).splitlines()[0][:200]
-        raise CheckError(f"this is no whole .aoec artifact ({words}); compile the model again", source=str(path)) from e
+        more = "aoec compile makes one of an ONNX model" if str(path).endswith(".onnx") else "compile the model again"
+        raise CheckError(f"this is no whole .aoec artifact ({words}); {more}", source=str(path)) from e
 
 
 def _checked(z: zipfile.ZipFile, source: str, size_bytes: int) -> dict[str, zipfile.ZipInfo]:

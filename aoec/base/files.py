@@ -13,6 +13,9 @@ from typing import IO, Any
 from aoec.base.errors import BackendError, CheckError, ParseError
 
 TEXT_LIMIT_BYTES = 64 << 20  # far above any real stage text; a wrong file is refused before it fills the memory
+NO_TEXT = {".onnx": "an ONNX model, and text is wanted here: aoec import makes a graph of it, aoec compile --dump the text of every stage",
+           ".aoec": "a compiled model, and text is wanted here: aoec compile --dump writes the text of every stage",
+           ".npz": "a file of arrays, and text is wanted here"}  # what a file is that is read for another, by the end of its name
 
 
 def read_bytes(path: str | Path, limit_bytes: int) -> bytes:
@@ -36,7 +39,8 @@ def read_text(path: str | Path) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as e:
-        raise ParseError(f"this is not UTF-8 text (byte {e.start} is 0x{data[e.start]:02x})", source=str(path)) from e
+        why = f"not UTF-8 text (byte {e.start} is 0x{data[e.start]:02x})"
+        raise ParseError(f"this is {NO_TEXT.get(Path(path).suffix, why)}", source=str(path)) from e
 
 
 def read_json(path: str | Path) -> Any:

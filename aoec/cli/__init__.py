@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Sequence
 
 from aoec.base.errors import AoecError
+from aoec.base.files import reason
 
 EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 2, 70, 130, 141
 
@@ -38,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         return fail(EXIT_BAD_INPUT, "error: out of memory; a smaller model or batch, or more memory, would help")
     except OSError as e:
-        return fail(EXIT_BAD_INPUT, f"error: {e.filename or 'the system'}: {e.strerror or e}")
+        return fail(EXIT_BAD_INPUT, f"error: {e.filename or 'the system'}: {reason(e)}")
     except Exception as e:
         if options.traceback:
             traceback.print_exc()

@@ -172,8 +172,8 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
              "aoec export model.aoec -o sliced.onnx")
     options.source(p, "MODEL.aoec|NET.graph")
     options.weights(p, "the constants of a graph (default: <input>.npz)")
-    p.add_argument("-o", "--output", required=True, metavar="FILE.onnx", help="the ONNX model; what reals are in is chosen when it is "
-                   "compiled: here they are float")
+    p.add_argument("-o", "--output", required=True, metavar="FILE.onnx", help="the ONNX model, - for standard output; what reals are in is "
+                   "chosen when it is compiled: here they are float")
     p = _add(commands, "lower", "turn a group, or an operator given by name, into a func",
              'aoec lower "matmul(m=1024, k=1024, n=1024, fp16)"')
     options.source(p, "FUSED.graph|OPERATOR")

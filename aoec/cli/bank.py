@@ -89,7 +89,7 @@ def run_list(options: Namespace) -> int:
     if text:
         write_text(options.output, text)
     else:
-        print("the built-in banks are empty" if options.builtin else f"the bank {options.bank} is empty", file=sys.stderr)
+        print(bank.nothing(options.bank, options.target, options.builtin), file=sys.stderr)
     return 0
 
 

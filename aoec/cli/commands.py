@@ -219,7 +219,11 @@ def run_export(options: Namespace) -> int:
     ready_output(options)
     text = "" if options.input.endswith(".aoec") else read_text(options.input)
     proto = exported(options.input, text, options.weights or _beside(options.input))
-    write_bytes(options.output, proto.SerializeToString(deterministic=True))
+    data = proto.SerializeToString(deterministic=True)
+    if options.output == "-":
+        sys.stdout.buffer.write(data)
+    else:
+        write_bytes(options.output, data)
     return 0
 
 

@@ -2,17 +2,23 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import NoReturn
 
+from aoec.base.text import nearest
 from aoec.cli import values
 
 DEFAULT_TARGET = "Ascend910B3"
+CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")  # as argparse says it, with all that could be meant
 
 
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are one line in the style of every other error, and that takes no abbreviations."""
 
     def error(self, message: str) -> NoReturn:
+        if found := CHOICE.search(message):
+            words = [word.strip("' ") for word in found[2].split(",")]
+            message = f"{message[:found.start()]}{found[1]!r} is unknown{nearest(found[1], words)}".rstrip("?")
         self.exit(2, f"aoec: error: {message}; see {self.prog} --help\n")
 
 

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import inliner, shape_inference, version_converter
 
 from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
+from aoec.base.files import reason
 from aoec.frontend.bodies import inlined
 from aoec.frontend.contrib import spell_out
 from aoec.frontend.own import is_own, typed
@@ -59,7 +60,7 @@ def _parsed(path: Path) -> onnx.ModelProto:
             raise UnsupportedError(f"{path} has {size_bytes:,} bytes; ONNX files of up to {LIMIT_BYTES:,} are read")
         data = path.read_bytes()
     except OSError as e:
-        raise BackendError(f"cannot read {path}: {e.strerror or e}") from e
+        raise BackendError(f"cannot read {path}: {reason(e)}") from e
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
@@ -85,11 +86,13 @@ def _checked(name: str, step: Callable[[], T]) -> T:
     except MemoryError as e:
         raise UnsupportedError(f"{name}: the model does not fit in memory") from e
     except Exception as e:  # onnx raises RuntimeError, ValueError, TypeError, ValidationError, InferenceError, ... without a common root
-        raise ParseError(f"the ONNX graph is invalid: {_first_line(e)}", source=name) from e
+        raise ParseError(f"the ONNX graph is invalid: {_sentence(e)}", source=name) from e
 
 
-def _first_line(e: Exception) -> str:
-    text = next((line.strip() for line in str(e).splitlines() if line.strip()), type(e).__name__)
+def _sentence(e: Exception) -> str:
+    """The first line of what an exception says, and those behind it where it ends in a colon, up to an empty one."""
+    lines = [" ".join(line.split()) for line in str(e).strip().partition("\n\n")[0].splitlines()] or [type(e).__name__]
+    text = " ".join(lines) if lines[0].endswith(":") else lines[0]
     return text if len(text) <= 300 else text[:300] + " ..."
 
 
@@ -163,7 +166,7 @@ def _modern(name: str, proto: onnx.ModelProto) -> onnx.ModelProto:
         _spread_slopes(converted)
         return converted
     except Exception as e:  # the converter raises RuntimeError and others
-        raise UnsupportedError(f"{name}: operator set {opset(proto)} could not be converted to {OLDEST_OPSET}: {_first_line(e)}") from e
+        raise UnsupportedError(f"{name}: operator set {opset(proto)} could not be converted to {OLDEST_OPSET}: {_sentence(e)}") from e
 
 
 def _spread_slopes(proto: onnx.ModelProto) -> None:

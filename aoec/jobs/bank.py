@@ -53,6 +53,15 @@ def list_records(found: tuple[Record, ...], as_json: bool, plans: Sequence[Plan]
     return "\n".join(filter(None, (table_of(found), list_plans(plans))))
 
 
+def nothing(path: Path, target: str | None, builtin: bool) -> str:
+    """What there is to say where a list has no row: default schedules have none of their own."""
+    named, found = "the built-in banks" if builtin else f"the bank {path}", len(records_of(path, target, "", builtin))
+    where = f" for {target}" if target else ""
+    if not found:
+        return f"{named} {'have' if builtin else 'has'} nothing{where}" if target else f"{named} {'are' if builtin else 'is'} empty"
+    return f"nothing was tuned that is in {named}{where}; default schedules that a compile took: {found:,} (--json lists them)"
+
+
 def table_of(found: Sequence[Record]) -> str:
     """The records as a table; "" of none."""
     found = tuple(r for r in found if not r.key.state.endswith(DEFAULT))  # every row says its default anyway

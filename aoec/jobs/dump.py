@@ -24,7 +24,7 @@ from aoec import primitives
 from aoec.artifact.compiled import Artifact, Port
 from aoec.bank.record import Record
 from aoec.base.errors import AoecError, BackendError, CheckError, UnsupportedError
-from aoec.base.files import read_text, write_text
+from aoec.base.files import read_text, reason, write_text
 from aoec.ir.graph import Graph
 from aoec.ir.parse import parse_program, parse_trace
 from aoec.ir.program import Program
@@ -141,7 +141,7 @@ def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choi
         (folder / "machine.toml").write_text(artifact.machine, encoding="utf-8")
         (folder / "manifest.json").write_text(json.dumps(_manifest(artifact, choices), indent=1) + "\n")
     except OSError as e:
-        raise BackendError(f"{folder}: cannot write the dump: {e.strerror}") from None
+        raise BackendError(f"{folder}: cannot write the dump: {reason(e)}") from None
 
 
 def _graph(path: Path, graph: Graph, weights: Mapping[str, np.ndarray]) -> None:

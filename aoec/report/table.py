@@ -206,7 +206,8 @@ def _times(t: Times) -> dict[str, float | None]:
 def _summary(report: Report) -> list[str]:
     """What was done, and how to read the table."""
     ours = [r for r in report.rows if PLACES[r.kind] == "AI Core"]
-    work = [f"{sum(r.count for r in ours):,} groups on the AI Core, {len(ours):,} distinct"]
+    groups = sum(r.count for r in ours)
+    work = [f"{groups:,} group{'s' * (groups != 1)} on the AI Core, {len(ours):,} distinct"]
     work += [f"{report.found:,} found in the bank"] if report.found else []
     work += [f"{report.trials:,} trials"] if report.tuned else ["not tuned: --tune searches for faster schedules"]
     work += [f"{report.seconds:,.1f} s"] if report.seconds is not None else []

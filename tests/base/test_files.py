@@ -69,6 +69,9 @@ def test_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bytes").write_bytes(b"func \xff")
     with pytest.raises(ParseError, match=r"bytes: this is not UTF-8 text \(byte 5 is 0xff\)"):
         files.read_text(tmp_path / "bytes")
+    (tmp_path / "m.onnx").write_bytes(b"\xff")
+    with pytest.raises(ParseError, match=r"m.onnx: this is an ONNX model, and text is wanted here: aoec import"):
+        files.read_text(tmp_path / "m.onnx")
     with pytest.raises(BackendError, match="larger than 3 bytes"):
         files.read_bytes(tmp_path / "bytes", 3)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"from a pipe")))

@@ -137,6 +137,8 @@ BAD_MODELS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "custom domain": (lambda: _model([helper.make_node("Polish", ["x"], ["y"], domain="my.domain")], [1, 4]), "Polish"),
     "unbound dimension": (lambda: _model([_relu()], [1, "length"]), "--input-shape x:1,"),
     "shapes disagree": (lambda: _model([helper.make_node("MatMul", ["x", "x"], ["y"])], [3, 4]), "MatMul"),
+    "a circle": (lambda: _model([helper.make_node("Add", ["x", "y"], ["a"]), helper.make_node("Relu", ["a"], ["y"])], [1, 4]),
+                 "however input 'y' of node: name: OpType: Add is not output of any previous nodes."),
     "no nodes": (lambda: _model([], [1, 4]), "y"),
     "future opset": (lambda: _model([_relu()], [1, 4], opset=999), "opset"),
 }
@@ -173,6 +175,7 @@ def test_truncated_models(keep: float, refusals: Refusals) -> None:
     (["lower", "polish(m=1)"], "unknown operator polish"),
     (["lower", "matmul(m=0, k=1, n=1)"], "m must lie between"),
     (["lower", "{graph}", "--group", "g0"], "has no groups; run aoec fuse first"),
+    (["run", "m.onnx", "--random"], "aoec compile makes one of an ONNX model"),
     (["targets", "show"], "which machine?"),
     (["targets", "show", "910B3x"], "910B3"),
     (["bank", "best", "--bank", "{dir}/none.db"], ""),

@@ -87,6 +87,16 @@ def test_empty_bank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", f"the bank {tmp_path}/empty.db is empty\n")
 
 
+def test_a_bank_of_default_schedules_is_not_called_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bank = str(tmp_path / "b.db")
+    Bank.open(bank).put_all([replace(FIRST, key=replace(KEY, state=KEY.state + DEFAULT))])
+    assert said(capsys, "list", "--bank", bank) == ""
+    cli.main(["bank", "list", "--bank", bank])
+    assert "default schedules that a compile took: 1 (--json" in capsys.readouterr().err
+    cli.main(["bank", "list", "--bank", bank, "--target", "Ascend910B3"])
+    assert capsys.readouterr().err == f"the bank {bank} has nothing for Ascend910B3\n"
+
+
 @pytest.mark.usefixtures("bank")
 def test_show_says_all_of_a_func(capsys: pytest.CaptureFixture[str]) -> None:
     said_ = said(capsys, "show", "abab")

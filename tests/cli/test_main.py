@@ -38,7 +38,7 @@ def test_every_command_has_help_and_a_function(command: str, capsys: pytest.Capt
 
 @pytest.mark.parametrize("words, complaint", [
     ([], "required: COMMAND"),
-    (["polish"], "invalid choice: 'polish'"),
+    (["polish"], "'polish' is unknown; known: aoe, atc"), (["compiel"], "did you mean compile; see aoec --help"),
     (["compile"], "required: MODEL.onnx"),
     (["compile", "m.onnx", "--input-shape", "x"], "'x' is not of the form NAME:1,3,224,224"),
     (["compile", "m.onnx", "--input-shape", "x:0,3"], "'x:0,3' is not of the form"),
@@ -63,7 +63,7 @@ def test_wrong_options_are_one_line(words: list[str], complaint: str, capsys: py
     (ParseError("expected ')'", "split(m\n", 1, 8, "g.sched"), 2, "aoec: error: g.sched:1:8: expected ')'\n  split(m\n         ^\n"),
     (UnsupportedError("x is [N]; for example: --input-shape x:1", "--input-shape x:1"), 2,
      "aoec: error: x is [N]; for example: aoec doctor --input-shape x:1\n"),
-    (OSError(28, "No space left on device", "out.tir"), 2, "aoec: error: out.tir: No space left on device\n"),
+    (OSError(28, "No space left on device", "out.tir"), 2, "aoec: error: out.tir: no space left on device\n"),
     (MemoryError(), 2, "aoec: error: out of memory; a smaller model or batch, or more memory, would help\n"),
     (KeyboardInterrupt(), 130, "aoec: interrupted; nothing was written\n"),
     (ZeroDivisionError("by\nzero"), 70,
