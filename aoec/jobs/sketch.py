@@ -37,7 +37,7 @@ class Sketch:
         and where L0C is handed over in granules, each of them is there at once: no later than in granules or whole."""
         own = self.encoded.machine
         machine = replace(own, flag_ids=LOOSE * own.flag_ids, timing={n: replace(t, granule=Int(0)) for n, t in own.timing.items()})
-        return replace(encode(self.program, machine), units=self.encoded.units)
+        return replace(encode(self.program, machine), units=self.encoded.units, noted=self.encoded.noted)
 
     @cached_property
     def slots(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

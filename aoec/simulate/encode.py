@@ -99,10 +99,11 @@ class Encoded:
     units: Mapping[str, int] = field(default_factory=dict)  # what a hole's choices are multiples of, where that is known
     totals: dict[Any, Any] = field(default_factory=dict)  # by open holes: the accesses whose bytes do not depend on them (totals.py)
     fillers: dict[Any, Any] = field(default_factory=dict)  # by memory state, made when enough rows were timed (filling.py)
+    noted: dict[Any, Any] = field(default_factory=dict)  # by memory state: what these share (plan_sizes.py)
 
     def on(self, machine: Machine) -> Encoded:
         """The program on a machine that has other numbers, and the same formulas, pipes and flags."""
-        return replace(self, machine=machine, sites=[site.on(machine) for site in self.sites], fillers={})
+        return replace(self, machine=machine, sites=[site.on(machine) for site in self.sites], fillers={}, noted={})
 
     def probed(self) -> tuple[np.ndarray, np.ndarray]:
         """(code, starts) with a probe after each instruction, flag operation and start of a loop."""

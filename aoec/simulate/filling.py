@@ -34,7 +34,10 @@ class Filler:
         with np.errstate(divide="ignore", invalid="ignore"):
             sites, trips, pipe_heads = planner.sites(), planner.trips(), planner.pipe_heads()
             extents, merge = planner.extents(), planner.merge()
-        self.encoded, self.inputs, self.dealt = planner.encoded, list(planner.holes), planner.dealt
+        encoded = planner.encoded  # which knows its fillers: it is not kept here, and goes when nobody asks for it
+        extent = {(s, name): e for s, name, e in encoded.axes}
+        self.inputs, self.streams = list(planner.holes), len(encoded.starts)
+        self.dealt = [(dependence(encoded, s).dealt[name], name, extent[s, name]) for s, name in planner.dealt]
         bad = planner.tape.any(planner.uneven())
         single = np.array([bad.register if bad is not None else -1])
         fields = np.concatenate([np.zeros(0, np.int32), *[g.registers.reshape(-1) for s in sites for g in s.groups]])
@@ -43,7 +46,7 @@ class Filler:
         wanted = np.concatenate([fields, of_rows, trip_at, *map(np.ravel, (merge, *extents, pipe_heads, single))]).astype(np.int64)
         rows = planner.tape.packed(np.unique(wanted[wanted >= 0]))
         lanes = planner.lanes.packed(np.unique(np.array([c.register for s in sites for c in s.costs], np.int64)))
-        heads = [planner.streams[s].heads[name].register for s, name in self.dealt]
+        heads = [planner.streams[s].heads[name].register for s, name in planner.dealt]
         self.registers, self.lane_registers = max(1, rows.registers), max(1, lanes.registers)
         self.plan = kernel.Plan(
             code=rows.code, pool=rows.pool, constant_at=rows.constant_at, constant=rows.constant,
@@ -53,7 +56,7 @@ class Filler:
             lane_start=np.append(lanes.cuts, len(lanes.code)).astype(np.int32), lane_code=lanes.code, lane_pool=lanes.pool,
             lane_constant_at=lanes.constant_at, lane_constant=lanes.constant, **_reads(sites, rows, lanes),
             out_at=np.array([[lanes.place[c.register] for c in s.costs] for s in sites], np.int32).reshape(-1, 4))
-        self.idle = [int(at) for at, loop in zip(self.plan.trip_base, self.encoded.loops) if loop.idle]  # columns of trip counts
+        self.idle = [int(at) for at, loop in zip(self.plan.trip_base, encoded.loops) if loop.idle]  # columns of trip counts
         self.widest = max([1, *[len(g.registers) for s in sites for g in s.groups]])
         self.groups = max([1, *[len(s.groups) for s in sites]])
         self.most = max([1, *[s.layout.positions for s in sites], *[layout.positions for layout, _ in trips]])
@@ -61,9 +64,7 @@ class Filler:
 
     def heads(self, rows: Mapping[str, Array], count: int) -> list[Array]:
         """Of axes over which iterations are dealt out, how many coordinates have one more; a column each."""
-        extent = {(s, name): e for s, name, e in self.encoded.axes}
-        dealt = [longer(dependence(self.encoded, s).dealt[name], name, extent[s, name], rows) for s, name in self.dealt]
-        return [np.broadcast_to(x, count) for x in dealt]
+        return [np.broadcast_to(longer(trips, name, extent, rows), count) for trips, name, extent in self.dealt]
 
 
 class Batch:
@@ -127,7 +128,7 @@ class Worker:
         groups, widest = filler.groups, filler.widest
         self.space = kernel.Space(ints, ints.view(float), lane_ints, lane_ints.view(float), zeros(groups, widest), zeros(groups, widest),
                                   zeros(groups, widest), zeros(groups), zeros(groups), zeros(filler.most), zeros(filler.most))
-        sites, streams = len(p.positions) - 1, len(filler.encoded.starts)
+        sites, streams = len(p.positions) - 1, filler.streams
         self.out = kernel.Out(
             zeros(rows, len(p.extent_at)), zeros(rows, len(p.extent_at)), zeros(rows, streams, timeline.PIPE_COUNT),
             np.zeros((rows, len(p.merge_at), 3), np.int8), np.empty((rows, max(1, len(p.trip_at))), np.int64),
@@ -158,11 +159,11 @@ def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array
 
 def filler_of(encoded: Encoded, state: State, lenient: bool, opened: Opened, count: int, first: bool = False) -> Filler | None:
     """What fills the tables of a program, or of its first cores; None where no plan can be made, and twice for few rows: a plan takes as
-    long as to do without."""
+    long as to do without. Of rows with open holes more is asked at once, their work and their ends."""
     key = state, lenient, opened, first
     found = encoded.fillers.get(key, 0)
     if isinstance(found, int) and found is not False:
-        found = encoded.fillers[key] = found + 1 if found < SELDOM and count < FEW else _filler(encoded, *key)
+        found = encoded.fillers[key] = found + 1 if found < SELDOM and count < FEW and not opened else _filler(encoded, *key)
     return found if isinstance(found, Filler) else None
 
 

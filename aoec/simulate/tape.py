@@ -116,7 +116,7 @@ class Tape:
         self.ops: list[tuple[int, int]] = []  # operation, first register of its results
         self.operands: tuple[list[int], list[int], list[int]] = [], [], []  # by register; -1: none
         self.constants: dict[tuple[bool, float], int] = {}
-        self.known: dict[tuple[Any, ...], Traced] = {}
+        self.known: dict[tuple[Any, ...], Array] = {}  # registers: columns know their tape, which would stay until garbage is looked for
         self.marks: list[int] = []
 
     def input(self) -> Traced:
@@ -128,6 +128,11 @@ class Tape:
         since parts are replayed for different numbers of lanes."""
         self.marks.append(len(self.ops))
         self.known.clear()
+
+    @property
+    def columns(self) -> int:
+        """How many columns are noted."""
+        return len(self.operands[0])
 
     def _new(self, op: int, a: int = -1, b: int = -1, c: int = -1) -> int:
         """The register of a single result."""
@@ -153,11 +158,11 @@ class Tape:
         """The result of an operation on registers, which broadcast."""
         single = not any([x.ndim for x in operands])
         numbers = tuple([int(x) for x in operands]) if single else tuple([(x.shape, x.tobytes()) for x in operands])
-        found = self.known.get((op, numbers))
-        if found is None:
+        regs = self.known.get((op, numbers))
+        if regs is None:
             regs = np.int32(self._new(op, *numbers)) if single else self._many(op, operands)  # type: ignore[arg-type]
-            found = self.known[op, numbers] = Traced(self, regs, real)
-        return found
+            self.known[op, numbers] = regs
+        return Traced(self, regs, real)
 
     def _many(self, op: int, operands: Sequence[Array]) -> Array:
         """The registers of results of several columns each."""
@@ -210,9 +215,7 @@ class Tape:
         return Traced(self, regs.reshape(()), False) if len(regs) else None
 
     def packed(self, wanted: Array) -> Packed:
-        """The tape as the kernel replays it, with only what `wanted` registers need; those that are read no more are given to others.
-        Nothing is noted after that: what is known is forgotten, which would keep the tape until garbage is looked for."""
-        self.known = {}
+        """The tape as the kernel replays it, with only what `wanted` registers need; those that are read no more are given to others."""
         operands = np.array(self.operands, np.int64)
         ops, first = np.array(self.ops, np.int64).reshape(-1, 2).T
         op_of = np.repeat(ops, np.diff(first, append=operands.shape[1]))  # by register

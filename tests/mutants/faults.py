@@ -657,7 +657,7 @@ FAULTS = (
     Fault("entries-of-another-row", "aoec/simulate/sizes.py",
           "g.patterns[g.pattern[g.at.which[first]]]", "g.patterns[g.pattern[g.at.which[first * 0]]]",
           ("tests/laws/test_time_laws.py",)),
-    Fault("plans-take-the-last-for-one-of-many", "aoec/simulate/plan.py",
+    Fault("plans-take-the-last-for-one-of-many", "aoec/simulate/plan_sizes.py",
           "for k in (kernel.FIRST, kernel.LAST)]", "for k in (kernel.FIRST, kernel.FIRST)]",
           ("tests/laws/test_plan_laws.py",)),
     Fault("what-is-of-constants-is-noted-once-for-all-sites", "aoec/simulate/tape.py",
