@@ -33,6 +33,7 @@ from aoec.lowering import (
     emit_cube,
     emit_fixpipe,
     emit_gather,
+    emit_narrow,
     emit_pixels,
     emit_transpose,
     emit_vector,
@@ -68,6 +69,8 @@ def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[S
     em.shared = {n: m.start for n, m in meet.items()}
     for op in ops:
         emit_pixels.whole_pixels(em, op)
+        if emit_narrow.is_narrow(em, op):
+            emit_narrow.whole_groups(em, op)
     em.halves = {op.block.name: emit_transpose.whole_transposes(em, op) for op in ops if emit_transpose.is_transpose(em, op)}
     flags = Flags()
     pieces = Body(em, ops, homes, flags, core, meet)

@@ -5,6 +5,7 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Int, normalise, reads, round_up
 from aoec.ir.pixels import pixels_of
 from aoec.lowering.emit_lanes import elementwise
+from aoec.lowering.emit_narrow import is_narrow, narrow
 from aoec.lowering.emit_pack import is_packing, pack
 from aoec.lowering.emit_pixels import make_pixels
 from aoec.lowering.emit_reduce import reduce
@@ -22,6 +23,8 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
         return make_pixels(em, op, made)
     if is_packing(em, op):
         return pack(em, op)
+    if is_narrow(em, op):
+        return narrow(em, op)
     if is_transpose(em, op):
         return transpose(em, op, em.halves[op.block.name])
     if dst.layout == "NZ":

@@ -28,7 +28,8 @@ from aoec.ir.index import (
 from aoec.ir.meaning import Meaning, Statement
 from aoec.ir.tir import Block, Buffer, Func, Node
 from aoec.lowering.lower_axes import drop_ones, merge_axes, with_rows
-from aoec.lowering.physical import buffer_of, extents, guarded, nest
+from aoec.lowering.lower_narrow import columns, every_nth, is_narrow, stepped
+from aoec.lowering.physical import buffer_of, extents, guarded, nest, stage
 from aoec.lowering.work import Work
 from aoec.ops.layout import BLOCK_BYTES
 
@@ -45,10 +46,14 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
     work = forwards(merge_axes(drop_ones(with_rows(work))))
     turned = DTYPES[x.dtype] in TURNED_BYTES and is_turned(work.statements[0])
     if not turned and not runs(work.statements[0], BLOCK_BYTES // DTYPES[x.dtype]):
+        if DTYPES[x.dtype] in TURNED_BYTES and (steps := stepped(work)) is not None:
+            return every_nth(name, numbered(steps), x, y)
         work = by_element(work)
     work = numbered(work)
     (s,) = work.statements
     own = {source: "X", target: "Y"}
+    if turned and is_narrow(work):
+        return columns(name, work, x, y)
     if turned:
         return turn(name, work, buffer_of(x, "X", work.shapes[source]), buffer_of(y, "Y", work.shapes[target]))
     to, value = Read("Y", s.target.indices), rename_reads(s.value, own)
@@ -86,9 +91,7 @@ def turn(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
                     for b, axes in (("rows", held), ("turned", [*outer, across, along])))
 
     def block(stem: str, axes: list[str], to: Read, value: Read) -> Node:
-        own: dict[str, Expr] = {v: Var(f"{stem}_{v}") for v in axes}
-        moved = [Read(r.buffer, tuple(substitute(i, own) for i in r.indices)) for r in (to, value)]
-        return nest([(f"{stem}_{v}", work.extents[v]) for v in axes], Block(stem, moved[0], "=", moved[1]))
+        return stage(stem, [(v, work.extents[v]) for v in axes], to, value)
 
     there, here = (Read(b.name, tuple(Var(v) for v in axes)) for b, axes in ((rows, held), (turned, [*outer, across, along])))
     return Func(name, (X,), (Y,), (rows, turned), (

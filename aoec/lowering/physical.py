@@ -15,10 +15,11 @@ from aoec.ir.index import (
     lt,
     normalise,
     select,
+    substitute,
     walk,
 )
 from aoec.ir.meaning import Meaning
-from aoec.ir.tir import Buffer, Loop, Node
+from aoec.ir.tir import Block, Buffer, Loop, Node
 from aoec.ops.layout import PIXEL, stored_shape
 
 ZERO = Float(0.0)
@@ -103,3 +104,10 @@ def nest(loops: list[tuple[str, int]], body: Node) -> Node:
     for var, extent in reversed(loops):
         body = Loop(var, Int(extent), (body,))
     return body
+
+
+def stage(name: str, loops: list[tuple[str, int]], to: Read, value: Read) -> Node:
+    """A copy in loops of its own, their names behind its own name."""
+    own: dict[str, Expr] = {v: Var(f"{name}_{v}") for v, _ in loops}
+    moved = [Read(r.buffer, tuple(substitute(i, own) for i in r.indices)) for r in (to, value)]
+    return nest([(f"{name}_{v}", n) for v, n in loops], Block(name, moved[0], "=", moved[1]))

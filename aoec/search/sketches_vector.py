@@ -10,6 +10,7 @@ from math import prod
 from types import MappingProxyType
 
 from aoec.ir.index import Call, Expr, Int, Read, Var, normalise, reads, substitute, variables
+from aoec.ir.narrow import GROUP, apart
 from aoec.ir.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
@@ -116,8 +117,9 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole."""
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
+    turned = 0 if not turns(func) else GROUP if any(apart(n.block) for n in nests(func)) else max(16, 32 // size)
     for i, v in enumerate(tiled):
-        unit, extent = tile_unit(out, v, size, turns(func)), out.extent(v)
+        unit, extent = tile_unit(out, v, size, turned), out.extent(v)
         sizes = ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS))
         steps += tiles_over_cores(v, i, sizes, -(-extent // unit), cores)
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
@@ -152,12 +154,13 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     return Trace(tuple(steps))
 
 
-def tile_unit(out: Nest, v: str, size: int, turned: bool = False) -> int:
-    """What tiles of an axis are multiples of: of the last one whole blocks, of rows of pixels those that are made together, or turned."""
+def tile_unit(out: Nest, v: str, size: int, turned: int = 0) -> int:
+    """What tiles of an axis are multiples of: of the last one whole blocks, of rows of pixels those that are made together; `turned`: what
+    of the last one is turned at once, if it is."""
     if pixels_of(out.block) and v == out.loops[-2].var:
         return GROUP_ROWS
     if turned and v == out.loops[-1].var:
-        return max(16, 32 // size)
+        return turned
     return 32 // size if v == out.loops[-1].var and not rows_read(out) else 1
 
 
