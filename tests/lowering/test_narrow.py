@@ -1,0 +1,72 @@
+"""Columns of narrow rows: rows of a few elements come as a run and are turned in UB; values are those of the operators, and it pays."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aoec import ops, primitives
+from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
+from aoec.ir.rewrite import normalise
+from aoec.ir.show import show
+from aoec.jobs.execute import run_program
+from aoec.jobs.plan import tasks
+from aoec.jobs.tuning import problem, start
+from aoec.lowering.emit import emit
+from aoec.lowering.fuse import fuse
+from aoec.target.check import check
+from aoec.target.machine import load
+from tests.lowering.groups import legal
+from tests.lowering.test_copies import agree, data
+
+FAMILIES = ("Ascend910B3", "Ascend310P3", "Ascend910A")
+COPIES: list[tuple[str, tuple[int, ...], dict[str, Attribute]]] = [
+    ("transpose", (1000, 3), {"perm": (1, 0)}),
+    ("transpose", (2, 531, 15), {"perm": (0, 2, 1)}),
+    ("transpose", (3, 300, 4), {"perm": (2, 0, 1)}),  # columns of all images side by side
+    ("slice", (5, 64, 50), {"starts": (0, 0, 0), "sizes": (5, 64, 25), "steps": (1, 1, 2)}),  # rows that follow each other
+    ("slice", (5, 64, 50), {"starts": (0, 0, 1), "sizes": (5, 64, 25), "steps": (1, 1, 2)}),
+    ("slice", (5, 61, 53), {"starts": (0, 1, 2), "sizes": (5, 30, 17), "steps": (1, 2, 3)}),  # every other row
+    ("slice", (400, 5), {"starts": (0, 3), "sizes": (400, 1), "steps": (1, 1)}),  # an element of each
+    ("slice", (2, 900), {"starts": (0, 899), "sizes": (2, 128), "steps": (1, -7)}),
+]
+
+
+@pytest.mark.parametrize("op, own, attributes", COPIES, ids=[f"{op}-{own}-{at}" for at, (op, own, _) in enumerate(COPIES)])
+def test_values_are_those_of_the_operator(op: str, own: tuple[int, ...], attributes: dict[str, Attribute]) -> None:
+    for at, dtype in enumerate(("fp16", "fp32")):
+        agree(op, own, dtype, FAMILIES[(len(own) + at) % 3], **attributes)
+
+
+@pytest.mark.parametrize("at, dtype, target", [(0, "fp16", "Ascend910A"), (2, "fp32", "Ascend310P3"), (5, "fp16", "Ascend910B3")])
+def test_every_sketch_does_it(at: int, dtype: str, target: str) -> None:
+    """Whether its holes are filled first or last, in turns and not in bursts of an element."""
+    op, own, attributes = COPIES[at]
+    machine = load(target)
+    tensors = (Tensor("x", dtype, own), Tensor("y", dtype, ops.shape(op, [own], attributes)))
+    fused, _ = fuse(Graph("copy", ("x",), ("y",), tensors, (OpNode("n", op, ("x",), ("y",), tuple(attributes.items())),)), {}, machine)
+    (task,) = tasks(fused, machine)
+    p = problem(task.func, machine, task.state)
+    x = data(own, dtype)
+    for sketch in range(len(p.sketches)):
+        for candidate in legal(p, sketch, 2):
+            program = p.program(candidate)
+            check(program, machine)
+            assert program == normalise(emit(primitives.apply(p.func, p.trace(candidate)), machine))
+            got = run_program(program, task.bindings, {t.name: t for t in fused.tensors}, {"x": x})["y"]
+            np.testing.assert_array_equal(got, ops.get(op).reference(x, **attributes))
+            assert "vnchwconv" in show(program)
+
+
+@pytest.mark.parametrize("target", FAMILIES)
+@pytest.mark.parametrize("op, own, attributes", [
+    ("transpose", (90000, 3), {"perm": (1, 0)}), ("slice", (4096, 64), {"starts": (0, 1), "sizes": (4096, 32), "steps": (1, 2)})])
+def test_it_takes_about_as_long_as_the_bytes(op: str, own: tuple[int, ...], attributes: dict[str, Attribute], target: str) -> None:
+    """Of the default schedule, against a copy of all that is read: in bursts of an element it took some twenty times as long."""
+    machine = load(target)
+
+    def ticks(op: str, attributes: dict[str, Attribute]) -> int:
+        tensors = (Tensor("x", "fp16", own), Tensor("y", "fp16", ops.shape(op, [own], attributes)))
+        fused, _ = fuse(Graph("copy", ("x",), ("y",), tensors, (OpNode("n", op, ("x",), ("y",), tuple(attributes.items())),)), {}, machine)
+        (task,) = tasks(fused, machine)
+        return start(problem(task.func, machine, task.state)).ticks
+    assert ticks(op, attributes) < 3 * ticks("expand", {"shape": own})
