@@ -9,7 +9,7 @@ from aoec.ir.index import DTYPES
 from aoec.ir.places import Places
 from aoec.ir.tir import LAYOUTS
 
-GRAPH_LAYOUTS = (*LAYOUTS, "NC1HWC0", "NC1HWC0_C04")
+GRAPH_LAYOUTS = (*[layout for layout in LAYOUTS if layout != "RUN"], "NC1HWC0", "NC1HWC0_C04")
 GRAPH_DTYPES = (*DTYPES, OPAQUE)
 GROUP_KINDS = ("cube", "vector", "host", "view")
 

@@ -1,18 +1,36 @@
-"""Rows of a few elements that lie one behind the other: what takes every n-th element of a run, as a column of them is."""
+"""Rows of a few elements that lie one behind the other, of which columns are made, or that are made of columns."""
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from aoec.ir.index import Int, Read, Var, affine
 from aoec.ir.tir import Block
 
-MOST = 16  # elements of a row: longer ones are blocks of their own
+MOST = 16  # elements from one row to the next: longer ones are blocks of their own
 GROUP = 256  # rows whose columns two turns of sixteen by sixteen make
+LEAST_ROWS = 64  # for fewer, turns that are mostly empty cost as much as bursts of a row each
 
 
-def apart(block: Block) -> int:
-    """How many elements of a run lie from one that a block takes to the next, where its lanes are a column of such rows; else 0."""
+def steps(block: Block) -> bool:
+    """True where a block takes every n-th element of a run, for a small n."""
     value, lane = block.value, block.target.indices[-1] if block.target.indices else None
     if block.op != "=" or not isinstance(value, Read) or not isinstance(lane, Var) or not value.indices:
-        return 0
+        return False
     parts = affine(value.indices[-1], frozenset((lane.name,)))
     step = parts[0].get(lane.name) if parts else None
-    return step.value if isinstance(step, Int) and 1 < step.value <= MOST else 0
+    return isinstance(step, Int) and 1 < step.value <= MOST
+
+
+def run_of(block: Block, extents: Mapping[str, int]) -> str:
+    """Of a block that turns rows and columns, the buffer of many narrow rows, if there is one: where columns of them are taken, what it
+    reads, and where they are made of columns, what it writes; else nothing."""
+    value, target = block.value, block.target
+    if block.op != "=" or not isinstance(value, Read) or min(len(value.indices), len(target.indices)) < 2:
+        return ""
+    for rows, columns in ((value, target), (target, value)):
+        far, near = rows.indices[-2:]
+        if not (isinstance(far, Var) and isinstance(near, Var)) or far != columns.indices[-1]:
+            continue
+        if extents[near.name] < MOST and extents[far.name] >= LEAST_ROWS:
+            return rows.buffer
+    return ""

@@ -71,7 +71,8 @@ def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[S
         emit_pixels.whole_pixels(em, op)
         if emit_narrow.is_narrow(em, op):
             emit_narrow.whole_groups(em, op)
-    em.halves = {op.block.name: emit_transpose.whole_transposes(em, op) for op in ops if emit_transpose.is_transpose(em, op)}
+        elif emit_transpose.is_transpose(em, op):
+            em.halves[op.block.name] = emit_transpose.whole_transposes(em, op)
     flags = Flags()
     pieces = Body(em, ops, homes, flags, core, meet)
     items = pieces.emit(func.body, axes)

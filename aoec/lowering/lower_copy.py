@@ -28,7 +28,7 @@ from aoec.ir.index import (
 from aoec.ir.meaning import Meaning, Statement
 from aoec.ir.tir import Block, Buffer, Func, Node
 from aoec.lowering.lower_axes import drop_ones, merge_axes, with_rows
-from aoec.lowering.lower_narrow import columns, every_nth, is_narrow, stepped
+from aoec.lowering.lower_narrow import every_nth, stepped
 from aoec.lowering.physical import buffer_of, extents, guarded, nest, stage
 from aoec.lowering.work import Work
 from aoec.ops.layout import BLOCK_BYTES
@@ -52,8 +52,6 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
     work = numbered(work)
     (s,) = work.statements
     own = {source: "X", target: "Y"}
-    if turned and is_narrow(work):
-        return columns(name, work, x, y)
     if turned:
         return turn(name, work, buffer_of(x, "X", work.shapes[source]), buffer_of(y, "Y", work.shapes[target]))
     to, value = Read("Y", s.target.indices), rename_reads(s.value, own)

@@ -1,54 +1,19 @@
-"""Funcs of copies that take columns of narrow rows: a transposition of rows of a few elements, every n-th element of a row.
+"""Funcs of copies that take every n-th element of a row, which in bursts would be one each.
 
-In bursts such rows would be a few bytes each. They come into UB as the run that they are, are turned there (emit_narrow.py), and leave it
-as rows of columns.
+Rows come into UB as the runs that they are, are turned there (emit_narrow.py), and leave it as rows of what is taken.
 """
 from __future__ import annotations
 
 from dataclasses import replace
 
 from aoec.ir.graph import Tensor
-from aoec.ir.index import Expr, Int, Read, Var, affine, normalise, substitute, variables
-from aoec.ir.narrow import GROUP, MOST
+from aoec.ir.index import Expr, Int, Read, Var, affine, normalise, variables
+from aoec.ir.narrow import MOST
 from aoec.ir.tir import Buffer, Func
 from aoec.lowering.physical import buffer_of, stage
 from aoec.lowering.work import Work
 
-LEAST_ROWS = GROUP // 2  # that are turned for fewer costs as much as a burst for each
 LEAST_TAKEN = 16  # elements of a row of which every n-th is taken
-
-
-def is_narrow(work: Work) -> bool:
-    """True for a transposition of many rows of a few elements that lie one behind the other."""
-    (s,) = work.statements
-    assert isinstance(s.value, Read)
-    rows, across = work.shapes[s.value.buffer][-2:]
-    return s.value.indices[-2] == s.target.indices[-1] and across < MOST and rows >= LEAST_ROWS
-
-
-def columns(name: str, work: Work, x: Tensor, y: Tensor) -> Func:
-    """The func of a transposition of narrow rows."""
-    (s,) = work.statements
-    assert isinstance(s.value, Read)
-    *around, many, across = work.shapes[s.value.buffer]
-    far, near = (i.name for i in s.value.indices[-2:])  # type: ignore[attr-defined]
-    outer = [i.name for i in s.target.indices if i.name not in (far, near)]  # type: ignore[attr-defined]
-    lead, own = [(v, work.extents[v]) for v in outer], {near: Var("i"), far: Var("x")}  # "i": whole in a tile
-    taken = Read("columns", (*map(Var, outer), Var("i"), Var("x")))
-    return through(name, x, lead, [("i", across), ("x", many)], (*map(Var, outer), Var("x") * across + Var("i")), many * across,
-                   (buffer_of(x, "X", (*around, many * across)), Read("X", (*s.value.indices[:-2], Var("q")))),
-                   (buffer_of(y, "Y", work.shapes[s.target.buffer]), Read("Y", tuple(substitute(i, own) for i in s.target.indices))), taken)
-
-
-def through(name: str, x: Tensor, lead: list[tuple[str, int]], last: list[tuple[str, int]], place: tuple[Expr, ...], run: int,
-            source: tuple[Buffer, Read], target: tuple[Buffer, Read], taken: Read) -> Func:
-    """The func that loads runs of rows, for each of the loops `lead`, takes `place` of them in the loops `last`, and stores that."""
-    rows, column = (Buffer(b, x.dtype, tuple(Int(n) for _, n in loops)) for b, loops in (
-        ("rows", [*lead, ("q", run)]), ("columns", [*lead, *last])))
-    return Func(name, (source[0],), (target[0],), (rows, column), (
-        stage("load", [*lead, ("q", run)], Read("rows", (*[Var(v) for v, _ in lead], Var("q"))), source[1]),
-        stage("turn", [*lead, *last], taken, Read("rows", place)),
-        stage("store", [*lead, *last], target[1], taken)))
 
 
 def stepped(work: Work) -> Work | None:
@@ -91,7 +56,12 @@ def every_nth(name: str, work: Work, x: Tensor, y: Tensor) -> Func:
     assert isinstance(s.value, Read)
     *outer, last = (i.name for i in s.target.indices)  # type: ignore[attr-defined]
     (step, start), many = taken(s.value.indices[-1], Var(last)), work.extents[last]
-    point: tuple[Expr, ...] = tuple(map(Var, outer))
-    return through(name, x, [(v, work.extents[v]) for v in outer], [("x", many)], (*point, Var("x") * step), step * (many - 1) + 1,
-                   (buffer_of(x, "X", work.shapes[s.value.buffer]), Read("X", (*s.value.indices[:-1], normalise(Var("q") + start)))),
-                   (buffer_of(y, "Y", work.shapes[s.target.buffer]), Read("Y", (*point, Var("x")))), Read("columns", (*point, Var("x"))))
+    lead, point = [(v, work.extents[v]) for v in outer], tuple(map(Var, outer))
+    run, all_of = [*lead, ("q", step * (many - 1) + 1)], [*lead, ("x", many)]
+    rows, column = (Buffer(b, x.dtype, tuple(Int(n) for _, n in loops)) for b, loops in (("rows", run), ("columns", all_of)))
+    X, Y = buffer_of(x, "X", work.shapes[s.value.buffer]), buffer_of(y, "Y", work.shapes[s.target.buffer])
+    there = Read("columns", (*point, Var("x")))
+    return Func(name, (X,), (Y,), (rows, column), (
+        stage("load", run, Read("rows", (*point, Var("q"))), Read("X", (*s.value.indices[:-1], normalise(Var("q") + start)))),
+        stage("turn", all_of, there, Read("rows", (*point, Var("x") * step))),
+        stage("store", all_of, Read("Y", (*point, Var("x"))), there)))

@@ -152,8 +152,8 @@ def product(items: tuple[Expr, ...] | list[Expr]) -> Expr:
 
 
 def pitches(b: Buffer) -> tuple[Expr, ...]:
-    """Element stride of each dimension of a row-major buffer; in UB the last dimension is padded to whole blocks."""
-    last = round_up(b.shape[-1], c0(b)) if b.scope == "UB" and len(b.shape) > 1 else b.shape[-1]
+    """Element stride of each dimension of a row-major buffer; in UB the last dimension is padded to whole blocks, but in a RUN."""
+    last = round_up(b.shape[-1], c0(b)) if b.scope == "UB" and len(b.shape) > 1 and b.layout != "RUN" else b.shape[-1]
     out: list[Expr] = [Int(1)]
     for extent in reversed((*b.shape[1:-1], last) if len(b.shape) > 1 else ()):
         out.append(out[-1] * extent)
@@ -189,7 +189,7 @@ def size_bytes(b: Buffer) -> Expr:
         return round_up(rows, c0(b)) * round_up(cols, FRACTAL_ROWS) * size
     if b.layout in ("NZ", "ZZ", "NN"):
         return round_up(rows, FRACTAL_ROWS) * round_up(cols, c0(b)) * size
-    if len(b.shape) > 1 and b.scope == "UB":
+    if len(b.shape) > 1 and b.scope == "UB" and b.layout != "RUN":
         return round_up(rows * round_up(cols, c0(b)) * size, 512)
     return round_up(rows * cols * size, 64 if b.scope in ("BT", "FB") else 512)
 

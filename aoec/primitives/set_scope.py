@@ -11,7 +11,9 @@ from aoec.primitives.nest import alive, find_buffer, map_nodes, map_reads, repla
 from aoec.primitives.primitive import Primitive, near
 
 # what a scope can hold; the second of L0A and L0B is the same bytes seen as the operand's transpose: a[k, m], b[n, k]
-HELD = {"L0A": ("ZZ", "NN"), "L0B": ("ZN", "NZ"), "L0C": ("NZ",), "UB": ("ND", "NZ"), "BT": ("ND",), "FB": ("ND",)}
+MATRICES = tuple(layout for layout in LAYOUTS if layout != "RUN")
+HELD = {"GM": MATRICES, "L1": MATRICES, "L0A": ("ZZ", "NN"), "L0B": ("ZN", "NZ"), "L0C": ("NZ",), "UB": ("ND", "NZ", "RUN"), "BT": ("ND",),
+        "FB": ("ND",)}
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ def columns_sketches(func: Func, machine: Machine) -> list[Trace]:
     """One sketch where all work is elementwise on two axes and some input has the columns alone; none elsewhere."""
     out, order = output_nest(func), nests(func)
     elementwise = all(n.block.op == "=" for n in order) and len(out.loops) == 2 == len(out.block.target.indices)
-    if not elementwise or not func.locals and len(order) > 1 or whole_axes(out) or ruling_axes(out) or rows_read(out):
+    if not elementwise or not func.locals and len(order) > 1 or whole_axes(func, out) or ruling_axes(out) or rows_read(out):
         return []
     once = shared_inputs(func, order)
     return [columns_sketch(func, machine, out, once)] if once else []

@@ -9,8 +9,9 @@ from collections.abc import Collection, Mapping
 from math import prod
 from types import MappingProxyType
 
-from aoec.ir.index import Call, Expr, Int, Read, Var, normalise, reads, substitute, variables
-from aoec.ir.narrow import GROUP, apart
+from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, normalise, reads, substitute, variables
+from aoec.ir.narrow import GROUP, MOST, run_of
+from aoec.ir.narrow import steps as steps_over
 from aoec.ir.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
@@ -51,7 +52,7 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     axes = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
     if len(axes) == 1:
         return [vector_sketch(func, machine, out, axes)]
-    whole = whole_axes(out)
+    whole = whole_axes(func, out)
     free = [v for v in (axes if rows_read(out) else axes[:-1]) if v not in whole]
     longest = ROW_OF_PIXELS if turns(func) else RUN_ELEMENTS if copies_only(func) else ROW_ELEMENTS if elementwise(func) else None
     if longest is not None and axes[-1] not in whole and out.extent(axes[-1]) > longest:
@@ -61,6 +62,8 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     if serial := ruling_axes(out):
         last = max(axes.index(v) for v in serial)
         free = [v for v in free if axes.index(v) > last] or axes[-1:]
+    if narrow_run(func):
+        free = [v for v in axes if v not in whole]
     tiled = [v for v in free if out.extent(v) > 1] or free[:1]
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
     return [vector_sketch(func, machine, out, c) for c in choices]
@@ -71,6 +74,13 @@ def turns(func: Func) -> bool:
     held = {b.name for b in func.locals}
     moves = [(n.block.target, n.block.value) for n in nests(func) if n.block.op == "=" and n.block.target.buffer in held]
     return any(isinstance(v, Read) and v.buffer in held and v.indices[-1] != to.indices[-1] for to, v in moves)
+
+
+def narrow_run(func: Func) -> str:
+    """The buffer of narrow rows that a block turns; nothing where there is none. Of two or four bytes, as the unit turns."""
+    held = {b.name: b for b in func.locals}
+    found = [run_of(n.block, {lp.var: lp.extent.value for lp in n.loops if isinstance(lp.extent, Int)}) for n in nests(func) if turns(func)]
+    return next((b for b in found if b in held and DTYPES[held[b].dtype] in (2, 4)), "")
 
 
 def elementwise(func: Func) -> bool:
@@ -84,9 +94,10 @@ def copies_only(func: Func) -> bool:
     return len(found) <= 2 and all(_from_gm(func, n) or isinstance(n.block.value, Read) for n in found)
 
 
-def whole_axes(out: Nest) -> set[str]:
-    """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last."""
-    return {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var in WHOLE}
+def whole_axes(func: Func, out: Nest) -> set[str]:
+    """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last, and narrow rows."""
+    rows = {lp.var for lp in out.loops[-2:] if out.extent(lp.var) < MOST} if narrow_run(func) else set()
+    return rows | {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var in WHOLE}
 
 
 def reduced_axes(func: Func, out: Nest) -> set[str]:
@@ -117,7 +128,8 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole."""
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
-    turned = 0 if not turns(func) else GROUP if any(apart(n.block) for n in nests(func)) else max(16, 32 // size)
+    narrow = narrow_run(func)
+    turned = 0 if not turns(func) else GROUP if narrow or any(steps_over(n.block) for n in nests(func)) else max(16, 32 // size)
     for i, v in enumerate(tiled):
         unit, extent = tile_unit(out, v, size, turned), out.extent(v)
         sizes = ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS))
@@ -125,7 +137,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
     names = [lp.var for lp in out.loops]
     summed = reduced_axes(func, out)
-    leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in whole_axes(out) | summed]
+    leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in whole_axes(func, out) | summed]
     inner = [v for v in names if v not in leading and v not in tiled]
     reduced = [v for v in inner if (v not in kept or v in summed) and names.index(v) < names.index(tiled[0])]
     inner = [v for v in inner if v not in reduced]
@@ -137,7 +149,8 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     for n in reversed(order):
         steps.append(step("compute_at", block=n.block.name, loop=grid[-1] if n.block.target.buffer in once else at))
     for n in order:
-        steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB"))
+        run = {"layout": "RUN"} if n.block.target.buffer == narrow else {}
+        steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB", **run))
     steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
     steps += store(func, out, reduced[0] if reduced else f"{tiled[0]}_i", at, packs(func, machine, out, tiled))
     for n in order:
@@ -159,7 +172,7 @@ def tile_unit(out: Nest, v: str, size: int, turned: int = 0) -> int:
     of the last one is turned at once, if it is."""
     if pixels_of(out.block) and v == out.loops[-2].var:
         return GROUP_ROWS
-    if turned and v == out.loops[-1].var:
+    if turned and v == (out.loops[-2] if out.extent(out.loops[-1].var) < MOST else out.loops[-1]).var:
         return turned
     return 32 // size if v == out.loops[-1].var and not rows_read(out) else 1
 
