@@ -21,9 +21,9 @@ def steps(block: Block) -> bool:
     return isinstance(step, Int) and 1 < step.value <= MOST
 
 
-def run_of(block: Block, extents: Mapping[str, int]) -> str:
-    """Of a block that turns rows and columns, the buffer of many narrow rows, if there is one: where columns of them are taken, what it
-    reads, and where they are made of columns, what it writes; else nothing."""
+def run_of(block: Block, extents: Mapping[str, int], size: int) -> str:
+    """Of a block that turns rows and columns of elements of `size` bytes, the buffer of many narrow rows, if there is one: where columns of
+    them are taken, what it reads, and where they are made of columns, what it writes; else nothing. Rows of whole blocks are none."""
     value, target = block.value, block.target
     if block.op != "=" or not isinstance(value, Read) or min(len(value.indices), len(target.indices)) < 2:
         return ""
@@ -31,6 +31,7 @@ def run_of(block: Block, extents: Mapping[str, int]) -> str:
         far, near = rows.indices[-2:]
         if not (isinstance(far, Var) and isinstance(near, Var)) or far != columns.indices[-1]:
             continue
-        if extents[near.name] < MOST and extents[far.name] >= LEAST_ROWS:
+        across = extents.get(near.name, MOST)
+        if across < MOST and across * size % 32 and extents.get(far.name, 0) >= LEAST_ROWS:
             return rows.buffer
     return ""

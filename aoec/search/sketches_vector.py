@@ -78,9 +78,11 @@ def turns(func: Func) -> bool:
 
 def narrow_run(func: Func) -> str:
     """The buffer of narrow rows that a block turns; nothing where there is none. Of two or four bytes, as the unit turns."""
-    held = {b.name: b for b in func.locals}
-    found = [run_of(n.block, {lp.var: lp.extent.value for lp in n.loops if isinstance(lp.extent, Int)}) for n in nests(func) if turns(func)]
-    return next((b for b in found if b in held and DTYPES[held[b].dtype] in (2, 4)), "")
+    held = {b.name for b in func.locals}
+    if not turns(func) or (size := DTYPES[func.outputs[0].dtype]) not in (2, 4):
+        return ""
+    found = [run_of(n.block, {lp.var: lp.extent.value for lp in n.loops if isinstance(lp.extent, Int)}, size) for n in nests(func)]
+    return next((b for b in found if b in held), "")
 
 
 def elementwise(func: Func) -> bool:
@@ -96,7 +98,7 @@ def copies_only(func: Func) -> bool:
 
 def whole_axes(func: Func, out: Nest) -> set[str]:
     """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last, and narrow rows."""
-    rows = {lp.var for lp in out.loops[-2:] if out.extent(lp.var) < MOST} if narrow_run(func) else set()
+    rows = {lp.var for lp in out.loops[-2:] if isinstance(lp.extent, Int) and lp.extent.value < MOST} if narrow_run(func) else set()
     return rows | {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var in WHOLE}
 
 

@@ -31,6 +31,7 @@ COPIES: list[tuple[str, tuple[int, ...], dict[str, Attribute]]] = [
     ("slice", (5, 61, 53), {"starts": (0, 1, 2), "sizes": (5, 30, 17), "steps": (1, 2, 3)}),  # every other row
     ("slice", (400, 5), {"starts": (0, 3), "sizes": (400, 1), "steps": (1, 1)}),  # an element of each
     ("slice", (2, 900), {"starts": (0, 899), "sizes": (2, 128), "steps": (1, -7)}),
+    ("slice", (5, 64, 50), {"starts": (0, 0, 0), "sizes": (5, 64, 20), "steps": (1, 1, 2)}),  # rows with more behind what is taken
 ]
 
 
