@@ -63,7 +63,9 @@ def test_every_sketch_does_it(at: int, dtype: str, target: str) -> None:
 
 @pytest.mark.parametrize("target", FAMILIES)
 @pytest.mark.parametrize("op, own, attributes", [
-    ("transpose", (90000, 3), {"perm": (1, 0)}), ("transpose", (3, 90000), {"perm": (1, 0)}), ("slice", (4096, 64), {"starts": (0, 1), "sizes": (4096, 32), "steps": (1, 2)})])
+    ("transpose", (90000, 3), {"perm": (1, 0)}),
+    ("transpose", (3, 90000), {"perm": (1, 0)}),
+    ("slice", (4096, 64), {"starts": (0, 1), "sizes": (4096, 32), "steps": (1, 2)})])
 def test_it_takes_about_as_long_as_the_bytes(op: str, own: tuple[int, ...], attributes: dict[str, Attribute], target: str) -> None:
     """Of the default schedule, against a copy of all that is read: in bursts of an element it took some twenty times as long."""
     machine = load(target)
