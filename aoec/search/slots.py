@@ -1,7 +1,7 @@
 """Holes of a sketch by kind, for a proof: which say what a core does, which cut that finer, which only count slots; and how slots fit."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -112,38 +112,25 @@ class Kinds:
                 columns, grown = self.grown(columns, len(source), name)
                 source = source[grown]
         choices = [n for n in largest if n not in columns]
-        ranges = [range(len(self.choices[n])) for n in choices]
-        fitting = self.fitting(columns, len(source), choices)
-        fits = {digits: fitting(digits) for digits in product(*ranges)}
-        parts = []
-        for digits, good in fits.items():
-            more = [fits[d] for d in raised(digits) if d in fits]
-            kept = np.flatnonzero(good & ~np.any(more, axis=0)) if more else np.flatnonzero(good)
-            chosen = {n: np.full(len(kept), sorted(self.choices[n])[d]) for n, d in zip(choices, digits)}
-            parts.append(({n: v[kept] for n, v in columns.items()} | chosen, source[kept]))
-        names = parts[0][0]
-        return {n: np.concatenate([p[n] for p, _ in parts]) for n in names}, np.concatenate([kept for _, kept in parts])
+        *digits, kept = np.nonzero(most(self.fitting(columns, len(source), choices)))
+        chosen = {n: np.sort(self.choices[n])[d] for n, d in zip(choices, digits)}
+        return {n: v[kept] for n, v in columns.items()} | chosen, source[kept]
 
-    def fitting(self, columns: Rows, count: int, names: Sequence[str]) -> Callable[[tuple[int, ...]], np.ndarray]:
-        """bool[row] of some choices of slots, by their places: where the constraints on slots hold. Each is asked once for each choice of
-        those slots that it names."""
-        holds: list[tuple[list[int], dict[tuple[int, ...], np.ndarray]]] = []
+    def fitting(self, columns: Rows, count: int, names: Sequence[str]) -> np.ndarray:
+        """bool[place of a choice of each slot..., row]: where the constraints on slots hold, smaller choices first. What hangs on some of
+        them is looked at once for each choice of these."""
+        good = np.ones((*[len(self.choices[n]) for n in names], count), bool)
         for condition, asked in self.asked:
-            at = [i for i, n in enumerate(names) if n in asked]
-            if at and asked <= columns.keys() | set(names):
+            if not asked.isdisjoint(names) and asked <= columns.keys() | set(names):
+                chosen = {n: np.sort(self.choices[n]).reshape(-1, *[1] * (len(names) - at)) for at, n in enumerate(names)}
                 with np.errstate(divide="ignore", invalid="ignore"):
-                    holds.append((at, {digits: evaluate(condition, {**columns, **{
-                        names[i]: sorted(self.choices[names[i]])[d] for i, d in zip(at, digits)}}) != 0
-                        for digits in product(*[range(len(self.choices[names[i]])) for i in at])}))
-
-        def fits(digits: tuple[int, ...]) -> np.ndarray:
-            good = np.ones(count, bool)
-            for at, found in holds:
-                good &= found[tuple([digits[i] for i in at])]
-            return good
-        return fits
+                    good &= evaluate(condition, {**columns, **chosen}) != 0
+        return good
 
 
-def raised(digits: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """The choices that have one more in one place."""
-    return [(*digits[:i], d + 1, *digits[i + 1:]) for i, d in enumerate(digits)]
+def most(good: np.ndarray) -> np.ndarray:
+    """bool[place of a choice of each slot..., row]: those good choices of which none that has one slot more is good."""
+    out = good.copy()
+    for axis in range(good.ndim - 1):
+        np.moveaxis(out, axis, 0)[:-1] &= ~np.moveaxis(good, axis, 0)[1:]
+    return out
