@@ -146,7 +146,8 @@ def fitted_to(fitted: Sequence[Seen], held: Sequence[Seen], machine: Machine, st
     times = Times(machine, every.programs, state, [p for p, read in zip(every.places, every.read) if read])
     cores = np.array([s.timed.core_us is not None for s in fitted])
     measured = stacked(np.log([[s.timed.us, s.timed.core_us or 1.0] for s in fitted]), cores)
-    found = fit(lambda x: stacked(logs(times.of(x)), cores), lambda x: stacked(times.slopes(x), cores), measured, times.bounds)
+    found = fit(lambda x: stacked(logs(times.of(x)), cores), lambda x: stacked(times.slopes(x), cores), measured, times.bounds,
+                int(cores.sum()))
     x = np.where(found.changed, found.x, 0.0)
     held_times = Times(machine, [s.encoded for s in held], state, times.places)
     errors = [(error(part, t, np.zeros(len(x))), error(part, t, x)) for part, t in ((fitted, times), (held, held_times))]
@@ -168,8 +169,11 @@ def as_it_is(machine: Machine, place: str, why: str) -> Number:
 
 
 def stacked(of: Array, cores: Array) -> Array:
-    """What a fit is made to: of [program, (task, run), ...] all tasks, and the runs of programs whose core time is known."""
-    return np.concatenate([of[:, 0], of[cores, 1]])
+    """What a fit is made to, times that are disturbed apart: of [program, (task, run), ...] all tasks; where the core time is known too,
+    the mean of both, which is one observation, for what disturbs a run disturbs both, and what they differ by."""
+    task, run = of[:, 0], of[:, 1]
+    both = cores.reshape(-1, *(1,) * (task.ndim - 1))
+    return np.concatenate([np.where(both, (task + run) / 2, task), ((task - run) / np.sqrt(2))[cores]])
 
 
 def error(of: Sequence[Seen], times: Times, x: Array) -> float:

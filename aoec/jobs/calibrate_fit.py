@@ -52,16 +52,18 @@ class Fitted:
         return self.found & (np.abs(self.x) > SURE * self.deviation)
 
 
-def fit(model: Callable[[Array], Array], slopes_at: Callable[[Array], Array], measured: Array, bounds: Array) -> Fitted:
-    """The fit of `model` (x -> logarithms of times) to those measured. `slopes_at` gives its slopes [time, number]; `bounds`: of |x|."""
+def fit(model: Callable[[Array], Array], slopes_at: Callable[[Array], Array], measured: Array, bounds: Array, apart: int = 0) -> Fitted:
+    """The fit of `model` (x -> logarithms of times) to those measured. `slopes_at` gives its slopes [time, number]; `bounds`: of |x|. The
+    last `apart` of them are disturbed no more than the others, perhaps much less: noise is what is left of those before."""
+    seen = len(measured) - apart
     width, x, noise = bounds / np.sqrt(3), np.zeros(len(bounds)), NOISE
     left = measured - model(x)
     slopes = slopes_at(x)
     for _ in range(PASSES):
-        noise = spread_of(left, 0.0)
+        noise = spread_of(left[:seen], 0.0)
         for _ in range(ROUNDS):
             x, left, slopes, moved = step(model, measured, x, left, slopes, noise, width, bounds)
-            noise = spread_of(left, effective(slopes, width, noise))
+            noise = spread_of(left[:seen], effective(slopes[:seen], width, noise))
             if not moved:
                 break
         if x.any():

@@ -15,6 +15,7 @@ import pytest
 from aoec.cann.op_summary import Operand
 from aoec.cann.op_summary_join import Timed
 from aoec.cli import main
+from aoec.jobs.calibrate import stacked
 from aoec.jobs.calibrate_fit import NOISE, fit
 from aoec.jobs.calibrate_times import scaled, value
 from aoec.jobs.row_funcs import call_of, plane
@@ -152,6 +153,25 @@ def test_a_row_of_another_kernel_does_not_lead_it_astray() -> None:
     measured = model(np.array([0.2, -0.2, 0.1])) + draw.normal(0, 0.005, 30)
     measured[[3, 17]] += log(2)
     assert fit(model, slopes, measured, bounds).x == pytest.approx([0.2, -0.2, 0.1], abs=0.03)
+
+
+def test_deviations_hold_where_a_run_disturbs_both_of_its_times() -> None:
+    """Tasks and their runs, off by the same: as two observations they would be believed too much, by a factor of 1.4."""
+    draw, runs, cores, truth = np.random.default_rng(2), np.geomspace(2, 200, 16), np.ones(16, bool), np.array([0.1, -0.1])
+
+    def model(x: np.ndarray) -> np.ndarray:
+        run = runs * exp(x[0])
+        return stacked(np.log(np.stack([run + 3 * exp(x[1]), run], axis=1)), cores)
+
+    def slopes(x: np.ndarray) -> np.ndarray:
+        return np.stack([(model(x + 1e-4 * e) - model(x - 1e-4 * e)) / 2e-4 for e in np.eye(2)], axis=1)
+
+    off = []
+    for _ in range(100):
+        both = np.repeat(draw.normal(0, 0.03, 16)[:, None], 2, axis=1)
+        found = fit(model, slopes, model(truth) + stacked(both, cores), np.full(2, 0.5), len(runs))
+        off.append((found.x - truth)[0] / found.deviation[0])
+    assert 0.8 < np.std(off) < 1.2
 
 
 # ---------------------------------------------------------------- parts
