@@ -16,6 +16,7 @@ from aoec.frontend.passes.precision import choose_precision
 from aoec.frontend.passes.quantised import find_quantised
 from aoec.frontend.passes.row_norms import find_row_norms
 from aoec.frontend.passes.scalars import use_scalars
+from aoec.frontend.passes.stacked import stack_rows
 from aoec.frontend.passes.transposes import scale_last, sink_transposes
 from aoec.frontend.passes.turned import turn_in_products
 from aoec.frontend.passes.views import turn_images
@@ -27,11 +28,11 @@ from aoec.ir.draft import Draft
 PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, share_equal,
           sink_transposes, drop_identities, drop_dead, sink_transposes, drop_identities, fold_pads, drop_guards, drop_dead, fold_biases,
           find_row_norms, find_gelus, find_gates, scale_last, drop_dead, find_attentions, sink_transposes, drop_dead, fold_affine,
-          turn_in_products, turn_images, drop_identities, drop_dead)
+          turn_in_products, turn_images, stack_rows, drop_identities, drop_dead)
 
 __all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_guards", "drop_identities", "find_attentions", "find_gates",
            "find_gelus", "find_quantised", "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "fold_pads", "scale_last",
-           "share_equal", "sink_transposes", "turn_images", "turn_in_products", "use_scalars"]
+           "share_equal", "sink_transposes", "stack_rows", "turn_images", "turn_in_products", "use_scalars"]
 
 
 def clean(draft: Draft, precision: str = "fp16") -> None:
