@@ -277,7 +277,8 @@ def test_rows_are_cut_and_put_together_as_planes() -> None:
 def test_single_elements_are_put_together_as_rows() -> None:
     """As rotary angles of neighbours are: three parts along a new last axis."""
     one = {"shape": (2, 8, 4, 1)}
-    d = draft(("reshape", "x", "a", one), ("exp", "x", "b", {}), ("reshape", "b", "c", one), ("concat", "a c a", "y", ROWS), shape=(2, 8, 4))
+    d = draft(("reshape", "x", "a", one), ("exp", "x", "b", {}), ("reshape", "b", "c", one), ("concat", "a c a", "y", ROWS),
+              shape=(2, 8, 4))
     assert kept(passes.stack_rows, d) == ["reshape", "exp", "reshape", *["reshape"] * 3, "concat", "transpose", "reshape"]
     d = draft(("exp", "x", "a", {}), ("concat", "a x", "y", ROWS), shape=(2, 8, 4, 2))  # runs of two
     assert kept(passes.stack_rows, d) == ["exp", "concat"]
