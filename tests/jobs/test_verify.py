@@ -148,6 +148,15 @@ def test_agreement_counts_rows() -> None:
     assert (a.relative_error, a.same_top1, a.rows) == (0.8, 1, 2)
 
 
+@pytest.mark.parametrize("got, wanted, error", [
+    ([np.inf, 1], [np.inf, 1], 0), ([65504, 1], [np.inf, 1], 0), ([-np.inf, 1], [np.inf, 1], 2), ([np.nan, 1], [np.nan, 1], 0),
+    ([np.nan, 1], [2, 1], np.inf), ([1, 1], [np.nan, 1], np.inf), ([np.inf, 1], [32752, 1], 1)])
+def test_agreement_of_what_overflows(got: list[float], wanted: list[float], error: float) -> None:
+    """It is as far from the largest number as that is; what is no number is like nothing else."""
+    a, b = (np.array(x, np.float16) for x in (got, wanted))
+    assert agreement(a, b, "x").relative_error == pytest.approx(error)
+
+
 def test_places_are_within_the_axis_that_is_read() -> None:
     """Two rows, as BERT's kinds of tokens are: numbers from -2 to 2 would lie beyond them."""
     net = helper.make_graph([helper.make_node("Gather", ["w", "i"], ["y"])], "two",
