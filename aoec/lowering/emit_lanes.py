@@ -57,15 +57,20 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         if work.sources and all(r.buffer in em.spread for r in operands[1:]):
             em.spread.add(target.buffer)
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), whole)]
-    if (parts := row_blocks(em, work, operands, strides, offsets, joined(strides, extents))) is not None:
+    long = joined(strides, extents)
+    if (parts := row_blocks(em, work, operands, strides, offsets, long)) is not None:
         return parts
+    if wide_rows(em, operands, strides, long):
+        extents = long
     blocks = None if wide_rows(em, operands, strides, extents) else strided(em, work, operands, strides, offsets, extents)
     if blocks is not None:
         stepped = over_rows(em, work, operands, strides, offsets, extents)
         return blocks if stepped is None else either_of(em, *stepped, blocks)
-    rows_around = [(lp.var, lp.extent) for lp in own if lp.var != extents[-1][0]]
+    rows_around = extents[:-1] if extents is long else [(lp.var, lp.extent) for lp in own if lp.var != extents[-1][0]]
     if (parts := narrow_rows(em, work, operands, strides, offsets, [*rows_around, extents[-1]])) is not None:
         return parts
+    if (runs := cast_runs(em, op, work, operands, strides, offsets, [*rows_around, extents[-1]])) is not None:
+        return runs
     for r, s in zip(operands, strides):
         require_rows(em, op, r.buffer, s, extents[:-1])
     if (cast := cast_rows(em, work, operands, strides, offsets, [*rows_around, extents[-1]])) is not None:
@@ -160,12 +165,14 @@ def by_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dic
 
 def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]], extents: list[tuple[str, Expr]]) -> list[int] | None:
     """Blocks from row to row of each operand, where repeats can step over rows; else None. Every repeat but the last takes all lanes:
-    what it writes behind a row must lie in the next."""
-    if len(extents) < 2 or not isinstance(extents[-1][1], Int) or operands[0].buffer in {r.buffer for r in operands[1:]}:
+    what it writes behind a row must lie in the next, and is nothing where rows are worked on in place."""
+    if len(extents) < 2 or not isinstance(extents[-1][1], Int):
         return None
     (row, _), lane, inner = extents[-2], extents[-1][0], extents[-1][1]
     assert isinstance(inner, Int)
     lanes = lanes_of(max(dtype_size(em.buffers[r.buffer]) for r in operands))
+    if inner.value % lanes and operands[0].buffer in {r.buffer for r in operands[1:]}:
+        return None
     whole = -(-inner.value // lanes) * lanes
     out = []
     for r, s in zip(operands, strides):
@@ -204,6 +211,24 @@ def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
     if more:
         body.append(For(part, Int(more), (at(Var(part), lanes),)))
     return nest(extents[:-2], body)
+
+
+def cast_runs(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+              extents: list[tuple[str, Expr]]) -> list[Item] | None:
+    """A cast of rows that follow each other without a gap in both types, but for loops further out: a run for each of these. None where
+    no loop around the lanes goes on where they end."""
+    *outer, (lane, run_length) = extents
+    if len({dtype_size(em.buffers[r.buffer]) for r in operands}) == 1 or any(s.get(lane) != Int(1) for s in strides):
+        return None
+    while outer and all(s.get(outer[-1][0]) == run_length for s in strides):
+        run_length = normalise(run_length * outer.pop()[1])
+    if len(outer) == len(extents) - 1:
+        return None
+    for r, s in zip(operands, strides):
+        require_rows(em, op, r.buffer, s, outer)
+    at = [o + product_sum(s, [v for v, _ in outer if v in s]) for o, s in zip(offsets, strides)]
+    places = [(r.buffer, o) for r, o in zip(operands, at)]
+    return nest(outer, [run(em, work, places[0], places[1:], run_length)])
 
 
 def cast_rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
