@@ -29,6 +29,7 @@ LAST, KEPT = "a = Constant <value = int64[1] {-1}> ()", "keepdims=0"
 MODELS = {
     "softmax_block": ("fp16", "float[905,12] x", "float[905,12] y", "y = Softmax<axis=1>(x)"),
     "softmax_tiny": ("fp16", "float[70,3] x", "float[70,3] y", "y = Softmax<axis=1>(x)"),
+    "softmax_eight": ("fp16", "float[70,8] x", "float[70,8] y", "y = Softmax<axis=1>(x)"),  # whole blocks of fp32, halves of fp16
     "softmax_two": ("fp32", "float[41,13] x", "float[41,13] y", "y = Softmax<axis=1>(x)"),
     "softmax_half": ("fp16", "float[90,48] x", "float[90,48] y", "y = Softmax<axis=1>(x)"),
     "layer_norm_block": ("fp16", "float[77,12] x, float[12] w, float[12] b", "float[77,12] y", "y = LayerNormalization(x, w, b)"),
