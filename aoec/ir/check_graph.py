@@ -7,9 +7,9 @@ from aoec.ir.bodies import MAIN, Place, check_bodies, check_ends, place
 from aoec.ir.graph import OPAQUE, Graph, OpNode
 from aoec.ir.index import DTYPES
 from aoec.ir.places import Places
-from aoec.ir.tir import LAYOUTS
+from aoec.ir.tir import MATRICES
 
-GRAPH_LAYOUTS = (*[layout for layout in LAYOUTS if layout != "RUN"], "NC1HWC0", "NC1HWC0_C04")
+GRAPH_LAYOUTS = (*MATRICES, "NC1HWC0", "NC1HWC0_C04")
 GRAPH_DTYPES = (*DTYPES, OPAQUE)
 GROUP_KINDS = ("cube", "vector", "host", "view")
 

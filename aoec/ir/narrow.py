@@ -11,7 +11,7 @@ GROUP = 256  # rows whose columns two turns of sixteen by sixteen make
 LEAST_ROWS = 64  # for fewer, turns that are mostly empty cost as much as bursts of a row each
 
 
-def steps(block: Block) -> bool:
+def takes_every_nth(block: Block) -> bool:
     """True where a block takes every n-th element of a run, for a small n."""
     value, lane = block.value, block.target.indices[-1] if block.target.indices else None
     if block.op != "=" or not isinstance(value, Read) or not isinstance(lane, Var) or not value.indices:

@@ -7,7 +7,8 @@ from typing import Union
 from aoec.ir.index import Expr, Int, Read
 
 SCOPES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
-LAYOUTS = ("ND", "NZ", "ZZ", "ZN", "NN", "RUN")  # RUN: as ND, but rows in UB follow each other, whatever their length
+MATRICES = ("ND", "NZ", "ZZ", "ZN", "NN")
+LAYOUTS = (*MATRICES, "RUN")  # RUN: as ND, but rows in UB follow each other, whatever their length
 ASSIGN = ("=", "+=", "max=", "min=")  # the last three are reducers over the loops that the left side does not name
 LOOP_KINDS = ("serial", "core", "tensor")
 

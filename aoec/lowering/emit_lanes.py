@@ -60,22 +60,24 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     long = joined(strides, extents)
     if (parts := row_blocks(em, work, operands, strides, offsets, long)) is not None:
         return parts
-    if wide_rows(em, operands, strides, long):
-        extents = long
-    blocks = None if wide_rows(em, operands, strides, extents) else strided(em, work, operands, strides, offsets, extents)
+    wide = next((e for e in (long, extents) if wide_rows(em, operands, strides, e)), None)
+    blocks = strided(em, work, operands, strides, offsets, extents) if wide is None else None
     if blocks is not None:
         stepped = over_rows(em, work, operands, strides, offsets, extents)
         return blocks if stepped is None else either_of(em, *stepped, blocks)
-    rows_around = extents[:-1] if extents is long else [(lp.var, lp.extent) for lp in own if lp.var != extents[-1][0]]
-    if (parts := narrow_rows(em, work, operands, strides, offsets, [*rows_around, extents[-1]])) is not None:
+    if wide is None or wide is extents:  # also rows of a loop that a hole makes one
+        every_row = [*[(lp.var, lp.extent) for lp in own if lp.var != extents[-1][0]], extents[-1]]
+    else:
+        every_row = wide
+    if (parts := narrow_rows(em, work, operands, strides, offsets, every_row)) is not None:
         return parts
-    if (runs := cast_runs(em, op, work, operands, strides, offsets, [*rows_around, extents[-1]])) is not None:
+    if (runs := cast_runs(em, op, work, operands, strides, offsets, every_row)) is not None:
         return runs
     for r, s in zip(operands, strides):
-        require_rows(em, op, r.buffer, s, extents[:-1])
-    if (cast := cast_rows(em, work, operands, strides, offsets, [*rows_around, extents[-1]])) is not None:
+        require_rows(em, op, r.buffer, s, (wide or extents)[:-1])
+    if (cast := cast_rows(em, work, operands, strides, offsets, every_row)) is not None:
         return cast
-    return by_rows(em, work, operands, strides, offsets, extents)
+    return by_rows(em, work, operands, strides, offsets, wide or extents)
 
 
 def reordered(op: TileOp, work: VectorOp) -> bool:
@@ -217,12 +219,9 @@ def cast_runs(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], str
               extents: list[tuple[str, Expr]]) -> list[Item] | None:
     """A cast of rows that follow each other without a gap in both types, but for loops further out: a run for each of these. None where
     no loop around the lanes goes on where they end."""
-    *outer, (lane, run_length) = extents
-    if len({dtype_size(em.buffers[r.buffer]) for r in operands}) == 1 or any(s.get(lane) != Int(1) for s in strides):
-        return None
-    while outer and all(s.get(outer[-1][0]) == run_length for s in strides):
-        run_length = normalise(run_length * outer.pop()[1])
-    if len(outer) == len(extents) - 1:
+    *outer, (lane, run_length) = side_by_side(strides, extents)
+    same = len({dtype_size(em.buffers[r.buffer]) for r in operands}) == 1
+    if same or len(outer) == len(extents) - 1 or any(s.get(lane) != Int(1) for s in strides):
         return None
     for r, s in zip(operands, strides):
         require_rows(em, op, r.buffer, s, outer)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, Int, Read, Var, ceildiv, minimum, normalise, round_up
-from aoec.ir.narrow import GROUP, MOST, steps
+from aoec.ir.narrow import GROUP, MOST, takes_every_nth
 from aoec.ir.program import Item
 from aoec.ir.tir import Buffer
 from aoec.lowering.emit_runs import MAX_REPEAT, nest, product_sum
@@ -25,7 +25,7 @@ def is_narrow(em: Emitter, op: TileOp) -> bool:
     if op.block.op != "=" or not isinstance(value, Read) or not op.loops:
         return False
     dst, src = em.buffers[op.block.target.buffer], em.buffers[value.buffer]
-    runs = "RUN" in (dst.layout, src.layout) or steps(op.block)
+    runs = "RUN" in (dst.layout, src.layout) or takes_every_nth(op.block)
     return runs and dst.scope == src.scope == "UB" and dst.dtype == src.dtype and dtype_size(src) in (2, 4)
 
 

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Expr, Int, Read, eq, le, normalise
+from aoec.ir.index import Expr, Int, Read, eq, le
 from aoec.ir.program import Item
+from aoec.lowering.emit_blocks import side_by_side
 from aoec.lowering.emit_runs import nest, product_sum
 from aoec.lowering.tile import Emitter, Piece, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, piece
 
@@ -29,17 +30,15 @@ def pack(em: Emitter, op: TileOp) -> Piece:
     to, at = (loop_strides(b, r.indices, op) for b, r in ((dst, target), (src, value)))
     if not to.get(column.var) == at.get(column.var) == Int(1) or to.get(row.var) != column.extent or row.var not in at:
         raise UnsupportedError(f"block {op.block.name}: rows of {src.name} do not lie one behind the other in {dst.name}")
-    rows = row.extent
-    while outer and (to[outer[-1].var], at[outer[-1].var]) == (normalise(to[row.var] * rows), normalise(at[row.var] * rows)):
-        rows = normalise(rows * outer.pop().extent)
+    *around, (_, rows) = side_by_side([to, at], [(lp.var, lp.extent) for lp in (*outer, row)])
     limits(em, op, rows, column.extent * dtype_size(src))
-    for lp in outer:
-        em.require(eq(to[lp.var] % c0(src), 0), f"block {op.block.name}: what is packed of one {lp.var} is whole blocks")
-    start = [base_offset(b, r.indices, op.names) + product_sum(s, [lp.var for lp in outer])
+    for v, _ in around:
+        em.require(eq(to[v] % c0(src), 0), f"block {op.block.name}: what is packed of one {v} is whole blocks")
+    start = [base_offset(b, r.indices, op.names) + product_sum(s, [v for v, _ in around])
              for b, r, s in ((dst, target, to), (src, value, at))]
     body: list[Item] = [instr("vreducev2", dst=em.ref(dst.name, start[0]), src=em.ref(src.name, start[1]), lanes=column.extent,
                               repeat=rows, src_rep=at[row.var] // c0(src))]
-    return piece(em, "V", nest([(lp.var, lp.extent) for lp in outer], body), dst.name, src.name)
+    return piece(em, "V", nest(around, body), dst.name, src.name)
 
 
 def limits(em: Emitter, op: TileOp, rows: Expr, row_bytes: Expr) -> None:

@@ -6,12 +6,11 @@ from dataclasses import dataclass, replace
 from aoec.base.errors import ScheduleError
 from aoec.ir.index import Expr, Read
 from aoec.ir.regions import Interval, shift
-from aoec.ir.tir import LAYOUTS, SCOPES, Func
+from aoec.ir.tir import LAYOUTS, MATRICES, SCOPES, Func
 from aoec.primitives.nest import alive, find_buffer, map_nodes, map_reads, replace_buffer
 from aoec.primitives.primitive import Primitive, near
 
 # what a scope can hold; the second of L0A and L0B is the same bytes seen as the operand's transpose: a[k, m], b[n, k]
-MATRICES = tuple(layout for layout in LAYOUTS if layout != "RUN")
 HELD = {"GM": MATRICES, "L1": MATRICES, "L0A": ("ZZ", "NN"), "L0B": ("ZN", "NZ"), "L0C": ("NZ",), "UB": ("ND", "NZ", "RUN"), "BT": ("ND",),
         "FB": ("ND",)}
 

@@ -10,8 +10,7 @@ from math import prod
 from types import MappingProxyType
 
 from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, normalise, reads, substitute, variables
-from aoec.ir.narrow import GROUP, MOST, run_of
-from aoec.ir.narrow import steps as steps_over
+from aoec.ir.narrow import GROUP, MOST, run_of, takes_every_nth
 from aoec.ir.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
@@ -131,7 +130,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
     narrow = narrow_run(func)
-    turned = 0 if not turns(func) else GROUP if narrow or any(steps_over(n.block) for n in nests(func)) else max(16, 32 // size)
+    turned = 0 if not turns(func) else GROUP if narrow or any(takes_every_nth(n.block) for n in nests(func)) else max(16, 32 // size)
     for i, v in enumerate(tiled):
         unit, extent = tile_unit(out, v, size, turned), out.extent(v)
         sizes = ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS))
@@ -139,7 +138,8 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
     names = [lp.var for lp in out.loops]
     summed = reduced_axes(func, out)
-    leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in whole_axes(func, out) | summed]
+    together = whole_axes(func, out) | summed
+    leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in together]
     inner = [v for v in names if v not in leading and v not in tiled]
     reduced = [v for v in inner if (v not in kept or v in summed) and names.index(v) < names.index(tiled[0])]
     inner = [v for v in inner if v not in reduced]

@@ -5,18 +5,17 @@ import numpy as np
 import pytest
 
 from aoec import ops, primitives
-from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
+from aoec.ir.graph import Attribute
 from aoec.ir.rewrite import normalise
 from aoec.ir.show import show
 from aoec.jobs.execute import run_program
-from aoec.jobs.plan import tasks
 from aoec.jobs.tuning import problem, start
 from aoec.lowering.emit import emit
-from aoec.lowering.fuse import fuse
 from aoec.target.check import check
 from aoec.target.machine import load
 from tests.lowering.groups import legal
 from tests.lowering.test_copies import agree, data
+from tests.lowering.test_packed import task_of
 
 FAMILIES = ("Ascend910B3", "Ascend310P3", "Ascend910A")
 COPIES: list[tuple[str, tuple[int, ...], dict[str, Attribute]]] = [
@@ -46,9 +45,7 @@ def test_every_sketch_does_it(at: int, dtype: str, target: str) -> None:
     """Whether its holes are filled first or last, in turns and not in bursts of an element."""
     op, own, attributes = COPIES[at]
     machine = load(target)
-    tensors = (Tensor("x", dtype, own), Tensor("y", dtype, ops.shape(op, [own], attributes)))
-    fused, _ = fuse(Graph("copy", ("x",), ("y",), tensors, (OpNode("n", op, ("x",), ("y",), tuple(attributes.items())),)), {}, machine)
-    (task,) = tasks(fused, machine)
+    task, tensors = task_of(op, own, dtype, machine, **attributes)
     p = problem(task.func, machine, task.state)
     x = data(own, dtype)
     for sketch in range(len(p.sketches)):
@@ -56,7 +53,7 @@ def test_every_sketch_does_it(at: int, dtype: str, target: str) -> None:
             program = p.program(candidate)
             check(program, machine)
             assert program == normalise(emit(primitives.apply(p.func, p.trace(candidate)), machine))
-            got = run_program(program, task.bindings, {t.name: t for t in fused.tensors}, {"x": x})["y"]
+            got = run_program(program, task.bindings, tensors, {"x": x})["y"]
             np.testing.assert_array_equal(got, ops.get(op).reference(x, **attributes))
             assert "vnchwconv" in show(program)
 
@@ -71,8 +68,6 @@ def test_it_takes_about_as_long_as_the_bytes(op: str, own: tuple[int, ...], attr
     machine = load(target)
 
     def ticks(op: str, attributes: dict[str, Attribute]) -> int:
-        tensors = (Tensor("x", "fp16", own), Tensor("y", "fp16", ops.shape(op, [own], attributes)))
-        fused, _ = fuse(Graph("copy", ("x",), ("y",), tensors, (OpNode("n", op, ("x",), ("y",), tuple(attributes.items())),)), {}, machine)
-        (task,) = tasks(fused, machine)
+        task, _ = task_of(op, own, "fp16", machine, **attributes)
         return start(problem(task.func, machine, task.state)).ticks
     assert ticks(op, attributes) < 3 * ticks("expand", {"shape": own})
