@@ -53,6 +53,11 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng([seed, *shape]).standard_normal(shape).astype(np.float32)
 
 
+def feeds_of(proto: onnx.ModelProto) -> dict[str, np.ndarray]:
+    """Normal numbers for each input of a model."""
+    return {i.name: normal(*(d.dim_value for d in i.type.tensor_type.shape.dim), seed=at) for at, i in enumerate(proto.graph.input)}
+
+
 def varied(path: Path) -> onnx.ModelProto:
     """A light model with seeded weights in place of its constants of one value, scaled so that values stay moderate."""
     proto = onnx.load(path)

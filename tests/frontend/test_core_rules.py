@@ -11,7 +11,7 @@ from aoec import ops
 from aoec.frontend.onnx import load
 from aoec.lowering.fuse import fuse
 
-from .models import model, node, normal, run
+from .models import feeds_of, model, node, normal, run
 
 Shape = tuple[int, ...]
 
@@ -47,7 +47,7 @@ ROTARY = {
 
 def agree(proto: onnx.ModelProto) -> None:
     """Asserts that the graph, and the fused graph, give what ONNX's reference gives, and that nothing of them is the host's."""
-    feeds = {i.name: normal(*(d.dim_value for d in i.type.tensor_type.shape.dim), seed=at) for at, i in enumerate(proto.graph.input)}
+    feeds = feeds_of(proto)
     graph, weights, notices = load(proto, precision="fp32")
     assert not notices
     fused = fuse(graph, weights)

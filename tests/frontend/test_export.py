@@ -16,7 +16,7 @@ from aoec.ir.graph import Graph
 from aoec.jobs.compile import ports
 from aoec.lowering.fuse import fuse
 
-from .models import model, node, normal, run
+from .models import feeds_of, model, node, normal, run
 from .test_operators import CASES
 from .written import seeded
 
@@ -38,7 +38,7 @@ def written(graph: Graph, weights: dict[str, np.ndarray]) -> onnx.ModelProto:
 @pytest.mark.parametrize("name", CASES)
 def test_a_graph_is_the_model_that_it_was_read_from(name: str) -> None:
     proto = CASES[name]
-    feeds = {i.name: normal(*(d.dim_value for d in i.type.tensor_type.shape.dim), seed=at) for at, i in enumerate(proto.graph.input)}
+    feeds = feeds_of(proto)
     expected = run(proto, feeds)[0]
     for precision, tolerance in (("fp32", 1e-5), ("fp16", 4e-3)):
         graph, weights = fuse(*load(proto, precision=precision)[:2])

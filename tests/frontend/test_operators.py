@@ -13,7 +13,7 @@ from aoec.ir.show import show
 from aoec.lowering.fuse import fuse
 
 from . import cases_cube, cases_vector
-from .models import model, node, normal, run
+from .models import feeds_of, model, node, normal, run
 from .test_core_rules import RULED
 
 X = (1, 6, 9, 8)
@@ -173,7 +173,7 @@ def test_every_rule_has_a_case() -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_matches_onnxruntime(name: str) -> None:
     proto = CASES[name]
-    feeds = {i.name: normal(*(d.dim_value for d in i.type.tensor_type.shape.dim), seed=at) for at, i in enumerate(proto.graph.input)}
+    feeds = feeds_of(proto)
     expected = run(proto, feeds)[0]
     for precision, tolerance in (("fp32", 1e-5), ("fp16", 4e-3)):
         graph, weights, _ = load(proto, precision=precision)
