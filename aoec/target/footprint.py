@@ -67,7 +67,7 @@ def relation(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) -> i
         return 9 if f.atomic and (f.length % sizes[0] or f.dst_gap % sizes[0]) else 0
     if name.startswith("fixpipe") and f.m and f.n:
         return 5 if f.src_rows < f.m else 7 if name.startswith("fixpipe_nz") and f.n * sizes[0] % 32 else 0
-    return 6 if hasattr(f, "lanes") and f.lanes * max(sizes) > REPEAT_BYTES else 0
+    return 6 if hasattr(f, "lanes") and name != "vreducev2" and f.lanes * max(sizes) > REPEAT_BYTES else 0
 
 
 def _foot_mmad(f: F, c: int, a: int, b: int, bias: int = 4) -> list[list[Box]]:
