@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aoec.ir.index import Int, Read, Var, affine
+from aoec.ir.index import Expr, Int, Read, Var, affine
 from aoec.ir.tir import Block
 
 MOST = 16  # elements from one row to the next: longer ones are blocks of their own
@@ -35,3 +35,14 @@ def run_of(block: Block, extents: Mapping[str, int], size: int) -> str:
         if across < MOST and across * size % 32 and extents.get(far.name, 0) >= LEAST_ROWS:
             return rows.buffer
     return ""
+
+
+
+def copied_whole(block: Block, run: str, extents: Mapping[str, int], shape: tuple[Expr, ...]) -> bool:
+    """True for a copy between `run` and a tensor of a shape in which its rows, too, lie one behind the other."""
+    value, target = block.value, block.target
+    if not isinstance(value, Read) or run not in (value.buffer, target.buffer):
+        return False
+    own, there = (value.indices, target.indices) if value.buffer == run else (target.indices, value.indices)
+    near = own[-1]
+    return own[-2:] == there[-2:] and isinstance(near, Var) and shape[-1:] == (Int(extents.get(near.name, 0)),)

@@ -182,7 +182,7 @@ def row_steps(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]],
         spread = run_of == Int(0) and r.buffer in em.spread
         if not isinstance(step, Int) or step.value * size % 32 or step.value * size // 32 > MAX_STRIDE:
             return None
-        still = step == Int(0) and em.buffers[r.buffer].shape[-1] == inner  # one row for all; its slot is as long as whole lanes
+        still = step == Int(0) and em.buffers[r.buffer].shape[-1] == inner  # one row for all
         if not spread and (run_of != Int(1) or not still and 2 * step.value < whole):
             return None
         out.append(step.value * size // 32)
@@ -203,6 +203,8 @@ def row_parts(em: Emitter, work: VectorOp, operands: list[Read], strides: list[d
         fixed: dict[str, int] = {}
         for name, r, o, s, step in zip(operand_names(len(operands) - 1), operands, offsets, strides, steps):
             along = s.get(lane, Int(0)) == Int(1)
+            if along and not step:  # every repeat but the last reads whole lanes of the row
+                em.behind[r.buffer] = max(em.behind.get(r.buffer, 0), -inner.value % lanes)
             place = o + product_sum(s, [v for v in outer if v in s])
             fields[name] = em.ref(r.buffer, place + number * lanes if along else place)
             fixed[f"{name}_blk"], fixed[f"{name}_rep"] = int(along), step

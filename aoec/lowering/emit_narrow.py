@@ -105,14 +105,17 @@ def narrow(em: Emitter, op: TileOp) -> Piece:
         lay = turn((run[0], run[1] + Var(half) * (unit * ROWS * width) + Var(block) * ROWS),
                    (turned, places + Var(block) * GROUP + Var(half) * unit),
                    dst_stride=pitch, dst_half=halves - 1, src_stride=halves, dst_rep=ROWS * pitch, src_rep=ROWS * pitch)
-        parts = [*nest([*s.taken, (half, Int(halves)), batches], [gather]),
+        there = minimum(halves, ceildiv(s.rows[1], unit))
+        parts = [*nest([*s.taken, (half, there), batches], [gather]),
                  *nest([(block, Int(width)), (half, Int(halves)), batches], [lay])]
     else:
         take = turn((turned, places + Var(block) * (unit * ROWS)), (run[0], run[1] + Var(block) * unit),
                     dst_stride=halves, dst_half=halves - 1, src_stride=pitch, dst_rep=ROWS * pitch, src_rep=ROWS * pitch)
         lay = turn((columns[0], columns[1] + Var(half) * (unit * ROWS)), (turned, places + lane * ROWS + Var(half) * unit),
                    dst_stride=halves, dst_half=halves - 1, src_stride=pitch, dst_rep=ROWS * halves, src_rep=ROWS * pitch)
-        parts = [*nest([(block, Int(pitch)), batches], [take]), *nest([*s.taken, (half, Int(halves)), batches], [lay])]
+        elements = s.rows[1] * width if s.run.layout == "RUN" else (s.rows[1] - 1) * width + 1
+        there = minimum(pitch, ceildiv(elements, unit))  # of fewer than sixteen rows nothing lies in the last blocks
+        parts = [*nest([(block, there), batches], [take]), *nest([*s.taken, (half, Int(halves)), batches], [lay])]
     value = op.block.value
     assert isinstance(value, Read)
     return piece(em, "V", nest(s.outer, parts), op.block.target.buffer, value.buffer)

@@ -85,6 +85,7 @@ class Emitter:
         self.worked = {  # buffers that are worked on in place
             b.target.buffer for b, _ in blocks(func.body) if b.op == "=" and b.target.buffer in {r.buffer for r in reads(b.value)}}
         self.along: set[tuple[str, str]] = set()  # (target, source) of what is done element by element, and so in place too
+        self.behind: dict[str, int] = {}  # buffer -> elements behind its last row that instructions read with it, and do nothing with
         self.halves: dict[str, int] = {}  # block that transposes -> halves of its sixteen channels that exist
         self._fresh = 0
 
@@ -181,8 +182,9 @@ def loop_strides(b: Buffer, indices: tuple[Expr, ...], op: TileOp) -> dict[str, 
     return out
 
 
-def size_bytes(b: Buffer) -> Expr:
-    """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT, FB)."""
+def size_bytes(b: Buffer, behind: int = 0) -> Expr:
+    """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT, FB); of rows in UB with so many
+    elements behind the last."""
     size = dtype_size(b)
     rows, cols = product(list(b.shape[:-1])), b.shape[-1]
     if b.layout == "ZN":
@@ -190,7 +192,7 @@ def size_bytes(b: Buffer) -> Expr:
     if b.layout in ("NZ", "ZZ", "NN"):
         return round_up(rows, FRACTAL_ROWS) * round_up(cols, c0(b)) * size
     if len(b.shape) > 1 and b.scope == "UB" and b.layout != "RUN":
-        return round_up(rows * round_up(cols, c0(b)) * size, 512)
+        return round_up((rows * round_up(cols, c0(b)) + behind) * size, 512)
     return round_up(rows * cols * size, 64 if b.scope in ("BT", "FB") else 512)
 
 

@@ -6,13 +6,14 @@ sketches, k0 the part, di do slots.
 """
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aoec.ir.index import Int, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nests, output_nest, parts, step
-from aoec.search.sketches_vector import MOST_ELEMENTS, SLOTS, cores_of, rows_read, ruling_axes
+from aoec.search.sketches_vector import MOST_ELEMENTS, SLOTS, cores_of, lanes_cut, reduced_axes, rows_read, ruling_axes
 from aoec.target.machine import Machine
 
 LEAST_PART = 1024  # elements of a long row, or rows: smaller parts are no choice
@@ -28,7 +29,8 @@ class Phase:
 
 
 def chunked_sketches(func: Func, machine: Machine) -> list[Trace]:
-    """One sketch where every row-long value feeds one phase and there is a reduction; none elsewhere."""
+    """One sketch where every row-long value feeds one phase and there is a reduction, and one more where rows that are reduced lane by
+    lane may be cut; none elsewhere."""
     out = output_nest(func)
     found = phases(func, out)
     kept = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
@@ -36,7 +38,8 @@ def chunked_sketches(func: Func, machine: Machine) -> list[Trace]:
     tiled = [v for v in kept if v != axis]
     if len(found) < 2 or not tiled or ruling_axes(out):
         return []
-    return [Trace(tuple(chunked(func, machine, out, found, tiled[0])))]
+    cut = [tiled[-1]] if len(tiled) > 1 and lanes_cut(func, out) else []
+    return [Trace(tuple(chunked(func, machine, out, found, v, [u for u in tiled[:-1] if v in cut]))) for v in (tiled[0], *cut)]
 
 
 def phases(func: Func, out: Nest) -> list[Phase]:
@@ -57,7 +60,7 @@ def phases(func: Func, out: Nest) -> list[Phase]:
     made = []
     for head in heads:
         before = tuple(n for n in order if n is not head and belongs.get(n.block.name) == head.block.name)
-        axis = part_axis(head, out, [n for n in order if n.block.op != "="])
+        axis = part_axis(func, head, out, [n for n in order if n.block.op != "="])
         made.append(Phase(head, before, axis))
     return made if all(p.axis for p in made[:-1]) else []
 
@@ -67,18 +70,21 @@ def rows_only(n: Nest) -> bool:
     return n.block.target.indices[-1] == Int(0)
 
 
-def part_axis(head: Nest, out: Nest, reductions: list[Nest]) -> str:
-    """The reduced loop of a reduction, if it has one; of the output the lanes, where a reduction ran over them."""
+def part_axis(func: Func, head: Nest, out: Nest, reductions: list[Nest]) -> str:
+    """The reduced loop of a reduction, if it has one; of the output the lanes, where a reduction ran over them, or the one axis over which
+    one ran lane by lane."""
     kept = {lp.var for lp in head.loops if any(lp.var in variables(i) for i in head.block.target.indices)}
     reduced = [lp.var for lp in head.loops if lp.var not in kept]
     if head.block.op != "=":
         return reduced[0] if len(reduced) == 1 else ""
     across = any(n.loops[-1].var not in {v for i in n.block.target.indices for v in variables(i)} for n in reductions)
+    if not across and head is out and len(summed := reduced_axes(func, out)) == 1:
+        return summed.pop()
     return head.loops[-1].var if across and len(head.loops) > 1 and not rows_read(head) else ""
 
 
-def chunked(func: Func, machine: Machine, out: Nest, found: list[Phase], tiled: str) -> list[Step]:
-    """The steps: rows over cores, each phase in them with its parts."""
+def chunked(func: Func, machine: Machine, out: Nest, found: list[Phase], tiled: str, leading: Sequence[str] = ()) -> list[Step]:
+    """The steps: rows over cores, each phase in them with its parts; `leading` loops around them."""
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
     lanes = tiled == out.loops[-1].var
     unit = 32 // size if lanes and not rows_read(out) else 1
@@ -89,10 +95,11 @@ def chunked(func: Func, machine: Machine, out: Nest, found: list[Phase], tiled: 
     spread = hole("g0", parts(-(-extent // unit), cores))
     steps.append(step("split", loop=f"{tiled}_t" if many else tiled, parts=spread, outer=f"{tiled}_c", inner=f"{tiled}_s"))
     at, last = f"{tiled}_s", found[-1]
-    inner = [f"{tiled}_i"] * many + [lp.var for lp in out.loops if lp.var not in (tiled, last.axis)]
+    own, along = ([f"{last.axis}_t"], [f"{last.axis}_i"]) if last.axis else ([], [])
+    rows, others = [f"{tiled}_i"] * many, [lp.var for lp in out.loops if lp.var not in (tiled, last.axis, *leading)]
+    inner = [*along, *others, *rows] if lanes else [*rows, *along, *others] if last.axis != out.loops[-1].var else [*rows, *others, *along]
     steps += part(last.axis, out) if last.axis else []
-    own = [f"{last.axis}_t"] if last.axis else []
-    steps.append(step("reorder", loops=(f"{tiled}_c", at, *own, *inner, *[f"{last.axis}_i" for _ in own])))
+    steps.append(step("reorder", loops=(f"{tiled}_c", *leading, at, *own, *inner)))
     for n in reversed(nests(func)):
         phase = next((p for p in found if n.block.name in {m.block.name for m in (*p.before, p.last)}), None)
         if n.block.name == out.block.name:
@@ -103,8 +110,10 @@ def chunked(func: Func, machine: Machine, out: Nest, found: list[Phase], tiled: 
         else:
             steps.append(step("compute_at", block=n.block.name, loop=f"{phase.axis}_t" if phase.axis else at))
     steps += [step("set_scope", buffer=n.block.target.buffer, scope="UB") for n in nests(func) if n.block.name != out.block.name]
+    phased = {n.block.name for p in found for n in (*p.before, p.last)}
+    steps += loads(func, [n for n in nests(func) if n.block.name not in phased], "", at)
     for number, p in enumerate(found):
-        steps += loads(func, p, number, f"{p.axis}_t" if p.axis else at)
+        steps += loads(func, (*p.before, p.last), str(number), f"{p.axis}_t" if p.axis else at)
     return [*steps, *finish(func, found, inner[0], at), step("bind", loop=f"{tiled}_c")]
 
 
@@ -120,11 +129,11 @@ def part(axis: str, n: Nest, reorder: bool = False) -> list[Step]:
     return steps
 
 
-def loads(func: Func, p: Phase, number: int, at: str) -> list[Step]:
-    """Copies into UB of what a phase reads from GM, in its loop over parts."""
+def loads(func: Func, of: Sequence[Nest], number: str, at: str) -> list[Step]:
+    """Copies into UB of what blocks read from GM: those of a phase in its loop over parts, others, of one element a row, with the rows."""
     out: list[Step] = []
     readers: dict[str, list[str]] = {}
-    for n in (*p.before, p.last):
+    for n in of:
         for b in gm_reads(func, n.block):
             readers.setdefault(b, []).append(n.block.name)
     for buffer, names in readers.items():

@@ -10,7 +10,7 @@ from math import prod
 from types import MappingProxyType
 
 from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, normalise, reads, substitute, variables
-from aoec.ir.narrow import GROUP, MOST, run_of, takes_every_nth
+from aoec.ir.narrow import GROUP, MOST, copied_whole, run_of, takes_every_nth
 from aoec.ir.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
@@ -37,6 +37,7 @@ MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row for each of sixteen channels, twice
 ROW_ELEMENTS = 4096  # longer rows of elementwise work are cut: UB holds a dozen of them in fp32
+LEAST_LANES = 128  # of rows that are reduced lane by lane: no longer ones are cut
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice
 MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
 BANKS = (512, 65536)  # where results start: at the next slot, or in a bank of their own
@@ -55,6 +56,8 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     free = [v for v in (axes if rows_read(out) else axes[:-1]) if v not in whole]
     longest = ROW_OF_PIXELS if turns(func) else RUN_ELEMENTS if copies_only(func) else ROW_ELEMENTS if elementwise(func) else None
     if longest is not None and axes[-1] not in whole and out.extent(axes[-1]) > longest:
+        free.append(axes[-1])
+    if lanes_cut(func, out) and axes[-1] not in whole:
         free.append(axes[-1])
     if summed := reduced_axes(func, out):
         free = [v for v in free if v not in summed] or axes[-1:]
@@ -76,17 +79,28 @@ def turns(func: Func) -> bool:
 
 
 def narrow_run(func: Func) -> str:
-    """The buffer of narrow rows that a block turns; nothing where there is none. Of two or four bytes, as the unit turns."""
-    held = {b.name for b in func.locals}
+    """The buffer of narrow rows that a block turns; nothing where there is none. Of two or four bytes, as the unit turns; and what copies
+    between it and GM takes whole runs, since one row of it begins where no block does."""
+    held, there = {b.name for b in func.locals}, {b.name: b.shape for b in (*func.inputs, *func.outputs)}
     if not turns(func) or (size := DTYPES[func.outputs[0].dtype]) not in (2, 4):
         return ""
-    found = [run_of(n.block, {lp.var: lp.extent.value for lp in n.loops if isinstance(lp.extent, Int)}, size) for n in nests(func)]
-    return next((b for b in found if b in held), "")
+    found = [(n, {lp.var: lp.extent.value for lp in n.loops if isinstance(lp.extent, Int)}) for n in nests(func)]
+    run = next((b for n, extents in found if (b := run_of(n.block, extents, size)) in held), "")
+    copies = [(n, extents, name) for n, extents in found for name in (n.block.target.buffer, *(r.buffer for r in reads(n.block.value)))
+              if name in there and run in (n.block.target.buffer, *(r.buffer for r in reads(n.block.value)))]
+    return run if all(copied_whole(n.block, run, extents, there[name]) for n, extents, name in copies) else ""
 
 
 def elementwise(func: Func) -> bool:
     """True where no block reduces."""
     return all(n.block.op == "=" for n in nests(func))
+
+
+def lanes_cut(func: Func, out: Nest) -> bool:
+    """True where blocks reduce long rows, each of their lanes by itself."""
+    found = [n for n in nests(func) if n.block.op != "="]
+    apart = all(n.loops[-1].var in variables(n.block.target.indices[-1]) for n in found)
+    return bool(found) and apart and out.extent(out.loops[-1].var) > LEAST_LANES
 
 
 def copies_only(func: Func) -> bool:
@@ -144,7 +158,9 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
     reduced = [v for v in inner if (v not in kept or v in summed) and names.index(v) < names.index(tiled[0])]
     inner = [v for v in inner if v not in reduced]
     grid, serial = [f"{v}_c" for v in tiled], [f"{v}_s" for v in tiled]
-    steps.append(step("reorder", loops=(*grid, *leading, *serial, *reduced, *[f"{v}_i" for v in tiled], *inner)))
+    lanes = [f"{v}_i" for v in tiled if v == names[-1]]
+    own = [*[f"{v}_i" for v in tiled if v != names[-1]], *inner, *lanes]
+    steps.append(step("reorder", loops=(*grid, *leading, *serial, *reduced, *own)))
     at = serial[-1]
     order = [n for n in nests(func) if n.block.name != out.block.name]
     once = standing(func, order, out, {*leading, *tiled})
@@ -154,7 +170,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
         run = {"layout": "RUN"} if n.block.target.buffer == narrow else {}
         steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB", **run))
     steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
-    steps += store(func, out, reduced[0] if reduced else f"{tiled[0]}_i", at, packs(func, machine, out, tiled))
+    steps += store(func, out, (*reduced, *own)[0], at, packs(func, machine, out, tiled))
     for n in order:
         if _from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
@@ -287,7 +303,7 @@ def packs(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
     *lead, last = func.outputs[0].shape
     if not machine.has("vreducev2") or size not in (2, 4) or out.block.op != "=" or pixels_of(out.block):
         return False
-    if len(tiled) > 1 or column in tiled:
+    if len(tiled) > 1 or column in tiled or narrow_run(func) in {r.buffer for r in reads(out.block.value)}:
         return False
     if not lead or out.block.target.indices != tuple(Var(lp.var) for lp in out.loops) or last != Int(out.extent(column)) or rows_read(out):
         return False

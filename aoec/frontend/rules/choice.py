@@ -15,6 +15,7 @@ from aoec.frontend.rules.vector import KNOWN
 from aoec.ops.run import NUMPY, REALS
 
 PLACE = "int32"  # of places along an axis
+COUNTED = 1 << 24  # so far fp32 counts in whole numbers
 
 
 def places(n: Node, shape: Sequence[int], axis: int, dtype: str = PLACE) -> str:
@@ -36,10 +37,14 @@ def greatest(dtype: str) -> float:
 
 
 def first_of(n: Node, found: str, axis: int, last: bool = False) -> str:
-    """The first place (or the last) along an axis, which stays with one element, where `found` is true."""
+    """The first place (or the last) along an axis, which stays with one element, where `found` is true: by a reduction of reals, which
+    hold as many places as axes have."""
     shape = n.draft.tensors[found].shape
-    at = n.step("where", [found, places(n, shape, axis), one(n, -1 if last else shape[axis], PLACE)], dtype=PLACE)
-    return halved(n, "maximum" if last else "minimum", at, axis)
+    kind = "fp32" if shape[axis] <= COUNTED else PLACE
+    at = n.step("where", [found, places(n, shape, axis, kind), one(n, -1 if last else shape[axis], kind)], dtype=kind)
+    if kind == PLACE:
+        return halved(n, "maximum" if last else "minimum", at, axis)
+    return n.step("cast", [n.wide(reduced(n, "reduce_max" if last else "reduce_min", n.wide(at), [axis]))], dtype=PLACE)
 
 
 def _extreme(word: str) -> Rule:

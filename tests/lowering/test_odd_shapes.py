@@ -1,0 +1,56 @@
+"""Operators at sizes that no network of the zoo has: each group's default schedule exists, is legal and gives its operators' values."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from aoec.frontend.onnx import load as load_model
+from aoec.jobs.plan import tasks
+from aoec.jobs.tuning import problem, start
+from aoec.jobs.verify import verify_group
+from aoec.lowering.fuse import fuse
+from aoec.target.check import check
+from aoec.target.machine import load
+from tests.frontend.written import written
+
+# inputs, result, nodes; where each failed before
+MODELS = {
+    "instance_norm": ("float[1,3,160,260] x, float[3] w, float[3] b", "float[1,3,160,260] y",  # long rows, a shift for each
+                      "y = InstanceNormalization(x, w, b)", ("Ascend910B3", "Ascend310P3")),
+    "softmax_of_planes": ("float[7,32,256] x", "float[7,32,256] y", "y = Softmax<axis=1>(x)", ("Ascend310P3",)),  # rows 512 blocks apart
+    "softmax_of_long": ("float[2,257,165] x", "float[2,257,165] y", "y = Softmax<axis=1>(x)", ("Ascend910A",)),
+    "softmax_of_pairs": ("float[2,2,70001] x", "float[2,2,70001] y", "y = Softmax<axis=1>(x)", ("Ascend910B3",)),
+    "softmax_of_many": ("float[2,1100,270] x", "float[2,1100,270] y", "y = Softmax<axis=1>(x)", ("Ascend910B3",)),
+    "softmax_of_wide": ("float[2,800,1200] x", "float[2,800,1200] y", "y = Softmax<axis=1>(x)", ("Ascend310P3",)),
+    "mean_of_planes": ("float[2,3,50000] x", "float[2,1,50000] y", "y = ReduceMean<axes=[1]>(x)", ("Ascend310B1",)),
+    "apart": ("float[4,96,143] x", "float[143,96,4] y", "y = Transpose<perm=[2,1,0]>(x)", ("Ascend310B1",)),  # narrow rows apart in GM
+    "pairs_apart": ("float[1,12,200,4,3] x", "float[3,200,4,12,1] y", "y = Transpose<perm=[4,2,3,1,0]>(x)", ("Ascend310P3",)),
+    "turned_softmax": ("float[1500,12] x", "float[1500,12] y", "y = Softmax<axis=0>(x)", ("Ascend910B3",)),  # narrow rows, and packed
+    "few_at_last": ("float[12384] x, int64[1] s, int64[1] w, int64[1] a, int64[1] n", "float[1548] y",  # twelve rows alone on a core
+                    "y = Slice(x, s, w, a, n)", ("Ascend310P3",)),
+    "column": ("float[1,21,1] x, float[90,1,56] z", "float[90,21,56] y", "y = Mul(x, z)", ("Ascend310B1",)),  # a row for 21, read with more
+    "greatest": ("float[40,1500] x", "int64[40] y", "y = ArgMax<axis=1, keepdims=0>(x)", ("Ascend910B3", "Ascend310P3", "Ascend910A")),
+    "greatest_of_planes": ("float[2,21,300] x", "int64[2,1,300] y", "y = ArgMax<axis=1>(x)", ("Ascend910B3", "Ascend310B1"))}
+CONSTANT = {"s": 0, "w": 12384, "a": 0, "n": 8}
+
+
+def known(name: str, shape: list[int]) -> np.ndarray | None:
+    """What is constant: where a slice begins and ends, and of a norm the scale and shift."""
+    if shape == [3]:
+        return np.array([0.5, 2.0, -1.5], np.float32)
+    return np.full(shape, CONSTANT[name]) if name in CONSTANT and shape == [1] else None
+
+
+@pytest.mark.parametrize("name, target", [(name, target) for name, given in MODELS.items() for target in given[-1]])
+def test_odd_shapes_have_schedules_that_are_right(name: str, target: str) -> None:
+    inputs, result, nodes, _ = MODELS[name]
+    machine = load(target)
+    model = written(f'<ir_version: 8, opset_import: ["": 17]>\n{name} ({inputs}) => ({result}) {{ {nodes} }}', known)
+    graph, weights = fuse(*load_model(model, {}, "fp16")[:2], machine)
+    assert {g.kind for g in graph.groups} <= {"view", "vector", "movement"}
+    for task in tasks(graph, machine):
+        p = problem(task.func, machine, task.state)
+        program = p.program(start(p).best)
+        check(program, machine)
+        group = next(g for g in graph.groups if g.name == task.group.name)
+        assert verify_group(graph, group, program, task.bindings, weights) == []
