@@ -234,12 +234,15 @@ def differences(group: str, t: Tensor, stored: np.ndarray, wanted: np.ndarray, a
 
 @dataclass(frozen=True)
 class Agreement:
-    """How near an output is to the reference: max|a - b| / max|b|, and in how many rows the largest element is the same one."""
+    """How near an output is to the reference: max|a - b| / max|b|, and in how many rows the largest element is the same one. Places,
+    counts and truths are `counted`: what share of them differs, of which one may be far from the other and as good, as the places of two
+    elements that are nearly the greatest."""
 
     reference: str
     relative_error: float
     same_top1: int
     rows: int
+    counted: bool = False
 
 
 def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Arrays, model_path: str = "") -> dict[str, Agreement]:
@@ -258,9 +261,13 @@ def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Array
 
 def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
     """How near `got` is to `wanted`; CheckError where they are of different shapes. What overflows counts as the largest number of the
-    wanted type, so that it may fall on either side of it; NaN is near NaN alone."""
+    wanted type, so that it may fall on either side of it; NaN is near NaN alone. Whole numbers of four bytes or more, and truths, are
+    counted; those of one or two stand for reals."""
     if got.shape != wanted.shape:
         raise CheckError(f"an output has shape {list(got.shape)}, and {reference} gives {list(wanted.shape)}")
+    if wanted.dtype.kind in "iub" and (wanted.dtype.kind == "b" or wanted.dtype.itemsize >= 4):
+        same = int((got == wanted).sum())
+        return Agreement(reference, 1.0 - same / got.size if got.size else 0.0, same, got.size, counted=True)
     a, b = got.astype(np.float64), wanted.astype(np.float64)
     if wanted.dtype.kind == "f":
         most = float(np.finfo(wanted.dtype).max)
@@ -268,8 +275,8 @@ def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
     scale = float(np.nan_to_num(np.abs(b)).max(initial=0.0))
     apart = np.where(np.isnan(a) != np.isnan(b), np.inf, np.nan_to_num(np.abs(a - b)))
     error = float(apart.max(initial=0.0))
-    same = (a.argmax(-1) == b.argmax(-1)) if a.ndim and a.shape[-1] else np.ones(())
-    return Agreement(reference, error / scale if scale else error, int(same.sum()), same.size)
+    top = (a.argmax(-1) == b.argmax(-1)) if a.ndim and a.shape[-1] else np.ones(())
+    return Agreement(reference, error / scale if scale else error, int(top.sum()), top.size)
 
 
 def _onnxruntime(model_path: str, feeds: Arrays) -> dict[str, np.ndarray] | None:

@@ -157,6 +157,16 @@ def test_agreement_of_what_overflows(got: list[float], wanted: list[float], erro
     assert agreement(a, b, "x").relative_error == pytest.approx(error)
 
 
+def test_agreement_of_whole_numbers_counts_them() -> None:
+    """The places of two elements that are nearly alike may be far apart; steps of eight bits stand for reals."""
+    places, other = np.array([3, 900, 7, 7]), np.array([3, 2, 7, 7])
+    a = agreement(places, other, "x")
+    assert (a.relative_error, a.same_top1, a.rows, a.counted) == (0.25, 3, 4, True)
+    assert agreement(places > 5, other > 5, "x").relative_error == 0.25 and agreement(places[:0], other[:0], "x").relative_error == 0
+    steps = agreement(np.array([100, 99], np.uint8), np.array([100, 100], np.uint8), "x")
+    assert (steps.relative_error, steps.counted) == (0.01, False)
+
+
 def test_places_are_within_the_axis_that_is_read() -> None:
     """Two rows, as BERT's kinds of tokens are: numbers from -2 to 2 would lie beyond them."""
     net = helper.make_graph([helper.make_node("Gather", ["w", "i"], ["y"])], "two",
