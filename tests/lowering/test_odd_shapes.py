@@ -17,6 +17,9 @@ from tests.frontend.written import written
 MODELS = {
     "instance_norm": ("float[1,3,160,260] x, float[3] w, float[3] b", "float[1,3,160,260] y",  # long rows, a shift for each
                       "y = InstanceNormalization(x, w, b)", ("Ascend910B3", "Ascend310P3")),
+    "norm_of_one": ("float[50,12,1] x, float[1] g, float[1] b", "float[50,12,1] y", "y = LayerNormalization(x, g, b)", ("Ascend310B1",)),
+    "instance_of_one": ("float[2,3,1,1] x, float[3] w, float[3] b", "float[2,3,1,1] y", "y = InstanceNormalization(x, w, b)",
+                        ("Ascend910B3",)),
     "softmax_of_planes": ("float[7,32,256] x", "float[7,32,256] y", "y = Softmax<axis=1>(x)", ("Ascend310P3",)),  # rows 512 blocks apart
     "softmax_of_long": ("float[2,257,165] x", "float[2,257,165] y", "y = Softmax<axis=1>(x)", ("Ascend910A",)),
     "softmax_of_pairs": ("float[2,2,70001] x", "float[2,2,70001] y", "y = Softmax<axis=1>(x)", ("Ascend910B3",)),

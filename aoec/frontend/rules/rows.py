@@ -1,6 +1,7 @@
 """Operators that gather whole rows, or planes: softmax, norms."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -56,10 +57,22 @@ def _row_norm(word: str) -> Rule:
         given = {"epsilon": n.real("epsilon", 1e-5)}
         if n.has_second_result():
             _statistics(n, rows, given["epsilon"])
+        if width == 1:
+            return n.emit("reshape", [_of_one(n, word, rows, factors, given["epsilon"])], {"shape": shape})  # type: ignore[arg-type]
         if rows == n.input(0):
             return n.emit(word, [rows, *factors], given)  # type: ignore[list-item]
         return n.emit("reshape", [n.step(word, [rows, *factors], given)], {"shape": shape})  # type: ignore[list-item]
     return rule
+
+
+def _of_one(n: Node, word: str, x: str, factors: Sequence[str], epsilon: float) -> str:
+    """Rows of one element, normalised: its distance to itself, or it over its magnitude; with what is multiplied and added."""
+    if word == "rms_norm":
+        over = n.step("rsqrt", [n.step("adds", [n.step("mul", [x, x])], {"scalar": epsilon})])
+    y = n.step("sub", [x, x]) if word == "layer_norm" else n.step("mul", [x, over])
+    for op, factor in zip(("mul", "add"), factors):
+        y = n.step(op, [y, factor])
+    return y
 
 
 def _statistics(n: Node, rows: str, epsilon: float) -> None:
@@ -91,7 +104,7 @@ def _instance_norm(n: Node) -> bool:
     """Each channel of an image is a row, with one scale and bias."""
     shape = n.shape()
     rows = n.step("reshape", [n.input(0)], {"shape": (*shape[:2], prod(shape[2:]))})
-    y = n.step("layer_norm", [rows], {"epsilon": n.real("epsilon", 1e-5)})
+    y = n.step("layer_norm", [rows], {"epsilon": n.real("epsilon", 1e-5)}) if prod(shape[2:]) > 1 else n.step("sub", [rows, rows])
     scale, bias = (n.step("reshape", [n.input(at)], {"shape": (shape[1], 1)}) for at in (1, 2))
     return n.emit("reshape", [n.step("add", [n.step("mul", [y, scale]), bias])], {"shape": shape})
 
