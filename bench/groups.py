@@ -1,11 +1,14 @@
-"""The distinct groups of models, and operators given by name, as a tuning run meets them; and a clock of CPU seconds."""
+"""The distinct groups of models, and operators given by name, as a tuning run meets them; a clock of CPU seconds, and peaks of memory."""
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from aoec.frontend.onnx import load
+from aoec.ir.graph import Graph
 from aoec.jobs.plan import tasks
 from aoec.jobs.stages import lower_operator
 from aoec.lowering.fuse import fuse
@@ -36,10 +39,26 @@ def cases(words: Sequence[str], batch: int, machine: Machine, clock: Clock) -> I
         if "(" in word:
             yield word, lower_operator(word), ()
             continue
-        graph, weights, *_ = clock("import", load, NETWORKS[word](batch, 0).model if word in NETWORKS else word)
-        graph, _ = clock("fuse", fuse, graph, weights, machine)
         seen: set[tuple[str, str]] = set()
-        for task in clock("lower", tasks, graph, machine):
+        for task in clock("lower", tasks, fused(word, batch, machine, clock), machine):
             if (task.func_key, task.state_text) not in seen:
                 seen.add((task.func_key, task.state_text))
                 yield task.label, task.func, task.state
+
+
+def fused(word: str, batch: int, machine: Machine, clock: Clock) -> Graph:
+    """A model's graph with its groups. The model and its weights end here: they are several times as large as what a search needs."""
+    graph, weights, *_ = clock("import", load, NETWORKS[word](batch, 0).model if word in NETWORKS else word)
+    return clock("fuse", fuse, graph, weights, machine)[0]
+
+
+def peak_mib() -> float:
+    """The most memory that this process has held at once, in MiB, since `forget_peak`."""
+    line, = (x for x in Path("/proc/self/status").read_text("utf-8").splitlines() if x.startswith("VmHWM:"))
+    return int(line.split()[1]) / 1024
+
+
+def forget_peak() -> None:
+    """Nothing; the peak of this process begins again at what it holds now, where the system lets it."""
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", "utf-8")

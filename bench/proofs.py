@@ -7,15 +7,15 @@
 A line for each: legal candidates of the space (exact, or about), the rows that were bounded, the candidates whose timing began and those
 of them that were abandoned, how the result stands to the default and to the space's best, CPU seconds of laying the space out with its
 default and of the proof, and candidates decided a CPU second; with --levels how many rows were bounded, and left, at each level. Below it
-the CPU seconds of import, fuse, lowering and emission (of every sketch) beside those of the search. Times are modelled; ratios compare
-between computers, seconds do not. With --beside a peer maps the products of the same groups in the same run (bench/beside.py says what it
-is told, and what it leaves out); where it is not installed that is said.
+the CPU seconds of import, fuse, lowering and emission (of every sketch) beside those of the search, and the most memory that the process
+held during the search, which the making of the model before it does not count to. Times are modelled; ratios compare between computers,
+seconds do not. With --beside a peer maps the products of the same groups in the same run (bench/beside.py says what it is told, and what
+it leaves out); where it is not installed that is said.
 """
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,7 +30,7 @@ from aoec.search.prove import Proof, prove
 from aoec.search.trials import Status
 from aoec.target.machine import Machine, load
 from bench import beside
-from bench.groups import Case, Clock, cases
+from bench.groups import Case, Clock, cases, forget_peak, peak_mib
 
 Line = dict[str, Any]
 
@@ -44,6 +44,7 @@ def tuned(p: Problem, first: Outcome, budget: int) -> Proof:
 def line(case: Case, machine: Machine, budget: int, clock: Clock, tune: bool) -> Line:
     """What became of one space."""
     label, func, state = case
+    forget_peak()
     own = Clock()
     p = own("lay out", problem, func, machine, state)
     first = own("default", start, p)
@@ -57,7 +58,8 @@ def line(case: Case, machine: Machine, budget: int, clock: Clock, tune: bool) ->
     return {"group": label, "legal": count, "about": any(error for _, error in found), "bounded": proof.bounded, "timed": proof.timed,
             "abandoned": counts[Status.ABANDONED], "default_us": first.default_ticks * us, "best_us": proof.ticks * us,
             "floor_us": proof.floor * us, "closed": proof.closed, "start_s": own.spent["lay out"] + own.spent["default"],
-            "levels": proof.levels, "proof_s": own.spent["proof"], "decided_a_second": count / own.spent["proof"] if proof.closed else 0.0}
+            "levels": proof.levels, "proof_s": own.spent["proof"], "peak_mib": peak_mib(),
+            "decided_a_second": count / own.spent["proof"] if proof.closed else 0.0}
 
 
 def text(row: Line) -> str:
@@ -124,7 +126,7 @@ def main() -> int:
                 print(text(found[-1][1]), *levels(found[-1][1]) if args.levels else (), sep="\n", flush=True)
     rows = [row for _, row in found]
     told = peer(args, machine, found) if args.beside else None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = max((r["peak_mib"] for r in rows), default=0.0)
     whole = {"closed": sum(r["closed"] for r in rows), "groups": len(rows), "cpu_s": clock.spent, "peak_mib": peak, "beside": told}
     whole["before_s"] = before = sum(clock.spent.get(name, 0.0) for name in ("import", "fuse", "lower", "lay out"))
     whole["search_s"] = search = sum(clock.spent.get(name, 0.0) for name in ("default", "proof"))

@@ -38,7 +38,7 @@ from aoec.simulate.state import State
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import ABANDONED, time_rows
 from aoec.target.machine import Machine, load
-from bench.groups import Case, Clock, cases
+from bench.groups import Case, Clock, cases, peak_mib
 
 SET = ("resnet50:1", "resnet50:16", "bert-base:1", "bert-base-512:1")
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "throughput.md"
@@ -146,12 +146,6 @@ def line(case: Case, machine: Machine, count: int, decided: int) -> Line:
         taken = cpu_seconds(work)
         out |= {"decided_a_second": kept / taken if proof is not None and proof.closed else 0.0}
     return out | {"peak_mib": peak_mib()}
-
-
-def peak_mib() -> float:
-    """The most memory that this process has held at once, in MiB."""
-    line, = (x for x in Path("/proc/self/status").read_text("utf-8").splitlines() if x.startswith("VmHWM:"))
-    return int(line.split()[1]) / 1024
 
 
 def mean_of(lines: Sequence[Line], name: str) -> float:
