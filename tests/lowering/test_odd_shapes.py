@@ -1,8 +1,16 @@
 """Operators at sizes that no network of the zoo has: each group's default schedule exists, is legal and gives its operators' values."""
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import prod
+
 import numpy as np
+import onnx
+import onnx.printer
 import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
 
 from aoec.frontend.onnx import load as load_model
 from aoec.jobs.plan import tasks
@@ -57,3 +65,73 @@ def test_odd_shapes_have_schedules_that_are_right(name: str, target: str) -> Non
         check(program, machine)
         group = next(g for g in graph.groups if g.name == task.group.name)
         assert verify_group(graph, group, program, task.bindings, weights) == []
+
+
+SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 21, 31, 32, 33, 48, 56, 64, 77, 85, 100, 127, 128, 129, 143, 197, 224, 255, 256, 257, 300,
+         384, 512, 640, 1000, 1024, 1500, 2048, 4096)
+FAMILIES = ("Ascend910B3", "Ascend310P3", "Ascend310B1", "Ascend910A", "Ascend310", "Ascend950PR_958x")
+
+
+@st.composite
+def shapes(draw: st.DrawFn, least: int = 1, most: int = 5) -> tuple[int, ...]:
+    """Shapes of two thousand to three million elements."""
+    found = draw(st.lists(st.sampled_from(SIZES), min_size=least, max_size=most).filter(lambda s: 2000 < prod(s) < 3_000_000))
+    return tuple(found)
+
+
+def model_of(nodes: list[onnx.NodeProto], inputs: Mapping[str, tuple[int, ...]], constants: Mapping[str, np.ndarray]) -> onnx.ModelProto:
+    """Nodes that make y of inputs in fp16."""
+    ins = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, shape) for name, shape in inputs.items()]
+    out = [helper.make_tensor_value_info("y", TensorProto.FLOAT16, None)]
+    held = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
+    graph = helper.make_graph(nodes, "odd", ins, out, held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@st.composite
+def operators(draw: st.DrawFn) -> onnx.ModelProto:
+    """An operator that moves, reduces, normalises or combines elements of any such shape, over any of its axes."""
+    op = draw(st.sampled_from(("Transpose", "Softmax", "ReduceMean", "ReduceMax", "ArgMax", "Mul", "Concat", "Slice", "Pad", "Expand",
+                               "LayerNormalization", "InstanceNormalization", "Gather")))
+    shape = draw(shapes({"LayerNormalization": 2, "InstanceNormalization": 3}.get(op, 1), 5))
+    rank, inputs = len(shape), {"x": shape}
+    axis = draw(st.integers(0, rank - 1))
+    constants: dict[str, np.ndarray] = {}
+    extra: dict[str, object] = {}
+    if op == "Transpose":
+        extra["perm"] = draw(st.permutations(range(rank)))
+    elif op in ("Softmax", "ArgMax", "Concat", "Gather"):
+        extra["axis"] = axis
+    elif op in ("ReduceMean", "ReduceMax"):
+        extra |= {"axes": sorted(draw(st.sets(st.integers(0, rank - 1), min_size=1))), "keepdims": draw(st.integers(0, 1))}
+    if op in ("Mul", "Concat"):
+        inputs["z"] = (*shape[:axis], draw(st.sampled_from(SIZES)), *shape[axis + 1:]) if op == "Concat" else tuple(
+            draw(st.sampled_from((d, 1))) for d in shape)
+    elif op == "Slice":
+        first = [draw(st.integers(0, d // 2)) for d in shape]
+        constants = {"first": np.array(first), "end": np.array([draw(st.integers(at + 1, max(at + 1, d))) for at, d in zip(first, shape)]),
+                     "axes": np.arange(rank), "steps": np.array([draw(st.sampled_from((1, 1, 2, 3))) for _ in shape])}
+    elif op == "Pad":
+        constants = {"pads": np.array([draw(st.integers(0, 3)) for _ in range(2 * rank)])}
+    elif op == "Expand":
+        constants, inputs = {"to": np.array(shape)}, {"x": tuple(draw(st.sampled_from((d, 1))) for d in shape)}
+    elif op == "Gather":
+        constants = {"at": np.random.default_rng(0).integers(0, shape[axis], draw(st.sampled_from((1, 5, 100))))}
+    elif op == "LayerNormalization":
+        constants = {name: np.ones(shape[-1], np.float16) for name in ("scale", "shift")}
+    elif op == "InstanceNormalization":
+        constants = {name: np.ones(shape[1], np.float16) for name in ("scale", "shift")}
+    made = helper.make_node(op, [*inputs, *constants], ["i" if op == "ArgMax" else "y"], **extra)
+    return model_of([made, *[helper.make_node("Cast", ["i"], ["y"], to=TensorProto.FLOAT16)] * (op == "ArgMax")], inputs, constants)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(operators(), st.sampled_from(FAMILIES))
+def test_operators_of_any_size_have_legal_schedules(model: onnx.ModelProto, target: str) -> None:
+    note(onnx.printer.to_text(model))
+    machine = load(target)
+    graph, _ = fuse(*load_model(model, {}, "fp16")[:2], machine)
+    for task in tasks(graph, machine):
+        p = problem(task.func, machine, task.state)
+        check(p.program(start(p).best), machine)
