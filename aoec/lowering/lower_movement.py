@@ -16,6 +16,7 @@ from aoec.ops.meanings import meaning
 Access = tuple[tuple[Expr, ...], dict[str, int]]  # indices, extents of their axes
 Move = tuple[int, Access, Access]  # number of the input, what is read, what is written
 MOST_BYTES, TILE_BYTES, BURST_BYTES = 49152, 8192, 512  # moved in one iteration: at most, and wanted at least; a burst's
+COLUMN_BYTES = 4 * BLOCK_BYTES  # of a row that is moved in parts, at least
 ENOUGH_PARTS = 64  # for any machine's cores
 
 
@@ -67,10 +68,12 @@ def _apart(t: Tensor, scale: Attribute | None) -> Tensor:
 
 
 def _is_thin(ins: Sequence[Tensor], axis: int) -> bool:
-    """True for a concat of which parts of columns are no bursts worth their issue: of short rows, or so many of them that an iteration
-    holds less than two blocks of each."""
+    """True for a concat of which parts of columns are no bursts worth their issue: of short rows, or where no part of four whole blocks
+    or more of each row fits an iteration."""
     size, rest = DTYPES[ins[0].dtype], prod(ins[0].shape[axis + 1:])
-    return rest > 1 and (rest * size < BURST_BYTES or sum(t.shape[axis] for t in ins) * 2 * BLOCK_BYTES > MOST_BYTES)
+    most = MOST_BYTES // sum(t.shape[axis] for t in ins)
+    wide = any(COLUMN_BYTES <= p * size <= most and p * size % BLOCK_BYTES == 0 for p in divisors(rest))
+    return rest > 1 and (rest * size < BURST_BYTES or not wide)
 
 
 def _as_runs(t: Tensor, axis: int) -> Tensor:
@@ -86,7 +89,7 @@ def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Mov
     common = [(v, n) for v, n in common if n * size != BLOCK_BYTES] or ([] if shared else common)  # blocks last
     if len(moves) < 2 or not common:
         runs = len(moves) > 1 and all(len(own) == 1 for own in inner)
-        return _cut_runs(moves, [own[0] for own in inner], size) if runs else (moves, {})
+        return _cut_runs(moves, [own[0] for own in inner], prod(shared.values()), size) if runs else (moves, {})
     v, whole = common[-1]
     rows = size * sum(prod(n for w, n in own if w != v) for own in inner)
     parts = [p for p in range(1, whole + 1) if whole % p == 0 and (p == 1 or p * rows <= MOST_BYTES)]
@@ -99,13 +102,15 @@ def _cut(moves: list[Move], shared: dict[str, int], size: int) -> tuple[list[Mov
     return [(at, cut(source), cut(target)) for at, source, target in moves], {f"{v}_part": whole // part}
 
 
-def _cut_runs(moves: list[Move], runs: list[tuple[str, int]], size: int) -> tuple[list[Move], dict[str, int]]:
-    """The moves of one run each (axis, length) in what they share, each in as many equal parts, and the loop over the parts: enough for all
-    cores and for what UB holds, of bursts worth their issue; one where the tensors' sizes have no divisor in common."""
+def _cut_runs(moves: list[Move], runs: list[tuple[str, int]], outer: int, size: int) -> tuple[list[Move], dict[str, int]]:
+    """The moves of one run each (axis, length) in what they share, `outer` iterations, each in as many equal parts, and the loop over the
+    parts: enough for all cores and for what UB holds, together worth their issue (a short run beside a long one may be cut to a block);
+    one where the tensors' sizes have no divisor in common."""
     lengths = [n for _, n in runs]
-    bursts = [p for p in divisors(gcd(*lengths)) if min(lengths) // p * size >= BURST_BYTES] or [1]
+    bursts = [p for p in divisors(gcd(*lengths)) if sum(lengths) // p * size >= TILE_BYTES] or [1]
     bursts = [p for p in bursts if all(n // p * size % BLOCK_BYTES == 0 for n in lengths)] or bursts
-    parts = next((p for p in bursts if p >= ENOUGH_PARTS and sum(lengths) // p * size <= MOST_BYTES), bursts[-1])
+    enough = -(-ENOUGH_PARTS // outer)
+    parts = next((p for p in bursts if p >= enough and sum(lengths) // p * size <= MOST_BYTES), bursts[-1])
 
     def cut(a: Access, v: str, n: int) -> Access:
         moved: dict[str, Expr] = {v: Var("part") * (n // parts) + Var(v)}

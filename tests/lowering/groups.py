@@ -97,6 +97,8 @@ MODELS = {
              "t = Conv(x, w) g = GlobalAveragePool(t) y = Mul(t, g)"),
     "places": ("fp16", "float[3,50,200] x, float[1,50,200] z", "float[3,50,200] y", "y = Add(x, z)"),
     "concat_runs": ("fp32", "float[1024] x, float[4096] z", "float[5120] y", "y = Concat<axis=0>(x, z)"),
+    "concat_row": ("fp16", "float[390,64] x, float[1,64] z", "float[391,64] y", "y = Concat<axis=0>(x, z)"),
+    "concat_odd": ("fp16", "float[64,17,33] x, float[32,17,33] z", "float[96,17,33] y", "y = Concat<axis=0>(x, z)"),
     "concat_long": ("fp16", "float[1000] x, float[9001] z", "float[10001] y", "y = Concat<axis=0>(x, z)"),
     "reduce_all": ("fp16", "float[7,90] x", "float[1,1] y", "y = ReduceMax(x)"),
     "reduce_all_long": ("fp32", "float[3,5001] x", "float[1,1] y", "y = ReduceMin(x)"),

@@ -27,9 +27,10 @@ def concat(shapes: list[str], axis: int) -> Func:
     return lower(fused, group)
 
 
-@pytest.mark.parametrize("shapes, axis", [(["4,16,3136", "4,20,3136", "4,8,3136"], 1), (["4,24,784", "4,8,784"], 1), (["6272", "9408"], 0)])
+@pytest.mark.parametrize("shapes, axis", [(["4,16,3136", "4,20,3136", "4,8,3136"], 1), (["4,24,784", "4,8,784"], 1), (["6272", "9408"], 0),
+                                          (["64,561", "32,561"], 0)])
 def test_parts_are_whole_blocks(shapes: list[str], axis: int) -> None:
-    """3,136 elements in eight parts would end in the middle of a block each, seven are whole."""
+    """3,136 elements in eight parts would end in the middle of a block each, seven are whole; 561 are in none, runs of them in eleven."""
     func = concat(shapes, axis)
     for _, above in blocks(func.body):
         inner = above[-1].extent
@@ -55,6 +56,20 @@ def test_a_cache_grows_in_bursts_worth_their_issue() -> None:
     for _, above in blocks(concat(["2,1024,1024", "2,64,1024"], 1).body):
         inner = above[-1].extent
         assert isinstance(inner, Int) and inner.value * 2 >= 512
+
+
+def test_a_row_behind_many_is_cut_as_often_as_they() -> None:
+    """A part of it is a block then: one core would move all of the others else."""
+    for _, above in blocks(concat(["1000,512", "1,512"], 0).body):
+        parts = above[0].extent
+        assert isinstance(parts, Int) and parts.value == 32
+
+
+def test_runs_of_several_texts_are_cut_for_all_of_them() -> None:
+    """Eight texts of a megabyte each are cut so that a part fits UB, no finer: their parts are enough for any machine's cores together."""
+    for _, above in blocks(concat(["8,768,512", "8,256,512"], 1).body):
+        outer, parts = (lp.extent for lp in above[:2])
+        assert (outer, parts) == (Int(8), Int(32))
 
 
 @pytest.mark.parametrize("shapes", [["1,19200,85", "1,4800,85", "1,1200,85"], ["2,6400,200", "2,12800,200"]])
