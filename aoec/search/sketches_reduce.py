@@ -95,9 +95,9 @@ def chunked(func: Func, machine: Machine, out: Nest, found: list[Phase], tiled: 
     spread = hole("g0", parts(-(-extent // unit), cores))
     steps.append(step("split", loop=f"{tiled}_t" if many else tiled, parts=spread, outer=f"{tiled}_c", inner=f"{tiled}_s"))
     at, last = f"{tiled}_s", found[-1]
-    own, along = ([f"{last.axis}_t"], [f"{last.axis}_i"]) if last.axis else ([], [])
-    rows, others = [f"{tiled}_i"] * many, [lp.var for lp in out.loops if lp.var not in (tiled, last.axis, *leading)]
-    inner = [*along, *others, *rows] if lanes else [*rows, *along, *others] if last.axis != out.loops[-1].var else [*rows, *others, *along]
+    own = [f"{last.axis}_t"] if last.axis else []
+    outside = {*leading, *([] if many else [tiled])}
+    inner = [f"{lp.var}_i" if lp.var in (tiled, last.axis) else lp.var for lp in out.loops if lp.var not in outside]
     steps += part(last.axis, out) if last.axis else []
     steps.append(step("reorder", loops=(f"{tiled}_c", *leading, at, *own, *inner)))
     for n in reversed(nests(func)):
