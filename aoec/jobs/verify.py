@@ -10,6 +10,8 @@ neighbouring numbers of the result's dtype relative to them (fp32 2^-23, fp16 2^
   stays meaningful where products cancel;
 - u * |sum| where more is done to such a sum in its group: the sum itself may lie on the two sides of a boundary, and what is added to it
   may leave little of it;
+- u * |value| for each value between nodes in bf16, which the reference rounds and a vector group keeps in fp32, as far as what follows
+  carries it to the result: an addition may leave little of both;
 - 8 u * nodes * (|result| + min(1, largest result)) where a vector group is not exact: it rounds after each of the instructions
   that make up a sigmoid, tanh or softmax, and the reference only once a node;
 - 8 u (|result| + largest result) for each operation of an operator of the user's own, which is rounded after each of them where the
@@ -43,6 +45,7 @@ Places = tuple[slice | np.ndarray, ...]
 SUMS = ("conv2d_packed", "matmul", "avg_pool", "global_avg_pool")  # sums of products in fp32, rounded once
 EXACT = frozenset(("conv2d_packed", "matmul", "add", "sub", "mul", "maximum", "minimum", "abs", "relu", "clip", "max_pool", "concat",
                    "transpose", "to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz", "reshape"))
+CARRYING = ("add", "sub", "relu", "abs", "clip", "maximum", "minimum")  # a result is off by no more than what it is made of
 SPACING = {"fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}
 SMALLEST = {"fp32": 2.0**-149, "fp16": 2.0**-24, "bf16": 2.0**-133}
 BEYOND = {"fp32": 2.0**128, "fp16": 2.0**16, "bf16": 2.0**128}
@@ -177,8 +180,26 @@ def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarr
         allowed = allowed + 2 * summed(first, alone) * ROUNDING * magnitude(first, data) + rounded
     if any(n.op not in EXACT and n.op not in SUMS for n in alone.nodes):
         allowed = allowed + 8 * u * len(alone.nodes) * (size + min(1.0, float(size.max(initial=0.0))))
+    if t.dtype == "bf16":
+        allowed = allowed + carried(alone, {**data, **wanted}, t)
     own = sum(operations(n) for n in alone.nodes)
     return allowed + 8 * u * own * (size + float(size.max(initial=0.0))) if own else allowed
+
+
+def carried(alone: Graph, values: Arrays, t: Tensor) -> np.ndarray:
+    """What the roundings of values between nodes to bf16 may come to in a result; through operators that are not listed, nothing."""
+    errors: dict[str, np.ndarray] = {}
+    for n in alone.nodes:
+        of = [(sizes(values[i], "bf16"), errors.get(i, np.zeros(()))) for i in n.inputs if i]
+        if n.op == "mul":
+            (a, error_a), (b, error_b) = of
+            error = a * error_b + b * error_a
+        else:
+            error = sum((e for _, e in of), np.zeros(())) if n.op in CARRYING else np.zeros(())
+        if n.outputs[0] == t.name:
+            return error
+        errors[n.outputs[0]] = error + SPACING["bf16"] * sizes(values[n.outputs[0]], "bf16")
+    return np.zeros(())
 
 
 def operations(node: OpNode) -> int:

@@ -27,7 +27,7 @@ from aoec.ir.index import (
 )
 from aoec.ir.meaning import Statement
 from aoec.lowering.lower_functions import FUNCTIONS, WHOLE_FUNCTIONS, rewrite
-from aoec.lowering.work import Work, hold, variables_of
+from aoec.lowering.work import SINGLE, Work, along_single, hold, variables_of
 from aoec.target.words import BINARY, MODES, UNARY
 
 REALS = ("fp32", "fp16", "bf16")
@@ -41,8 +41,6 @@ SHORT = {"int8": 24, "uint8": 24, "int16": 16, "uint16": 16}  # bits of int32 ab
 ROUNDINGS = ("floor", "ceil", "round", "trunc")
 TRUTHS = ("and", "or", "not")
 BITS = ("bitand", "bitor")
-SINGLE = "single"  # the axis of what has one element
-
 
 def is_typed(work: Work, s: Statement) -> bool:
     """True for an elementwise statement that is not of reals alone, or that compares, selects, rounds or has functions of its own."""
@@ -160,7 +158,7 @@ class _Statement:
         if own:
             return hold(self.work, e, own, kind)
         self.work.extents[SINGLE] = 1  # one number for all, such as a scalar that was cast
-        return Read(hold(self.work, _first(e), [SINGLE], kind).buffer, (Int(0),))
+        return Read(hold(self.work, along_single(e), [SINGLE], kind).buffer, (Int(0),))
 
     def cast(self, read: Read, dtype: str) -> Read:
         return read if self.work.dtypes[read.buffer] == dtype else self.atom(Cast(dtype, read), dtype)
@@ -286,11 +284,6 @@ class _Statement:
     def inverse(self, mask: Read) -> Read:
         kind = self.work.dtypes[mask.buffer]
         return self.atom(self.atom(mask * Float(-1.0), kind) + Float(1.0), kind)
-
-
-def _first(e: Expr) -> Expr:
-    """`e` with its reads of first elements along the axis of what has one."""
-    return Read(e.buffer, (Var(SINGLE),)) if isinstance(e, Read) and e.indices == (Int(0),) else rebuild(e, _first)
 
 
 def _is_truth(e: Expr) -> bool:

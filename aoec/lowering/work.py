@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aoec.ir.index import Expr, Read, Var, reads, variables
+from aoec.ir.index import Expr, Int, Read, Var, reads, rebuild, variables
 from aoec.ir.meaning import Statement
 
 LOCAL = "t."  # begins the names of locals that hold what an expression is taken apart into
+SINGLE = "single"  # the axis of what has one element
 
 
 @dataclass
@@ -37,6 +38,11 @@ def axes_of(s: Statement) -> list[str]:
 
 def variables_of(r: Read) -> frozenset[str]:
     return frozenset().union(*[variables(i) for i in r.indices])
+
+
+def along_single(e: Expr) -> Expr:
+    """`e` with its reads of first elements along the axis of what has one."""
+    return Read(e.buffer, (Var(SINGLE),)) if isinstance(e, Read) and e.indices == (Int(0),) else rebuild(e, along_single)
 
 
 def hold(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:

@@ -53,6 +53,9 @@ def phases(func: Func, out: Nest) -> list[Phase]:
     for n in reversed(order):
         if n.block.name in belongs or n.block.name in small:
             continue
+        if readers[n.block.target.buffer] and small.issuperset(readers[n.block.target.buffer]):  # such as these, cast
+            small.add(n.block.name)
+            continue
         users = {belongs.get(m) for m in readers[n.block.target.buffer]}
         if len(users) != 1 or None in users:
             return []

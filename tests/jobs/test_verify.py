@@ -12,12 +12,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from aoec import cli
 from aoec.frontend.onnx import load
-from aoec.ir.graph import Tensor
+from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.ir.index import Expr, Int
 from aoec.ir.program import For, Instr, Item, Program, Ref
 from aoec.jobs.plan import tasks
 from aoec.jobs.tuning import problem
-from aoec.jobs.verify import agreement, differences, tolerance, verify_group
+from aoec.jobs.verify import agreement, carried, differences, tolerance, verify_group
 from aoec.lowering.fuse import fuse
 from aoec.lowering.wide_sums import widened
 from aoec.target.instructions import added_to
@@ -141,6 +141,19 @@ def test_tolerance_grows_with_what_is_summed() -> None:
     joined = replace(alone, nodes=(node, behind), tensors=(*alone.tensors, y), outputs=("y",))
     wanted |= {"y": wanted[total.name], total.name: np.full(total.shape, 4, np.float16)}  # a sum of which an addition leaves nothing
     assert (tolerance(joined, data, wanted, y) == allowed + 4 * 2.0**-10).all()
+
+
+def test_roundings_between_nodes_are_carried() -> None:
+    """What the reference rounds to bf16 on the way, as an addition leaves it; a product of it is off by as much more."""
+    tensors = [Tensor(name, "bf16", (2,)) for name in ("a", "b", "product", "y", "z")]
+    nodes = (OpNode("m", "mul", ("a", "b"), ("product",)), OpNode("s", "add", ("product", "a"), ("y",)),
+             OpNode("n", "mul", ("y", "b"), ("z",)))
+    graph = Graph("g", ("a", "b"), ("z",), tuple(tensors), nodes)
+    values = {"a": np.array([-8.0, 1.0]), "b": np.array([2.0, 0.0]), "product": np.array([-16.0, 0.0]), "y": np.array([-24.0, 1.0])}
+    step = 2.0**-7
+    assert carried(graph, values, tensors[2]).tolist() == [0, 0]
+    assert carried(graph, values, tensors[3]).tolist() == [16 * step, 0]
+    assert carried(graph, values, tensors[4]).tolist() == [2 * (16 + 24) * step, 0]
 
 
 def test_agreement_counts_rows() -> None:

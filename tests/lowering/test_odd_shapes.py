@@ -21,10 +21,13 @@ from aoec.target.check import check
 from aoec.target.machine import load
 from tests.frontend.written import written
 
-# inputs, result, nodes; where each failed before
+# inputs, result, nodes; where each failed before, in fp16 or as said
 MODELS = {
     "instance_norm": ("float[1,3,160,260] x, float[3] w, float[3] b", "float[1,3,160,260] y",  # long rows, a shift for each
                       "y = InstanceNormalization(x, w, b)", ("Ascend910B3", "Ascend310P3")),
+    "instance_norm_bf16": ("float[1,2,112,300] x, float[2] g, float[2] b", "float[1,2,112,300] y",  # whose shift is cast
+                           "y = InstanceNormalization(x, g, b)", ("Ascend910B3",)),
+    "one_for_all_bf16": ("float[20,300] x, float[1] z", "float[20,300] y", "s = Softmax(x) t = Mul(s, z) y = Add(t, z)", ("Ascend910B3",)),
     "norm_of_one": ("float[50,12,1] x, float[1] g, float[1] b", "float[50,12,1] y", "y = LayerNormalization(x, g, b)", ("Ascend310B1",)),
     "instance_of_one": ("float[2,3,1,1] x, float[3] w, float[3] b", "float[2,3,1,1] y", "y = InstanceNormalization(x, w, b)",
                         ("Ascend910B3",)),
@@ -57,7 +60,7 @@ def test_odd_shapes_have_schedules_that_are_right(name: str, target: str) -> Non
     inputs, result, nodes, _ = MODELS[name]
     machine = load(target)
     model = written(f'<ir_version: 8, opset_import: ["": 17]>\n{name} ({inputs}) => ({result}) {{ {nodes} }}', known)
-    graph, weights = fuse(*load_model(model, {}, "fp16")[:2], machine)
+    graph, weights = fuse(*load_model(model, {}, "bf16" if name.endswith("bf16") else "fp16")[:2], machine)
     assert {g.kind for g in graph.groups} <= {"view", "vector", "movement"}
     for task in tasks(graph, machine):
         p = problem(task.func, machine, task.state)
