@@ -45,6 +45,8 @@ from aoec.lowering.tile import (
     uses,
 )
 
+MOST_GAP = 65535  # blocks between the bursts of an instruction
+
 # ---------------------------------------------------------------- GM -> L1
 
 def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
@@ -110,11 +112,13 @@ def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
     start = base_offset(source, src.indices, op.names) + Var(var) * p[1]
     unit = c0(source)
     burst = w * source.shape[-1]  # elements; C0 of them are one block
+    rows, across = normalise(source.shape[2]), normalise(source.shape[3])
+    lone = rows == Int(1) and isinstance(across, Int) and across.value > MOST_GAP  # a burst of its own leaves no gap
     if normalise(source.shape[-1]) != Int(unit):
         _whole_rows(em, op, src, w)
     return [For(var, normalise(c1), (instr(
         "copy_gm_l1", dst=em.ref(dst.name, Var(var) * (h * burst)), src=em.ref(source.name, start), bursts=h,
-        length=burst // unit, src_gap=(source.shape[3] - w) * source.shape[-1] // unit, dst_gap=0),))]
+        length=burst // unit, src_gap=0 if lone else (source.shape[3] - w) * source.shape[-1] // unit, dst_gap=0),))]
 
 
 def _whole_rows(em: Emitter, op: TileOp, src: Read, w: Expr) -> None:

@@ -28,6 +28,8 @@ MODELS = {
     "instance_norm_bf16": ("float[1,2,112,300] x, float[2] g, float[2] b", "float[1,2,112,300] y",  # whose shift is cast
                            "y = InstanceNormalization(x, g, b)", ("Ascend910B3",)),
     "one_for_all_bf16": ("float[20,300] x, float[1] z", "float[20,300] y", "s = Softmax(x) t = Mul(s, z) y = Add(t, z)", ("Ascend910B3",)),
+    "wide_plane": ("float[1,17,256,260] x, float[16,17,1,1] k", "float[1,16,256,260] y", "y = Conv(x, k)",  # 66,560 pixels, joined
+                   ("Ascend910B3", "Ascend310P3")),
     "norm_of_one": ("float[50,12,1] x, float[1] g, float[1] b", "float[50,12,1] y", "y = LayerNormalization(x, g, b)", ("Ascend310B1",)),
     "instance_of_one": ("float[2,3,1,1] x, float[3] w, float[3] b", "float[2,3,1,1] y", "y = InstanceNormalization(x, w, b)",
                         ("Ascend910B3",)),
@@ -50,6 +52,8 @@ CONSTANT = {"s": 0, "w": 12384, "a": 0, "n": 8}
 
 def known(name: str, shape: list[int]) -> np.ndarray | None:
     """What is constant: where a slice begins and ends, and of a norm the scale and shift."""
+    if name == "k":
+        return np.ones(shape, np.float32)
     if shape == [3]:
         return np.array([0.5, 2.0, -1.5], np.float32)
     return np.full(shape, CONSTANT[name]) if name in CONSTANT and shape == [1] else None
@@ -61,7 +65,7 @@ def test_odd_shapes_have_schedules_that_are_right(name: str, target: str) -> Non
     machine = load(target)
     model = written(f'<ir_version: 8, opset_import: ["": 17]>\n{name} ({inputs}) => ({result}) {{ {nodes} }}', known)
     graph, weights = fuse(*load_model(model, {}, "bf16" if name.endswith("bf16") else "fp16")[:2], machine)
-    assert {g.kind for g in graph.groups} <= {"view", "vector", "movement"}
+    assert {g.kind for g in graph.groups} <= {"view", "vector", "movement", "cube"}
     for task in tasks(graph, machine):
         p = problem(task.func, machine, task.state)
         program = p.program(start(p).best)
