@@ -37,11 +37,10 @@ def run_of(block: Block, extents: Mapping[str, int], size: int) -> str:
     return ""
 
 
-
 def copied_whole(block: Block, run: str, extents: Mapping[str, int], shape: tuple[Expr, ...]) -> bool:
     """True for a copy between `run` and a tensor of a shape in which its rows, too, lie one behind the other."""
     value, target = block.value, block.target
-    if not isinstance(value, Read) or run not in (value.buffer, target.buffer):
+    if not isinstance(value, Read):
         return False
     own, there = (value.indices, target.indices) if value.buffer == run else (target.indices, value.indices)
     near = own[-1]

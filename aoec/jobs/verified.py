@@ -72,10 +72,7 @@ def verify_whole(artifact: Artifact, stage: Stage, options: Namespace) -> tuple[
         return [f"values: the whole model was not run on seeded inputs: {e}"], []
     dtypes = {t.dtype for t in stage.graph.tensors}
     limit = max(TOLERANCE[d] for d in REALS if d in dtypes or d == "fp32")
-    how = f"max|a-b| / max|b|, one seeded input, {stage.precision}"
-    lines = {name: (f"values: {name} differs in {a.rows - a.same_top1:,} of {a.rows:,} whole numbers from {a.reference} (one seeded input, "
-                    f"{stage.precision})" if a.counted else f"values: {name} is within {a.relative_error:.1e} of {a.reference} ({how})")
-             for name, a in found.items()}
+    lines = {name: f"values: {name} {a.said(f'one seeded input, {stage.precision}')}" for name, a in found.items()}
     faults = [f"{lines[name]}; the limit is {limit:g}. If the model needs more range or precision than that, use --precision fp32"
               for name, a in found.items() if not a.relative_error <= limit]
     return list(lines.values()), faults

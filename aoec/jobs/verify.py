@@ -256,14 +256,20 @@ def differences(group: str, t: Tensor, stored: np.ndarray, wanted: np.ndarray, a
 @dataclass(frozen=True)
 class Agreement:
     """How near an output is to the reference: max|a - b| / max|b|, and in how many rows the largest element is the same one. Places,
-    counts and truths are `counted`: what share of them differs, of which one may be far from the other and as good, as the places of two
-    elements that are nearly the greatest."""
+    counts and truths are `counted`, a row each: what share of them differs, of which one may be far from the other and as good, as the
+    places of two elements that are nearly the greatest."""
 
     reference: str
     relative_error: float
     same_top1: int
     rows: int
     counted: bool = False
+
+    def said(self, how: str) -> str:
+        """The agreement in words, and how it was found."""
+        if self.counted:
+            return f"differs in {self.rows - self.same_top1:,} of {self.rows:,} whole numbers from {self.reference} ({how})"
+        return f"is within {self.relative_error:.1e} of {self.reference} (max|a-b| / max|b|, {how})"
 
 
 def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Arrays, model_path: str = "") -> dict[str, Agreement]:
@@ -286,7 +292,7 @@ def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
     counted; those of one or two stand for reals."""
     if got.shape != wanted.shape:
         raise CheckError(f"an output has shape {list(got.shape)}, and {reference} gives {list(wanted.shape)}")
-    if wanted.dtype.kind in "iub" and (wanted.dtype.kind == "b" or wanted.dtype.itemsize >= 4):
+    if wanted.dtype.kind == "b" or wanted.dtype.kind in "iu" and wanted.dtype.itemsize >= 4:
         same = int((got == wanted).sum())
         return Agreement(reference, 1.0 - same / got.size if got.size else 0.0, same, got.size, counted=True)
     a, b = got.astype(np.float64), wanted.astype(np.float64)

@@ -45,8 +45,6 @@ from aoec.lowering.tile import (
     uses,
 )
 
-MOST_GAP = 65535  # blocks between the bursts of an instruction
-
 # ---------------------------------------------------------------- GM -> L1
 
 def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
@@ -112,13 +110,12 @@ def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
     start = base_offset(source, src.indices, op.names) + Var(var) * p[1]
     unit = c0(source)
     burst = w * source.shape[-1]  # elements; C0 of them are one block
-    rows, across = normalise(source.shape[2]), normalise(source.shape[3])
-    lone = rows == Int(1) and isinstance(across, Int) and across.value > MOST_GAP  # a burst of its own leaves no gap
+    alone = normalise(source.shape[2]) == Int(1)  # a burst of its own leaves no gap, and a long row's would be beyond its field
     if normalise(source.shape[-1]) != Int(unit):
         _whole_rows(em, op, src, w)
     return [For(var, normalise(c1), (instr(
         "copy_gm_l1", dst=em.ref(dst.name, Var(var) * (h * burst)), src=em.ref(source.name, start), bursts=h,
-        length=burst // unit, src_gap=0 if lone else (source.shape[3] - w) * source.shape[-1] // unit, dst_gap=0),))]
+        length=burst // unit, src_gap=0 if alone else (source.shape[3] - w) * source.shape[-1] // unit, dst_gap=0),))]
 
 
 def _whole_rows(em: Emitter, op: TileOp, src: Read, w: Expr) -> None:

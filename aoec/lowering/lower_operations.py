@@ -26,7 +26,7 @@ from aoec.ir.meaning import Statement
 from aoec.lowering.lower_functions import gelu_in_short, polynomial, rewrite
 from aoec.lowering.lower_typed import is_typed, take_apart_typed
 from aoec.lowering.physical import guarded, interval
-from aoec.lowering.work import SINGLE, Work, along_single, axes_of, holding, new_local, variables_of
+from aoec.lowering.work import Work, axes_of, hold, variables_of
 from aoec.target.words import is_selection
 
 LEAST = {"int8": Float(-128.0), "uint8": Float(0.0)}  # of whole numbers that fp16 has, in which the unit finds the greatest of them
@@ -210,16 +210,8 @@ def atom(work: Work, e: Expr, axes: list[str], dtype: str) -> Expr:
 
 
 def store(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
-    """A local tensor that holds `e`: the one that does already, or a new one. One number for all, such as a scalar that was cast, has an
-    axis of its own."""
-    if not axes:
-        work.extents[SINGLE] = 1
-        return Read(store(work, along_single(e), [SINGLE], dtype).buffer, (Int(0),))
-    if (known := holding(work, e, axes, dtype)) is not None:
-        return known
-    target = new_local(work, axes, dtype)
-    work.statements.append(Statement(target, "=", operation(work, e, target, dtype), None))
-    return target
+    """A local tensor that holds `e`, after statements for what is nested."""
+    return hold(work, e, axes, dtype, lambda e, target: operation(work, e, target, dtype))
 
 
 def spread_rows(work: Work, inputs: list[str]) -> Work:

@@ -27,7 +27,7 @@ from aoec.ir.index import (
 )
 from aoec.ir.meaning import Statement
 from aoec.lowering.lower_functions import FUNCTIONS, WHOLE_FUNCTIONS, rewrite
-from aoec.lowering.work import SINGLE, Work, along_single, hold, variables_of
+from aoec.lowering.work import Work, hold, variables_of
 from aoec.target.words import BINARY, MODES, UNARY
 
 REALS = ("fp32", "fp16", "bf16")
@@ -41,6 +41,7 @@ SHORT = {"int8": 24, "uint8": 24, "int16": 16, "uint16": 16}  # bits of int32 ab
 ROUNDINGS = ("floor", "ceil", "round", "trunc")
 TRUTHS = ("and", "or", "not")
 BITS = ("bitand", "bitor")
+
 
 def is_typed(work: Work, s: Statement) -> bool:
     """True for an elementwise statement that is not of reals alone, or that compares, selects, rounds or has functions of its own."""
@@ -155,10 +156,7 @@ class _Statement:
             return e
         used = frozenset().union(*[variables_of(r) for r in reads(e)])
         own = [v for v in self.axes if v in used] if reads(e) else self.axes
-        if own:
-            return hold(self.work, e, own, kind)
-        self.work.extents[SINGLE] = 1  # one number for all, such as a scalar that was cast
-        return Read(hold(self.work, along_single(e), [SINGLE], kind).buffer, (Int(0),))
+        return hold(self.work, e, own, kind)
 
     def cast(self, read: Read, dtype: str) -> Read:
         return read if self.work.dtypes[read.buffer] == dtype else self.atom(Cast(dtype, read), dtype)

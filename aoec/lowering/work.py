@@ -1,6 +1,7 @@
 """What lowering of vector groups works on: statements over named tensors with the extent of each axis."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from aoec.ir.index import Expr, Int, Read, Var, reads, rebuild, variables
@@ -45,12 +46,16 @@ def along_single(e: Expr) -> Expr:
     return Read(e.buffer, (Var(SINGLE),)) if isinstance(e, Read) and e.indices == (Int(0),) else rebuild(e, along_single)
 
 
-def hold(work: Work, e: Expr, axes: list[str], dtype: str) -> Read:
-    """The local tensor that holds one operation over some axes: the one that does already, or a new one."""
+def hold(work: Work, e: Expr, axes: list[str], dtype: str, operation: Callable[[Expr, Read], Expr] = lambda e, _: e) -> Read:
+    """The local tensor that holds an expression over some axes: the one that does already, or a new one, filled by the one operation
+    that `operation` makes of it. One number for all, such as a scalar that was cast, has an axis of its own."""
+    if not axes:
+        work.extents[SINGLE] = 1
+        return Read(hold(work, along_single(e), [SINGLE], dtype, operation).buffer, (Int(0),))
     if (known := holding(work, e, axes, dtype)) is not None:
         return known
     target = new_local(work, axes, dtype)
-    work.statements.append(Statement(target, "=", e, None))
+    work.statements.append(Statement(target, "=", operation(e, target), None))
     return target
 
 

@@ -86,9 +86,10 @@ def narrow_run(func: Func) -> str:
         return ""
     found = [(n, {lp.var: lp.extent.value for lp in n.loops if isinstance(lp.extent, Int)}) for n in nests(func)]
     run = next((b for n, extents in found if (b := run_of(n.block, extents, size)) in held), "")
-    copies = [(n, extents, name) for n, extents in found for name in (n.block.target.buffer, *(r.buffer for r in reads(n.block.value)))
-              if name in there and run in (n.block.target.buffer, *(r.buffer for r in reads(n.block.value)))]
-    return run if all(copied_whole(n.block, run, extents, there[name]) for n, extents, name in copies) else ""
+    copies = [(n.block, extents, names) for n, extents in found
+              if run in (names := {n.block.target.buffer, *(r.buffer for r in reads(n.block.value))})]
+    apart = any(not copied_whole(b, run, extents, there[name]) for b, extents, names in copies for name in names & set(there))
+    return "" if apart else run
 
 
 def elementwise(func: Func) -> bool:
@@ -170,7 +171,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
         run = {"layout": "RUN"} if n.block.target.buffer == narrow else {}
         steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB", **run))
     steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
-    steps += store(func, out, (*reduced, *own)[0], at, packs(func, machine, out, tiled))
+    steps += store(func, out, (*reduced, *own)[0], at, packs(func, machine, out, tiled, narrow))
     for n in order:
         if _from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
@@ -295,7 +296,7 @@ def leave(block: str, buffer: str, packed: bool) -> list[Step]:
     return [*made, step("double_buffer", buffer=f"{buffer}_packed" if packed else buffer, depth=hole("do", SLOTS))]
 
 
-def packs(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
+def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: str) -> bool:
     """Whether rows of the output are packed in UB: more of them than two a core, whole ones of tiles of one axis, so that they lie one
     behind the other in GM, that are no whole blocks; neither so short that an instruction a row costs as much nor so long that it does
     not matter."""
@@ -303,7 +304,7 @@ def packs(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> bool:
     *lead, last = func.outputs[0].shape
     if not machine.has("vreducev2") or size not in (2, 4) or out.block.op != "=" or pixels_of(out.block):
         return False
-    if len(tiled) > 1 or column in tiled or narrow_run(func) in {r.buffer for r in reads(out.block.value)}:
+    if len(tiled) > 1 or column in tiled or narrow in {r.buffer for r in reads(out.block.value)}:
         return False
     if not lead or out.block.target.indices != tuple(Var(lp.var) for lp in out.loops) or last != Int(out.extent(column)) or rows_read(out):
         return False

@@ -1,7 +1,6 @@
 """Operators at sizes that no network of the zoo has: each group's default schedule exists, is legal and gives its operators' values."""
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
 
 import numpy as np
@@ -10,7 +9,7 @@ import onnx.printer
 import pytest
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
 from aoec.frontend.onnx import load as load_model
 from aoec.jobs.plan import tasks
@@ -19,6 +18,8 @@ from aoec.jobs.verify import verify_group
 from aoec.lowering.fuse import fuse
 from aoec.target.check import check
 from aoec.target.machine import load
+from tests.frontend.models import model as of_nodes
+from tests.frontend.models import node
 from tests.frontend.written import written
 
 # inputs, result, nodes; where each failed before, in fp16 or as said
@@ -86,15 +87,6 @@ def shapes(draw: st.DrawFn, least: int = 1, most: int = 5) -> tuple[int, ...]:
     return tuple(found)
 
 
-def model_of(nodes: list[onnx.NodeProto], inputs: Mapping[str, tuple[int, ...]], constants: Mapping[str, np.ndarray]) -> onnx.ModelProto:
-    """Nodes that make y of inputs in fp16."""
-    ins = [helper.make_tensor_value_info(name, TensorProto.FLOAT16, shape) for name, shape in inputs.items()]
-    out = [helper.make_tensor_value_info("y", TensorProto.FLOAT16, None)]
-    held = [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()]
-    graph = helper.make_graph(nodes, "odd", ins, out, held)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-
-
 @st.composite
 def operators(draw: st.DrawFn) -> onnx.ModelProto:
     """An operator that moves, reduces, normalises or combines elements of any such shape, over any of its axes."""
@@ -125,11 +117,11 @@ def operators(draw: st.DrawFn) -> onnx.ModelProto:
     elif op == "Gather":
         constants = {"at": np.random.default_rng(0).integers(0, shape[axis], draw(st.sampled_from((1, 5, 100))))}
     elif op == "LayerNormalization":
-        constants = {name: np.ones(shape[-1], np.float16) for name in ("scale", "shift")}
+        constants = {name: np.ones(shape[-1], np.float32) for name in ("scale", "shift")}
     elif op == "InstanceNormalization":
-        constants = {name: np.ones(shape[1], np.float16) for name in ("scale", "shift")}
-    made = helper.make_node(op, [*inputs, *constants], ["i" if op == "ArgMax" else "y"], **extra)
-    return model_of([made, *[helper.make_node("Cast", ["i"], ["y"], to=TensorProto.FLOAT16)] * (op == "ArgMax")], inputs, constants)
+        constants = {name: np.ones(shape[1], np.float32) for name in ("scale", "shift")}
+    made = node(op, " ".join([*inputs, *constants]), "y", **extra)
+    return of_nodes([made], inputs, ["y"], constants, types={"y": TensorProto.INT64} if op == "ArgMax" else {})
 
 
 @pytest.mark.slow

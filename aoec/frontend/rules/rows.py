@@ -104,7 +104,8 @@ def _instance_norm(n: Node) -> bool:
     """Each channel of an image is a row, with one scale and bias."""
     shape = n.shape()
     rows = n.step("reshape", [n.input(0)], {"shape": (*shape[:2], prod(shape[2:]))})
-    y = n.step("layer_norm", [rows], {"epsilon": n.real("epsilon", 1e-5)}) if prod(shape[2:]) > 1 else n.step("sub", [rows, rows])
+    epsilon = n.real("epsilon", 1e-5)
+    y = n.step("layer_norm", [rows], {"epsilon": epsilon}) if prod(shape[2:]) > 1 else _of_one(n, "layer_norm", rows, [], epsilon)
     scale, bias = (n.step("reshape", [n.input(at)], {"shape": (shape[1], 1)}) for at in (1, 2))
     return n.emit("reshape", [n.step("add", [n.step("mul", [y, scale]), bias])], {"shape": shape})
 
