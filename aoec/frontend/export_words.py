@@ -247,6 +247,13 @@ def _matmul(s: Step) -> str:
     return s.put("Add", [y, _bias(s, s.out.shape[-1])]) if s.has(2) else y
 
 
+def _interpolate(s: Step) -> str:
+    _sums(s)
+    x, w = s.inputs()
+    last = s.node.attribute("axis") == len(s.out.shape) - 1
+    return s.put("MatMul", [x, s.put("Transpose", [w], perm=[1, 0])] if last else [w, x])
+
+
 def _bias(s: Step, columns: int) -> str:
     """The bias of a product without what it has beyond the result's columns or channels."""
     return _first(s, s.inputs()[2], 0, s.input(2).shape[0], columns)
@@ -308,4 +315,4 @@ RULES: dict[str, Rule] = {
     "gelu_tanh": _gelu_tanh, "swiglu": _swiglu, "mod": _mod, "fmod": _fmod, "whole_rem": _fmod, "power": _power, "shift_left": _shift,
     "shift_right": _shift, "reshape": _reshape, "transpose": _transpose, "slice": _slice, "expand": _expand, "pad": _pad, "upsample":
     _upsample, "reduce_sum": _reduced, "layer_norm": _layer_norm, "rms_norm": _rms_norm, "max_pool": _max_pool, "avg_pool": _avg_pool,
-    "matmul": _matmul, "conv2d": _conv2d, "conv2d_packed": _conv2d, "attention": _attention}
+    "matmul": _matmul, "interpolate": _interpolate, "conv2d": _conv2d, "conv2d_packed": _conv2d, "attention": _attention}

@@ -8,7 +8,8 @@ from aoec.ir.index import Expr, Int, Read
 
 SCOPES = ("GM", "L1", "L0A", "L0B", "L0C", "UB", "BT", "FB")
 MATRICES = ("ND", "NZ", "ZZ", "ZN", "NN")
-LAYOUTS = (*MATRICES, "RUN")  # RUN: as ND, but rows in UB follow each other, whatever their length
+COLUMNS = ("NZ", "NC1HWC0")  # of a matrix in GM: a column of C0 elements behind the other
+LAYOUTS = (*MATRICES, "NC1HWC0", "RUN")  # RUN: as ND, but rows in UB follow each other, whatever their length
 ASSIGN = ("=", "+=", "max=", "min=")  # the last three are reducers over the loops that the left side does not name
 LOOP_KINDS = ("serial", "core", "tensor")
 
@@ -27,6 +28,7 @@ class Buffer:
     ZN (L0B, packed weights; rows are k, columns n): [row fractal of C0 rows][column fractal of 16][16 columns][C0 rows].
     NN (L0A of an operand held as [k, m], 16 bits): [column fractal][row fractal][16 columns][16 rows], the bytes of ZZ of [m, k];
     NZ in L0B holds [n, k] in the bytes of ZN of [k, n].
+    NC1HWC0 (in GM): as NZ, a column of C0 behind the other, but its rows are no whole fractals: pixels of so many planes of channels.
     Indices are logical in every layout.
     """
 

@@ -42,9 +42,9 @@ from aoec.ops.run import NUMPY, REALS, evaluate, run_node
 Arrays = Mapping[str, np.ndarray]
 Places = tuple[slice | np.ndarray, ...]
 
-SUMS = ("conv2d_packed", "matmul", "avg_pool", "global_avg_pool")  # sums of products in fp32, rounded once
-EXACT = frozenset(("conv2d_packed", "matmul", "add", "sub", "mul", "maximum", "minimum", "abs", "relu", "clip", "max_pool", "concat",
-                   "transpose", "to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz", "reshape"))
+SUMS = ("conv2d_packed", "matmul", "interpolate", "avg_pool", "global_avg_pool")  # sums of products in fp32, rounded once
+EXACT = frozenset(("conv2d_packed", "matmul", "interpolate", "add", "sub", "mul", "maximum", "minimum", "abs", "relu", "clip", "max_pool",
+                   "concat", "transpose", "to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz", "reshape"))
 CARRYING = ("add", "sub", "relu", "abs", "clip", "maximum", "minimum")  # a result is off by no more than what it is made of
 SPACING = {"fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}
 SMALLEST = {"fp32": 2.0**-149, "fp16": 2.0**-24, "bf16": 2.0**-133}
@@ -215,6 +215,8 @@ def summed(node: OpNode, graph: Graph) -> int:
     shapes = [next(t.shape for t in graph.tensors if t.name == i) for i in node.inputs if i]
     if node.op in ("conv2d_packed", "matmul"):
         return shapes[1][-2] + 1
+    if node.op == "interpolate":
+        return shapes[1][-1] + 1
     kernel = node.attribute("kernel")
     return prod(kernel) + 1 if isinstance(kernel, tuple) else prod(shapes[0][2:]) + 1  # type: ignore[return-value]
 

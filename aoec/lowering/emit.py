@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.ir.index import DTYPES, Expr, Int, Var, le, minimum, normalise, reads, round_up, substitute, variables
+from aoec.ir.index import DTYPES, Expr, Int, Var, ceildiv, le, minimum, normalise, reads, round_up, substitute, variables
 from aoec.ir.program import (
     Advance,
     For,
@@ -42,7 +42,7 @@ from aoec.lowering.emit_flags import Flags
 from aoec.lowering.emit_place import place, share
 from aoec.lowering.emit_runs import when
 from aoec.lowering.emit_streams import Meeting, Part, meetings, parts
-from aoec.lowering.tile import Access, Emitter, Home, Piece, TileOp, product
+from aoec.lowering.tile import Access, Emitter, Home, Piece, TileOp, c0, product
 from aoec.target.machine import Machine
 
 
@@ -375,7 +375,9 @@ def tensors(func: Func) -> list[Tensor]:
 
 
 def stored_shape(b: Buffer) -> tuple[Expr, ...]:
-    """The shape of what is stored: whole fractals for ZN and NZ."""
+    """The shape of what is stored: whole fractals for ZN and NZ, planes of channels for NC1HWC0."""
+    if b.layout == "NC1HWC0":
+        return (*b.shape[:-2], ceildiv(b.shape[-1], c0(b)), b.shape[-2], Int(c0(b)))
     if b.layout not in ("ZN", "NZ"):
         return b.shape
     unit = 32 // DTYPES[b.dtype]

@@ -25,7 +25,7 @@ from aoec.ir.index import (
     walk,
 )
 from aoec.ir.program import For, Instr, Item
-from aoec.ir.tir import Buffer, Loop
+from aoec.ir.tir import COLUMNS, Buffer, Loop
 from aoec.lowering.emit_planes import fractal_lead, replaced
 from aoec.lowering.tile import (
     FRACTAL_ROWS,
@@ -34,6 +34,7 @@ from aoec.lowering.tile import (
     TileOp,
     base_offset,
     c0,
+    column_rows,
     dtype_size,
     instr,
     largest,
@@ -53,7 +54,7 @@ def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
     source = em.buffers[src.buffer]
     if dst.layout == "NZ" and source.layout == "ND":
         items: list[Item] = [_nd2nz(em, op, src)]
-    elif dst.layout == "NZ" and source.layout == "NZ":
+    elif dst.layout == "NZ" and source.layout in COLUMNS:
         items = [_fractal_columns(em, op, src)]
     elif dst.layout == "ZN" and source.layout == "ZN":
         items = [_fractal_rows(em, op, src)]
@@ -91,10 +92,10 @@ def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> Instr:
 
 
 def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> Instr:
-    """A box of an NZ matrix: one burst a column of fractals, a block a row."""
+    """A box of a matrix in columns of C0: one burst a column of fractals, a block a row."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     row, rows, column, columns = matrix_index(op, src)
-    unit, pitch = c0(source), round_up(source.shape[-2], FRACTAL_ROWS)
+    unit, pitch = c0(source), column_rows(source)
     em.require_aligned(column, unit, op, f"a tile of {source.name} along its columns")
     lead = fractal_lead(source, src.indices, {v: Int(0) for v in op.names})
     return instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, lead + column * pitch + row * unit),

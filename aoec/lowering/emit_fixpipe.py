@@ -7,6 +7,7 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Binary, Call, Cast, Expr, Int, Read, is_zero, le, round_up, walk
 from aoec.ir.program import Instr, Item, Ref
 from aoec.ir.scaled import Scaled, scaled
+from aoec.ir.tir import COLUMNS
 from aoec.lowering.emit_planes import channel_runs
 from aoec.lowering.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, base_offset, c0, instr, largest, piece, pitches, split_index, uses
 
@@ -25,13 +26,13 @@ def fixpipe(em: Emitter, op: TileOp) -> Piece:
     beside = [wide.scale.buffer] if wide else []
     if beside:
         em.require(le(largest(n, op.above), SCALES), f"FIXPIPE holds {SCALES} scales: tiles have at most so many columns")
-    if out.layout != "NZ" and not _splits_channel(target, n_var):
+    if out.layout not in COLUMNS and not _splits_channel(target, n_var):
         start = base_offset(out, target.indices, op.names)
         sizes: Sizes = dict(m=m, n=n, src_rows=rows, dst_stride=pitches(out)[-2], relu=relu)
         item: Item = drained(em, op, "fixpipe_nd", (em.ref(out.name, start), em.ref(src.buffer, Int(0))), sizes)
         return piece(em, "FIXP", [item], out.name, src.buffer, *beside)
     runs = channel_runs(em, op, op.block.target, row_loops)
-    sizes = dict(m=runs.rows, n=round_up(n, c0(out)) if out.layout == "NZ" else n, src_rows=rows, dst_stride=runs.plane, relu=relu)
+    sizes = dict(m=runs.rows, n=round_up(n, c0(out)) if out.layout in COLUMNS else n, src_rows=rows, dst_stride=runs.plane, relu=relu)
     item = drained(em, op, "fixpipe_nz", (em.ref(out.name, runs.start), em.ref(src.buffer, runs.first * FRACTAL_ROWS)), sizes)
     return piece(em, "FIXP", runs.around(item), out.name, src.buffer, *beside)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Binary, Expr, Int, Read, Var, normalise, rebuild, round_up, substitute, walk
 from aoec.ir.program import For, Item
-from aoec.ir.tir import Buffer
-from aoec.lowering.tile import FRACTAL_ROWS, Emitter, TileOp, c0, matrix_index, pitches, split_index
+from aoec.ir.tir import COLUMNS, Buffer
+from aoec.lowering.tile import FRACTAL_ROWS, Emitter, TileOp, c0, column_rows, matrix_index, pitches, split_index
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Runs:
 
 
 def channel_runs(em: Emitter, op: TileOp, place: Read, row_loops: list[str]) -> Runs:
-    """The runs of a tile's place in GM, in NC1HWC0 (one where it has whole rows of the image) or in an NZ matrix."""
+    """The runs of a tile's place in GM, in NC1HWC0 (one where it has whole rows of the image) or in a matrix in columns of C0."""
     out, p = em.buffers[place.buffer], pitches(em.buffers[place.buffer])
     zero = {v: Int(0) for v in op.names}
-    if out.layout == "NZ":
+    if out.layout in COLUMNS:
         return _matrix_run(em, op, place, zero)
     n_off = substitute(_channel(place.indices[1]), zero)
     em.require_aligned(n_off, FRACTAL_ROWS, op, "a tile of channels")
@@ -56,19 +56,21 @@ def channel_runs(em: Emitter, op: TileOp, place: Read, row_loops: list[str]) -> 
 
 
 def _matrix_run(em: Emitter, op: TileOp, place: Read, zero: dict[str, Int]) -> Runs:
-    """The one run of a tile of an NZ matrix [.., m, n] in GM."""
+    """The one run of a tile of a matrix [.., m, n] in columns of C0 in GM."""
     out = em.buffers[place.buffer]
     row, rows, column, _ = matrix_index(op, place)
     em.require_aligned(column, FRACTAL_ROWS, op, f"a tile of {out.name} along its columns")
-    pitch = round_up(out.shape[-2], FRACTAL_ROWS)
+    pitch = column_rows(out)
     start = fractal_lead(out, place.indices, zero) + column * pitch + row * c0(out)
     return Runs(start, rows, Int(1), Int(0), pitch * c0(out), "")
 
 
 def fractal_lead(b: Buffer, indices: tuple[Expr, ...], zero: dict[str, Int]) -> Expr:
-    """Element offset of the matrix that the leading indices of an NZ or ZN tensor in GM name."""
-    down, across = (c0(b), FRACTAL_ROWS) if b.layout == "ZN" else (FRACTAL_ROWS, c0(b))
-    step: Expr = round_up(b.shape[-2], down) * round_up(b.shape[-1], across)
+    """Element offset of the matrix that the leading indices of a tensor in GM in ZN or in columns of C0 name."""
+    if b.layout == "ZN":
+        step: Expr = round_up(b.shape[-2], c0(b)) * round_up(b.shape[-1], FRACTAL_ROWS)
+    else:
+        step = column_rows(b) * round_up(b.shape[-1], c0(b))
     out: Expr = Int(0)
     for i, extent in zip(reversed(indices[:-2]), reversed(b.shape[:-2])):
         out, step = out + substitute(i, zero) * step, step * extent

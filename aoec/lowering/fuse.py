@@ -28,6 +28,7 @@ from aoec.target.machine import Machine
 # family of a group's first node -> the operators or families that may join its end
 FOLLOWERS: dict[str, tuple[str, ...]] = {
     "cube": ("relu",),                  # FIXPIPE casts and applies relu
+    "interpolate": ("relu",),           # of which no column is a channel
     # chains, residual add + relu; what feeds one operator of rows, such as scores scaled and masked before their softmax
     "elementwise": ("elementwise", "softmax", "row_norm", "reduce"),
     "softmax": ("elementwise",),        # a reduction and what scales its result

@@ -41,6 +41,8 @@ def assign(draft: Draft, scales: bool = False) -> None:
         plain = family(node) == "cube" or node.op == "requantise" and layout == FIVE  # weights, biases and scales are no images
         node = replace(node, inputs=tuple(_fetch(draft, node, i, "ND" if plain and at else taken, converted)
                                           for at, i in enumerate(node.inputs)))
+        if node.op == "interpolate" and layout == "ND":
+            node = _product(draft, node)
         if layout == FIVE:
             node = replace(node, outputs=tuple(_five(draft, o, pending) for o in node.outputs))
         draft.nodes.append(node)
@@ -142,6 +144,20 @@ def _concat(draft: Draft, node: OpNode) -> bool:
     return node.attribute("axis") == 1 and len(inputs[0].shape) == 4 and _any_five(draft, node) and all(_whole(t) for t in inputs)
 
 
+def _planes(draft: Draft, node: OpNode) -> bool:
+    """True for an image in NC1HWC0 of which the cube takes each plane of channels as a matrix, turned by MTE1: of 16 bits."""
+    image = draft.tensors[node.inputs[0]]
+    return image.layout == FIVE and DTYPES[image.dtype] == 2
+
+
+def _product(draft: Draft, node: OpNode) -> OpNode:
+    """Interpolation of a tensor in ND as the matrix product that it is."""
+    image, weights = node.inputs
+    last = node.attribute("axis") == len(draft.tensors[image].shape) - 1
+    given = ((image, weights), (("trans_b", 1),)) if last else ((weights, image), ())
+    return replace(node, op="matmul", inputs=given[0], attributes=given[1])
+
+
 def _makes_rows(draft: Draft, node: OpNode) -> bool:
     """True for an image in NC1HWC0 whose channels become rows: its blocks of channels move as they are."""
     return node.op == "transpose" and node.attribute("perm") == (0, 2, 3, 1) and _any_five(draft, node)
@@ -153,7 +169,7 @@ def _moves(draft: Draft, node: OpNode) -> bool:
 
 
 _RULES = {
-    "cube": lambda draft, node: node.op == "conv2d",
+    "cube": lambda draft, node: node.op == "conv2d" or node.op == "interpolate" and _planes(draft, node),
     "pool": lambda draft, node: True,
     "elementwise": _elementwise,
     "movement": _moves,

@@ -9,7 +9,7 @@ from aoec.lowering.lower_cube import lower_cube
 from aoec.lowering.lower_nz import lower_nz
 from aoec.lowering.lower_vector import lower_vector
 
-PRODUCTS = ("matmul", "attention")  # words whose funcs have a buffer for each argument
+PRODUCTS = ("matmul", "interpolate", "attention")  # words whose funcs have a buffer for each argument
 
 
 def lower(graph: Graph, group: Group | str) -> Func:

@@ -18,7 +18,7 @@ from aoec.lowering.lower_attention import lower_attention
 from aoec.lowering.lower_operations import single_operations
 from aoec.lowering.physical import buffer_of, extents, guarded, nest, physical_indices, split_channel
 from aoec.lowering.work import Work
-from aoec.ops.layout import stored_shape
+from aoec.ops.layout import c0_of, stored_shape
 from aoec.ops.meanings import meaning
 from aoec.ops.own import word
 
@@ -33,6 +33,8 @@ def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Fu
     way = WayOut(relu, tensors[scaled.inputs[1]] if scaled else None, float(scaled.attribute("zero", 0.0)) if scaled else 0.0)  # type: ignore[arg-type]
     if main.op == "conv2d_packed":
         return lower_conv(name, main, tensors, out, way, Tail(tail, nodes[relu].outputs[0]))
+    if main.op == "interpolate":
+        return lower_interpolate(name, main, tensors, out, way)
     if main.op == "matmul":
         return lower_matmul(name, main, tensors, out, way, Tail(tail, nodes[relu].outputs[0]))
     if tail:
@@ -118,6 +120,27 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     done = Block("out", _at(Read("Y", place), o), "=", _at(last, o) if isinstance(last, Read) else last)
     return Func(name, (A, B, *bias, *way.buffers(n), *stored), (Y,), (C, *locals_),
                 (*brought, nest(loops, mm), *between, nest([(f"out_{v}", d) for v, d in every], done)))
+
+
+def lower_interpolate(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, way: WayOut) -> Func:
+    """Y += W[m, k] * X over rows or columns of the planes of an image [n, c, h, w] in NC1HWC0, which as they lie are matrices: a plane is
+    one of h rows and w * C0 columns, and all rows of all planes are one of w rows in columns of C0."""
+    x, w = (tensors[i] for i in node.inputs)
+    down = node.attribute("axis") == 2
+    planes, (m, k) = prod(stored_shape(x)[:2]), w.shape
+    n = c0_of(x.dtype) * (x.shape[3] if down else planes * x.shape[2])
+    batch = (planes,) * down
+    loops = [*(("b", d) for d in batch), ("m", m), ("n", n), ("k", k)]
+    outer = tuple(Var(v) for v, _ in loops[:-3])
+    layout = "ND" if down else x.layout
+    X, Y = (Buffer(v, x.dtype, tuple(Int(d) for d in (*batch, rows, n)), "GM", layout) for v, rows in (("X", k), ("Y", m)))
+    C = Buffer("C", "fp32", tuple(Int(d) for d in (*batch, m, n)))
+    place = (*outer, Var("m"), Var("n"))
+    mm = Block("mm", Read("C", place), "+=", Read("W", (Var("m"), Var("k"))) * Read("X", (*outer, Var("k"), Var("n"))))
+    o = _renamed("out", loops[:-1])
+    done = Block("out", _at(Read("Y", place), o), "=", way.of(_at(Read("C", place), o), o["n"], "fp32", out.dtype))
+    stored = nest([(f"out_{v}", d) for v, d in loops[:-1]], done)
+    return Func(name, (X, buffer_of(w, "W")), (Y,), (C,), (nest(loops, mm), stored))
 
 
 def _own_axes(t: Tensor, lead: tuple[int, ...]) -> list[int]:

@@ -182,6 +182,11 @@ def loop_strides(b: Buffer, indices: tuple[Expr, ...], op: TileOp) -> dict[str, 
     return out
 
 
+def column_rows(b: Buffer) -> Expr:
+    """Rows from one column of C0 elements to the next of a matrix in GM: whole fractals of them in NZ."""
+    return round_up(b.shape[-2], FRACTAL_ROWS) if b.layout == "NZ" else b.shape[-2]
+
+
 def size_bytes(b: Buffer, behind: int = 0) -> Expr:
     """Bytes of one slot, padded to what instructions may touch (fractals; 512 bytes in UB, L1; 64 in BT, FB); of rows in UB with so many
     elements behind the last."""

@@ -2,7 +2,8 @@
 
 `matmul` and `conv2d` are what a model says; `conv2d_packed` is `conv2d` after its weights were packed (ops/layout.py):
 a matrix W[k, co] per block of groups, k running over (channel / C0, kernel row, kernel column, C0); weights that are no constants are
-brought into rows W[co, k] by nodes before it (lowering/pack_rows.py).
+brought into rows W[co, k] by nodes before it (lowering/pack_rows.py). `interpolate` gives each place along an axis a weighted sum of what
+lies along it, as resizing an image does: a product with a matrix of weights.
 """
 from __future__ import annotations
 
@@ -128,7 +129,20 @@ def _conv_packed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, k
     return convolve(x, unpack_conv(w, x.shape[1] // blocks, (kernel[0], kernel[1]), c0), b, group=blocks, **window)
 
 
+def _interpolate_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """W[o, k] over an axis, one of the last two: X[..., k, w] or X[..., h, k]."""
+    axis, places = attributes["axis"], names("i", len(shapes[0]))
+    own = [["k" if at == axis else v for at, v in enumerate(places)], ["o" if at == axis else v for at, v in enumerate(places)]]
+    x, y = tensor("X", own[0]), tensor("Y", own[1])
+    return f"interpolate({x}, W[o, k]) -> {y} {{\n  {y} += W[o, k] * {x}\n}}"
+
+
+def _interpolate(x: np.ndarray, w: np.ndarray, *, axis: int) -> np.ndarray:
+    return np.matmul(w, x) if axis == x.ndim - 2 else np.matmul(x, w.T)
+
+
 OPS = (
+    Op("interpolate", _interpolate_text, _interpolate, "cube"),
     Op("matmul", _matmul_text, _matmul, "cube"),
     Op("conv2d", _conv_text, convolve, "cube"),
     Op("conv2d_packed", _packed_text, _conv_packed, "cube"),

@@ -4,6 +4,7 @@ With C0 = 32 bytes of the dtype (16 elements of fp16, 8 of fp32), the stored arr
 
 - ND: the logical shape;
 - NC1HWC0 of [n, c, h, w]: [n, ceil(c / C0), h, w, C0], zeros in the channels beyond c;
+  of a matrix [m, n], its rows pixels and its columns channels: [ceil(n / C0), m, C0];
 - NC1HWC0_C04: the same with four channels to a pixel in place of C0, for the few channels (at most 4, of 16 bits) of a network's image;
 - NZ of [..., m, n]: [..., ceil(n / C0), ceil(m / 16), 16, C0]; what lies in the padding of a result is not said, and no product uses it;
 - ZN of [..., k, n]: [..., ceil(k / C0), ceil(n / 16), 16, C0], element (k, n) at [k // C0, n // 16, n % 16, k % C0], zero padded:
@@ -45,8 +46,10 @@ def stored_shape(tensor: Tensor) -> tuple[int, ...]:
         return tensor.shape
     c0, shape = c0_of(tensor.dtype), tensor.shape
     if tensor.layout in PIXEL:
-        n, c, h, w = shape
         each = pixel_channels(tensor)
+        if len(shape) == 2:
+            return (-(-shape[1] // each), shape[0], each)
+        n, c, h, w = shape
         return (n, -(-c // each), h, w, each)
     rows, columns = shape[-2:] if tensor.layout == "ZN" else shape[:-3:-1]
     if tensor.layout in ("ZN", "NZ"):
@@ -61,6 +64,10 @@ def to_physical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
     if tensor.layout == "ND":
         return np.ascontiguousarray(array)
     c0 = c0_of(tensor.dtype)
+    if tensor.layout in PIXEL and array.ndim == 2:
+        planes, rows, each = stored_shape(tensor)
+        wide = np.pad(array, ((0, 0), (0, planes * each - array.shape[1])))
+        return np.ascontiguousarray(wide.reshape(rows, planes, each).swapaxes(0, 1))
     if tensor.layout in PIXEL:
         n, c1, h, w, each = stored_shape(tensor)
         wide = np.pad(array, ((0, 0), (0, c1 * each - array.shape[1]), (0, 0), (0, 0)))
@@ -76,6 +83,8 @@ def to_logical(array: np.ndarray, tensor: Tensor) -> np.ndarray:
     stored = array.reshape(stored_shape(tensor))
     if tensor.layout == "ND":
         return stored
+    if tensor.layout in PIXEL and len(tensor.shape) == 2:
+        return np.ascontiguousarray(stored.swapaxes(0, 1).reshape(tensor.shape[0], -1)[:, :tensor.shape[1]])
     if tensor.layout in PIXEL:
         n, c, h, w = tensor.shape
         return np.ascontiguousarray(stored.transpose(0, 1, 4, 2, 3).reshape(n, -1, h, w)[:, :c])

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from aoec.ir.index import DTYPES, Binary, Expr, Int, Read, Var, reads, walk
 from aoec.ir.schedule import Step
-from aoec.ir.tir import Block, Func, blocks
+from aoec.ir.tir import COLUMNS, Block, Func, blocks
 from aoec.search.sketches import SKEW, Nest, hole, nests, output_nest, parts, skewed, step
 from aoec.target.machine import Machine
 
@@ -135,7 +135,7 @@ def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
     out = output_nest(p.func).block
     bias = mm.block.init if isinstance(mm.block.init, Read) and not p.machine.has("mmad_bias") else None
     channels = not isinstance(out.target.indices[-1], Var)
-    planes = p.func.buffer(out.target.buffer).layout == "NZ" or channels
+    planes = p.func.buffer(out.target.buffer).layout in COLUMNS or channels
     layout = "NZ" if planes else "ND"
     part = in_parts(p, first, tile, channels)
     if first == out.name:

@@ -31,6 +31,7 @@ TWO = ["add", "sub", "mul", "div", "maximum", "minimum", "prelu", "power", "mod"
 OTHERS: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("acosh", [(2, 3)], {}), ("swiglu", [(2, 6)], {}), ("where", [[2, (2, 3)], (2, 3), (3,)], {}),
     ("matmul", [(2, 3, 4), (1, 4, 5), (6,)], {}), ("matmul", [(4, 3), (2, 5, 4)], {"trans_a": 1, "trans_b": 1}),
+    ("interpolate", [(2, 3, 4), (5, 3)], {"axis": 1}), ("interpolate", [(2, 3, 4), (5, 4)], {"axis": 2}),
     ("conv2d", [(1, 4, 5, 6), (6, 2, 3, 2), (6,)], {**WINDOW, "group": 2}),
     ("conv2d_packed", [(1, 4, 4, 5), (24, 3), (4,)], {**WINDOW, "kernel": (3, 2), "c0": 4}),
     ("max_pool", [(1, 2, 5, 6)], {**WINDOW, "kernel": (3, 2)}), ("avg_pool", [(1, 2, 5, 6)], {**WINDOW, "kernel": (3, 2)}),

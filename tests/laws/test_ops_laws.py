@@ -332,3 +332,10 @@ def test_gather(shape: list[int], found: list[int], data: st.DataObject, seed: i
 @settings(max_examples=10)
 def test_upsample(shape: tuple[int, ...], scale: tuple[int, int], seed: int) -> None:
     agree("upsample", [array(seed, shape)], {"scale": scale})
+
+
+@given(st.lists(SIZE, min_size=2, max_size=4), SIZE, st.integers(1, 2), RANDOM)
+@settings(max_examples=15)
+def test_interpolate(shape: list[int], places: int, behind: int, seed: int) -> None:
+    axis = len(shape) - behind
+    agree("interpolate", [array(seed, tuple(shape)), array(seed + 1, (places, shape[axis]))], {"axis": axis})

@@ -35,6 +35,16 @@ def test_elements_lie_where_the_text_says(shape: tuple[int, ...], dtype: str, da
     assert to_physical(x, Tensor("t", dtype, shape, "NZ"))[n, c, w // c0, h // 16, h % 16, w % c0] == x[at]
 
 
+@given(st.integers(1, 40), st.integers(1, 70), st.sampled_from(sorted(NUMPY)))
+def test_matrices_lie_as_pixels_and_channels(rows: int, columns: int, dtype: str) -> None:
+    x = np.random.default_rng(0).standard_normal((rows, columns)).astype(NUMPY[dtype])
+    matrix, image = Tensor("t", dtype, x.shape, "NC1HWC0"), Tensor("t", dtype, (1, columns, 1, rows), "NC1HWC0")
+    stored = to_physical(x, matrix)
+    assert stored.shape == stored_shape(matrix)
+    np.testing.assert_array_equal(stored.reshape(stored_shape(image)), to_physical(x.T.reshape(image.shape), image))
+    np.testing.assert_array_equal(to_logical(stored.reshape(-1), matrix), x)
+
+
 @given(st.tuples(st.integers(1, 5), st.integers(1, 20), st.integers(1, 3), st.integers(1, 3)),
        st.sampled_from([(8, 8), (16, 16), (4, 16)]), st.data())
 def test_packed_weights(shape: tuple[int, ...], widths: tuple[int, int], data: st.DataObject) -> None:

@@ -79,6 +79,10 @@ MODELS = {
               "e = Constant<value_ints=[7,19]>() y = Slice(x, s, e, a)"),
     "upsample": ("fp16", "float[2,20,3,5] x, float[20,20,1,1] w", "float[2,20,6,15] y",
                  "s = Constant<value_floats=[1.0,1.0,2.0,3.0]>() t = Conv(x, w) y = Resize<mode=\"nearest\">(t, , s)"),
+    "interpolate_rows": ("fp16", "float[2,20,7,9] x, float[20,20,1,1] w", "float[2,20,28,9] y",
+                         "s = Constant<value_ints=[2,20,28,9]>() t = Conv(x, w) y = Resize<mode=\"linear\">(t, , , s)"),
+    "interpolate_columns": ("fp16", "float[2,20,3,21] x, float[20,20,1,1] w", "float[2,20,3,42] y",
+                            "s = Constant<value_ints=[2,20,3,42]>() t = Conv(x, w) y = Resize<mode=\"cubic\">(t, , , s)"),
     "active": ("fp16", "float[1,20,9,7] x, float[40,20,3,3] w, float[40] b", "float[1,40,9,7] y",
                "t = Conv<pads=[1,1,1,1]>(x, w, b) u = Relu(t) y = LeakyRelu<alpha=0.5>(u)"),
     "active_blocks": ("fp16", "float[1,32,5,7] x, float[32,1,3,3] w, float[32] b", "float[1,32,5,7] y",
@@ -159,11 +163,16 @@ class Case:
         return run_program(program, self.bindings, self.tensors, self.stored)[self.result.name]
 
     def evaluated(self, func: Func) -> np.ndarray:
-        """What a func of the group means, scheduled or not."""
+        """What a func of the group means, scheduled or not, as stored."""
         own = dict(self.bindings)
         feeds = {b.name: indexed(self.stored[own[b.name]], b) for b in func.inputs}
         (got,) = (evaluate_whole if takes(func) else evaluate_func)(func, feeds).values()  # equal by a law of theirs, and far faster
-        return got
+        return to_physical(got, as_tensor(func.outputs[0]))
+
+
+def as_tensor(b: Buffer) -> Tensor:
+    """A buffer of a func in GM as a tensor of a graph, whose layout says how it is stored."""
+    return Tensor(b.name, b.dtype, tuple(e.value for e in b.shape), b.layout)  # type: ignore[union-attr]
 
 
 def indexed(array: np.ndarray, b: Buffer) -> np.ndarray:
@@ -173,7 +182,7 @@ def indexed(array: np.ndarray, b: Buffer) -> np.ndarray:
         out = np.zeros(shape, array.dtype)
         out.reshape(-1)[:array.size] = array.reshape(-1)
         return out
-    return to_logical(array, Tensor(b.name, b.dtype, shape, b.layout))
+    return to_logical(array, as_tensor(b))
 
 
 def proto(name: str) -> onnx.ModelProto:

@@ -31,6 +31,10 @@ MODELS = {
     "one_for_all_bf16": ("float[20,300] x, float[1] z", "float[20,300] y", "s = Softmax(x) t = Mul(s, z) y = Add(t, z)", ("Ascend910B3",)),
     "wide_plane": ("float[1,17,256,260] x, float[16,17,1,1] k", "float[1,16,256,260] y", "y = Conv(x, k)",  # 66,560 pixels, joined
                    ("Ascend910B3", "Ascend310P3")),
+    "resized": ("float[1,20,33,21] x, float[20,20,1,1] w", "float[1,20,65,43] y",  # rows that are no whole fractals, in NC1HWC0
+                "t = Conv(x, w) c = Constant<value_ints=[1,20,65,43]>() "
+                "y = Resize<mode=\"linear\", coordinate_transformation_mode=\"align_corners\">(t, , , c)",
+                ("Ascend910B3", "Ascend310P3", "Ascend310B1", "Ascend910A", "Ascend310", "Ascend950PR_958x")),
     "norm_of_one": ("float[50,12,1] x, float[1] g, float[1] b", "float[50,12,1] y", "y = LayerNormalization(x, g, b)", ("Ascend310B1",)),
     "instance_of_one": ("float[2,3,1,1] x, float[3] w, float[3] b", "float[2,3,1,1] y", "y = InstanceNormalization(x, w, b)",
                         ("Ascend910B3",)),

@@ -25,8 +25,8 @@ from aoec.ops.host import PREFIX
 from aoec.ops.narrowed import DECLARED, WIDER
 from aoec.ops.run import NUMPY
 
-CUBE = ("conv2d", "matmul")
-FACTORS = {"conv2d": 2, "matmul": 2, "attention": 3}  # word -> how many of its arguments are multiplied by others
+CUBE = ("conv2d", "matmul", "interpolate")
+FACTORS = {"conv2d": 2, "matmul": 2, "interpolate": 2, "attention": 3}  # word -> how many of its arguments are multiplied by others
 SCALED = ("dequantise", "quantise", "requantise")  # operators whose second argument, a scale, stays fp32
 FAR = {"fp16": 65504.0 / 2, "bf16": 3.3895313892515355e38 / 2}  # half of the largest
 BEYOND = {"fp16": 65520.0, "bf16": 3.3961775292304601e38}  # half a step above the largest: from here on numbers round to infinity

@@ -14,7 +14,7 @@ from aoec.ir.graph import OpNode
 from aoec.ops.host import PREFIX
 from aoec.ops.run import REALS
 
-PRODUCTS = ("conv2d", "matmul", "attention")
+PRODUCTS = ("conv2d", "matmul", "interpolate", "attention")
 CHOOSING = ("reduce_max", "reduce_min")  # give one of what they read, whatever it is kept in
 SUMS = ("int32", "int64")
 COMPARING = ("less", "less_equal", "greater", "greater_equal", "equal")

@@ -41,7 +41,7 @@ def _resize(n: Node) -> bool:
     elif n.dtype() != "fp32" or any(axis.size * axis.out > MOST_WEIGHTS for axis in found):
         return False
     else:
-        for axis in found:
+        for axis in sorted(found, key=lambda a: (a.out / a.size, -a.at)):  # what grows least first, so that least lies between
             x = _weighted(n, x, axis, _weights(n, axis, "linear" if mode == "bilinear" else mode))
     if n.text("coordinate_transformation_mode", "") == "tf_crop_and_resize" and any(outside(n, axis).any() for axis in found):
         return _with_outside(n, x, found)
@@ -124,17 +124,13 @@ def _picked(n: Node, x: str, axis: Axis) -> str:
 
 
 def _weighted(n: Node, x: str, axis: Axis, weights: np.ndarray) -> str:
-    """The product along an axis with weights [out, size], the axis turned to be the last where it is not."""
-    shape = n.draft.tensors[x].shape
-    before, behind = shape[:axis.at], shape[axis.at + 1:]
-    matrix = n.constant("weights", np.ascontiguousarray(weights.T))
-    if prod(behind) == 1:
-        rows = n.step("matmul", [n.step("reshape", [x], {"shape": (prod(before), axis.size)}), matrix])
-    else:
-        planes = n.step("reshape", [x], {"shape": (prod(before), axis.size, prod(behind))})
-        turned = n.step("transpose", [planes], {"perm": (0, 2, 1)})
-        rows = n.step("transpose", [n.step("matmul", [turned, matrix])], {"perm": (0, 2, 1)})
-    return n.step("reshape", [rows], {"shape": (*before, axis.out, *behind)})
+    """The sums along an axis with weights [out, size]; the axis is one of the last two, as an image's are, or brought there."""
+    shape, matrix = n.draft.tensors[x].shape, n.constant("weights", weights)
+    if axis.at >= len(shape) - 2:
+        return n.step("interpolate", [x, matrix], {"axis": axis.at})
+    planes = n.step("reshape", [x], {"shape": (prod(shape[:axis.at]), axis.size, prod(shape[axis.at + 1:]))})
+    y = n.step("interpolate", [planes, matrix], {"axis": 1})
+    return n.step("reshape", [y], {"shape": (*shape[:axis.at], axis.out, *shape[axis.at + 1:])})
 
 
 def _weights(n: Node, axis: Axis, mode: str) -> np.ndarray:
