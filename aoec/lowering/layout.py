@@ -15,6 +15,7 @@ import numpy as np
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import DTYPES
+from aoec.lowering.physical import stored_move
 from aoec.ops.host import PREFIX
 from aoec.ops.layout import FEW, FIVE, PIXEL, c0_of, to_logical, to_physical
 from aoec.ops.own import word
@@ -165,6 +166,8 @@ def _makes_rows(draft: Draft, node: OpNode) -> bool:
 
 def _moves(draft: Draft, node: OpNode) -> bool:
     """True for what moves whole blocks of channels of an image in NC1HWC0."""
+    if node.op in ("slice", "pad"):
+        return stored_move(node, draft.tensors[node.inputs[0]]) is not None
     return node.op == "upsample" and _any_five(draft, node) or node.op == "concat" and _concat(draft, node)
 
 

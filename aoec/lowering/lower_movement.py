@@ -9,7 +9,7 @@ from aoec.ir.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, reads, substitute, variables
 from aoec.ir.tir import Block, Func, Loop, Node
 from aoec.lowering.lower_copy import lower_copy
-from aoec.lowering.physical import buffer_of, extents, nest, split_channel
+from aoec.lowering.physical import buffer_of, extents, nest, split_channel, stored_move
 from aoec.ops.layout import BLOCK_BYTES, stored_shape
 from aoec.ops.meanings import meaning
 
@@ -26,7 +26,11 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
     (node,) = nodes
     ins = [tensors[i] for i in node.inputs]
     out, inner = tensors[node.outputs[0]], 2
-    said = meaning(node.op, [t.shape for t in ins], dict(node.attributes))
+    given = dict(node.attributes)
+    if node.op in ("slice", "pad") and (stored := stored_move(node, ins[0])) is not None:
+        *ins, out = (replace(t, shape=stored_shape(t), layout="ND") for t in (*ins, out))
+        given = stored
+    said = meaning(node.op, [t.shape for t in ins], given)
     if all(t.layout == "ND" for t in (*ins, out)):
         if node.op == "upsample":  # rows of single pixels: each is read again and again
             ins, out = [_apart(ins[0], (1, 1))], _apart(out, node.attribute("scale"))

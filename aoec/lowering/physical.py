@@ -1,7 +1,7 @@
 """Rewriting of logical accesses to what lies in GM: images get five indices, whole images one axis."""
 from __future__ import annotations
 
-from aoec.ir.graph import Tensor
+from aoec.ir.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import (
     Binary,
     Expr,
@@ -20,7 +20,7 @@ from aoec.ir.index import (
 )
 from aoec.ir.meaning import Meaning
 from aoec.ir.tir import Block, Buffer, Loop, Node
-from aoec.ops.layout import PIXEL, stored_shape
+from aoec.ops.layout import PIXEL, pixel_channels, stored_shape
 
 ZERO = Float(0.0)
 
@@ -46,6 +46,29 @@ def split_channel(e: Expr, c0: int) -> tuple[Expr, Expr]:
         if normalise(rest % c0) == Int(0):
             return normalise(rest // c0), parts[0]
     return normalise(e // c0), normalise(e % c0)
+
+
+def stored_move(node: OpNode, x: Tensor) -> dict[str, Attribute] | None:
+    """The attributes with which a slice or pad of an image in NC1HWC0 is one of its stored array; None where it does not move whole blocks
+    of channels, or would leave something other than zeros behind the last channel."""
+    if x.layout != "NC1HWC0":
+        return None
+    given, unit, channels = dict(node.attributes), pixel_channels(x), x.shape[1]
+    ends = {name: tuple(int(v) for v in value) for name, value in given.items() if isinstance(value, tuple)}
+    if node.op == "pad":
+        before, after = ends["before"], ends["after"]
+        kept = before[1] == after[1] == 0 and given["value"] == 0
+        alike = kept or not (channels % unit or before[1] % unit or after[1] % unit)
+        return given | {"before": _of_blocks(before, unit, 0), "after": _of_blocks(after, unit, 0)} if alike else None
+    starts, sizes, steps = ends["starts"], ends["sizes"], ends["steps"]
+    alike = steps[1] == 1 and starts[1] % unit == 0 and (sizes[1] % unit == 0 or starts[1] + sizes[1] == channels)
+    return {"starts": _of_blocks(starts, unit, 0), "sizes": _of_blocks(sizes, unit, unit), "steps": (*steps, 1)} if alike else None
+
+
+def _of_blocks(numbers: tuple[int, ...], unit: int, last: int) -> tuple[int, ...]:
+    """Numbers of each dimension of an image as those of its stored array, `last` of the dimension of one block."""
+    n, c, *image = numbers
+    return (n, -(-c // unit), *image, last)
 
 
 def _without(e: Expr, part: Expr) -> Expr:
