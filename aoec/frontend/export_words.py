@@ -9,6 +9,7 @@ from onnx import TensorProto
 
 from aoec.frontend.export import Step
 from aoec.ops.layout import unpack_conv
+from aoec.ops.movement import spelt_out
 
 Rule = Callable[[Step], str]
 BOOL, FLOAT = TensorProto.BOOL, TensorProto.FLOAT
@@ -185,6 +186,13 @@ def _upsample(s: Step) -> str:
                  coordinate_transformation_mode="asymmetric")
 
 
+def _depth_to_space(s: Step) -> str:
+    down, across = s.numbers("scale")
+    apart, perm, shape = spelt_out(s.input(0).shape, (down, across))
+    phases = s.put("Reshape", [s.inputs()[0], s.constant(apart, np.int64)])
+    return s.put("Reshape", [s.put("Transpose", [phases], perm=list(perm)), s.constant(shape, np.int64)])
+
+
 # ---------------------------------------------------------------- rows, windows
 
 def _reduced(s: Step) -> str:
@@ -314,5 +322,6 @@ RULES: dict[str, Rule] = {
     "where": _where, "adds": _scaled, "muls": _scaled, "clip": _clip, "rsqrt": _rsqrt, "silu": _silu, "mish": _mish, "gelu": _gelu,
     "gelu_tanh": _gelu_tanh, "swiglu": _swiglu, "mod": _mod, "fmod": _fmod, "whole_rem": _fmod, "power": _power, "shift_left": _shift,
     "shift_right": _shift, "reshape": _reshape, "transpose": _transpose, "slice": _slice, "expand": _expand, "pad": _pad, "upsample":
-    _upsample, "reduce_sum": _reduced, "layer_norm": _layer_norm, "rms_norm": _rms_norm, "max_pool": _max_pool, "avg_pool": _avg_pool,
-    "matmul": _matmul, "interpolate": _interpolate, "conv2d": _conv2d, "conv2d_packed": _conv2d, "attention": _attention}
+    _upsample, "depth_to_space": _depth_to_space, "reduce_sum": _reduced, "layer_norm": _layer_norm, "rms_norm": _rms_norm, "max_pool":
+    _max_pool, "avg_pool": _avg_pool, "matmul": _matmul, "interpolate": _interpolate, "conv2d": _conv2d, "conv2d_packed": _conv2d,
+    "attention": _attention}

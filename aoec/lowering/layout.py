@@ -18,6 +18,7 @@ from aoec.ir.index import DTYPES
 from aoec.lowering.physical import stored_move
 from aoec.ops.host import PREFIX
 from aoec.ops.layout import FEW, FIVE, PIXEL, c0_of, to_logical, to_physical
+from aoec.ops.movement import spelt_out
 from aoec.ops.own import word
 from aoec.ops.run import REALS
 
@@ -42,11 +43,9 @@ def assign(draft: Draft, scales: bool = False) -> None:
         plain = family(node) == "cube" or node.op == "requantise" and layout == FIVE  # weights, biases and scales are no images
         node = replace(node, inputs=tuple(_fetch(draft, node, i, "ND" if plain and at else taken, converted)
                                           for at, i in enumerate(node.inputs)))
-        if node.op == "interpolate" and layout == "ND":
-            node = _product(draft, node)
         if layout == FIVE:
             node = replace(node, outputs=tuple(_five(draft, o, pending) for o in node.outputs))
-        draft.nodes.append(node)
+        draft.nodes += _IN_ROWS[node.op](draft, node) if node.op in _IN_ROWS and layout == "ND" else [node]
     draft.nodes += [draft.node("from_nc1hwc0", [source], result) for result, source in pending.items()]
 
 
@@ -151,12 +150,28 @@ def _planes(draft: Draft, node: OpNode) -> bool:
     return image.layout == FIVE and DTYPES[image.dtype] == 2
 
 
-def _product(draft: Draft, node: OpNode) -> OpNode:
+def _product(draft: Draft, node: OpNode) -> list[OpNode]:
     """Interpolation of a tensor in ND as the matrix product that it is."""
     image, weights = node.inputs
     last = node.attribute("axis") == len(draft.tensors[image].shape) - 1
     given = ((image, weights), (("trans_b", 1),)) if last else ((weights, image), ())
-    return replace(node, op="matmul", inputs=given[0], attributes=given[1])
+    return [replace(node, op="matmul", inputs=given[0], attributes=given[1])]
+
+
+def _transposition(draft: Draft, node: OpNode) -> list[OpNode]:
+    """Depth to space of an image in ND as views and the transpose between them."""
+    (x,), (y,) = node.inputs, node.outputs
+    t = draft.tensors[x]
+    scale = node.attribute("scale")
+    assert isinstance(scale, tuple)
+    apart, perm, shape = spelt_out(t.shape, [int(s) for s in scale])
+    phases = draft.tensor(f"{y}_phases", t.dtype, apart)
+    turned = draft.tensor(f"{y}_turned", t.dtype, tuple(apart[axis] for axis in perm))
+    return [draft.node("reshape", [x], phases, {"shape": apart}), draft.node("transpose", [phases], turned, {"perm": perm}),
+            draft.node("reshape", [turned], y, {"shape": shape})]
+
+
+_IN_ROWS = {"interpolate": _product, "depth_to_space": _transposition}  # words of images -> what they are in ND
 
 
 def _makes_rows(draft: Draft, node: OpNode) -> bool:
@@ -168,6 +183,8 @@ def _moves(draft: Draft, node: OpNode) -> bool:
     """True for what moves whole blocks of channels of an image in NC1HWC0."""
     if node.op in ("slice", "pad"):
         return stored_move(node, draft.tensors[node.inputs[0]]) is not None
+    if node.op == "depth_to_space":
+        return _any_five(draft, node) and _whole(draft.tensors[node.outputs[0]])
     return node.op == "upsample" and _any_five(draft, node) or node.op == "concat" and _concat(draft, node)
 
 

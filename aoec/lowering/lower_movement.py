@@ -8,7 +8,8 @@ from math import gcd, isqrt, prod
 from aoec.ir.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, reads, substitute, variables
 from aoec.ir.tir import Block, Func, Loop, Node
-from aoec.lowering.lower_copy import lower_copy
+from aoec.lowering.lower_copy import TURNED_BYTES, lower_copy
+from aoec.lowering.lower_interleaved import interleaved
 from aoec.lowering.physical import buffer_of, extents, nest, split_channel, stored_move
 from aoec.ops.layout import BLOCK_BYTES, stored_shape
 from aoec.ops.meanings import meaning
@@ -30,6 +31,8 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
     if node.op in ("slice", "pad") and (stored := stored_move(node, ins[0])) is not None:
         *ins, out = (replace(t, shape=stored_shape(t), layout="ND") for t in (*ins, out))
         given = stored
+    if out.layout == "NC1HWC0" and (node.op == "depth_to_space" or node.op == "upsample" and DTYPES[out.dtype] in TURNED_BYTES):
+        return interleaved(name, node, ins[0], out)
     said = meaning(node.op, [t.shape for t in ins], given)
     if all(t.layout == "ND" for t in (*ins, out)):
         if node.op == "upsample":  # rows of single pixels: each is read again and again

@@ -29,7 +29,7 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
         raise UnsupportedError(f"group {name}: a vector group gives one tensor, not {len(kept)}")
     if nodes[0].op == "transpose" and tensors[nodes[0].inputs[0]].layout == "NC1HWC0":
         return pixels_to_rows(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
-    if nodes[0].op in ("concat", "transpose", "slice", "expand", "pad", "upsample"):
+    if nodes[0].op in ("concat", "transpose", "slice", "expand", "pad", "upsample", "depth_to_space"):
         return lower_movement(name, nodes, tensors)
     if nodes[0].op in ("gather", "gather_elements"):
         return lower_gather(name, nodes[0], tensors)

@@ -1,5 +1,5 @@
 """Operators that move elements and change none: reshape (a view of a row-major tensor), transpose, concat, slice (either way), expand, pad
-with a constant, upsample (nearest)."""
+with a constant, upsample (nearest), depth_to_space."""
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -99,7 +99,31 @@ def _upsample_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     return f"upsample(X[n, c, h, w]) -> {y} {{\n" + "\n".join(statements) + "\n}"
 
 
+def _depth_to_space_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """Of `scale` phases down and across, each the channels of the result, every pixel as so many: one statement for each phase."""
+    (down, across), (_, channels, height, width) = _whole(attributes, "scale"), shapes[0]
+    if channels % (down * across):
+        raise ValueError(f"{channels} channels are not {down} x {across} phases")
+    each, phases = channels // (down * across), [(i, j) for i in range(down) for j in range(across)]
+    statements = [f"  Y[n, c, h * {down} + {i}, w * {across} + {j}] = X[n, c + {at * each}, h, w]" for at, (i, j) in enumerate(phases)]
+    y = f"Y[n, c: {each}, y: {height * down}, x: {width * across}]"
+    return f"depth_to_space(X[n, k, h, w]) -> {y} {{\n" + "\n".join(statements) + "\n}"
+
+
+def spelt_out(shape: Shape, scale: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """(shape, permutation, shape): what an image of a shape is reshaped to, transposed and reshaped to by depth_to_space."""
+    (n, c, h, w), (down, across) = shape, scale
+    each = c // (down * across)
+    return (n, down, across, each, h, w), (0, 3, 4, 1, 5, 2), (n, each, h * down, w * across)
+
+
+def _depth_to_space(x: np.ndarray, *, scale: Sequence[int]) -> np.ndarray:
+    apart, perm, shape = spelt_out(x.shape, scale)
+    return np.ascontiguousarray(x.reshape(apart).transpose(perm).reshape(shape))
+
+
 OPS = (
+    Op("depth_to_space", _depth_to_space_text, _depth_to_space, "movement"),
     Op("reshape", _reshape_text, lambda x, *, shape: x.reshape(shape), "view"),
     Op("transpose", _transpose_text, lambda x, *, perm: np.ascontiguousarray(x.transpose(perm)), "movement"),
     Op("concat", _concat_text, lambda *xs, axis: np.concatenate(xs, axis=axis), "movement"),

@@ -41,7 +41,8 @@ LEAST_LANES = 32  # of rows that are reduced lane by lane: no longer ones are cu
 LEAST_ELEMENTS = 2048  # smaller tiles are no choice
 MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
 BANKS = (512, 65536)  # where results start: at the next slot, or in a bank of their own
-WHOLE = ("store_i", "store_c_i", "store_c0_i")  # of conversions between layouts (lower_convert): what one turn of UB needs whole
+# of conversions between layouts (lower_convert), and of pixels that are interleaved (lower_interleaved): what one turn of UB needs whole
+WHOLE = ("store_i", "store_j", "store_c_i", "store_c0_i")
 
 
 def vector_sketches(func: Func, machine: Machine) -> list[Trace]:

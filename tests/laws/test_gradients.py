@@ -43,7 +43,8 @@ OTHERS: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("reshape", [(2, 6)], {"shape": (3, 4)}), ("transpose", [(2, 3, 4)], {"perm": (2, 0, 1)}),
     ("concat", [(2, 3), (2, 1), (2, 2)], {"axis": 1}), ("slice", [(7, 5)], {"starts": (5, 1), "sizes": (3, 2), "steps": (-2, 3)}),
     ("expand", [(3, 1)], {"shape": (2, 3, 4)}), ("pad", [(2, 3)], {"before": (1, 0), "after": (0, 2), "value": 3.0}),
-    ("upsample", [(1, 2, 2, 3)], {"scale": (2, 3)}), ("gather", [(3, 4), [4, (2, 2)]], {"axis": 1}),
+    ("upsample", [(1, 2, 2, 3)], {"scale": (2, 3)}), ("depth_to_space", [(1, 12, 2, 2)], {"scale": (2, 3)}),
+    ("gather", [(3, 4), [4, (2, 2)]], {"axis": 1}),
     ("dequantise", [[9, (2, 3)], (3,), [4, (1,)]], {}), ("gather_elements", [(3, 4), [4, (3, 5)]], {"axis": 1}),
     ("attention", [(2, 3, 4), (2, 5, 4), (2, 5, 6)], {"scale": 0.5}),
     ("attention", [(2, 3, 4), (2, 5, 4), (2, 6, 5), (1, 3, 5)], {"scale": 0.5, "trans_v": 1})]

@@ -334,6 +334,13 @@ def test_upsample(shape: tuple[int, ...], scale: tuple[int, int], seed: int) -> 
     agree("upsample", [array(seed, shape)], {"scale": scale})
 
 
+@given(st.tuples(SIZE, SIZE, SIZE, SIZE), st.tuples(st.integers(1, 3), st.integers(1, 3)), RANDOM)
+@settings(max_examples=10)
+def test_depth_to_space(shape: tuple[int, ...], scale: tuple[int, int], seed: int) -> None:
+    n, c, h, w = shape
+    agree("depth_to_space", [array(seed, (n, c * scale[0] * scale[1], h, w))], {"scale": scale})
+
+
 @given(st.lists(SIZE, min_size=2, max_size=4), SIZE, st.integers(1, 2), RANDOM)
 @settings(max_examples=15)
 def test_interpolate(shape: list[int], places: int, behind: int, seed: int) -> None:

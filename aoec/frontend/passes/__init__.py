@@ -16,6 +16,7 @@ from aoec.frontend.passes.precision import choose_precision
 from aoec.frontend.passes.quantised import find_quantised
 from aoec.frontend.passes.row_norms import find_row_norms
 from aoec.frontend.passes.scalars import use_scalars
+from aoec.frontend.passes.shuffles import find_shuffles
 from aoec.frontend.passes.stacked import stack_rows
 from aoec.frontend.passes.transposes import scale_last, sink_transposes
 from aoec.frontend.passes.turned import turn_in_products
@@ -25,14 +26,16 @@ from aoec.ir.draft import Draft
 # in order: quantised work while its weights are whole numbers; then constants, since all others look for them; equal work and transposes
 # that cancel (some once the views between them are one), so that patterns meet; what exporters spell out before its links are folded;
 # affine chains once nothing lies between their links
-PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants, drop_identities, use_scalars, drop_identities, share_equal,
-          sink_transposes, drop_identities, drop_dead, sink_transposes, drop_identities, fold_pads, drop_guards, drop_dead, fold_biases,
-          find_row_norms, find_gelus, find_gates, scale_last, drop_dead, find_attentions, sink_transposes, drop_dead, fold_affine,
-          turn_in_products, turn_images, stack_rows, drop_identities, drop_dead)
+PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants, drop_identities, use_scalars, drop_identities,
+          share_equal, sink_transposes, drop_identities, drop_dead, sink_transposes, drop_identities, find_shuffles, drop_dead,
+          fold_pads, drop_guards, drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, scale_last, drop_dead,
+          find_attentions, sink_transposes, drop_dead, fold_affine, turn_in_products, turn_images, stack_rows, drop_identities,
+          drop_dead)
 
-__all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_guards", "drop_identities", "find_attentions", "find_gates",
-           "find_gelus", "find_quantised", "find_row_norms", "fold_affine", "fold_biases", "fold_constants", "fold_pads", "scale_last",
-           "share_equal", "sink_transposes", "stack_rows", "turn_images", "turn_in_products", "use_scalars"]
+__all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_guards", "drop_identities", "find_attentions",
+           "find_gates", "find_gelus", "find_quantised", "find_row_norms", "find_shuffles", "fold_affine", "fold_biases",
+           "fold_constants", "fold_pads", "scale_last", "share_equal", "sink_transposes", "stack_rows", "turn_images",
+           "turn_in_products", "use_scalars"]
 
 
 def clean(draft: Draft, precision: str = "fp16") -> None:

@@ -30,9 +30,12 @@ def _conv_transpose(n: Node) -> bool:
     pad_before = tuple(t - 1 - f for t, f in zip(taps, first))
     pad_after = tuple(f + c - i for f, c, i in zip(first, count, size))
     x, w = cropped(n, n.input(0), Window(taps, ones, ones, pad_before, pad_after))
-    y = convolve(n, [x, _phase_kernels(n, group, stride, dilation, taps)], w, group)
-    y = _interleaved(n, y, stride, tuple(b - f * s for b, f, s in zip(before, first, stride)), out)
-    if n.has(2):
+    start = tuple(b - f * s for b, f, s in zip(before, first, stride))
+    early = n.has(2) and n.is_constant(2) and all(at + o <= c * s for at, o, c, s in zip(start, out, count, stride))  # nothing lies behind
+    bias = [n.constant("bias", n.draft.weights[n.input(2)].repeat(prod(stride)))] if early else []
+    y = convolve(n, [x, _phase_kernels(n, group, stride, dilation, taps), *bias], w, group)
+    y = _interleaved(n, y, stride, start, out)
+    if n.has(2) and not early:
         return n.emit("add", [y, n.step("reshape", [n.input(2)], {"shape": (1, *n.shape_of(2), *ones)})])
     return n.emit("reshape", [y], {"shape": n.made(y)})
 
