@@ -45,6 +45,25 @@ def vgg16(n: Model, x: str) -> Graph:
     return n.graph(n.dense(n.dense(n.dense(n.rows(x), 4096, "relu"), 4096, "relu"), 1000))
 
 
+def unet(n: Model, x: str) -> Graph:
+    """U-Net (Ronneberger et al., 2015) with images padded, as github.com/milesial/Pytorch-UNet has it and the row's own export script asks
+    for: transposed 2x2 convolutions of stride 2, one channel of results."""
+    skips = []
+    for filters in (64, 128, 256, 512, 1024):
+        x = n.pool(x, 2, 2, 0) if skips else x
+        x = n.conv(n.conv(x, filters, 3), filters, 3)
+        skips.append(x)
+    for skip in skips[-2::-1]:
+        _, filters, *size = n.shape(skip)
+        x = n.node("depth_to_space", [n.conv(x, 4 * filters, 1, act="")], scale=(2, 2))
+        missing = [side - own for side, own in zip(size, n.shape(x)[2:])]
+        if any(missing):
+            before, after = ((0, 0, *(f(m) for m in missing)) for f in (lambda m: m // 2, lambda m: m - m // 2))
+            x = n.node("pad", [x], before=before, after=after, value=0.0)
+        x = n.conv(n.conv(n.node("concat", [skip, x], axis=1), filters, 3), filters, 3)
+    return n.graph(n.conv(x, 1, 1, act=""))
+
+
 def mobilenet_v1(n: Model, x: str) -> Graph:
     """MobileNet v1 (Howard et al., 2017)."""
     x = n.conv(x, 32, 3, 2, act="relu6")

@@ -366,6 +366,7 @@ IMAGE_WORK = {"resnet18": (224, 1.82), "resnet34": (224, 3.67), "resnet50": (224
               "resnext50": (224, 4.25), "vgg16": (224, 15.5), "mobilenet_v1": (224, 0.57), "mobilenet_v2": (224, 0.30),
               "googlenet": (224, 1.5), "vit_b32": (224, 4.41), "vit_b16": (224, 17.6), "vit_b8": (224, 78.2),
               "efficientnet_v2_s": (384, 8.37), "retinanet": (800, 149.6), "ssd300": (300, 34.4),
+              "unet": (256, 55.84 - 3 * 2.15),  # UNeXt's table 1, whose tool counts what transposed convolutions do (2.15) four times
               "yolov3": (416, 32.95), "yolov4": (608, 64.2), "yolox_tiny": (640, 7.63), "yolov7_w6": (1280, 180.0)}
 UNSTATED = {"ssd_resnet34"}  # of 300 pixels: only its larger variant has a published figure
 # tokens, and of them the weights of all layers and two products of attention each; the head of masked words
