@@ -49,7 +49,7 @@ FAULTS = (
     Fault("slices-begin-between-blocks", "aoec/lowering/physical.py",
           "alike = steps[1] == 1 and starts[1] % unit == 0 and",
           "alike = steps[1] == 1 and",
-          ("tests/laws/test_emit_laws.py",)),
+          ("tests/lowering/test_odd_shapes.py",)),
     Fault("channels-of-two-readers-are-ordered", "aoec/frontend/passes/shuffles.py",
           "while find.only_user(name) is not None and (node",
           "while (node",
