@@ -5,7 +5,7 @@ and split. A 1x1 convolution of stride 1 sees its image as one row of h*w pixels
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from aoec.base.errors import UnsupportedError
@@ -18,7 +18,7 @@ from aoec.lowering.lower_attention import lower_attention
 from aoec.lowering.lower_operations import single_operations
 from aoec.lowering.physical import buffer_of, extents, guarded, nest, physical_indices, split_channel
 from aoec.lowering.work import Work
-from aoec.ops.layout import c0_of, stored_shape
+from aoec.ops.layout import stored_shape
 from aoec.ops.meanings import meaning
 from aoec.ops.own import word
 
@@ -123,24 +123,19 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
 
 
 def lower_interpolate(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor, way: WayOut) -> Func:
-    """Y += W[m, k] * X over rows or columns of the planes of an image [n, c, h, w] in NC1HWC0, which as they lie are matrices: a plane is
-    one of h rows and w * C0 columns, and all rows of all planes are one of w rows in columns of C0."""
+    """Interpolation of an image in NC1HWC0 along its rows or columns: the product of its weights with the planes as they lie."""
     x, w = (tensors[i] for i in node.inputs)
     down = node.attribute("axis") == 2
-    planes, (m, k) = prod(stored_shape(x)[:2]), w.shape
-    n = c0_of(x.dtype) * (x.shape[3] if down else planes * x.shape[2])
-    batch = (planes,) * down
-    loops = [*(("b", d) for d in batch), ("m", m), ("n", n), ("k", k)]
-    outer = tuple(Var(v) for v, _ in loops[:-3])
-    layout = "ND" if down else x.layout
-    X, Y = (Buffer(v, x.dtype, tuple(Int(d) for d in (*batch, rows, n)), "GM", layout) for v, rows in (("X", k), ("Y", m)))
-    C = Buffer("C", "fp32", tuple(Int(d) for d in (*batch, m, n)))
-    place = (*outer, Var("m"), Var("n"))
-    mm = Block("mm", Read("C", place), "+=", Read("W", (Var("m"), Var("k"))) * Read("X", (*outer, Var("k"), Var("n"))))
-    o = _renamed("out", loops[:-1])
-    done = Block("out", _at(Read("Y", place), o), "=", way.of(_at(Read("C", place), o), o["n"], "fp32", out.dtype))
-    stored = nest([(f"out_{v}", d) for v, d in loops[:-1]], done)
-    return Func(name, (X, buffer_of(w, "W")), (Y,), (C,), (nest(loops, mm), stored))
+    product = replace(node, op="matmul", inputs=(w.name, x.name), attributes=())
+    func = lower_matmul(name, product, {w.name: w, x.name: _planes(x, down)}, _planes(out, down), way, Tail([], out.name))
+    return replace(func, inputs=func.inputs[::-1])  # the image first, as the word has it
+
+
+def _planes(t: Tensor, down: bool) -> Tensor:
+    """An image in NC1HWC0 as matrices: a plane is one of h rows and w * C0 columns, all rows of all planes are one of w rows in columns of
+    C0."""
+    n, c1, h, w, c0 = stored_shape(t)
+    return replace(t, shape=(n * c1, h, w * c0), layout="ND") if down else replace(t, shape=(w, n * c1 * h * c0))
 
 
 def _own_axes(t: Tensor, lead: tuple[int, ...]) -> list[int]:

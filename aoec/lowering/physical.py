@@ -26,10 +26,10 @@ ZERO = Float(0.0)
 
 
 def buffer_of(t: Tensor, name: str, shape: tuple[int, ...] | None = None) -> Buffer:
-    """The GM buffer of a graph tensor: logical dimensions for ND, ZN and NZ, five for images."""
-    fractals = t.layout in ("ZN", "NZ")
-    own = t.shape if fractals else stored_shape(t)
-    return Buffer(name, t.dtype, tuple(Int(d) for d in (shape or own)), "GM", t.layout if fractals else "ND")
+    """The GM buffer of a graph tensor: logical dimensions for ND and for matrices in other layouts, five for images."""
+    matrix = t.layout in ("ZN", "NZ") or t.layout == "NC1HWC0" and len(t.shape) == 2
+    own = t.shape if matrix else stored_shape(t)
+    return Buffer(name, t.dtype, tuple(Int(d) for d in (shape or own)), "GM", t.layout if matrix else "ND")
 
 
 def extents(said: Meaning) -> dict[str, int]:

@@ -99,6 +99,9 @@ def _upsample_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     return f"upsample(X[n, c, h, w]) -> {y} {{\n" + "\n".join(statements) + "\n}"
 
 
+BY_PHASE = (0, 3, 4, 1, 5, 2)  # [n, phases down, across, c, h, w] as [n, c, h, phase, w, phase]
+
+
 def _depth_to_space_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
     """Of `scale` phases down and across, each the channels of the result, every pixel as so many: one statement for each phase."""
     (down, across), (_, channels, height, width) = _whole(attributes, "scale"), shapes[0]
@@ -114,7 +117,7 @@ def spelt_out(shape: Shape, scale: Sequence[int]) -> tuple[tuple[int, ...], tupl
     """(shape, permutation, shape): what an image of a shape is reshaped to, transposed and reshaped to by depth_to_space."""
     (n, c, h, w), (down, across) = shape, scale
     each = c // (down * across)
-    return (n, down, across, each, h, w), (0, 3, 4, 1, 5, 2), (n, each, h * down, w * across)
+    return (n, down, across, each, h, w), BY_PHASE, (n, each, h * down, w * across)
 
 
 def _depth_to_space(x: np.ndarray, *, scale: Sequence[int]) -> np.ndarray:

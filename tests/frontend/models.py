@@ -9,6 +9,8 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
+from aoec.ir.graph import Graph
+
 Shape = Sequence[int | str | None]
 # the models that the onnx package carries: real nets whose weights are constants of one value
 LIGHT = sorted((Path(onnx.__file__).parent / "backend/test/data/light").glob("light_*.onnx"))
@@ -47,6 +49,11 @@ def run(proto: onnx.ModelProto, feeds: Mapping[str, np.ndarray], as_it_is: bool 
     # products of uint8 and int8 are summed in pairs of 16 bits, which saturate, on processors without VNNI: not with this
     options.add_session_config_entry("session.x64quantprecision", "1")
     return onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, dict(feeds))
+
+
+def operators(graph: Graph) -> list[str]:
+    """The words of a graph's nodes, in order."""
+    return [n.op for n in graph.nodes]
 
 
 def normal(*shape: int, seed: int = 0) -> np.ndarray:

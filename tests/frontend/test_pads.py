@@ -10,7 +10,7 @@ from aoec import ops
 from aoec.frontend.onnx import load
 from aoec.ir.graph import Graph
 
-from .models import model, node, normal, run
+from .models import model, node, normal, operators, run
 
 SHAPE = (1, 2, 7, 6)
 LOWEST = np.finfo(np.float32).min  # what onnxruntime has for -inf where a window sees nothing but padding
@@ -29,10 +29,6 @@ def same(op: str, around: list[int], value: float | None = 0.0, shape: tuple[int
     for got, expected in zip(ops.evaluate(graph, {"x": x}, weights).values(), run(proto, {"x": x}, as_it_is=True)):
         np.testing.assert_allclose(got.clip(LOWEST), expected.clip(LOWEST), rtol=1e-5, atol=1e-5)
     return graph
-
-
-def operators(graph: Graph) -> list[str]:
-    return [n.op for n in graph.nodes]
 
 
 @given(st.data(), st.sampled_from(("Conv", "MaxPool", "AveragePool")))

@@ -9,7 +9,7 @@ from aoec import ops
 from aoec.frontend.onnx import load
 from aoec.ir.graph import Graph
 
-from .models import feeds_of, model, node, normal, run
+from .models import feeds_of, model, node, normal, operators, run
 
 SPELT = [node("Conv", "x w b", "t"), node("Reshape", "t apart", "u"), node("Transpose", "u", "v", perm=[0, 1, 4, 2, 5, 3]),
          node("Reshape", "v image", "y")]
@@ -27,10 +27,6 @@ def same(proto: onnx.ModelProto) -> Graph:
     for got, expected in zip(ops.evaluate(graph, feeds, stored).values(), run(proto, feeds)):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
     return graph
-
-
-def operators(graph: Graph) -> list[str]:
-    return [n.op for n in graph.nodes]
 
 
 @pytest.mark.parametrize("mode", ["CRD", "DCR"])

@@ -15,6 +15,7 @@ from aoec.ir.graph import Graph, Tensor
 from aoec.ir.program import Program
 from aoec.ir.tir import Buffer, Func
 from aoec.jobs.execute import run_program
+from aoec.jobs.sweep_values import tensor
 from aoec.jobs.tuning import Problem, problem
 from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import lower, operands
@@ -174,12 +175,7 @@ class Case:
         own = dict(self.bindings)
         feeds = {b.name: indexed(self.stored[own[b.name]], b) for b in func.inputs}
         (got,) = (evaluate_whole if takes(func) else evaluate_func)(func, feeds).values()  # equal by a law of theirs, and far faster
-        return to_physical(got, as_tensor(func.outputs[0]))
-
-
-def as_tensor(b: Buffer) -> Tensor:
-    """A buffer of a func in GM as a tensor of a graph, whose layout says how it is stored."""
-    return Tensor(b.name, b.dtype, tuple(e.value for e in b.shape), b.layout)  # type: ignore[union-attr]
+        return to_physical(got, tensor(func.outputs[0]))
 
 
 def indexed(array: np.ndarray, b: Buffer) -> np.ndarray:
@@ -189,7 +185,7 @@ def indexed(array: np.ndarray, b: Buffer) -> np.ndarray:
         out = np.zeros(shape, array.dtype)
         out.reshape(-1)[:array.size] = array.reshape(-1)
         return out
-    return to_logical(array, as_tensor(b))
+    return to_logical(array, tensor(b))
 
 
 def proto(name: str) -> onnx.ModelProto:

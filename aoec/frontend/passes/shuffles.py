@@ -17,10 +17,10 @@ from aoec.frontend.passes.find import Finder
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
 from aoec.ops import OPS
+from aoec.ops.movement import BY_PHASE
 
 BLOCK = 32  # channels of whole blocks in any dtype
-BY_PHASE = (0, 3, 4, 1, 5, 2)  # [n, phases, c, h, w] as [n, c, h, phase, w, phase]
-BY_CHANNEL = (0, 1, 4, 2, 5, 3)  # [n, c, phases, h, w] as that
+BY_CHANNEL = (0, 1, 4, 2, 5, 3)  # [n, c, phases down, across, h, w] as [n, c, h, phase, w, phase]
 
 
 @dataclass(frozen=True)

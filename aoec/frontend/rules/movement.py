@@ -11,6 +11,7 @@ from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule, view
 from aoec.ir.graph import Attribute
 from aoec.ir.index import DTYPES
+from aoec.ops.movement import BY_PHASE
 from aoec.ops.run import REALS
 
 Attributes = dict[str, Attribute]
@@ -191,7 +192,7 @@ def _depth_to_space(n: Node) -> bool:
     size = n.integer("blocksize", 1)
     rows = n.text("mode", "DCR") == "DCR"
     apart = (b, size, size, c // size ** 2, h, w) if rows else (b, c // size ** 2, size, size, h, w)
-    perm = (0, 3, 4, 1, 5, 2) if rows else (0, 1, 4, 2, 5, 3)
+    perm = BY_PHASE if rows else (0, 1, 4, 2, 5, 3)
     return _rearranged(n, apart, perm)
 
 
