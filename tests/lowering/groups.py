@@ -89,6 +89,9 @@ MODELS = {
     "slice_image": ("fp16", "float[2,40,9,11] x, float[40,40,1,1] w", "float[2,24,4,8] y",  # channels from a block on to the last
                     "a = Constant<value_ints=[1,2,3]>() s = Constant<value_ints=[16,1,2]>() e = Constant<value_ints=[40,9,10]>() "
                     "p = Constant<value_ints=[1,2,1]>() t = Conv(x, w) y = Slice(t, s, e, a, p)"),
+    "slice_between": ("fp16", "float[1,40,3,5] x, float[40,40,1,1] w", "float[1,16,3,5] y",  # channels of two blocks, of neither all
+                      "a = Constant<value_ints=[1]>() s = Constant<value_ints=[8]>() e = Constant<value_ints=[24]>() "
+                      "t = Conv(x, w) y = Slice(t, s, e, a)"),
     "pad_image": ("fp16", "float[2,20,5,7] x, float[20,20,1,1] w", "float[2,20,8,9] y",
                   "s = Constant<value_ints=[0,0,1,2,0,0,2,0]>() t = Conv(x, w) y = Pad(t, s)"),
     "active": ("fp16", "float[1,20,9,7] x, float[40,20,3,3] w, float[40] b", "float[1,40,9,7] y",
