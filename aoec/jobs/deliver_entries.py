@@ -34,6 +34,7 @@ from aoec.jobs.shelf import age
 from aoec.jobs.states import state_of
 from aoec.lowering.layout import family
 from aoec.lowering.lower import Indexed
+from aoec.lowering.slices import pieces
 from aoec.search.sketches import find_product
 from aoec.simulate.state import State
 from aoec.target.machine import Machine, load, parse_machine
@@ -189,11 +190,11 @@ def groups(graph: Graph, machine: Machine, plan: Iterable[Task], known: Mapping[
     """An entry for each group that takes time."""
     planned, nodes, often = {t.group.name: t for t in plan}, {n.name: n for n in graph.nodes}, rounds.passes_of_groups(graph)
     tensors, off_core, us, indexed = {t.name: t for t in graph.tensors}, host_times(graph), machine.us_per_tick, Indexed(graph)
-    pieces = slices.pieces(graph)
+    sliced = pieces(graph)
     for g in graph.groups:
         of = [nodes[n] for n in g.nodes]
         ops = tuple(n.op for n in of)
-        bare = Entry(g.name, ", ".join(ops), g.kind, g.nodes[:1], ops, often[g.name], **seen_of(of, tensors), sliced=g.name in pieces)
+        bare = Entry(g.name, ", ".join(ops), g.kind, g.nodes[:1], ops, often[g.name], **seen_of(of, tensors), sliced=g.name in sliced)
         task, found = planned.get(g.name), known.get(g.name)
         if task is not None and found is not None and task.func_key == found.func_key:
             ins, outs = indexed.operands(g)

@@ -16,7 +16,8 @@ from aoec.jobs.rounds import rounds
 from aoec.jobs.states import state_text
 from aoec.lowering.fuse import one_by_one
 from aoec.lowering.lower import Indexed
-from aoec.lowering.slices import places
+from aoec.lowering.slices import pieces
+from aoec.lowering.views import places
 from aoec.ops.layout import stored_shape
 from aoec.simulate.host import host_us, walk_us
 from aoec.simulate.state import Resident, State
@@ -184,11 +185,12 @@ class Walk:
         return tuple((name, size) for name, size in found.items() if size > self.l2_bytes)
 
     def written(self) -> dict[str, int]:
-        """Tensor that groups write in parts -> bytes that groups touch from the one with its first part to the one with its last."""
+        """Tensor that slices write -> bytes that groups touch from the one with its first part to the one with its last. What whole groups
+        write of a tensor is one of its own to L2, however late the others are written."""
         at: dict[str, list[int]] = {}
-        every = self.groups[MAIN] if self.cuts else []
+        every, slices = self.groups[MAIN] if self.cuts else [], pieces(self.graph)
         for i, g in enumerate(every):
-            for o in self.indexed.escaping(g) if g.kind in ("cube", "vector") else ():
+            for o in self.indexed.escaping(g) if g.name in slices and g.kind in ("cube", "vector") else ():
                 if o in self.places:
                     at.setdefault(self.places[o][0], []).append(i)
         return {whose: self.touched(every[min(i):max(i) + 1]) for whose, i in at.items()}

@@ -24,7 +24,8 @@ from aoec.jobs.plan import size_bytes
 from aoec.jobs.starts import candidates
 from aoec.jobs.tuning import Problem, problem, start
 from aoec.lowering.lower import Indexed
-from aoec.lowering.slices import Region, aligned, batch, places
+from aoec.lowering.slices import Region, batch, sliceable
+from aoec.lowering.views import places
 from aoec.ops.slices import Box, nth, part_of, sizes, uneven
 from aoec.search.default import Found, settle
 from aoec.search.placed import matched
@@ -147,7 +148,7 @@ class Search:
             made.update(o for n in self.graph.groups[last].nodes for o in self.nodes[n].outputs)
             before += self.alone(self.graph.groups[last])
             results = [o for o in made if self.last_read.get(o, 0) > last]
-            if before and all(aligned(self.tensors[o], self.share(o, slices)) for o in results):
+            if before and all(sliceable(self.tensors[o], self.share(o, slices)) for o in results):
                 cost = self.cost(pieces, made, results, slices, 2 * before)
                 if cost < before:
                     yield last, cost
@@ -156,7 +157,7 @@ class Search:
 
     def joins(self, piece: Piece, made: set[str], slices: int) -> bool:
         """Whether a piece reads its own slice of what the region makes, and parts of what was there before that lie in one run."""
-        return all(box == self.share(name, slices) if name in made else aligned(self.tensors[name], box)
+        return all(box == self.share(name, slices) if name in made else sliceable(self.tensors[name], box)
                    for name, box in piece.boxes.items())
 
     def share(self, name: str, slices: int, at: int = -1) -> Box | None:
@@ -191,8 +192,8 @@ class Search:
     def spot(self, name: str, piece: Piece, made: set[str], at: int) -> str:
         """A name for what a slice reads or makes of a tensor: of whole ones the same for all slices."""
         shared = name not in made and piece.boxes.get(name) == tuple((0, n) for n in self.tensors[name].shape)
-        whose = self.places.get(name, (name, 0))[0]
-        return whose if shared else f"{whose} {at}"
+        whose, start = self.places.get(name, (name, 0))
+        return f"{whose} {start}" if shared else f"{whose} {start} {at}"
 
     # ------------------------------------------------------------ pieces
 

@@ -1,7 +1,6 @@
 """Slices (SGAT): which groups of a model run slice by slice, and what there is to say of it."""
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
@@ -11,14 +10,11 @@ from aoec.ir.show import show
 from aoec.jobs.known import known
 from aoec.jobs.made import Schedule
 from aoec.jobs.regions import Whole, regions
-from aoec.lowering.slices import Region, in_slices, sliced
+from aoec.lowering.slices import Region, pieces, sliced
 from aoec.simulate.time import Chain
 from aoec.target.machine import Machine
 
 Asked = Sequence[tuple[str, str, int]]  # as base/regions.py reads them
-# lowering/slices.py names a slice of a group so; a group is one where its graph has parts that are views too
-FIRST = re.compile(r"(.+)_1of([0-9]+)")
-PIECE = re.compile(r".+_[0-9]+of[0-9]+")
 
 
 def asked(graph: Graph, regions: Asked) -> Graph:
@@ -28,15 +24,11 @@ def asked(graph: Graph, regions: Asked) -> Graph:
 
 def told(graph: Graph) -> tuple[str, ...]:
     """A sentence on the regions of a graph that run in slices; none where none do."""
-    found = [FIRST.fullmatch(g.name) for g in graph.groups] if in_slices(graph) else []
-    runs = [[m for m in run if m] for count, run in groupby(found, lambda m: m and m[2]) if count]
-    named = ", ".join(f"{run[0][1]}{f'..{run[-1][1]}' * (len(run) > 1)} in {run[0][2]}" for run in runs)
+    of = pieces(graph)
+    firsts = [of.get(g.name, ("", 0, 0)) for g in graph.groups]
+    runs = [list(run) for (nth, _), run in groupby(firsts, lambda piece: piece[1:]) if nth == 1]
+    named = ", ".join(f"{run[0][0]}{f'..{run[-1][0]}' * (len(run) > 1)} in {run[0][2]}" for run in runs)
     return (f"groups in slices, one slice after the other: {named}",) if runs else ()
-
-
-def pieces(graph: Graph) -> set[str]:
-    """The names of the groups of a graph that are slices."""
-    return {g.name for g in graph.groups if PIECE.fullmatch(g.name)} if in_slices(graph) else set()
 
 
 def found(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine) -> Asked:

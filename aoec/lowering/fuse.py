@@ -16,10 +16,11 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir import bodies
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Body, Graph, Group, OpNode
-from aoec.lowering.layout import assign, family, is_view
+from aoec.lowering.layout import assign, family
 from aoec.lowering.pack import pack
 from aoec.lowering.parts import FLAG_IDS, join_in_parts
 from aoec.lowering.take_apart import take_apart
+from aoec.lowering.views import find_views
 from aoec.lowering.whole_bias import add_whole_biases
 from aoec.lowering.whole_rows import pad_rows
 from aoec.ops.layout import FRACTAL_ROWS, c0_of
@@ -38,7 +39,7 @@ ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one:
 # where the cube's results go through UB: there they may meet others of the same shape
 IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",), "matmul": ("elementwise",)}
 SCALED = ("relu", "requantise")  # what may follow a cube operator where FIXPIPE scales sums to int8
-KINDS = {"cube": "cube", "attention": "cube", "host": "host", "view": "view"}  # family -> kind of group; all others are vector groups
+KINDS = {"cube": "cube", "attention": "cube", "host": "host"}  # family -> kind of group; all others are vector groups, or views
 
 
 def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | None = None,
@@ -72,10 +73,11 @@ def _fused(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tup
         add_whole_biases(draft)
     assign(draft, scales)
     pack(draft)
-    join_in_parts(draft, machine.flag_ids if machine is not None else FLAG_IDS)
+    views = find_views(draft)
+    join_in_parts(draft, views, machine.flag_ids if machine is not None else FLAG_IDS)
     fused, stored = draft.finish()
     followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
-    return replace(fused, groups=groups(draft, {**followers, "cube": SCALED} if scales else followers)), stored
+    return replace(fused, groups=groups(draft, {**followers, "cube": SCALED} if scales else followers, views)), stored
 
 
 def check_dtypes(graph: Graph, machine: Machine) -> None:
@@ -85,7 +87,7 @@ def check_dtypes(graph: Graph, machine: Machine) -> None:
         raise UnsupportedError(f"tensor {found} is bf16, which {machine.name} does not calculate in; take --precision fp16, mixed or fp32")
 
 
-def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]]) -> tuple[Group, ...]:
+def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str]) -> tuple[Group, ...]:
     """Every node in one group, g0, g1, ... in an order in which they can run; a group has one result.
 
     Nodes are taken in order; each starts a group unless it joined an earlier one: as its last tensor's only reader, of a kind
@@ -101,7 +103,8 @@ def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]]) -> tuple[Grou
         chain = _chain(draft, node, users, made, followers)
         taken.update(n.name for n in chain)
         made.update(o for n in chain for o in n.outputs)
-        out.append(Group(f"g{len(out)}", _kind(draft, node), tuple(n.name for n in chain)))
+        kind = "view" if node.name in views else _kind(node)
+        out.append(Group(f"g{len(out)}", kind, tuple(n.name for n in chain)))
     return tuple(out)
 
 
@@ -112,7 +115,7 @@ def one_by_one(graph: Graph, names: Collection[str]) -> Graph:
     nodes = {n.name: n for n in graph.nodes}
     return replace(graph, groups=tuple(
         part for g in graph.groups for part in ([g] if g.name not in names or len(g.nodes) == 1 else [
-            Group(draft.fresh(f"{g.name}_{i}", "group"), _kind(draft, nodes[n]), (n,)) for i, n in enumerate(g.nodes)])))
+            Group(draft.fresh(f"{g.name}_{i}", "group"), _kind(nodes[n]), (n,)) for i, n in enumerate(g.nodes)])))
 
 
 def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made: set[str],
@@ -154,7 +157,5 @@ def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
     return all((t.shape, t.layout, t.dtype) == (out.shape, out.layout, out.dtype) and t.name not in first.inputs for t in read)
 
 
-def _kind(draft: Draft, node: OpNode) -> str:
-    if node.op.endswith("nc1hwc0") and is_view(draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]):
-        return "view"
+def _kind(node: OpNode) -> str:
     return KINDS.get(family(node), "vector")

@@ -1,7 +1,7 @@
 """Concats of many tensors are made in parts: a program has a slot in UB, and so a flag from pipe to pipe, for each tensor that it joins."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from aoec.ir.draft import Draft
@@ -10,12 +10,12 @@ from aoec.ir.graph import OpNode
 FLAG_IDS = 6  # between two pipes, where no machine says how many
 
 
-def join_in_parts(draft: Draft, most: int = FLAG_IDS) -> None:
-    """Nothing; every concat of more than `most` tensors became concats of at most so many."""
+def join_in_parts(draft: Draft, views: Collection[str] = (), most: int = FLAG_IDS) -> None:
+    """Nothing; every concat of more than `most` tensors became concats of at most so many, but for the views."""
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
         inputs = list(node.inputs)
-        while node.op == "concat" and len(inputs) > most:
+        while node.op == "concat" and node.name not in views and len(inputs) > most:
             inputs = [_joined(draft, node, inputs[i:i + most]) for i in range(0, len(inputs), most)]
         draft.nodes.append(replace(node, inputs=tuple(inputs)))
 

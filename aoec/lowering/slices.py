@@ -7,18 +7,19 @@ follows from its meaning (`ops/slices.py`).
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from math import gcd, prod
+from math import gcd
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph, Group, OpNode, Tensor
-from aoec.ir.index import DTYPES
-from aoec.ops.layout import BLOCK_BYTES, PIXEL, stored_shape
-from aoec.ops.slices import Box, nth, part_of, sizes, start_of, uneven, whole
+from aoec.lowering.views import aligned, unit_bytes
+from aoec.ops.layout import PIXEL
+from aoec.ops.slices import Box, nth, part_of, sizes, uneven, whole
 
-ALIGN_BYTES = 512  # at which parts begin in GM, as tensors do (asc-devkit, of transfers on 2201); shorter ones at a block
+PIECE = re.compile(r"(.+)_([0-9]+)of([0-9]+)")  # the name of a group that is a slice: the whole group's, which one, of how many
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,16 @@ def batch(graph: Graph) -> int:
 
 def in_slices(graph: Graph) -> bool:
     """Whether groups of a graph run in slices."""
+    return bool(pieces(graph))
+
+
+def pieces(graph: Graph) -> dict[str, tuple[str, int, int]]:
+    """The groups of a graph that are slices -> (the whole group's name, which slice it is, from 1, of how many)."""
     views = {name for g in graph.groups if g.kind == "view" for name in g.nodes}
-    return any(n.op in ("slice", "concat") and n.name in views for n in graph.nodes)
+    if not any(n.op in ("slice", "concat") and n.name in views for n in graph.nodes):  # others may be named so by whoever wrote the graph
+        return {}
+    found = ((g.name, PIECE.fullmatch(g.name)) for g in graph.groups if g.kind != "view")
+    return {name: (m[1], int(m[2]), int(m[3])) for name, m in found if m}
 
 
 def _ends(graph: Graph, region: Region) -> tuple[int, int]:
@@ -153,7 +162,7 @@ class Cut:
     def lies(self, name: str, box: Box) -> None:
         """Nothing, or UnsupportedError where a part is no view."""
         t = self.draft.tensors[name]
-        if not aligned(t, box):
+        if not sliceable(t, box):
             raise UnsupportedError(f"slices: the part of {name} ({t.dtype}{list(t.shape)} {t.layout}) of a slice of {self.slices} does not "
                                    f"begin at a multiple of {unit_bytes(t, box)} bytes, or does not lie in one run")
 
@@ -188,66 +197,6 @@ class Cut:
             out += [self.draft.node("concat", row, part, {"axis": axis}, part) for row, part in zip(rows, parts)]
 
 
-def aligned(t: Tensor, box: Box | None) -> bool:
-    """Whether a part of a tensor lies in one run that begins as a tensor does."""
-    start = None if box is None else offset_bytes(t, box)
-    return box is not None and start is not None and start % unit_bytes(t, box) == 0
-
-
-def unit_bytes(t: Tensor, box: Box) -> int:
-    """At which multiples a part begins in GM."""
-    return ALIGN_BYTES if prod(sizes(box)) * DTYPES[t.dtype] >= ALIGN_BYTES else BLOCK_BYTES
-
-
-def offset_bytes(t: Tensor, box: Box) -> int | None:
-    """Where a part of a tensor begins in GM; None where it does not lie in one run."""
-    lead = len(t.shape) if t.layout == "ND" else 1 if t.layout in PIXEL else len(t.shape) - 2
-    if box[lead:] != whole(t.shape)[lead:] or start_of(t.shape, box) is None:
-        return None
-    stored = stored_shape(t)
-    return sum(at * prod(stored[axis + 1:]) for axis, (at, _) in enumerate(box[:lead])) * DTYPES[t.dtype]
-
-
-def places(graph: Graph) -> Mapping[str, tuple[str, int]]:
-    """Tensor -> (tensor in whose bytes it lies, byte at which it begins), of all that views make or join; others lie in their own.
-
-    UnsupportedError for a group of kind view whose node moves elements."""
-    nodes, tensors = {n.name: n for n in graph.nodes}, {t.name: t for t in graph.tensors}
-    views = [nodes[name] for g in graph.groups if g.kind == "view" for name in g.nodes]
-    out: dict[str, tuple[str, int]] = {}
-    for n in reversed(views):  # what is joined lies in the whole, and what that is a view of too
-        whose, start = out.get(n.outputs[0], (n.outputs[0], 0))
-        if n.op == "concat":
-            for i, at in zip(n.inputs, _starts(n, tensors, graph.inputs)):
-                out[i] = whose, start + at
-        elif n.outputs[0] in out and n.op != "slice" and not tensors[n.inputs[0]].data:
-            out.setdefault(n.inputs[0], (whose, start))
-    for n in views:
-        if n.op != "concat" and n.outputs[0] not in out:
-            whose, start = out.get(n.inputs[0], (n.inputs[0], 0))
-            out[n.outputs[0]] = whose, start + (_start(n, tensors) if n.op == "slice" else 0)
-    return out
-
-
-def _start(node: OpNode, tensors: Mapping[str, Tensor]) -> int:
-    """The byte at which the view of a part begins."""
-    starts, count, steps = (node.attribute(name) for name in ("starts", "sizes", "steps"))
-    assert isinstance(starts, tuple) and isinstance(count, tuple) and isinstance(steps, tuple)
-    box = tuple((int(a), int(n)) for a, n in zip(starts, count))
-    found = None if set(steps) - {1} else offset_bytes(tensors[node.inputs[0]], box)
-    if found is None:
-        raise UnsupportedError(f"node {node.name} is in a group of kind view, and what it takes does not lie in one run")
-    return found
-
-
-def _starts(node: OpNode, tensors: Mapping[str, Tensor], given: Sequence[str]) -> list[int]:
-    """The bytes at which the parts begin that are joined, none of which is `given`."""
-    result, axis, out, at = tensors[node.outputs[0]], node.attribute("axis"), [], 0
-    assert isinstance(axis, int)
-    for i in node.inputs:
-        box = tuple((at, tensors[i].shape[axis]) if a == axis else (0, n) for a, n in enumerate(result.shape))
-        found, at = offset_bytes(result, box), at + tensors[i].shape[axis]
-        if found is None or tensors[i].data or i in given:
-            raise UnsupportedError(f"node {node.name} is in a group of kind view, and {i} cannot lie in what it joins")
-        out.append(found)
-    return out
+def sliceable(t: Tensor, box: Box | None) -> bool:
+    """Whether a part of a tensor can be a slice of it: it lies in one run that begins as a tensor does, and images in it are whole."""
+    return box is not None and aligned(t, box) and (t.layout not in PIXEL or box[1:] == whole(t.shape)[1:])

@@ -413,3 +413,26 @@ def test_scores_that_may_be_infinite_keep_their_guard() -> None:
 def test_constants_that_change_nothing_go(op: str, value: float, left: list[str]) -> None:
     proto = model([node("Relu", "x", "r"), node(op, "r c", "y")], {"x": (2, 4)}, ["y"], {"c": np.full((2, 4), value, np.float32)})
     assert [n.op for n in load(proto)[0].nodes] == left
+
+
+def test_neighbours_are_joined_once() -> None:
+    """Slices that follow each other are the tensor that they are of, or one slice; a concat that begins as another reads that."""
+    def part(name: str, start: int, size: int, step: int = 1) -> tuple[str, str, str, dict[str, object]]:
+        return "slice", "e", name, {"starts": (0, start, 0, 0), "sizes": (2, size, 4, 5), "steps": (1, step, 1, 1)}
+
+    exp, along = ("exp", "x", "e", {}), {"axis": 1}
+    d = draft(exp, part("a", 0, 2), part("b", 2, 4), ("abs", "b", "c", {}), ("concat", "a b c", "y", along), shape=(2, 6, 4, 5))
+    assert kept(passes.join_neighbours, d) == ["exp", "slice", "slice", "abs", "concat"] and d.nodes[-1].inputs == ("e", "c")
+    d = draft(exp, part("a", 0, 2), part("b", 2, 4), ("concat", "a b", "y", along), shape=(2, 6, 4, 5))
+    assert kept(passes.join_neighbours, d)[-1] == "reshape"
+    d = draft(exp, part("a", 0, 2), part("b", 2, 2), ("concat", "a b", "y", along), shape=(2, 6, 4, 5))
+    kept(passes.join_neighbours, d)
+    assert kept(passes.drop_dead, d) == ["exp", "slice", "reshape"]
+    for second in (part("b", 1, 4), part("b", 2, 2, 2), part("b", 3, 3)):  # what overlaps, lies apart, or has gaps
+        d = draft(exp, part("a", 0, 2), second, ("concat", "a b", "y", along), shape=(2, 6, 4, 5))
+        assert kept(passes.join_neighbours, d)[-1] == "concat" and d.nodes[-1].inputs == ("a", "b")
+    d = draft(exp, ("abs", "x", "a", {}), ("relu", "x", "b", {}), ("concat", "e a", "c", along), ("concat", "e a b", "d", along),
+              ("concat", "e a b x", "y", along), ("concat", "b e a", "z", along), ("concat", "e a", "w", {"axis": 0}),
+              outputs=("c", "d", "y", "z", "w"))
+    assert kept(passes.join_neighbours, d)[3:] == ["concat"] * 5
+    assert [n.inputs for n in d.nodes[3:]] == [("e", "a"), ("c", "b"), ("d", "x"), ("b", "e", "a"), ("e", "a")]

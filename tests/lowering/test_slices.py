@@ -16,7 +16,8 @@ from aoec.ir.parse import parse_graph
 from aoec.ir.show import show
 from aoec.jobs.plan import size_bytes, tasks
 from aoec.lowering.fuse import fuse
-from aoec.lowering.slices import Region, places, sliced
+from aoec.lowering.slices import Region, sliced
+from aoec.lowering.views import places
 from aoec.ops.check import check
 from aoec.ops.layout import pack_zn
 from aoec.ops.run import evaluate

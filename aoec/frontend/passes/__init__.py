@@ -11,6 +11,7 @@ from aoec.frontend.passes.gates import find_gates
 from aoec.frontend.passes.gelus import find_gelus
 from aoec.frontend.passes.guards import drop_guards
 from aoec.frontend.passes.identities import drop_identities
+from aoec.frontend.passes.joins import join_neighbours
 from aoec.frontend.passes.pads import fold_pads
 from aoec.frontend.passes.precision import choose_precision
 from aoec.frontend.passes.quantised import find_quantised
@@ -29,12 +30,12 @@ from aoec.ir.draft import Draft
 PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants, drop_identities, use_scalars, drop_identities,
           share_equal, sink_transposes, drop_identities, drop_dead, sink_transposes, drop_identities, find_shuffles, drop_dead,
           fold_pads, drop_guards, drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, scale_last, drop_dead,
-          find_attentions, sink_transposes, drop_dead, fold_affine, turn_in_products, turn_images, stack_rows, drop_identities,
-          drop_dead)
+          find_attentions, sink_transposes, drop_dead, fold_affine, turn_in_products, turn_images, join_neighbours,
+          drop_identities, stack_rows, drop_identities, drop_dead)
 
 __all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_guards", "drop_identities", "find_attentions",
            "find_gates", "find_gelus", "find_quantised", "find_row_norms", "find_shuffles", "fold_affine", "fold_biases",
-           "fold_constants", "fold_pads", "scale_last", "share_equal", "sink_transposes", "stack_rows", "turn_images",
+           "fold_constants", "fold_pads", "join_neighbours", "scale_last", "share_equal", "sink_transposes", "stack_rows", "turn_images",
            "turn_in_products", "use_scalars"]
 
 
