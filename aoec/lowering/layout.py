@@ -8,7 +8,6 @@ An elementwise operator stays in NC1HWC0 only where it keeps the zeros in the pa
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 import numpy as np
 
@@ -227,15 +226,3 @@ def _constant(draft: Draft, node: OpNode, name: str, layout: str) -> str:
         array = np.repeat(array, c0_of(t.dtype), axis=1)
     stored = Tensor(name, t.dtype, array.shape, layout)
     return draft.constant(f"{name}_{layout.lower()}", to_physical(array, stored), t.dtype, array.shape, layout)
-
-
-def is_view(source: Tensor, result: Tensor) -> bool:
-    """True where a conversion or reshape leaves the stored bytes as they are."""
-    if source.layout == result.layout == "ND":
-        return True
-    return {source.layout, result.layout} == {"ND", FIVE} and all(_flat(t) for t in (source, result) if t.layout == FIVE)
-
-
-def _flat(t: Tensor) -> bool:
-    """True for NC1HWC0 tensors that lie as their ND counterparts do: one pixel, whole units of C0."""
-    return prod(t.shape[2:]) == 1 and _whole(t)

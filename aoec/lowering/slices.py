@@ -17,7 +17,7 @@ from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph, Group, OpNode, Tensor
 from aoec.lowering.views import aligned, unit_bytes
 from aoec.ops.layout import PIXEL
-from aoec.ops.slices import Box, nth, part_of, sizes, uneven, whole
+from aoec.ops.slices import Box, nth, part_of, sizes, taking, uneven, whole
 
 PIECE = re.compile(r"(.+)_([0-9]+)of([0-9]+)")  # the name of a group that is a slice: the whole group's, which one, of how many
 
@@ -54,7 +54,7 @@ def pieces(graph: Graph) -> dict[str, tuple[str, int, int]]:
     views = {name for g in graph.groups if g.kind == "view" for name in g.nodes}
     if not any(n.op in ("slice", "concat") and n.name in views for n in graph.nodes):  # others may be named so by whoever wrote the graph
         return {}
-    found = ((g.name, PIECE.fullmatch(g.name)) for g in graph.groups if g.kind != "view")
+    found = ((g.name, PIECE.fullmatch(g.name)) for g in graph.groups)
     return {name: (m[1], int(m[2]), int(m[3])) for name, m in found if m}
 
 
@@ -155,8 +155,7 @@ class Cut:
         """The name of a part of a tensor from before the region, which a new node views."""
         t, part = self.draft.tensors[name], self.draft.fresh(label)
         self.draft.put(replace(t, name=part, shape=sizes(box), data=""))
-        given = {"starts": tuple(at for at, _ in box), "sizes": sizes(box), "steps": (1,) * len(box)}
-        self.views.append(self.draft.node("slice", [name], part, given, part))
+        self.views.append(self.draft.node("slice", [name], part, taking(box), part))
         return part
 
     def lies(self, name: str, box: Box) -> None:

@@ -16,9 +16,9 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.ir.index import DTYPES
-from aoec.lowering.layout import family, is_view
-from aoec.ops.layout import BLOCK_BYTES, PIXEL, pixel_channels, stored_shape
-from aoec.ops.slices import Box, sizes, start_of, whole
+from aoec.lowering.layout import family
+from aoec.ops.layout import BLOCK_BYTES, FIVE, PIXEL, pixel_channels, stored_shape
+from aoec.ops.slices import Box, sizes, start_of, taken, whole
 
 ALIGN_BYTES = 512  # at which parts begin in GM, as tensors do (asc-devkit, of transfers on 2201); shorter ones at a block
 
@@ -40,7 +40,13 @@ def find_views(draft: Draft) -> set[str]:
 
 
 def _converts_nothing(draft: Draft, node: OpNode) -> bool:
-    return node.op.endswith("nc1hwc0") and is_view(draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]])
+    """Whether a node converts an image that lies in NC1HWC0 as it does in ND: of one pixel, in whole blocks of channels."""
+    every = [draft.tensors[name] for name in (*node.inputs, *node.outputs)]
+    return node.op.endswith("nc1hwc0") and all(t.layout == "ND" or t.layout == FIVE and _flat(t) for t in every)
+
+
+def _flat(t: Tensor) -> bool:
+    return prod(t.shape[2:]) == 1 and t.shape[1] % pixel_channels(t) == 0
 
 
 def _joined(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], views: set[str], parts: set[str]) -> list[OpNode] | None:
@@ -98,16 +104,9 @@ def _can_lie(draft: Draft, names: set[str], makers: Mapping[str, OpNode]) -> boo
 
 def _is_part(draft: Draft, node: OpNode) -> bool:
     """Whether what a slice takes lies in one run of a tensor that is no constant."""
-    box = _box(node)
+    box = taken(node)
     return box is not None and not draft.is_constant(node.inputs[0]) and node.outputs[0] not in draft.outputs and (
         aligned(draft.tensors[node.inputs[0]], box))
-
-
-def _box(node: OpNode) -> Box | None:
-    """What a slice takes; None of one that takes not every element of it."""
-    starts, count, steps = (node.attribute(name) for name in ("starts", "sizes", "steps"))
-    assert isinstance(starts, tuple) and isinstance(count, tuple) and isinstance(steps, tuple)
-    return None if set(steps) - {1} else tuple((int(a), int(n)) for a, n in zip(starts, count))
 
 
 # ---------------------------------------------------------------- where they lie
@@ -125,13 +124,19 @@ def unit_bytes(t: Tensor, box: Box) -> int:
 
 def offset_bytes(t: Tensor, box: Box) -> int | None:
     """Where a part of a tensor begins in GM; None where it does not lie in one run."""
-    stored = stored_shape(t)
+    stored = _stored(t, box)
+    start = None if stored is None else start_of(stored_shape(t), stored)
+    return None if start is None else start * DTYPES[t.dtype]
+
+
+def _stored(t: Tensor, box: Box) -> Box | None:
+    """A part of a tensor as one of its stored array; None where it is none."""
+    if t.layout == "ND":
+        return box
     if t.layout in PIXEL and len(t.shape) == 4:
-        return _run(stored, _of_blocks(t, box), DTYPES[t.dtype])
-    lead = len(t.shape) if t.layout == "ND" else 0 if t.layout in PIXEL else len(t.shape) - 2
-    if box[lead:] != whole(t.shape)[lead:] or start_of(t.shape, box) is None:
-        return None
-    return sum(at * prod(stored[axis + 1:]) for axis, (at, _) in enumerate(box[:lead])) * DTYPES[t.dtype]
+        return _of_blocks(t, box)
+    lead = 0 if t.layout in PIXEL else len(t.shape) - 2  # axes before those of a matrix
+    return (*box[:lead], *whole(stored_shape(t))[lead:]) if box[lead:] == whole(t.shape)[lead:] else None
 
 
 def _of_blocks(t: Tensor, box: Box) -> Box | None:
@@ -141,11 +146,6 @@ def _of_blocks(t: Tensor, box: Box) -> Box | None:
     if at % unit or count % unit and at + count != t.shape[1]:
         return None
     return n, (at // unit, -(-count // unit)), *image, (0, unit)
-
-
-def _run(stored: Sequence[int], box: Box | None, size: int) -> int | None:
-    start = None if box is None else start_of(tuple(stored), box)
-    return None if start is None else start * size
 
 
 def places(graph: Graph) -> Mapping[str, tuple[str, int]]:
@@ -171,7 +171,7 @@ def places(graph: Graph) -> Mapping[str, tuple[str, int]]:
 
 def _start(node: OpNode, tensors: Mapping[str, Tensor]) -> int:
     """The byte at which the view of a part begins."""
-    box = _box(node)
+    box = taken(node)
     found = None if box is None else offset_bytes(tensors[node.inputs[0]], box)
     if found is None:
         raise UnsupportedError(f"node {node.name} is in a group of kind view, and what it takes does not lie in one run")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from aoec.base.errors import CheckError
-from aoec.ir.graph import OpNode
+from aoec.ir.graph import Attribute, OpNode
 from aoec.ir.index import Expr, Int, Read, Var, children, normalise, substitute
 from aoec.ir.meaning import Meaning, Statement
 from aoec.ops.declare import Shape
@@ -36,6 +36,18 @@ def whole(shape: Shape) -> Box:
 def sizes(box: Box) -> Shape:
     """The shape of a part."""
     return tuple(n for _, n in box)
+
+
+def taken(node: OpNode) -> Box | None:
+    """What a `slice` takes of its tensor; None where it leaves elements out between those."""
+    starts, count, steps = (node.attribute(name) for name in ("starts", "sizes", "steps"))
+    assert isinstance(starts, tuple) and isinstance(count, tuple) and isinstance(steps, tuple)
+    return None if set(steps) - {1} else tuple((int(at), int(n)) for at, n in zip(starts, count))
+
+
+def taking(box: Box) -> dict[str, Attribute]:
+    """The attributes of a `slice` that takes a part."""
+    return {"starts": tuple(at for at, _ in box), "sizes": sizes(box), "steps": (1,) * len(box)}
 
 
 def run_of(shape: Shape, start: int, count: int) -> Box | None:

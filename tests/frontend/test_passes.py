@@ -436,3 +436,7 @@ def test_neighbours_are_joined_once() -> None:
               outputs=("c", "d", "y", "z", "w"))
     assert kept(passes.join_neighbours, d)[3:] == ["concat"] * 5
     assert [n.inputs for n in d.nodes[3:]] == [("e", "a"), ("c", "b"), ("d", "x"), ("b", "e", "a"), ("e", "a")]
+    d = draft(exp, part("a", 0, 2), part("b", 2, 4), ("abs", "x", "c", {}), ("relu", "x", "f", {}), ("concat", "a b c", "g", along),
+              ("concat", "a b c f", "h", along), ("concat", "a b c f x", "y", along), shape=(2, 6, 4, 5), outputs=("g", "h", "y"))
+    kept(passes.join_neighbours, d)  # halves of a split that grow
+    assert [n.inputs for n in d.nodes if n.op == "concat"] == [("e", "c"), ("g", "f"), ("h", "x")]

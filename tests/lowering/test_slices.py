@@ -15,6 +15,7 @@ from aoec.ir.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.parse import parse_graph
 from aoec.ir.show import show
 from aoec.jobs.plan import size_bytes, tasks
+from aoec.jobs.slices import told
 from aoec.lowering.fuse import fuse
 from aoec.lowering.slices import Region, sliced
 from aoec.lowering.views import places
@@ -96,6 +97,14 @@ def test_all_of_a_model_runs_in_slices_of_its_batch(text: str, count: int) -> No
     made = evaluate(cut, feeds(graph), weights)
     for name, wanted in expected(text).items():
         np.testing.assert_allclose(made[name].astype(np.float32), wanted.astype(np.float32), rtol=2e-3, atol=2e-3)
+
+
+def test_a_region_with_views_in_it_is_said_as_one() -> None:
+    graph, _ = net(ROWS)
+    last = [g for g in graph.groups if g.kind == "cube"][-1]
+    assert any(g.kind == "view" for g in graph.groups[:graph.groups.index(last)])
+    (said,) = told(sliced(graph, [Region(graph.groups[0].name, last.name, 2)]))
+    assert said.endswith(f": {graph.groups[0].name}..{last.name} in 2") and told(graph) == ()
 
 
 def test_uneven_parts_keep_images_whole_and_differ_by_one() -> None:

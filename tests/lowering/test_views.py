@@ -109,12 +109,11 @@ class Memory:
         return [to_logical(self.get(p.tensor), self.tensors[p.tensor]) for p in self.made.outputs]
 
     def group(self, c: Compiled) -> None:
-        kind = next(g.kind for g in self.graph.groups if g.name == c.group)
-        if kind == "view":
+        group = next(g for g in self.graph.groups if g.name == c.group)
+        if group.kind == "view":
             return
         if c.program is None:
-            members = next(g.nodes for g in self.graph.groups if g.name == c.group)
-            nodes = [n for n in self.graph.nodes if n.name in members]
+            nodes = [n for n in self.graph.nodes if n.name in group.nodes]
             known = {i: self.get(i) for n in nodes for i in n.inputs if i in self.tensors}
             for name, array in run_nodes(nodes, self.tensors, known).items():
                 self.put(name, array)

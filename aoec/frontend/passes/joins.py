@@ -4,13 +4,14 @@ parts of one tensor, each written once.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
+from aoec.ops.slices import Box, sizes, taken, taking
 
-Taken = tuple[str, tuple[int, ...], tuple[int, ...]]  # of a slice: of which tensor, from where on, how much
+Taken = tuple[str, Box]  # of a slice: of which tensor, and what of it
 
 
 def join_neighbours(draft: Draft) -> None:
@@ -18,38 +19,36 @@ def join_neighbours(draft: Draft) -> None:
     makers, begun = draft.producers(), dict[tuple[int, tuple[str, ...]], str]()
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
-        axis = node.attribute("axis")
-        if node.op != "concat" or not isinstance(axis, int):
-            draft.nodes.append(node)
-            continue
-        inputs = _of_whole_slices(draft, node, axis, [_taken(makers.get(i)) for i in node.inputs])
-        begun.setdefault((axis, node.inputs), node.outputs[0])
-        longest = next((n for n in range(len(inputs) - 1, 1, -1) if (axis, inputs[:n]) in begun), 0)
-        if longest:
-            inputs = (begun[axis, inputs[:longest]], *inputs[longest:])
-        begun.setdefault((axis, inputs), node.outputs[0])
-        alone = OpNode(node.name, "reshape", inputs, node.outputs, (("shape", draft.tensors[node.outputs[0]].shape),))
-        draft.nodes.append(alone if len(inputs) == 1 else replace(node, inputs=inputs))
+        draft.nodes.append(_joined(draft, node, makers, begun) if node.op == "concat" else node)
+
+
+def _joined(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], begun: dict[tuple[int, tuple[str, ...]], str]) -> OpNode:
+    """A concat of as few tensors as say the same; a view where that is one. `begun`: (axis, inputs) of those before -> what they make."""
+    axis, result = node.attribute("axis"), node.outputs[0]
+    assert isinstance(axis, int)
+    inputs = _of_whole_slices(draft, node, axis, [_taken(makers.get(i)) for i in node.inputs])
+    longest = next((n for n in range(len(inputs) - 1, 1, -1) if (axis, inputs[:n]) in begun), 0)
+    begun.setdefault((axis, inputs), result)
+    if len(inputs) == 1:
+        return OpNode(node.name, "reshape", inputs, node.outputs, (("shape", draft.tensors[result].shape),))
+    return replace(node, inputs=(begun[axis, inputs[:longest]], *inputs[longest:]) if longest else inputs)
 
 
 def _taken(node: OpNode | None) -> Taken | None:
-    """What a slice takes; None of others, and of one that takes not every element."""
-    if node is None or node.op != "slice":
-        return None
-    starts, sizes, steps = (node.attribute(name) for name in ("starts", "sizes", "steps"))
-    assert isinstance(starts, tuple) and isinstance(sizes, tuple) and isinstance(steps, tuple)
-    return None if set(steps) - {1} else (node.inputs[0], tuple(map(int, starts)), tuple(map(int, sizes)))
+    """What a slice takes; None of others, and of one that leaves elements out."""
+    box = taken(node) if node is not None and node.op == "slice" else None
+    return None if node is None or box is None else (node.inputs[0], box)
 
 
-def _of_whole_slices(draft: Draft, node: OpNode, axis: int, taken: Sequence[Taken | None]) -> tuple[str, ...]:
+def _of_whole_slices(draft: Draft, node: OpNode, axis: int, parts: Sequence[Taken | None]) -> tuple[str, ...]:
     """A concat's inputs, with one tensor in place of neighbouring slices that follow each other in another."""
     out = list[str]()
     at = 0
-    while at < len(taken):
-        end, joined = at + 1, taken[at]
-        while end < len(taken) and (wider := _with(joined, taken[end], axis)):
+    while at < len(parts):
+        end, joined = at + 1, parts[at]
+        while end < len(parts) and (wider := _with(joined, parts[end], axis)):
             end, joined = end + 1, wider
-        out.append(node.inputs[at] if end == at + 1 or joined is None else _slice(draft, node, joined))
+        out.append(node.inputs[at] if end == at + 1 or joined is None else _slice(draft, node, *joined))
         at = end
     return tuple(out)
 
@@ -58,18 +57,18 @@ def _with(a: Taken | None, b: Taken | None, axis: int) -> Taken | None:
     """What two slices take that follow each other along an axis; None where they do not."""
     if a is None or b is None or a[0] != b[0]:
         return None
-    (source, starts, sizes), (_, others, more) = a, b
-    alike = all(starts[i] == others[i] and sizes[i] == more[i] for i in range(len(starts)) if i != axis)
-    follows = others[axis] == starts[axis] + sizes[axis]
-    return (source, starts, (*sizes[:axis], sizes[axis] + more[axis], *sizes[axis + 1:])) if alike and follows else None
+    (source, one), (_, other) = a, b
+    start, end = one[axis][0], sum(one[axis])
+    follows = other[axis][0] == end
+    alike = one[:axis] == other[:axis] and one[axis + 1:] == other[axis + 1:]
+    return (source, (*one[:axis], (start, sum(other[axis]) - start), *one[axis + 1:])) if alike and follows else None
 
 
-def _slice(draft: Draft, node: OpNode, taken: Taken) -> str:
-    """The tensor that holds what is taken: the source itself where that is all."""
-    source, starts, sizes = taken
+def _slice(draft: Draft, node: OpNode, source: str, box: Box) -> str:
+    """The tensor that holds a part of another: that itself where the part is all of it."""
     t = draft.tensors[source]
-    if sizes == t.shape:
+    if sizes(box) == t.shape:
         return source
-    made = draft.tensor(f"{source}_part", t.dtype, sizes)
-    draft.nodes.append(draft.node("slice", [source], made, {"starts": starts, "sizes": sizes, "steps": (1,) * len(sizes)}, node.name))
+    made = draft.tensor(f"{source}_part", t.dtype, sizes(box))
+    draft.nodes.append(draft.node("slice", [source], made, taking(box), node.name))
     return made
