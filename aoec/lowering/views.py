@@ -41,8 +41,10 @@ def find_views(draft: Draft) -> set[str]:
 
 def _converts_nothing(draft: Draft, node: OpNode) -> bool:
     """Whether a node converts an image that lies in NC1HWC0 as it does in ND: of one pixel, in whole blocks of channels."""
+    if not node.op.endswith("nc1hwc0"):
+        return False
     every = [draft.tensors[name] for name in (*node.inputs, *node.outputs)]
-    return node.op.endswith("nc1hwc0") and all(t.layout == "ND" or t.layout == FIVE and _flat(t) for t in every)
+    return all(t.layout == "ND" or t.layout == FIVE and _flat(t) for t in every)
 
 
 def _flat(t: Tensor) -> bool:
