@@ -365,6 +365,22 @@ def replay(code, pool, x, y):
 
 
 @njit(cache=True, nogil=True, _nrt=False)
+def whole(code, pool, constant_at, constant, input_at, out_at, given, x, out):
+    """Fills out[row, result] with what a tape of whole numbers gives of given[input, row]; `x`: room for its registers."""
+    constants(constant_at, constant, x)
+    for first in range(0, given.shape[1], LANES):
+        lanes = min(LANES, given.shape[1] - first)
+        for k in range(input_at.shape[0]):
+            for w in range(lanes):
+                x[input_at[k], w] = given[k, first + w]
+        for k in range(code.shape[0]):
+            run_ints(code[k, 0], code[k, 1], code[k, 2], pool, x, lanes)
+        for k in range(out_at.shape[0]):
+            for w in range(lanes):
+                out[first + w, k] = x[out_at[k], w]
+
+
+@njit(cache=True, nogil=True, _nrt=False)
 def fill(p, s, given, out):
     """Entries that are filled, or -1 where there is no room for all: the tables of rows with such values of their holes [row, hole]."""
     used = np.int64(0)

@@ -2007,13 +2007,13 @@ def find_rows(t, s, what, first, last, cores, sizes, out, status, limits, walk):
 
 
 def make_state(cores: int, members: int, pairs: int, flag_ids: int, registers: int, loops: int, cursors: int, entries: int, streams: int,
-               queue: int, cross_ids: int, cross_count: int, forms: int, places: int = 0, events: int = 0) -> State:
+               queue: int, cross_ids: int, cross_count: int, forms: int, places: int = 0, events: int = 0, room=np) -> State:
     """Fresh arrays for one thread; `cores` is the largest number of cores of a row, `members` of those that meet.
 
-    `places` is the code's length where probes tell.
+    `places` is the code's length where probes tell. `room` makes arrays, as NumPy does.
     """
     def zeros(*shape: int) -> np.ndarray:
-        return np.zeros(shape, np.int64)
+        return room.zeros(shape, np.int64)
 
     epochs, uses, most, bits = cores + 2, entries if places else 1, cores + 1, max(1, pairs * flag_ids)
     picture = PIPE_COUNT * (5 + queue) + 2 * bits + registers + loops + 1 + members * cross_ids * (2 + cross_count)
@@ -2027,9 +2027,9 @@ def make_state(cores: int, members: int, pairs: int, flag_ids: int, registers: i
     record = 3 + PIPE_COUNT * (7 + queue) + 2 * bits + registers
     memo = Memo(worth=zeros(loops), inside=zeros(INSIDE), inside_of=zeros(loops, 2), moved=zeros(2 * INSIDE, 2), moved_of=zeros(INSIDE, 2),
                 counter=zeros(INSIDE), counter_of=zeros(loops, 2), open=zeros(loops), count=zeros(6), newest=zeros(STOOD),
-                former=zeros(RECORDS), of=zeros(RECORDS), log=zeros(LOG), key=zeros(RECORDS), length=zeros(RECORDS), sum=zeros(RECORDS),
-                result=zeros(RECORDS), room=np.array([record]), begun=zeros(RECORDS, 2), left=zeros(RECORDS, PIPE_COUNT),
-                place=zeros(PLACES), stood=zeros(STOOD, READ), stood_last=zeros(loops),
+                former=zeros(RECORDS), of=zeros(RECORDS), log=room.empty(LOG, np.int64), key=zeros(RECORDS), length=zeros(RECORDS),
+                sum=zeros(RECORDS), result=zeros(RECORDS), room=np.array([record]), begun=zeros(RECORDS, 2),
+                left=zeros(RECORDS, PIPE_COUNT), place=zeros(PLACES), stood=room.empty((STOOD, READ), np.int64), stood_last=zeros(loops),
                 same=zeros(STOOD), before=zeros(STOOD))
     groups = Groups(stream_of=zeros(most, members), core_of=zeros(most, members), key=zeros(most, members), weight=zeros(most),
                     end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1),

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -145,15 +146,16 @@ def tell_core(told: Told, s: kernel.State, m: int, stream: int, core: int, weigh
     told.operations[:] += s.at[m, :, 1].sum(), s.probed[m]
 
 
-def fresh_state(encoded: Encoded, cursors: int, cores: Array, places: int = 0, entries: int = 1) -> kernel.State:
-    """Arrays for one thread that walks tables, for rows with such core counts; with probes where `places` is the length of the code."""
+def fresh_state(encoded: Encoded, cursors: int, cores: Array, places: int = 0, entries: int = 1, room: Any = np) -> kernel.State:
+    """Arrays for one thread that walks tables, for rows with such core counts; with probes where `places` is the length of the code. They
+    are made by `room`, which has NumPy's `zeros` and `empty`."""
     legal = cores[((cores >= 1) & (cores <= kernel.MAX_CORES)).all(axis=1)]
     most = int(legal.sum(axis=1).max()) if len(legal) else 1
     together = int((legal.sum(axis=1) // legal.min(axis=1)).max()) if len(legal) and encoded.joined else 1
     return kernel.make_state(
         most, together, encoded.pairs, encoded.machine.flag_ids, encoded.registers, max(1, len(encoded.loops)), cursors,
         entries if places else 1, len(encoded.starts), int(queues(encoded).max()), encoded.machine.cross_ids if encoded.joined else 1,
-        encoded.machine.cross_count, len(encoded.forms), places)
+        encoded.machine.cross_count, len(encoded.forms), places, room=room)
 
 
 def core_counts(encoded: Encoded, t: kernel.Tables) -> Array:

@@ -18,9 +18,10 @@ from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.index import DTYPES, Binary, Expr, Int, affine, hole_names, normalise, substitute, variables, walk
 from aoec.ir.program import PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.kernels import timeline as kernel
+from aoec.simulate.formulas import Formulas
 from aoec.simulate.reuse import Access
 from aoec.simulate.steady import heard_registers, used_in_loops
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.target.instructions import INSTRUCTIONS, added_to
 from aoec.target.machine import Machine
 from aoec.target.parts import Timing
 from aoec.target.placement import placement
@@ -71,6 +72,9 @@ class Place:
     outer: tuple[str, ...]  # loops around it
 
 
+NOTHING = Formulas([])
+
+
 @dataclass
 class Encoded:
     """The flat program; `values` of the expressions are filled in per batch of rows (time.py)."""
@@ -99,7 +103,16 @@ class Encoded:
     units: Mapping[str, int] = field(default_factory=dict)  # what a hole's choices are multiples of, where that is known
     totals: dict[Any, Any] = field(default_factory=dict)  # by open holes: the accesses whose bytes do not depend on them (totals.py)
     fillers: dict[Any, Any] = field(default_factory=dict)  # by memory state, made when enough rows were timed (filling.py)
+    legality: Formulas = NOTHING  # the conditions of the program's constraints
+    grid: Formulas = NOTHING  # the extents of grid axes
+    own: Formulas = NOTHING  # what each row has its own of, slots and all: see `parts_of_own`
+    adds: bool = False  # whether a tensor is added to, which is filled with zeros before
     noted: dict[Any, Any] = field(default_factory=dict)  # by memory state: what these share (plan_sizes.py)
+
+    def parts_of_own(self) -> dict[str, list[Expr]]:
+        """The expressions of `own`, by the table that they fill."""
+        return {"form_constant": [c for c, _ in self.forms], "form_coefficient": [c for _, terms in self.forms for _, c in terms],
+                "depth": [d for _, d in self.counters], "idle": [loop.trips for loop in self.loops if loop.idle]}
 
     def on(self, machine: Machine) -> Encoded:
         """The program on a machine that has other numbers, and the same formulas, pipes and flags."""
@@ -158,6 +171,10 @@ class _Encoder:
         out.used = used_in_loops(out.code, registers, len(out.loops), self.machine.flag_ids)
         out.heard = heard_registers(out.code, registers, [p.stream for p in out.places], out.registers)
         out.preset, out.granular = preset_pairs(out, self.machine.flag_ids), granular_pairs(out, self.machine.flag_ids)
+        out.legality = Formulas([c.condition for c in self.program.constraints])
+        out.grid = Formulas([e for _, _, e in out.axes])
+        out.own = Formulas([e for part in out.parts_of_own().values() for e in part])
+        out.adds = bool(added_to(self.program))
         out.joined = any(row[0] in (kernel.CROSS_SET, kernel.CROSS_WAIT) for row in self.code)
         return out
 

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import evaluate
 from aoec.kernels import columns as kernel
 from aoec.kernels import timeline
 from aoec.kernels.registers import distinct
+from aoec.simulate.arena import Arena
+from aoec.simulate.detail import fresh_state
 from aoec.simulate.encode import Encoded
 from aoec.simulate.plan import Planner, SitePlan
 from aoec.simulate.sizes import dependence
 from aoec.simulate.state import State
-from aoec.simulate.tables import columns, fixed_costs, opened_loops, queues
+from aoec.simulate.tables import fixed_costs, opened_loops, queues
 from aoec.simulate.tape import Packed
 from aoec.simulate.totals import Opened
 from aoec.target.deal import longer
@@ -117,23 +118,28 @@ class Batch:
 
 
 class Worker:
-    """The arrays of one thread: those of a few hundred rows' tables, and what the kernel works in."""
+    """The arrays of one thread: those of a few hundred rows' tables, and what the kernels work in, for rows with such core counts. They lie
+    in an arena, whose next user takes their place."""
 
-    def __init__(self, filler: Filler, rows: int) -> None:
+    def __init__(self, filler: Filler, encoded: Encoded, rows: int, cores: Array, arena: Arena) -> None:
         def zeros(*shape: int) -> Array:
-            return np.zeros(shape, np.int64)
+            return arena.zeros(shape, np.int64)
+
+        def empty(*shape: int, dtype: Any = np.int64) -> Array:
+            return arena.empty(shape, dtype)
 
         self.filler, p = filler, filler.plan
-        ints, lane_ints = zeros(filler.registers, kernel.LANES), zeros(filler.lane_registers, kernel.LANES)
+        ints, lane_ints = empty(filler.registers, kernel.LANES), empty(filler.lane_registers, kernel.LANES)
         groups, widest = filler.groups, filler.widest
-        self.space = kernel.Space(ints, ints.view(float), lane_ints, lane_ints.view(float), zeros(groups, widest), zeros(groups, widest),
-                                  zeros(groups, widest), zeros(groups), zeros(groups), zeros(filler.most), zeros(filler.most))
+        self.space = kernel.Space(ints, ints.view(float), lane_ints, lane_ints.view(float), empty(groups, widest), empty(groups, widest),
+                                  empty(groups, widest), empty(groups), empty(groups), empty(filler.most), empty(filler.most))
         sites, streams = len(p.positions) - 1, filler.streams
         self.out = kernel.Out(
             zeros(rows, len(p.extent_at)), zeros(rows, len(p.extent_at)), zeros(rows, streams, timeline.PIPE_COUNT),
-            np.zeros((rows, len(p.merge_at), 3), np.int8), np.empty((rows, max(1, len(p.trip_at))), np.int64),
-            zeros(rows, max(1, sites), 2), np.empty(max(1, rows * int(p.positions[-1])), np.int32),
-            np.empty((max(1, rows * sites * ENTRIES), timeline.COST), np.int64), zeros(rows))
+            arena.zeros((rows, len(p.merge_at), 3), np.int8), empty(rows, max(1, len(p.trip_at))),
+            zeros(rows, max(1, sites), 2), empty(max(1, rows * int(p.positions[-1])), dtype=np.int32),
+            empty(max(1, rows * sites * ENTRIES), timeline.COST), zeros(rows))
+        self.state = fresh_state(encoded, len(filler.fixed["cursor_base"]), cores, room=arena)
 
     def filled(self, given: Array) -> kernel.Out:
         """The tables of rows with these inputs, in arrays that the next call fills anew."""
@@ -151,9 +157,9 @@ def different(values: Array) -> tuple[Array, Array]:
 
 def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array:
     """Cores [row, stream]."""
-    out = np.ones((count, len(encoded.starts)), np.int64)
-    for stream, _, extent in encoded.axes:
-        out[:, stream] *= evaluate(extent, rows)
+    out, extents = np.ones((count, len(encoded.starts)), np.int64), encoded.grid(rows, count)
+    for k, (stream, _, _) in enumerate(encoded.axes):
+        out[:, stream] *= extents[:, k]
     return out
 
 
@@ -196,11 +202,12 @@ def fixed_tables(planner: Planner, p: kernel.Plan) -> dict[str, Array]:
 
 
 def row_tables(encoded: Encoded, rows: Mapping[str, Array], count: int) -> dict[str, Array]:
-    """Those of the timeline's tables that are each row's own, slots and all."""
-    return {"form_constant": columns([c for c, _ in encoded.forms], rows, count),
-            "form_coefficient": columns([c for _, terms in encoded.forms for _, c in terms], rows, count),
-            "depth": columns([d for _, d in encoded.counters], rows, count),
-            "idle": columns([loop.trips for loop in encoded.loops if loop.idle], rows, count)}
+    """Those of the timeline's tables that are each row's own, slots and all: int64[row, ...], one zero column where there is none."""
+    values, out, at = encoded.own(rows, count), dict[str, Array](), 0
+    for name, expressions in encoded.parts_of_own().items():
+        part = values[:, at:at + len(expressions)]
+        out[name], at = np.ascontiguousarray(part) if expressions else np.zeros((count, 1), np.int64), at + len(expressions)
+    return out
 
 
 def _moved(packed: Packed, registers: Any) -> Array:

@@ -21,6 +21,7 @@ from aoec.target.machine import Machine
 
 TICKS = kernel.TICKS_PER_CYCLE
 MAX_CYCLES = 1e12  # of one instruction, so that sums stay far within int64
+AT_ONCE = 1 << 14  # rows of which constraints are looked at together
 DEPTH_RANGE = -9  # error of a row, beside those of the kernel and of sizes
 
 
@@ -47,9 +48,10 @@ class Sizes:
 def first_false(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array:
     """int32[row]: 1 + the index of the first constraint that is false, 0 where all hold."""
     status = np.zeros(count, np.int32)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for i, constraint in enumerate(encoded.program.constraints):
-            status[(status == 0) & (evaluate(constraint.condition, rows) == 0)] = i + 1
+    for start in range(0, count if encoded.program.constraints else 0, AT_ONCE):
+        part = {name: values[start:start + AT_ONCE] for name, values in rows.items()}
+        broken = encoded.legality(part, min(AT_ONCE, count - start)) == 0
+        status[start:start + AT_ONCE] = np.where(broken.any(axis=1), broken.argmax(axis=1) + 1, 0)
     return status
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import pairwise
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from aoec.base.errors import CheckError
 from aoec.ir.program import Program, Stream
 from aoec.kernels import timeline as kernel
+from aoec.simulate.arena import of_this_thread
 from aoec.simulate.detail import Walked, core_counts, fresh_state, walk
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.filling import FEW, Batch, Filler, Worker, filler_of, grid_cores
@@ -159,19 +161,18 @@ def _slowly(encoded: Encoded, rows: dict[str, Array], limits: Array, what: int, 
 def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: Array, what: int, shape: tuple[int, ...]) -> Times:
     """What a kernel finds of rows whose tables a plan fills, some hundred at once, on all processors."""
     count, threads = len(limits), os.cpu_count() or 1
-    batch = Batch(filler, encoded, rows, count, threads)
-    cores = grid_cores(encoded, rows, count)
+    batch, cores = Batch(filler, encoded, rows, count, threads), grid_cores(encoded, rows, count)
     launch = launch_ticks(encoded, cores, rows)
     limits, ticks, status = _behind(limits, launch)[batch.order], np.zeros((count, *shape), np.int64), batch.statuses(DEPTH_RANGE)
-    streams, idle = len(encoded.starts), list[tuple[Worker, kernel.State]]()
+    streams, mine = len(encoded.starts), local()
 
     def run(part: tuple[int, int]) -> None:
-        worker, s = idle.pop() if idle else (Worker(filler, batch.most), fresh_state(encoded, len(filler.fixed["cursor_base"]), cores))
-        own, t, uneven = batch.tables(worker, *part)
+        if not hasattr(mine, "worker"):
+            mine.worker = Worker(filler, encoded, batch.most, cores, of_this_thread())
+        own, t, uneven = batch.tables(mine.worker, *part)
         status[own][(status[own] == 0) & uneven] = VARIES
         zeros = np.zeros((2, streams), np.int64)
-        kernel.find_rows(t, s, what, 0, len(t.work), zeros[0], zeros[1], pages(ticks[own]), status[own], limits[own])
-        idle.append((worker, s))
+        kernel.find_rows(t, mine.worker.state, what, 0, len(t.work), zeros[0], zeros[1], pages(ticks[own]), status[own], limits[own])
 
     _each(run, batch.parts, threads)
     return Times(batch.back(ticks), launch, batch.back(status), cores)
@@ -230,7 +231,8 @@ def zeroing_us(program: Program, machine: Machine, rows: Mapping[str, Any]) -> A
 def launch_ticks(encoded: Encoded, cores: Array, rows: Mapping[str, Array]) -> Array:
     """Ticks before a row's first instruction: launch, and where it adds to its outputs their zeros."""
     launch_us = encoded.machine.launch_us(cores.sum(axis=1), len(encoded.program.streams))
-    launch_us = launch_us + zeroing_us(encoded.program, encoded.machine, rows)
+    if encoded.adds:
+        launch_us = launch_us + zeroing_us(encoded.program, encoded.machine, rows)
     ticks: Array = np.rint(launch_us * encoded.machine.clock_mhz * TICKS).astype(np.int64)
     return ticks
 

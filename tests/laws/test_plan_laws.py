@@ -9,14 +9,17 @@ from aoec.kernels import columns as kernel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aoec.ir.index import evaluate
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem
 from aoec.search.draws import some
 from aoec.simulate.encode import encode
 from aoec.simulate.filling import Filler, filler_of
 from aoec.simulate.floors import alone_rows, floor_rows
+from aoec.simulate.formulas import SELDOM
 from aoec.simulate.plan import Planner
 from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH
+from aoec.simulate.tables import first_false
 from aoec.simulate.tape import Tape, Traced
 from aoec.simulate.time import time_rows
 from aoec.simulate.totals import CLOSED, opened
@@ -85,6 +88,24 @@ def test_a_plan_is_made_when_it_pays():
     encoded = encode(emitted("matmul", load("toy")), load("toy"))
     assert [isinstance(filler_of(encoded, COLD, False, CLOSED, 3), Filler) for _ in range(4)] == [False, False, True, True]
     assert isinstance(filler_of(encoded, COLD, True, CLOSED, 1000), Filler) and encoded.on(load("toy")).fillers == {}
+
+
+@pytest.mark.parametrize("name", ["matmul", "conv2d", "elementwise", "softmax"])
+def test_what_rows_have_of_their_own_is_the_same_noted(name):
+    """Constraints of rows that break them too, grids, slots: by a kernel what NumPy gives; rows as many as lanes, and more and fewer."""
+    program = emitted(name, load("toy"))
+    encoded, rows = encode(program, load("toy")), random_rows(program)
+    assert encoded.legality.expressions and encoded.grid.expressions and encoded.own.expressions
+    for count in (1, 64, 1000):
+        some_rows = {hole: values[:count] for hole, values in rows.items()}
+        for formulas in (encoded.legality, encoded.grid, encoded.own):
+            plain = formulas.plain(some_rows, count)
+            for _ in range(SELDOM + 1):
+                assert np.array_equal(formulas(some_rows, count), plain)
+            assert formulas.noted is not None
+    broken = [evaluate(c.condition, rows) == 0 for c in program.constraints]
+    first = [next((i + 1 for i, b in enumerate(broken) if np.broadcast_to(b, 20_000)[row]), 0) for row in range(0, 20_000, 97)]
+    assert first_false(encoded, rows, 20_000)[::97].tolist() == first and len(set(first)) > 2
 
 
 # ---------------------------------------------------------------- tapes

@@ -22,6 +22,14 @@ FLAGGED = LAWS + "test_programs_are_accepted_and_none_can_spare_a_flag"
 MEMORY = LAWS + "test_the_bound_holds_where_memory_decides_and_charges_what_must_be_done"
 
 FAULTS = (
+    Fault("zeros-are-what-lay-there", "aoec/simulate/arena.py",
+          "        out.fill(0)\n",
+          "",
+          ("tests/simulate/test_arena.py",)),
+    Fault("lanes-of-later-blocks-fill-the-first-rows", "kernels/columns.py",
+          "out[first + w, k] = x[out_at[k], w]",
+          "out[w, k] = x[out_at[k], w]",
+          ("tests/laws/test_plan_laws.py",)),
     Fault("long-columns-are-joined-in-single-blocks", "aoec/lowering/lower_movement.py",
           "COLUMN_BYTES <= p * size <= most and",
           "size <= p * size <= most and",
