@@ -160,7 +160,10 @@ Tables = namedtuple("Tables", (
 
 # what a walk changes; the first index is the core within its group of cores that meet
 State = namedtuple("State", (
-    "pc", "free", "done", "bit", "cleared", "register", "count", "kind", "cursor", "last_held",
+    "pc", "free", "done",
+    "bit",  # of a flag: when it was set, or -1 - when it was cleared (or 0 where it never was)
+    "held",  # see `follow`
+    "register", "count", "kind", "cursor", "last_held",
     "stream", "local", "ended", "progress", "ring", "put", "got", "latest",
     "limit",  # ticks at which a row is abandoned
     "left",  # ticks that what a core has yet to do will keep each pipe busy, at the least
@@ -187,7 +190,7 @@ Shown = namedtuple("Shown", (
     "counter", "counters",  # by stream: registers of the counters that flag ids go by, and how many
     "form", "pair",  # of each pair of pipes, and each form by which its flags go: these
     "top",  # by pair: the highest flag id of a row, and one
-    "count",  # how many of `form` there are, -1: not filled yet; the stamp of `top`
+    "count",  # how many of `form` there are, -1: not filled yet; the stamp of `top`; the row of which it is not filled yet, -1: none
 ))
 
 # how a core stood between two iterations of each loop; the first index is the loop. No walk stops within a loop that is skipped on a core
@@ -417,16 +420,16 @@ def picture_pipes(now, pipe, pipes, granules, queue, done, early, late, floor, s
 
 
 @within
-def picture_flags(now, flag, plain, flags, hop, bit, cleared, until, out, n):
+def picture_flags(now, flag, plain, flags, hop, bit, until, out, n):
     """How many numbers of a picture are filled, of which n were, with those for the flags used: see `picture`.
 
     A wait ends `hop` after its set at the earliest; of a bit that is not set it counts when it was cleared, and nothing else. Only flags
     behind the `plain` ones bring a floor.
     """
     for x in range(flags):
-        at = flag[U(x)]
-        wanted, since = max(bit[U(at)] + hop - now, 0), -1 - max(cleared[U(at)] - now, 0)
-        out[U(n + x)] = since if bit[U(at)] < 0 else wanted
+        value = bit[U(flag[U(x)])]
+        wanted, since = max(value + hop - now, 0), -1 - max(-1 - value - now, 0)
+        out[U(n + x)] = since if value < 0 else wanted
     n += flags
     for x in range(plain, flags):
         at = flag[U(x)]
@@ -446,11 +449,13 @@ def picture(t, s, m, a, out):
     classes of the loops around; what the loop neither reads nor changes stays as it is.
     """
     now, w = s.free[m, 0], s.shown
+    if w.count[2] >= 0:
+        flags_of_row(t, w)
     if w.filled[a] != w.count[1]:
         show_flags(t, w, a)
     n = picture_pipes(now, w.pipe[a], w.pipes[a], t.preset[1] != 0, t.queue[s.stream[m]], s.done[m], s.early[m], s.late[m], s.floor[m],
                       s.starts[m], s.turn[m], out)
-    return picture_flags(now, w.flag[a], w.flags[a, 1], w.flags[a, 0], t.costs[1], s.bit[m], s.cleared[m], s.until[m], out, n)
+    return picture_flags(now, w.flag[a], w.flags[a, 1], w.flags[a, 0], t.costs[1], s.bit[m], s.until[m], out, n)
 
 
 @within
@@ -552,10 +557,8 @@ def later(s, m, k, pipes, pairs, ids, by):
     for pair in range(s.bit.shape[1] // ids):
         if (pairs >> pair) & 1:
             for flag in range(pair * ids, pair * ids + ids):
-                s.cleared[m, flag] += by
                 s.until[m, flag] += by
-                if s.bit[m, flag] >= 0:
-                    s.bit[m, flag] += by
+                s.bit[m, flag] += by if s.bit[m, flag] >= 0 else -by
 
 
 @inner
@@ -743,15 +746,20 @@ def meet(t, s, members):
 @inner
 def resolve(t, s, r):
     """Fills what a walk looks up of a row's flag ids: a record of each form, of constant, coefficient and register of its first term, and
-    how many it has beside that; and which flags there may be, for pictures."""
-    w, form_of, ids, changed = s.shown, s.form, t.costs[3], False
+    how many it has beside that."""
+    form_of = s.form
     for form in range(t.form_start.shape[0] - 1):
         first, last = t.form_start[form], t.form_start[form + 1]
         form_of[4 * form], form_of[4 * form + 3] = t.form_constant[r, form], last - first - 1
         form_of[4 * form + 1], form_of[4 * form + 2] = 0, 0
         if first < last:
             form_of[4 * form + 1], form_of[4 * form + 2] = t.form_coefficient[r, first], t.form_register[first]
-    x = 0
+
+
+@inner
+def flags_of_row(t, w):
+    """Fills which flags there may be in the row that was begun, for its first picture."""
+    x, r, ids, changed = 0, w.count[2], t.costs[3], False
     while x < w.count[0]:
         pair, top = w.pair[x], np.int64(1)
         while x < w.count[0] and w.pair[x] == pair:
@@ -762,6 +770,7 @@ def resolve(t, s, r):
         w.top[pair] = top
     if changed:
         w.count[1] += 1
+    w.count[2] = -1
 
 
 @inner
@@ -995,7 +1004,7 @@ def take(t, s, m, a, values):
     """Puts core m where `stance` says, as of the time at which its scalar unit stands. What was told to have passed is taken to pass now,
     which is the same to all that follows."""
     k, w, now, n, queue, hop = s.memo, s.shown, s.free[m, 0], 0, t.queue[s.stream[m]], t.costs[1]
-    bit, cleared, until, register, free, done = s.bit[m], s.cleared[m], s.until[m], s.register[m], s.free[m], s.done[m]
+    bit, until, register, free, done = s.bit[m], s.until[m], s.register[m], s.free[m], s.done[m]
     pipe, pipes, flag, flags, plain = w.pipe[a], w.pipes[a], w.flag[a], w.flags[a, 0], w.flags[a, 1]
     for x in range(pipes):
         p = pipe[U(x)]
@@ -1014,11 +1023,8 @@ def take(t, s, m, a, values):
             n += 1
         n += 1
     for x in range(flags):
-        at, value = flag[U(x)], values[U(n + x)]
-        if value < 0:
-            bit[U(at)], cleared[U(at)] = -1, now - 1 - value
-        else:
-            bit[U(at)] = now + value - hop
+        value = values[U(n + x)]
+        bit[U(flag[U(x)])] = value - now if value < 0 else now + value - hop
     n += flags
     for x in range(plain, flags):
         until[U(flag[U(x)])] = now + values[U(n + x - plain)]
@@ -1122,6 +1128,7 @@ def keep(t, s, m, a):
 def turn_page(t, s, r):
     """Begins a row: its flag ids are resolved, and nothing is remembered of it."""
     resolve(t, s, r)
+    s.shown.count[2] = r
     set_all(s.memo.stood_last, -1)
     s.memo.count[0], s.memo.count[1], s.memo.count[5] = 0, 0, 0
 
@@ -1218,7 +1225,7 @@ def follow(t, s, r, m, alike, open_slots, taken, excess, last):
     """
     code, place, entry_of, cursor, register, depth = t.code, t.place[t.work[r]], t.entry_of, s.cursor[m], s.register[m], t.depth[r]
     tail, late, need, first_loop = s.early[m], s.late[m], s.until[m], s.cursor.shape[1] - s.count.shape[1]
-    merge, begun, ended, end, held = t.merge[t.work[r]], s.free[m], s.done[m], s.floor[m], s.cleared[m]
+    merge, begun, ended, end, held = t.merge[t.work[r]], s.free[m], s.done[m], s.floor[m], s.held[m]
     set_all(tail, 0), set_all(late, 0), set_all(need, 0), set_all(taken, 0), set_all(excess, 0), set_all(last, -1)
     set_all(begun, 0), set_all(ended, 0), set_all(end, 0), set_all(held, 0)
     once = t.opened[t.opened.shape[0] - 1] == 1
@@ -1432,7 +1439,7 @@ def walk(t, s, r, m, members, sizes):
     stands."""
     code, place, entry_of, trips = t.flat, t.place[t.work[r]], t.entry_of, t.trips[r]
     free, done, early, late, floor = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m]
-    starts, turn, bit, cleared, until = s.starts[m], s.turn[m], s.bit[m], s.cleared[m], s.until[m]
+    starts, turn, bit, until = s.starts[m], s.turn[m], s.bit[m], s.until[m]
     cursor, register, count, kind = s.cursor[m], s.register[m], s.count[m], s.kind[m]
     left, taken, excess, alike = s.left[m], s.taken[m], s.excess[m], s.alike[m]
     depth, counter_of, worth, begun = t.depth[r], t.counter_of, s.memo.worth, s.memo.open
@@ -1457,16 +1464,17 @@ def walk(t, s, r, m, members, sizes):
                 if op & EARLY:
                     time = max(now, early[U(c)])
                     until[U(flag)] = max(now, late[U(c)])
-                if bit[U(flag)] >= 0 or time < cleared[U(flag)]:
+                was = bit[U(flag)]
+                if was >= 0 or time < -1 - was:
                     return SET_ON_SET
                 bit[U(flag)] = time
             else:
-                if bit[U(flag)] < 0:
+                was = bit[U(flag)]
+                if was < 0:
                     return WAIT_WITHOUT_SET
-                time = max(max(free[U(c)], now), bit[U(flag)] + hop)
+                time = max(max(free[U(c)], now), was + hop)
                 free[U(c)] = time
-                bit[U(flag)] = -1
-                cleared[U(flag)] = time
+                bit[U(flag)] = -1 - time
                 if c == 0:
                     now = time
                 if op & EARLY:
@@ -1628,7 +1636,6 @@ def begin(t, s, r, m, stream, local, core):
     set_all(s.until[m], 0)
     set_all(s.done[m], 0)
     set_all(s.bit[m], -1)
-    set_all(s.cleared[m], 0)
     for p in range(PIPE_COUNT):
         s.before[m, p] = s.free[m, p]
 
@@ -1710,7 +1717,7 @@ def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
     """The number of classes of groups, or UNPAIRED.
 
     A group is the cores that meet: one of the smallest stream and those that belong to it; any core alone where streams
-    do not meet. Fills members (class by member), their keys and how many groups are of each class.
+    do not meet. Fills members (class by member), the keys of those that meet and how many groups are of each class.
     """
     groups = np.int64(0)
     for stream in range(cores.shape[0]):
@@ -1726,25 +1733,17 @@ def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
         for b in range(a):
             if t.joined[0] == 1 and max(sizes[a], sizes[b]) % min(sizes[a], sizes[b]) != 0:
                 return UNPAIRED
+    if t.joined[0] == 0:
+        return core_classes(t, r, cores.shape[0], stream_of, core_of, weight)
     classes = 0
-    stream, first = 0, np.int64(0)
     for g in range(groups):
         n = 0
-        if t.joined[0] == 1:
-            for j in range(cores.shape[0]):
-                for local in range(sizes[j]):
-                    stream_of[classes, n] = j
-                    core_of[classes, n] = g * sizes[j] + local
-                    n += 1
-        else:
-            while g - first >= cores[stream]:
-                first += cores[stream]
-                stream += 1
-            stream_of[classes, 0] = stream
-            core_of[classes, 0] = g - first
-            n = 1
-        for m in range(n):
-            key[classes, m] = signature(t, r, stream_of[classes, m], core_of[classes, m])
+        for j in range(cores.shape[0]):
+            for local in range(sizes[j]):
+                stream_of[classes, n] = j
+                core_of[classes, n] = g * sizes[j] + local
+                key[classes, n] = signature(t, r, stream_of[classes, n], core_of[classes, n])
+                n += 1
         found = -1
         for k in range(classes):
             same = True
@@ -1759,6 +1758,35 @@ def group_classes(t, r, cores, sizes, stream_of, core_of, key, weight):
             weight[classes] = 1
             classes += 1
     return classes
+
+
+@inner
+def core_classes(t, r, streams, stream_of, core_of, weight):
+    """The number of classes of cores that meet no others, each with its first core and how many there are: what cores of a stream there
+    are for the classes along its axes, one axis after the other."""
+    w, loops, begin = t.work[r], t.merge.shape[1] - t.extent.shape[1], 0
+    for stream in range(streams):
+        end = begin + 1
+        stream_of[begin, 0], core_of[begin, 0], weight[begin] = stream, 0, 1
+        for axis in range(t.axis_start[stream], t.axis_start[stream + 1]):
+            n, merge = t.extent[w, axis], t.merge[w, loops + axis]
+            heads = min(t.head[w, axis], n - 1)
+            first, last = heads > 0 and merge[FIRST] == FIRST, merge[LAST] == LAST
+            body = n - (heads if first else 0) - (1 if last else 0)
+            kinds = (1 if first else 0) + (1 if body > 0 else 0) + (1 if last else 0)
+            for k in range(end - 1, begin - 1, -1):  # from the end: classes move up, and none that is still to come is written over
+                at, core, many = begin + (k - begin) * kinds, core_of[k, 0] * n, weight[k]
+                if first:
+                    stream_of[at, 0], core_of[at, 0], weight[at] = stream, core, many * heads
+                    at += 1
+                if body > 0:
+                    stream_of[at, 0], core_of[at, 0], weight[at] = stream, core + (heads if first else 0), many * body
+                    at += 1
+                if last:
+                    stream_of[at, 0], core_of[at, 0], weight[at] = stream, core + n - 1, many
+            end = begin + (end - begin) * kinds
+        begin = end
+    return begin
 
 
 @inner
@@ -2023,7 +2051,7 @@ def make_state(cores: int, members: int, pairs: int, flag_ids: int, registers: i
                 spent=zeros(marks, PIPE_COUNT, HEAD + 1), times=zeros(marks, places, 2), uses=zeros(marks, uses))
     shown = Shown(pipe=zeros(loops + 1, PIPE_COUNT), pipes=zeros(loops + 1), flag=zeros(loops + 1, bits), flags=zeros(loops + 1, 2),
                   filled=zeros(loops + 1), counter=zeros(streams, registers), counters=zeros(streams), form=zeros(forms * pairs),
-                  pair=zeros(forms * pairs), top=zeros(pairs), count=np.array([-1, 0]))
+                  pair=zeros(forms * pairs), top=zeros(pairs), count=np.array([-1, 0, -1]))
     record = 3 + PIPE_COUNT * (7 + queue) + 2 * bits + registers
     memo = Memo(worth=zeros(loops), inside=zeros(INSIDE), inside_of=zeros(loops, 2), moved=zeros(2 * INSIDE, 2), moved_of=zeros(INSIDE, 2),
                 counter=zeros(INSIDE), counter_of=zeros(loops, 2), open=zeros(loops), count=zeros(6), newest=zeros(STOOD),
@@ -2038,7 +2066,7 @@ def make_state(cores: int, members: int, pairs: int, flag_ids: int, registers: i
                     excess=zeros(most, members, PIPE_COUNT))
     return State(
         pc=zeros(members), free=zeros(members, PIPE_COUNT), done=zeros(members, PIPE_COUNT), bit=zeros(members, bits),
-        cleared=zeros(members, bits), register=zeros(members, registers), count=zeros(members, loops), kind=zeros(members, loops),
+        held=zeros(members, bits), register=zeros(members, registers), count=zeros(members, loops), kind=zeros(members, loops),
         cursor=zeros(members, cursors), last_held=zeros(members), stream=zeros(members),
         local=zeros(members), ended=zeros(members), progress=zeros(1), led=zeros(PIPE_COUNT), last=zeros(PIPE_COUNT),
         ring=zeros(members, members, cross_ids, cross_count), put=zeros(members, members, cross_ids),
