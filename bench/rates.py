@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.kernels import timeline as kernel
 
+from aoec.base.garbage import seldom_collected
 from aoec.base.heap import give_back
 from aoec.jobs.space import legal
 from aoec.jobs.tuning import PROOF_ROWS, Problem, problem, start
@@ -114,6 +115,7 @@ def slowest(p: Problem, rows: Drawn, state: State) -> float:
     return worst
 
 
+@seldom_collected()  # as a search has it
 def line(case: Case, machine: Machine, count: int, decided: int) -> Line:
     """The rates of one group."""
     give_back()  # as a job does from task to task
