@@ -1,7 +1,7 @@
 """How many candidates a second are timed, of each distinct group of models: with the exact skip, with the default's time as a limit, and
 walked in full; what a proof decides; the slowest candidate; memory.
 
-    python bench/rates.py [--set resnet50:1 resnet50:16 bert-base:1 bert-base-512:1] [--rows 3000] [--only conv2d] [--decided 20]
+    python bench/rates.py [--set resnet50:1 resnet50:16 bert-base:1 bert-base-512:1] [--rows 12000] [--only conv2d] [--decided 20]
                           [--target Ascend910B1] [--json] [--of FILE.json ...] [--write]
 
 Only legal candidates count, drawn evenly from each sketch of a group's space; how many of all combinations are illegal stands apart. Rates
@@ -192,8 +192,8 @@ def page(lines: Sequence[Line], summary: str, target: str) -> str:
     sets = ", ".join(dict.fromkeys(row["group"].partition(" ")[0] for row in lines))
     head = f"""# How fast candidates are timed
 
-Made by `python bench/rates.py --write`: the distinct groups of {sets} (network:batch) on {target}, legal candidates drawn evenly from
-each sketch. *Measured*, per CPU second of one core, with all that a candidate takes: legality, tables, walk. *With the skip*: to their end,
+Made by `python bench/rates.py --write`: the distinct groups of {sets} (network:batch) on {target}, some thousands of legal candidates
+drawn evenly from each sketch, those of a sketch in one call. *Measured*, per CPU second of one core, with all that a candidate takes: legality, tables, walk. *With the skip*: to their end,
 loops that repeat skipped exactly. *With a limit*: the default's time, as a search has it; what is abandoned there takes longer for
 certain. *In full*: nanoseconds an instruction or flag operation where every iteration is walked. *Slowest*: the worst of the candidates
 with the most cycles, timed alone. Illegal candidates are not timed and not counted. Other work on the same computer takes caches away:
@@ -226,7 +226,7 @@ def summed_up(lines: Sequence[Line], peak: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--set", nargs="+", default=list(SET), help="networks of the zoo, ONNX files or operators by name, with :batch")
-    parser.add_argument("--rows", type=int, default=3000)
+    parser.add_argument("--rows", type=int, default=12000, help="candidates of a group that are timed, about")
     parser.add_argument("--only", default="", help="groups whose label holds this")
     parser.add_argument("--decided", type=int, default=0, help="tries a proof of each space with the effort of so many trials")
     parser.add_argument("--target", default="Ascend910B1")
