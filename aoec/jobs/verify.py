@@ -280,10 +280,11 @@ def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Array
     `graph` (before or after fusion, with its own `weights`) and the artifact are given the same feeds, by the model's input names.
     """
     got = run_model(artifact, feeds)
-    reference, wanted = _onnxruntime(model_path, feeds), "onnxruntime"
+    reference, why = _onnxruntime(model_path, feeds)
+    wanted = "onnxruntime"
     if reference is None:
         values = evaluate(graph, {p.tensor: feeds[p.name] for p in artifact.inputs}, weights)
-        reference, wanted = {p.name: values[p.tensor] for p in artifact.outputs}, "the operators' references"
+        reference, wanted = {p.name: values[p.tensor] for p in artifact.outputs}, f"the operators' references{why}"
     numbers = {name: x for name, x in got.items() if isinstance(x, np.ndarray) and x.dtype.kind in "fiub"}
     return {name: agreement(x, reference[name], wanted) for name, x in numbers.items()}
 
@@ -308,21 +309,26 @@ def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
     return Agreement(reference, error / scale if scale else error, int(top.sum()), top.size)
 
 
-def _onnxruntime(model_path: str, feeds: Arrays) -> dict[str, np.ndarray] | None:
-    """The outputs that onnxruntime gives; None without it, without a path, or of a model that it does not take (a newer version of the
+def _onnxruntime(model_path: str, feeds: Arrays) -> tuple[dict[str, np.ndarray] | None, str]:
+    """(the outputs that onnxruntime gives, ""), or (None, why not): it is not installed, or does not take the model (a newer version of the
     format than it knows, an operator that it lacks): what reads a model here and what onnxruntime reads need not be of one age."""
+    if not model_path:
+        return None, ""
     try:
         import onnxruntime as ort
     except ImportError:
-        return None
-    if not model_path:
-        return None
-    try:
+        return None, " (onnxruntime is not installed)"
+    # its optimiser fails on some quantised models that it runs well without it
+    for level in (ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL):
         options = ort.SessionOptions()
+        options.graph_optimization_level = level
+        options.log_severity_level = 4  # fatal: what it cannot do is said by us, once
         # products of uint8 and int8 are summed in pairs of 16 bits, which saturate, on processors without VNNI: not with this
         options.add_session_config_entry("session.x64quantprecision", "1")
-        session = ort.InferenceSession(model_path, options, providers=["CPUExecutionProvider"])
-        names = [o.name for o in session.get_outputs()]
-        return dict(zip(names, session.run(names, dict(feeds))))
-    except Exception:  # its errors have no class in common but this one
-        return None
+        try:
+            session = ort.InferenceSession(model_path, options, providers=["CPUExecutionProvider"])
+            names = [o.name for o in session.get_outputs()]
+            return dict(zip(names, session.run(names, dict(feeds)))), ""
+        except Exception:  # its errors have no class in common but this one
+            continue
+    return None, " (onnxruntime does not run this model)"
