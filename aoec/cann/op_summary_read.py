@@ -143,8 +143,8 @@ class _Reader:
         missing = [spellings[0] for what, spellings in NEEDED.items() if what not in self.at]
         if missing:
             seen = ", ".join(self.unread[:6]) or "none that is known"
-            raise CheckError(f"no column {' and no column '.join(missing)}: this is no op_summary of msprof (its other columns: {seen}); "
-                             "shapes are there where operators' details were collected (--task-time=l1, profiling level 1)",
+            raise CheckError(f"this is no op_summary of msprof: it lacks the columns {', '.join(missing)} (it has {seen}). Shapes "
+                             "are in a profile that was taken with --task-time=l1",
                              source=self.source)
         self.count = len(cells)
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import NoReturn
+import sys
+from typing import Any, NoReturn
 
 from aoec.base.text import nearest
 from aoec.cli import values
@@ -14,6 +15,21 @@ CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")  # as ar
 
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are one line in the style of every other error, and that takes no abbreviations."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """What argparse gives; what is left over is refused here, where the command and its options are known. A command that is nothing
+        but a choice of others shows them where none is chosen."""
+        words = sys.argv[1:] if args is None else list(args)
+        if not words and self._subparsers is not None:
+            self.print_help(sys.stderr)
+            self.exit(2)
+        found, rest = super().parse_known_args(words, namespace)
+        if unknown := [word for word in rest if word.startswith("-")]:
+            known = [s for action in self._actions for s in action.option_strings]
+            self.error(f"there is no option {unknown[0]}{nearest(unknown[0].partition('=')[0], known)}".rstrip("?"))
+        if rest:
+            self.error(f"{rest[0]!r} is one word too many")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         if found := CHOICE.search(message):

@@ -317,7 +317,7 @@ def _onnxruntime(model_path: str, feeds: Arrays) -> tuple[dict[str, np.ndarray] 
     try:
         import onnxruntime as ort
     except ImportError:
-        return None, " (onnxruntime is not installed)"
+        return None, ", as onnxruntime is not installed"
     # its optimiser fails on some quantised models that it runs well without it
     for level in (ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL):
         options = ort.SessionOptions()
@@ -331,4 +331,4 @@ def _onnxruntime(model_path: str, feeds: Arrays) -> tuple[dict[str, np.ndarray] 
             return dict(zip(names, session.run(names, dict(feeds)))), ""
         except Exception:  # its errors have no class in common but this one
             continue
-    return None, " (onnxruntime does not run this model)"
+    return None, ", as onnxruntime does not run this model"

@@ -257,8 +257,8 @@ def _holding(report: Report, held: Held) -> list[tuple[str, str]]:
     assert worst.held is not None
     unsure = sum(r.held is not None and not r.held.confirmed for r in report.rows)
     lines = [("holds", f"share of {held.machines} machines, with numbers varied within their confidence, on which tuned beats default"),
-             ("", f"all groups together: {held.faster} of {held.machines}; worst case: {worst.name} takes {100 * worst.held.worst:,.1f}% of its "
-              "default's time")]
+             ("", f"all groups together: {held.faster} of {held.machines}; worst case: {worst.name} takes "
+              f"{100 * worst.held.worst:,.1f}% of its default's time")]
     close = ("≈ default", f"fewer than nine in ten of these machines confirm the gain ({plural(unsure, 'group')}); --robust picks by that")
     return [*lines, close] if unsure else lines
 
@@ -276,4 +276,5 @@ def _places(rows: Sequence[Row]) -> list[str]:
     """A line on what runs off the AI Core, where something does."""
     host = [r for r in rows if r.kind == "host"]
     count, us = sum(r.count for r in host), sum(r.count * (r.times.tuned_us or 0.0) for r in host)
-    return [f"{plural(count, 'group')} on the host, for about {us:,.0f} µs of the whole-model lines: an estimate (docs/design.md)."] if host else []
+    said = f"{plural(count, 'group')} on the host, for about {us:,.0f} µs of the whole-model lines: an estimate (docs/design.md)."
+    return [said] if host else []

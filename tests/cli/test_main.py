@@ -37,7 +37,6 @@ def test_every_command_has_help_and_a_function(command: str, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize("words, complaint", [
-    ([], "required: COMMAND"),
     (["polish"], "'polish' is unknown; known: aoe, atc"), (["compiel"], "did you mean compile; see aoec --help"),
     (["compile"], "required: MODEL.onnx"),
     (["compile", "m.onnx", "--input-shape", "x"], "'x' is not of the form NAME:1,3,224,224"),
@@ -50,12 +49,19 @@ def test_every_command_has_help_and_a_function(command: str, capsys: pytest.Capt
     (["emit", "x", "--set", "tm"], "'tm' is not of the form tm=64"),
     (["run", "m.aoec"], "one of the arguments --inputs --random is required"),
     (["run", "m.aoec", "--random", "--inputs", "x"], "not allowed with argument"),
-    (["simulate", "x", "--js"], "unrecognized arguments: --js"),
+    (["simulate", "x", "--js"], "there is no option --js; did you mean --json; see aoec simulate --help"),
 ])
 def test_wrong_options_are_one_line(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(words) == 2
     out, err = capsys.readouterr()
     assert complaint in err and err.startswith("aoec: error: ") and err.count("\n") == 1 and not out
+
+
+@pytest.mark.parametrize("words, listed", [([], "compile an ONNX model"), (["bank"], "time each record again")])
+def test_a_command_that_is_a_choice_of_others_shows_them(words: list[str], listed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == 2
+    out, err = capsys.readouterr()
+    assert listed in " ".join(err.split()) and not out
 
 
 @pytest.mark.parametrize("error, code, text", [
