@@ -1,4 +1,5 @@
-"""The README's commands do what it says: they run one after the other, as a reader would type them, beside a small model."""
+"""The commands of the README and of the pages behind it do what these say: they run one after the other, as a reader would type them,
+beside a small model. What the README shows of answers is what comes."""
 from __future__ import annotations
 
 import os
@@ -14,9 +15,13 @@ from aoec import cli
 from aoec.cli.arguments import parser
 from aoec.cli.bank import ACTIONS
 from aoec.frontend import zoo
+from tests.docs.told import missing
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+PAGES = {"README.md": README} | {f"docs/{name}.md": (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("deploy", "research")}
+TEXT = "\n".join(PAGES.values())
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]
 SINGLE = list(dict.fromkeys(c for c in COMMANDS if not c.startswith("aoec sweep")))  # the sweep is run once, and its table looked at
 
 
@@ -71,10 +76,28 @@ def test_options_named_in_the_text_exist(capsys: pytest.CaptureFixture[str]) -> 
             with pytest.raises(SystemExit):
                 parser().parse_args([*words, "--help"])
         known += capsys.readouterr().out
-    for option in set(re.findall(r"`[^`\n]*?(--[a-z-]+)", README)):
+    for option in set(re.findall(r"`[^`\n]*?(--[a-z-]+)", TEXT)):
         assert option in known, option
 
 
-@pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
-def test_links_lead_somewhere(link: str) -> None:
-    assert (Path(__file__).parents[2] / link).exists()
+@pytest.mark.parametrize("page, link", [(page, link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)]+)\)", text)])
+def test_links_lead_somewhere(page: str, link: str) -> None:
+    assert (ROOT / page).parent.joinpath(link).exists()
+
+
+def shown(mark: str) -> str:
+    """The block of text behind a mark in the README."""
+    return README.partition(f"<!-- {mark} -->")[2].partition("```text\n")[2].partition("```")[0]
+
+
+def test_the_explanation_is_what_is_shown(folder: Path) -> None:
+    """Of the commands above it, which run before this."""
+    said = subprocess.run([folder / "bin" / "aoec", "explain", "g.prog"], cwd=folder, capture_output=True, text=True, timeout=240)
+    assert shown("explain") and not (lacking := missing(shown("explain"), said.stdout)), f"{lacking} is not in\n{said.stdout}"
+
+
+@pytest.mark.slow
+def test_the_demo_prints_what_is_shown(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "aoec", "demo", "--budget", "40", "--bank", "bank.db"]
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=1200)
+    assert shown("demo") and not (lacking := missing(shown("demo"), said.stdout)), f"{lacking} is not in\n{said.stdout}{said.stderr}"
