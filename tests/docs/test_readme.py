@@ -101,3 +101,14 @@ def test_the_demo_prints_what_is_shown(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "aoec", "demo", "--budget", "40", "--bank", "bank.db"]
     said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=1200)
     assert shown("demo") and not (lacking := missing(shown("demo"), said.stdout)), f"{lacking} is not in\n{said.stdout}{said.stderr}"
+
+
+def test_the_chinese_page_is_in_step() -> None:
+    """Its commands, what it shows of answers, its figures and its table of commands are those of the README."""
+    chinese = (ROOT / "README.zh.md").read_text("utf-8")
+    blocks = [re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) for text in (README, chinese)]
+    lines = [[re.split(" {2,}", line)[0] for block in found for line in block.splitlines() if not line.startswith(" ")] for found in blocks]
+    assert lines[0] == lines[1] and len(lines[0]) > 40  # comments behind two blanks are translated
+    for pattern in (r"^\| `aoec (\w+)` \|", r"^ g\d+ .*$", r"^ latency .*$", r"^ *\d+ +[\d.]+\*? +[\d.]+\*?$", r"(?:\d+ %|0\.997)"):
+        english, other = (re.findall(pattern, text, re.MULTILINE) for text in (README, chinese))
+        assert english and english == other, pattern
