@@ -36,6 +36,18 @@ def test_every_command_has_help_and_a_function(command: str, capsys: pytest.Capt
     assert callable(getattr(commands, f"run_{command}"))
 
 
+@pytest.mark.parametrize("words, usage", [
+    ([], "aoec [options] COMMAND ..."), (["compile"], "aoec compile [options] MODEL.onnx|DIR"),
+    (["run"], "aoec run [options] MODEL.aoec|G.tir (--inputs FILE.npz | --random)"), (["results"], "aoec results [options] FILE.json ..."),
+    (["calibrate"], "aoec calibrate [options] --read FILE.csv -o FILE.toml"), (["bank", "diff"], "aoec bank diff [options] A [B]")])
+def test_help_begins_with_what_must_be_given(words: list[str], usage: str, capsys: pytest.CaptureFixture[str],
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert cli.main([*words, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"usage: {usage}" and max(map(len, lines)) <= 100
+
+
 @pytest.mark.parametrize("words, complaint", [
     (["polish"], "'polish' is unknown; known: aoe, atc"), (["compiel"], "did you mean compile; see aoec --help"),
     (["compile"], "required: MODEL.onnx"),

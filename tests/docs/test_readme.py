@@ -90,10 +90,12 @@ def shown(mark: str) -> str:
     return README.partition(f"<!-- {mark} -->")[2].partition("```text\n")[2].partition("```")[0]
 
 
-def test_the_explanation_is_what_is_shown(folder: Path) -> None:
-    """Of the commands above it, which run before this."""
-    said = subprocess.run([folder / "bin" / "aoec", "explain", "g.prog"], cwd=folder, capture_output=True, text=True, timeout=240)
-    assert shown("explain") and not (lacking := missing(shown("explain"), said.stdout)), f"{lacking} is not in\n{said.stdout}"
+def test_the_explanation_is_what_is_shown(tmp_path: Path) -> None:
+    """Of the block of commands above it."""
+    script = README.partition("<!-- explain -->")[0].rpartition("```sh\n")[2].partition("```")[0]
+    words = ["bash", "-e", "-c", f'aoec() {{ {sys.executable} -m aoec "$@"; }}\n{script}']
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert shown("explain") and not (lacking := missing(shown("explain"), said.stdout)), f"{lacking} is not in\n{said.stdout}{said.stderr}"
 
 
 @pytest.mark.slow

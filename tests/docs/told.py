@@ -1,4 +1,5 @@
-"""What a page shows of a command's answer, held against what came: words as they are, numbers within a quarter, `...` for what is left out."""
+"""What a page shows of a command's answer, held against what came: words as they are, numbers within a quarter, `...` for what is left
+out."""
 from __future__ import annotations
 
 import re
