@@ -16,6 +16,7 @@ from aoec.artifact.artifact import load, write
 from aoec.artifact.compiled import check
 from aoec.base import arrays
 from aoec.base.errors import CheckError
+from aoec.cli import main
 from aoec.ir.index import Int
 from aoec.ir.program import Tensor
 from aoec.jobs.execute import Runner, placed, run_model
@@ -195,3 +196,20 @@ def test_one_thread_and_several_give_the_same_bytes_and_an_account_says_what_ran
     words = {word: (count, fields, body) for word, count, fields, body in runner.account.words()}
     assert words["mmad_bias"][0] > 0 and runner.account.seconds > 0
     assert 0 < sum(fields + body for _, fields, body in words.values()) <= runner.account.seconds
+
+
+def test_a_quantised_model_may_be_a_step_from_onnxruntime_and_no_other_may(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In fp16 some of 4,096 numbers lie on the other side of the middle between two steps, which are 3 % of the largest result."""
+    text = """<ir_version: 8, opset_import: ["": 17]> net (float[1,4096] x) => (float[1,4096] y)
+        <float c = {0.7}, float s = {0.1}, int8 z = {0}> { a = Mul(x, c) q = QuantizeLinear(a, s, z) y = DequantizeLinear(q, s, z) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    words = ["compile", str(tmp_path / "net.onnx"), "--verify", "--effort", "none", "--bank", str(tmp_path / "b.db"), "-o"]
+    assert main([*words, str(tmp_path / "net.aoec")]) == 0
+    out = capsys.readouterr().out
+    near, own = (line for line in out.splitlines() if line.startswith("values: y"))
+    assert float(near.split()[4]) > 0.02 and "of onnxruntime" in near
+    assert own.startswith("values: y: on average within") and 0 < float(own.split()[5]) < 0.02
+    text = text.replace("QuantizeLinear(a, s, z)", "Floor(a)").replace("DequantizeLinear(q, s, z)", "Mul(q, c)")
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
+    assert main([*words, str(tmp_path / "floor.aoec")]) == 1 and not (tmp_path / "floor.aoec").exists()
+    assert "wrong values: y differs by" in capsys.readouterr().err
