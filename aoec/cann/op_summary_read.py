@@ -71,7 +71,7 @@ class Profile:
         """What of the file is not used, in words."""
         out = [f"{self.source}: columns that are not read: {', '.join(self.unread)}"] if self.unread else []
         first = ", ".join(f"line {line}: {why}" for line, why in self.passed_over[:3])
-        return [*out, f"{self.source}: {len(self.passed_over):,} tasks without a time are passed over ({first})"] if first else out
+        return [*out, f"{self.source}: {len(self.passed_over):,} tasks without a time are left out ({first})"] if first else out
 
 
 def read(path: str | Path) -> Profile:
