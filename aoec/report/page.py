@@ -66,7 +66,8 @@ def facts(report: Report, details: Mapping[str, Detail], about: About) -> dict[s
     ours = [g for g in groups if g["runs_on"] == "AI Core"]
     counts = {"groups": sum(g["count"] for g in ours), "distinct": len(ours), "proven": sum(bool(g["proof"]) for g in ours),
               "proven_share": sum(g["count"] * (g["tuned_us"] or 0.0) for g in ours if g["proof"]) / whole if whole else 0.0}
-    return {"format": FORMAT, **asdict(about), **said, "counts": counts, "groups": sorted(groups, key=lambda g: (-g["share"], g["runs_on"] == "view"))}
+    return {"format": FORMAT, **asdict(about), **said, "counts": counts,
+            "groups": sorted(groups, key=lambda g: (-g["share"], g["runs_on"] == "view"))}
 
 
 def _detail(d: Detail | None) -> dict[str, Any]:
