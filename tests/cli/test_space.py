@@ -40,7 +40,7 @@ def test_a_space_is_shown_and_not_searched(func: Path, capsys: pytest.CaptureFix
     assert main(["search", str(func), "--space", "--pin", "g0=8,16", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["kind"] == "space" and 0 < facts["legal"] < facts["size"] and facts["sketches"][0]["holes"]["g0"] == [8, 16]
-    assert text.splitlines()[0] == f"g0 on Ascend910B3: 1 sketches, {facts['size']:,} candidates, {facts['legal']:,} legal"
+    assert text.splitlines()[0] == f"g0 on Ascend910B3: 1 sketch, {facts['size']:,} candidates, {facts['legal']:,} legal"
 
 
 def test_nothing_left_is_one_sentence(func: Path, capsys: pytest.CaptureFixture[str]) -> None:
