@@ -68,8 +68,7 @@ def _apply(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> list
         "is ours and is ignored. CANN does not say which records it used. A tiling that it took shows in the op_summary as another Block "
         "Dim or another time.",
         "Instead of setting the variable, you can put the records into your home directory, for all of your programs. There are two "
-        "folders: "
-        "for releases from 2026 on, and for older ones. Nothing there is overwritten:", _shell("cp -rn home/. ~/")]
+        "folders: for releases from 2026 on, and for older ones. Nothing there is overwritten:", _shell("cp -rn home/. ~/")]
 
 
 def _further(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> list[str]:
