@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
             self.print_help(sys.stderr)
             self.exit(2)
         found, rest = super().parse_known_args(words, namespace)
-        if unknown := [word for word in rest if word.startswith("-")]:
+        if unknown := [word for word in rest if word.startswith("-") and word != "-"]:
             known = [s for action in self._actions for s in action.option_strings]
             self.error(f"there is no option {unknown[0]}{nearest(unknown[0].partition('=')[0], known)}".rstrip("?"))
         if rest:
