@@ -71,7 +71,7 @@ class Profile:
         """What of the file is not used, in words."""
         out = [f"{self.source}: columns that are not read: {', '.join(self.unread)}"] if self.unread else []
         first = ", ".join(f"line {line}: {why}" for line, why in self.passed_over[:3])
-        return [*out, f"{self.source}: {len(self.passed_over):,} tasks without a time are passed over ({first})"] if first else out
+        return [*out, f"{self.source}: {len(self.passed_over):,} tasks without a time are left out ({first})"] if first else out
 
 
 def read(path: str | Path) -> Profile:
@@ -143,8 +143,8 @@ class _Reader:
         missing = [spellings[0] for what, spellings in NEEDED.items() if what not in self.at]
         if missing:
             seen = ", ".join(self.unread[:6]) or "none that is known"
-            raise CheckError(f"no column {' and no column '.join(missing)}: this is no op_summary of msprof (its other columns: {seen}); "
-                             "shapes are there where operators' details were collected (--task-time=l1, profiling level 1)",
+            raise CheckError(f"this is no op_summary of msprof: it lacks the columns {', '.join(missing)} (it has {seen}). Shapes "
+                             "are in a profile that was taken with --task-time=l1",
                              source=self.source)
         self.count = len(cells)
 

@@ -34,33 +34,32 @@ def words(bank: words_of.Parser) -> None:
 
     key = "the beginning of a record's key, as list shows it"
     for p in (add("list", "list the records, and plans of slices, a line each"),
-              add("best", "print the schedule of a func, or the plan of slices of a subgraph", "KEY", key),
+              add("best", "print the best schedule of a func, or the plan of slices of a subgraph", "KEY", key),
               add("show", "print all that is kept of a func: its text, and each record with its schedule", "KEY", key)):
         _built_in(p)
-    p = add("which", "say which record or plan of slices a compile takes, and why not the others", "KEY|MODEL",
+    p = add("which", "say which record or plan a compile takes, and why not the others", "KEY|MODEL",
             f"{key}; or an ONNX or compiled model")
     words_of.base(p)
     words_of.model_options(p)
-    add("diff", "say what a second bank, or export of one, has added, removed and changed", "A", "a bank or an export").add_argument(
+    add("diff", "say what a second bank, or an export of one, has added, removed and changed", "A", "a bank or an export").add_argument(
         "other", metavar="B", nargs="?", help="(default: the bank)")
-    add("merge", "take over the better of another bank's records", "FILE")
-    add("import", "take over the better of the records that a file of JSON lines holds", "FILE")
-    p = add("import-cann", "take CANN's own run-time banks as schedules that searches begin with",
+    add("merge", "take over what is better in another bank", "FILE")
+    add("import", "take over what is better in a file of JSON lines", "FILE")
+    p = add("import-cann", "take CANN's own run-time banks as starting points of searches",
             target="the machine that all records are taken for (default: as the name of each file says)")
-    p.add_argument("paths", nargs="+", metavar="FILE|DIR", help="<soc>_<cores>_AiCore_<op>_runtime_kb.json, or folders of them: a user's "
-                   "own first, as CANN asks them; of equal keys the first stays")
+    p.add_argument("paths", nargs="+", metavar="FILE|DIR", help="<soc>_<cores>_AiCore_<op>_runtime_kb.json, or folders of them. Give a "
+                   "user's own first, as CANN asks them: of equal keys the first stays")
     p.add_argument("--compare", action="store_true", help="time each beside our default and our best, and count what of our space is "
-                   "faster: all modelled; some ten seconds a key at the default budget")
-    words_of.trials(p, "of each key's search ")
+                   "faster. All times are modelled; it takes some ten seconds a key at the default budget")
+    words_of.trials(p, "for each key's search")
     p.set_defaults(kept="what was taken so far is kept in the bank; the same command takes up the rest")
     p.add_argument("--seed", type=values.seed, default=0, metavar="N", help="of the searches (default: 0)")
     add("export", "write all records as JSON lines, sorted, for git", "FILE", "(default: standard output)", True).add_argument(
         "--times", action="store_true", help="say when each was made, which differs from run to run")
-    p = add("prune", "list what no compile takes any more (stale records and plans), and remove it with --yes")
+    p = add("prune", "list stale records and plans, which no compile takes any more; remove them with --yes")
     p.add_argument("--keep-days", type=values.positive, default=0, metavar="N", help="keep what was made in the last N days")
     p.add_argument("--yes", action="store_true", help="remove it")
-    _built_in(add("verify", "time each record again; exit code 1 where one says what is not so; plans of slices are known by their "
-                     "models alone"))
+    _built_in(add("verify", "time each record again; exit code 1 if one differs. Plans of slices need their models for that"))
     add("stats", "count the records by target")
 
 

@@ -48,7 +48,7 @@ def read_options(tool: str, words: Sequence[str], table: Mapping[str, Word], sho
         if name in out:
             raise CheckError(f"--{name} is given twice")
         if table[name].use is Use.REFUSED:
-            raise CheckError(f"--{name} is not to be had here: {table[name].said}")
+            raise CheckError(f"aoec does not support --{name}: {table[name].said}")
         out[name] = value.strip('"')
     return out
 

@@ -267,7 +267,7 @@ def of_bank(path: str, options: Namespace, say: Say) -> Source:
     mine = [r for r in records if r.key.target == machine.name]
     fresh = [r for r in mine if not age(r, {machine.name: machine})]
     if len(mine) > len(fresh):
-        say(f"{len(mine) - len(fresh)} of {len(mine)} records are stale (of another machine file or model version) and are passed over: "
+        say(f"{len(mine) - len(fresh)} of {len(mine)} records are stale (of another machine file or model version) and are left out: "
             "aoec bank verify lists them")
     pairs: dict[tuple[str, str], list[Record]] = {}
     for r in sorted(fresh, key=lambda r: r.ticks):
@@ -294,7 +294,7 @@ def _of_records(listed: Sequence[Record], machine: Machine, say: Say) -> Entry |
     try:
         func = func_of(next((x.func for x in listed if x.func), ""), r.key.func_key)
     except AoecError as e:
-        say(f"{r.key.func_key[:SHOWN_DIGITS]} ({r.label}) is passed over: {str(e).splitlines()[0]}")
+        say(f"{r.key.func_key[:SHOWN_DIGITS]} ({r.label}) is left out: {str(e).splitlines()[0]}")
         return None
     types = tuple(part.split()[0] for part in r.label.rsplit(" ", 1)[0].split("+") if part.split())
     kind = "cube" if find_product(func) is not None else "vector"

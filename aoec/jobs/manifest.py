@@ -31,6 +31,8 @@ def folders(folder: Path) -> list[Path]:
 def read(folder: Path) -> dict[str, Any]:
     """The manifest of a dumped folder, its fields present and of their types; CheckError where it is none."""
     path = folder / "manifest.json"
+    if not path.exists():
+        raise CheckError("this folder holds no dump: aoec compile --dump DIR writes one, with a manifest.json", source=str(folder))
     try:
         said = json.loads(read_text(path))
     except ValueError as e:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aoec.base.errors import ParseError
+from aoec.base.text import nearest
 from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
 from aoec.ir.index import DTYPES as DTYPE_BYTES
 from aoec.ir.parse import parse_meaning
@@ -116,7 +117,7 @@ def _known(text: str, own: Definitions) -> str:
     """The name of the operator that is called."""
     name, _, at = _words(text)[0]
     if name not in KNOWN and name not in own:
-        raise _error(text, at, f"unknown operator {name}; known: {', '.join((*own, *KNOWN))}" + "; --ops gives others" * (not own))
+        raise _error(text, at, f"unknown operator {name}{nearest(name, (*own, *KNOWN))}" + " (--ops gives others)" * (not own))
     return name
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
+from aoec.base.text import nearest
 from aoec.cann import tune_ops
 from aoec.ir.graph import Graph, Group
 
@@ -76,4 +77,7 @@ def wanted(ready: Sequence[Ready], only: str | None, voice: Voice) -> tuple[list
             (chosen if asked.takes(task.group, types) else others).append(task)
         if unused := asked.unused(r.model.graph):
             voice.say(f"--only: no operator is named {', '.join(unused)}, or of that type")
+    if not chosen and not Path(only).is_file():
+        known = sorted({n.op for r in ready for n in r.model.graph.nodes})
+        raise CheckError(f"--only {only} names no group that could be tuned{nearest(only, known)}")
     return chosen, others

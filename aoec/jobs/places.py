@@ -18,14 +18,15 @@ def shown(error: AoecError, text: str, source: str, place: tuple[int, int] = (0,
 
 
 def quoted_place(message: str, text: str) -> tuple[int, int]:
-    """Line and column (from 1) of the line of a program that a message quotes or names as `space X`; 0, 0 where there is none."""
-    best, place = 0, (0, 0)
+    """Line and column (from 1) of the line of a program that a message quotes or names as `space X`; 0, 0 where there is none. Of several
+    the longest quote counts, of equally long ones the first in the message: it begins with the instruction that is at fault."""
+    best, place = (0, 0), (0, 0)
     for number, row in enumerate(text.splitlines(), 1):
         code = row.split("#")[0].strip()
         head = re.match(r"(?:space|stream|input|output|temp|for) \w+\b", code)
         for quote in (code[:QUOTED], head[0] if head else ""):
-            if len(quote) > max(best, 6) and quote in message:
-                best, place = len(quote), (number, row.index(code) + 1)
+            if len(quote) > 6 and quote in message and (found := (len(quote), -message.index(quote))) > best:
+                best, place = found, (number, row.index(code) + 1)
     return place
 
 

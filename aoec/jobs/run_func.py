@@ -19,6 +19,7 @@ from aoec.ir.rewrite import holes, normalise
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func, blocks
 from aoec.jobs.execute import check_feeds, run_program
+from aoec.jobs.nouns import need
 from aoec.jobs.run import lines, random_array, summary, written
 from aoec.jobs.stages import apply_shown, check_program
 from aoec.jobs.sweep_values import MOST_POINTS, allowed, points_of, tensor
@@ -63,6 +64,7 @@ def program_of(func: Func, machine: Machine, options: Namespace) -> tuple[Progra
     """(program, what scheduled it): the schedule that --with names, the func's own instructions, or the default of its space."""
     if options.trace:
         text = read_text(options.trace)
+        need("sched", text, options.trace)
         trace, how = parse_trace(text, options.trace), options.trace
     elif any(b.instr for b, _ in blocks(func.body)):
         text, trace, how = "", Trace(()), "its own"

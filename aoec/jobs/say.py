@@ -41,7 +41,7 @@ class Voice:
         tensors = {t.name: t for t in graph.tensors}
         ops = Counter(n.op for n in graph.nodes)
         shapes = ", ".join(f"{n} {list(tensors[n].shape)}" for n in graph.inputs)
-        common = ", ".join(f"{o} {c}" for o, c in ops.most_common(6))
+        common = ", ".join(f"{o} {c}" for o, c in ops.most_common(6)) + ", ..." * (len(ops) > 6)
         self.say(f"{len(graph.nodes)} nodes of {len(ops)} operators ({common}); inputs {shapes}")
         if precision != "fp32":
             self.say(f"run as {precision} (--precision): {summary(graph, narrowed(graph))}; sums are kept in fp32")

@@ -16,7 +16,7 @@ from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.jobs.version import model_version
 from aoec.jobs.within import read_func
-from aoec.report.fidelity import sentences
+from aoec.report.fidelity import near
 from aoec.report.space import lines
 from aoec.report.trials import Line, as_csv, as_json_lines
 from aoec.search.count import cuts
@@ -42,12 +42,12 @@ def search_func(options: Namespace) -> int:
     p.ledger.whole = bool(options.trials)
     found = weighed(p, search(p, started(p), options.search, options.budget, options.seed), options.robust)
     trace = show(p.trace(found.best))
-    facts = describe(found, p) | {"fidelity": sentences(machine.name, [class_of(func)], model_version())[0]}
+    facts = describe(found, p) | {"fidelity": ": ".join(near(machine.name, [class_of(func)], model_version())[0])}
     if options.trials:
         write_text(options.trials, trial_table(p, options.trials))
-    write_text(options.output, as_json({**facts, "schedule": trace, "best": best_facts(p)}) if options.json else trace)
+    write_text(options.output, as_json({**facts, "schedule": trace, "best": best_facts(p)}) if options.json else trace + "\n")
     if not options.json:
-        print("  ".join(f"{k} {v}" for k, v in in_line(facts).items()), file=sys.stderr)
+        print(in_words(facts), file=sys.stderr)
     return 0
 
 
@@ -96,7 +96,7 @@ def proof_of(found: Outcome, p: Problem) -> str:
     if found.proof == "bound":
         return "meets the bound"
     gap = 100 * (found.ticks / found.floor_ticks - 1) if found.floor_ticks else 0.0
-    return f"within {gap:.1f} % of the best in this model and space" if found.floor_ticks else "none"
+    return f"within {gap:.2g} % of the best in this model and space" if found.floor_ticks else "none"
 
 
 def share_timed(p: Problem) -> str:
@@ -108,11 +108,18 @@ def share_timed(p: Problem) -> str:
     return f" of {about}{count:,} legal candidates, {100 * min(timed / max(count, 1), 1.0):.3g} % timed"
 
 
-def in_line(facts: Facts) -> Facts:
-    """The figures as they are printed: of the candidates only what there are."""
+def in_words(facts: Facts) -> str:
+    """The figures as people read them, a line each."""
     counts = facts["candidates"]
     assert isinstance(counts, dict)
-    return {**facts, "candidates": ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)}
+    saved = 100 * (1 - facts["tuned_us"] / facts["default_us"])  # type: ignore[operator]
+    return "\n".join(f"{name:11}{text}" for name, text in (
+        ("modelled", f"default {facts['default_us']:.3f} us, tuned {facts['tuned_us']:.3f} us ({saved:.1f} % saved) on {facts['target']}"),
+        ("bound", f"{facts['bound_us']:.3f} us, which no schedule can beat; tuned is {facts['gap_percent']:.1f} % above it"),
+        ("space", f"{facts['space']:,} candidates in {facts['sketches']} sketch{'es' * (facts['sketches'] != 1)}"),
+        ("looked at", ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)),
+        ("", f"in {facts['trials']:,} trials of the search, and to choose the default schedule and settle the result"),
+        ("proof", facts["proof"]), ("holds", facts["holds"]), ("accuracy", f"against published measurements of {facts['fidelity']}")))
 
 
 def best_facts(p: Problem) -> list[Facts]:

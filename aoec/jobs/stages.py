@@ -19,7 +19,8 @@ from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
-from aoec.ir.tir import Func
+from aoec.ir.tir import Func, blocks
+from aoec.jobs.nouns import need
 from aoec.jobs.places import shown, step_places
 from aoec.jobs.within import read_func
 
@@ -46,6 +47,7 @@ def import_model(path: str, input_shapes: Mapping[str, tuple[int, ...]], precisi
 def graph_of(text: str, source: str) -> Graph:
     """The graph that a text says, checked against the dictionary; a node that is refused is shown."""
     from aoec.ops.check import NodeError, check
+    need("graph", text, source)
     graph = parse.parse_graph(text, source)
     try:
         check(graph)
@@ -126,6 +128,7 @@ def _group(graph: Graph, name: str | None, source: str) -> str:
 
 def schedule_text(func_text: str, func_source: str, trace_text: str, trace_source: str, values: Holes) -> Func:
     """The func with the schedule applied; a step that is refused is shown in the schedule's text."""
+    need("sched", trace_text, trace_source)
     func, trace = read_func(func_text, func_source), parse.parse_trace(trace_text, trace_source)
     return apply_shown(func, fill_some(trace, values, trace_source), trace_text, trace_source)
 
@@ -146,6 +149,9 @@ def emit_text(text: str, source: str, target: str, values: Holes) -> Program:
     """The program of a scheduled func for a machine, checked as far as open holes allow."""
     from aoec.lowering.emit import emit
     func, machine = fill_some(read_func(text, source), values, source), _machine(target)
+    if not any(b.instr for b, _ in blocks(func.body)):
+        raise CheckError(f"func {func.name} is not scheduled yet: aoec search finds a schedule for it, aoec schedule applies one",
+                         source=source)
     program = normalise(emit(func, machine))
     if not holes_of(program):
         check_program(program, machine)
@@ -154,6 +160,7 @@ def emit_text(text: str, source: str, target: str, values: Holes) -> Program:
 
 def program_text(text: str, source: str, target: str | None, values: Holes) -> tuple[Program, Machine]:
     """A filled program, checked, and its own machine (or `target`); programs with open holes are refused."""
+    need("program", text, source)
     program = fill_some(parse.parse_program(text, source), values, source)
     open_holes = holes_of(program)
     if open_holes:
@@ -169,6 +176,10 @@ def program_text(text: str, source: str, target: str | None, values: Holes) -> t
 def check_shown(program: Program, machine: Machine, text: str, source: str) -> None:
     """Nothing, or CheckError at the line of the text that breaks a rule of the machine."""
     from aoec.target.check import check
+    if foreign := sorted({s.core for s in program.streams} - machine.cores.keys()):
+        raise CheckError(f"program {program.name} runs on cores of kind {', '.join(foreign)}, and {machine.name} has "
+                         f"{', '.join(machine.cores)}: it was made for another chip; emit its func again with --target {machine.name}",
+                         source=source)
     try:
         check(program, machine)
     except (CheckError, CapacityError) as e:

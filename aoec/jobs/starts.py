@@ -84,10 +84,10 @@ def first(records: Iterable[Record]) -> tuple[str, ...]:
 
 def said(stale: int, imported: int, near: int) -> str:
     """What is known, in words."""
-    parts = [f"{stale} groups have stale schedules (of another machine file or model version)"] * bool(stale)
-    parts += [f"{imported} groups have CANN's own tilings"] * bool(imported)
-    parts += [f"{near} groups have schedules of near shapes"] * bool(near)
-    return f"{' and '.join(parts)}; their searches begin with them" if parts else ""
+    kinds = ((stale, "stale schedules, of another machine file or model version"), (imported, "CANN's own tilings"),
+             (near, "schedules of near shapes"))
+    parts = [f"{count} group{'s' * (count > 1)} with {what}" for count, what in kinds if count]
+    return f"the bank has starting points for {' and '.join(parts)}" if parts else ""
 
 
 def candidates(p: Problem, traces: Iterable[str]) -> list[Candidate]:

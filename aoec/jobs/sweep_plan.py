@@ -18,6 +18,7 @@ from aoec.ir.resize import loops_of, resize, tied
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func, blocks
+from aoec.jobs.nouns import need
 from aoec.jobs.operators import parse_call, sizes_of, with_sizes
 from aoec.jobs.places import shown, step_places
 from aoec.jobs.stages import lower_operator
@@ -185,6 +186,7 @@ def read_schedules(subject: Subject, paths: Sequence[str], tune: bool) -> list[t
 def read_trace(path: str) -> Trace:
     """The schedule in a file; a step that is no primitive is shown there."""
     text = read_text(path)
+    need("sched", text, path)
     trace = parse_trace(text, path)
     for step, place in zip(trace.steps, step_places(text)):
         try:

@@ -5,6 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from aoec.base.errors import CheckError
+from aoec.base.files import read_text
 from aoec.base.keys import digest
 from aoec.ir.show import show
 from aoec.jobs.known import known
@@ -29,6 +31,10 @@ def machine_facts(name: str) -> dict[str, Any]:
 
 def imported(path: str) -> tuple[str, list[str]]:
     """(machine file, notes) from a platform_config file of CANN."""
+    text = "\n".join(line for line in read_text(path).splitlines() if line.strip() and line.lstrip()[0] not in "#;")
+    if not text.lstrip("\ufeff").startswith("["):
+        raise CheckError("this is no platform_config file of CANN, such as Ascend910B3.ini: it does not begin with a [section]",
+                         source=path)
     return import_platform(Path(path))
 
 

@@ -23,8 +23,9 @@ from aoec.target.machine import Machine, load
 
 SKETCHES_S, TRIAL_S = 0.8, 0.0008  # CPU seconds: a group's sketches and default; a trial: an estimate, from groups of BERT-base
 COLUMNS = ("group", "what", "×", "bound µs", "weight", "bank", "to do, s")
-LEGEND = ("bound µs: modelled, what no schedule can beat.  weight: share of the model's bound.  to do, s: CPU seconds that it may take, an",
-          "estimate; 0 where the bank has what was asked for")
+LEGEND = ("bound µs  modelled; no schedule can beat it",
+          "weight    share of the model's bound",
+          "to do, s  CPU seconds that tuning may take, an estimate; 0 where the bank has what was asked for")
 
 
 def list_tasks(options: Namespace) -> str:

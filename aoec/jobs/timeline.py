@@ -44,7 +44,8 @@ class View:
             return None
         start, stop = self.start or 0.0, end if self.stop is None else self.stop
         if start >= stop:
-            raise CheckError(f"cycles {start:,.0f} to {stop:,.0f} are none; the program ends at {end:,.0f}")
+            why = f"starts at or after the end, cycle {end:,.0f}" if self.stop is None else f"does not lie before --to {stop:,.0f}"
+            raise CheckError(f"--from {start:,.0f} {why}")
         if start >= kept:
             raise CheckError(f"nothing is left from cycle {start:,.0f}: the first {KEPT:,} events end at {kept:,.0f}")
         return start, stop

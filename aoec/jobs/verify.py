@@ -14,6 +14,7 @@ neighbouring numbers of the result's dtype relative to them (fp32 2^-23, fp16 2^
   carries it to the result: an addition may leave little of both;
 - 8 u * nodes * (|result| + min(1, largest result)) where a vector group is not exact: it rounds after each of the instructions
   that make up a sigmoid, tanh or softmax, and the reference only once a node;
+- a step of a quantiser, as what follows carries it, where what is allowed before it reaches the middle between two steps (`halfway.py`);
 - 8 u (|result| + largest result) for each operation of an operator of the user's own, which is rounded after each of them where the
   interpreted definition is rounded once; its data have no large values, which would drown what they are added to;
 - the smallest subnormal, 2^-24 in fp16.
@@ -35,6 +36,7 @@ from aoec.ir.index import Binary, Call, Cast, walk
 from aoec.ir.parse import parse_meaning
 from aoec.ir.program import Program
 from aoec.jobs.execute import group_graph, run_model, run_program
+from aoec.jobs.halfway import QUANTISING, either_way
 from aoec.lowering.lower import operands
 from aoec.ops.layout import stored_shape, to_logical, to_physical
 from aoec.ops.run import NUMPY, REALS, evaluate, run_node
@@ -182,6 +184,8 @@ def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarr
         allowed = allowed + 8 * u * len(alone.nodes) * (size + min(1.0, float(size.max(initial=0.0))))
     if t.dtype == "bf16":
         allowed = allowed + carried(alone, {**data, **wanted}, t)
+    if any(n.op in QUANTISING for n in alone.nodes):
+        allowed = allowed + either_way(alone, {**data, **wanted}, t, lambda part, made: tolerance(part, data, wanted, made))
     own = sum(operations(n) for n in alone.nodes)
     return allowed + 8 * u * own * (size + float(size.max(initial=0.0))) if own else allowed
 
@@ -266,12 +270,17 @@ class Agreement:
     same_top1: int
     rows: int
     counted: bool = False
+    mean_error: float = 0.0  # root mean square of a - b over that of b: a few steps of a quantiser hardly move it
 
     def said(self, how: str) -> str:
         """The agreement in words, and how it was found."""
         if self.counted:
             return f"differs in {self.rows - self.same_top1:,} of {self.rows:,} whole numbers from {self.reference} ({how})"
         return f"is within {self.relative_error:.1e} of {self.reference} (max|a-b| / max|b|, {how})"
+
+    def differs(self, how: str) -> str:
+        """The same of what is too far away."""
+        return self.said(how) if self.counted else self.said(how).replace("is within", "differs by", 1).replace(" of ", " from ", 1)
 
 
 def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Arrays, model_path: str = "") -> dict[str, Agreement]:
@@ -280,10 +289,11 @@ def verify_model(artifact: Artifact, graph: Graph, weights: Arrays, feeds: Array
     `graph` (before or after fusion, with its own `weights`) and the artifact are given the same feeds, by the model's input names.
     """
     got = run_model(artifact, feeds)
-    reference, wanted = _onnxruntime(model_path, feeds), "onnxruntime"
+    reference, why = _onnxruntime(model_path, feeds)
+    wanted = "onnxruntime"
     if reference is None:
         values = evaluate(graph, {p.tensor: feeds[p.name] for p in artifact.inputs}, weights)
-        reference, wanted = {p.name: values[p.tensor] for p in artifact.outputs}, "the operators' references"
+        reference, wanted = {p.name: values[p.tensor] for p in artifact.outputs}, f"the operators' references{why}"
     numbers = {name: x for name, x in got.items() if isinstance(x, np.ndarray) and x.dtype.kind in "fiub"}
     return {name: agreement(x, reference[name], wanted) for name, x in numbers.items()}
 
@@ -305,24 +315,31 @@ def agreement(got: np.ndarray, wanted: np.ndarray, reference: str) -> Agreement:
     apart = np.where(np.isnan(a) != np.isnan(b), np.inf, np.nan_to_num(np.abs(a - b)))
     error = float(apart.max(initial=0.0))
     top = (a.argmax(-1) == b.argmax(-1)) if a.ndim and a.shape[-1] else np.ones(())
-    return Agreement(reference, error / scale if scale else error, int(top.sum()), top.size)
+    mean = float(np.sqrt(np.mean(apart**2))) if a.size else 0.0
+    size = float(np.sqrt(np.mean(np.nan_to_num(b)**2))) if b.size else 0.0
+    return Agreement(reference, error / scale if scale else error, int(top.sum()), top.size, mean_error=mean / size if size else mean)
 
 
-def _onnxruntime(model_path: str, feeds: Arrays) -> dict[str, np.ndarray] | None:
-    """The outputs that onnxruntime gives; None without it, without a path, or of a model that it does not take (a newer version of the
+def _onnxruntime(model_path: str, feeds: Arrays) -> tuple[dict[str, np.ndarray] | None, str]:
+    """(the outputs that onnxruntime gives, ""), or (None, why not): it is not installed, or does not take the model (a newer version of the
     format than it knows, an operator that it lacks): what reads a model here and what onnxruntime reads need not be of one age."""
+    if not model_path:
+        return None, ""
     try:
         import onnxruntime as ort
     except ImportError:
-        return None
-    if not model_path:
-        return None
-    try:
+        return None, ", as onnxruntime is not installed"
+    # its optimiser fails on some quantised models that it runs well without it
+    for level in (ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL):
         options = ort.SessionOptions()
+        options.graph_optimization_level = level
+        options.log_severity_level = 4  # fatal: what it cannot do is said by us, once
         # products of uint8 and int8 are summed in pairs of 16 bits, which saturate, on processors without VNNI: not with this
         options.add_session_config_entry("session.x64quantprecision", "1")
-        session = ort.InferenceSession(model_path, options, providers=["CPUExecutionProvider"])
-        names = [o.name for o in session.get_outputs()]
-        return dict(zip(names, session.run(names, dict(feeds))))
-    except Exception:  # its errors have no class in common but this one
-        return None
+        try:
+            session = ort.InferenceSession(model_path, options, providers=["CPUExecutionProvider"])
+            names = [o.name for o in session.get_outputs()]
+            return dict(zip(names, session.run(names, dict(feeds)))), ""
+        except Exception:  # its errors have no class in common but this one
+            continue
+    return None, ", as onnxruntime does not run this model"

@@ -9,6 +9,7 @@ from aoec.ir.index import Binary, Call, Expr, Int, Read, Var, children, normalis
 from aoec.ir.parse import parse_func
 from aoec.ir.show import show
 from aoec.ir.tir import Block, Func, blocks
+from aoec.jobs.nouns import need
 
 Range = tuple[int, int]
 
@@ -19,6 +20,7 @@ def read_func(text: str, source: str) -> Func:
     Said of sums of loops times numbers alone, which reach both of their ends; what is chosen (select) or cut (min) is left to those who
     wrote it.
     """
+    need("func", text, source)
     func = parse_func(text, source)
     shapes = {b.name: b.shape for b in func.buffers if b.scope == "GM" and b.layout == "ND"}
     for block, above in blocks(func.body):

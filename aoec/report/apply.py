@@ -23,7 +23,7 @@ def text(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> str:
 def _head(d: Delivery) -> list[str]:
     files = "\n".join(f"- `{name}`: {what}" for name, what in d.files.items())
     return [f"# {_plain(d.name)} on {d.soc}: how to apply this folder",
-            f"**{LABEL[0].upper()}{LABEL[1:]}.** Times in it are modelled. What CANN makes of it only a board can say: measure before and "
+            f"**{LABEL[0].upper()}{LABEL[1:]}.** Its times are modelled. Only a board can say what CANN makes of it: measure before and "
             "after, compare the results of the network too, and keep what wins.",
             files, "\n".join(f"- {line}" for line in totals(d))]
 
@@ -57,18 +57,18 @@ def _before(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> lis
 
 def _apply(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> list[str]:
     if not d.recorded:
-        return ["## 2. Apply", "This folder holds no records for CANN's run-time bank: `deliver.txt` says why of each group."]
+        return ["## 2. Apply", "This folder holds no records for CANN's run-time bank. `deliver.txt` says why, for each group."]
     exact = "exact, from your own file" if d.keys else (
-        "predicted: CANN may fuse or lay out otherwise, and then a record is not hit. With the profile of step 1 they become exact: "
+        "predicted: if CANN fuses or lays out in another way, a record is not hit. With the profile of step 1 they become exact: "
         "`aoec deliver ... --to NEW_FOLDER --op-summary op_summary_....csv`")
     return ["## 2. Apply", _shell(
         'chmod -R u+rwX bank; export TUNE_BANK_PATH="$PWD/bank"    # asked before --op_bank_path and the default folder',
         atc(d, inputs, "after"), _profile("after")),
-        f"Keys are {exact}. CANN looks a key up exactly, by a hash that it computes itself when it loads the file: the `id` in a record "
-        "is ours and is ignored. It does not say which records it used: a tiling that was taken shows in the op_summary as another Block "
+        f"Keys are {exact}. CANN looks a key up exactly, by a hash that it computes itself when it loads the file; the `id` in a record "
+        "is ours and is ignored. CANN does not say which records it used. A tiling that it took shows in the op_summary as another Block "
         "Dim or another time.",
-        "In place of the variable, and for every program of the user, the records can lie in the home directory (two folders: of releases "
-        "from 2026 on, and before; nothing there is overwritten):", _shell("cp -rn home/. ~/")]
+        "Instead of setting the variable, you can put the records into your home directory, for all of your programs. There are two "
+        "folders: for releases from 2026 on, and for older ones. Nothing there is overwritten:", _shell("cp -rn home/. ~/")]
 
 
 def _further(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> list[str]:
@@ -81,8 +81,8 @@ def _further(d: Delivery, inputs: tuple[tuple[str, tuple[int, ...]], ...]) -> li
     if "fusion_switch.json" in d.files:
         switched = atc(d, inputs, "grouped", " --fusion_switch_file=fusion_switch.json")
         out += ["## 4. Our grouping (optional)", _shell(switched, _profile("grouped")),
-                "It turns off the fusions that make one kernel of what are two here, so that records of the single operators are asked "
-                "for. It takes something away from CANN: measure it as a third case, after `after`."]
+                "It turns off the fusions that make one kernel of what are two here, so that CANN asks for records of the single "
+                "operators. It takes something away from CANN, so measure it as a third case, after `after`."]
     return out
 
 

@@ -13,10 +13,13 @@ LABEL = "written for CANN, not yet run on a device by us"
 HEADS = ("group", "what", "×", "all µs", "share", "gain", "record", "key", "tune", "kernel words")
 WIDEST = 44  # characters of a name in the table
 LEGEND = (
-    "all µs: modelled, of all equal groups, by the schedule in use; gain: of it against the default schedule.  record: the operator of "
-    "CANN's", "run-time bank whose line says the tiling, ~ where the nearest that can be said is another.  key: exact, from your own file; "
-    "predicted: may", "not be hit; doubtful: nothing public says that CANN asks for such a record on this chip, or it is of a slice of an "
-    "operator.", "tune: in tune_ops.json.  kernel words: in kernels.csv.")
+    "all µs        modelled time of all equal groups, with the schedule in use",
+    "gain          time saved against the default schedule",
+    "record        the operator of CANN's run-time bank whose line holds the tiling; ~ marks the nearest tiling that can be said",
+    "key           exact: from your own file. predicted: CANN may not hit it. doubtful: nothing public says that CANN asks for such a",
+    "              record on this chip, or it is of a slice of an operator",
+    "tune          listed in tune_ops.json",
+    "kernel words  in kernels.csv")
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,7 @@ def totals(d: Delivery) -> list[str]:
     out += [f"and {len(doubted)} doubtful ones, {d.share(doubted):.1%} of the time"] * bool(doubted)
     out += [_of_records(d.of_records)] if d.recorded else []
     exact = sum(x.key == "exact" for x in d.recorded)
-    where = f"{d.keys} ({exact} exact)" if d.keys else "predicted, may not be hit: CANN's own fusions and layouts may differ"
+    where = f"{d.keys} ({exact} exact)" if d.keys else "predicted; CANN may not hit them, because its own fusions and layouts may differ"
     theirs = [f"of the {d.keys_us[0]:,.1f} µs in that file ({d.keys_kind}) they are {d.keys_share:.1%}"] if d.keys_us else []
     return [*out, f"keys: {where}", *theirs, *d.notes]
 
@@ -184,9 +187,9 @@ def totals(d: Delivery) -> list[str]:
 def _of_records(us: Mapping[str, float | None]) -> str:
     """What groups with a record take, in words."""
     read = us["record_default_us"]
-    so = "" if read is None else f", of default ones {read:,.1f} µs"
-    return (f"these take {us['us']:,.1f} µs by our schedules, {us['default_us']:,.1f} by default ones; as the vendor's kernels read "
-            f"tilings, by these records {us['record_us']:,.1f} µs{so}; all modelled")
+    so = "" if read is None else f", {read:,.1f} µs with default ones"
+    return (f"modelled time of these groups: {us['us']:,.1f} µs with our schedules, {us['default_us']:,.1f} µs with default ones; as the "
+            f"vendor's kernels read tilings, {us['record_us']:,.1f} µs with these records{so}")
 
 
 def _reasons(d: Delivery) -> list[str]:

@@ -38,7 +38,7 @@ class Fidelity:
         return self.right_pairs / self.pairs if self.pairs else None
 
     def __str__(self) -> str:
-        sign = "" if self.sign is None else f", {self.right_pairs} of {self.pairs} pairs told rightly"
+        sign = "" if self.sign is None else f", {self.right_pairs} of {self.pairs} pairs of variants ordered rightly"
         return f"{self.rows} published row{'s' * (self.rows > 1)}, median error {self.median_error:.0%}{sign}"
 
 
@@ -76,12 +76,12 @@ def nearest(target: str, op_class: str) -> Fidelity | None:
     return next((f for f in found if f is not None), None)
 
 
-def sentences(target: str, classes: Sequence[str], version: str) -> list[str]:
-    """How far to believe times of some classes on a target, one line for all that are told alike; `version`: the model today."""
+def near(target: str, classes: Sequence[str], version: str) -> list[tuple[str, str]]:
+    """(classes, how near their times on a target are to published ones), all that are told alike together; `version`: the model today."""
     told: dict[str, list[str]] = {}
     for c in classes:
         told.setdefault(_said(target, c, version), []).append(c)
-    return [f"fidelity, {', '.join(same)}: {words}" for words, same in told.items()]
+    return [(", ".join(same), words) for words, same in told.items()]
 
 
 def _said(target: str, op_class: str, version: str) -> str:
@@ -89,8 +89,8 @@ def _said(target: str, op_class: str, version: str) -> str:
     own, near = fidelity(target, op_class), nearest(target, op_class)
     if own:
         return f"{own}{old}"
-    there = f"; nearest {near.target}: {near}{old}" if near else ""
-    return f"no row for {target}{there}"
+    there = f"; {near.target}, the nearest chip that has some: {near}{old}" if near else ""
+    return f"nothing published for {target}{there}"
 
 
 def as_dict(target: str, classes: Sequence[str], version: str) -> dict[str, Any]:

@@ -66,7 +66,8 @@ def facts(report: Report, details: Mapping[str, Detail], about: About) -> dict[s
     ours = [g for g in groups if g["runs_on"] == "AI Core"]
     counts = {"groups": sum(g["count"] for g in ours), "distinct": len(ours), "proven": sum(bool(g["proof"]) for g in ours),
               "proven_share": sum(g["count"] * (g["tuned_us"] or 0.0) for g in ours if g["proof"]) / whole if whole else 0.0}
-    return {"format": FORMAT, **asdict(about), **said, "counts": counts, "groups": sorted(groups, key=lambda g: -g["share"])}
+    return {"format": FORMAT, **asdict(about), **said, "counts": counts,
+            "groups": sorted(groups, key=lambda g: (-g["share"], g["runs_on"] == "view"))}
 
 
 def _detail(d: Detail | None) -> dict[str, Any]:
@@ -103,7 +104,9 @@ def pages(said: Mapping[str, Any], details: Mapping[str, Detail], gears: Mapping
         else:
             outside[f"group{place}.html"] = text
     most = max((g["share"] for g in said["groups"]), default=0.0) or 1.0
-    frame = {"facts": said, "most": most, "n": number, "gears": gears or {}, "rows": said["groups"][:ROWS],
+    rows = [g for g in said["groups"] if g["runs_on"] != "view"]  # views are last, move nothing and take no time
+    frame = {"facts": said, "most": most, "n": number, "gears": gears or {}, "rows": rows[:ROWS], "rows_of": len(rows),
+             "views": sum(g["count"] for g in said["groups"] if g["runs_on"] == "view"),
              "places": {name.removesuffix(".html"): name for name in outside}}
     whole = environment.get_template("page.html")
     return {"index.html": whole.render(**frame, details=inside, alone=False),

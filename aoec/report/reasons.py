@@ -24,7 +24,9 @@ def value(v: Any) -> str:
     """A figure, or figures by name, as read by people."""
     if isinstance(v, dict):
         return ", ".join(f"{k} {value(x)}" for k, x in v.items())
-    return f"{v:,.2f}" if isinstance(v, float) else f"{v:,}" if isinstance(v, int) else str(v)
+    if isinstance(v, float):
+        return f"{v:,.0f}" if v == round(v) and abs(v) >= 1000 else f"{v:,.2f}"  # bytes, and cycles that come out even
+    return f"{v:,}" if isinstance(v, int) else str(v)
 
 
 def state_words(state: str) -> str:

@@ -12,10 +12,21 @@ SHOWN = 12  # choices of a hole at most
 
 def lines(facts: Facts) -> str:
     """The text of a space's facts."""
-    head = (f"{facts['func']} on {facts['target']}: {len(facts['sketches'])} sketches, {facts['size']:,} candidates, "
+    many = len(facts["sketches"])
+    head = (f"{facts['func']} on {facts['target']}: {many} sketch{'es' * (many != 1)}, {facts['size']:,} candidates, "
             f"{count(facts['legal'], facts['error'])} legal")
     refused = [f"refused: {reason}" for reason in facts["refused"]]
-    return "\n".join([head, *refused, *[line for s in facts["sketches"] for line in ["", *sketch(s)]]]) + "\n"
+    return "\n".join([head, *refused, *(overview(facts["sketches"]) if many > 1 else []),
+                      *[line for s in facts["sketches"] for line in ["", *sketch(s)]]]) + "\n"
+
+
+def overview(sketches: Sequence[Facts]) -> list[str]:
+    """A line for each sketch, with how many candidates it has; how to see one alone."""
+    rows = [(str(s["sketch"]), f"{s['size']:,}", f"{'about ' * bool(s['error'])}{s['legal']:,}", s["structure"]) for s in sketches]
+    heads = ("sketch", "candidates", "legal", "")
+    widths = [max(len(r[i]) for r in [heads, *rows]) for i in range(3)]
+    return ["", *("  ".join([*(c.rjust(w) for c, w in zip(r, widths)), r[3]]).rstrip() for r in [heads, *rows]),
+            "what each limit leaves, sketch by sketch (--sketch N shows one):"]
 
 
 def sketch(facts: Facts) -> list[str]:

@@ -5,6 +5,7 @@ The job fills the dataclasses; this module only words and aligns them. Every tim
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TextIO
@@ -91,6 +92,7 @@ class Report:
     tuned: bool = True
     notes: tuple[str, ...] = ()
     fidelity: Mapping[str, Any] | None = None  # to published measurements, by operator class (report/fidelity.py)
+    near: tuple[tuple[str, str], ...] = ()  # the same in words: classes, and how near
     held: Held | None = None  # of all groups whose schedule is another than the default, one after the other
     lowered: Mapping[str, int] = field(default_factory=dict)  # operator -> nodes of less precision than the model declares
     gear: str = ""  # of a model that is compiled for several shapes: which it is
@@ -106,7 +108,8 @@ def as_dict(report: Report) -> dict[str, Any]:
                     "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held(r.held), "candidates": dict(r.candidates)}
                    for r in report.rows],
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "trials": report.trials,
-        "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned, "notes": list(report.notes),
+        "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned,
+        "notes": [*report.notes, *(f"times of {classes}: {words}" for classes, words in report.near)],
         "held": _held(report.held), "fidelity": report.fidelity, **({"gear": report.gear} if report.gear else {}),
     }
 
@@ -146,8 +149,34 @@ def _print(report: Report, console: Console) -> None:
     headline.stylize("bold")
     console.print(headline)
     console.print(_table(report))
-    for line in (*_summary(report), *report.notes):
+    for line in _work(report):
         console.print(_text(line))
+    console.print(_legend(report))
+    for line in (*_places(report.rows), *report.notes):
+        console.print(_text(line))
+    if report.near:
+        console.print(_text("how near times are to published measurements (docs/fidelity.md):"))
+        console.print(_pairs(report.near))
+
+
+def folded(rows: Sequence[Row]) -> list[Row]:
+    """The rows with all views in one, at the end: they move nothing and take no time, and a long sequence has a hundred of them."""
+    views = [r for r in rows if r.kind == "view"]
+    if len(views) < 2:
+        return list(rows)
+    words = Counter(word for r in views for word in [r.what] * r.count)
+    what = ", ".join(f"{word} {n}" if n > 1 else word for word, n in words.most_common())
+    return [*(r for r in rows if r.kind != "view"), Row("views", what, Times(), sum(r.count for r in views), kind="view")]
+
+
+def _pairs(lines: Sequence[tuple[str, str]]) -> Table:
+    """Two columns of text; what is too long for a line goes on below its own column."""
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for first, second in lines:
+        grid.add_row(_text("  " + first), _text(second))
+    return grid
 
 
 def _table(report: Report) -> Table:
@@ -158,7 +187,7 @@ def _table(report: Report) -> Table:
         justify: Literal["left", "right"] = "left" if name in ("group", "what", "bound by", "runs on") else "right"
         cut = name == "what"
         table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", ratio=1 if cut else None, min_width=16 if cut else None)
-    for r in report.rows:
+    for r in folded(report.rows):
         words = [f"{100 * r.held.faster // r.held.machines}%" if r.held else "–"] * held
         cells = _cells(r.times, r.proof, r.held)
         table.add_row(_text(r.name), _text(r.what), str(r.count), *cells, _text(r.bound_by or "–"), PLACES[r.kind], *words)
@@ -203,33 +232,40 @@ def _times(t: Times) -> dict[str, float | None]:
     return {"default_us": t.default_us, "tuned_us": t.tuned_us, "bound_us": t.bound_us, "gain": t.gain, "gap": t.gap}
 
 
-def _summary(report: Report) -> list[str]:
-    """What was done, and how to read the table."""
+def _work(report: Report) -> list[str]:
+    """What was done, and from which state it was timed."""
     ours = [r for r in report.rows if PLACES[r.kind] == "AI Core"]
-    groups = sum(r.count for r in ours)
-    work = [f"{groups:,} group{'s' * (groups != 1)} on the AI Core, {len(ours):,} distinct"]
+    work = [f"{plural(sum(r.count for r in ours), 'group')} on the AI Core, {len(ours):,} distinct"]
     work += [f"{report.found:,} found in the bank"] if report.found else []
     work += [f"{report.trials:,} trials"] if report.tuned else ["not tuned: --tune searches for faster schedules"]
     work += [f"{report.seconds:,.1f} s"] if report.seconds is not None else []
-    lines = [f"latency from {report.state}; throughput in steady state"] if report.state else []
-    lines += [", ".join(work) + ".", "gain: share of the default's time that is saved.  gap: above the bound that no schedule can beat."]
-    if report.held:
-        lines += _holding(report, report.held)
-    marks = {"space": "* optimal in this model and space", "bound": "= meets the bound"}
-    legend = [words for proof, words in marks.items() if any(r.proof == proof for r in report.rows)]
-    return lines + (["   ".join(legend)] if legend else []) + _places(report.rows)
+    return [", ".join(work) + "."]
 
 
-def _holding(report: Report, held: Held) -> list[str]:
-    """Lines on how far the gains hold."""
+def _legend(report: Report) -> Table:
+    """How to read the table: a line for each word of it that needs one."""
+    proofs = {r.proof for r in report.rows}
+    marks = "; * proved the best in this model and space" * ("space" in proofs) + "; = at the bound" * ("bound" in proofs)
+    lines = [("latency", f"starts from {report.state}; throughput is the steady state")] if report.state else []
+    lines += [("gain", "time saved against the default schedule"), ("gap", "time above the bound, which no schedule can beat" + marks)]
+    return _pairs([*lines, *(_holding(report, report.held) if report.held else [])])
+
+
+def _holding(report: Report, held: Held) -> list[tuple[str, str]]:
+    """How far the gains hold."""
     worst = max((r for r in report.rows if r.held), key=lambda r: r.held.worst if r.held else 0.0)
     assert worst.held is not None
     unsure = sum(r.held is not None and not r.held.confirmed for r in report.rows)
-    lines = [f"holds: the share of {held.machines} machines, numbers varied within their confidence, on which tuned beats default; all "
-             f"groups together: {held.faster}.",
-             f"worst: {worst.name} takes {100 * worst.held.worst:,.1f}% of its default's time on one of them."]
-    close = f"≈ default: fewer than nine machines in ten confirm a gain ({unsure:,} groups); --robust picks by that."
+    lines = [("holds", f"share of {held.machines} machines, with numbers varied within their confidence, on which tuned beats default"),
+             ("", f"all groups together: {held.faster} of {held.machines}; worst case: {worst.name} takes "
+              f"{100 * worst.held.worst:,.1f}% of its default's time")]
+    close = ("≈ default", f"fewer than nine in ten of these machines confirm the gain ({plural(unsure, 'group')}); --robust picks by that")
     return [*lines, close] if unsure else lines
+
+
+def plural(count: int, word: str) -> str:
+    """So many of a word: "1 group", "2 groups"."""
+    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def _held(held: Held | None) -> dict[str, Any] | None:
@@ -240,5 +276,5 @@ def _places(rows: Sequence[Row]) -> list[str]:
     """A line on what runs off the AI Core, where something does."""
     host = [r for r in rows if r.kind == "host"]
     count, us = sum(r.count for r in host), sum(r.count * (r.times.tuned_us or 0.0) for r in host)
-    return [f"{count:,} group{'s' * (count > 1)} run{'s' * (count == 1)} on the host, in some {us:,.0f} µs of the whole-model lines: an "
-            "estimate (see docs/design.md)."] if host else []
+    said = f"{plural(count, 'group')} on the host, for about {us:,.0f} µs of the whole-model lines: an estimate (docs/design.md)."
+    return [said] if host else []

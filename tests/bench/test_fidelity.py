@@ -20,7 +20,7 @@ from aoec.jobs.plan import tasks
 from aoec.jobs.tuning import problem, start
 from aoec.jobs.version import model_version
 from aoec.ops.meanings import macs
-from aoec.report.fidelity import Fidelity, figures, known_version, sentences
+from aoec.report.fidelity import Fidelity, figures, known_version, near
 from aoec.report.fidelity import as_dict as fidelity_dict
 from aoec.target.machine import load as load_machine
 from bench.cases.build import only_func, with_work
@@ -405,11 +405,12 @@ def test_figures_are_carried(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_is_said_of_a_target() -> None:
     some = [Fidelity("Ascend910B1", "matmul", 3, 0.05, 0.06, 2, 2)]
     with patch.object(fidelity_module, "figures", lambda: tuple(some)), patch.object(fidelity_module, "known_version", lambda: "v1"):
-        assert sentences("Ascend910B1", ["matmul"], "v1") == [
-            "fidelity, matmul: 3 published rows, median error 5%, 2 of 2 pairs told rightly"]
-        assert "no row for Ascend910B4; nearest Ascend910B1: 3 published" in sentences("Ascend910B4", ["matmul"], "v1")[0]
-        assert sentences("my_own", ["matmul", "conv"], "v1") == ["fidelity, matmul, conv: no row for my_own"]
-        assert "this is v2" in sentences("Ascend910B1", ["matmul"], "v2")[0]
+        assert near("Ascend910B1", ["matmul"], "v1") == [
+            ("matmul", "3 published rows, median error 5%, 2 of 2 pairs of variants ordered rightly")]
+        ((_, words),) = near("Ascend910B4", ["matmul"], "v1")
+        assert words.startswith("nothing published for Ascend910B4; Ascend910B1, the nearest chip that has some: 3 published")
+        assert near("my_own", ["matmul", "conv"], "v1") == [("matmul, conv", "nothing published for my_own")]
+        assert "this is v2" in near("Ascend910B1", ["matmul"], "v2")[0][1]
         assert fidelity_dict("Ascend910B4", ["matmul", "conv"], "v2") == {
             "classes": {"matmul": {"target": "Ascend910B1", "own": False, "rows": 3, "median_error": 0.05, "mean_error": 0.06,
                                    "sign_accuracy": 1.0}, "conv": None}, "figures_of": "v1", "stale": True}

@@ -77,7 +77,7 @@ def test_bad_cells_are_one_line_with_their_place(cells: dict[str, str], words: s
 
 
 @pytest.mark.parametrize("data, words", [
-    (b"", "no column op name"), (table(), "no task with a time"), (table(head=HEAD[:4]), "no column input shapes"),
+    (b"", "lacks the columns op name"), (table(), "no task with a time"), (table(head=HEAD[:4]), "lacks the columns input shapes"),
     (table(ROW[:-1]), "12 cells"), (table(ROW, head=[*HEAD[:-1], "Name"]), "both say name"),
     (b"\x89PNG\r\n\x1a\n\0\xff", "not UTF-8"), (b"a\0b", "NUL"),
     (table(changed(Task_Duration="0")), "line 2"), (table(ROW) + b'"open', "no CSV"),

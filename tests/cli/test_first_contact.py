@@ -100,3 +100,9 @@ def test_a_terminal_is_left_as_it_was(shares: Path) -> None:
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text)
     table = plain[plain.index("all times are modelled"):].splitlines()
     assert max(map(len, table[:12])) <= 110 and "wrote my model.aoec" in plain.splitlines()[-1]
+
+
+def test_only_with_a_name_that_nothing_has_is_an_error(shares: Path) -> None:
+    done = subprocess.run(command("--tune", "--only", "log_sofmax"), cwd=shares, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and not (shares / "my model.aoec").exists()
+    assert done.stderr.splitlines()[-1] == "aoec: error: --only log_sofmax names no group that could be tuned; did you mean log_softmax?"

@@ -36,8 +36,19 @@ def test_every_command_has_help_and_a_function(command: str, capsys: pytest.Capt
     assert callable(getattr(commands, f"run_{command}"))
 
 
+@pytest.mark.parametrize("words, usage", [
+    ([], "aoec [options] COMMAND ..."), (["compile"], "aoec compile [options] MODEL.onnx|DIR"),
+    (["run"], "aoec run [options] MODEL.aoec|G.tir (--inputs FILE.npz | --random)"), (["results"], "aoec results [options] FILE.json ..."),
+    (["calibrate"], "aoec calibrate [options] --read FILE.csv -o FILE.toml"), (["bank", "diff"], "aoec bank diff [options] A [B]")])
+def test_help_begins_with_what_must_be_given(words: list[str], usage: str, capsys: pytest.CaptureFixture[str],
+                                             monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert cli.main([*words, "--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"usage: {usage}" and max(map(len, lines)) <= 100
+
+
 @pytest.mark.parametrize("words, complaint", [
-    ([], "required: COMMAND"),
     (["polish"], "'polish' is unknown; known: aoe, atc"), (["compiel"], "did you mean compile; see aoec --help"),
     (["compile"], "required: MODEL.onnx"),
     (["compile", "m.onnx", "--input-shape", "x"], "'x' is not of the form NAME:1,3,224,224"),
@@ -50,12 +61,19 @@ def test_every_command_has_help_and_a_function(command: str, capsys: pytest.Capt
     (["emit", "x", "--set", "tm"], "'tm' is not of the form tm=64"),
     (["run", "m.aoec"], "one of the arguments --inputs --random is required"),
     (["run", "m.aoec", "--random", "--inputs", "x"], "not allowed with argument"),
-    (["simulate", "x", "--js"], "unrecognized arguments: --js"),
+    (["simulate", "x", "--js"], "there is no option --js; did you mean --json; see aoec simulate --help"),
 ])
 def test_wrong_options_are_one_line(words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(words) == 2
     out, err = capsys.readouterr()
     assert complaint in err and err.startswith("aoec: error: ") and err.count("\n") == 1 and not out
+
+
+@pytest.mark.parametrize("words, listed", [([], "compile an ONNX model"), (["bank"], "time each record again")])
+def test_a_command_that_is_a_choice_of_others_shows_them(words: list[str], listed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(words) == 2
+    out, err = capsys.readouterr()
+    assert listed in " ".join(err.split()) and not out
 
 
 @pytest.mark.parametrize("error, code, text", [

@@ -40,7 +40,7 @@ def test_a_space_is_shown_and_not_searched(func: Path, capsys: pytest.CaptureFix
     assert main(["search", str(func), "--space", "--pin", "g0=8,16", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["kind"] == "space" and 0 < facts["legal"] < facts["size"] and facts["sketches"][0]["holes"]["g0"] == [8, 16]
-    assert text.splitlines()[0] == f"g0 on Ascend910B3: 1 sketches, {facts['size']:,} candidates, {facts['legal']:,} legal"
+    assert text.splitlines()[0] == f"g0 on Ascend910B3: 1 sketch, {facts['size']:,} candidates, {facts['legal']:,} legal"
 
 
 def test_nothing_left_is_one_sentence(func: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,3 +64,13 @@ def test_a_table_that_cannot_be_written_is_refused_first(func: Path, words: list
                                                          capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["search", str(func), *words]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_what_a_search_found_is_said_in_lines_and_its_schedule_is_a_whole_text(func: Path, tmp_path: Path,
+                                                                                capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["search", str(func), "--budget", "20", "-o", str(tmp_path / "g.sched")]) == 0
+    out, err = capsys.readouterr()
+    assert not out and (tmp_path / "g.sched").read_text().endswith("}\n")
+    lines = err.splitlines()[-8:]
+    assert [line.split()[0] for line in lines] == ["modelled", "bound", "space", "looked", "in", "proof", "holds", "accuracy"]
+    assert re.fullmatch(r"modelled   default [\d.]+ us, tuned [\d.]+ us \([\d.]+ % saved\) on Ascend910B3", lines[0])

@@ -83,7 +83,7 @@ def test_a_broken_file_is_one_line_and_exit_code_2(tmp_path, capsys, text, sente
     (["import"], "For example: aoec targets import Ascend910B3.ini"),
     (["list", "Ascend910B3"], "to see one machine"),
     (["show", "toy", "-o", "x"], "-o says where"),
-    (["import", "none.ini"], "none.ini: cannot read"),
+    (["import", "none.ini"], "cannot read none.ini: no such file"),
     (["show", "Ascend910B33"], "did you mean Ascend910B3?"),
 ])
 def test_what_is_asked_wrongly_is_said(capsys, words, sentence):

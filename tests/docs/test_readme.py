@@ -1,4 +1,5 @@
-"""The README's commands do what it says: they run one after the other, as a reader would type them, beside a small model."""
+"""The commands of the README and of the pages behind it do what these say: they run one after the other, as a reader would type them,
+beside a small model. What the README shows of answers is what comes."""
 from __future__ import annotations
 
 import os
@@ -14,9 +15,13 @@ from aoec import cli
 from aoec.cli.arguments import parser
 from aoec.cli.bank import ACTIONS
 from aoec.frontend import zoo
+from tests.docs.told import missing
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
-COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", README, re.DOTALL) for line in block.splitlines()]
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text("utf-8")
+PAGES = {"README.md": README} | {f"docs/{name}.md": (ROOT / "docs" / f"{name}.md").read_text("utf-8") for name in ("deploy", "research")}
+TEXT = "\n".join(PAGES.values())
+COMMANDS = [line for block in re.findall(r"```sh\n(.*?)```", TEXT, re.DOTALL) for line in block.splitlines()]
 SINGLE = list(dict.fromkeys(c for c in COMMANDS if not c.startswith("aoec sweep")))  # the sweep is run once, and its table looked at
 
 
@@ -71,10 +76,45 @@ def test_options_named_in_the_text_exist(capsys: pytest.CaptureFixture[str]) -> 
             with pytest.raises(SystemExit):
                 parser().parse_args([*words, "--help"])
         known += capsys.readouterr().out
-    for option in set(re.findall(r"`[^`\n]*?(--[a-z-]+)", README)):
+    for option in set(re.findall(r"`[^`\n]*?(--[a-z-]+)", TEXT)):
         assert option in known, option
 
 
-@pytest.mark.parametrize("link", re.findall(r"\]\(([^)]+)\)", README))
-def test_links_lead_somewhere(link: str) -> None:
-    assert (Path(__file__).parents[2] / link).exists()
+LINKED = [path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("README*.md"), *(ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page, link", [(page, link) for page in LINKED
+                                        for link in re.findall(r"\]\(([^)#\s]+)\)", (ROOT / page).read_text("utf-8")) if "://" not in link])
+def test_links_lead_somewhere(page: str, link: str) -> None:
+    assert (ROOT / page).parent.joinpath(link).exists()
+
+
+def shown(mark: str) -> str:
+    """The block of text behind a mark in the README."""
+    return README.partition(f"<!-- {mark} -->")[2].partition("```text\n")[2].partition("```")[0]
+
+
+def test_the_explanation_is_what_is_shown(tmp_path: Path) -> None:
+    """Of the block of commands above it."""
+    script = README.partition("<!-- explain -->")[0].rpartition("```sh\n")[2].partition("```")[0]
+    words = ["bash", "-e", "-c", f'aoec() {{ {sys.executable} -m aoec "$@"; }}\n{script}']
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert shown("explain") and not (lacking := missing(shown("explain"), said.stdout)), f"{lacking} is not in\n{said.stdout}{said.stderr}"
+
+
+@pytest.mark.slow
+def test_the_demo_prints_what_is_shown(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "aoec", "demo", "--budget", "40", "--bank", "bank.db"]
+    said = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=1200)
+    assert shown("demo") and not (lacking := missing(shown("demo"), said.stdout)), f"{lacking} is not in\n{said.stdout}{said.stderr}"
+
+
+def test_the_chinese_page_is_in_step() -> None:
+    """Its commands, what it shows of answers, its figures and its table of commands are those of the README."""
+    chinese = (ROOT / "README.zh.md").read_text("utf-8")
+    blocks = [re.findall(r"^```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL) for text in (README, chinese)]
+    lines = [[re.split(" {2,}", line)[0] for block in found for line in block.splitlines() if not line.startswith(" ")] for found in blocks]
+    assert lines[0] == lines[1] and len(lines[0]) > 40  # comments behind two blanks are translated
+    for pattern in (r"^\| `aoec (\w+)` \|", r"^ g\d+ .*$", r"^ latency .*$", r"^ *\d+ +[\d.]+\*? +[\d.]+\*?$", r"(?:\d+ %|0\.997)"):
+        english, other = (re.findall(pattern, text, re.MULTILINE) for text in (README, chinese))
+        assert english and english == other, pattern

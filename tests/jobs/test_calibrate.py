@@ -105,7 +105,7 @@ def test_bad_profiles_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixture
     own = ",".join([*HEAD, "source"]) + "\n" + ",".join([*few.splitlines()[1].split(",")[:5], *["0"] + ["1", "FLOAT", "ND"] * 2, "1", "1"])
     for text, words in (
             (few, "3 different operators with a program here, and 8 are the fewest"), (few.replace("Add,", "MyOwn,"), "MyOwn"),
-            (",".join(HEAD) + "\n", "no task with a time"), ("a,b\n1,2\n", "no column op name"),
+            (",".join(HEAD) + "\n", "no task with a time"), ("a,b\n1,2\n", "lacks the columns op name"),
             (own + ",modelled\n", "modelled, as its column source says")):
         code, _, err = calibrated(tmp_path, capsys, text)
         assert code == 2 and words in err and len(err.strip().splitlines()) == 1 and not list(tmp_path.glob("*.toml"))

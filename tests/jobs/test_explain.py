@@ -144,7 +144,7 @@ def test_a_dumped_slice_takes_the_models_time_from_the_state_that_its_dump_names
     (["prog", "--state", "warm"], "neither cold"), (["prog", "--state", "Z=1"], "state is of Z"),
     (["prog", "--state", "A=1,A=99999999999"], "100,000,000,000 bytes of A, which has"),
     (["first"], "give --func G.tir"), (["missing.prog"], "cannot read"),
-    (["func"], "give it a scope on the core"), (["prog", "-", "-"], "unrecognized"),
+    (["func"], "is not scheduled yet"), (["prog", "-", "-"], "is one word too many"),
     (["prog", "--target", "nowhere"], "nowhere")])
 def test_what_is_no_candidate_is_refused(words, complaint, ladder, capsys):
     names = {"first": str(ladder[1]), "func": str(ladder[0]), "prog": str(PROGRAMS / "matmul.prog")}

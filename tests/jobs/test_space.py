@@ -47,6 +47,9 @@ def test_sketches_are_told_apart_and_shown_with_what_cuts_them() -> None:
     text = lines(facts)
     assert text.startswith(f"g0 on Ascend910B3: 5 sketches, {facts['size']:,} candidates, {facts['legal']:,} legal\n")
     assert "sketch 6: loops m_s n_s k_1 k_0; A in L1 at m_s; B in L1 at k_1" in text
+    listed = text.splitlines()[2:8]  # first an overview, a line for each
+    assert listed[0].split() == ["sketch", "candidates", "legal"] and [row.split()[0] for row in listed[1:]] == ["0", "1", "2", "3", "6"]
+    assert all(s["structure"] in row and f"{s['size']:,}" in row for s, row in zip(facts["sketches"], listed[1:]))
     assert text.count("  not restricted by --pin rk=2, whose holes it has not\n") == 3
     assert "flags MTE2 to MTE1 have 6 ids (da, db)" in text and "more constraints take nothing" in text
 

@@ -56,9 +56,9 @@ def test_an_empty_bank_knows_nothing(bank: Bank) -> None:
 def test_stale_schedules_and_near_shapes_are_known_and_said(bank: Bank, best: Record) -> None:
     bank.put(stale(best))
     found, said = starts([task(512), task(384)], MACHINE, bank, QUICK)
-    assert found == {best.key.func_key: (best.trace,)} and "1 groups have stale schedules" in said
+    assert found == {best.key.func_key: (best.trace,)} and "for 1 group with stale schedules, of another machine file" in said
     found, said = starts([task(384)], MACHINE, bank, QUICK)
-    assert found == {task(384).func_key: (best.trace,)} and "1 groups have schedules of near shapes" in said
+    assert found == {task(384).func_key: (best.trace,)} and "for 1 group with schedules of near shapes" in said
     assert family(best.func) == family(show(replace(task(384).func, name="f")))
 
 

@@ -210,7 +210,7 @@ def test_names_from_a_program_do_not_break_the_picture():
 
 @pytest.mark.parametrize(("options", "words"), [
     (["--core", "9"], "stream cube has no core 9"), (["--core", "x.0"], "no stream x"), (["--core", "x"], "not of the form cube.0"),
-    (["--from", "900000"], "the program ends at"), (["--from", "90", "--to", "80"], "are none")])
+    (["--from", "900000"], "starts at or after the end, cycle"), (["--from", "90", "--to", "80"], "does not lie before --to")])
 def test_what_cannot_be_shown_is_refused(options, words, tmp_path, capsys):
     path = tmp_path / "x.svg"
     assert main(["simulate", str(PROGRAMS[0]), "--svg", str(path), *options]) == 2

@@ -15,11 +15,13 @@ from aoec.frontend.onnx import load
 from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.ir.index import Expr, Int
 from aoec.ir.program import For, Instr, Item, Program, Ref
+from aoec.jobs.halfway import either_way
 from aoec.jobs.plan import tasks
 from aoec.jobs.tuning import problem
 from aoec.jobs.verify import agreement, carried, differences, tolerance, verify_group
 from aoec.lowering.fuse import fuse
 from aoec.lowering.wide_sums import widened
+from aoec.ops.run import evaluate
 from aoec.target.instructions import added_to
 from aoec.target.machine import load as load_machine
 from tests.jobs.nets import compiled, fused
@@ -206,3 +208,20 @@ def test_a_lost_part_of_a_sum_over_cores_is_noticed() -> None:
     assert verify_group(graph, task.group, program, task.bindings, weights) == []
     lost = rewrite(program, lambda i: with_field(i, "k", lambda k: k - 16) if i.op == "mmad" else i)
     assert verify_group(graph, task.group, lost, task.bindings, weights)
+
+
+def test_what_lies_half_way_between_two_steps_may_fall_on_either_side_and_nothing_else() -> None:
+    """The third number is as far from the middle as fp16 rounds, the others are not; a product behind the quantiser carries the step."""
+    tensors = [Tensor("x", "fp16", (3,)), Tensor("s", "fp32", (1,)), Tensor("z", "int8", (1,)), Tensor("a", "fp16", (3,)),
+               Tensor("q", "int8", (3,)), Tensor("y", "fp16", (3,)), Tensor("w", "fp16", (3,))]
+    nodes = (OpNode("m", "mul", ("x", "x"), ("a",)), OpNode("n", "quantise", ("a", "s", "z"), ("q",), (("lo", -128.0), ("hi", 127.0))),
+             OpNode("d", "dequantise", ("q", "s", "z"), ("y",)), OpNode("p", "mul", ("y", "y"), ("w",)))
+    graph = Graph("g", ("x", "s", "z"), ("w",), tuple(tensors), nodes)
+    data = {"x": np.array([1.0, 2.0, 1.5825], np.float16), "s": np.array([1.0], np.float32), "z": np.zeros(1, np.int8)}
+    wanted = evaluate(graph, data, {}, every=True)
+    assert wanted["q"].tolist() in ([1, 4, 3], [1, 4, 2])
+    off = lambda part, made: np.full(3, 0.01)  # noqa: E731
+    moved = either_way(graph, wanted, tensors[6], off)
+    assert moved[:2].tolist() == [0, 0] and moved[2] in (5, 7)  # 2² and 3², or 3² and 4²
+    assert either_way(graph, wanted, tensors[4], off).tolist() == [0, 0, 1]
+    assert not either_way(graph, wanted, tensors[6], lambda part, made: np.zeros(3)).any()

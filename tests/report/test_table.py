@@ -52,10 +52,29 @@ def test_gain_is_time_saved_and_gap_is_above_the_bound():
 def test_everything_says_what_it_is():
     text = show_table(REPORT)
     for words in ("all times are modelled", "5 groups on the AI Core, 3 distinct, 4 found in the bank, 38,000 trials, 41.3 s.",
-                  "* optimal in this model and space", "= meets the bound", "2 groups run on the host", "from inputs in HBM"):
+                  "* proved the best in this model and space", "= at the bound", "2 groups on the host",
+                  "starts from inputs in HBM"):
         assert words in text
     untuned = show_table(replace(REPORT, tuned=False, rows=ROWS[:1], notes=("written to resnet50.aoec",)))
     assert "--tune" in untuned and "host" not in untuned and untuned.endswith("written to resnet50.aoec\n")
+
+
+def test_views_are_one_row_and_all_of_them_in_json():
+    views = (ROWS[3], *(replace(ROWS[3], name=f"v{n}", what="slice") for n in range(3)), replace(ROWS[3], name="w", what="slice", count=2))
+    report = replace(REPORT, rows=(*ROWS[:3], *views))
+    lines = [x for x in show_table(report).splitlines() if x.endswith("view")]
+    assert [x.split()[:5] for x in lines] == [["views", "slice", "5,", "flatten", "6"]]
+    assert sum(g["runs_on"] == "view" for g in as_dict(report)["groups"]) == 5
+
+
+def test_how_near_times_are_to_published_ones_stands_below_and_in_json():
+    near = (("conv, norm", "nothing published for X"), ("matmul", "10 published rows, " * 9 + "the end"))
+    text = show_table(replace(REPORT, near=near), 100)
+    lines = text.splitlines()
+    at = lines.index("how near times are to published measurements (docs/fidelity.md):")
+    assert lines[at + 1] == "  conv, norm  nothing published for X" and max(map(len, lines)) <= 100
+    assert all(x.startswith(" " * 14) for x in lines[at + 3:]) and text.endswith("the end\n")  # goes on below its own column
+    assert "times of conv, norm: nothing published for X" in as_dict(replace(REPORT, near=near))["notes"]
 
 
 def test_names_are_printed_as_they_are():
@@ -78,7 +97,7 @@ def test_a_gain_that_few_machines_confirm_is_called_the_default():
     first, second = (next(x for x in lines if x.strip().startswith(g)).split() for g in ("g0", "g1"))
     assert first[-1] == "100%" and "21.5%" in first and second[-1] == "87%" and second[-7:-5] == ["≈", "default"]
     text = " ".join(" ".join(lines).split())
-    assert "all groups together: 31." in text and "g1 takes 103.4% of its default's time" in text and "(1 groups)" in text
+    assert "all groups together: 31 of 32" in text and "g1 takes 103.4% of its default's time" in text and "(1 group)" in text
     data = as_dict(report)
     assert data["groups"][1]["held"] == {"machines": 32, "faster": 28, "worst": 1.034, "confirmed": False}
     assert data["groups"][2]["held"] is None and data["held"]["faster"] == 31
