@@ -10,8 +10,8 @@ neighbouring numbers of the result's dtype relative to them (fp32 2^-23, fp16 2^
   stays meaningful where products cancel;
 - u * |sum| where more is done to such a sum in its group: the sum itself may lie on the two sides of a boundary, and what is added to it
   may leave little of it;
-- u * |value| for each value between nodes in bf16, which the reference rounds and a vector group keeps in fp32, as far as what follows
-  carries it to the result: an addition may leave little of both;
+- the same bound for each reduction that sums in a vector group, and u * |value| for each value between nodes in bf16, which the reference
+  rounds and a vector group keeps in fp32, as far as what follows carries them to the result: an addition may leave little of both;
 - 8 u * nodes * (|result| + min(1, largest result)) where a vector group is not exact: it rounds after each of the instructions
   that make up a sigmoid, tanh or softmax, and the reference only once a node;
 - 8 u (|result| + largest result) for each operation of an operator of the user's own, which is rounded after each of them where the
@@ -45,6 +45,7 @@ Places = tuple[slice | np.ndarray, ...]
 SUMS = ("conv2d_packed", "matmul", "interpolate", "avg_pool", "global_avg_pool")  # sums of products in fp32, rounded once
 EXACT = frozenset(("conv2d_packed", "matmul", "interpolate", "add", "sub", "mul", "maximum", "minimum", "abs", "relu", "clip", "max_pool",
                    "concat", "transpose", "to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz", "reshape"))
+ADDING = ("reduce_sum", "reduce_mean")  # sums whose terms may be anything, rounded once
 CARRYING = ("add", "sub", "relu", "abs", "clip", "maximum", "minimum")  # a result is off by no more than what it is made of
 SPACING = {"fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}
 SMALLEST = {"fp32": 2.0**-149, "fp16": 2.0**-24, "bf16": 2.0**-133}
@@ -180,25 +181,31 @@ def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarr
         allowed = allowed + 2 * summed(first, alone) * ROUNDING * magnitude(first, data) + rounded
     if any(n.op not in EXACT and n.op not in SUMS for n in alone.nodes):
         allowed = allowed + 8 * u * len(alone.nodes) * (size + min(1.0, float(size.max(initial=0.0))))
-    if t.dtype == "bf16":
+    if t.dtype == "bf16" or any(n.op in ADDING for n in alone.nodes) and t.dtype in REALS:
         allowed = allowed + carried(alone, {**data, **wanted}, t)
     own = sum(operations(n) for n in alone.nodes)
     return allowed + 8 * u * own * (size + float(size.max(initial=0.0))) if own else allowed
 
 
 def carried(alone: Graph, values: Arrays, t: Tensor) -> np.ndarray:
-    """What the roundings of values between nodes to bf16 may come to in a result; through operators that are not listed, nothing."""
+    """What roundings of values between nodes to bf16, and of sums in another order, may come to in a result; through operators that are
+    not listed, nothing."""
     errors: dict[str, np.ndarray] = {}
+    dtypes = {x.name: x.dtype for x in alone.tensors}
     for n in alone.nodes:
         of = [(sizes(values[i], "bf16"), errors.get(i, np.zeros(()))) for i in n.inputs if i]
         if n.op == "mul":
             (a, error_a), (b, error_b) = of
             error = a * error_b + b * error_a
+        elif n.op in ADDING:
+            ((terms, off),) = of
+            (error,) = run_node(n, [np.broadcast_to(off, terms.shape)])
+            error = error + 2 * summed(n, alone) * ROUNDING * magnitude(n, values) * (dtypes[n.inputs[0]] in REALS)
         else:
             error = sum((e for _, e in of), np.zeros(())) if n.op in CARRYING else np.zeros(())
         if n.outputs[0] == t.name:
             return error
-        errors[n.outputs[0]] = error + SPACING["bf16"] * sizes(values[n.outputs[0]], "bf16")
+        errors[n.outputs[0]] = error + (SPACING["bf16"] * sizes(values[n.outputs[0]], "bf16") if dtypes[n.outputs[0]] == "bf16" else 0.0)
     return np.zeros(())
 
 
@@ -217,6 +224,10 @@ def summed(node: OpNode, graph: Graph) -> int:
         return shapes[1][-2] + 1
     if node.op == "interpolate":
         return shapes[1][-1] + 1
+    if node.op in ADDING:
+        axes = node.attribute("axes")
+        assert isinstance(axes, tuple)
+        return prod(shapes[0][int(a)] for a in axes) + 1
     kernel = node.attribute("kernel")
     return prod(kernel) + 1 if isinstance(kernel, tuple) else prod(shapes[0][2:]) + 1  # type: ignore[return-value]
 

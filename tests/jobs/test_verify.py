@@ -156,6 +156,22 @@ def test_roundings_between_nodes_are_carried() -> None:
     assert carried(graph, values, tensors[4]).tolist() == [2 * (16 + 24) * step, 0]
 
 
+def test_sums_of_reductions_may_cancel() -> None:
+    """A mean of large numbers that cancel is off by roundings of these, not of what is left; a sum of squares by what each was rounded."""
+    tensors = [Tensor("x", "fp32", (8,)), Tensor("mean", "fp32", (1,)), Tensor("twice", "fp32", (1,)), Tensor("squares", "bf16", (8,)),
+               Tensor("sum", "fp32", (1,))]
+    mean, twice = OpNode("m", "reduce_mean", ("x",), ("mean",), (("axes", (0,)),)), OpNode("t", "add", ("mean", "mean"), ("twice",))
+    values = {"x": np.array([3e4, -3e4, 1, -1, 0, 0, 0, 0]), "mean": np.zeros(1), "twice": np.zeros(1)}
+    graph = Graph("g", ("x",), ("mean",), tuple(tensors), (mean,))
+    apart = 2 * 9 * 2.0**-24 * 60_002 / 8  # eight terms and one more rounding, of their magnitudes
+    np.testing.assert_allclose(tolerance(graph, values, values, tensors[1]), apart, rtol=1e-6)
+    np.testing.assert_allclose(carried(replace(graph, nodes=(mean, twice)), values, tensors[2]), 2 * apart, rtol=1e-6)
+    squares, total = OpNode("q", "mul", ("x", "x"), ("squares",)), OpNode("s", "reduce_sum", ("squares",), ("sum",), (("axes", (0,)),))
+    values |= {"squares": values["x"] ** 2, "sum": np.array([1.8e9])}
+    allowed = carried(replace(graph, nodes=(squares, total)), values, tensors[4])
+    np.testing.assert_allclose(allowed, (2.0**-7 + 2 * 9 * 2.0**-24) * (2 * 9e8 + 2), rtol=1e-6)
+
+
 def test_agreement_counts_rows() -> None:
     a = agreement(np.array([[1.0, 2.0], [3.0, 1.0]]), np.array([[1.0, 2.5], [3.0, 5.0]]), "x")
     assert (a.relative_error, a.same_top1, a.rows) == (0.8, 1, 2)
