@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -15,13 +16,17 @@ from aoec.frontend.onnx import load
 from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.ir.index import Expr, Int
 from aoec.ir.program import For, Instr, Item, Program, Ref
+from aoec.jobs.execute import group_graph
 from aoec.jobs.plan import tasks
-from aoec.jobs.tuning import problem
-from aoec.jobs.verify import agreement, carried, differences, tolerance, verify_group
+from aoec.jobs.tuning import problem, start
+from aoec.jobs.verify import agreement, carried, compare, differences, kept_wide, nearer, tolerance, verify_group
 from aoec.lowering.fuse import fuse
+from aoec.lowering.lower import operands
 from aoec.lowering.wide_sums import widened
+from aoec.ops.run import evaluate
 from aoec.target.instructions import added_to
 from aoec.target.machine import load as load_machine
+from tests.frontend.models import model, node
 from tests.jobs.nets import compiled, fused
 
 # to_nc1hwc0, conv2d 3x3, max_pool, conv2d 1x1, add, global_avg_pool, from_nc1hwc0, matmul, softmax
@@ -170,6 +175,25 @@ def test_sums_of_reductions_may_cancel() -> None:
     values |= {"squares": values["x"] ** 2, "sum": np.array([1.8e9])}
     allowed = carried(replace(graph, nodes=(squares, total)), values, tensors[4])
     np.testing.assert_allclose(allowed, (2.0**-7 + 2 * 9 * 2.0**-24) * (2 * 9e8 + 2), rtol=1e-6)
+
+
+def test_values_between_nodes_may_be_kept_wider() -> None:
+    """A norm of two numbers that the reference rounds to one: what is made of them unrounded is right, and anything else is not."""
+    proto = model([node("Div", "x z", "q"), node("LayerNormalization", "q g b", "y", axis=-1)], {"x": (8, 40, 2), "z": (8, 40, 2)}, ["y"],
+                  {"g": np.ones(2, np.float32), "b": np.zeros(2, np.float32)})
+    machine, (graph, weights, _) = load_machine(), load(proto, precision="bf16")
+    graph, weights = fuse(graph, weights, machine)
+    (task,) = tasks(graph, machine)
+    p = problem(task.func, machine, task.state)
+    program = p.program(start(p).best)
+    alone = group_graph(graph, task.group, *operands(graph, task.group))
+    random = np.random.default_rng(0)
+    x, z = (1 + random.random((8, 40, 1)) * [1, 1.37] for _ in range(2))  # quotients that are nearly the same
+    data = {name: v.astype(ml_dtypes.bfloat16) for name, v in zip(alone.inputs, (x, z, np.ones(2), np.zeros(2)))}
+    assert compare(alone, program, task.bindings, data, False) == []
+    wanted, wide = (evaluate(g, data, {}, every=True)["y"].astype(np.float32) for g in (alone, kept_wide(alone)))
+    assert np.abs(wanted - wide).max() > 0.2  # the reference alone would have said that the program is wrong
+    assert nearer(np.array([1.0, 2.0]), np.array([1.5, 2.5]), np.array([1.25, 4.0])).tolist() == [1.25, 2.5]
 
 
 def test_agreement_counts_rows() -> None:

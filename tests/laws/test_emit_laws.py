@@ -97,11 +97,11 @@ FAMILIES = ("Ascend310P3", "Ascend310B1", "Ascend910A", "Ascend310", "Ascend950P
 @pytest.mark.parametrize("machine", FAMILIES)
 @pytest.mark.parametrize("model", [*MODELS, *ON_COUPLED])
 def test_every_sketch_on_every_family(model: str, machine: str) -> None:
-    for i, case in enumerate(cases(model, machine)):
+    for case in cases(model, machine):
         product = find_product(case.func)
         if product and case.func.buffer(reads(product.block.value)[1].buffer).dtype not in machine_named(machine).tables["kf"]:
             continue  # fp32 is for hosts where the cube has none
-        p = tuning(model, i, machine)
+        p = problem(case.func, machine_named(machine))
         assert p.refused == []
         candidates = everywhere(p, 1, 11)
         one_program_and_one_time(p, candidates)
