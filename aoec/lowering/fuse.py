@@ -20,6 +20,7 @@ from aoec.lowering.layout import assign, family
 from aoec.lowering.pack import pack
 from aoec.lowering.parts import FLAG_IDS, join_in_parts
 from aoec.lowering.take_apart import take_apart
+from aoec.lowering.turned import turn_reads
 from aoec.lowering.views import find_views
 from aoec.lowering.whole_bias import add_whole_biases
 from aoec.lowering.whole_rows import pad_rows
@@ -72,6 +73,7 @@ def _fused(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tup
     if machine is not None and not machine.has("mmad_bias"):
         add_whole_biases(draft)
     assign(draft, scales)
+    turn_reads(draft)
     pack(draft)
     views = find_views(draft)
     most = machine.flag_ids if machine is not None else FLAG_IDS

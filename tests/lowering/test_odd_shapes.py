@@ -38,6 +38,9 @@ MODELS = {
     "between_blocks": ("float[1,40,3,5] x, float[40,40,1,1] h", "float[1,16,3,5] y",  # channels of two blocks, of neither all
                        "t = Conv(x, h) a = Constant<value_ints=[1]>() s = Constant<value_ints=[8]>() e = Constant<value_ints=[24]>() "
                        "y = Slice(t, s, e, a)", ("Ascend910B3",)),
+    "pools_of_one": ("float[2,20,1,1] x", "float[2,20,1,1] y",  # images of one pixel, of which nothing is reduced
+                     "a = GlobalAveragePool(x) b = Exp(a) c = GlobalMaxPool(b) d = ReduceMean<axes=[2,3]>(c) y = Abs(d)",
+                     ("Ascend910B3", "Ascend310P3")),
     "norm_of_one": ("float[50,12,1] x, float[1] g, float[1] b", "float[50,12,1] y", "y = LayerNormalization(x, g, b)", ("Ascend310B1",)),
     "instance_of_one": ("float[2,3,1,1] x, float[3] w, float[3] b", "float[2,3,1,1] y", "y = InstanceNormalization(x, w, b)",
                         ("Ascend910B3",)),
