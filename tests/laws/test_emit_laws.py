@@ -83,11 +83,15 @@ def test_filling_first_or_last_gives_one_program_and_one_time(model: str) -> Non
         one_program_and_one_time(p, everywhere(p, 1, 1, sketches))
 
 
-# sums with terms between what is kept, whose rows lie a tile of terms apart; padding that more than one row of a loop meets
-@pytest.mark.parametrize("model", ["sum_planes", "pad_image"])
+# sums with terms between what is kept, whose rows lie a tile of terms apart; padding that more than one row of a loop meets; planes of
+# whose lanes there are tiles, the last one shorter
+@pytest.mark.parametrize("model", ["sum_planes", "pad_image", "max_planes"])
 def test_every_sketch_of_what_broke_a_law_once(model: str) -> None:
     for _, p in scheduled(model):
-        one_program_and_one_time(p, everywhere(p, 2, 11))
+        candidates = everywhere(p, 4, 11)
+        one_program_and_one_time(p, candidates)
+        for c in candidates:
+            check(normalise(emit(primitives.apply(p.func, p.trace(c)), p.machine)), p.machine)
 
 
 FAMILIES = ("Ascend310P3", "Ascend310B1", "Ascend910A", "Ascend310", "Ascend950PR_958x")
