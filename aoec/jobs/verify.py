@@ -13,7 +13,7 @@ neighbouring numbers of the result's dtype relative to them (fp32 2^-23, fp16 2^
 - the same bound for each reduction that sums in a vector group, and u * |value| for each value between nodes in bf16, which the reference
   rounds and a vector group keeps in fp32, as far as what follows carries them to the result: an addition may leave little of both;
 - 8 u * nodes * (|result| + min(1, largest result)) where a vector group is not exact: it rounds after each of the instructions
-  that make up a sigmoid, tanh or softmax, and the reference only once a node;
+  that make up a sigmoid, tanh or softmax, and the reference only once a node; u is here that of the group's roughest dtype;
 - 8 u (|result| + largest result) for each operation of an operator of the user's own, which is rounded after each of them where the
   interpreted definition is rounded once; its data have no large values, which would drown what they are added to;
 - the smallest subnormal, 2^-24 in fp16.
@@ -202,7 +202,9 @@ def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarr
         rounded = SPACING.get(total.dtype, 0.0) * sizes(wanted[total.name], total.dtype) if total.name != t.name else 0.0
         allowed = allowed + 2 * summed(first, alone) * ROUNDING * magnitude(first, data) + rounded
     if any(n.op not in EXACT and n.op not in SUMS for n in alone.nodes):
-        allowed = allowed + 8 * u * len(alone.nodes) * (size + min(1.0, float(size.max(initial=0.0))))
+        made = {o for n in alone.nodes for o in n.outputs}
+        rough = max(SPACING.get(x.dtype, 0.0) for x in alone.tensors if x.name in made) if t.dtype in REALS else u
+        allowed = allowed + 8 * rough * len(alone.nodes) * (size + min(1.0, float(size.max(initial=0.0))))
     if t.dtype == "bf16" or any(n.op in ADDING for n in alone.nodes) and t.dtype in REALS:
         allowed = allowed + carried(alone, {**data, **wanted}, t)
     own = sum(operations(n) for n in alone.nodes)

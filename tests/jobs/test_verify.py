@@ -177,6 +177,16 @@ def test_sums_of_reductions_may_cancel() -> None:
     np.testing.assert_allclose(allowed, (2.0**-7 + 2 * 9 * 2.0**-24) * (2 * 9e8 + 2), rtol=1e-6)
 
 
+def test_what_is_rounded_on_the_way_is_so_in_its_own_dtype() -> None:
+    """A sigmoid in fp16 whose result is fp32: what its instructions round is no better for the cast behind it."""
+    tensors = [Tensor("x", "fp16", (2,)), Tensor("s", "fp16", (2,)), Tensor("y", "fp32", (2,))]
+    nodes = (OpNode("n", "sigmoid", ("x",), ("s",)), OpNode("c", "cast", ("s",), ("y",)))
+    values = {"x": np.zeros(2), "s": np.ones(2), "y": np.ones(2)}
+    graph = Graph("g", ("x",), ("y",), tuple(tensors), nodes)
+    assert (tolerance(graph, values, values, tensors[2]) > 16 * 2.0**-10).all()
+    assert (tolerance(graph, values, values, replace(tensors[2], dtype="int32")) == 0).all()
+
+
 def test_values_between_nodes_may_be_kept_wider() -> None:
     """A norm of two numbers that the reference rounds to one: what is made of them unrounded is right, and anything else is not."""
     proto = model([node("Div", "x z", "q"), node("LayerNormalization", "q g b", "y", axis=-1)], {"x": (8, 40, 2), "z": (8, 40, 2)}, ["y"],
