@@ -9,7 +9,7 @@ import numpy as np
 from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.jobs.made import realise
 from aoec.jobs.order import Order
-from aoec.jobs.plan import tasks
+from aoec.jobs.plan import placed, tasks
 from aoec.jobs.solve import attempt
 from aoec.lowering.fuse import fuse
 from aoec.simulate.time import chain
@@ -37,8 +37,11 @@ def alone(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
 def time_us(graph: Graph, machine: Machine, apart: Collection[str] = (), weights: Mapping[str, np.ndarray] = NO_WEIGHTS) -> float:
     """Modelled µs of one inference of a graph by default schedules, attention nodes `apart` in single operators; inf where one has none."""
     fused, _ = fuse(graph, weights, machine, apart)
+    found = placed(fused)
+    if found.reasons:
+        return float("inf")
     measures = []
-    for task in tasks(fused, machine):
+    for task in tasks(found.graph, machine, funcs=found.funcs):
         solved = attempt(task, machine, Order(tune=False))
         if isinstance(solved, str):
             return float("inf")

@@ -3,6 +3,7 @@ single operators, and these with scores in rows as they are or of whole fractals
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Graph
@@ -32,11 +33,12 @@ def apart(graph: Graph, machine: Machine) -> frozenset[str]:
 
 
 def _fastest(single: Graph, machine: Machine, ways: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The way in which a graph takes least time, of equal ones the first."""
+    """The way in which a graph takes least time, of equal ones the first; in single operators where it has no schedule in any: those of
+    them that have one are not on the host then."""
     def make() -> list[float]:
         return [time_us(single, machine, named) for named in ways]
     if len(ways) == 1:
         return ways[0]
     at = ("attention", show(single), machine.name, machine.hash)
     times = known(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
-    return ways[times.index(min(times))]
+    return SINGLE if min(times) == inf and SINGLE in ways else ways[times.index(min(times))]

@@ -17,7 +17,7 @@ from aoec.base.regions import Slices
 from aoec.frontend.metadata import Source
 from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
-from aoec.jobs import dump, embedded, formats, models, opat, page, sgat, slices
+from aoec.jobs import dump, embedded, formats, halves, models, opat, page, sgat, slices
 from aoec.jobs.attention import apart
 from aoec.jobs.closing import believed, table
 from aoec.jobs.course import Course, begun
@@ -39,7 +39,6 @@ from aoec.jobs.trust import Trust, of_programs
 from aoec.jobs.verified import verified
 from aoec.jobs.version import model_version
 from aoec.jobs.wide_sums import wide
-from aoec.lowering.fuse import one_by_one
 from aoec.ops import typed
 from aoec.ops.run import REALS
 from aoec.target.machine import Machine
@@ -188,20 +187,20 @@ def grouped(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voic
 def search(ready: list[Ready], machine: Machine, job: Unfinished, options: Namespace, voice: Voice, events: Events,
            results: opat.Results | None = None) -> list[tuple[Ready, dict[str, Solved]]]:
     """Each model with the schedules of its groups by name, those of equal groups of all of them found once; a group without a legal one is
-    taken apart, and an operator without one is on the host then."""
+    done in halves, and these again, and an operator without one is on the host then."""
     if ready[0].stage.traces:
         return [(r, r.stage.solved(r.plan, machine)) for r in ready]
     order, chosen, others = job.order, *wanted(ready, options.only, voice)
-    if said := job.begin([keys(t, machine, order.robust)[1] for t in chosen]):
-        voice.say(said)
+    if begun_before := job.begin([keys(t, machine, order.robust)[1] for t in chosen]):
+        voice.say(begun_before)
     if order.tune:
-        known, said = starts(chosen, machine, job.bank, order)
+        known, told = starts(chosen, machine, job.bank, order)
         order = replace(order, starts=known)
-        if said:
-            voice.say(said)
+        if told:
+            voice.say(told)
     found, failed = schedules(ready, chosen, others, machine, job, order, options, voice, events, results)
-    if (single := [one_by_one_where(r, failed, machine, order, options) for r in ready]) != ready:
-        ready, done = single, found.keys() | failed.keys()
+    while (parts := [halves.where(r, failed, machine, order, options, voice) for r in ready]) != ready:
+        ready, done = parts, found.keys() | failed.keys()
         chosen, others = ([t for t in part if keys(t, machine, order.robust)[1] not in done]
                           for part in wanted(ready, options.only, Quiet(voice.as_json, voice.bar)))
         more = schedules(ready, chosen, others, machine, job, order, options, voice, events, results)
@@ -228,17 +227,6 @@ def schedules(ready: list[Ready], chosen: list[Task], others: list[Task], machin
         found, reasons = solve(others, machine, target, job.bank, replace(order, tune=False, repeat=False, frozen=False), course.done)
         tuned, more = solve(chosen, machine, target, job.bank, order, done, job, course)
         return found | tuned, reasons | more
-
-
-def one_by_one_where(ready: Ready, failed: Mapping[Key, str], machine: Machine, order: Order, options: Namespace) -> Ready:
-    """The model with those of its groups that have no schedule taken apart into single operators, which may have one; itself where there
-    are none, or where funcs are a dump's."""
-    names = {t.group.name for t in ready.plan if keys(t, machine, order.robust)[1] in failed}
-    graph = one_by_one(ready.model.graph, names)
-    if graph == ready.model.graph or ready.stage.funcs:
-        return ready
-    graph, funcs, _ = placed(graph)
-    return replace(ready, model=replace(ready.model, graph=graph), plan=tasks(graph, machine, options.metric == "throughput", funcs))
 
 
 def different(plan: Sequence[Task], machine: Machine, order: Order) -> dict[Key, Task]:
@@ -332,8 +320,7 @@ def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool |
     host, and that is said."""
     graph, weights = laid_out(stage, machine, pool)
     graph = slices.asked(graph, regions)
-    graph, funcs, reasons = placed(graph)
-    voice.on_host(reasons)
+    graph, funcs = halves.said(placed(graph), voice)
     return Model(stage.name, stage.precision, graph, weights, stage.inputs, stage.outputs), {**funcs, **stage.funcs}
 
 

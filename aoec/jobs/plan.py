@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from aoec.base.errors import UnsupportedError
 from aoec.ir.bodies import MAIN, Place, groups_by_place, place
 from aoec.ir.graph import OPAQUE, Graph, Group, OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.keys import key
 from aoec.ir.tir import Func
+from aoec.jobs.refusal import refusal
 from aoec.jobs.rounds import rounds
 from aoec.jobs.states import state_text
-from aoec.lowering.fuse import one_by_one
+from aoec.lowering.fuse import halved
 from aoec.lowering.lower import Indexed
 from aoec.lowering.slices import pieces
 from aoec.lowering.views import places
@@ -58,13 +58,29 @@ def on_host(graph: Graph, reasons: Mapping[str, str]) -> Graph:
     return replace(graph, groups=groups)
 
 
-def placed(graph: Graph) -> tuple[Graph, dict[str, Func], dict[str, str]]:
-    """(the graph, group -> func, group -> reason): groups that cannot be lowered are taken apart, and operators that cannot are on the
-    host."""
-    funcs, reasons = lowered(graph)
-    if (single := one_by_one(graph, reasons)) != graph:
-        graph, (funcs, reasons) = single, lowered(single)
-    return on_host(graph, reasons), funcs, reasons
+@dataclass(frozen=True)
+class Placed:
+    """A fused graph of which each group can be lowered or is on the host: funcs by group, why groups are on the host, and why groups that
+    were fused are no longer."""
+
+    graph: Graph
+    funcs: dict[str, Func]
+    reasons: dict[str, str]
+    apart: dict[str, str]
+
+
+def placed(graph: Graph) -> Placed:
+    """The graph with groups that cannot be lowered in halves, and these again, until they can; operators that cannot are on the host."""
+    (funcs, reasons), apart = lowered(graph), dict[str, str]()
+    while (parts := halved(graph, reasons)) != graph:
+        apart |= taken_apart(graph, reasons)
+        graph, (funcs, reasons) = parts, lowered(parts)
+    return Placed(on_host(graph, reasons), funcs, reasons, apart)
+
+
+def taken_apart(graph: Graph, reasons: Mapping[str, str]) -> dict[str, str]:
+    """Why groups of several operators are done in halves."""
+    return {g.name: reasons[g.name] for g in graph.groups if g.name in reasons and len(g.nodes) > 1}
 
 
 def lowered(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
@@ -78,8 +94,8 @@ def lowered(graph: Graph) -> tuple[dict[str, Func], dict[str, str]]:
                 if (at := content(indexed, g)) not in known:
                     known[at] = indexed.lower(g)
                 funcs[g.name] = replace(known[at], name=g.name)
-            except UnsupportedError as e:
-                reasons[g.name] = str(e)
+            except Exception as e:
+                reasons[g.name] = refusal(e)
     return funcs, reasons
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -76,6 +76,10 @@ class Voice:
     def on_host(self, reasons: dict[str, str]) -> None:
         for group, reason in reasons.items():
             self.say(f"{group} runs on the host: {reason}")
+
+    def apart(self, reasons: Mapping[str, str]) -> None:
+        for group, reason in reasons.items():
+            self.say(f"{group} is done in parts, of which each is a launch: {reason}")
 
     def wrong(self, faults: list[str], output: str) -> int:
         """Says that values are wrong and that nothing was written; 1."""

@@ -14,7 +14,7 @@ from multiprocessing.queues import SimpleQueue
 
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record, join
-from aoec.base.errors import AoecError, BackendError, BankError, ScheduleError, UnsupportedError
+from aoec.base.errors import AoecError, BackendError, BankError
 from aoec.base.heap import give_back
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.show import show
@@ -23,6 +23,7 @@ from aoec.jobs.course import Course
 from aoec.jobs.made import measured
 from aoec.jobs.order import Order, SoFar, Solved, gained, keys, suffices
 from aoec.jobs.plan import Task
+from aoec.jobs.refusal import refusal
 from aoec.jobs.resume import Search, Unfinished
 from aoec.jobs.starts import candidates
 from aoec.jobs.story import kept, told
@@ -218,10 +219,11 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
         p = problem(task.func, machine, task.state)
         with noted.answers() if noted else p.answers as p.answers:
             first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far))
-    except (UnsupportedError, ScheduleError) as e:
+    except Exception as e:
+        said = refusal(e)
         if noted and noted.again:  # what is noted may have been changed by anybody
             return attempt(task, machine, order, replace(noted, again=False), hear)
-        return str(e)
+        return said
     stopped = interrupt.asked()
     if noted and noted.again and not (p.takes(first.default, first.default_ticks) and p.takes(found.best, found.ticks)):
         return attempt(task, machine, order, replace(noted, again=False), hear)

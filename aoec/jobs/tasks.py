@@ -47,8 +47,8 @@ def planned(options: Namespace, machine: Machine) -> tuple[Graph, dict[str, str]
     """(the fused graph of `options.model`, why groups of it cannot be the AI Core's, the tasks of the others in order)."""
     graph, weights, _ = imported(options.model, dict(options.input_shape), options.precision, None, read_files(options.ops))
     graph, _ = fused(graph, weights, machine, apart=apart(graph, machine))
-    graph, funcs, reasons = placed(graph)
-    return graph, reasons, tasks(graph, machine, funcs=funcs)
+    found = placed(graph)
+    return found.graph, found.reasons, tasks(found.graph, machine, funcs=found.funcs)
 
 
 def rows(plan: list[Task], machine: Machine, claims: Callable[[Iterable[Key]], dict[Key, Record]], order: Order,

@@ -15,9 +15,10 @@ from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.jobs.compile import ports
 from aoec.jobs.plan import Task, on_host, placed, tasks
+from aoec.jobs.refusal import refusal
 from aoec.jobs.tuning import problem
 from aoec.jobs.version import model_version
-from aoec.lowering.fuse import fuse, one_by_one
+from aoec.lowering.fuse import fuse, halved
 from aoec.search.shortlist import shortlist
 from aoec.search.sketches import sketches
 from aoec.target.machine import Machine
@@ -27,8 +28,8 @@ def untuned(graph: Graph, weights: Mapping[str, np.ndarray], precision: str, mac
     """(the compiled model, without modelled times; why a group that could be the AI Core's runs on the host, by group)."""
     fused, stored = fuse(graph, weights, machine)
     fused, made, reasons = programs(fused, machine)
-    if (single := one_by_one(fused, reasons)) != fused:
-        fused, made, reasons = programs(single, machine)
+    while (parts := halved(fused, reasons)) != fused:
+        fused, made, reasons = programs(parts, machine)
     fused = on_host(fused, reasons)
     inputs, outputs = (ports(fused, names, precision) for names in (fused.inputs, fused.outputs))
     artifact = Artifact(fused.name, machine.name, machine.hash, model_version(), precision, fused, inputs, outputs,
@@ -38,14 +39,15 @@ def untuned(graph: Graph, weights: Mapping[str, np.ndarray], precision: str, mac
 
 def programs(graph: Graph, machine: Machine) -> tuple[Graph, dict[str, Compiled], dict[str, str]]:
     """(the graph, group -> what runs it, group -> why there is nothing for it)."""
-    graph, funcs, reasons = placed(graph)
+    found = placed(graph)
     made: dict[str, Compiled] = {}
-    for task in tasks(graph, machine, funcs=funcs):
+    reasons = dict(found.reasons)
+    for task in tasks(found.graph, machine, funcs=found.funcs):
         try:
             made[task.group.name] = compiled(task, *scheduled(task.func, machine))
-        except (UnsupportedError, ScheduleError) as e:
-            reasons[task.group.name] = str(e)
-    return graph, made, reasons
+        except Exception as e:
+            reasons[task.group.name] = refusal(e)
+    return found.graph, made, reasons
 
 
 def compiled(task: Task, trace: Trace, program: Program) -> Compiled:

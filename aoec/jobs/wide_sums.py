@@ -9,6 +9,7 @@ from aoec.ir.graph import Graph
 from aoec.ir.show import show
 from aoec.jobs.alone import alone, time_us
 from aoec.jobs.known import known
+from aoec.jobs.refusal import refusal
 from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import lower
 from aoec.lowering.wide_sums import ROUNDED, SUMS, widened
@@ -52,4 +53,8 @@ def _shares(graph: Graph, machine: Machine) -> bool:
     """Whether cores may share the terms of the sum that a graph begins with."""
     fused, _ = fuse(graph, {}, machine)
     (group,) = [g for g in fused.groups if graph.nodes[0].name in g.nodes]
-    return any(s.primitive == "add_parts" for trace in sketches(lower(fused, group), machine) for s in trace.steps)
+    try:
+        return any(s.primitive == "add_parts" for trace in sketches(lower(fused, group), machine) for s in trace.steps)
+    except Exception as e:
+        refusal(e)
+        return False

@@ -21,7 +21,7 @@ from aoec.ir.index import (
     walk,
 )
 from aoec.ir.program import Item
-from aoec.ir.tir import Loop
+from aoec.ir.tir import Buffer, Loop
 from aoec.lowering.emit_runs import nest, run, when
 from aoec.lowering.tile import (
     Access,
@@ -112,6 +112,9 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
         at_gm, at_ub = at_gm + low * s_gm.get(v, Int(0)), at_ub + low * s_ub.get(v, Int(0))
     length: Expr = Int(1)
     rest = [(v, low, count) for v, low, count in box if count != Int(1)]
+    whole = into and in_blocks(op, g, gm, ub, [v for v, _, _ in rest if s_gm.get(v) == s_ub.get(v) == Int(32 // size)])
+    if whole:
+        length, rest = Int(32 // size), [r for r in rest if not uses(gm.indices[-1], frozenset((r[0],)))]
     while True:  # grow the run while a loop goes on where it ends, on both sides
         grown = next((i for i, (v, _, _) in enumerate(rest) if s_gm.get(v) == length and s_ub.get(v) == length), None)
         if grown is None:
@@ -140,6 +143,16 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
         gaps["atomic"] = Int(1)
     body: list[Item] = [instr("copy_gm_ub" if into else "copy_ub_gm", dst=dst, src=src, bursts=n, length=length * size, **gaps)]
     return nest([*[(v, c) for v, _, c in rest], (chunk, ceildiv(bursts, MAX_BURSTS))], body)
+
+
+def in_blocks(op: TileOp, g: Buffer, gm: Read, ub: Read, along: list[str]) -> bool:
+    """Whether a box takes some first channels of blocks, one behind the other on both sides in a loop of `along`: it comes in whole blocks
+    then, as one run, where each would be a burst. Lanes behind those channels are room of their blocks in UB."""
+    if not along or len(g.shape) < 2 or normalise(g.shape[-1]) != Int(32 // dtype_size(g)) or not isinstance(op.block.value, Read):
+        return False
+    lanes, there = (normalise(r.indices[-1]) for r in (gm, ub))
+    first = normalise(substitute(lanes, dict.fromkeys(op.names, Int(0)))) == Int(0)
+    return first and lanes == there and not uses(lanes, frozenset(along))
 
 
 def _burst_loop(rest: list[tuple[str, Expr, Expr]], s_gm: dict[str, Expr], s_ub: dict[str, Expr], size: int, length: Expr) -> int | None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aoec.ir.index import Expr, Int, Read, Var, affine, ceildiv, le, minimum, normalise, select, substitute
+from aoec.ir.index import Expr, Int, Read, Var, affine, ceildiv, le, minimum, normalise, reads, select, substitute, variables
 from aoec.ir.program import For, Item
-from aoec.ir.tir import Loop
+from aoec.ir.tir import Loop, blocks
 from aoec.lowering.emit_lanes import require_rows
 from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, lanes_of, make, nest, product_sum, run, when
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, largest, loop_strides
@@ -70,7 +70,7 @@ def fold_rows(em: Emitter, op: TileOp, rows: Rows, fold: str, one_by_one: list[I
     """All rows onto the target, which has its start; few rows are added one by one. `parts`: a serial loop brings some at a time,
     so that their number may hang on a hole."""
     n = rows.count
-    if not parts and (planes := Planes.of(em, op, rows, fold)) is not None:
+    if not parts and not lanes_move(em, rows.source.buffer) and (planes := Planes.of(em, op, rows, fold)) is not None:
         return planes.folded()
     if not parts and isinstance(n, Int) and n.value < FEW:
         return one_by_one
@@ -79,6 +79,19 @@ def fold_rows(em: Emitter, op: TileOp, rows: Rows, fold: str, one_by_one: list[I
     sums = sums_buffer(em, rows.source.buffer, select(le(least, largest(n, op.above)), MANY, FEW) * rows.pitch)
     body = grouped(em, rows, sums, le(least, n), fold)
     return [*when(em, le(n, FEW - 1), one_by_one), *when(em, le(FEW, n), nest([(lp.var, lp.extent) for lp in rows.outer], body))]
+
+
+def lanes_move(em: Emitter, name: str) -> bool:
+    """Whether a buffer in UB holds a tile of rows: what it comes from in GM moves along them with loops around. Its last tile may be
+    shorter then, and how far one row is from the next may hang on a hole."""
+    for b, above in blocks(em.func.body):
+        own = {lp.var for lp in above if lp.kind == "tensor"}
+        for r in reads(b.value) if b.target.buffer == name else ():
+            if em.buffers[r.buffer].scope == "GM" and variables(r.indices[-1]) - own:
+                return True
+            if em.buffers[r.buffer].scope == "UB" and r.buffer != name and lanes_move(em, r.buffer):
+                return True
+    return False
 
 
 def sums_buffer(em: Emitter, source: str, elements: Expr) -> str:

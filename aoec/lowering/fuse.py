@@ -20,6 +20,7 @@ from aoec.lowering.layout import assign, family
 from aoec.lowering.pack import pack
 from aoec.lowering.parts import FLAG_IDS, join_in_parts
 from aoec.lowering.take_apart import take_apart
+from aoec.lowering.turned import turn_reads
 from aoec.lowering.views import find_views
 from aoec.lowering.whole_bias import add_whole_biases
 from aoec.lowering.whole_rows import pad_rows
@@ -72,12 +73,14 @@ def _fused(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tup
     if machine is not None and not machine.has("mmad_bias"):
         add_whole_biases(draft)
     assign(draft, scales)
+    turn_reads(draft)
     pack(draft)
     views = find_views(draft)
-    join_in_parts(draft, views, machine.flag_ids if machine is not None else FLAG_IDS)
+    most = machine.flag_ids if machine is not None else FLAG_IDS
+    join_in_parts(draft, views, most)
     fused, stored = draft.finish()
     followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
-    return replace(fused, groups=groups(draft, {**followers, "cube": SCALED} if scales else followers, views)), stored
+    return replace(fused, groups=groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most)), stored
 
 
 def check_dtypes(graph: Graph, machine: Machine) -> None:
@@ -87,11 +90,12 @@ def check_dtypes(graph: Graph, machine: Machine) -> None:
         raise UnsupportedError(f"tensor {found} is bf16, which {machine.name} does not calculate in; take --precision fp16, mixed or fp32")
 
 
-def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str]) -> tuple[Group, ...]:
+def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str], most: int = FLAG_IDS) -> tuple[Group, ...]:
     """Every node in one group, g0, g1, ... in an order in which they can run; a group has one result.
 
     Nodes are taken in order; each starts a group unless it joined an earlier one: as its last tensor's only reader, of a kind
-    that the table allows, of the same shape and layout, with all else that it reads already there.
+    that the table allows, of the same shape and layout, with all else that it reads already there, and while the group reads no more than
+    `most` tensors: each has a slot in UB, and so a flag from pipe to pipe.
     """
     users = draft.users()
     made = {*draft.inputs, *draft.weights}
@@ -100,7 +104,7 @@ def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collec
     for node in draft.nodes:
         if node.name in taken:
             continue
-        chain = _chain(draft, node, users, made, followers)
+        chain = _chain(draft, node, users, made, followers, most)
         taken.update(n.name for n in chain)
         made.update(o for n in chain for o in n.outputs)
         kind = "view" if node.name in views else _kind(node)
@@ -108,30 +112,43 @@ def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collec
     return tuple(out)
 
 
-def one_by_one(graph: Graph, names: Collection[str]) -> Graph:
-    """The graph with each operator of the named groups in a group of its own; one of a single operator stays."""
+def halved(graph: Graph, names: Collection[str]) -> Graph:
+    """The graph with each of the named groups in two, of half its operators each; one of a single operator stays."""
     draft = Draft.of(graph, {})
     draft.reserve((g.name for g in graph.groups), "group")
     nodes = {n.name: n for n in graph.nodes}
-    return replace(graph, groups=tuple(
-        part for g in graph.groups for part in ([g] if g.name not in names or len(g.nodes) == 1 else [
-            Group(draft.fresh(f"{g.name}_{i}", "group"), _kind(nodes[n]), (n,)) for i, n in enumerate(g.nodes)])))
+
+    def parts(g: Group) -> list[Group]:
+        half = -(-len(g.nodes) // 2)
+        return [Group(draft.fresh(f"{g.name}_{i}", "group"), _kind(nodes[part[0]]), part)
+                for i, part in enumerate((g.nodes[:half], g.nodes[half:]))]
+    return replace(graph, groups=tuple(part for g in graph.groups
+                                       for part in (parts(g) if g.name in names and len(g.nodes) > 1 else [g])))
 
 
 def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made: set[str],
-           followers: Mapping[str, tuple[str, ...]]) -> list[OpNode]:
+           followers: Mapping[str, tuple[str, ...]], most: int) -> list[OpNode]:
     """The nodes of the group that starts with `first`."""
     allowed = followers.get(first.op.removesuffix("_packed"), followers.get(family(first), ()))
     cube = family(first) == "cube"
-    chain = [first]
-    while ((follower := draft.only_user(chain[-1].outputs[0], users)) and _joins(draft, chain[-1], follower, allowed, made)
+    chain, read = [first], {i for i in first.inputs if i}
+    while ((follower := _only_reader(draft, chain[-1].outputs[0], users)) and _joins(draft, chain[-1], follower, allowed, made)
            and (not cube or _alike(draft, first, follower))):
+        read |= {i for i in follower.inputs if i and i != chain[-1].outputs[0]}
+        if len(read) > most and not cube:
+            break
         chain.append(follower)
         if family(follower) in ROWS:
             allowed = FOLLOWERS.get(family(follower), ())
         elif follower.op == "requantise" and cube:
             break
     return chain
+
+
+def _only_reader(draft: Draft, name: str, users: Mapping[str, list[OpNode]]) -> OpNode | None:
+    """The one node that reads a tensor, perhaps twice, as a square does; None where several do or where it is a result of the graph."""
+    found = users.get(name, [])
+    return found[0] if found and name not in draft.outputs and all(n is found[0] for n in found) else None
 
 
 def _joins(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...], made: set[str]) -> bool:

@@ -87,8 +87,11 @@ def _taken(draft: Draft, node: OpNode, layout: str) -> str:
 
 def _few(draft: Draft, node: OpNode) -> bool:
     """True for a convolution of an image in ND of at most four channels of 16 bits, which lies, and is read, in whole blocks a row: tiles
-    of it are whole rows, as load3d knows no rows with gaps, and one row of results must fit into L0A."""
-    x, y = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
+    of it are whole rows, as load3d knows no rows with gaps, and one row of results must fit into L0A. Results of one row, as of a line, are
+    tiled along it, where none of the tiles may begin in padding."""
+    x, y, pad = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]], node.attribute("pad")
+    if y.shape[2] == 1 and isinstance(pad, tuple) and pad[1]:
+        return False
     few = x.layout in ("ND", FEW) and x.shape[1] <= PIXEL[FEW] and DTYPES[x.dtype] == 2 and node.attribute("group", 1) == 1
     return few and x.shape[3] % PIXEL[FEW] == 0 == _read_columns(draft, node) % PIXEL[FEW] and y.shape[3] <= WIDEST_ROW
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from aoec.ir.index import Read, variables
+from aoec.ir.index import Read, reads, variables
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
 from aoec.search.sketches import Nest, hole, ladder, nests, output_nest, parts, step, tiles_over_cores
@@ -40,11 +40,13 @@ def sum_sketches(func: Func, machine: Machine) -> list[Trace]:
 
 
 def sum_sketch(func: Func, machine: Machine, out: Nest, total: Nest, terms: str, tiled: Sequence[str]) -> Trace:
-    """Terms, and the kept axis that is `tiled`, if any, in tiles over cores; other axes stay whole."""
+    """Terms, and the kept axis that is `tiled`, if any, in tiles over cores; other axes stay whole, and go one after the other where terms
+    lie between them: from one to the next is a tile of these, so that what an instruction would step by would hang on a hole."""
     before = [n for n in nests(func) if n.block.name not in (out.block.name, total.block.name)]
-    inner = [f"{lp.var}_i" if lp.var in (*tiled, terms) else lp.var for lp in total.loops]
+    around = [v for v in kept_around(total, terms) if v not in tiled]
+    inner = [f"{lp.var}_i" if lp.var in (*tiled, terms) else lp.var for lp in total.loops if lp.var not in around]
     grid, chunk = [f"{v}_c" for v in (terms, *tiled)], f"{terms}_s"
-    steps = [*tiles(machine, total, (terms, *tiled)), step("reorder", loops=(*grid, *[f"{v}_s" for v in tiled], chunk, *inner)),
+    steps = [*tiles(machine, total, (terms, *tiled)), step("reorder", loops=(*grid, *[f"{v}_s" for v in tiled], chunk, *around, *inner)),
              step("add_parts", block=out.block.name, loop=grid[0])]
     steps += [step("compute_at", block=out.block.name, loop=f"{v}_s") for v in tiled]
     steps += [step("compute_at", block=n.block.name, loop=chunk) for n in reversed(before)]
@@ -54,6 +56,13 @@ def sum_sketch(func: Func, machine: Machine, out: Nest, total: Nest, terms: str,
               step("double_buffer", buffer=total.block.target.buffer, depth=hole("do", SLOTS))]
     steps += [step("tensorize", loop=loop, instr="vector") for loop in (*[n.loops[0].var for n in before], inner[0])]
     return Trace((*steps, *[step("bind", loop=v) for v in grid]))
+
+
+def kept_around(total: Nest, terms: str) -> list[str]:
+    """The loops over what is kept whose axes of the source lie around the terms' axis."""
+    source = reads(total.block.value)[0].indices
+    places = {v: d for d, i in enumerate(source) for v in variables(i)}
+    return [lp.var for lp in total.loops if places.get(lp.var, len(source)) < places[terms]]
 
 
 def tiles(machine: Machine, total: Nest, axes: Sequence[str]) -> list[Step]:

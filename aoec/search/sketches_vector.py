@@ -14,6 +14,7 @@ from aoec.ir.narrow import GROUP, MOST, copied_whole, run_of, takes_every_nth
 from aoec.ir.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.schedule import Step, Trace
 from aoec.ir.tir import Func
+from aoec.search.padded import own_name, padded_far
 from aoec.search.sketches import (
     AHEAD,
     SKEW,
@@ -69,6 +70,8 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
         free = [v for v in axes if v not in whole]
     tiled = [v for v in free if out.extent(v) > 1] or free[:1]
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
+    far = padded_far(func, out) - whole - summed
+    choices = [c for c in choices if far.isdisjoint(axes[:axes.index(c[0])])] or choices
     return [vector_sketch(func, machine, out, c) for c in choices]
 
 
@@ -120,11 +123,9 @@ def whole_axes(func: Func, out: Nest) -> set[str]:
 def reduced_axes(func: Func, out: Nest) -> set[str]:
     """Loops of the output over what some block reduces: a tile needs all of them. Lowering names an axis alike in all blocks, behind the
     name of the block's target."""
-    def axis(n: Nest, v: str) -> str:
-        return v.removeprefix(n.block.name.rstrip("_") + "_")
-    found = {axis(n, lp.var) for n in nests(func) if n.block.op != "=" for lp in n.loops
+    found = {own_name(n, lp.var) for n in nests(func) if n.block.op != "=" for lp in n.loops
              if not any(lp.var in variables(i) for i in n.block.target.indices)}
-    return {lp.var for lp in out.loops if axis(out, lp.var) in found}
+    return {lp.var for lp in out.loops if own_name(out, lp.var) in found}
 
 
 def ruling_axes(out: Nest) -> set[str]:

@@ -84,6 +84,20 @@ def test_what_lies_between_sensitive_nodes_stays_wide() -> None:
     assert made["exp"] == made["mul"] == made["reduce_sum"] == made["log"] == {"fp32"} and made["relu"] == made["matmul"] == {"fp16"}
 
 
+@pytest.mark.parametrize("mode", ["fp16", "mixed", "bf16"])
+def test_lengths_of_vectors_whose_squares_are_beyond_fp16(mode: str) -> None:
+    """A sum of 35,840 squares of 9, whose root is 568: in fp16 it was infinite, and what is divided by it nothing."""
+    proto = model([node("ReduceL2", "x", "t", axes=[1, 2], keepdims=1), node("Div", "x t", "y")], {"x": (2, 56, 640)}, ["y"])
+    graph, weights, _ = load(proto, precision=mode)
+    made = dtypes(graph)
+    assert made["reduce_sum"] == made["sqrt"] == {"fp32"} and made["div"] == {"bf16" if mode == "bf16" else "fp16"}
+    x = 3 * normal(2, 56, 640)
+    wanted, got = run(proto, {"x": x})[0], evaluate(graph, {"x": x}, weights)[graph.outputs[0]].astype(np.float32)
+    assert np.abs(got - wanted).max() < TOLERANCE[mode] * np.abs(wanted).max()
+    (first, *_) = fuse(graph, weights)[0].groups
+    assert [n.split("_0")[0] for n in first.nodes][-2:] == ["mul", "reduce_sum"]  # a square's one reader reads it twice
+
+
 def test_the_list_is_of_our_words() -> None:
     assert SENSITIVE.keys() <= OPS.keys() and all(SENSITIVE.values())
     assert {op.name for op in OPS.values() if op.family in ("softmax", "row_norm", "normalise")} <= SENSITIVE.keys()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -15,15 +16,18 @@ from aoec.frontend.onnx import load
 from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.ir.index import Expr, Int
 from aoec.ir.program import For, Instr, Item, Program, Ref
+from aoec.jobs.execute import group_graph
 from aoec.jobs.halfway import either_way
 from aoec.jobs.plan import tasks
-from aoec.jobs.tuning import problem
-from aoec.jobs.verify import agreement, carried, differences, tolerance, verify_group
+from aoec.jobs.tuning import problem, start
+from aoec.jobs.verify import agreement, carried, compare, differences, kept_wide, nearer, tolerance, verify_group
 from aoec.lowering.fuse import fuse
+from aoec.lowering.lower import operands
 from aoec.lowering.wide_sums import widened
 from aoec.ops.run import evaluate
 from aoec.target.instructions import added_to
 from aoec.target.machine import load as load_machine
+from tests.frontend.models import model, node
 from tests.jobs.nets import compiled, fused
 
 # to_nc1hwc0, conv2d 3x3, max_pool, conv2d 1x1, add, global_avg_pool, from_nc1hwc0, matmul, softmax
@@ -156,6 +160,51 @@ def test_roundings_between_nodes_are_carried() -> None:
     assert carried(graph, values, tensors[2]).tolist() == [0, 0]
     assert carried(graph, values, tensors[3]).tolist() == [16 * step, 0]
     assert carried(graph, values, tensors[4]).tolist() == [2 * (16 + 24) * step, 0]
+
+
+def test_sums_of_reductions_may_cancel() -> None:
+    """A mean of large numbers that cancel is off by roundings of these, not of what is left; a sum of squares by what each was rounded."""
+    tensors = [Tensor("x", "fp32", (8,)), Tensor("mean", "fp32", (1,)), Tensor("twice", "fp32", (1,)), Tensor("squares", "bf16", (8,)),
+               Tensor("sum", "fp32", (1,))]
+    mean, twice = OpNode("m", "reduce_mean", ("x",), ("mean",), (("axes", (0,)),)), OpNode("t", "add", ("mean", "mean"), ("twice",))
+    values = {"x": np.array([3e4, -3e4, 1, -1, 0, 0, 0, 0]), "mean": np.zeros(1), "twice": np.zeros(1)}
+    graph = Graph("g", ("x",), ("mean",), tuple(tensors), (mean,))
+    apart = 2 * 9 * 2.0**-24 * 60_002 / 8  # eight terms and one more rounding, of their magnitudes
+    np.testing.assert_allclose(tolerance(graph, values, values, tensors[1]), apart, rtol=1e-6)
+    np.testing.assert_allclose(carried(replace(graph, nodes=(mean, twice)), values, tensors[2]), 2 * apart, rtol=1e-6)
+    squares, total = OpNode("q", "mul", ("x", "x"), ("squares",)), OpNode("s", "reduce_sum", ("squares",), ("sum",), (("axes", (0,)),))
+    values |= {"squares": values["x"] ** 2, "sum": np.array([1.8e9])}
+    allowed = carried(replace(graph, nodes=(squares, total)), values, tensors[4])
+    np.testing.assert_allclose(allowed, (2.0**-7 + 2 * 9 * 2.0**-24) * (2 * 9e8 + 2), rtol=1e-6)
+
+
+def test_what_is_rounded_on_the_way_is_so_in_its_own_dtype() -> None:
+    """A sigmoid in fp16 whose result is fp32: what its instructions round is no better for the cast behind it."""
+    tensors = [Tensor("x", "fp16", (2,)), Tensor("s", "fp16", (2,)), Tensor("y", "fp32", (2,))]
+    nodes = (OpNode("n", "sigmoid", ("x",), ("s",)), OpNode("c", "cast", ("s",), ("y",)))
+    values = {"x": np.zeros(2), "s": np.ones(2), "y": np.ones(2)}
+    graph = Graph("g", ("x",), ("y",), tuple(tensors), nodes)
+    assert (tolerance(graph, values, values, tensors[2]) > 16 * 2.0**-10).all()
+    assert (tolerance(graph, values, values, replace(tensors[2], dtype="int32")) == 0).all()
+
+
+def test_values_between_nodes_may_be_kept_wider() -> None:
+    """A norm of two numbers that the reference rounds to one: what is made of them unrounded is right, and anything else is not."""
+    proto = model([node("Div", "x z", "q"), node("LayerNormalization", "q g b", "y", axis=-1)], {"x": (8, 40, 2), "z": (8, 40, 2)}, ["y"],
+                  {"g": np.ones(2, np.float32), "b": np.zeros(2, np.float32)})
+    machine, (graph, weights, _) = load_machine(), load(proto, precision="bf16")
+    graph, weights = fuse(graph, weights, machine)
+    (task,) = tasks(graph, machine)
+    p = problem(task.func, machine, task.state)
+    program = p.program(start(p).best)
+    alone = group_graph(graph, task.group, *operands(graph, task.group))
+    random = np.random.default_rng(0)
+    x, z = (1 + random.random((8, 40, 1)) * [1, 1.37] for _ in range(2))  # quotients that are nearly the same
+    data = {name: v.astype(ml_dtypes.bfloat16) for name, v in zip(alone.inputs, (x, z, np.ones(2), np.zeros(2)))}
+    assert compare(alone, program, task.bindings, data, False) == []
+    wanted, wide = (evaluate(g, data, {}, every=True)["y"].astype(np.float32) for g in (alone, kept_wide(alone)))
+    assert np.abs(wanted - wide).max() > 0.2  # the reference alone would have said that the program is wrong
+    assert nearer(np.array([1.0, 2.0]), np.array([1.5, 2.5]), np.array([1.25, 4.0])).tolist() == [1.25, 2.5]
 
 
 def test_agreement_counts_rows() -> None:

@@ -132,6 +132,7 @@ MODELS = {
     "layer_norm": ("fp16", "float[3,9,48] x, float[48] w, float[48] b", "float[3,9,48] y", "y = LayerNormalization(x, w, b)"),
     "layer_norm_tails": ("fp32", "float[21,2,35] x, float[2,35] w", "float[21,2,35] y", "y = LayerNormalization<axis=1>(x, w)"),
     "gelu": ("fp16", "float[5,37] x", "float[5,37] y", "y = Erf(x)"),
+    "max_planes": ("fp16", "float[3,16,197] x", "float[3,197] y", "y = ReduceMax<keepdims=0, axes=[1]>(x)"),
 }
 # products with what joins them where their results go through UB
 ON_COUPLED = {

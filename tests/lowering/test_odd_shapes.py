@@ -12,15 +12,18 @@ from hypothesis import strategies as st
 from onnx import TensorProto
 
 from aoec.frontend.onnx import load as load_model
-from aoec.jobs.plan import tasks
+from aoec.jobs.attention import apart
+from aoec.jobs.plan import placed, tasks
 from aoec.jobs.tuning import problem, start
 from aoec.jobs.verify import verify_group
+from aoec.jobs.wide_sums import wide
 from aoec.lowering.fuse import fuse
 from aoec.target.check import check
 from aoec.target.machine import load
 from tests.frontend.models import model as of_nodes
 from tests.frontend.models import node
 from tests.frontend.written import written
+from tests.lowering.chains import chain
 
 # inputs, result, nodes; where each failed before, in fp16 or as said
 MODELS = {
@@ -38,6 +41,12 @@ MODELS = {
     "between_blocks": ("float[1,40,3,5] x, float[40,40,1,1] h", "float[1,16,3,5] y",  # channels of two blocks, of neither all
                        "t = Conv(x, h) a = Constant<value_ints=[1]>() s = Constant<value_ints=[8]>() e = Constant<value_ints=[24]>() "
                        "y = Slice(t, s, e, a)", ("Ascend910B3",)),
+    "line_of_few": ("float[2,1,1000] x, float[16,1,7] k", "float[2,16,1000] y", "y = Conv<pads=[3,3]>(x, k)",  # four channels a pixel
+                    ("Ascend910B3", "Ascend310P3", "Ascend310B1", "Ascend910A")),
+    "row_of_few": ("float[2,3,3,64] x, float[7,3,3,3] k", "float[2,7,1,64] y", "y = Conv<pads=[0,1,0,1]>(x, k)", ("Ascend910B3",)),
+    "pools_of_one": ("float[2,20,1,1] x", "float[2,20,1,1] y",  # images of one pixel, of which nothing is reduced
+                     "a = GlobalAveragePool(x) b = Exp(a) c = GlobalMaxPool(b) d = ReduceMean<axes=[2,3]>(c) y = Abs(d)",
+                     ("Ascend910B3", "Ascend310P3")),
     "norm_of_one": ("float[50,12,1] x, float[1] g, float[1] b", "float[50,12,1] y", "y = LayerNormalization(x, g, b)", ("Ascend310B1",)),
     "instance_of_one": ("float[2,3,1,1] x, float[3] w, float[3] b", "float[2,3,1,1] y", "y = InstanceNormalization(x, w, b)",
                         ("Ascend910B3",)),
@@ -141,3 +150,22 @@ def test_operators_of_any_size_have_legal_schedules(model: onnx.ModelProto, targ
     for task in tasks(graph, machine):
         p = problem(task.func, machine, task.state)
         check(p.program(start(p).best), machine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(120))
+def test_chains_of_operators_have_schedules_that_are_right(seed: int) -> None:
+    """None ends in an error, goes to the host, or gives other values than its operators; some in bf16 or fp32, where cores have it."""
+    target = (*FAMILIES, "Ascend910_9362")[seed % 7]
+    machine = load(target)
+    precision = ("fp16", "fp16", "mixed", "fp32", "fp16", "bf16")[seed // 7 % 6] if machine.has("mmad_bias") else "fp16"
+    model = chain(seed)
+    graph, weights, _ = load_model(model, {}, precision)
+    fused, stored = fuse(wide(graph, machine), weights, machine, apart(graph, machine))
+    found = placed(fused)
+    assert not found.reasons, onnx.printer.to_text(model)
+    for task in tasks(found.graph, machine, funcs=found.funcs):
+        p = problem(task.func, machine, task.state)
+        program = p.program(start(p).best)
+        check(program, machine)
+        assert verify_group(found.graph, task.group, program, task.bindings, stored) == [], onnx.printer.to_text(model)

@@ -1,5 +1,5 @@
 """Removes nodes that change nothing: views of the same shape, pads and slices that leave all as it is, times 1,
-plus 0, a clip without bounds."""
+plus 0, a clip without bounds, windows of one pixel that is all there is."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -9,6 +9,8 @@ from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
 
 SHAPED = ("expand", "pad", "reshape", "slice")  # they change nothing where they keep the shape, but for slices that go backwards
+
+POOLS = ("max_pool", "avg_pool", "global_avg_pool")
 
 
 def drop_identities(draft: Draft) -> None:
@@ -37,7 +39,11 @@ def _is_identity(draft: Draft, node: OpNode) -> bool:
 
 
 def _as_view(draft: Draft, node: OpNode) -> OpNode:
-    """The node; as a view where it is a transpose that leaves the elements in their order."""
+    """The node; as a view where it is a transpose that leaves the elements in their order, or pools windows of one pixel each."""
+    kernel = draft.tensors[node.inputs[0]].shape[2:] if node.op == "global_avg_pool" else node.attribute("kernel")
+    same = node.op in POOLS and draft.tensors[node.inputs[0]].shape == draft.tensors[node.outputs[0]].shape
+    if same and kernel == (1, 1):
+        return replace(node, op="reshape", inputs=node.inputs[:1], attributes=(("shape", draft.tensors[node.outputs[0]].shape),))
     if node.op != "transpose":
         return node
     perm, shape = node.attribute("perm"), draft.tensors[node.inputs[0]].shape

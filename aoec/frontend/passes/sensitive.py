@@ -19,6 +19,7 @@ SENSITIVE: dict[str, str] = {
     "layer_norm": STATISTICS, "rms_norm": "a mean of squares", "batch_norm": STATISTICS, "lrn": "a sum of squares and a power of it",
     "reduce_sum": "a sum of many can leave the range of fp16", "reduce_mean": "a sum of many can leave the range of fp16",
     "exp": GROWS, "power": GROWS, "sinh": GROWS, "cosh": GROWS, "log": STEEP, "tan": STEEP, "asin": STEEP, "acos": STEEP, "atanh": STEEP,
+    "sqrt": "a sum of squares can leave the range of fp16 where its root does not",
     "sin": ANGLE, "cos": ANGLE, "softplus": "the logarithm of an exponential", "reciprocal": SMALL, "rsqrt": SMALL,
 }
 PERIODIC = ("sin", "cos", "tan")  # what they read stays in fp32 whatever the precision of all others is (wide.py)

@@ -4,6 +4,7 @@ Angles: the error of what a sine reads is the sine's own error, however large th
 places and steps of a diffusion have them, to within 1 (fp16) or 8 (bf16), and whole numbers beyond 2,048 or 256 not at all.
 Sums of whole numbers: what an int8 product gives is beyond fp16 until its scale is multiplied in, and that scale is often below it.
 Whole numbers that are compared as reals: places and lengths, beyond what 16 bits count to.
+Roots of sums, as lengths of vectors are: a sum of squares is beyond fp16 where its root is not.
 Places in an image (`Draft.wide`): whole pixels are taken from them, so that what is left has their error.
 """
 from __future__ import annotations
@@ -27,7 +28,9 @@ def wide_tensors(draft: Draft) -> dict[str, str]:
     users = draft.users()
     compared = {n.outputs[0] for n in draft.nodes if n.op == "cast" and draft.tensors[n.inputs[0]].dtype in SUMS
                 and {u.op for u in users.get(n.outputs[0], [])} <= {*COMPARING}}
-    seeds = _scaled_sums(draft) | compared | draft.wide
+    sums = {n.outputs[0] for n in draft.nodes if n.op == "reduce_sum"}
+    rooted = {n.outputs[0] for n in draft.nodes if n.op == "sqrt" and n.inputs[0] in sums}
+    seeds = _scaled_sums(draft) | compared | rooted | draft.wide
     nodes: set[str] = set()
 
     def read_by_them(name: str) -> bool:

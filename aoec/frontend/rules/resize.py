@@ -8,13 +8,14 @@ from math import prod
 import numpy as np
 
 from aoec.frontend.node import Node
-from aoec.frontend.rules.movement import MOST_PIECES, steps, taken
+from aoec.frontend.rules.movement import steps, taken
 from aoec.frontend.rules.rule import Rule
 
 ROUND: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "floor": np.floor, "ceil": np.ceil, "round_prefer_floor": lambda v: np.ceil(v - 0.5),
     "round_prefer_ceil": lambda v: np.floor(v + 0.5)}
 MOST_WEIGHTS = 1 << 24  # elements of one axis's matrix
+MOST_PIECES = 4  # of an axis: each is a launch or two, and reads of all its places together are one, or three
 
 
 @dataclass(frozen=True)
