@@ -193,11 +193,11 @@ def page(lines: Sequence[Line], summary: str, target: str) -> str:
     head = f"""# How fast candidates are timed
 
 Made by `python bench/rates.py --write`: the distinct groups of {sets} (network:batch) on {target}, some thousands of legal candidates
-drawn evenly from each sketch, those of a sketch in one call. *Measured*, per CPU second of one core, with all that a candidate takes: legality, tables, walk. *With the skip*: to their end,
-loops that repeat skipped exactly. *With a limit*: the default's time, as a search has it; what is abandoned there takes longer for
-certain. *In full*: nanoseconds an instruction or flag operation where every iteration is walked. *Slowest*: the worst of the candidates
-with the most cycles, timed alone. Illegal candidates are not timed and not counted. Other work on the same computer takes caches away:
-two such runs differed by 10 to 14 % with four and with eight processes at work on two cores.
+drawn evenly from each sketch, those of a sketch in one call. *Measured*, per CPU second of one core, with all that a candidate takes:
+legality, tables, walk. *With the skip*: to their end, loops that repeat skipped exactly. *With a limit*: the default's time, as a search
+has it; what is abandoned there takes longer for certain. *In full*: nanoseconds an instruction or flag operation where every iteration is
+walked. *Slowest*: the worst of the candidates with the most cycles, timed alone. Illegal candidates are not timed and not counted. Other
+work on the same computer takes caches away: two such runs differed by 10 to 14 % with four and with eight processes at work on two cores.
 
 {summary}
 
