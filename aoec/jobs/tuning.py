@@ -196,9 +196,9 @@ class Problem:
         return self.answers.ask(question, 0, (2, count, len(encoded.program.streams) * len(PIPES)),
                                 lambda: floor_parts(encoded, columns, opened, whole, self.state, limit))
 
-    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
+    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int = NEVER) -> np.ndarray:
         """What no row goes below, as `parts`, by closed sums of the work of its first core: see Bounds.worked."""
-        return work_parts(self.sketches[grid].loose, columns, whatever, opened)
+        return work_parts(self.sketches[grid].loose, columns, whatever, opened, limit)
 
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with fewer slots: by a walk of its first core, slots in nobody's way: see Bounds.alone."""

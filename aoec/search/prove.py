@@ -240,7 +240,7 @@ class Levels(Kinds):
         for start in range(0, count, SUMMED):
             some = part.rows(np.arange(start, min(start + SUMMED, count)))
             columns = self.filled(some.columns, len(some.floors), rest)
-            left.append(some.told(self.bounds.worked(self.number, columns, self.switches, bool(rest)), found.ticks))
+            left.append(some.told(self.bounds.worked(self.number, columns, self.switches, bool(rest), found.ticks), found.ticks))
         part = reduce(Part.joined, left)
         found.glance(count, len(part.floors))
         return part

@@ -83,7 +83,7 @@ def test_cores_that_are_taken_to_do_what_the_first_does_do_it(text: str) -> None
             values = {n: int(v[0]) for n, v in one.items()}
             extents = {n: int(evaluate(e, values)) for _, n, e in encoded.axes}
             cores = [done(encoded, values | dict(zip(extents, place))) for place in product(*map(range, extents.values()))]
-            alike = FirstCore(encoded, 0, FirstValues(encoded, 0, one, np.zeros(1, np.int32)), False).alike()
+            alike = FirstCore(encoded, 0, FirstValues(encoded, 0, one, np.zeros(1, np.int32)), False).alike
             assert int(np.max(alike)) <= cores.count(cores[0])
             found.add((int(np.max(alike)) == cores.count(cores[0]), len(cores) > cores.count(cores[0]) > 1))
     assert {(True, True), (True, False)} <= found
