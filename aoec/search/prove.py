@@ -28,7 +28,7 @@ from aoec.search.slots import Kinds
 
 TILES = frozenset(("h0", "w0"))  # of inner ones those that cut what leaves L0C, and not what it is a sum of
 FIRST_BLOCK, BLOCK = 64, 1024  # assignments of outer holes whose inner ones are looked at together: few of the best first, then more
-MANY = 1 << 9  # rows of outer holes from which on they are bounded by their work alone before
+MANY = 1 << 7  # rows of outer holes from which on they are bounded by their work alone before
 GLANCES = 16  # of these cost as much as a floor
 TASTED = 32  # of its effort: a part that a proof makes before it is foreseen how much it will take
 MANY_OPEN, TASTE = 64, 8  # rows with open holes of which each eighth is bounded first, to see whether it pays
@@ -261,7 +261,8 @@ class Levels(Kinds):
         """The rows of a part that no bound excludes, the `rest` of the inner holes being open, and switches and slots."""
         if (count := len(part.floors)) and rest:
             columns = self.filled(part.columns, count, rest)
-            parts = self.bounds.parts(self.number, columns, self.least(rest), TILES.isdisjoint(rest), found.ticks)
+            known = part.of_rows()[0]
+            parts = self.bounds.parts(self.number, columns, self.least(rest), TILES.isdisjoint(rest), found.ticks, known)
             part = part.told(parts, found.ticks)
         elif count:
             floors = np.maximum(part.floors, self.floors(part.columns, count, found.ticks))

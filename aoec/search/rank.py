@@ -52,9 +52,9 @@ class Counted:
         """Ticks that no row beats."""
         return self.bounds.floors(grid, columns, limit)
 
-    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
+    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
         """What keeps each pipe at work, and what goes by beside it."""
-        return self.bounds.parts(grid, columns, opened, whole, limit)
+        return self.bounds.parts(grid, columns, opened, whole, limit, known)
 
     def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
         """What keeps each pipe at work, and the launch."""
