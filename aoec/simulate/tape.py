@@ -156,12 +156,16 @@ class Tape:
 
     def note(self, op: int, real: bool, *operands: Array) -> Traced:
         """The result of an operation on registers, which broadcast."""
-        single = not any([x.ndim for x in operands])
-        numbers = tuple([int(x) for x in operands]) if single else tuple([(x.shape, x.tobytes()) for x in operands])
-        regs = self.known.get((op, numbers))
+        key: tuple[Any, ...] = (op, *operands)  # of numbers, which most are
+        try:
+            regs = self.known.get(key)
+        except TypeError:
+            key = (op, *[(x.shape, x.tobytes()) for x in operands])
+            regs = self.known.get(key)
         if regs is None:
-            regs = np.int32(self._new(op, *numbers)) if single else self._many(op, operands)  # type: ignore[arg-type]
-            self.known[op, numbers] = regs
+            single = not any([x.ndim for x in operands])
+            regs = np.int32(self._new(op, *[int(x) for x in operands])) if single else self._many(op, operands)
+            self.known[key] = regs
         return Traced(self, regs, real)
 
     def _many(self, op: int, operands: Sequence[Array]) -> Array:
@@ -177,22 +181,24 @@ class Tape:
 
     def apply(self, name: str, given: Sequence[Any]) -> Any:
         """What a function of NumPy, by name, gives of numbers and columns."""
-        kinds = [x.real if type(x) is Traced else None for x in given]
-        if None in kinds:
+        real = name in ALWAYS_REAL
+        for x in given:
+            if type(x) is Traced:
+                real = real or x.real
+                continue
             if name in NEUTRAL and (other := _unchanged(name, given)) is not None:
                 return other
             if name == "power" and type(given[1]) is int and given[1] == 2:
                 return self.apply("multiply", (given[0], given[0]))
-            kinds = [_is_real(x) for x in given]
-        real = True in kinds or name in ALWAYS_REAL
+            real = real or _is_real(x)
         operands = [x.regs if type(x) is Traced and x.real is real else self.column(x, real) for x in given]
-        if name in COMPARED:
-            whole, of_reals, turned = COMPARED[name]
-            return self.note(of_reals if real else whole, False, *(operands[::-1] if turned else operands))
         word = (REAL if real else WHOLE).get(name)
-        if word is None:
+        if word is not None:
+            return self.note(word, real, *operands)
+        if name not in COMPARED:
             raise UnsupportedError(f"a tape has no {name} of {'reals' if real else 'whole numbers'}")
-        return self.note(word, real, *operands)
+        whole, of_reals, turned = COMPARED[name]
+        return self.note(of_reals if real else whole, False, *(operands[::-1] if turned else operands))
 
     def where(self, condition: Any, yes: Any, no: Any) -> Any:
         """`yes` where the condition is not 0, elsewhere `no`."""
