@@ -42,7 +42,7 @@ class Kinds:
         self.switches = tuple(n for n in SWITCHES if n in self.choices)
         early = () if self.inner else self.shifting
         outer = [n for n in grid.names if n in early or n not in {*self.inner, *self.switches, *slots}]
-        self.outer_names = tuple(sorted(outer, key=lambda n: len(self.choices[n]) > 1))  # what is settled first: more can be asked of others
+        self.outer_names = tuple(sorted(outer, key=lambda n: len(self.choices[n]) > 1))  # more can be asked of others then
         self.counting = frozenset(self.slots)
         constraints = sorted(dict.fromkeys(bounds.constraints(number)), key=lambda c: sum(1 for _ in walk(c)))  # the cheapest first
         self.asked = [(c, frozenset(hole_names(c))) for c in constraints]

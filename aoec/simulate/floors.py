@@ -49,8 +49,8 @@ def floor_parts(encoded: Encoded, rows: Mapping[str, Array], opened: Mapping[str
                 limit: int = kernel.NEVER, known: Array | None = None) -> Array:
     """int64[2, row, pipe of a stream]: the floors of rows with open holes (`floor_rows`) in two: ticks for which the first core keeps a
     pipe at work, 0 where none are known, and ticks that go by beside these, launch included. Each is what no choice of the open holes goes
-    below, so that of rows that assign some of them more may be said of one, and the other stands. `known`: the former, as far as it is known
-    by closed sums; of rows that reach the limit with it no more is found."""
+    below, so that of rows that assign some of them more may be said of one, and the other stands. `known`: the former as far as
+    closed sums tell it; of rows that reach the limit with it no more is found."""
     columns, count = columns_of(encoded, rows)
     found, beside = open_floors(encoded, columns, state, opened, whole, np.full(count, limit), known)
     return parts(found.ticks, beside, found.launch_ticks, found.status)
@@ -58,8 +58,8 @@ def floor_parts(encoded: Encoded, rows: Mapping[str, Array], opened: Mapping[str
 
 def work_parts(encoded: Encoded, rows: Mapping[str, Array], whatever: Collection[str], opened: bool, limit: int = kernel.NEVER) -> Array:
     """int64[2, row, pipe of a stream]: ticks for which the first core keeps a pipe at work at the least, with any choice of the holes
-    `whatever`, 0 where that is not known; and those of the launch. Of rows that reach the limit not all pipes are. In a tenth of the time of
-    `floor_parts`."""
+    `whatever`, 0 where that is not known; and those of the launch. Of rows that reach the limit not all pipes are. In a tenth of
+    the time of `floor_parts`."""
     count = len(next(iter(rows.values()), (0,)))
     launch = launch_ticks(encoded, grid_cores(encoded, rows, count), rows)
     if any(not outline(encoded, stream).holes.isdisjoint(whatever) for stream in range(len(encoded.program.streams))):

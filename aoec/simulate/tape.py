@@ -184,7 +184,8 @@ class Tape:
             if registers.ndim == 0:
                 own += array("i", [int(registers)]) * count
             else:
-                own.frombytes((registers if registers.shape == shape else np.broadcast_to(registers, shape)).astype(np.int32, copy=False).tobytes())
+                spread = registers if registers.shape == shape else np.broadcast_to(registers, shape)
+                own.frombytes(spread.astype(np.int32, copy=False).tobytes())
         return np.arange(first, first + count, dtype=np.int32).reshape(shape)
 
     def apply(self, name: str, given: Sequence[Any]) -> Any:
