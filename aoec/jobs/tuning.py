@@ -192,7 +192,8 @@ class Problem:
     def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
         """What no row goes below, as pipes are at work and beside, with any choices of holes `opened`: see Bounds.parts."""
         encoded, count = self.sketches[grid].loose, len(next(iter(columns.values()), (0,)))
-        question = [b"parts", *self.sketches[grid].asked(columns), f"{list(opened.items())} {whole} {limit}".encode()]
+        question = [b"parts", *self.sketches[grid].asked(columns), f"{list(opened.items())} {whole} {limit}".encode(),
+                    known.tobytes()]
         return self.answers.ask(question, 0, (2, count, len(encoded.program.streams) * len(PIPES)),
                                 lambda: floor_parts(encoded, columns, opened, whole, self.state, limit, known))
 
