@@ -401,6 +401,25 @@ def evaluate(e: Expr, env: Mapping[str, Any]) -> Any:
     raise TypeError(f"not an integer expression: {e!r}")
 
 
+class Known(dict[Expr, Any]):
+    """The values of expressions in an environment, as `evaluate` gives them: found when they are asked for, what several hold once."""
+
+    def __init__(self, env: Mapping[str, Any]) -> None:
+        self.env = env
+
+    def __missing__(self, e: Expr) -> Any:
+        kind = type(e)
+        if kind is Binary:
+            found = INT_OPS[e.op](self[e.left], self[e.right])  # type: ignore[attr-defined]
+        elif kind is Call:
+            args = [self[a] for a in e.args]  # type: ignore[attr-defined]
+            found = np.ceil(args[0]) if e.fn == "ceil" else np.floor(args[0]) if e.fn == "floor" else INT_CALLS[e.fn](*args)  # type: ignore[attr-defined]
+        else:
+            return evaluate(e, self.env)
+        self[e] = found
+        return found
+
+
 # ---------------------------------------------------------------- normal form
 
 def normalise(e: Expr) -> Expr:

@@ -61,7 +61,7 @@ def _state(found: dict[str, tuple[int, ...]], h: Hole) -> None:
 def fill(noun: Noun, values: Mapping[str, int]) -> Noun:
     """The noun with holes replaced by integers; holes that are not named stay, with their choices where each is now first named."""
     left = {name: choices for name, choices in holes(noun).items() if name not in values}
-    bare = map_exprs(noun, lambda e: replace_holes(e, lambda h: Hole(h.name)))  # so that folding sees equal holes as equal
+    bare = map_exprs(noun, bare_holes)  # so that folding sees equal holes as equal
     return _restate(map_exprs(bare, lambda e: fill_expr(e, values)), left)
 
 
@@ -118,6 +118,11 @@ def replace_holes(e: Expr, f: Callable[[Hole], Expr]) -> Expr:
     if isinstance(e, Read): return Read(e.buffer, tuple([replace_holes(i, f) for i in e.indices]))
     if isinstance(e, Cast): return Cast(e.dtype, replace_holes(e.value, f))
     return e
+
+
+def bare_holes(e: Expr) -> Expr:
+    """`e` with its holes by their names alone."""
+    return replace_holes(e, lambda h: Hole(h.name)) if any(h.choices for h in named_holes(e)) else e
 
 
 # ---------------------------------------------------------------- every expression, in the order shown

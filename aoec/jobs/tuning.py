@@ -189,16 +189,17 @@ class Problem:
 
         return self.answers.ask([b"floors", *self.sketches[grid].asked(columns), str(limit).encode()], 0, (count,), bounded)
 
-    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
+    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
         """What no row goes below, as pipes are at work and beside, with any choices of holes `opened`: see Bounds.parts."""
         encoded, count = self.sketches[grid].loose, len(next(iter(columns.values()), (0,)))
-        question = [b"parts", *self.sketches[grid].asked(columns), f"{list(opened.items())} {whole} {limit}".encode()]
+        question = [b"parts", *self.sketches[grid].asked(columns), f"{list(opened.items())} {whole} {limit}".encode(),
+                    known.tobytes()]
         return self.answers.ask(question, 0, (2, count, len(encoded.program.streams) * len(PIPES)),
-                                lambda: floor_parts(encoded, columns, opened, whole, self.state, limit))
+                                lambda: floor_parts(encoded, columns, opened, whole, self.state, limit, known))
 
-    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
+    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int = NEVER) -> np.ndarray:
         """What no row goes below, as `parts`, by closed sums of the work of its first core: see Bounds.worked."""
-        return work_parts(self.sketches[grid].loose, columns, whatever, opened)
+        return work_parts(self.sketches[grid].loose, columns, whatever, opened, limit)
 
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with fewer slots: by a walk of its first core, slots in nobody's way: see Bounds.alone."""

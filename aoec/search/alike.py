@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from aoec.ir.index import Binary, Call, Expr, Hole, Int, Var, call, children, evaluate, hole_names, rebuild, substitute, variables, walk
 from aoec.ir.program import For, Item, Program
-from aoec.ir.rewrite import map_exprs, replace_holes
+from aoec.ir.rewrite import bare_holes, map_exprs
 
 Choices = Mapping[str, tuple[int, ...]]
 Ceiling = tuple[str, Expr, Expr]
@@ -22,7 +22,7 @@ ZERO, ONE = Int(0), Int(1)
 def ceilings(program: Program, choices: Choices) -> list[Ceiling]:
     """(hole, a tile that grows with it, expression of other holes): of rows of hole values that differ in this hole alone, and in which the
     tile is no less than that, all are the same program, and all or none are legal."""
-    bare = map_exprs(program, lambda e: replace_holes(e, lambda h: Hole(h.name)))
+    bare = map_exprs(program, bare_holes)
     parts = [Part(replace(bare, streams=())), *[Part(Program("", "", (), (), (s,))) for s in bare.streams]]
     cutting = dict.fromkeys(x for part in parts for e in part.stated for x in walk(e) if isinstance(x, Call) and x.fn in ("min", "ceildiv"))
     found = []

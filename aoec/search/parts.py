@@ -27,14 +27,15 @@ class Bounds(Protocol):
     def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, whatever its slots and switches; 0 where none are known, any such from `limit` on."""
 
-    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
+    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
         """What no row goes below, whatever its slots and switches, nor any with other choices of holes `opened`, which are at their largest
         in the rows and whose least are given (None: assigned), [2, row, pipe]: ticks for which a pipe is at work, 0 where none are known,
-        and ticks beside; of rows that take `limit` or more not all. `whole`: none of the holes cuts what leaves L0C."""
+        and ticks beside; of rows that take `limit` or more not all. `whole`: none of the holes cuts what leaves L0C. `known`, [row, pipe]:
+        the former as `worked` found it, 0 where it is not known."""
 
-    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
+    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
         """What no row goes below, as `parts`, nor any with other choices of holes `whatever`. `opened`: some others are at their largest,
-        and stand for all of their choices. Of many rows it is found in a tenth of the time."""
+        and stand for all of their choices. Of many rows it is found in a tenth of the time; of those that take `limit` or more not all."""
 
     def placed(self, grid: int, columns: Rows) -> np.ndarray:
         """What costs hang on of where slots lie that are in nobody's way, [question, row]: where it is the same they are."""

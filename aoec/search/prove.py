@@ -28,7 +28,8 @@ from aoec.search.slots import Kinds
 
 TILES = frozenset(("h0", "w0"))  # of inner ones those that cut what leaves L0C, and not what it is a sum of
 FIRST_BLOCK, BLOCK = 64, 1024  # assignments of outer holes whose inner ones are looked at together: few of the best first, then more
-MANY = 1 << 9  # rows of outer holes from which on they are bounded by their work alone before
+MANY = 1 << 7  # rows of outer holes from which on they are bounded by their work alone before
+FEW = 1 << 8  # rows with inner holes assigned up to which what comes next costs less than their sums, which take some 7 ms of any rows
 GLANCES = 16  # of these cost as much as a floor
 TASTED = 32  # of its effort: a part that a proof makes before it is foreseen how much it will take
 MANY_OPEN, TASTE = 64, 8  # rows with open holes of which each eighth is bounded first, to see whether it pays
@@ -224,8 +225,8 @@ class Levels(Kinds):
         return Part(self.number, columns, part.floors[source], part.of_rows()[:, source])
 
     def skimmed(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
-        """A part glanced at, unless that excluded so few rows when it was last done that what comes next costs less."""
-        if self.learned.passes(("work", *rest), WORTH):
+        """A part glanced at, unless it has so few rows, or that excluded so few when it was last done, that what comes next costs less."""
+        if len(part.floors) < FEW or self.learned.passes(("work", *rest), WORTH):
             return part
         left = self.glanced(part, rest, found)
         if (count := len(part.floors)) >= MANY_OPEN:
@@ -240,7 +241,7 @@ class Levels(Kinds):
         for start in range(0, count, SUMMED):
             some = part.rows(np.arange(start, min(start + SUMMED, count)))
             columns = self.filled(some.columns, len(some.floors), rest)
-            left.append(some.told(self.bounds.worked(self.number, columns, self.switches, bool(rest)), found.ticks))
+            left.append(some.told(self.bounds.worked(self.number, columns, self.switches, bool(rest), found.ticks), found.ticks))
         part = reduce(Part.joined, left)
         found.glance(count, len(part.floors))
         return part
@@ -261,7 +262,8 @@ class Levels(Kinds):
         """The rows of a part that no bound excludes, the `rest` of the inner holes being open, and switches and slots."""
         if (count := len(part.floors)) and rest:
             columns = self.filled(part.columns, count, rest)
-            parts = self.bounds.parts(self.number, columns, self.least(rest), TILES.isdisjoint(rest), found.ticks)
+            known = part.of_rows()[0]
+            parts = self.bounds.parts(self.number, columns, self.least(rest), TILES.isdisjoint(rest), found.ticks, known)
             part = part.told(parts, found.ticks)
         elif count:
             floors = np.maximum(part.floors, self.floors(part.columns, count, found.ticks))

@@ -52,13 +52,13 @@ class Counted:
         """Ticks that no row beats."""
         return self.bounds.floors(grid, columns, limit)
 
-    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int) -> np.ndarray:
+    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
         """What keeps each pipe at work, and what goes by beside it."""
-        return self.bounds.parts(grid, columns, opened, whole, limit)
+        return self.bounds.parts(grid, columns, opened, whole, limit, known)
 
-    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool) -> np.ndarray:
+    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
         """What keeps each pipe at work, and the launch."""
-        return self.bounds.worked(grid, columns, whatever, opened)
+        return self.bounds.worked(grid, columns, whatever, opened, limit)
 
     def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
         """Ticks that no row beats, nor any with fewer slots."""

@@ -6,13 +6,25 @@ from itertools import product
 
 import numpy as np
 
-from aoec.ir.index import Expr, evaluate, hole_names
+from aoec.ir.index import Expr, Known, evaluate, hole_names, walk
 from aoec.search.grid import Grid, Rows
 from aoec.search.parts import Bounds, Part
 
 INNER = ("h0", "w0", "tk", "sk", "rk", "uc", "pl")  # in the order in which they are assigned
 LEAST = ("pl",)  # of inner ones those that add work the larger they are
 SWITCHES = ("uf",)  # change when something is done, not what
+
+
+class Grown(Rows):
+    """Columns of rows that came of others by one more hole, each made when it is asked for; `source`: the row that each came of."""
+
+    def __init__(self, columns: Rows, source: np.ndarray, newest: str, values: np.ndarray) -> None:
+        super().__init__({newest: values})
+        self.columns, self.source = columns, source
+
+    def __missing__(self, name: str) -> np.ndarray:
+        self[name] = self.columns[name][self.source]
+        return self[name]
 
 
 class Kinds:
@@ -29,36 +41,42 @@ class Kinds:
         self.inner = tuple(n for n in INNER if n in self.choices and n not in slots)
         self.switches = tuple(n for n in SWITCHES if n in self.choices)
         early = () if self.inner else self.shifting
-        self.outer_names = tuple(n for n in grid.names if n in early or n not in {*self.inner, *self.switches, *slots})
-        self.asked = [(c, frozenset(hole_names(c))) for c in bounds.constraints(number)]
+        outer = [n for n in grid.names if n in early or n not in {*self.inner, *self.switches, *slots}]
+        self.outer_names = tuple(sorted(outer, key=lambda n: len(self.choices[n]) > 1))  # more can be asked of others then
+        self.counting = frozenset(self.slots)
+        constraints = sorted(dict.fromkeys(bounds.constraints(number)), key=lambda c: sum(1 for _ in walk(c)))  # the cheapest first
+        self.asked = [(c, frozenset(hole_names(c))) for c in constraints]
         self.ceilings = [(name, tile, cap, hole_names(tile) | hole_names(cap)) for name, tile, cap in bounds.ceilings(number)]
 
-    def holding(self, columns: Rows, newest: str, count: int) -> np.ndarray:
-        """bool[row]: where every constraint can still hold that can be asked since hole `newest` is assigned, some slots being open."""
-        good = np.ones(count, bool)
+    def grown(self, columns: Rows, count: int, name: str) -> tuple[Rows, np.ndarray]:
+        """(columns with a further hole at each of its choices with which every constraint can still hold that can be asked now, some slots
+        being open; the row that each came of). Each constraint is asked of the rows that the ones before it leave."""
+        grown = Grown(columns, np.repeat(np.arange(count), len(self.choices[name])), name, np.tile(self.choices[name], count))
+        known = Known(grown)
         for condition, names in self.asked:
-            opened = sorted(names - columns.keys())
-            if newest in names and set(opened) <= set(self.slots):
-                good &= self.possible(condition, columns, opened, count)
-        return good
+            if name in names and names - columns.keys() - {name} <= self.counting:
+                good = self.possible(condition, known, sorted(names - columns.keys() - {name}), len(grown.source))
+                if not good.all():
+                    grown = Grown(columns, grown.source[good], name, grown[name][good])
+                    known = Known(grown)
+        out = {n: grown[n] for n in (*columns, name)}
+        first = self.leading(out, name, len(grown.source))
+        return {n: v[first] for n, v in out.items()}, grown.source[first]
 
-    def possible(self, condition: Expr, columns: Rows, opened: Sequence[str], count: int) -> np.ndarray:
+    def possible(self, condition: Expr, known: Known, opened: Sequence[str], count: int) -> np.ndarray:
         """bool[row]: where a condition holds for some choice of what is open."""
-        out = np.zeros(count, bool)
         with np.errstate(divide="ignore", invalid="ignore"):
+            if not opened:
+                return np.broadcast_to(known[condition] != 0, count)
+            out, left = np.zeros(count, bool), np.arange(count)
+            rows = {n: known.env[n] for n in hole_names(condition).difference(opened)}
             for values in product(*[self.choices[n] for n in opened]):
-                out |= evaluate(condition, {**columns, **dict(zip(opened, values))}) != 0
-                if out.all():
+                out[left] = evaluate(condition, {**rows, **dict(zip(opened, values))}) != 0
+                if len(still := np.flatnonzero(~out[left])) < len(left):
+                    left, rows = left[still], {n: v[still] for n, v in rows.items()}
+                if not len(left):
                     break
         return out
-
-    def grown(self, columns: Rows, count: int, name: str) -> tuple[Rows, np.ndarray]:
-        """(columns with a further hole at each of its choices that the constraints allow, the row that each came of)"""
-        values = np.array(self.choices[name], np.int64)
-        source = np.repeat(np.arange(count), len(values))
-        out = {n: v[source] for n, v in columns.items()} | {name: np.tile(values, count)}
-        good = self.holding(out, name, len(source)) & self.leading(out, name, len(source))
-        return {n: v[good] for n, v in out.items()}, source[good]
 
     def leading(self, columns: Rows, newest: str, count: int) -> np.ndarray:
         """bool[row]: where, of the choices of a hole that say the same, each has the smallest, as can be told since hole `newest` is

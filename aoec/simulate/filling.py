@@ -24,7 +24,7 @@ from aoec.target.deal import longer
 Array = np.ndarray[Any, Any]
 ENTRIES = 8  # of a site that a row has at first guess
 FEW, SELDOM = 64, 2  # rows that are timed at once, and how often, for which it does not pay to make a plan
-PART, SHORTEST = 256, 16  # rows whose tables are filled at once, at most and where there are as many
+PART, SHORTEST = 256, 64  # rows whose tables are filled at once, at most and where there are as many: fewer take less than the call
 POSITIONS = 1 << 22  # of them together
 
 

@@ -18,6 +18,7 @@ from aoec.simulate.filling import grid_cores
 from aoec.simulate.sizes import Array
 from aoec.simulate.state import COLD, State
 from aoec.simulate.time import Times, columns_of, found_rows, launch_ticks
+from aoec.simulate.totals import Opened
 from aoec.simulate.totals import opened as standing
 from aoec.simulate.work import first_core_work, outline
 from aoec.target.parts import Timing
@@ -41,26 +42,30 @@ def floor_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
     if not opened:
         return found_rows(encoded, columns, limits, kernel.FLOORS, state, lenient=True)
     found, beside = open_floors(encoded, columns, state, opened, whole, limits)
-    return replace(found, ticks=np.where(found.ticks > 0, found.ticks + beside, 0).max(axis=(1, 2), initial=0))
+    return replace(found, ticks=reached(found.ticks, beside))
 
 
 def floor_parts(encoded: Encoded, rows: Mapping[str, Array], opened: Mapping[str, int | None], whole: bool, state: State = COLD,
-                limit: int = kernel.NEVER) -> Array:
+                limit: int = kernel.NEVER, known: Array | None = None) -> Array:
     """int64[2, row, pipe of a stream]: the floors of rows with open holes (`floor_rows`) in two: ticks for which the first core keeps a
     pipe at work, 0 where none are known, and ticks that go by beside these, launch included. Each is what no choice of the open holes goes
-    below, so that of rows that assign some of them more may be said of one, and the other stands."""
+    below, so that of rows that assign some of them more may be said of one, and the other stands. `known`: the former as far as
+    closed sums tell it; of rows that reach the limit with it no more is found."""
     columns, count = columns_of(encoded, rows)
-    found, beside = open_floors(encoded, columns, state, opened, whole, np.full(count, limit))
+    found, beside = open_floors(encoded, columns, state, opened, whole, np.full(count, limit), known)
     return parts(found.ticks, beside, found.launch_ticks, found.status)
 
 
-def work_parts(encoded: Encoded, rows: Mapping[str, Array], whatever: Collection[str], opened: bool) -> Array:
+def work_parts(encoded: Encoded, rows: Mapping[str, Array], whatever: Collection[str], opened: bool, limit: int = kernel.NEVER) -> Array:
     """int64[2, row, pipe of a stream]: ticks for which the first core keeps a pipe at work at the least, with any choice of the holes
-    `whatever`, 0 where that is not known; and those of the launch. In a tenth of the time of `floor_parts`."""
-    ticks, status = first_core_work(encoded, rows, opened)
+    `whatever`, 0 where that is not known; and those of the launch. Of rows that reach the limit not all pipes are. In a tenth of
+    the time of `floor_parts`."""
+    count = len(next(iter(rows.values()), (0,)))
+    launch = launch_ticks(encoded, grid_cores(encoded, rows, count), rows)
     if any(not outline(encoded, stream).holes.isdisjoint(whatever) for stream in range(len(encoded.program.streams))):
-        ticks[:] = 0
-    return parts(ticks, 0, launch_ticks(encoded, grid_cores(encoded, rows, len(ticks)), rows), status)
+        return np.zeros((2, count, len(encoded.program.streams) * kernel.PIPE_COUNT), np.int64)
+    ticks, status = first_core_work(encoded, rows, opened, limit - launch)
+    return parts(ticks, 0, launch, status)
 
 
 def parts(work: Array, beside: Array | int, launch: Array, status: Array) -> Array:
@@ -77,33 +82,38 @@ def alone_rows(encoded: Encoded, rows: Mapping[str, Array], state: State = COLD,
 
 
 def open_floors(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping[str, int | None], whole: bool,
-                limits: Array) -> tuple[Times, Array]:
-    """(the work of rows with open holes as their times [row, stream, pipe], what goes by beside it). Of those that reach their limit by
-    their work alone that is not looked at."""
-    shape, holes = (len(encoded.program.streams), kernel.PIPE_COUNT), standing(encoded, opened)
-    found = found_rows(encoded, rows, limits, kernel.WORK, state, True, holes, shape)
-    beside = np.zeros_like(found.ticks)
-    near = np.flatnonzero((found.ticks.max(axis=(1, 2), initial=0) + found.launch_ticks < limits) & (found.status == 0))
-    if len(near):
-        beside[near] = ends(encoded, {n: v[near] for n, v in rows.items()}, state, opened, whole)
-    return found, beside
-
-
-def ends(encoded: Encoded, rows: dict[str, Array], state: State, opened: Mapping[str, int | None], whole: bool) -> Array:
-    """int64[row, stream, pipe]: ticks before the first instruction on a pipe and after the last, whatever the choices of open holes."""
-    count, shape = len(next(iter(rows.values()))), (len(encoded.program.streams), 3, kernel.PIPE_COUNT)
-    holes = standing(encoded, opened)
+                limits: Array, known: Array | None = None) -> tuple[Times, Array]:
+    """(the work of rows with open holes as their times [row, stream, pipe], what goes by beside it). `known`: of their work by closed sums.
+    First comes what goes by beside: with what is known of the work most rows that reach their limit do, and that is all that is found of
+    them; and last what M does before others start, of those that do not reach it yet."""
+    count, shape, holes = len(limits), (len(encoded.program.streams), kernel.PIPE_COUNT), standing(encoded, opened)
     least = {**rows, **{n: np.full(count, own) for n, own in opened.items() if own is not None}}
+    cores = grid_cores(encoded, rows, count)
+    out = Times(np.zeros((count, *shape), np.int64), launch_ticks(encoded, cores, rows), np.zeros(count, np.int32), cores)
+    left = limits - out.launch_ticks
+    first = ends(encoded, least, state, holes)
+    heads, beside = first[:, :, 0], first[:, :, 0] + first[:, :, 2]
+    work = out.ticks if known is None else np.broadcast_to(known, (count, shape[0] * shape[1])).reshape(out.ticks.shape)
+    near = np.flatnonzero(reached(work, beside) < left)
+    if len(near):
+        found = found_rows(encoded, {n: v[near] for n, v in rows.items()}, limits[near], kernel.WORK, state, True, holes, shape)
+        out.ticks[near], out.status[near] = found.ticks, found.status
+    if whole and len(near := near[(reached(out.ticks[near], beside[near]) < left[near]) & (out.status[near] == 0)]):
+        made = ends(encoded, {n: v[near] for n, v in rows.items()}, state, holes)[:, :, 1]  # it is least where it is cut least
+        beside[near] += np.maximum(0, np.where(made > 0, heads[near, :, kernel.M:kernel.M + 1] + made - heads[near], 0))
+    return out, beside
 
-    def found(choices: dict[str, Array]) -> Array:
-        return found_rows(encoded, choices, np.full(count, kernel.NEVER), kernel.ENDS, state, True, holes, shape).ticks
 
-    first = found(least)
-    heads, tails = first[:, :, 0], first[:, :, 2]
-    if not whole:
-        return heads + tails
-    made = found(rows)[:, :, 1]  # what M does before others start is least where it is cut least
-    return np.maximum(heads, np.where(made > 0, heads[:, :, kernel.M:kernel.M + 1] + made, 0)) + tails
+def reached(work: Array, beside: Array) -> Array:
+    """int64[row]: ticks by the pipe that takes most, of those whose work is known."""
+    found: Array = np.where(work > 0, work + beside, 0).max(axis=(1, 2), initial=0)
+    return found
+
+
+def ends(encoded: Encoded, rows: dict[str, Array], state: State, holes: Opened) -> Array:
+    """int64[row, stream, 3, pipe]: ticks before the first instruction on a pipe, what M does before others start, ticks after the last."""
+    shape = len(encoded.program.streams), 3, kernel.PIPE_COUNT
+    return found_rows(encoded, rows, np.full(len(next(iter(rows.values()))), kernel.NEVER), kernel.ENDS, state, True, holes, shape).ticks
 
 
 def placing_holes(encoded: Encoded) -> frozenset[str]:

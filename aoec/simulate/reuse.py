@@ -105,6 +105,7 @@ class Reuse:
         self.tensors: dict[str, Tensor] = {t.name: t for t in program.tensors}
         self.sizes = {t.name: footprint_bytes(t, holes) * 1.0 for t in program.tensors}
         self.windows: dict[tuple[int, tuple[str, ...]], Rows] = {}
+        self.counted: dict[tuple[Access, frozenset[str]], Rows] = {}
 
     @cached_property
     def within(self) -> dict[Access, list[Rows]]:
@@ -122,8 +123,15 @@ class Reuse:
             out.append(np.minimum(f.largest * self.addresses(a, inside), self.sizes[a.tensor]) if loop in moving else out[-1])
         return out[::-1]
 
-    def addresses(self, a: Access, inside: set[str]) -> Rows:
+    def addresses(self, a: Access, inside: Collection[str]) -> Rows:
         """How many different values the offset takes while the variables inside run, at most."""
+        key = a, frozenset(inside)
+        if key not in self.counted:
+            self.counted[key] = self.count(a, key[1])
+        return self.counted[key]
+
+    def count(self, a: Access, inside: frozenset[str]) -> Rows:
+        """`addresses`, found anew."""
         count: Rows = 1.0
         for names, atoms in parts(a.offset, a.grid + a.loops):
             trips = {v: self.trips[a.stream][v] for v in names if v in inside}

@@ -5,6 +5,7 @@ formula that is written for NumPy's arrays says, called with these, what a kerne
 """
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -28,6 +29,7 @@ COMPARED = {"less": (kernel.LESS, kernel.REAL_LESS, False), "less_equal": (kerne
             "greater": (kernel.LESS, kernel.REAL_LESS, True), "greater_equal": (kernel.LESS_EQUAL, kernel.REAL_LESS_EQUAL, True),
             "equal": (kernel.EQUAL, kernel.REAL_EQUAL, False), "not_equal": (kernel.UNEQUAL, kernel.REAL_UNEQUAL, False)}
 MOST = 1 << 17  # registers of a tape
+NONE = np.int32(-1)  # an operand that there is not
 ALWAYS_REAL = ("divide", "power", "ceil", "floor", "rint")
 NEUTRAL = {"add": 0, "multiply": 1, "divide": 1}  # what changes nothing, on either side, or of reals as a divisor
 
@@ -113,8 +115,8 @@ class Tape:
     """What is done to columns, in order, equal things once. A register is a number; operations on arrays take one after the other."""
 
     def __init__(self) -> None:
-        self.ops: list[tuple[int, int]] = []  # operation, first register of its results
-        self.operands: tuple[list[int], list[int], list[int]] = [], [], []  # by register; -1: none
+        self.ops = array("i")  # operation, first register of its results, and so on
+        self.operands = array("i"), array("i"), array("i")  # by register; -1: none
         self.constants: dict[tuple[bool, float], int] = {}
         self.known: dict[tuple[Any, ...], Array] = {}  # registers: columns know their tape, which would stay until garbage is looked for
         self.marks: list[int] = []
@@ -126,7 +128,7 @@ class Tape:
     def mark(self) -> None:
         """Nothing; operations from here on can be replayed by themselves: what was noted before, if of constants alone, is noted again,
         since parts are replayed for different numbers of lanes."""
-        self.marks.append(len(self.ops))
+        self.marks.append(len(self.ops) // 2)
         self.known.clear()
 
     @property
@@ -138,9 +140,11 @@ class Tape:
         """The register of a single result."""
         of_a, of_b, of_c = self.operands
         first = len(of_a)
-        self.ops.append((op, first))
-        for own, register in ((of_a, a), (of_b, b), (of_c, c)):
-            own.append(register)
+        self.ops.append(op)
+        self.ops.append(first)
+        of_a.append(a)
+        of_b.append(b)
+        of_c.append(c)
         return first
 
     def column(self, value: Any, real: bool) -> Array:
@@ -156,12 +160,16 @@ class Tape:
 
     def note(self, op: int, real: bool, *operands: Array) -> Traced:
         """The result of an operation on registers, which broadcast."""
-        single = not any([x.ndim for x in operands])
-        numbers = tuple([int(x) for x in operands]) if single else tuple([(x.shape, x.tobytes()) for x in operands])
-        regs = self.known.get((op, numbers))
+        key: tuple[Any, ...] = (op, *operands)  # of numbers, which most are
+        try:
+            regs = self.known.get(key)
+        except TypeError:
+            key = (op, *[(x.shape, x.tobytes()) for x in operands])
+            regs = self.known.get(key)
         if regs is None:
-            regs = np.int32(self._new(op, *numbers)) if single else self._many(op, operands)  # type: ignore[arg-type]
-            self.known[op, numbers] = regs
+            single = not any([x.ndim for x in operands])
+            regs = np.int32(self._new(op, *[int(x) for x in operands])) if single else self._many(op, operands)
+            self.known[key] = regs
         return Traced(self, regs, real)
 
     def _many(self, op: int, operands: Sequence[Array]) -> Array:
@@ -170,29 +178,36 @@ class Tape:
         first, count = len(self.operands[0]), prod(shape)
         if first + count > MOST:
             raise UnsupportedError(f"a tape holds {MOST:,} columns")
-        self.ops.append((op, first))
+        self.ops.extend((op, first))
         for k, own in enumerate(self.operands):
-            own += _spread(operands[k], shape) if k < len(operands) else [-1] * count
+            registers = operands[k] if k < len(operands) else NONE
+            if registers.ndim == 0:
+                own += array("i", [int(registers)]) * count
+            else:
+                spread = registers if registers.shape == shape else np.broadcast_to(registers, shape)
+                own.frombytes(spread.astype(np.int32, copy=False).tobytes())
         return np.arange(first, first + count, dtype=np.int32).reshape(shape)
 
     def apply(self, name: str, given: Sequence[Any]) -> Any:
         """What a function of NumPy, by name, gives of numbers and columns."""
-        kinds = [x.real if type(x) is Traced else None for x in given]
-        if None in kinds:
+        real = name in ALWAYS_REAL
+        for x in given:
+            if type(x) is Traced:
+                real = real or x.real
+                continue
             if name in NEUTRAL and (other := _unchanged(name, given)) is not None:
                 return other
             if name == "power" and type(given[1]) is int and given[1] == 2:
                 return self.apply("multiply", (given[0], given[0]))
-            kinds = [_is_real(x) for x in given]
-        real = True in kinds or name in ALWAYS_REAL
+            real = real or _is_real(x)
         operands = [x.regs if type(x) is Traced and x.real is real else self.column(x, real) for x in given]
-        if name in COMPARED:
-            whole, of_reals, turned = COMPARED[name]
-            return self.note(of_reals if real else whole, False, *(operands[::-1] if turned else operands))
         word = (REAL if real else WHOLE).get(name)
-        if word is None:
+        if word is not None:
+            return self.note(word, real, *operands)
+        if name not in COMPARED:
             raise UnsupportedError(f"a tape has no {name} of {'reals' if real else 'whole numbers'}")
-        return self.note(word, real, *operands)
+        whole, of_reals, turned = COMPARED[name]
+        return self.note(of_reals if real else whole, False, *(operands[::-1] if turned else operands))
 
     def where(self, condition: Any, yes: Any, no: Any) -> Any:
         """`yes` where the condition is not 0, elsewhere `no`."""
@@ -216,7 +231,7 @@ class Tape:
 
     def packed(self, wanted: Array) -> Packed:
         """The tape as the kernel replays it, with only what `wanted` registers need; those that are read no more are given to others."""
-        operands = np.array(self.operands, np.int64)
+        operands = np.array([np.frombuffer(own, np.int32) for own in self.operands], np.int64)
         ops, first = np.array(self.ops, np.int64).reshape(-1, 2).T
         op_of = np.repeat(ops, np.diff(first, append=operands.shape[1]))  # by register
         kept = np.array(list(self.constants.values()), np.int64)
@@ -233,14 +248,6 @@ class Tape:
         bits = [np.float64(v).view(np.int64) if real else np.int64(v) for (real, v), _ in used]
         return Packed(code, pool, np.array([place[at] for _, at in used], np.int32), np.array(bits, np.int64), registers, place,
                       np.searchsorted(some, self.marks))
-
-
-def _spread(registers: Array, shape: tuple[int, ...]) -> list[int]:
-    """Registers for each place of a shape."""
-    if registers.ndim == 0:
-        return [int(registers)] * prod(shape)
-    spread: list[int] = (registers if registers.shape == shape else np.broadcast_to(registers, shape)).reshape(-1).tolist()
-    return spread
 
 
 def _is_real(x: Any) -> bool:

@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from math import prod
 
 import numpy as np
 
 from aoec.ir.index import Expr, Var, children, variables
 from aoec.kernels import timeline as kernel
-from aoec.simulate.encode import Encoded, Site
+from aoec.simulate.encode import PIPE, Encoded, Site
 from aoec.simulate.sizes import Array, Choices, Dependence, Layout, StreamValues, dependence
 from aoec.simulate.tables import Around, costs, fixed_costs
 from aoec.target.instructions import INSTRUCTIONS
 
 MOST = 1 << 24  # combinations of classes and choices of one place that are looked at; its work is left out where there are more
+MANY = 1 << 11  # rows from which on those that a pipe excludes are left out of the sums of the next
+ORDER = [PIPE[name] for name in ("MTE1", "MTE2", "S", "FIXP", "M", "MTE3", "V")]  # in which pipes are summed up
 ISSUED = (kernel.INSTR, kernel.SET, kernel.WAIT, kernel.EARLY_SET, kernel.EARLY_WAIT, kernel.CROSS_SET, kernel.CROSS_WAIT)
 
 
@@ -46,15 +48,26 @@ class Outline:
     scalar: tuple[tuple[tuple[tuple[str, ...], ...], int], ...]
 
 
-def first_core_work(encoded: Encoded, rows: Mapping[str, Array], opened: bool) -> tuple[Array, Array]:
+def first_core_work(encoded: Encoded, rows: Mapping[str, Array], opened: bool, limits: Array | None = None) -> tuple[Array, Array]:
     """(ticks [row, stream, pipe] for which the first core of a stream keeps a pipe busy at the least; status of each row, VARIES where
-    sizes are none of a table). `opened`: some holes stand for all of their choices."""
+    sizes are none of a table). `opened`: some holes stand for all of their choices. Of rows in which a pipe is busy for their `limits`
+    others may be 0: pipes are summed up one after the other, those first that exclude most in the least time, each of the rows that are
+    left, once these are so few that it pays to begin anew with them."""
     count = len(next(iter(rows.values()), (0,)))
     status = np.zeros(count, np.int32)
     out = np.zeros((count, len(encoded.program.streams), kernel.PIPE_COUNT), np.int64)
     with np.errstate(all="ignore"):
         for stream in range(out.shape[1]):
-            FirstCore(encoded, stream, FirstValues(encoded, stream, rows, status), opened).fill(out[:, stream])
+            own, core = np.arange(count), FirstCore(encoded, stream, FirstValues(encoded, stream, rows, status), opened)
+            for pipe in core.pipes:
+                if limits is not None and len(own) >= MANY:
+                    left = own[(out[own, stream].max(axis=1) < limits[own]) | (core.values.status != 0)]
+                    if 2 * len(left) < len(own):
+                        status[own] = core.values.status
+                        own, some = left, {n: v[left] for n, v in rows.items()}
+                        core = FirstCore(encoded, stream, FirstValues(encoded, stream, some, status[own]), opened)
+                out[own, stream, pipe] += core.busy(pipe)
+            status[own] = core.values.status
     return out, status
 
 
@@ -76,19 +89,28 @@ class FirstCore:
         self.grid = {name: extent for s, name, extent in encoded.axes if s == stream}
         self.counts: dict[tuple[str, ...], Array] = {}
 
-    def fill(self, out: Array) -> None:
-        """Adds to `out` [row, pipe]."""
-        alike = self.alike()
+    @property
+    def pipes(self) -> list[int]:
+        """The pipes that have work, in the order in which they are summed up."""
+        used = {self.encoded.sites[place.site].pipe for place in self.outline.places} | ({PIPE["S"]} if self.outline.scalar else set())
+        return [pipe for pipe in ORDER if pipe in used]
+
+    def busy(self, pipe: int) -> Array:
+        """int64[row, or 1]: ticks for which a pipe is busy."""
+        out: Array = np.zeros(1, np.int64)
         for place in self.outline.places:
             site = self.encoded.sites[place.site]
-            out[:, site.pipe] += place.count * self.work(place, site, alike) * self.rounds(place.apart)
-        for groups, ticks in self.outline.scalar:
-            out[:, 0] += ticks * self.rounds(groups)
+            if site.pipe == pipe:
+                out = out + place.count * self.work(place, site) * self.rounds(place.apart)
+        for groups, ticks in self.outline.scalar if pipe == PIPE["S"] else ():
+            out = out + ticks * self.rounds(groups)
+        return out
 
     def extent(self, name: str) -> Array:
         """int64[row]: cores along a grid axis."""
         return self.values.size(self.grid[name]).values.reshape(-1)
 
+    @cached_property
     def alike(self) -> Array:
         """int64[row]: how many cores are sure to do what the first does; one where sizes are none of a table."""
         status = np.zeros(self.values.rows, np.int32)
@@ -102,7 +124,7 @@ class FirstCore:
             cores = cores * np.where(first, np.clip(n - 1, 1, heads), np.where(last, np.maximum(n - 1, 1), n))
         return np.where(status == 0, cores, 1)
 
-    def work(self, place: Place, site: Site, alike: Array) -> Array:
+    def work(self, place: Place, site: Site) -> Array:
         """int64[row]: ticks of one instruction over the iterations of the loops on which it depends; 0 where these are too many."""
         exprs, trips = sizes_of(site), [self.values.trips[v] for v in place.bound]
         layout = self.values.layout([*exprs, *trips])
@@ -113,7 +135,7 @@ class FirstCore:
         cores = times([self.first(e, at, layout) for e in self.grid.values()] if asks_for_cores(site) else [])
         (busy, _, unit, _), _ = costs(site, fields, Around(cores), self.machine, True, self.opened)
         own = at.spread(self.summed(busy, place.bound, at, layout))
-        return np.maximum(own, at.spread(self.summed(unit, place.bound, at, layout)) * alike) if site.access else own
+        return np.maximum(own, at.spread(self.summed(unit, place.bound, at, layout)) * self.alike) if site.access else own
 
     def first(self, e: Expr, at: Choices, layout: Layout) -> Array:
         """The values of a size [choice, axis...]."""

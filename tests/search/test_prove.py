@@ -35,6 +35,29 @@ def legal_rows(p: Problem, sketch: int, random: np.random.Generator, most: int) 
     return {name: values[good] for name, values in columns.items()}
 
 
+@pytest.mark.parametrize("text", [FUNCS[0], FUNCS[2]])
+def test_known_work_leaves_out_what_the_floors_of_all_leave_out(text: str) -> None:
+    """With what closed sums know of rows, and a limit, floors of those below it are what they are without, and of no other row too low."""
+    p, random, left_out = problem(lower_operator(text), load("Ascend910B1")), np.random.default_rng(1), 0
+    for sketch in range(0, len(p.space.grids), 3):
+        levels, columns = Levels(sketch, p.space.grids[sketch], p, Learned()), legal_rows(p, sketch, random, 100)
+        if not (count := len(next(iter(columns.values())))):
+            continue
+        rows = levels.filled({n: v for n, v in columns.items() if n in levels.outer_names}, count, levels.inner)
+        known = p.worked(sketch, rows, levels.switches, True)
+        least, nothing = levels.least(levels.inner), np.zeros((count, 1), np.int64)
+        whole = np.maximum(known, p.parts(sketch, rows, least, False, NEVER, nothing))
+        floors = np.where(whole[0] > 0, whole[0] + whole[1], 0).max(axis=1)
+        limit = int(np.quantile(floors, 0.3))
+        some = p.parts(sketch, rows, least, False, limit, known[0])
+        both = np.maximum(known, some)
+        found = np.where(both[0] > 0, both[0] + both[1], 0).max(axis=1)
+        assert (found[floors < limit] == floors[floors < limit]).all() and (found <= floors).all(), sketch
+        assert (found[floors >= limit] >= limit).all(), sketch
+        left_out += int((some[0] == 0).all(axis=1).sum())
+    assert left_out > 0
+
+
 @pytest.mark.parametrize("text, target", [pytest.param(f, t, marks=[pytest.mark.slow] * ((f, t) in LONG)) for f in FUNCS for t in TARGETS])
 def test_no_candidate_is_faster_than_a_floor_of_its_assignment_at_any_level(text: str, target: str) -> None:
     p, random, seen = problem(lower_operator(text), load(target)), np.random.default_rng(0), 0

@@ -14,6 +14,7 @@ from aoec.ir.index import Expr, Hole, Int, Var, ceildiv, evaluate, minimum, norm
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem
 from aoec.search.slots import INNER
+from aoec.simulate import work
 from aoec.simulate.encode import Encoded, Site
 from aoec.simulate.sizes import numbered
 from aoec.simulate.tables import first_false
@@ -59,6 +60,25 @@ def test_closed_sums_are_what_the_kernel_counts_class_by_class(target: str, text
     assert same >= 40
 
 
+@pytest.mark.parametrize(("target", "text"), CASES[1:3])
+def test_of_rows_below_a_limit_sums_are_whole_and_of_others_reach_it(target: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "MANY", 8)
+    p, left_out = problem(lower_operator(text), load(target)), 0
+    for sketch in range(0, len(p.sketches), 4):
+        encoded, columns = p.sketches[sketch].loose, legal_rows(p, sketch, 200)
+        if len(next(iter(columns.values()))) < 8:
+            continue
+        whole, status = first_core_work(encoded, columns, True)
+        most = whole.max(axis=(1, 2))
+        limit = int(np.quantile(most, 0.2))
+        ticks, same = first_core_work(encoded, columns, True, np.full(len(most), limit))
+        below = most < limit
+        assert (ticks[below] == whole[below]).all() and (same[below] == status[below]).all(), sketch
+        assert (ticks <= whole).all() and (ticks.max(axis=(1, 2))[~below & (status == 0)] >= limit).all(), sketch
+        left_out += int((ticks < whole).any(axis=(1, 2)).sum())
+    assert left_out > 0
+
+
 def done(encoded: Encoded, env: dict[str, int]) -> list[tuple[int, ...]]:
     """What a core of the first stream does: the fields of each instruction, iteration by iteration."""
     trips = {loop.var: loop.trips for loop in encoded.loops}
@@ -83,7 +103,7 @@ def test_cores_that_are_taken_to_do_what_the_first_does_do_it(text: str) -> None
             values = {n: int(v[0]) for n, v in one.items()}
             extents = {n: int(evaluate(e, values)) for _, n, e in encoded.axes}
             cores = [done(encoded, values | dict(zip(extents, place))) for place in product(*map(range, extents.values()))]
-            alike = FirstCore(encoded, 0, FirstValues(encoded, 0, one, np.zeros(1, np.int32)), False).alike()
+            alike = FirstCore(encoded, 0, FirstValues(encoded, 0, one, np.zeros(1, np.int32)), False).alike
             assert int(np.max(alike)) <= cores.count(cores[0])
             found.add((int(np.max(alike)) == cores.count(cores[0]), len(cores) > cores.count(cores[0]) > 1))
     assert {(True, True), (True, False)} <= found
