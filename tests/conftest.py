@@ -49,6 +49,11 @@ os.environ["AOEC_BASE_BANK"] = "none"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# processes that share the cores have one thread each for products of large matrices: those of a second one spin while they wait for the
+# first, in the other process's time (the zoo's tests take 26 CPU s with two, 16 with one); NumPy asks when it is first imported
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # a test process makes some hundred million objects, few of them garbage in cycles: to look for these as often as Python does by default
 # took a fifth of the tests' time, and to look through all that is old, a twelfth
 gc.set_threshold(500_000, 1_000, 1_000)
