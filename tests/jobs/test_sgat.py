@@ -30,7 +30,7 @@ from tests.jobs.test_slices import SMALL, chain, folder
 from tests.oracle.schemas import faults
 
 __all__ = ["folder"]  # a fixture
-pytestmark = pytest.mark.usefixtures("small")
+pytestmark = pytest.mark.usefixtures("few")
 
 COMMON = ["--target", "small.toml", "--bank", "b.db", "--base", "none", "--jobs", "1"]
 QUICK = [*COMMON, "--no-verify"]
