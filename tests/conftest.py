@@ -49,6 +49,11 @@ os.environ["AOEC_BASE_BANK"] = "none"
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# processes that share the cores have one thread each for products of large matrices: those of a second one spin while they wait for the
+# first, in the other process's time (the zoo's tests take 26 CPU s with two, 16 with one); NumPy asks when it is first imported
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # a test process makes some hundred million objects, few of them garbage in cycles: to look for these as often as Python does by default
 # took a fifth of the tests' time, and to look through all that is old, a twelfth
 gc.set_threshold(500_000, 1_000, 1_000)
@@ -58,20 +63,24 @@ HEAD = re.compile(r"^--- (\S+)(?: (\d+))?\n", re.MULTILINE)
 
 # Files that take longest come first, so that at the end no process is alone with one of them: of files, --dist loadfile hands out
 # the next whole one (make test; --no-loadscope-reorder keeps it from putting those of few tests last, which models are).
-# In a fresh clone the kernels are compiled, which takes two minutes: the first process does most of that, with the longest file of all,
-# while the other takes the files that need no kernel, and finds them on disk when it comes to those that do; those of proofs it compiles.
+# In a fresh clone the kernels are compiled, which takes one to two minutes: the first process does most of that, with one test of each law
+# of the longest file of all, while the other takes the files that need no kernel, and finds them on disk when it comes to those that do;
+# those of proofs it compiles.
 WITHOUT_KERNELS = ("search/test_strategies.py", "laws/test_text_laws.py", "frontend/test_zoo.py", "laws/test_house.py",
-                   "laws/test_text_rewrite_laws.py", "cli/test_bad_input.py", "laws/test_search_laws.py", "laws/test_bank_laws.py")
+                   "laws/test_text_rewrite_laws.py", "cli/test_bad_input.py", "laws/test_search_laws.py", "laws/test_bank_laws.py",
+                   "laws/test_flat_laws.py", "frontend/test_operators.py")
 LONGEST = (
     "laws/test_emit_laws.py", *WITHOUT_KERNELS, "jobs/test_compile.py", "laws/test_coupled.py", "models/test_resnet50.py",
-    "docs/test_readme.py", "search/test_prove.py", "jobs/test_dump.py", "models/test_light.py", "models/test_bert.py",
-    "laws/test_same_bytes.py", "cli/test_first_contact.py", "lowering/test_reduce.py", "lowering/test_rows_joined.py",
-    "lowering/test_forms.py", "lowering/test_ahead.py")
+    "lowering/test_odd_shapes.py", "search/test_prove.py", "jobs/test_sgat.py", "docs/test_readme.py", "jobs/test_resume.py",
+    "jobs/test_dump.py", "models/test_light.py", "models/test_bert.py", "laws/test_same_bytes.py", "packaging/test_wheel.py",
+    "jobs/test_calibrate.py", "jobs/test_slices.py", "cli/test_first_contact.py", "target/test_chips.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     place = {Path(__file__).parent / name: at for at, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path, len(place)))
+    laws = {item.originalname: item for item in reversed(items) if isinstance(item, pytest.Function) and place.get(item.path) == 0}
+    first = set(laws.values())  # of each law of the longest file one: together they need all kernels
+    items.sort(key=lambda item: (place.get(item.path, len(place)), place.get(item.path) == 0 and item not in first))
 
 
 def pytest_collection_finish() -> None:

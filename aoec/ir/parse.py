@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from threading import Lock
 from typing import Any
 
@@ -90,6 +90,7 @@ def _parse(start: str, text: str, source: str, finish: Callable[[Any, Places], N
     return noun
 
 
+@lru_cache(maxsize=1 << 12)  # machine files that extend one another say the same formulas, some hundred each
 def parse_expr(text: str, source: str = "") -> Expr:
     """The expression that `text` says; its names are not checked. ParseError or CheckError with the place."""
     return _parse("expr", text, source, lambda e, at: None)  # type: ignore[no-any-return]

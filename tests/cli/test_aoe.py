@@ -20,7 +20,7 @@ from aoec.jobs import opat
 from tests.jobs.small import poor_defaults
 from tests.oracle.schemas import faults
 
-pytestmark = pytest.mark.usefixtures("small")
+pytestmark = pytest.mark.usefixtures("few")
 
 VARIABLES = ("TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "ASCEND_WORK_PATH", "REPEAT_TUNE", "TE_PARALLEL_COMPILER", "ASCEND_DEVICE_ID",
              "ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME")

@@ -26,7 +26,7 @@ from aoec.cli.atc_words import NOT_ATC, VALUES, WORDS
 from aoec.cli.vendor_words import Use
 from tests.cli.test_aoe import OPERATORS, VARIABLES
 
-pytestmark = pytest.mark.usefixtures("small")
+pytestmark = pytest.mark.usefixtures("few")
 
 DONE = "ATC run success, welcome to the next use."
 FAILED = "ATC run failed, Please check the detail log, Try 'atc --help' for more information"

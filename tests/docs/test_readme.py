@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -37,23 +39,40 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture
+def typed(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[[str], str]:
+    """Types a command in the folder, and gives what it writes to standard output: a pipe in a shell, the words of a single command in this
+    process, whose kernels are loaded."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
+    monkeypatch.setenv("TUNE_BANK_PATH", "bank.db")
+
+    def run(command: str) -> str:
+        if "|" in command:
+            code = subprocess.run(["bash", "-o", "pipefail", "-c", command], timeout=240).returncode
+        else:
+            program, *words = shlex.split(command)
+            assert program == "aoec"
+            code = cli.main(words)
+        out, err = capfd.readouterr()
+        assert code == 0, f"{command}\n{err}"
+        return out
+
+    return run
+
+
 @pytest.mark.parametrize("command", SINGLE, ids=range(len(SINGLE)))
-def test_command(command: str, folder: Path) -> None:
-    environment = {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "TUNE_BANK_PATH": str(folder / "bank.db")}
-    words = ["bash", "-o", "pipefail", "-c", command]
-    done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, f"{command}\n{done.stderr}"
-    named = re.findall(r"-o (\S+)", command)
-    assert all((folder / n).stat().st_size > 0 for n in named) and (named or done.stdout)
+def test_command(command: str, typed: Callable[[str], str]) -> None:
+    said, named = typed(command), re.findall(r"-o (\S+)", command)
+    assert all(Path(n).stat().st_size > 0 for n in named) and (named or said)
 
 
-def test_the_sweep_does_what_is_shown(folder: Path) -> None:
+def test_the_sweep_does_what_is_shown(typed: Callable[[str], str]) -> None:
     """Words and shapes are the same, times within a fifth: a better model may move them, and then they are to be shown again."""
     (command,) = [c for c in COMMANDS if c not in SINGLE]
     shown = README.partition(command)[2].split("```text\n")[1].split("```")[0].splitlines()
-    made = subprocess.run(["bash", "-c", f"PATH={folder}/bin:$PATH {command}"], cwd=folder, capture_output=True, text=True, timeout=240)
-    assert made.returncode == 0 and all((folder / name).stat().st_size for name in ("sweep.csv", "sweep.svg")), made.stderr
-    came = made.stdout.splitlines()
+    came = typed(command).splitlines()
+    assert all(Path(name).stat().st_size for name in ("sweep.csv", "sweep.svg"))
     assert came[0] == shown[0] and came[1].split() == shown[1].split() and len(came) == len(shown) == 12
     for a, b in zip(came[2:], shown[2:]):
         assert a.split()[0] == b.split()[0]

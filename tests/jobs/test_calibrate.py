@@ -4,7 +4,6 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator
 from math import exp, log
 from pathlib import Path
 from random import Random
@@ -22,20 +21,14 @@ from aoec.jobs.row_funcs import call_of, plane
 from aoec.target.machine import load
 from aoec.target.vary import SPREAD
 from tests.cann.synthetic import HEAD, other, profile
-from tests.jobs.small import small_searches
+
+pytestmark = pytest.mark.usefixtures("small")  # programs that are taken to have run are of a short list: any will do, always the same
 
 TARGET = "Ascend910B3"
 ROWS = [f"{name}(m={m}, n={n}, fp16)" for name, m, n in [
     ("add", 16, 512), ("add", 40, 1024), ("add", 512, 768), ("relu", 8, 256), ("relu", 200, 1024), ("add", 1024, 2048),
     ("relu", 2048, 2048), ("add", 200, 64)]]
 OFF = {"launch.fixed_us": 0.11, "launch.per_core_us": -0.12, "cores.aiv.bus_bytes_per_cycle": -0.1}
-
-
-@pytest.fixture(autouse=True)
-def short_lists() -> Iterator[None]:
-    """The programs that are taken to have run come from a short list: any will do, as long as it is the same one."""
-    with small_searches():
-        yield
 
 
 def calibrated(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *more: str) -> tuple[int, dict[str, object], str]:

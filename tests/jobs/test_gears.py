@@ -19,7 +19,7 @@ from aoec.frontend.gears import Asked, gears
 from tests.frontend.models import normal
 from tests.oracle.schemas import faults
 
-pytestmark = pytest.mark.usefixtures("small")
+pytestmark = pytest.mark.usefixtures("few")
 
 W = normal(24, 8, seed=3)
 

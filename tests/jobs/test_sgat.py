@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +31,7 @@ from tests.jobs.test_slices import SMALL, chain, folder
 from tests.oracle.schemas import faults
 
 __all__ = ["folder"]  # a fixture
-pytestmark = pytest.mark.usefixtures("small")
+pytestmark = pytest.mark.usefixtures("few")
 
 COMMON = ["--target", "small.toml", "--bank", "b.db", "--base", "none", "--jobs", "1"]
 QUICK = [*COMMON, "--no-verify"]
@@ -43,6 +44,12 @@ def ran(*words: str, code: int = 0) -> None:
 def results() -> list[dict[str, object]]:
     """What the newest result file says of subgraphs."""
     return json.loads(max(Path().glob("aoe_result_sgat_*.json")).read_text())
+
+
+def longer_in_slices(model: compiling.Model, *more: object, real: Callable[..., Lines] = compiling.whole) -> Lines:
+    """The figures of a model in which, in slices, a millisecond more goes by beside its subgraphs: L2 then holds other things."""
+    lines = real(model, *more)
+    return replace(lines, tuned=replace(lines.tuned, latency_us=lines.tuned.latency_us + 1000.0 * in_slices(model.graph)))
 
 
 def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: pytest.CaptureFixture[str],
@@ -82,6 +89,10 @@ def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: p
     assert "unknown" in (told := capsys.readouterr().out) and "only a compile of its model" in told and "differs" not in told
     ran("deliver", "images.aoec", "--to", "out", "--soc", "Ascend310P3")
     assert "no public file tells CANN of that" in capsys.readouterr().out
+    with monkeypatch.context() as m:
+        m.setattr(compiling, "whole", longer_in_slices)
+        ran("compile", "images.onnx", *QUICK, "-o", "l.aoec")
+    assert "a plan that is no faster" in capsys.readouterr().err and Path("l.aoec").read_bytes() == Path("whole.aoec").read_bytes()
     instead(plan, schedules="0" * 16)
     ran("bank", "which", plan.graph_key[:9], "--bank", "b.db", "--target", "small.toml")
     assert "tried" in capsys.readouterr().out
