@@ -368,7 +368,7 @@ FAULTS = (
     Fault("bounds-wait-for-granules-of-l0c", "aoec/jobs/sketch.py",
           "granule=Int(0)", "granule=t.granule",
           ("tests/search/test_prove.py::test_what_is_handed_over_at_once_takes_no_longer_than_in_granules_or_whole",)),
-    Fault("floors-have-a-first-load-of-all-of-k", "aoec/simulate/floors.py", "    first = found(least)", "    first = found(rows)",
+    Fault("floors-have-a-first-load-of-all-of-k", "aoec/simulate/floors.py", "    first = ends(encoded, least, state, holes)", "    first = ends(encoded, rows, state, holes)",
           ("tests/search/test_prove.py",)),
     Fault("the-last-iteration-is-as-long-as-the-others", "aoec/simulate/work.py",
           "else reduce(np.subtract, of.values(), n) for k", "else n for k",
