@@ -39,7 +39,7 @@ from aoec.simulate.state import State
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import ABANDONED, time_rows
 from aoec.target.machine import Machine, load
-from bench.groups import Case, Clock, cases, peak_mib
+from bench.groups import Case, Clock, cases, forget_peak, peak_mib
 
 SET = ("resnet50:1", "resnet50:16", "bert-base:1", "bert-base-512:1")
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "throughput.md"
@@ -119,6 +119,7 @@ def slowest(p: Problem, rows: Drawn, state: State) -> float:
 def line(case: Case, machine: Machine, count: int, decided: int) -> Line:
     """The rates of one group."""
     give_back()  # as a job does from task to task
+    forget_peak()
     label, func, state = case
     p = problem(func, machine, state)
     first = start(p)
@@ -137,7 +138,7 @@ def line(case: Case, machine: Machine, count: int, decided: int) -> Line:
     kept = sum(n for n, _ in left)
     out = {"group": label, "space": p.space.size, "legal": kept, "about": any(error for _, error in left), "candidates": number,
            "skipped_a_second": number / skipped, "limited_a_second": number / limited,
-           "ns_an_operation": 1e9 * seconds / max(operations, 1), "slowest_ms": slowest(p, few, state)}
+           "ns_an_operation": 1e9 * seconds / max(operations, 1), "slowest_ms": slowest(p, few, state), "peak_mib": peak_mib()}
     if decided:
         proof = None
 
@@ -146,8 +147,8 @@ def line(case: Case, machine: Machine, count: int, decided: int) -> Line:
             proof = prove(p.space.grids, p, first.default, first.default_ticks, decided * PROOF_ROWS)
 
         taken = cpu_seconds(work)
-        out |= {"decided_a_second": kept / taken if proof is not None and proof.closed else 0.0}
-    return out | {"peak_mib": peak_mib()}
+        out |= {"decided_a_second": kept / taken if proof is not None and proof.closed else 0.0, "proof_peak_mib": peak_mib()}
+    return out
 
 
 def mean_of(lines: Sequence[Line], name: str) -> float:
@@ -184,7 +185,7 @@ def said(row: Line) -> str:
     more = f", {row['decided_a_second'] / 1e6:,.2f} M/s decided" if row.get("decided_a_second") else ""
     return (f"{row['group'][:56]:56} {'~' if row['about'] else ' '}{row['legal']:>15,} legal: {row['skipped_a_second']:8,.0f}/s, "
             f"with a limit {row['limited_a_second']:8,.0f}/s, {row['ns_an_operation']:5.1f} ns an operation in full, "
-            f"slowest {row['slowest_ms']:7.2f} ms, {row['peak_mib']:4.0f} MiB at most so far{more}")
+            f"slowest {row['slowest_ms']:7.2f} ms, {row['peak_mib']:4.0f} MiB{more}")
 
 
 def page(lines: Sequence[Line], summary: str, target: str) -> str:
@@ -210,17 +211,19 @@ work on the same computer takes caches away: two such runs differed by 10 to 14 
     return head + "\n".join(rows) + "\n"
 
 
-def summed_up(lines: Sequence[Line], peak: float) -> str:
+def summed_up(lines: Sequence[Line]) -> str:
     """The means, and the most memory that was held, in MiB."""
     skipped, limited, ns, decided = (mean_of(lines, name) for name in (
         "skipped_a_second", "limited_a_second", "ns_an_operation", "decided_a_second"))
     count = sum(1 for row in lines if row.get("decided_a_second"))
-    tail = f"; {count} spaces decided, the others not with this effort: {decided / 1e6:,.2f} M candidates/s" if decided else ""
+    which = "all spaces" if count == len(lines) else f"{count} spaces, the others not with this effort"
+    tail = f"; decided {which}: {decided / 1e6:,.2f} M candidates/s" if decided else ""
+    peak, proofs = (max(row.get(name, 0.0) for row in lines) for name in ("peak_mib", "proof_peak_mib"))
     return (f"Geometric means of {len(lines)} groups, a CPU second of one core: {skipped:,.0f} candidates/s with the skip, {limited:,.0f} "
             f"with a limit, {ns:.1f} ns an operation in full ({1e3 / ns:.0f} million a second){tail}. Cores take rows together: two, by "
             f"CPU seconds of both, {2 * skipped:,.0f} and {2 * limited:,.0f} candidates a second. Slowest candidate "
-            f"{max(row['slowest_ms'] for row in lines):.1f} ms. Peak memory {peak:.0f} MiB{', with proofs' if decided else ''}; models are "
-            "imported by another process.")
+            f"{max(row['slowest_ms'] for row in lines):.1f} ms. Most memory of a group {peak:.0f} MiB"
+            f"{f', {proofs:.0f} in its proof' if decided else ''}; models are imported by another process.")
 
 
 def main() -> None:
@@ -234,16 +237,15 @@ def main() -> None:
     parser.add_argument("--of", nargs="+", default=[], metavar="FILE.json")
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
-    lines, peak = list[Line](), 0.0
+    lines = list[Line]()
     for told in (json.loads(Path(name).read_text("utf-8")) for name in args.of):
-        lines, peak = lines + told["groups"], max(peak, told["peak_mib"])
+        lines += told["groups"]
     for case in [] if args.of else found_apart(args.set, args.target):
         if args.only in case[0]:
             lines.append(line(case, load(args.target), args.rows, args.decided))
-            peak = lines[-1]["peak_mib"]
             print(said(lines[-1]), file=sys.stderr if args.json else sys.stdout, flush=True)
-    summary = summed_up(lines, peak)
-    print(json.dumps({"groups": lines, "peak_mib": peak}, indent=1) if args.json else summary)
+    summary = summed_up(lines)
+    print(json.dumps({"groups": lines}, indent=1) if args.json else summary)
     if args.write:
         TABLE.write_text(page(lines, summary, args.target), "utf-8")
 
