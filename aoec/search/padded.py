@@ -23,13 +23,14 @@ def padded_far(func: Func, out: Nest) -> set[str]:
 
 
 def guards(n: Nest) -> Iterator[tuple[int, list[bool]]]:
-    """(dimension of a block's target, whether each place along it lies inside what is read) of a copy with padding."""
+    """(dimension of a block's target, whether each place along it lies inside what is read) of a copy with padding; what data decide is
+    none."""
     value = n.block.value
     if not (isinstance(value, Call) and value.fn == "select" and isinstance(value.args[1], Read)):
         return
     tests = [(c, variables(c)) for c in conjuncts(value.args[0])]
     for place, i in enumerate(n.block.target.indices):
-        own = [c for c, names in tests if isinstance(i, Var) and names == {i.name}]
+        own = [c for c, names in tests if isinstance(i, Var) and names == {i.name} and not reads(c)]
         if own and isinstance(i, Var):
             yield place, [all(evaluate(c, {i.name: at}) for c in own) for at in range(n.extent(i.name))]
 
