@@ -65,9 +65,9 @@ def item_at(p: Program, s: int, path: tuple[int, ...]) -> Item:
 @pytest.mark.parametrize("name", NAMES)
 def test_programs_by_hand_pass_quickly(name):
     p = program(name)
-    start = time.perf_counter()
+    start = time.process_time()
     check(p, TOY)
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 @pytest.mark.parametrize("name, s, path", sites(FLAGS))
