@@ -62,6 +62,8 @@ def first_core_work(encoded: Encoded, rows: Mapping[str, Array], opened: bool, l
             for pipe in core.pipes:
                 if limits is not None and len(own) >= MANY:
                     left = own[(out[own, stream].max(axis=1) < limits[own]) | (core.values.status != 0)]
+                    if not len(left):
+                        break
                     if 2 * len(left) < len(own):
                         status[own] = core.values.status
                         own, some = left, {n: v[left] for n, v in rows.items()}
