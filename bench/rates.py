@@ -83,9 +83,11 @@ def sample(p: Problem, count: int) -> Drawn:
 
 
 def in_full(p: Problem, rows: Drawn, state: State) -> tuple[float, int]:
-    """(CPU seconds, instructions and flag operations) of some candidates of each sketch, every iteration walked, over and over.
+    """(CPU seconds, instructions and flag operations) of some candidates of each sketch, every iteration of every class of cores walked,
+    over and over.
 
-    Counted are those of one core of each class once; a class is walked again where another has ended before it (rule 7 of the kernel).
+    Counted are those of one core of each class once; parts of a class are walked again where another has ended before it (rule 7 of the
+    kernel).
     """
     seconds, operations = 0.0, 0
     for i, columns in rows:
@@ -94,7 +96,7 @@ def in_full(p: Problem, rows: Drawn, state: State) -> tuple[float, int]:
         count = len(next(iter(few.values()), (0,)))
         own = sum(int(w.told.operations[0]) for w in walks(encoded, few, count, state))
         times = max(1, OPERATIONS // max(own, 1))
-        whole = replace(encoded, used=np.full_like(encoded.used, kernel.NEVER))
+        whole = replace(encoded, used=np.full_like(encoded.used, kernel.NEVER), emitted=False, fillers={})
         often = {name: np.tile(values, times) for name, values in few.items()}
         seconds += cpu_seconds(lambda whole=whole, often=often: time_rows(whole, often, state))
         operations += own * times

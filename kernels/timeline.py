@@ -33,9 +33,11 @@ The rules, complete, so that another simulator can be written from them (tests/o
 What makes it fast: durations and trip counts vary with a loop or grid axis only between its first, its last and all other
 iterations, so tables indexed by these *classes* are filled beforehand, and a cursor per instruction site moves when a loop's class
 changes. Cores of equal class take equal time and are walked once. Rule 7 is met by epochs: all classes are walked as if every core
-ran for ever; the earliest end closes the first epoch for good, because a transfer that starts before it cannot change; then the
-classes with a transfer that was held back at or after that end are walked again, and so on. The state of a walk is in arrays (State),
-so that a walk can stop at a cross flag, and so that two states at iteration boundaries can be compared to skip a steady loop.
+ran for ever; the earliest end closes the first epoch for good, because a transfer that starts before it cannot change. When one class has
+ended, the others stop in front of the first transfer that would be held back after that (the *horizon*), and go on from there in the next
+epoch; one that has been held back after its begin is walked again. Where nothing holds a class back, and others are sure to end no later
+(`does_less`), these are not walked at all. The state of a walk is in arrays (State), so that a walk can stop at the horizon or at a cross
+flag, and so that two states at iteration boundaries can be compared to skip a steady loop.
 
 Rule 9 is exact. All that rules 2 to 6 do with times is to take the larger of some, each plus a number that does not depend on time. So
 where all that counts stands D ticks later than it stood some iterations before, these iterations go round for ever, each time D ticks
@@ -80,7 +82,7 @@ COST = 4  # numbers
 EVENT_COLUMNS = 7  # of a log, before the registers, see `probe`
 FIRST, BODY, LAST, OUTSIDE = range(4)  # classes of iterations; before and after a loop
 M, FIXP = 2, 6  # the pipe of products, and the one that takes them
-ENDED, BLOCKED, OVER = 0, 1, 2
+ENDED, BLOCKED, OVER, HALTED = range(4)
 TIMES, FLOORS, ALONE, WORK, ENDS, AGAIN = range(6)  # what is asked of rows, see `find_rows`
 SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RANGE = -1, -2, -3, -4, -5, -6, -7
 ABANDONED = -10  # beside errors of rows that others know: not before its limit is the row done
@@ -91,6 +93,7 @@ FIRST_REACH = 2  # iterations for which the first mark of a loop stands, twice a
 LONG = 32  # iterations that are not worth a look, at most, of a loop that is remembered
 RECORDS, LOG = 384, 1 << 17  # executions of loops that are remembered of a row at most, and numbers that say them
 INSIDE, READ, PLACES = 1024, 160, 729  # what bodies of loops read, all together, each of them; and from how many places of a table
+KEPT = 8  # classes of cores of a row whose walks can stop and go on, at most
 STOOD = 128  # of the places of cursors in front of loops, so many are told apart in a row at most
 MANY = 32  # operations of a loop that is looked up, at least, for each of its iterations that is not worth a look
 U = np.uint64  # of a place that is never below zero: the compiler need not ask
@@ -140,7 +143,7 @@ Tables = namedtuple("Tables", (
     "counter_of",  # int32[counter]: its register
     "preset",  # int64[2]: pairs of pipes, as bits, between which flags are set before the loops: those that give slots back; and those
     # with flags by which L0C is handed over in granules
-    "joined",  # int64[1]: whether streams meet by cross flags
+    "joined",  # int64[2]: whether streams meet by cross flags; whether flags go in turns whatever the trip counts, see `does_less`
     "used",  # int64[loop, 5]: pipes, and pairs of them, that a loop's body uses, as bits; how many iterations left are not worth a look;
     # whether its iterations are long, so that all is marked from the first; how many are not worth a look at all cores that meet
     "heard",  # int8[stream, register]: 1 where a loop goes by it, or the id of a flag: what no time hangs on is not looked at
@@ -158,7 +161,7 @@ Tables = namedtuple("Tables", (
     "opened",  # int8[loop + 1]: 1 for loops whose trips hang on holes that are open; at last whether any hole is
 ))
 
-# what a walk changes; the first index is the core within its group of cores that meet
+# what a walk changes; the first index is the core within its group of cores that meet, and where no cores do, the class of cores
 State = namedtuple("State", (
     "pc", "free", "done",
     "bit",  # of a flag: when it was set, or -1 - when it was cleared (or 0 where it never was)
@@ -176,6 +179,7 @@ State = namedtuple("State", (
     "early", "late", "floor", "until",  # hand-over of L0C: first and last granule by pipe, floor by pipe, last granule by bit
     "before", "spent", "at", "uses", "log", "logged",  # what probes see
     "probed",  # how many operations they saw
+    "horizon",  # when the first of the other classes is known to end, where a walk stops
     "paused",  # the loop at the start of whose next iteration core 0 waits for the others of its group, -1: none
     "epoch_time", "epoch_active", "epochs", "mark", "groups", "memo",
     "shown",  # see Shown
@@ -230,6 +234,8 @@ Memo = namedtuple("Memo", (
 
 # the groups of cores of a row by class; the first index is the class, the second the core within the group
 Groups = namedtuple("Groups", ("stream_of", "core_of", "key", "weight", "end", "running", "held", "stale", "classes",
+                               "passed",  # whether a class is sure to end no later than another, and is not walked
+                               "halted",  # whether the walk of a class has stopped at the horizon, to go on from there
                                "members",  # of a group
                                "left", "taken", "excess",  # see State, [class, member, pipe] of all that a core has to do
                                ))
@@ -506,12 +512,12 @@ def copy(to, values, count):
 
 
 @inner
-def epoch_end(epoch_time, epochs, time):
-    """When the epoch ends in which `time` lies; NEVER for the last that is known."""
-    end = np.int64(NEVER)
-    e = epochs - 1
-    while epoch_time[e] > time:
-        end = epoch_time[e]
+def epoch_end(s, time):
+    """When the epoch ends in which `time` lies: the last that is known at the horizon; never behind that, where nothing is held back."""
+    end = s.horizon[0] if time < s.horizon[0] else np.int64(NEVER)
+    e = s.epochs[0] - 1
+    while s.epoch_time[e] > time:
+        end = s.epoch_time[e]
         e -= 1
     return end
 
@@ -595,7 +601,7 @@ def go_round(s, m, k, pipes, pairs, ids, times):
 def skip(t, s, m, a, period, left):
     """How many of the `left` iterations of loop `a` are skipped, where all goes round as in the `period` of them since the mark."""
     was = s.mark.free[a, 0]
-    times = rounds(s.free[m], t.used[a, 0], was, left // period, epoch_end(s.epoch_time, s.epochs[0], was))
+    times = rounds(s.free[m], t.used[a, 0], was, left // period, epoch_end(s, was))
     go_round(s, m, a, t.used[a, 0], t.used[a, 1], t.costs[3], times)
     return times * period
 
@@ -607,7 +613,7 @@ def leap(t, s, m, a, i):
     Called where the pipes have stepped since the mark, or it has stood long enough. There is a picture only of what has stepped before.
     """
     k, period = s.mark, i - s.mark.at[a]
-    if i == 1:
+    if i == 1 or k.reach[a] == 0:
         k.whole[a], k.reach[a], period = t.used[a, 3], FIRST_REACH, 0
     steady, count = period > 0 and stepped(s.free[m], k.free[a], t.used[a, 0]), np.int64(0)
     if steady or k.whole[a] == 1:
@@ -696,7 +702,7 @@ def rounds_together(t, s, a, members):
             return np.int64(0)
         times = min(times, max(s.count[m, loop] - 2 - s.register[m, own], 0) // (s.register[m, own] - s.mark.register[k, own]))
         was = min(was, s.mark.free[k, 0])
-    end = epoch_end(s.epoch_time, s.epochs[0], was)
+    end = epoch_end(s, was)
     for m in range(members):
         times = rounds(s.free[m], np.int64(-1), s.mark.free[mark_of(s, m, a), 0], times, end)
     return times
@@ -1090,7 +1096,7 @@ def recall(t, s, r, m, a, trips):
 def again(t, s, m, a, result):
     """Whether core m stands behind loop `a` now, as a record says; not where a transfer in it would start in another epoch."""
     now = s.free[m, 0]
-    if now + result[1] >= epoch_end(s.epoch_time, s.epochs[0], now):
+    if now + result[1] >= epoch_end(s, now) or (result[2] >= 0 and now >= s.horizon[0]):
         return False
     if result[2] >= 0:
         s.last_held[m] = max(s.last_held[m], now + result[2])
@@ -1114,7 +1120,7 @@ def keep(t, s, m, a):
     for p in range(1, PIPE_COUNT):
         if (pipes >> p) & 1:
             latest = max(latest, s.free[m, p])
-    if latest >= epoch_end(s.epoch_time, s.epochs[0], was) or at + k.room[0] > LOG:
+    if latest >= epoch_end(s, was) or at + k.room[0] > LOG:
         return
     result = k.log[at:]
     result[0], result[1], result[2] = s.free[m, 0] - was, latest - was, held - was if held >= 0 else -1
@@ -1380,26 +1386,53 @@ def sharing(s, m, epoch, active, time):
 
 @within
 def instruct(t, s, m, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike, epoch, active):
-    """The scalar unit's time behind an instruction on pipe b (c 1 where L0C is handed over in granules), by rules 2, 3, 6 and 7."""
+    """The scalar unit's time behind an instruction on pipe b (c 1 where L0C is handed over in granules), by rules 2, 3, 6 and 7; -1, and
+    nothing changed, where it would be held back behind the horizon."""
     oldest = turn[U(b)]
     now = max(now + t.costs[0], starts[U(b), U(oldest)])
     cost, first, at = t.cost, U(COST * entry), max(free[U(b)], now)
-    busy, latency, unit, granule = cost[first], cost[first + U(LATENCY)], cost[first + U(UNIT)], cost[first + U(GRANULE)]
-    left[U(b)] -= max(busy, unit * alike)
+    own, latency, unit, granule = cost[first], cost[first + U(LATENCY)], cost[first + U(UNIT)], cost[first + U(GRANULE)]
     if c == 1 and granule < 0:
         at = max(at, floor[U(b)])
-    starts[U(b), U(oldest)] = at
-    turn[U(b)] = oldest + 1 if oldest + 1 < queue else 0
+    busy = own
     if unit > 0:
         held = unit * sharing(s, m, epoch, active, at)
         if held > busy:
+            if at >= s.horizon[0]:
+                return np.int64(-1)
             busy = held
             s.last_held[U(m)] = max(s.last_held[U(m)], at)
+    left[U(b)] -= max(own, unit * alike)
+    starts[U(b), U(oldest)] = at
+    turn[U(b)] = oldest + 1 if oldest + 1 < queue else 0
     free[U(b)] = at + busy
     if c == 1:
         hand_over(free, floor, early, late, b, at, latency, granule)
     done[U(b)] = max(done[U(b)], free[U(b)] + latency)
     return free[U(b)] if b == 0 else now
+
+
+@within
+def entry_at(place, entry_of, cursor, site):
+    """The entry of a site's costs where its cursor stands."""
+    return place[U(site), 0] + entry_of[U(place[U(site), 1] + cursor[U(site)])]
+
+
+@within
+def no_longer(cost, one, other):
+    """Whether an entry's costs are no more than another's, and L0C is handed over in granules in both or in none."""
+    a, b = U(COST * one), U(COST * other)
+    mine, its = cost[a + U(GRANULE)], cost[b + U(GRANULE)]
+    return one == other or (cost[a] <= cost[b] and cost[a + U(LATENCY)] <= cost[b + U(LATENCY)]
+                            and cost[a + U(UNIT)] <= cost[b + U(UNIT)] and mine <= its and (mine < 0) == (its < 0))
+
+
+@within
+def reaches(t, s, entry, count, now, end, active):
+    """Whether so many equal transfers on a pipe that is free at `end` may start at the horizon and be held back; not for certain."""
+    cost, first = t.cost, U(COST * entry)
+    own, unit = cost[first], cost[first + U(UNIT)]
+    return unit * active > own and max(now, end) + count * (unit * active + t.costs[0] + t.costs[6]) >= s.horizon[0]
 
 
 @within
@@ -1435,8 +1468,8 @@ def instruct_often(t, s, m, entry, count, now, b, c, free, done, early, late, fl
 
 @pointed
 def walk(t, s, r, m, members, sizes):
-    """ENDED, BLOCKED at a cross flag or paused (call again later), OVER past the limit, or an error: core m of the group from where it
-    stands."""
+    """ENDED, BLOCKED at a cross flag or paused (call again later), HALTED in front of what would be held back behind the horizon, OVER past
+    the limit, or an error: core m of the group from where it stands."""
     code, place, entry_of, trips = t.flat, t.place[t.work[r]], t.entry_of, t.trips[r]
     free, done, early, late, floor = s.free[m], s.done[m], s.early[m], s.late[m], s.floor[m]
     starts, turn, bit, until = s.starts[m], s.turn[m], s.bit[m], s.until[m]
@@ -1481,8 +1514,12 @@ def walk(t, s, r, m, members, sizes):
                     floor[U(c)] = max(floor[U(c)], until[U(flag)])
                     reach(free, early, late, c)
         elif op & INSTR:  # a site, b pipe, c 1 where L0C is handed over in granules
-            entry = place[U(a), 0] + entry_of[U(place[U(a), 1] + cursor[U(a)])]
-            now = instruct(t, s, m, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike, epoch, active)
+            entry = entry_at(place, entry_of, cursor, a)
+            time = instruct(t, s, m, entry, now, b, c, free, done, early, late, floor, starts, turn, queue, left, alike, epoch, active)
+            if time < 0:
+                s.pc[m], free[0] = pc, now
+                return HALTED
+            now = time
         elif op & ADVANCE:  # a counter
             n = register[U(counter_of[U(a)])] + 1
             register[U(counter_of[U(a)])] = n if n < depth[U(a)] else 0
@@ -1493,17 +1530,23 @@ def walk(t, s, r, m, members, sizes):
             elif code[U(4 * pc + 4)] & INSTR and b == pc + 2 and n <= used[U(a), 2]:
                 site, pipe, handed = np.int64(code[U(4 * pc + 5)]), np.int64(code[U(4 * pc + 6)]), np.int64(code[U(4 * pc + 7)])
                 i, even = np.int64(0), merge[U(a), FIRST] == merge[U(a), LAST]
-                while i < n:
-                    many = n if even else (n - 2 if i == 1 and n > 2 else 1)
-                    new = np.int64(merge[U(a), LAST if i + many == n else (FIRST if i == 0 else BODY)])
-                    turn_to(t, merge, cursor, a, OUTSIDE if i == 0 else kind[U(a)], new)
-                    kind[U(a)] = new
-                    entry = place[U(site), 0] + entry_of[U(place[U(site), 1] + cursor[U(site)])]
-                    now = instruct_often(t, s, m, entry, many, now, pipe, handed, free, done, early, late, floor, starts[pipe], turn, queue,
-                                         left, alike, epoch, active)
-                    i += many
-                turn_to(t, merge, cursor, a, kind[U(a)], OUTSIDE)
-                pc = b
+                kind[U(a)] = merge[U(a), LAST if n == 1 else FIRST]
+                turn_to(t, merge, cursor, a, OUTSIDE, kind[U(a)])
+                if reaches(t, s, entry_at(place, entry_of, cursor, site), n, now, free[U(pipe)], active):  # one by one
+                    count[U(a)], register[U(c)] = n, 0
+                    now += loop
+                else:
+                    while i < n:
+                        many = n if even else (n - 2 if i == 1 and n > 2 else 1)
+                        new = np.int64(merge[U(a), LAST if i + many == n else (FIRST if i == 0 else BODY)])
+                        turn_to(t, merge, cursor, a, kind[U(a)], new)
+                        kind[U(a)] = new
+                        entry = entry_at(place, entry_of, cursor, site)
+                        now = instruct_often(t, s, m, entry, many, now, pipe, handed, free, done, early, late,
+                                             floor, starts[pipe], turn, queue, left, alike, epoch, active)
+                        i += many
+                    turn_to(t, merge, cursor, a, kind[U(a)], OUTSIDE)
+                    pc = b
             else:
                 if worth[U(a)] == 1 and n * (b - pc) > used[U(a), 2] * MANY:
                     free[0] = now
@@ -1652,7 +1695,7 @@ def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
             set_all(s.put[m, w], 0)
             set_all(s.got[m, w], 0)
             set_all(s.latest[m, w], 0)
-    left, s.paused[0] = members, -1
+    left, s.paused[0], s.horizon[0] = members, -1, NEVER
     while left > 0:
         before = s.progress[0]
         for m in range(members):
@@ -1677,6 +1720,32 @@ def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
                     if s.put[m, w, k] != s.got[m, w, k]:
                         return LEFT_SET
     return ENDED
+
+
+@inner
+def walk_class(t, s, r, k, m, sizes, walk):
+    """ENDED, HALTED, OVER, or an error: the first core of class k, which meets no other, in place m of the state, from its start or from
+    where it stopped."""
+    g, open_records = s.groups, s.memo.open
+    set_all(open_records, -1)
+    if g.halted[k] == 1:  # marks of its loops are another's
+        set_all(s.mark.at, 0)
+        set_all(s.mark.reach, 0)
+    else:
+        begin(t, s, r, m, g.stream_of[k, 0], np.int64(0), g.core_of[k, 0])
+        s.alike[m] = g.weight[k]
+        copy(s.left[m], g.left[k, 0], PIPE_COUNT)
+        copy(s.taken[m], g.taken[k, 0], PIPE_COUNT)
+        copy(s.excess[m], g.excess[k, 0], PIPE_COUNT)
+    status = walk(t, s, r, m, np.int64(1), sizes)
+    if status == ENDED:
+        for flag in range(s.bit.shape[1]):
+            if s.bit[m, flag] >= 0:
+                return LEFT_SET
+    for a in range(open_records.shape[0]):
+        if open_records[a] >= 0:  # see `recall`
+            s.last_held[m] = max(s.last_held[m], s.memo.begun[open_records[a], 1])
+    return status
 
 
 @inner
@@ -1808,7 +1877,7 @@ def time_row(t, s, r, cores, sizes, walk):
         return classes
     members = g.members[0]
     for k in range(classes):
-        g.stale[k] = 1
+        g.stale[k], g.halted[k] = 1, 0
         for m in range(members):
             g.running[k, m] = 1
     s.epoch_time[0] = 0
@@ -1820,30 +1889,190 @@ def time_row(t, s, r, cores, sizes, walk):
     turn_page(t, s, r)
     now = np.int64(0)
     left = classes * members
+    passed = pass_by(t, s, r, classes) if t.joined[0] == 0 and t.joined[1] == 1 and s.at.shape[1] == 0 else np.int64(-1)
     while left > 0:
-        for k in range(classes):
-            if g.stale[k] == 1:
-                for m in range(members):
-                    s.alike[m] = g.weight[k]
-                    copy(s.left[m], g.left[k, m], PIPE_COUNT)
-                    copy(s.taken[m], g.taken[k, m], PIPE_COUNT)
-                    copy(s.excess[m], g.excess[k, m], PIPE_COUNT)
-                status = walk_group(t, s, r, g.stream_of[k], g.core_of[k], members, sizes, walk)
-                if status < 0:
-                    return np.int64(status)
-                g.held[k] = NEVER if status == OVER else -1
-                for m in range(members):
-                    g.held[k] = max(g.held[k], s.last_held[m])
-                    g.end[k, m] = NEVER if status == OVER else core_end(s.free, s.done, m)
-        now = np.int64(NEVER)
-        for k in range(classes):
-            for m in range(members):
-                if g.running[k, m] == 1:
-                    now = min(now, g.end[k, m])
+        status = meeting_classes(t, s, r, classes, sizes, walk) if t.joined[0] == 1 else single_classes(t, s, r, classes, sizes, walk)
+        if status < 0:
+            return np.int64(status)
+        if passed >= 0:
+            if g.end[passed, 0] >= s.limit[0]:
+                return np.int64(ABANDONED)
+            if undisturbed(g, classes):
+                now = last_end(g, classes)
+                return now if now < s.limit[0] else np.int64(ABANDONED)
+            passed = walk_passed(g, classes)
+            continue
+        now = first_end(g, classes, members)
         if now >= s.limit[0]:
             return np.int64(ABANDONED)
         left -= close_epoch(s, g, classes, members, now)
     return now
+
+
+@inner
+def does_less(t, s, r, k, other, active):
+    """Whether the first core of class k does what that of class `other` does, but for iterations at the end of loops, and no instruction
+    takes it longer; and none of its transfers is held back where `active` cores share the memory.
+
+    If so it ends no later, where nothing holds the other back. All that rules 2 to 6 do is to take the larger of times, each plus a number.
+    So let iterations be left out. What followed them on a pipe, in the scalar unit or in a queue waits for what was before them in place of
+    what was in them, which is no later. A wait meets a set as many turns of its slots before it as ever, which stands no later in the
+    program than the one that it met; and sets of one pipe follow each other in time as they do there. That flags go in turns is known of
+    programs that emission made.
+
+    Both are gone through once for each class of iterations of the first.
+    """
+    g, stream, code, place, entry_of, trips = s.groups, s.groups.stream_of[k, 0], t.code, t.place[t.work[r]], t.entry_of, t.trips[r]
+    merge, cost, more, less = t.merge[t.work[r]], t.cost, s.cursor[0], s.cursor[1]
+    count, most_of, kind, kind_of, first_loop = s.count[1], s.count[0], s.kind[1], s.kind[0], s.cursor.shape[1] - s.count.shape[1]
+    if g.stream_of[other, 0] != stream:
+        return False
+    stand(t, s, r, 0, stream, g.core_of[other, 0])
+    stand(t, s, r, 1, stream, g.core_of[k, 0])
+    pc = t.starts[stream]
+    while True:
+        op, a, b = code[pc, 0], np.int64(code[pc, 1]), np.int64(code[pc, 2])
+        if op == INSTR:
+            one = entry_at(place, entry_of, less, a)
+            if cost[U(COST * one + UNIT)] * active > cost[U(COST * one)] or not no_longer(cost, one, entry_at(place, entry_of, more, a)):
+                return False
+        elif op == LOOP:
+            n, most = trips[less[first_loop + a]], trips[more[first_loop + a]]
+            if n > most:
+                return False
+            if n <= 0:
+                pc = b
+            else:
+                count[a], most_of[a] = n, most
+                kind[a], kind_of[a] = merge[a, LAST if n == 1 else FIRST], merge[a, LAST if most == 1 else FIRST]
+                turn_to(t, merge, less, a, OUTSIDE, kind[a])
+                turn_to(t, merge, more, a, OUTSIDE, kind_of[a])
+        elif op == END:
+            was, n, new = kind[a], count[a], np.int64(merge[a, LAST])
+            if was == FIRST and iterations(merge, a, n, np.int64(BODY)) > 0:
+                new = np.int64(BODY)
+            if was in (LAST, new) or n == 1:
+                turn_to(t, merge, less, a, was, OUTSIDE)
+                turn_to(t, merge, more, a, kind_of[a], OUTSIDE)
+            else:
+                of = new if n == most_of[a] else np.int64(BODY)
+                turn_to(t, merge, less, a, was, new)
+                turn_to(t, merge, more, a, kind_of[a], of)
+                kind[a], kind_of[a] = new, of
+                pc = b
+        elif op == STOP:
+            return True
+        pc += 1
+
+
+@inner
+def pass_by(t, s, r, classes):
+    """The class that ends last, and which nobody else holds back, of a row where others are sure to end no later: these need not be walked,
+    and are marked; -1 where there are none."""
+    g, last, found = s.groups, np.int64(0), False
+    set_all(g.passed, 0)
+    if classes == 1:
+        return np.int64(-1)
+    for k in range(classes):
+        if g.weight[k] > g.weight[last]:
+            last = np.int64(k)
+    if not does_less(t, s, r, last, last, s.epoch_active[0, g.stream_of[last, 0]]):
+        return np.int64(-1)
+    for k in range(classes):
+        if k != last:
+            if does_less(t, s, r, k, last, np.int64(0)):
+                g.passed[k], found = 1, True
+            elif does_less(t, s, r, last, k, np.int64(0)) and does_less(t, s, r, k, k, s.epoch_active[0, g.stream_of[k, 0]]):
+                g.passed[last], last, found = 1, np.int64(k), True
+    for k in range(classes):
+        if g.passed[k] == 1:
+            g.stale[k], g.end[k, 0] = 0, NEVER
+    return last if found else np.int64(-1)
+
+
+@inner
+def undisturbed(g, classes):
+    """Whether no transfer of the classes that were walked was held back."""
+    held = False
+    for k in range(classes):
+        held = held or (g.passed[k] == 0 and (g.held[k] >= 0 or g.halted[k] == 1))
+    return not held
+
+
+@inner
+def last_end(g, classes):
+    """When the last of the classes that were walked ends."""
+    now = np.int64(0)
+    for k in range(classes):
+        if g.passed[k] == 0:
+            now = max(now, g.end[k, 0])
+    return now
+
+
+@inner
+def walk_passed(g, classes):
+    """-1; afterwards the classes that were passed by are to be walked."""
+    for k in range(classes):
+        g.stale[k] = g.passed[k]
+        if g.halted[k] == 1:
+            g.stale[k] = 1
+    return np.int64(-1)
+
+
+@inner
+def first_end(g, classes, members):
+    """When the first of the cores ends that still run; NEVER where none is known to."""
+    now = np.int64(NEVER)
+    for k in range(classes):
+        for m in range(members):
+            if g.running[k, m] == 1:
+                now = min(now, g.end[k, m])
+    return now
+
+
+@inner
+def meeting_classes(t, s, r, classes, sizes, walk):
+    """ENDED, or an error: a group of each class of which more is to be found out, walked from its start, with when its cores end."""
+    g = s.groups
+    members = g.members[0]
+    for k in range(classes):
+        if g.stale[k] == 1:
+            for m in range(members):
+                s.alike[m] = g.weight[k]
+                copy(s.left[m], g.left[k, m], PIPE_COUNT)
+                copy(s.taken[m], g.taken[k, m], PIPE_COUNT)
+                copy(s.excess[m], g.excess[k, m], PIPE_COUNT)
+            status = walk_group(t, s, r, g.stream_of[k], g.core_of[k], members, sizes, walk)
+            if status < 0:
+                return status
+            g.held[k] = NEVER if status == OVER else -1
+            for m in range(members):
+                g.held[k] = max(g.held[k], s.last_held[m])
+                g.end[k, m] = NEVER if status == OVER else core_end(s.free, s.done, m)
+    return np.int64(ENDED)
+
+
+@inner
+def single_classes(t, s, r, classes, sizes, walk):
+    """The same where cores do not meet. The last classes come first: they mostly have less to do. When one ends the others stop where their
+    transfers go faster from then on, and go on from there when that epoch has begun."""
+    g, kept, horizon = s.groups, s.pc.shape[0], np.int64(NEVER)
+    for k in range(classes):
+        if g.running[k, 0] == 1 and g.stale[k] == 0:
+            horizon = min(horizon, g.end[k, 0])
+    for k in range(classes - 1, -1, -1):
+        if g.stale[k] == 1:
+            m = min(k, kept - 1)
+            s.horizon[0] = horizon if m < kept - 1 or classes <= kept else NEVER
+            status = walk_class(t, s, r, k, m, sizes, walk)
+            if status < 0:
+                return status
+            g.halted[k] = 1 if status == HALTED else 0
+            g.held[k] = NEVER if status == OVER else s.last_held[m]
+            g.end[k, 0] = core_end(s.free, s.done, m) if status == ENDED else NEVER
+            if g.held[k] >= 0:
+                horizon = min(horizon, g.end[k, 0])
+    return np.int64(ENDED)
 
 
 @inner
@@ -1903,7 +2132,8 @@ def first_core(t, s, r, open_slots):
 
 @inner
 def close_epoch(s, g, classes, members, now):
-    """How many cores of one group of each class end at `now`, with which the next epoch begins."""
+    """How many cores of one group of each class end at `now`, with which the next epoch begins; a class of which a transfer was held back
+    in it is begun anew."""
     e, ended = s.epochs[0], 0
     s.epoch_time[e] = now
     for j in range(s.epoch_active.shape[1]):
@@ -1916,8 +2146,10 @@ def close_epoch(s, g, classes, members, now):
                 g.running[k, m] = 0
                 ended += 1
                 s.epoch_active[e, g.stream_of[k, m]] -= g.weight[k]
-            if g.running[k, m] == 1 and g.held[k] >= now:
+            if g.running[k, m] == 1 and (g.held[k] >= now or g.halted[k] == 1):
                 g.stale[k] = 1
+        if g.held[k] >= now:
+            g.halted[k] = 0
     return ended
 
 
@@ -2061,22 +2293,22 @@ def make_state(cores: int, members: int, pairs: int, flag_ids: int, registers: i
                 same=zeros(STOOD), before=zeros(STOOD))
     groups = Groups(stream_of=zeros(most, members), core_of=zeros(most, members), key=zeros(most, members), weight=zeros(most),
                     end=zeros(most, members), running=zeros(most, members), held=zeros(most), stale=zeros(most), classes=zeros(1),
-                    members=zeros(1),
-                    left=zeros(most, members, PIPE_COUNT), taken=zeros(most, members, PIPE_COUNT),
-                    excess=zeros(most, members, PIPE_COUNT))
+                    halted=zeros(most), passed=zeros(most), members=zeros(1), left=zeros(most, members, PIPE_COUNT),
+                    taken=zeros(most, members, PIPE_COUNT), excess=zeros(most, members, PIPE_COUNT))
+    each = members if places or members > 1 else min(KEPT, most)
     return State(
-        pc=zeros(members), free=zeros(members, PIPE_COUNT), done=zeros(members, PIPE_COUNT), bit=zeros(members, bits),
-        held=zeros(members, bits), register=zeros(members, registers), count=zeros(members, loops), kind=zeros(members, loops),
-        cursor=zeros(members, cursors), last_held=zeros(members), stream=zeros(members),
-        local=zeros(members), ended=zeros(members), progress=zeros(1), led=zeros(PIPE_COUNT), last=zeros(PIPE_COUNT),
+        pc=zeros(each), free=zeros(each, PIPE_COUNT), done=zeros(each, PIPE_COUNT), bit=zeros(each, bits),
+        held=zeros(members, bits), register=zeros(each, registers), count=zeros(each, loops), kind=zeros(each, loops),
+        cursor=zeros(each, cursors), last_held=zeros(each), stream=zeros(each),
+        local=zeros(each), ended=zeros(each), progress=zeros(1), led=zeros(PIPE_COUNT), last=zeros(PIPE_COUNT),
         ring=zeros(members, members, cross_ids, cross_count), put=zeros(members, members, cross_ids),
-        limit=np.array([NEVER]), left=zeros(members, PIPE_COUNT), taken=zeros(members, PIPE_COUNT),
-        excess=zeros(members, PIPE_COUNT), alike=zeros(members), weight=zeros(loops),
+        limit=np.array([NEVER]), left=zeros(each, PIPE_COUNT), taken=zeros(each, PIPE_COUNT),
+        excess=zeros(each, PIPE_COUNT), alike=zeros(each), weight=zeros(loops),
         shared=zeros(streams, PIPE_COUNT), got=zeros(members, members, cross_ids), latest=zeros(members, members, cross_ids),
-        starts=zeros(members, PIPE_COUNT, queue), turn=zeros(members, PIPE_COUNT), early=zeros(members, PIPE_COUNT),
-        late=zeros(members, PIPE_COUNT), floor=zeros(members, PIPE_COUNT), until=zeros(members, bits),
-        before=zeros(members, PIPE_COUNT), spent=zeros(members, PIPE_COUNT, HEAD + 1), at=zeros(members, places, 2),
-        uses=zeros(members, uses), probed=zeros(members), paused=zeros(1), log=zeros(events, EVENT_COLUMNS + registers),
-        logged=np.array([-1, 0]),
+        starts=zeros(each, PIPE_COUNT, queue), turn=zeros(each, PIPE_COUNT), early=zeros(each, PIPE_COUNT),
+        late=zeros(each, PIPE_COUNT), floor=zeros(each, PIPE_COUNT), until=zeros(each, bits),
+        before=zeros(each, PIPE_COUNT), spent=zeros(each, PIPE_COUNT, HEAD + 1), at=zeros(each, places, 2),
+        uses=zeros(each, uses), probed=zeros(each), paused=zeros(1), horizon=np.array([NEVER]),
+        log=zeros(events, EVENT_COLUMNS + registers), logged=np.array([-1, 0]),
         epoch_time=zeros(epochs), epoch_active=zeros(epochs, streams), epochs=zeros(1), mark=mark, groups=groups, memo=memo, shown=shown,
         form=zeros(4 * forms))

@@ -35,9 +35,9 @@ class Sketch:
     def loose(self) -> Encoded:
         """It on a machine for bounds: of more flags, for as many slots as there may be of each buffer, whether the flags suffice or not;
         and where L0C is handed over in granules, each of them is there at once: no later than in granules or whole."""
-        own = self.encoded.machine
-        machine = replace(own, flag_ids=LOOSE * own.flag_ids, timing={n: replace(t, granule=Int(0)) for n, t in own.timing.items()})
-        return replace(encode(self.program, machine), units=self.encoded.units, noted=self.encoded.noted)
+        own, of = self.encoded, self.encoded.machine
+        machine = replace(of, flag_ids=LOOSE * of.flag_ids, timing={n: replace(t, granule=Int(0)) for n, t in of.timing.items()})
+        return replace(encode(self.program, machine), units=own.units, noted=own.noted, emitted=own.emitted)
 
     @cached_property
     def slots(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

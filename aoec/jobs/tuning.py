@@ -243,7 +243,7 @@ def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Tr
             continue
         try:
             program = restriction.on(emit(primitives.apply(func, trace), machine))
-            encoded = replace(encode(program, machine), units=units_of(holes_of(trace)))
+            encoded = replace(encode(program, machine), units=units_of(holes_of(trace)), emitted=True)
             kept.append(Sketch(trace, program, encoded, number))
         except AoecError as e:
             refused.append(str(e))

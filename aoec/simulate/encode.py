@@ -93,6 +93,7 @@ class Encoded:
     preset: int = 0  # pairs of pipes, as bits, between which flags are set before the loops
     granular: int = 0  # pairs of pipes, as bits, with flags by which L0C is handed over in granules
     joined: bool = False
+    emitted: bool = False  # whether emission made it, so that flags go in turns whatever the trip counts (kernel: does_less)
     used: np.ndarray = field(default_factory=lambda: np.zeros((1, 5), np.int64))  # of loops, see kernel.Tables
     heard: np.ndarray = field(default_factory=lambda: np.zeros((1, 1), np.int8))  # of registers, see kernel.Tables
     holes: tuple[str, ...] = ()  # that the times depend on

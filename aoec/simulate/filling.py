@@ -197,7 +197,7 @@ def fixed_tables(planner: Planner, p: kernel.Plan) -> dict[str, Array]:
         "depend_cursor": np.array([c for c, _ in flat], np.int32),
         "depend_step": np.array([s for _, s in flat], np.int64).reshape(-1, timeline.OUTSIDE + 1),
         "cursor_base": np.array(base, np.int64), "counter_of": np.array([r for r, _ in encoded.counters] or [0], np.int32),
-        "joined": np.array([int(encoded.joined)], np.int64), "preset": np.array([encoded.preset, encoded.granular], np.int64),
+        "joined": np.array([encoded.joined, encoded.emitted], np.int64), "preset": np.array([encoded.preset, encoded.granular], np.int64),
         "costs": fixed_costs(encoded.machine), "queue": queues(encoded), "opened": opened_loops(encoded, planner.opened)}
 
 
