@@ -1684,6 +1684,15 @@ def begin(t, s, r, m, stream, local, core):
 
 
 @inner
+def left_set(s, m):
+    """Whether a flag of core m is set."""
+    found = False
+    for k in range(s.bit.shape[1]):
+        found = found or s.bit[m, k] >= 0
+    return found
+
+
+@inner
 def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
     """ENDED, OVER where one of them has not ended by the limit, or an error: all cores of a group from start to end, in turns."""
     local = np.int64(0)
@@ -1711,9 +1720,8 @@ def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
                 meet(t, s, members)
             s.paused[0] = -1
     for m in range(members):
-        for k in range(s.bit.shape[1]):
-            if s.bit[m, k] >= 0:
-                return LEFT_SET
+        if left_set(s, m):
+            return LEFT_SET
         if t.joined[0] == 1:
             for w in range(members):
                 for k in range(s.put.shape[2]):
@@ -1738,10 +1746,8 @@ def walk_class(t, s, r, k, m, sizes, walk):
         copy(s.taken[m], g.taken[k, 0], PIPE_COUNT)
         copy(s.excess[m], g.excess[k, 0], PIPE_COUNT)
     status = walk(t, s, r, m, np.int64(1), sizes)
-    if status == ENDED:
-        for flag in range(s.bit.shape[1]):
-            if s.bit[m, flag] >= 0:
-                return LEFT_SET
+    if status == ENDED and left_set(s, m):
+        return LEFT_SET
     for a in range(open_records.shape[0]):
         if open_records[a] >= 0:  # see `recall`
             s.last_held[m] = max(s.last_held[m], s.memo.begun[open_records[a], 1])

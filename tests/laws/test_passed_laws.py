@@ -1,4 +1,4 @@
-"""Cores that are sure to end no later than another are not walked, and those whose epoch ends go on from where they stopped: times are those
+"""Cores that are sure to end no later than another are not walked, those whose epoch ends go on from where they stopped: times are those
 of all cores walked, from their start, in every epoch."""
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from aoec.target.machine import load
 ROWS, FEW = 40, 3
 TARGETS = ("Ascend910B3", "Ascend310P3", "Ascend910A", "Ascend310B1")
 OPERATORS = ("matmul(m={a}, k={b}, n={c}, fp16)", "conv2d(n=2, c={c}, h={a}, w=19, co={b}, kh=3, kw=3, pad=1, relu)",
-             "conv2d(n=1, c=32, h={a}, w={b}, co={c}, kh=1, kw=1, stride=2)", "max_pool(n=1, c={c}, h={a}, w={b}, kernel=3, stride=2, pad=1)",
+             "conv2d(n=1, c=32, h={a}, w={b}, co={c}, kh=1, kw=1, stride=2)",
+             "max_pool(n=1, c={c}, h={a}, w={b}, kernel=3, stride=2, pad=1)",
              "softmax(m={a}, n={b})", "layer_norm(m={b}, n={c})", "add(m={a}, n={b})", "transpose(a={a}, b={c}, perm=\"1,0\")")
 sizes = st.integers(1, 400)
 
@@ -53,7 +54,8 @@ def drawn(p, sketch, count, seed):
 
 
 @settings(max_examples=12, deadline=None)
-@given(st.sampled_from(TARGETS), st.sampled_from(OPERATORS), sizes, sizes, sizes, st.sampled_from([COLD, PREVIOUS_LAUNCH]), st.integers(0, 99))
+@given(st.sampled_from(TARGETS), st.sampled_from(OPERATORS), sizes, sizes, sizes, st.sampled_from([COLD, PREVIOUS_LAUNCH]),
+       st.integers(0, 99))
 def test_candidates(target, operator, a, b, c, state, seed):
     """Every shape has tails somewhere; some transfers are held back by those of other cores, some are not."""
     p = problem(lower_operator(operator.format(a=a, b=b, c=c)), load(target))
@@ -63,8 +65,9 @@ def test_candidates(target, operator, a, b, c, state, seed):
         assert_same(p, sketch, rows, state)
 
 
-@pytest.mark.parametrize("operator", ["matmul(m=1000, k=300, n=1400, fp16)", "conv2d(n=1, c=64, h=57, w=57, co=96, kh=3, kw=3, pad=1, relu)",
-                                      "softmax(m=1003, n=700)", "add(m=1001, n=3000)"])
+@pytest.mark.parametrize("operator", [
+    "matmul(m=1000, k=300, n=1400, fp16)", "conv2d(n=1, c=64, h=57, w=57, co=96, kh=3, kw=3, pad=1, relu)", "softmax(m=1003, n=700)",
+    "add(m=1001, n=3000)"])
 def test_walks_with_probes(operator):
     """Which walk all cores from their start, under the epochs that they found."""
     p = problem(lower_operator(operator), load("Ascend910B1"))
