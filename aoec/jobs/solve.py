@@ -96,8 +96,9 @@ def not_in_bank(missing: Sequence[Task], bank: Bank) -> str:
     """What --frozen says of tasks that would have to be searched."""
     named = ", ".join(f"{t.group.name} ({t.label})" for t in missing[:NAMED])
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-    return f"bank {bank.path} has no schedule, or none of this effort, for {len(missing)} of the groups, and --frozen forbids to search: " \
-           f"{named}{more}"
+    gone = "" if bank.path.exists() else ", which is not there,"
+    return f"bank {bank.path}{gone} has no schedule, or none of this effort, for {len(missing)} of the groups, and --frozen " \
+           f"forbids to search: {named}{more}"
 
 
 def held_records(bank: Bank, claimed: Mapping[Key, Record], task: Task, machine: Machine, robust: bool = False) -> dict[Key, Record]:
