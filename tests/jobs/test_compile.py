@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.base.errors import BankError, CheckError
 from aoec.base.memo import Memo
-from aoec.base.processors import THREADS, share_of
+from aoec.base.processors import THREADS, keep_to, share_of, threads
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import compile as job
 from aoec.jobs import known, legal, made, models, solve, verify
@@ -424,3 +425,13 @@ def test_workers_end_with_a_job_that_is_killed(tuning: Callable[..., subprocess.
     p.kill()
     p.wait()
     assert waited(lambda: not processes(f"AOEC_TEST_MARK={folder}"), 30)
+
+
+def test_a_worker_keeps_to_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solve.interrupt, "note_in_worker", lambda: None)
+    monkeypatch.setattr(solve, "_words", None)
+    try:
+        solve.begin_worker(get_context("spawn").SimpleQueue(), 3)
+        assert threads() == 3
+    finally:
+        keep_to(0)
