@@ -55,8 +55,8 @@ class Store:
             self._open()
 
     def _open(self) -> Engine:
-        """The engine of the file, which is made if that is wanted."""
-        if self._opened is None:
+        """The engine of the file, which is made if that is wanted and it is not there, or no longer."""
+        if self._opened is None or self._create and not self.path.exists():
             with _failures(self.path):
                 self._opened = self._open_writable(self._create) if self.writable else self._open_read_only()
         return self._opened
@@ -88,7 +88,7 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection in a read transaction."""
-        engine = self._open() if self._opened or self.path.exists() else _nothing()
+        engine = _nothing() if self._create and not self.path.exists() else self._open()
         with _failures(self.path), engine.begin() as c:
             yield c
 

@@ -381,3 +381,14 @@ def test_what_was_kept_for_the_time_being_gives_way(bank):
     bank.put(kept)
     bank.put_all([final], (None, before), lambda c, held: told.append(held))
     assert bank.best(KEY) == kept and told[1:] == [kept]
+
+
+def test_a_bank_that_is_gone_is_made_again(bank):
+    """A user moves it away, or another folder is the current one, while it is held open."""
+    bank.put(RECORD)
+    for beside in bank.path.parent.iterdir():
+        beside.unlink()
+    assert bank.list() == () and not bank.path.exists()
+    notes = bank.journal.notes("search")
+    notes.close()
+    assert bank.put(RECORD) == "added" and bank.list() == (RECORD,)
