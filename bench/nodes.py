@@ -185,12 +185,14 @@ def document(outcomes: Sequence[Outcome]) -> str:
     host = Counter(op.removeprefix("host.") for o in outcomes for op in o.host)
     return "\n".join([
         "# Operators: ONNX's backend tests through `aoec.backend`", "",
-        f"Made by `python bench/nodes.py --write` of the tests of onnx {onnx.__version__}: node, simple, pytorch-converted, "
-        "pytorch-operator. A test counts for every operator that its model contains, beside those that it is about.", "",
+        "This page says for each ONNX operator whether it runs on the AI Core, for those who want to know it of a model before they try.",
+        f"`python bench/nodes.py --write` makes it again from the tests of onnx {onnx.__version__}: node, simple, pytorch-converted, "
+        "pytorch-operator.", "",
+        "A test counts for every operator that its model contains, not only for the one that it is about.", "",
         *(f"- {line}" for line in summary(outcomes)), "",
         "## By operator", "", *rows(outcomes), "",
         f"## Not passed ({len(refused)})", "", *(f"- {o.name} ({o.status}): {'; '.join(o.notes)}" for o in refused), "",
-        "## Operators that ran on the host", "", "In brackets how many nodes of all tests did.", "",
+        "## Operators that ran on the host", "", "The number in brackets says how many nodes of all tests ran there.", "",
         ", ".join(f"{op} ({n})" for op, n in sorted(host.items())), ""])
 
 

@@ -195,12 +195,23 @@ def page(lines: Sequence[Line], summary: str, target: str) -> str:
     sets = ", ".join(dict.fromkeys(row["group"].partition(" ")[0] for row in lines))
     head = f"""# How fast candidates are timed
 
-Made by `python bench/rates.py --write`: the distinct groups of {sets} (network:batch) on {target}, some thousands of legal candidates
-drawn evenly from each sketch, those of a sketch in one call. *Measured*, per CPU second of one core, with all that a candidate takes:
-legality, tables, walk. *With the skip*: to their end, loops that repeat skipped exactly. *With a limit*: the default's time, as a search
-has it; what is abandoned there takes longer for certain. *In full*: nanoseconds an instruction or flag operation where every iteration is
-walked. *Slowest*: the worst of the candidates with the most cycles, timed alone. Illegal candidates are not timed and not counted. Other
-work on the same computer takes caches away: two such runs differed by 10 to 14 % with four and with eight processes at work on two cores.
+This page says how fast a search can time candidates, for those who work on the machine model or choose a search budget.
+`python bench/rates.py --write` makes it again.
+
+The rows are the distinct groups of {sets} (network:batch) on {target}. Of each group some thousands of legal
+candidates are timed, drawn evenly from each sketch, those of a sketch in one call. Illegal candidates are not timed and not counted. All
+rates are *measured*, per CPU second of one core, with all that a candidate takes: legality, tables, walk.
+
+| column | says |
+|---|---|
+| with the skip | candidates timed to their end; loops that repeat are skipped exactly |
+| with a limit | the same with the default's time as a limit, as a search has it; what is abandoned there takes longer for certain |
+| in full | nanoseconds of an instruction or flag operation where every iteration is walked |
+| slowest | the worst of the candidates with the most cycles, timed alone |
+| decided | legal candidates of a space that a proof decides, in a CPU second |
+
+Other work on the same computer takes caches away. Two such runs differed by 10 to 14 % with four and with eight processes at work on two
+cores.
 
 {summary}
 

@@ -36,31 +36,38 @@ BETWEEN, OUTSIDE = "between instructions: loops, on-chip memory made blank", "ou
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "values.md"
 TEXT = """# Running compiled programs for values
 
-Made by `python bench/values.py --write`: {models} at batch 1, compiled in fp32 with default schedules for {target}, run by
-the interpreter of `kernels/tile.py` beside onnxruntime on the same processor with as many threads. *Measured*; least of {repeat} runs;
-ratios and shares may be compared between computers. onnxruntime's threads spin while they wait for each other, and that counts as theirs.
+This page says what it costs to run a compiled model for its values, for those who work on the interpreter (`kernels/tile.py`).
+`python bench/values.py --write` makes it again.
+
+The models are {models} at batch 1, compiled in fp32 with default schedules for {target}. The interpreter runs them beside onnxruntime, on
+the same processor and with as many threads. All times are *measured*; each is the least of {repeat} runs. Ratios and shares may be compared
+between computers, seconds may not. onnxruntime's threads spin while they wait for each other, and that counts as theirs.
 
 {ratios}
 
-What the run with one thread goes into. An instruction costs the finding of its fields and addresses, with the checks of both, and its body:
+## Where the time goes
+
+These are shares of the run with one thread. An instruction costs two things: finding and checking its fields and addresses, and its body.
 
 {profiles}
 
 ## What would bring it to twice onnxruntime's time
 
-Products are those of onnxruntime in number, on tiles as small as the schedule says: their panels are packed anew for each tile (the cube
-unit reads fractals), and a tile of 49 rows is calculated as one of 56. They alone take
+The number of products is the same as in onnxruntime. But they are done on tiles as small as the schedule says. The panels of a tile are
+packed anew for each tile (the cube unit reads fractals), and a tile of 49 rows is calculated as one of 56. The products alone take
 {products} of onnxruntime's whole run.
-The rest moves what onnxruntime does not: each operand goes from GM to L1 to L0, each result from L0C to GM, and every group's tensors in
-and out of its program's memory. So twice its time needs, in this order:
 
-1. panels of an L0B tile kept while the same tile is used again, and weights, which are constants, packed when the program first runs;
-2. tiles of L0A read in L1, where a load changes nothing but the place;
-3. tensors between groups in one memory that programs share;
-4. several instructions of one loop found, placed and checked at once.
+The rest of the time moves data that onnxruntime does not move. Each operand goes from GM to L1 to L0. Each result goes from L0C to GM. The
+tensors of every group go in and out of the memory of its program. To come down to twice onnxruntime's time, four things are needed, in this
+order:
 
-None of them changes what an instruction means; the first two need a proof that nothing writes in between, which the hazards of
-`target/hazard.py` give for one iteration and not yet for a loop.
+1. Keep the panels of an L0B tile while the same tile is used again. Pack weights, which are constants, when the program first runs.
+2. Read tiles of L0A in L1, where a load changes nothing but the place.
+3. Put the tensors between groups into one memory that programs share.
+4. Find, place and check several instructions of one loop at once.
+
+None of them changes what an instruction means. The first two need a proof that nothing writes in between. The checks of
+`target/hazard.py` give that for one iteration, and not yet for a loop.
 """
 
 

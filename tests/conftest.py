@@ -45,6 +45,9 @@ if "AOEC_CACHE_DIR" not in os.environ:
 # schedules that come with aoec would answer what a test asks a search for; those that want them say so
 os.environ["AOEC_BASE_BANK"] = "none"
 
+# a fault of aoec in one group ends no user's job: the group runs on the host, and says so; in tests it is seen as what it is
+os.environ["AOEC_RAISE_FAULTS"] = "1"
+
 # where an environment forbids bytecode, every process would compile all sources again; it lies in __pycache__, as Numba's kernels do
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False

@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import mmap
+import os
 import re
 import struct
 import tokenize
@@ -175,8 +176,12 @@ def open_file(path: str | Path) -> Iterator[Entries]:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
     except DAMAGE as e:
         words = (str(e) or type(e).__name__).splitlines()[0][:200]
-        more = "aoec compile makes one of an ONNX model" if str(path).endswith(".onnx") else "compile the model again"
-        raise CheckError(f"this is no whole .aoec artifact ({words}); {more}", source=str(path)) from e
+        if isinstance(e, zipfile.BadZipFile) and not os.path.getsize(path):
+            raise CheckError("the file is empty; aoec compile makes an .aoec artifact of an ONNX model", source=str(path)) from e
+        if str(path).endswith(".onnx"):
+            raise CheckError("by its name this is no compiled model, which is wanted here; aoec compile makes one of an ONNX model",
+                             source=str(path)) from e
+        raise CheckError(f"this is no whole .aoec artifact ({words}); compile the model again", source=str(path)) from e
 
 
 def _checked(z: zipfile.ZipFile, source: str, size_bytes: int) -> dict[str, zipfile.ZipInfo]:

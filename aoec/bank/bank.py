@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -47,7 +48,8 @@ class Bank:
 
     @classmethod
     def open(cls, path: str | Path, create: bool = True, writable: bool = True) -> Bank:
-        """The bank at `path`, made where there is none and `create` is set; BankError where the file is no bank."""
+        """The bank at `path`; BankError where the file is no bank. One that is not there is made, if `create` is set,
+        with what is written first."""
         return cls(store.Store(Path(path), create and writable, writable))
 
     def over(self, base: Shelf | None) -> Bank:
@@ -135,10 +137,10 @@ class Bank:
         `instead`: (what was held before, what was kept for the time being); the former takes the latter's place first, where the bank has
         not learned better since. `note` is told within the transaction what the bank holds then of the last record's key.
         """
+        given = [unflat(flat(r)) for r in records]
         with self._store.writing() as c:
             if instead is not None:
                 _take_back(c, *instead)
-            given = [unflat(flat(r)) for r in records]
             out = tuple(_put(c, r) for r in given)
             if note is not None:
                 held = _find(c, given[-1].key)
@@ -175,9 +177,10 @@ class Bank:
         yield from (show_plan(p, times) for p in self.plans.list())
 
     def import_(self, path: str | Path) -> tuple[str, ...]:
-        """`put` for every line of an export (`-`: standard input), all or none; BankError names the first line that is wrong."""
+        """`put` for every line of an export (`-`: standard input) or all of a bank, all or none; BankError names the first line that is
+        wrong."""
         try:
-            return self._take(list(_read_lines(str(path))))
+            return self._take(list(_read_lines("-")) if str(path) == "-" else read_all(str(path)))
         except BankError as e:
             raise BankError(f"{e}; nothing was imported") from e
 
@@ -211,7 +214,9 @@ def _put(c: Connection, record: Record) -> str:
     if joined == known:
         return "kept"
     c.execute(insert(store.records).prefix_with("OR REPLACE"), [flat(joined) | {"family": family(joined.func)}])
-    return "added" if known is None else "updated"
+    if known is None:
+        return "added"
+    return "kept" if replace(known, created=joined.created) == joined else "updated"  # when it was made is no news
 
 
 def _take_back(c: Connection, before: Record | None, kept: Record) -> None:

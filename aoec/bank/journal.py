@@ -134,4 +134,4 @@ def note_outcome(c: Connection, job: str, outcome: str) -> None:
 @lru_cache(maxsize=8)
 def opened(path: Path) -> Journal:
     """The journal of a bank's file, for a process that searches: opened once, whatever searches it makes."""
-    return Journal(Store(path, create=False, writable=True))
+    return Journal(Store(path, create=True, writable=True))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from sqlalchemy import Column, Integer, String, Table, delete, inspect, select
@@ -72,7 +72,8 @@ class Plans:
                 better = held is None or _order(p) < _order(held)
                 if better:
                     c.execute(insert(table).prefix_with("OR REPLACE"), [asdict(p)])
-                out.append("added" if held is None else "updated" if better else "kept")
+                news = better and (held is None or replace(held, created=p.created) != p)  # when it was made is none
+                out.append("added" if held is None else "updated" if news else "kept")
         return tuple(out)
 
     def list(self, target: str | None = None, graph_key: str = "") -> tuple[Plan, ...]:
@@ -91,7 +92,7 @@ class Plans:
 
 def _order(p: Plan) -> tuple[object, ...]:
     """Which of two of one key stays, the lesser one: faster, then always the same."""
-    return p.after_ns, p.regions, p.before_ns, p.label, p.tool, p.created
+    return p.after_ns, p.regions, p.before_ns, p.label, p.tool, not p.created, p.created
 
 
 def checked(data: dict[str, Any]) -> Plan:

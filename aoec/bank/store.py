@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from sqlalchemy import Boolean, Column, Connection, Engine, Index, Integer, MetaData, String, Table, create_engine, event, inspect, text
@@ -40,14 +41,25 @@ MIGRATIONS = {1: ("ALTER TABLE records ADD COLUMN func VARCHAR NOT NULL DEFAULT 
 
 
 class Store:
-    """An open bank file. Connections live as long as a transaction, so it may be held across a fork."""
+    """An open bank file. Connections live as long as a transaction, so it may be held across a fork.
+
+    One that is to be made is made with its folder when something is written: who only reads leaves nothing behind.
+    """
 
     def __init__(self, path: Path, create: bool, writable: bool) -> None:
-        self.path = path
+        self.path, self._create = path, create
         _check_file(path, create)
         self.writable = writable and (not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)))
-        with _failures(path):
-            self._engine = self._open_writable(create) if self.writable else self._open_read_only()
+        self._opened: Engine | None = None
+        if path.exists():
+            self._open()
+
+    def _open(self) -> Engine:
+        """The engine of the file, which is made if that is wanted and it is not there, or no longer."""
+        if self._opened is None or self._create and not self.path.exists():
+            with _failures(self.path):
+                self._opened = self._open_writable(self._create) if self.writable else self._open_read_only()
+        return self._opened
 
     def _open_writable(self, create: bool) -> Engine:
         engine = _engine(self.path, "mode=rwc" if create else "mode=rw")
@@ -76,7 +88,8 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         """A connection in a read transaction."""
-        with _failures(self.path), self._engine.begin() as c:
+        engine = _nothing() if self._create and not self.path.exists() else self._open()
+        with _failures(self.path), engine.begin() as c:
             yield c
 
     @contextmanager
@@ -84,11 +97,14 @@ class Store:
         """A connection in an immediate transaction, committed at the end and rolled back on any error."""
         if not self.writable:
             raise BankError(f"bank {self.path} is read-only here; name another with --bank, or make it writable")
-        with _failures(self.path), self._engine.execution_options(immediate=True).begin() as c:
+        _make_folder(self.path)
+        with _failures(self.path), self._open().execution_options(immediate=True).begin() as c:
             yield c
 
     def appending(self, statement: str) -> Appending:
         """What runs a statement again and again; to be closed."""
+        _make_folder(self.path)
+        self._open()
         return Appending(self.path, statement)
 
 
@@ -188,18 +204,48 @@ def _migrated_copy(engine: Engine) -> Engine:
     return made
 
 
+@lru_cache(maxsize=1)
+def _nothing() -> Engine:
+    """An engine on an empty bank in memory."""
+    empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    made = _transactional(create_engine("sqlite://", poolclass=StaticPool, creator=lambda: empty))
+    with made.begin() as c:
+        metadata.create_all(c)
+    return made
+
+
+def _make_folder(path: Path) -> None:
+    """Nothing; the folder of a bank is there."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise BankError(f"cannot make the folder of bank {path}: {reason(e)}") from e
+
+
 def _check_file(path: Path, create: bool) -> None:
-    """Nothing, or BankError where there is no file, or it is not SQLite's; with `create` its folder is made."""
+    """Nothing, or BankError where there is no file, nor with `create` one could be made, or it is not SQLite's."""
     try:
         if create and not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if why := _no_place(next(p for p in path.absolute().parents if p.exists())):
+                raise BankError(f"bank {path} cannot be made: {why}; name another with --bank")
             return
         with open(path, "rb") as f:
             head = f.read(len(HEADER))
+    except FileNotFoundError as e:
+        at = next(p for p in path.absolute().parents if p.exists())
+        what = "file" if at == path.absolute().parent else f"folder {path.parent}"
+        raise BankError(f"there is no bank {path}: no such {what}; aoec compile makes one, --bank names another") from e
     except OSError as e:
         raise BankError(f"cannot open bank {path}: {reason(e)}") from e
     if head != HEADER and not (create and not head):
         raise BankError(f"{path} is not a bank: it does not begin as an SQLite file does; name another with --bank")
+
+
+def _no_place(folder: Path) -> str:
+    """Why nothing can be made in what is there of a path; "" where it can."""
+    if not folder.is_dir():
+        return f"{folder} is no folder"
+    return "" if os.access(folder, os.W_OK | os.X_OK) else f"{folder} may not be written to"
 
 
 @contextmanager

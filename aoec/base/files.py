@@ -85,10 +85,20 @@ def write_whole(path: str | Path, put: Callable[[IO[bytes]], object]) -> None:
 def write_text(path: str | Path, text: str) -> None:
     """Nothing; `text` goes to the file, whole or not at all, or to standard output for `-`."""
     if str(path) == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()  # a closed pipe shows here, where it is expected, and not at exit
+        say(text)
     else:
         write_bytes(path, text.encode("utf-8"))
+
+
+def say(text: str) -> None:
+    """Nothing; `text`, and what was said before it, is out: a closed pipe shows here, where it is expected, and not at exit."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as e:
+        raise BackendError(f"cannot write standard output: {reason(e)}") from e
 
 
 def check_writable(path: str | Path) -> None:

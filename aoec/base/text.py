@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+WHOLE = 500  # characters of a line that is quoted whole: in programs of the built-in banks all but 93 lines of 15,842 are
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -39,6 +40,20 @@ def nearest(name: str, known: Iterable[str]) -> str:
     if close:
         return f"; did you mean {close[0]}?"
     return f"; known: {', '.join(words)}" if 0 < len(words) <= 30 else ""
+
+
+def quoted(line: str) -> str:
+    """A line as a sentence quotes it: whole, or of a very long one the beginning, up to a comma, and how much more there is."""
+    start = beginning(line)
+    return line if start == line else f"{start} [... {len(line) - len(start):,} more characters]"
+
+
+def beginning(line: str) -> str:
+    """What `quoted` says of a line word for word."""
+    if len(line) <= WHOLE:
+        return line
+    comma = line.rfind(", ", WHOLE // 2, WHOLE)
+    return line[:comma + 1 if comma > 0 else WHOLE]
 
 
 def listed(words: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 
 from aoec.base.errors import AoecError
-from aoec.base.files import reason
+from aoec.base.files import reason, say
 
 EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 2, 70, 130, 141
 
@@ -22,12 +22,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of one command; no exception leaves it, and what went wrong is one sentence on standard error."""
     from aoec.cli.arguments import parser
     words = list(sys.argv[1:] if argv is None else argv)
+    options = argparse.Namespace(traceback=False)
     try:
-        options = parser().parse_args(words[:1] if words[:1] in (["aoe"], ["atc"]) else words)
+        try:
+            options = parser().parse_args(words[:1] if words[:1] in (["aoe"], ["atc"]) else words)
+        except SystemExit as e:  # argparse: 0 after --help and --version, 2 after a message
+            say("")
+            return int(e.code or 0)
         options.words = words[1:]  # of aoe and atc, whose options are their own
-    except SystemExit as e:  # argparse: 0 after --help and --version, 2 after a message
-        return int(e.code or 0)
-    try:
         return run(options)
     except BrokenPipeError:
         quiet_stdout()
@@ -50,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(options: argparse.Namespace) -> int:
     """The exit code of the command chosen; output that is still buffered is written here, where a closed pipe is expected."""
     code = options.command_function(options)
-    sys.stdout.flush()
+    say("")
     return int(code or 0)
 
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable
 from typing import NoReturn
 
+from aoec.base.files import say
 from aoec.cli import bank, options, values
 from aoec.cli.options import DEFAULT_TARGET, Parser
 
@@ -36,7 +37,7 @@ class Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         from importlib.metadata import version
-        print(f"aoec {version('aoec')}")
+        say(f"aoec {version('aoec')}\n")
         parser.exit()
 
 

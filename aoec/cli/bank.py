@@ -43,8 +43,8 @@ def words(bank: words_of.Parser) -> None:
     words_of.model_options(p)
     add("diff", "say what a second bank, or an export of one, has added, removed and changed", "A", "a bank or an export").add_argument(
         "other", metavar="B", nargs="?", help="(default: the bank)")
-    add("merge", "take over what is better in another bank", "FILE")
-    add("import", "take over what is better in a file of JSON lines", "FILE")
+    add("merge", "take over what is better in another bank", "FILE", "a bank, or an export of one")
+    add("import", "take over what is better in an export", "FILE", "a file of JSON lines; - is standard input. A bank is taken too")
     p = add("import-cann", "take CANN's own run-time banks as starting points of searches",
             target="the machine that all records are taken for (default: as the name of each file says)")
     p.add_argument("paths", nargs="+", metavar="FILE|DIR", help="<soc>_<cores>_AiCore_<op>_runtime_kb.json, or folders of them. Give a "
@@ -125,7 +125,7 @@ def run_which(options: Namespace) -> int:
     own = machines(options)
     model = asked(options, own)
     found, plans = which(options, own, model), bank_plans.which(options, own, model)
-    kept(options.argument, [*found, *plans])
+    kept(options.argument, [*found, *plans], options.bank)
     times = measured_of(options.bank, options.target)
     write_text(options.output, as_json(facts(found, times) + bank_plans.facts(plans)) if options.json
                else "\n".join(filter(None, (told(found, times), bank_plans.told(plans)))))
@@ -141,15 +141,9 @@ def run_diff(options: Namespace) -> int:
     return 0
 
 
-def run_merge(options: Namespace) -> int:
+def run_take(options: Namespace) -> int:
     from aoec.jobs import bank
-    write_text(options.output, bank.merge(options.bank, options.argument))
-    return 0
-
-
-def run_import(options: Namespace) -> int:
-    from aoec.jobs import bank
-    write_text(options.output, bank.import_(options.bank, options.argument))
+    write_text(options.output, bank.take(options.bank, options.argument))
     return 0
 
 
@@ -217,5 +211,5 @@ def run_stats(options: Namespace) -> int:
 
 
 ACTIONS: dict[str, Callable[[Namespace], int]] = {
-    "list": run_list, "best": run_best, "show": run_show, "which": run_which, "diff": run_diff, "merge": run_merge, "import": run_import,
+    "list": run_list, "best": run_best, "show": run_show, "which": run_which, "diff": run_diff, "merge": run_take, "import": run_take,
     "import-cann": run_import_cann, "export": run_export, "prune": run_prune, "verify": run_verify, "stats": run_stats}

@@ -7,6 +7,7 @@ import shutil
 import sys
 from typing import Any, NoReturn
 
+from aoec.base.files import say
 from aoec.base.text import nearest
 from aoec.cli import values
 
@@ -64,6 +65,13 @@ class Parser(argparse.ArgumentParser):
         if rest:
             self.error(f"{rest[0]!r} is one word too many")
         return found, rest
+
+    def print_help(self, file: Any = None) -> None:
+        """Nothing; argparse's own says nothing of what could not be written."""
+        if file is None:
+            say(self.format_help())
+        else:
+            super().print_help(file)
 
     def error(self, message: str) -> NoReturn:
         if found := CHOICE.search(message):

@@ -61,6 +61,11 @@ def _parsed(path: Path) -> onnx.ModelProto:
         data = path.read_bytes()
     except OSError as e:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
+    if not data:
+        raise ParseError("the file is empty, and an ONNX model is wanted here", source=str(path))
+    if path.suffix == ".aoec" and data[:2] == b"PK":
+        raise ParseError("this is a compiled model, and an ONNX model is wanted here: aoec run runs a compiled one, aoec export makes an "
+                         "ONNX model of it", source=str(path))
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -190,24 +190,6 @@ def export(path: Path, file: str, times: bool) -> str:
     return ""
 
 
-def import_(path: Path, file: str) -> str:
-    """What became of the records of an exported file."""
-    return _taken(path, file, lambda bank, name: bank.import_(name))
-
-
-def merge(path: Path, file: str) -> str:
-    """What became of the records of another bank."""
-    return _taken(path, file, lambda bank, name: bank.merge(Bank.open(name, create=False, writable=False)))
-
-
-def _taken(path: Path, file: str, take: Callable[[Bank, str], tuple[str, ...]]) -> str:
-    if not Path(file).is_file():
-        raise BankError(f"there is no file {file}")
-    made = not path.exists()
-    try:
-        return f"{statuses(take(Bank.open(path), file))} ({path})\n"
-    except BankError:
-        if made:  # a refused import leaves no empty bank behind
-            for leftover in path.parent.glob(path.name + "*"):
-                leftover.unlink()
-        raise
+def take(path: Path, file: str) -> str:
+    """What became of the records of another bank, or of an exported file (`-`: standard input)."""
+    return f"{statuses(Bank.open(path).import_(file))} ({path})\n"

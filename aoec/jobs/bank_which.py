@@ -92,9 +92,11 @@ def which(options: Namespace, machines: Machines, model: Asked | None) -> list[C
     return found
 
 
-def kept(asked: str, found: Sequence[object]) -> None:
+def kept(asked: str, found: Sequence[object], bank: Path) -> None:
     """Nothing; BankError where nothing was found of what was asked about."""
     if not found:
+        if not bank.exists():
+            raise BankError(f"nothing is kept of {asked}, for there is no bank {bank}; aoec compile makes one, --bank names another")
         cut = "; if it runs in slices, ask of its ONNX model" if asked.endswith(".aoec") else ""
         raise BankError(f"nothing is kept of {asked}; see aoec bank list{cut}")
 

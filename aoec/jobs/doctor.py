@@ -76,10 +76,14 @@ def first_use_notice() -> str:
 
 def _bank(path: Path) -> dict[str, Any]:
     """Path, records and trouble of the bank; a bank that does not exist yet is no trouble."""
+    from aoec.bank.bank import Bank
     if not path.exists():
+        try:
+            Bank.open(path)  # which makes nothing
+        except AoecError as e:
+            return {"path": str(path), "exists": False, "records": None, "trouble": str(e)}
         return {"path": str(path), "exists": False, "records": 0}
     try:
-        from aoec.bank.bank import Bank
         records = len(Bank.open(path, create=False).list())
     except AoecError as e:
         return {"path": str(path), "exists": True, "records": None, "trouble": str(e)}

@@ -5,29 +5,54 @@ import re
 from collections.abc import Callable, Iterator
 
 from aoec.base.errors import AoecError, CheckError
+from aoec.base.text import beginning, quoted
 from aoec.ir.schedule import Step, Trace
-
-QUOTED = 97  # characters of a line that a refusal quotes before it is cut
 
 
 def shown(error: AoecError, text: str, source: str, place: tuple[int, int] = (0, 0)) -> CheckError:
-    """The refusal with its place in the text: `place`, or where the line stands that it quotes."""
+    """The refusal with its place in the text: `place`, or where the line stands that it quotes; other lines that it quotes are numbered."""
     message = getattr(error, "message", "") or str(error)
-    line, column = place if place[0] else quoted_place(message, text)
-    return CheckError(message, text, line, column, source)
+    if place[0]:
+        return CheckError(message, text, *place, source)
+    line, column = quoted_place(message, text)
+    return CheckError(numbered(message, text, line), text, line, column, source)
 
 
 def quoted_place(message: str, text: str) -> tuple[int, int]:
     """Line and column (from 1) of the line of a program that a message quotes or names as `space X`; 0, 0 where there is none. Of several
-    the longest quote counts, of equally long ones the first in the message: it begins with the instruction that is at fault."""
-    best, place = (0, 0), (0, 0)
-    for number, row in enumerate(text.splitlines(), 1):
-        code = row.split("#")[0].strip()
+    the one at which the message begins counts, then the longest quote, of equally long ones the first in the message."""
+    best, place, said = (False, 0, 0), (0, 0), close(message)
+    for number, code, row in lines(text):
         head = re.match(r"(?:space|stream|input|output|temp|for) \w+\b", code)
-        for quote in (code[:QUOTED], head[0] if head else ""):
-            if len(quote) > 6 and quote in message and (found := (len(quote), -message.index(quote))) > best:
+        for quote, where in ((close(beginning(code)), said), (head[0] if head else "", message)):
+            if len(quote) > 6 and (at := where.find(quote)) >= 0 and (found := (at == 0, len(quote), -at)) > best:
                 best, place = found, (number, row.index(code) + 1)
     return place
+
+
+def numbered(message: str, text: str, first: int) -> str:
+    """The message with their numbers behind the lines that it quotes; without that of the line `first`, or of one equal to it."""
+    numbers: dict[str, list[int]] = {}
+    for number, code, _ in lines(text):
+        numbers.setdefault(quoted(code), []).append(number)
+    for quote, found in sorted(numbers.items(), key=lambda q: -len(q[0])):
+        at = message.find(quote + " ")
+        if len(quote) > 6 and "(" in quote and at >= 0 and first not in found:
+            end = at + len(quote)
+            message = f"{message[:end]} in line {' or '.join(map(str, found))}{message[end:]}"
+    return message
+
+
+def lines(text: str) -> Iterator[tuple[int, str, str]]:
+    """(number from 1, what is not comment, the line) of each line that says something."""
+    for number, row in enumerate(text.splitlines(), 1):
+        if code := row.split("#")[0].strip():
+            yield number, code, row
+
+
+def close(text: str) -> str:
+    """The text without its spaces: people set them as they like."""
+    return "".join(text.split())
 
 
 def step_places(text: str) -> Iterator[tuple[int, int]]:

@@ -16,6 +16,7 @@ from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record, join
 from aoec.base.errors import AoecError, BackendError, BankError
 from aoec.base.heap import give_back
+from aoec.base.processors import few_threads, keep_to, share_of
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.show import show
 from aoec.jobs import interrupt
@@ -95,8 +96,9 @@ def not_in_bank(missing: Sequence[Task], bank: Bank) -> str:
     """What --frozen says of tasks that would have to be searched."""
     named = ", ".join(f"{t.group.name} ({t.label})" for t in missing[:NAMED])
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-    return f"bank {bank.path} has no schedule, or none of this effort, for {len(missing)} of the groups, and --frozen forbids to search: " \
-           f"{named}{more}"
+    gone = "" if bank.path.exists() else ", which is not there,"
+    return f"bank {bank.path}{gone} has no schedule, or none of this effort, for {len(missing)} of the groups, and --frozen " \
+           f"forbids to search: {named}{more}"
 
 
 def held_records(bank: Bank, claimed: Mapping[Key, Record], task: Task, machine: Machine, robust: bool = False) -> dict[Key, Record]:
@@ -169,10 +171,11 @@ def in_processes(jobs: int, todo: Sequence[tuple[Task, Search | None]], target: 
                  hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
     context = get_context("spawn")
     words: SimpleQueue[tuple[Key, SoFar | None]] = context.SimpleQueue()
-    pool = ProcessPoolExecutor(jobs, context, begin_worker, (words,))
+    share = share_of(jobs)
+    pool = ProcessPoolExecutor(jobs, context, begin_worker, (words, share))
     running: dict[Future[Solved | str | None], Task] = {}
     try:
-        with interrupt.deferred():
+        with interrupt.deferred(), few_threads(share):
             running |= {pool.submit(attempt_on, task, target, order, noted): task for task, noted in todo}
         while running:
             ended = wait(running, POLL_S, FIRST_COMPLETED).done
@@ -193,10 +196,11 @@ def in_processes(jobs: int, todo: Sequence[tuple[Task, Search | None]], target: 
         pool.shutdown(wait=True, cancel_futures=True)  # its thread is gone before Python ends, which else may wake it on a closed pipe
 
 
-def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]]) -> None:
-    """Nothing; this worker process takes Ctrl-C as the others do, and says how far its searches are."""
+def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]], share: int) -> None:
+    """Nothing; this worker process takes Ctrl-C as the others do, says how far its searches are, and keeps to its share of processors."""
     global _words
     _words = words
+    keep_to(share)
     interrupt.note_in_worker()
 
 

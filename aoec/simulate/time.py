@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import CheckError
+from aoec.base.processors import threads as at_once
 from aoec.ir.program import Program, Stream
 from aoec.kernels import timeline as kernel
 from aoec.simulate.arena import of_this_thread
@@ -250,14 +251,14 @@ def _share(run: Callable[[int, int], None], count: int) -> None:
 
 
 def _each(run: Callable[[tuple[int, int]], None], parts: Sequence[tuple[int, int]], threads: int) -> None:
-    """Calls run(part) of each, on so many threads at most, this one among them."""
+    """Calls run(part) of each, on so many threads at most, this one among them, and no more than a worker's share of the processors."""
     todo = iter(parts)
 
     def work() -> None:
         for part in todo:
             run(part)
 
-    others = [_pool().submit(work) for _ in range(min(threads, len(parts)) - 1)]
+    others = [_pool().submit(work) for _ in range(min(threads, at_once(), len(parts)) - 1)]
     try:
         work()
     finally:

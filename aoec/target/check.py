@@ -12,6 +12,7 @@ from aoec.ir.show import show
 from aoec.target.hazard import check_order
 from aoec.target.instructions import INSTRUCTIONS, Instruction, Operand, check_dtypes
 from aoec.target.machine import Machine
+from aoec.target.trace import line
 
 
 def check(program: Program, machine: Machine) -> None:
@@ -144,12 +145,6 @@ def _check_body(program: Program, stream: Stream, body: tuple[Item, ...], scope:
             _check_instruction(stream, item, machine, names)
         elif not isinstance(item, Advance):
             _check_flag(program, stream, item, machine)
-
-
-def line(item: Item) -> str:
-    """The first line of an item's text."""
-    text = show(item).split("\n", 1)[0]
-    return text if len(text) < 100 else text[:97] + "..."
 
 
 def _check_flag(program: Program, stream: Stream, item: SetFlag | WaitFlag | CrossSet | CrossWait, machine: Machine) -> None:

@@ -20,12 +20,11 @@ import numpy as np
 from aoec.base.errors import CheckError
 from aoec.ir.index import Expr, evaluate, variables
 from aoec.ir.program import CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
-from aoec.ir.show import show
 from aoec.target.deal import dealt, longer
 from aoec.target.footprint import Box
 from aoec.target.instructions import INSTRUCTIONS
 from aoec.target.machine import Machine
-from aoec.target.trace import Access, Event, trace
+from aoec.target.trace import Access, Event, failed, line, trace
 
 Clock = list[int]
 
@@ -170,9 +169,9 @@ class _Group:
         for core in self.cores:
             if core.at < len(core.events):
                 event = core.events[core.at]
-                raise _fail(event, "waits for a cross flag that no other core sets; the streams wait for each other for ever")
+                raise failed(event, "waits for a cross flag that no other core sets; the streams wait for each other for ever")
             for _, event in core.flags.values():
-                raise _fail(event, "this flag is left set at the end: add a wait for it, or drop the set")
+                raise failed(event, "this flag is left set at the end: add a wait for it, or drop the set")
         for tokens in self.tokens.values():
             if tokens.sets:
                 raise CheckError(f"program {self.program.name} leaves {len(tokens.sets)} tokens in a cross flag: add a cross_wait for each")
@@ -214,20 +213,20 @@ class _Group:
     def set(self, core: _Core, event: Event, item: SetFlag) -> None:
         key = (item.source, item.target, event.flag)
         if not 0 <= event.flag < self.machine.flag_ids:
-            raise _fail(event, f"flag id {event.flag} is outside 0..{self.machine.flag_ids - 1} of {self.machine.name}")
+            raise failed(event, f"flag id {event.flag} is outside 0..{self.machine.flag_ids - 1} of {self.machine.name}")
         if key in core.flags:
-            raise _fail(event, f"flag {event.flag} is set while it is still set: nothing on {item.target} has waited for it in between")
+            raise failed(event, f"flag {event.flag} is set while it is still set: nothing on {item.target} has waited for it in between")
         source = core.pipes[item.source]
         self.tick(source)
         if core.waited.get(key, 0) > self.clocks[source][core.pipes[item.target]]:
-            raise _fail(event, f"flag {event.flag} is set again while the wait for it may not have run: {item.source} must first learn "
+            raise failed(event, f"flag {event.flag} is set again while the wait for it may not have run: {item.source} must first learn "
                         f"from {item.target}, by a flag ({item.target}, {item.source}) set after that wait, or use another id")
         core.flags[key] = (list(self.clocks[source]), event)
 
     def wait(self, core: _Core, event: Event, item: WaitFlag) -> None:
         key = (item.source, item.target, event.flag)
         if key not in core.flags:
-            raise _fail(event, f"waits for a flag that nothing has set: add set({item.source}, {item.target}, {event.flag}) before it")
+            raise failed(event, f"waits for a flag that nothing has set: add set({item.source}, {item.target}, {event.flag}) before it")
         clock, _ = core.flags.pop(key)
         self.learn(core, item.target, clock)
         core.waited[key] = self.tick(core.pipes[item.target])
@@ -243,7 +242,7 @@ class _Group:
 
     def cross_id(self, event: Event) -> int:
         if not 0 <= event.flag < self.machine.cross_ids:
-            raise _fail(event, f"cross flag {event.flag} is outside 0..{self.machine.cross_ids - 1} of {self.machine.name}")
+            raise failed(event, f"cross flag {event.flag} is outside 0..{self.machine.cross_ids - 1} of {self.machine.name}")
         return event.flag
 
     def cross_set(self, c: int, event: Event, item: CrossSet) -> None:
@@ -252,7 +251,7 @@ class _Group:
         for peer in self.peers(c, item.to):
             t = self.tokens.setdefault((c, peer, flag), _Tokens())
             if t.setter not in (-1, pipe):
-                raise _fail(event, f"cross flag {flag} is set by {self.names[t.setter]} as well: give each pipe a flag of its own")
+                raise failed(event, f"cross flag {flag} is set by {self.names[t.setter]} as well: give each pipe a flag of its own")
             t.setter, t.total, t.weight = pipe, t.total + 1, t.weight + event.weight
             t.known = bisect_right(t.times, self.clocks[pipe][t.waiter])
             self.counts(t, t.total - t.known, event)
@@ -261,7 +260,7 @@ class _Group:
     def counts(self, t: _Tokens, high: int, event: Event) -> None:
         """Raises where a cross flag may count higher than the machine can: the setter runs ahead of waits it does not know of."""
         if high > self.machine.cross_count:
-            raise _fail(event, f"cross flag {event.flag} may count to {high:,} of {self.machine.cross_count} on {self.machine.name}: "
+            raise failed(event, f"cross flag {event.flag} may count to {high:,} of {self.machine.cross_count} on {self.machine.name}: "
                         "wait for the other stream in between")
         t.last = event
 
@@ -272,7 +271,7 @@ class _Group:
             return False
         for t in found:
             if t.waiter not in (-1, pipe):
-                raise _fail(event, f"cross flag {flag} is waited for by {self.names[t.waiter]} as well: give each pipe a flag of its own")
+                raise failed(event, f"cross flag {flag} is waited for by {self.names[t.waiter]} as well: give each pipe a flag of its own")
             t.waiter = pipe
             self.learn(self.cores[c], item.pipe, t.sets.pop(0))
         time = self.tick(pipe)
@@ -290,7 +289,7 @@ class _Group:
         for access in event.accesses:
             if access.buffer not in self.written:
                 if access.buffer in self.spaces:
-                    raise _fail(event, f"reads {access.buffer}, which nothing writes")
+                    raise failed(event, f"reads {access.buffer}, which nothing writes")
                 continue
             area = (c if access.buffer in self.spaces else -1, access.area)
             if access.buffer in self.spaces and not access.writes:
@@ -326,8 +325,8 @@ class _Group:
         same_core = any({other, pipe} <= set(c.pipes.values()) for c in self.cores)
         flag = f"set({first}, {then}, id)" if same_core else "cross_set"
         wait = f"wait({first}, {then}, id)" if same_core else "cross_wait"
-        earlier = f"{line(past.event.item)} (at {past.event.place()})"
-        return _fail(event, f"{doing} {what} ({bytes_}) while {earlier} may not have {done} it on {first}: {then} needs {wait} before, "
+        earlier = line(past.event.item) + (f" (at {past.event.place()})" if past.event.place() else "")
+        return failed(event, f"{doing} {what} ({bytes_}) while {earlier} may not have {done} it on {first}: {then} needs {wait} before, "
                      f"and {flag} after that")
 
     def defined(self, area: tuple[int, str], event: Event, access: Access) -> None:
@@ -335,10 +334,10 @@ class _Group:
         owner = self.owner.get(area)
         who = 0 if owner is None or access.boxes[0].start >= owner.size else int(owner[access.boxes[0].start])
         if who == 0:
-            raise _fail(event, f"reads {access.buffer} ({access.area} byte {access.boxes[0].start:,}), which nothing has written before")
+            raise failed(event, f"reads {access.buffer} ({access.area} byte {access.boxes[0].start:,}), which nothing has written before")
         if who not in (1, self.shared.get(access.buffer, 1)):
             other = next(n for n, i in self.shared.items() if i == who)
-            raise _fail(event, f"reads {access.buffer} where {other} was written over it: they share bytes of {access.area} and are alive "
+            raise failed(event, f"reads {access.buffer} where {other} was written over it: they share bytes of {access.area} and are alive "
                         "at once; give them addresses of their own")
 
     def jumped(self, c: int, event: Event, access: Access) -> Access | None:
@@ -365,16 +364,6 @@ class _Group:
         for b in access.boxes:
             for i in range(b.runs):
                 owner[b.start + i * b.stride:b.start + i * b.stride + b.length] = who
-
-
-def line(item: Item) -> str:
-    """The first line of an item's text, cut to fit a sentence."""
-    text = show(item).split("\n", 1)[0]
-    return text if len(text) < 100 else text[:97] + "..."
-
-
-def _fail(event: Event, message: str) -> CheckError:
-    return CheckError(f"{line(event.item)}: {message}" + (f" (at {event.place()})" if event.place() else ""))
 
 
 # ---------------------------------------------------------------- overlap of boxes

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import CheckError
+from aoec.base.text import quoted
 from aoec.ir.index import DTYPES, Binary, Expr, Float, Int, Var, children, evaluate, variables
 from aoec.ir.index import walk as parts
 from aoec.ir.program import Advance, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
@@ -198,9 +199,14 @@ def _places(program: Program) -> Mapping[str, _Place]:
     return MappingProxyType(out)
 
 
-def _fail(event: Event, message: str) -> CheckError:
-    text = show(event.item).split("\n", 1)[0]
-    return CheckError(f"{text[:120]}{'...' if len(text) > 120 else ''}: {message}" + (f" (at {event.place()})" if event.place() else ""))
+def line(item: Item) -> str:
+    """The first line of an item's text, as a sentence quotes it."""
+    return quoted(show(item).split("\n", 1)[0])
+
+
+def failed(event: Event, message: str) -> CheckError:
+    """The error of an instruction, a message about it, and where its loops and its core are then."""
+    return CheckError(f"{line(event.item)}: {message}" + (f" (at {event.place()})" if event.place() else ""))
 
 
 def _fill_instruction(site: _Site, item: Instr, places: Mapping[str, _Place]) -> None:
@@ -212,7 +218,7 @@ def _fill_instruction(site: _Site, item: Instr, places: Mapping[str, _Place]) ->
             continue
         columns[n.name] = column = site.column(item[n.name])  # type: ignore[arg-type]
         for i in np.flatnonzero((column < n.low) | (column > n.high))[:1]:
-            raise _fail(events[i], f"{n.name} is {column[i]:,}, outside {n.low:,}..{n.high:,}")
+            raise failed(events[i], f"{n.name} is {column[i]:,}, outside {n.low:,}..{n.high:,}")
     refs = [r for r in (item[o.name] for o in word.operands) if isinstance(r, Ref)]
     at = [places[r.buffer] for r in refs]
     dtypes = tuple(p.dtype for p in at)
@@ -228,7 +234,7 @@ def _fill_instruction(site: _Site, item: Instr, places: Mapping[str, _Place]) ->
             fields = dict(zip(columns, row))
             broken = relation(item.op, fields, dtypes)
             if broken:
-                raise _fail(event, RELATIONS[broken])
+                raise failed(event, RELATIONS[broken])
             known[row] = footprints(item.op, fields, dtypes)
         accesses = []
         for operand, (boxes, (slot, offset)) in enumerate(zip(known[row], starts)):
@@ -245,11 +251,11 @@ def _access(event: Event, ref: Ref, p: _Place, writes: bool, boxes: list[Box], s
     """The access of one operand, inside its slot."""
     stop = max(b.stop for b in boxes)
     if not 0 <= slot < p.depth:
-        raise _fail(event, f"slot {slot} of {ref.buffer} is outside 0..{p.depth - 1}")
+        raise failed(event, f"slot {slot} of {ref.buffer} is outside 0..{p.depth - 1}")
     if offset < 0 or offset + stop > p.slot_bytes:
-        raise _fail(event, f"touches bytes {offset:,} to {offset + stop:,} of {ref.buffer}, which has {p.slot_bytes:,}")
+        raise failed(event, f"touches bytes {offset:,} to {offset + stop:,} of {ref.buffer}, which has {p.slot_bytes:,}")
     start = p.address + slot * p.slot_bytes + offset
     if start % align:
-        raise _fail(event, f"{ref.buffer} is touched from byte {start:,} of {p.area}, which is no multiple of {align}")
+        raise failed(event, f"{ref.buffer} is touched from byte {start:,} of {p.area}, which is no multiple of {align}")
     moved = tuple(Box(b.start + start, b.length, b.stride, b.runs) for b in boxes)
     return Access(p.area, ref.buffer, writes, moved, min(b.start for b in moved), start + stop, atomic)

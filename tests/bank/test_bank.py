@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from aoec.bank import store
 from aoec.bank.bank import LINE_LIMIT_BYTES, Bank, statuses
+from aoec.bank.journal import opened as opened_journal
 from aoec.bank.near import distance, family
 from aoec.bank.place import default_path
 from aoec.bank.record import SCHEMA_VERSION, Key, Record, flat, show_record
@@ -48,7 +49,24 @@ HEALTHY = healthy()
 
 @pytest.fixture
 def bank(tmp_path: Path) -> Bank:
-    return Bank.open(tmp_path / "bank.db")
+    empty = Bank.open(tmp_path / "bank.db")
+    empty.put_all([])
+    return empty
+
+
+def test_a_bank_is_made_with_its_folder_by_what_is_written_first(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "bank.db"
+    opened, other = Bank.open(path), Bank.open(path)
+    assert opened.writable and opened.all() == () and opened.best(KEY) is None and not opened.journal.outcomes("job")
+    assert list(tmp_path.iterdir()) == []
+    assert other.put(RECORD) == "added" and opened.list() == (RECORD,) and opened.put(RECORD) == "kept"
+
+
+def test_notes_of_a_search_make_a_bank(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "bank.db"
+    notes = opened_journal(path).notes("search")
+    notes.close()
+    assert Bank.open(path, create=False).list() == ()
 
 
 def test_put_and_best(bank):
@@ -363,3 +381,14 @@ def test_what_was_kept_for_the_time_being_gives_way(bank):
     bank.put(kept)
     bank.put_all([final], (None, before), lambda c, held: told.append(held))
     assert bank.best(KEY) == kept and told[1:] == [kept]
+
+
+def test_a_bank_that_is_gone_is_made_again(bank):
+    """A user moves it away, or another folder is the current one, while it is held open."""
+    bank.put(RECORD)
+    for beside in bank.path.parent.iterdir():
+        beside.unlink()
+    assert bank.list() == () and not bank.path.exists()
+    notes = bank.journal.notes("search")
+    notes.close()
+    assert bank.put(RECORD) == "added" and bank.list() == (RECORD,)

@@ -165,7 +165,7 @@ OPTIONS: dict[str, tuple[list[str], str]] = {  # option -> how it is given, and 
 def test_an_option_does_what_atc_says_or_is_answered(name: str, place: Path) -> None:
     words, wanted = OPTIONS[name]
     (place / "one.json").write_text(json.dumps(OPERATORS[:1]))
-    Bank.open(place / "bank/aoec.db") if not (place / "bank").mkdir() else None
+    Bank.open(place / "bank/aoec.db").put_all([]) if not (place / "bank").mkdir() else None
     if wanted.startswith("!"):
         with pytest.raises(AoecError, match=wanted[1:]):
             told(*words)
@@ -251,13 +251,13 @@ def test_banks_are_asked_in_the_order_of_atc(place: Path, monkeypatch: pytest.Mo
     words, notes = told(M, *options)
     assert after(words, "--base") == "c/tuning_results_2" and after(words, "--bank") == str(place / "cache/aoe_data/aoec.db")
     assert "--op_compiler_cache_dir=c: honoured: the schedules in c/tuning_results_2 are taken where the bank has none" in notes
-    Bank.open(place / "c/bank.db")
+    Bank.open(place / "c/bank.db").put_all([])
     assert after(told(M, *options)[0], "--bank") == "c/bank.db"
     assert after(told(M, *options, "--op_compiler_cache_mode=disable")[0], "--bank") == str(place / "cache/aoe_data/aoec.db")
-    Bank.open(place / "b/aoec.db")
+    Bank.open(place / "b/aoec.db").put_all([])
     words, notes = told(M, *options)
     assert after(words, "--bank") == "b/aoec.db" and "--op_compiler_cache_dir=c: ignored: --op_bank_path comes before it" in notes
-    Bank.open(place / "a/aoec.db")
+    Bank.open(place / "a/aoec.db").put_all([])
     words, notes = told(M, *options)
     assert after(words, "--bank") == str(place / "a/aoec.db")
     assert "--op_bank_path=b: ignored: $TUNE_BANK_PATH comes before it, as in ATC" in notes

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from onnx import TensorProto, helper
 
 from aoec import cli
 from aoec.base import arrays
+from aoec.frontend.zoo import mlp_softmax
 
 GOOD = {
     "func": "func f(X: fp16[64]) -> (Y: fp16[64]) {\n  for i in 64 {\n    add: Y[i] = X[i] + 1.0\n  }\n}\n",
@@ -201,3 +204,35 @@ def test_constants_that_are_missing_or_altered(refusals: Refusals, tmp_path: Pat
     assert "another hash" in refusals.refused(["fuse", "{bad}"], bad)
     arrays.save(tmp_path / "c.graph.npz", {digest: data})
     assert cli.main(["fuse", str(bad)]) == 0
+
+
+@pytest.mark.parametrize("words, said", [
+    (["run", "empty.onnx", "--random"], "the file is empty; aoec compile makes an .aoec artifact of an ONNX model"),
+    (["compile", "empty.onnx"], "the file is empty, and an ONNX model is wanted here"),
+    (["run", "net.onnx", "--random"],
+     "by its name this is no compiled model, which is wanted here; aoec compile makes one of an ONNX model"),
+    (["compile", "net.aoec"], "this is a compiled model, and an ONNX model is wanted here: aoec run runs a compiled one"),
+])
+def test_one_kind_of_file_for_the_other(words: list[str], said: str, refusals: Refusals, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(refusals.folder)
+    Path("empty.onnx").write_bytes(b"")
+    onnx.save(mlp_softmax(), "net.onnx")
+    Path("net.aoec").write_bytes(b"PK\x05\x06" + bytes(18))
+    assert f"{words[1]}: {said}" in refusals.refused(words)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("words", [["targets"], ["bank", "list", "--builtin"], ["--version"], ["--help"]])
+def test_standard_output_on_a_full_disk(words: list[str], tmp_path: Path) -> None:
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        made = subprocess.run([sys.executable, "-m", "aoec", *words], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert made.returncode == 2 and made.stderr == "aoec: error: cannot write standard output: no space left on device\n"
+
+
+@pytest.mark.parametrize("words", [["targets"], ["--version"], ["--help"], ["compile", "--help"]])
+def test_standard_output_that_nobody_reads(words: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    made = subprocess.run([sys.executable, "-m", "aoec", *words], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (made.returncode, made.stderr) == (141, "")

@@ -19,6 +19,7 @@ KEY = Key("ab" * 32, "toy", "cd" * 32, "1", "cold")
 TRACE = "sched {\n  split(loop=m, factor=16, outer=mt, inner=mi)\n}"
 FIRST = Record(KEY, "matmul 64x64x64 fp16", TRACE, 4096, 2048, 1024, trials=7, searched=7)
 SECOND = replace(FIRST, key=replace(KEY, func_key="ef" * 32, target="Ascend910B3"), label="softmax 8x8")
+PLAN = Plan("cd" * 32, "toy", "1" * 16, "2" * 16, "3" * 16, "latency", "net", "g0..g2/4", 9000, 7000)
 
 
 @pytest.fixture
@@ -74,6 +75,52 @@ def test_export_import_merge(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert said(capsys, "export", "--bank", "copy.db") == said(capsys, "export")
 
 
+def test_an_export_is_merged_like_its_bank_and_says_no_news(bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An export does not say when its records were made; that is none, and takes nothing from who knows."""
+    made = [replace(r, created="2026-01-01T00:00:00Z") for r in (FIRST, SECOND)]
+    Bank.open(bank).drop([FIRST, SECOND])
+    Bank.open(bank).put_all(made)
+    Bank.open(bank).plans.put_all([dated := replace(PLAN, created="2026-01-01T00:00:00Z")])
+    said(capsys, "export", "all.jsonl")
+    for word in ("merge", "import"):
+        assert said(capsys, word, "all.jsonl") == f"3 kept ({bank})\n"
+    assert Bank.open(bank).list() == tuple(made) and Bank.open(bank).plans.list() == (dated,)
+    earlier = bank.parent / "earlier.db"
+    Bank.open(earlier).put_all([replace(made[0], created="2025-01-01T00:00:00Z"), replace(made[1], ticks=1500)])
+    assert said(capsys, "merge", "earlier.db") == f"1 updated, 1 kept ({bank})\n"
+    assert [r.created[:4] for r in Bank.open(bank).list()] == ["2025", "2026"]
+    assert "3 added" in said(capsys, "merge", "all.jsonl", "--bank", "new/new.db")
+    assert "3 added" in said(capsys, "import", str(bank), "--bank", "new/other.db")
+
+
+MISSING = ["list", "list --json", "best abab", "show abab", "which abab", "stats", "verify", "prune", "export", "diff all.jsonl"]
+
+
+@pytest.mark.parametrize("words", MISSING)
+@pytest.mark.parametrize("path, what", [("none.db", "none.db"), ("no/such/none.db", "no/such")])
+def test_what_only_reads_a_bank_makes_none(words: str, path: str, what: str, bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said(capsys, "export", "all.jsonl")
+    there = sorted(bank.parent.iterdir())
+    assert cli.main(["bank", *words.split(), "--bank", path]) == 2
+    out, err = capsys.readouterr()
+    assert not out and len(err.splitlines()) == 1 and what in err and sorted(bank.parent.iterdir()) == there
+
+
+@pytest.mark.parametrize("words", [("import", "bad.jsonl"), ("merge", "bad.jsonl"), ("import", "none.jsonl"), ("merge", "."),
+                                   ("import-cann", ".")])
+def test_what_is_refused_makes_no_folder(words: tuple[str, ...], bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("bad.jsonl").write_text("{}\n")
+    assert cli.main(["bank", *words, "--bank", "no/such/x.db"]) == 2
+    assert capsys.readouterr().err.startswith("aoec: error: ") and not Path("no").exists()
+
+
+@pytest.mark.usefixtures("bank")
+def test_a_bank_below_a_file_is_refused_before_any_work(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("all.jsonl").write_text("")
+    assert cli.main(["bank", "import", "all.jsonl", "--bank", "all.jsonl/x.db"]) == 2
+    assert "cannot be made: " in (err := capsys.readouterr().err) and "all.jsonl is no folder" in err
+
+
 @pytest.mark.usefixtures("bank")
 def test_refused_import_leaves_no_bank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.jsonl").write_text("{}\n")
@@ -82,7 +129,7 @@ def test_refused_import_leaves_no_bank(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_empty_bank(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Bank.open(tmp_path / "empty.db")
+    Bank.open(tmp_path / "empty.db").put_all([])
     assert cli.main(["bank", "list", "--bank", str(tmp_path / "empty.db")]) == 0
     assert capsys.readouterr() == ("", f"the bank {tmp_path}/empty.db is empty\n")
 
@@ -125,15 +172,14 @@ def test_diff_says_what_was_added_removed_and_changed(bank: Path, tmp_path: Path
 def test_diff_knows_plans_and_measured_times(bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said(capsys, "export", "before.jsonl")
     own = Bank.open(bank)
-    plan = Plan("cd" * 32, "toy", "1" * 16, "2" * 16, "3" * 16, "latency", "net", "g0..g2/4", 9000, 7000)
     time = Measured("toy", "e" * 16, 3, "", "", "matmul 8x8x8", "MatMul", "m", "", 5000, 4000, 6000, 2, 1, "op.csv")
-    own.plans.put_all([plan])
+    own.plans.put_all([PLAN])
     own.measured.put_all([time])
     rows = said(capsys, "diff", "before.jsonl").splitlines()
     assert "5.00  toy, matmul 8x8x8, measured, op.csv:3" in rows[0] and "7.00  toy, net, plan of slices: g0..g2/4" in rows[1]
     assert rows[2] == "2 added, 0 removed, 0 changed; cycles by kind; plans of slices and what was measured: us"
     said(capsys, "export", "middle.jsonl")
-    own.plans.put_all([replace(plan, after_ns=6000)])
+    own.plans.put_all([replace(PLAN, after_ns=6000)])
     assert "7.00 -> 6.00" in said(capsys, "diff", "middle.jsonl")
     found = json.loads(said(capsys, "diff", "middle.jsonl", str(bank), "--json"))
     assert [(f["change"], f["kind"], f["fields"]) for f in found] == [("changed", "plan", ["after_ns"])]

@@ -53,3 +53,9 @@ def test_bank_path_by_option_and_environment(tmp_path: Path, monkeypatch: pytest
     monkeypatch.delenv("TUNE_BANK_PATH")
     monkeypatch.setenv("ASCEND_CACHE_PATH", str(tmp_path))
     assert path() == str(tmp_path / "aoe_data" / "aoec.db")
+
+
+def test_a_place_where_no_bank_can_be_made_is_trouble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert cli.main(["doctor", "--bank", str(tmp_path / "file" / "bank.db")]) == 0
+    assert f"cannot be made: {tmp_path}/file is no folder" in capsys.readouterr().out

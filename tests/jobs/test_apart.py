@@ -15,6 +15,7 @@ from aoec.frontend.onnx import load
 from aoec.ir.graph import Graph, Group
 from aoec.ir.tir import Func
 from aoec.jobs import plan, solve, untuned
+from aoec.jobs.refusal import RAISE
 from aoec.jobs.tuning import Problem
 from aoec.lowering.fuse import fuse, halved
 from aoec.lowering.lower import Indexed
@@ -83,7 +84,8 @@ def test_halves_of_a_group() -> None:
 @pytest.mark.parametrize("at", ["lowering", "scheduling"])
 def test_a_fault_in_one_group_ends_no_compile(at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
                                               capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever a group, or an operator alone, comes upon: the rest of the model is none the worse, and what happens is said."""
+    """Whatever a group, or an operator alone, comes upon: the rest of the model is none the worse, and what happens is said. Tests want
+    to see such a fault: where $AOEC_RAISE_FAULTS is set it ends the job."""
     lower, start = Indexed.lower, solve.start
 
     def lowered(self: Indexed, group: Group) -> Func:
@@ -104,6 +106,8 @@ def test_a_fault_in_one_group_ends_no_compile(at: str, tmp_path: Path, monkeypat
     nodes = [node("Relu", "x", "r"), node("Exp", "r", "e"), node("Add", "e x", "s"), node("Abs", "s", "y")]
     onnx.save(model(nodes, {"x": (4, 8)}, ["y"]), tmp_path / "net.onnx")
     args = ["compile", str(tmp_path / "net.onnx"), "--bank", str(tmp_path / "bank.db"), "-o", str(tmp_path / "net.aoec"), "--verify"]
+    assert cli.main(args) == 70 and "internal fault: KeyError: 'a table'" in capsys.readouterr().err
+    monkeypatch.delenv(RAISE)
     assert cli.main(args) == 0
     said = capsys.readouterr().err
     assert "g0 is done in parts, of which each is a launch: a fault of aoec itself, KeyError: 'a table'; please report it" in said

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.base.errors import BankError, CheckError
 from aoec.base.memo import Memo
+from aoec.base.processors import THREADS, keep_to, share_of, threads
 from aoec.frontend.zoo import mlp_softmax
 from aoec.jobs import compile as job
 from aoec.jobs import known, legal, made, models, solve, verify
@@ -376,7 +378,7 @@ def tuning(folder: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     def start(*words: str) -> subprocess.Popen[str]:
         command = [sys.executable, "-m", "aoec", "compile", "two.onnx", "--tune", "--budget", "900s", "--bank", "two.db", *words]
         p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-                             env={**os.environ, "AOEC_TEST_MARK": str(folder)})
+                             env={n: v for n, v in os.environ.items() if n not in THREADS} | {"AOEC_TEST_MARK": str(folder)})
         started.append(p)
         return p
 
@@ -418,6 +420,18 @@ def test_ctrl_c_keeps_what_was_found_and_ends_every_process(
 def test_workers_end_with_a_job_that_is_killed(tuning: Callable[..., subprocess.Popen[str]], folder: Path) -> None:
     p = tuning("--jobs", "2")
     assert waited(lambda: len(processes(f"AOEC_TEST_MARK={folder}")) >= 3), "no workers came"
+    workers = set(processes(f"OPENBLAS_NUM_THREADS={share_of(2)}")) & set(processes(f"AOEC_TEST_MARK={folder}")) - {p.pid}
+    assert len(workers) == 2, "they share the processors"
     p.kill()
     p.wait()
     assert waited(lambda: not processes(f"AOEC_TEST_MARK={folder}"), 30)
+
+
+def test_a_worker_keeps_to_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solve.interrupt, "note_in_worker", lambda: None)
+    monkeypatch.setattr(solve, "_words", None)
+    try:
+        solve.begin_worker(get_context("spawn").SimpleQueue(), 3)
+        assert threads() == 3
+    finally:
+        keep_to(0)

@@ -106,7 +106,7 @@ SAY_IMPORTED = "import sys\nfrom aoec.cli import main\nmain(sys.argv[1:])\nprint
 def test_light_start(command: str, tmp_path: Path) -> None:
     """A command starts with no more than it needs: counted in modules, since times depend on the machine. A list of records needs no
     numbers and no grammar, a text no compiler; and what a refusal takes must not be more than its command takes to read."""
-    Bank.open(tmp_path / "bank.db")
+    Bank.open(tmp_path / "bank.db").put_all([])
     words = [w.format(funcs=ROOT / "tests/funcs") for w in command.split(" ")]
     done = subprocess.run([sys.executable, "-c", SAY_IMPORTED, *words], capture_output=True, text=True, check=True, cwd=tmp_path,
                           env={**os.environ, "TUNE_BANK_PATH": str(tmp_path / "bank.db")})
