@@ -27,4 +27,5 @@ def test_the_line_at_which_a_message_begins_is_its_place() -> None:
     message = f"set(V, S, 0): comes before {quoted(f'vadds({FIELDS})')} is done"
     assert quoted_place(message, text) == (3, 3)
     assert numbered(message, text, 3) == message.replace(" is done", " in line 2 is done")
+    assert numbered("set(V, S, 0) comes twice", "\nset(V, S, 0)\n", 2) == "set(V, S, 0) comes twice"  # the caret says where
     assert quoted_place("program f has none", text) == (0, 0)
