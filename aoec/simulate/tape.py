@@ -216,6 +216,17 @@ class Tape:
             return self.either(yes if condition else no, real)
         return self.note(kernel.SELECT, real, condition.regs, self.column(yes, real), self.column(no, real))
 
+    def behind(self, ops: Sequence[int], operands: Sequence[Sequence[int]], constants: Sequence[tuple[bool, float]]) -> list[int]:
+        """The registers of single columns that are noted behind all others, and of constants. Operands are places in these, -1: none."""
+        numbers = [int(self.column(value, real)) for real, value in constants]
+        first = len(self.operands[0])
+        at = [*range(first, first + len(ops)), *numbers]
+        self.ops.extend([x for pair in zip(ops, at) for x in pair])
+        known = [*at, -1]
+        for own, places in zip(self.operands, operands):
+            own.extend([known[i] for i in places])
+        return at
+
     def either(self, value: Any, real: bool) -> Traced:
         """A number, or columns, as columns."""
         return Traced(self, self.column(value, real), real)
