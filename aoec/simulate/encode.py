@@ -103,7 +103,7 @@ class Encoded:
     dependences: dict[Any, Any] = field(default_factory=dict)  # by stream, found when it is first timed (sizes.py, work.py)
     units: Mapping[str, int] = field(default_factory=dict)  # what a hole's choices are multiples of, where that is known
     totals: dict[Any, Any] = field(default_factory=dict)  # by open holes: the accesses whose bytes do not depend on them (totals.py)
-    fillers: dict[Any, Any] = field(default_factory=dict)  # by memory state, made when enough rows were timed (filling.py)
+    fillers: dict[Any, Any] = field(default_factory=dict)  # by memory state, made when rows are first timed (filling.py)
     legality: Formulas = NOTHING  # the conditions of the program's constraints
     grid: Formulas = NOTHING  # the extents of grid axes
     own: Formulas = NOTHING  # what each row has its own of, slots and all: see `parts_of_own`

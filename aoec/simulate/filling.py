@@ -23,7 +23,6 @@ from aoec.target.deal import longer
 
 Array = np.ndarray[Any, Any]
 ENTRIES = 8  # of a site that a row has at first guess
-FEW, SELDOM = 64, 2  # rows that are timed at once, and how often, for which it does not pay to make a plan
 PART, SHORTEST = 256, 64  # rows whose tables are filled at once, at most and where there are as many: fewer take less than the call
 POSITIONS = 1 << 22  # of them together
 
@@ -46,7 +45,7 @@ class Filler:
         trip_at = np.concatenate([np.zeros(0, np.int32), *[own for _, own in trips]])
         wanted = np.concatenate([fields, of_rows, trip_at, *map(np.ravel, (merge, *extents, pipe_heads, single))]).astype(np.int64)
         rows = planner.tape.packed(np.unique(wanted[wanted >= 0]))
-        lanes = planner.lanes.packed(np.unique(np.array([c.register for s in sites for c in s.costs], np.int64)))
+        lanes = planner.lanes.packed(np.unique(np.array([c for s in sites for c in s.costs], np.int64)))
         heads = [planner.streams[s].heads[name].register for s, name in planner.dealt]
         self.registers, self.lane_registers = max(1, rows.registers), max(1, lanes.registers)
         self.plan = kernel.Plan(
@@ -56,7 +55,7 @@ class Filler:
             merge_at=_moved(rows, merge), **_trips(planner, trips, _moved(rows, trip_at)), **_groups(planner, sites, _moved(rows, fields)),
             lane_start=np.append(lanes.cuts, len(lanes.code)).astype(np.int32), lane_code=lanes.code, lane_pool=lanes.pool,
             lane_constant_at=lanes.constant_at, lane_constant=lanes.constant, **_reads(sites, rows, lanes),
-            out_at=np.array([[lanes.place[c.register] for c in s.costs] for s in sites], np.int32).reshape(-1, 4))
+            out_at=np.array([[lanes.place[c] for c in s.costs] for s in sites], np.int32).reshape(-1, 4))
         self.idle = [int(at) for at, loop in zip(self.plan.trip_base, encoded.loops) if loop.idle]  # columns of trip counts
         self.widest = max([1, *[len(g.registers) for s in sites for g in s.groups]])
         self.groups = max([1, *[len(s.groups) for s in sites]])
@@ -163,21 +162,21 @@ def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array
     return out
 
 
-def filler_of(encoded: Encoded, state: State, lenient: bool, opened: Opened, count: int, first: bool = False) -> Filler | None:
-    """What fills the tables of a program, or of its first cores; None where no plan can be made, and twice for few rows: a plan takes as
-    long as to do without. Of rows with open holes more is asked at once, their work and their ends."""
+def filler_of(encoded: Encoded, state: State, lenient: bool, opened: Opened, first: bool = False) -> Filler | None:
+    """What fills the tables of a program, or of its first cores; None where no plan can be made. A plan takes no longer than to do without
+    it once, so it is made for any rows, and those that other plans of the program share are found for all of them."""
     key = state, lenient, opened, first
-    found = encoded.fillers.get(key, 0)
-    if isinstance(found, int) and found is not False:
-        found = encoded.fillers[key] = found + 1 if found < SELDOM and count < FEW and not opened else _filler(encoded, *key)
-    return found if isinstance(found, Filler) else None
+    if key not in encoded.fillers:
+        encoded.fillers[key] = _filler(encoded, *key)
+    found: Filler | None = encoded.fillers[key]
+    return found
 
 
-def _filler(encoded: Encoded, state: State, lenient: bool, opened: Opened, first: bool) -> Filler | bool:
+def _filler(encoded: Encoded, state: State, lenient: bool, opened: Opened, first: bool) -> Filler | None:
     try:
         return Filler(Planner(encoded, state, lenient, opened, first))
     except UnsupportedError:
-        return False
+        return None
 
 
 def fixed_tables(planner: Planner, p: kernel.Plan) -> dict[str, Array]:
@@ -241,7 +240,7 @@ def _groups(planner: Planner, sites: Sequence[SitePlan], at: Array) -> dict[str,
 
 def _reads(sites: Sequence[SitePlan], rows: Packed, lanes: Packed) -> dict[str, Array]:
     """The parts of a plan that say what the formulas of an entry read."""
-    reads = [[(lanes.place[own.register], g, of if g >= 0 else rows.place[of]) for own, g, of in s.reads if lanes.place[own.register] >= 0]
+    reads = [[(lanes.place[own], g, of if g >= 0 else rows.place[of]) for own, g, of in s.reads if lanes.place[own] >= 0]
              for s in sites]
     flat = np.array([x for r in reads for x in r], np.int32).reshape(-1, 3)
     return {"in_start": np.cumsum([0] + [len(r) for r in reads]).astype(np.int32), "in_at": flat[:, 0].copy(),

@@ -15,9 +15,10 @@ from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, evaluate
 from aoec.ir.program import PIPES
 from aoec.simulate.encode import PIPE, Encoded, Site
+from aoec.simulate.lanes import brought, piece
 from aoec.simulate.plan_sizes import SAMPLES, Array, Layout, Sized, noted
 from aoec.simulate.state import State
-from aoec.simulate.tables import Around, costs, ticks
+from aoec.simulate.tables import ticks
 from aoec.simulate.tape import Tape, Traced
 from aoec.simulate.totals import CLOSED, Opened
 from aoec.simulate.work import told_apart
@@ -59,12 +60,12 @@ def together(sizes: Mapping[str, Sized]) -> list[list[str]]:
 
 @dataclass
 class SitePlan:
-    """A site: how its entries are found, and what they cost; `reads` (column of the lanes, group or -1, field or column of the row)."""
+    """A site: how its entries are found, and what they cost; `reads` (register of the lanes, group or -1, field or register of the row)."""
 
     layout: Layout
     groups: list[Group]
-    reads: list[tuple[Traced, int, int]]
-    costs: list[Traced]
+    reads: list[tuple[int, int, int]]
+    costs: list[int]
 
 
 class Planner:
@@ -155,22 +156,16 @@ class Planner:
         """How the costs of a site's entries follow from their sizes and the row's numbers."""
         groups = [Group(names, sized, layout) for names in together(sized)]
         at = {name: (g, f) for g, group in enumerate(groups) for f, name in enumerate(group.names)}
-        reads: list[tuple[Traced, int, int]] = []
-        self.lanes.mark()
-
-        def brought(value: Any, group: int = -1, field: int = 0) -> Any:
-            if not isinstance(value, Traced):
-                return value
-            own = self.lanes.input()
-            reads.append((own, group, field if group >= 0 else value.register))
-            return Traced(self.lanes, own.regs, value.real)
-
         plain = {name: self.streams[site.stream].raw(e) for name, e in site.fields}
-        fields = {name: plain[name] if not isinstance(plain[name], Traced) else brought(s.own, *at[name]) if name in at
-                  else brought(s.own.reshape(())) for name, s in sized.items()}
-        around = Around(brought(self.cores[site.stream]))
+        around: tuple[Any, ...] = (self.cores[site.stream],)
         if site.access:
             a, t = site.access, self.traffic
-            around = Around(around.cores, *map(brought, (t.shares[a], *t.crowding[a], t.both_ways, self.bus[site.stream], t.waits_for[a])))
-        parts, _ = costs(site, fields, around, self.machine, self.lenient, bool(self.opened))
-        return SitePlan(layout, groups, reads, [self.lanes.either(p, False) for p in parts])
+            around = *around, t.shares[a], *t.crowding[a], t.both_ways, self.bus[site.stream], t.waits_for[a]
+        self.lanes.mark()
+        columns = {name: s.own for name, s in sized.items() if isinstance(plain[name], Traced)}
+        kinds = {name: brought(columns.get(name, plain[name])) for name in sized}
+        own = piece(site, kinds, tuple(map(brought, around)), self.machine, self.lenient, bool(self.opened))
+        inputs, outputs = own.put(self.lanes)
+        read = [at.get(name) or (-1, value.register) for name, value in columns.items()]
+        read += [(-1, value.register) for value in around if isinstance(value, Traced)]
+        return SitePlan(layout, groups, [(register, *of) for register, of in zip(inputs, read, strict=True)], outputs)

@@ -146,7 +146,7 @@ class StreamPlan:
             for first, samples in ((0, 5), (1, 4)):  # pairs that must be equal
                 if value.shape[axis] == samples:
                     self.uneven.append((_slice(value, axis, first) != _slice(value, axis, first + 1)).regs)
-                    value = Traced(self.tape, np.delete(value.regs, first + 1, axis), value.real)
+                    value = Traced(self.tape, value.regs.take([k for k in range(samples) if k != first + 1], axis), value.real)
         return value
 
     def size(self, e: Expr) -> Sized:

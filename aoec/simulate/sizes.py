@@ -188,7 +188,7 @@ class StreamValues:
             for first, samples in ((0, 5), (1, 4)):  # pairs that must be equal
                 if values.shape[axis] == samples:
                     self.status[at.spread(differs(values, axis, first, first + 1)) & (self.status == 0)] = VARIES
-                    values = np.delete(values, first + 1, axis)
+                    values = values.take([k for k in range(samples) if k != first + 1], axis)
         axes = [axis for axis in range(1, values.ndim) if values.shape[axis] == 3]
         return Sized(values, at, {x: at.spread(differs(values, x, kernel.FIRST, kernel.BODY)) for x in axes},
                      {x: at.spread(differs(values, x, kernel.LAST, kernel.BODY)) for x in axes})
@@ -254,7 +254,8 @@ def distinct(holes: Mapping[str, Array], count: int) -> tuple[Array, Array]:
 
 def differs(values: Array, axis: int, a: int, b: int) -> Array:
     """bool[row]: whether positions a and b of an axis hold unequal values anywhere."""
-    unequal = values.take(a, axis) != values.take(b, axis)
+    at = (slice(None),) * axis
+    unequal = values[*at, a] != values[*at, b]
     return np.asarray(unequal.reshape(len(unequal), -1).any(axis=1))
 
 

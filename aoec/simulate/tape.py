@@ -83,9 +83,25 @@ class Traced:
 
 
 def _operator(name: str, turned: bool) -> Callable[[Traced, Any], Any]:
-    if turned:
-        return lambda self, other: self.tape.apply(name, (other, self))
-    return lambda self, other: self.tape.apply(name, (self, other))
+    """An operator, which is `Tape.apply`; of columns of one kind, and of one and a whole number, with less ado."""
+    whole, real, swapped = COMPARED[name] if name in COMPARED else (WHOLE.get(name), REAL.get(name), False)
+    compared, behind, neutral = name in COMPARED, turned != swapped, NEUTRAL.get(name)
+
+    def unlike(self: Traced, other: Any) -> Any:
+        return self.tape.apply(name, (other, self) if turned else (self, other))
+
+    def alike(self: Traced, other: Any) -> Any:
+        kind = type(other)
+        if kind is Traced and other.real is self.real:
+            regs = other.regs
+        elif kind is int and other != neutral:
+            regs = self.tape.column(other, self.real)
+        else:
+            return unlike(self, other)
+        a, b = (regs, self.regs) if behind else (self.regs, regs)
+        return self.tape.note(real if self.real else whole, self.real and not compared, a, b)  # type: ignore[arg-type]
+
+    return unlike if whole is None or real is None or name in ALWAYS_REAL else alike
 
 
 for _word, _name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("truediv", "divide"), ("floordiv", "floor_divide"),
@@ -154,27 +170,30 @@ class Tape:
         if type(value) is np.ndarray and value.ndim:
             raise UnsupportedError("a tape takes single numbers and its own columns")
         key = (real, float(value) if real else int(value))
-        if key not in self.constants:
-            self.constants[key] = self._new(kernel.INPUT)
-        return np.int32(self.constants[key])
+        found = self.constants.get(key)
+        if found is None:
+            found = self.constants[key] = self._new(kernel.INPUT)
+        return np.int32(found)
 
     def note(self, op: int, real: bool, *operands: Array) -> Traced:
         """The result of an operation on registers, which broadcast."""
         key: tuple[Any, ...] = (op, *operands)  # of numbers, which most are
         try:
             regs = self.known.get(key)
-        except TypeError:
+            if regs is None:
+                regs = self.known[key] = np.int32(self._new(op, *operands))
+        except TypeError:  # arrays have no hash
             key = (op, *[(x.shape, x.tobytes()) for x in operands])
             regs = self.known.get(key)
-        if regs is None:
-            single = not any([x.ndim for x in operands])
-            regs = np.int32(self._new(op, *[int(x) for x in operands])) if single else self._many(op, operands)
-            self.known[key] = regs
+            if regs is None:
+                single = not any([x.ndim for x in operands])
+                regs = self.known[key] = np.int32(self._new(op, *map(int, operands))) if single else self._many(op, operands)
         return Traced(self, regs, real)
 
     def _many(self, op: int, operands: Sequence[Array]) -> Array:
         """The registers of results of several columns each."""
-        shape = np.broadcast(*operands).shape
+        shapes = {x.shape for x in operands if x.ndim}
+        shape = np.broadcast(*operands).shape if len(shapes) > 1 else next(iter(shapes))
         first, count = len(self.operands[0]), prod(shape)
         if first + count > MOST:
             raise UnsupportedError(f"a tape holds {MOST:,} columns")
@@ -185,7 +204,7 @@ class Tape:
                 own += array("i", [int(registers)]) * count
             else:
                 spread = registers if registers.shape == shape else np.broadcast_to(registers, shape)
-                own.frombytes(spread.astype(np.int32, copy=False).tobytes())
+                own.frombytes(spread.tobytes() if spread.dtype == np.int32 else spread.astype(np.int32).tobytes())
         return np.arange(first, first + count, dtype=np.int32).reshape(shape)
 
     def apply(self, name: str, given: Sequence[Any]) -> Any:
@@ -215,6 +234,17 @@ class Tape:
         if not isinstance(condition, Traced):
             return self.either(yes if condition else no, real)
         return self.note(kernel.SELECT, real, condition.regs, self.column(yes, real), self.column(no, real))
+
+    def behind(self, ops: Sequence[int], operands: Sequence[Sequence[int]], constants: Sequence[tuple[bool, float]]) -> list[int]:
+        """The registers of single columns that are noted behind all others, and of constants. Operands are places in these, -1: none."""
+        numbers = [int(self.column(value, real)) for real, value in constants]
+        first = len(self.operands[0])
+        at = [*range(first, first + len(ops)), *numbers]
+        self.ops.extend([x for pair in zip(ops, at) for x in pair])
+        known = [*at, -1]
+        for own, places in zip(self.operands, operands):
+            own.extend([known[i] for i in places])
+        return at
 
     def either(self, value: Any, real: bool) -> Traced:
         """A number, or columns, as columns."""

@@ -17,6 +17,7 @@ from aoec.simulate.encode import encode
 from aoec.simulate.filling import Filler, filler_of
 from aoec.simulate.floors import alone_rows, floor_rows
 from aoec.simulate.formulas import SELDOM
+from aoec.simulate.lanes import piece
 from aoec.simulate.plan import Planner
 from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH
 from aoec.simulate.tables import first_false
@@ -42,7 +43,7 @@ def assert_same_both_ways(encoded, rows, state=COLD):
     """The statuses of the rows; what plans give must be what it is without."""
     least = {name: int(values.min()) for name, values in rows.items()}
     modes = {(False, CLOSED, False), (True, CLOSED, False), (True, CLOSED, True), (True, opened(encoded, least), True)}
-    without = replace(encoded, fillers={(state, *mode): False for mode in modes})
+    without = replace(encoded, fillers={(state, *mode): None for mode in modes})
     planned = replace(encoded, fillers={(state, *mode): Filler(Planner(encoded, state, *mode)) for mode in modes})
     for a, b in zip(found(planned, rows, state), found(without, rows, state), strict=True):
         for name in ("ticks", "launch_ticks", "status", "cores"):
@@ -84,10 +85,26 @@ def test_candidates_of_whole_spaces(text):
         assert (assert_same_both_ways(sketch.encoded, named, PREVIOUS_LAUNCH if i % 2 else COLD)[:40] >= 0).all()
 
 
-def test_a_plan_is_made_when_it_pays():
+def test_a_plan_is_made_once_and_of_one_machine():
     encoded = encode(emitted("matmul", load("toy")), load("toy"))
-    assert [isinstance(filler_of(encoded, COLD, False, CLOSED, 3), Filler) for _ in range(4)] == [False, False, True, True]
-    assert isinstance(filler_of(encoded, COLD, True, CLOSED, 1000), Filler) and encoded.on(load("toy")).fillers == {}
+    made = [filler_of(encoded, COLD, False, CLOSED), filler_of(encoded, COLD, False, CLOSED)]
+    assert isinstance(made[0], Filler) and made[0] is made[1] and encoded.on(load("toy")).fillers == {}
+
+
+def test_sites_alike_share_a_piece_and_others_do_not():
+    """What entries cost is noted once for sites of all sketches whose formulas read the same kinds of numbers; a number of another value or
+    kind, another formula or another rate of the memory is another piece."""
+    machine = load("toy")
+    site = next(s for s in encode(emitted("matmul", machine), machine).sites if s.access)
+    fields, around = {name: (Traced, False) for name, _ in site.fields}, ((Traced, False), *[(Traced, True)] * 6)
+    own = piece(site, fields, around, machine, False, False)
+    assert own is piece(replace(site, stream=site.stream + 1), dict(fields), around, machine, False, False)
+    name = site.fields[0][0]
+    others = [piece(site, {**fields, name: (int, 1)}, around, machine, False, False),
+              piece(site, {**fields, name: (float, 1.0)}, around, machine, False, False), piece(site, fields, around, machine, True, True),
+              piece(site, fields, around, replace(machine, clock_mhz=machine.clock_mhz * 2), False, False),
+              piece(replace(site, timing=replace(site.timing, busy=site.timing.busy + 1)), fields, around, machine, False, False)]
+    assert all(p is not own for p in others) and len(set(map(id, others))) == len(others)
 
 
 @pytest.mark.parametrize("name", ["matmul", "conv2d", "elementwise", "softmax"])

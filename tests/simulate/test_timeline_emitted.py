@@ -11,7 +11,6 @@ from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem
 from aoec.search.draws import some
 from aoec.simulate.encode import encode
-from aoec.simulate.filling import FEW
 from aoec.simulate.tables import Tabulator
 from aoec.simulate.time import measure, prepare, time_rows
 from aoec.target.deal import dealt
@@ -61,5 +60,5 @@ def test_a_prepared_kernel_is_the_one_that_every_program_takes():
     before = [k.signatures.copy() for k in kernels]
     program = emitted("softmax", machine)
     encoded = encode(program, machine)
-    time_rows(encoded, {hole: np.full(FEW, (choices or (1,))[0]) for hole, choices in rewrite.holes(program).items()})
+    time_rows(encoded, {hole: np.full(64, (choices or (1,))[0]) for hole, choices in rewrite.holes(program).items()})
     assert encoded.fillers and all(before) and [k.signatures for k in kernels] == before
