@@ -23,6 +23,7 @@ from aoec.target.deal import longer
 
 Array = np.ndarray[Any, Any]
 ENTRIES = 8  # of a site that a row has at first guess
+FEW, SELDOM = 64, 2  # rows that are timed at once, and how often, for which it does not pay to make a plan
 PART, SHORTEST = 256, 64  # rows whose tables are filled at once, at most and where there are as many: fewer take less than the call
 POSITIONS = 1 << 22  # of them together
 
@@ -162,21 +163,21 @@ def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array
     return out
 
 
-def filler_of(encoded: Encoded, state: State, lenient: bool, opened: Opened, first: bool = False) -> Filler | None:
-    """What fills the tables of a program, or of its first cores; None where no plan can be made. A plan takes no longer than to do without
-    it once, so it is made for any rows, and those that other plans of the program share are found for all of them."""
+def filler_of(encoded: Encoded, state: State, lenient: bool, opened: Opened, count: int, first: bool = False) -> Filler | None:
+    """What fills the tables of a program, or of its first cores; None where no plan can be made, and twice for few rows: a plan takes as
+    long as to do without, and stays in memory. Of rows with open holes more is asked at once, their work and their ends."""
     key = state, lenient, opened, first
-    if key not in encoded.fillers:
-        encoded.fillers[key] = _filler(encoded, *key)
-    found: Filler | None = encoded.fillers[key]
-    return found
+    found = encoded.fillers.get(key, 0)
+    if isinstance(found, int) and found is not False:
+        found = encoded.fillers[key] = found + 1 if found < SELDOM and count < FEW and not opened else _filler(encoded, *key)
+    return found if isinstance(found, Filler) else None
 
 
-def _filler(encoded: Encoded, state: State, lenient: bool, opened: Opened, first: bool) -> Filler | None:
+def _filler(encoded: Encoded, state: State, lenient: bool, opened: Opened, first: bool) -> Filler | bool:
     try:
         return Filler(Planner(encoded, state, lenient, opened, first))
     except UnsupportedError:
-        return None
+        return False
 
 
 def fixed_tables(planner: Planner, p: kernel.Plan) -> dict[str, Array]:

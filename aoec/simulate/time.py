@@ -22,7 +22,7 @@ from aoec.kernels import timeline as kernel
 from aoec.simulate.arena import of_this_thread
 from aoec.simulate.detail import Walked, core_counts, fresh_state, walk
 from aoec.simulate.encode import Encoded, encode
-from aoec.simulate.filling import Batch, Filler, Worker, filler_of, grid_cores
+from aoec.simulate.filling import FEW, Batch, Filler, Worker, filler_of, grid_cores
 from aoec.simulate.reasons import Reasons, reasons
 from aoec.simulate.sizes import VARIES, Array
 from aoec.simulate.state import COLD, State, after, footprint_bytes
@@ -132,7 +132,7 @@ def found_rows(encoded: Encoded, rows: dict[str, Array], limits: Array, what: in
     by a plan where the program has one, and else, or where that does not say it, by tables of all."""
     if not len(limits):
         return _none(encoded, shape)
-    filler = filler_of(encoded, state, lenient, opened, what in OF_FIRST)
+    filler = filler_of(encoded, state, lenient, opened, len(limits), what in OF_FIRST)
     if filler is None:
         return _slowly(encoded, rows, limits, what, state, lenient, opened, shape)
     times = _planned(encoded, filler, rows, limits, what, shape)
@@ -189,7 +189,7 @@ def prepare(machine: Machine) -> None:
     not all compile them."""
     stream = Stream("idle", next(iter(machine.cores)), (), (), ())
     idle = encode(Program("idle", machine.name, (), (), (stream,), ()), machine)
-    found_rows(idle, {}, np.full(1, kernel.NEVER), kernel.TIMES, COLD)
+    found_rows(idle, {}, np.full(FEW, kernel.NEVER), kernel.TIMES, COLD)
 
 
 def _check_given(encoded: Encoded, given: Collection[str]) -> None:

@@ -43,7 +43,7 @@ def assert_same_both_ways(encoded, rows, state=COLD):
     """The statuses of the rows; what plans give must be what it is without."""
     least = {name: int(values.min()) for name, values in rows.items()}
     modes = {(False, CLOSED, False), (True, CLOSED, False), (True, CLOSED, True), (True, opened(encoded, least), True)}
-    without = replace(encoded, fillers={(state, *mode): None for mode in modes})
+    without = replace(encoded, fillers={(state, *mode): False for mode in modes})
     planned = replace(encoded, fillers={(state, *mode): Filler(Planner(encoded, state, *mode)) for mode in modes})
     for a, b in zip(found(planned, rows, state), found(without, rows, state), strict=True):
         for name in ("ticks", "launch_ticks", "status", "cores"):
@@ -85,10 +85,10 @@ def test_candidates_of_whole_spaces(text):
         assert (assert_same_both_ways(sketch.encoded, named, PREVIOUS_LAUNCH if i % 2 else COLD)[:40] >= 0).all()
 
 
-def test_a_plan_is_made_once_and_of_one_machine():
+def test_a_plan_is_made_when_it_pays():
     encoded = encode(emitted("matmul", load("toy")), load("toy"))
-    made = [filler_of(encoded, COLD, False, CLOSED), filler_of(encoded, COLD, False, CLOSED)]
-    assert isinstance(made[0], Filler) and made[0] is made[1] and encoded.on(load("toy")).fillers == {}
+    assert [isinstance(filler_of(encoded, COLD, False, CLOSED, 3), Filler) for _ in range(4)] == [False, False, True, True]
+    assert isinstance(filler_of(encoded, COLD, True, CLOSED, 1000), Filler) and encoded.on(load("toy")).fillers == {}
 
 
 def test_sites_alike_share_a_piece_and_others_do_not():
