@@ -124,8 +124,8 @@ def _all_before(n: Node, word: str, neutral: int) -> bool:
     def behind(x: str, by: int) -> str:
         kept = [n.step("slice", *part(n, x, axis, 0, extent - by))] if extent > by else []
         if kept and axis == 0 and n.dtype() in TURNED:  # the slice is a view
-            wide = (0,) * (len(n.made(x)) - 1)
-            return n.step("pad", kept, {"before": (by, *wide), "after": (0, *wide), "value": float(neutral) if n.dtype() in REALS else neutral})
+            wide, value = (0,) * (len(n.made(x)) - 1), float(neutral) if n.dtype() in REALS else neutral
+            return n.step("pad", kept, {"before": (by, *wide), "after": (0, *wide), "value": value})
         return n.step("concat", [*filled(n, x, axis, by, nothing), *kept], {"axis": axis}) if kept else filled(n, x, axis, by, nothing)[0]
     x = back(x)
     x = behind(x, 1) if n.integer("exclusive", 0) else x
