@@ -14,6 +14,7 @@ from onnx import numpy_helper
 from aoec.base.errors import CheckError, ParseError
 from aoec.base.precision import PRECISIONS, SPELLINGS
 from aoec.frontend import passes
+from aoec.frontend.ceiled import POOLS, within
 from aoec.frontend.constants import Constants
 from aoec.frontend.control import Control
 from aoec.frontend.node import Node, title_of
@@ -106,6 +107,10 @@ class _Translation:
         """Nothing; the node's results are constants, or nodes of the draft make them."""
         if proto.op_type == "CastLike" and (like := self.types.get(proto.input[1])) is not None and like.tensor_type.elem_type:
             proto = as_cast(proto, like.tensor_type.elem_type)
+        for pool in (pools := self._pools(proto)):
+            self.translate(pool)
+        if pools:
+            return
         if self.constants.fold(proto) or self.control.spelled_out(proto):
             return
         if any(o and shape_of(self.types.get(o, onnx.TypeProto())) is None for o in proto.output):
@@ -118,6 +123,10 @@ class _Translation:
             raise ParseError(f"the ONNX graph is invalid: node {title_of(proto)}: {e.message}", source=self.title) from e
         if not done:
             self._to_host(proto)
+
+    def _pools(self, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """What stands for a pool that has windows behind its tensor."""
+        return within(proto, shape_of(self.types[proto.input[0]])) if proto.op_type in POOLS and proto.input[0] in self.types else []
 
     def _inferred(self, proto: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         if is_own(proto, self.own.definitions):

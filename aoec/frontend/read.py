@@ -13,6 +13,7 @@ from onnx import inliner, shape_inference, version_converter
 
 from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
 from aoec.base.files import reason
+from aoec.frontend import ceiled
 from aoec.frontend.bodies import inlined
 from aoec.frontend.contrib import spell_out
 from aoec.frontend.own import is_own, typed
@@ -187,6 +188,10 @@ def _spread_slopes(proto: onnx.ModelProto) -> None:
 
 
 def _infer(proto: onnx.ModelProto) -> onnx.ModelProto:
+    return ceiled.inferred(proto, _strictly)
+
+
+def _strictly(proto: onnx.ModelProto) -> onnx.ModelProto:
     try:
         return shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
     except shape_inference.InferenceError as e:

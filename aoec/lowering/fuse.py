@@ -21,6 +21,7 @@ from aoec.lowering.pack import pack
 from aoec.lowering.parts import FLAG_IDS, join_in_parts
 from aoec.lowering.take_apart import take_apart
 from aoec.lowering.turned import turn_reads
+from aoec.lowering.turned_moves import turn_moves
 from aoec.lowering.views import find_views
 from aoec.lowering.whole_bias import add_whole_biases
 from aoec.lowering.whole_rows import pad_rows
@@ -74,6 +75,7 @@ def _fused(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tup
         add_whole_biases(draft)
     assign(draft, scales)
     turn_reads(draft)
+    turn_moves(draft, machine)
     pack(draft)
     views = find_views(draft)
     most = machine.flag_ids if machine is not None else FLAG_IDS

@@ -143,7 +143,11 @@ def keeps_zero(node: OpNode) -> bool:
 
 def _concat(draft: Draft, node: OpNode) -> bool:
     inputs = [draft.tensors[i] for i in node.inputs]
-    return node.attribute("axis") == 1 and len(inputs[0].shape) == 4 and _any_five(draft, node) and all(_whole(t) for t in inputs)
+    if len(inputs[0].shape) != 4 or not _any_five(draft, node):
+        return False
+    if node.attribute("axis") == 1:
+        return all(_whole(t) for t in inputs)
+    return node.attribute("axis") in (2, 3) and all(t.layout == FIVE for t in inputs)  # pixels move whatever their channels
 
 
 def _planes(draft: Draft, node: OpNode) -> bool:

@@ -16,6 +16,8 @@ from aoec.ops.run import NUMPY, REALS
 
 PLACE = "int32"  # of places along an axis
 COUNTED = 1 << 24  # so far fp32 counts in whole numbers
+LEAST_ROWS = 64  # rows whose columns are summed as rows: copies within a row begin at no block
+TURNED = (*REALS, "int32")  # as the vector unit turns
 
 
 def places(n: Node, shape: Sequence[int], axis: int, dtype: str = PLACE) -> str:
@@ -105,10 +107,15 @@ def _cumulative(word: str, neutral: int) -> Rule:
 
 
 def _all_before(n: Node, word: str, neutral: int) -> bool:
-    """Each element with the one 1, 2, 4, ... before it, so that after log2 steps all before it are in it."""
-    axes, x = n.constant_integers(1), n.input(0)
-    axis = axes[0] % len(n.shape())
-    extent = n.shape()[axis]
+    """Each element with the one 1, 2, 4, ... before it, so that after log2 steps all before it are in it. Of many rows along their last
+    axis as columns of what is transposed, of which parts are runs."""
+    axes, x, shape = n.constant_integers(1), n.input(0), n.shape()
+    axis = axes[0] % len(shape)
+    extent, rows = shape[axis], prod(shape[:-1])
+    across = axis == len(shape) - 1 and rows >= LEAST_ROWS and extent > 1 and n.dtype() in TURNED
+    if across:
+        x = n.step("transpose", [n.step("reshape", [x], {"shape": (rows, extent)})], {"perm": (1, 0)})
+        axis = 0
     nothing, turned = one(n, neutral, n.dtype()), bool(n.integer("reverse", 0)) and extent > 1
 
     def back(x: str) -> str:
@@ -116,13 +123,17 @@ def _all_before(n: Node, word: str, neutral: int) -> bool:
 
     def behind(x: str, by: int) -> str:
         kept = [n.step("slice", *part(n, x, axis, 0, extent - by))] if extent > by else []
+        if kept and axis == 0 and n.dtype() in TURNED:  # the slice is a view
+            wide, value = (0,) * (len(n.made(x)) - 1), float(neutral) if n.dtype() in REALS else neutral
+            return n.step("pad", kept, {"before": (by, *wide), "after": (0, *wide), "value": value})
         return n.step("concat", [*filled(n, x, axis, by, nothing), *kept], {"axis": axis}) if kept else filled(n, x, axis, by, nothing)[0]
     x = back(x)
     x = behind(x, 1) if n.integer("exclusive", 0) else x
     by = 1
     while by < extent:
         x, by = n.step(word, [x, behind(x, by)]), 2 * by
-    return n.emit("reshape", [back(x)], {"shape": n.shape()})
+    x = back(x)
+    return n.emit("reshape", [n.step("transpose", [x], {"perm": (1, 0)}) if across else x], {"shape": shape})
 
 
 def _gather_nd(n: Node) -> bool:

@@ -18,6 +18,7 @@ Attributes = dict[str, Attribute]
 MOST_PIECES = 16  # of an axis that is put together of slices
 SPREAD = 32  # elements of a row of one from which on products are faster than copies, on 310P3 and 910B3
 MOST_ONES = 1 << 16  # of a constant that is multiplied with
+FEW_TIMES = 8  # that an element is copied by itself at the end of an axis
 FILLED_BYTES = (2, 4)  # of the elements that the vector unit writes many of
 
 
@@ -118,8 +119,16 @@ def _pad(n: Node) -> bool:
     for axis, (b, a) in enumerate(zip(before, after)):
         size = n.draft.tensors[x].shape[axis]
         places = np.pad(np.arange(size), (b, a), mode=mode)  # type: ignore[call-overload]
-        x = taken(n, x, axis, places.tolist()) if b + a else x
+        ends = [_end(n, x, axis, end.tolist()) for end in (places[:b], places[b + size:])]
+        x = n.step("concat", [*ends[0], x, *ends[1]], {"axis": axis}) if b + a else x
     return n.emit("reshape", [x], {"shape": n.shape()})
+
+
+def _end(n: Node, x: str, axis: int, places: list[int]) -> list[str]:
+    """What an axis is padded with of its own: a few times the same element is one slice, which images keep their layout for."""
+    if len(set(places)) == 1 and len(places) <= FEW_TIMES:
+        return [taken(n, x, axis, places[:1])] * len(places)
+    return [taken(n, x, axis, places)] if places else []
 
 
 def _cut(n: Node, before: Sequence[int], after: Sequence[int]) -> str:

@@ -127,13 +127,20 @@ Pool = Callable[[str, Window, Sequence[int]], str]  # a tensor of four dimension
 
 
 def _pool(n: Node) -> tuple[Window, Window] | None:
-    """(the window with pads that give ONNX's output: ceil_mode may add some at the end; the window as stated)."""
+    """(the window with pads that give ONNX's output: ceil_mode may add some at the end, and padding may end before the tensor does; the
+    window as stated). None where no pads give it."""
     stated = window(n, n.integers("kernel_shape", ()))
-    if stated is None or 0 in n.shape() or min(*stated.before, *stated.after) < 0:
+    if stated is None or 0 in n.shape() or min(stated.before) < 0:
         return None
     ends = [(out - 1) * s + span - size - before for out, s, span, size, before in
             zip(n.shape()[2:], stated.stride, stated.span, n.shape_of(0)[2:], stated.before)]
-    return replace(stated, after=tuple(max(end, given) for end, given in zip(ends, stated.after))), stated
+    w = replace(stated, after=tuple(max(end, given, 0) for end, given in zip(ends, stated.after)))
+    return (w, stated) if _results(w, n.shape_of(0)[2:]) == n.shape()[2:] else None
+
+
+def _results(w: Window, size: Sequence[int]) -> Sizes:
+    """How many windows there are along each dimension."""
+    return tuple((e + b + a - span) // s + 1 for e, b, a, span, s in zip(size, w.before, w.after, w.span, w.stride))
 
 
 def _pooled(n: Node, x: str, w: Window, pool: Pool) -> str:
@@ -247,9 +254,7 @@ def _lp_pool(n: Node) -> bool:
     p = n.integer("p", 2)
 
     def pool(t: str, own: Window, axes: Sequence[int]) -> str:
-        out = [(s + b + a - span) // by + 1 for s, b, a, span, by in
-               zip(n.made(t)[2:], own.before, own.after, own.span, own.stride)]
-        ones = n.constant("sums", np.ones((1, 1, *out)))
+        ones = n.constant("sums", np.ones((1, 1, *_results(own, n.made(t)[2:]))))
         return n.step("avg_pool", [t, ones], {"kernel": own.kernel, **own.attributes()})
     return _root(n, _pooled(n, _power(n, n.input(0), p), found[0], pool), p)
 

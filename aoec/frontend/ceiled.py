@@ -1,0 +1,91 @@
+"""Pools of `ceil_mode`: windows that begin beyond the tensor are dropped, as onnxruntime and frameworks do and as ONNX says from operator
+set 22 on. Inference in older sets counts them, so such pools are said in a way that has none before shapes are inferred.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import onnx
+from onnx import helper, shape_inference
+
+POOLS = ("AveragePool", "LpPool", "MaxPool")
+Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
+
+
+def within(node: onnx.NodeProto, shape: Sequence[int] | None) -> list[onnx.NodeProto]:
+    """The pool of a tensor of this shape, said so that no window begins behind the tensor; none where it is so, or not known.
+
+    Along an axis from which a window is dropped the others lie within the padding that is stated, and rounding down counts these. Of
+    another that is rounded up padding says as much, unless it would be counted: then axes are pooled apart.
+    """
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name}
+    kernel, auto = list(given.get("kernel_shape", ())), given.get("auto_pad", b"NOTSET")
+    if node.op_type not in POOLS or not given.get("ceil_mode", 0) or shape is None or not 0 < len(kernel) == len(shape) - 2:
+        return []
+    ones = [1] * len(kernel)
+    strides, dilations = list(given.get("strides", ones)), list(given.get("dilations", ones))
+    pads = [0] * (2 * len(kernel)) if auto == b"VALID" else list(given.get("pads", [0] * (2 * len(kernel))))
+    if not len(pads) == 2 * len(strides) == 2 * len(dilations) == 2 * len(kernel) or min(*kernel, *strides, *dilations, *shape) < 1:
+        return []
+    if auto.startswith(b"SAME"):
+        return [_said(node, ceil_mode=0)]  # there is a window for each stride
+    before, after = pads[:len(kernel)], pads[len(kernel):]
+    fixed = [size + b - d * (k - 1) - 1 for size, b, d, k in zip(shape[2:], before, dilations, kernel)]  # the last place without `after`
+    last = [-(-(f + a) // s) * s for f, a, s in zip(fixed, after, strides)]  # where the last window begins, if they are rounded up
+    beyond = [at >= size + b and at > f + a for at, size, b, f, a in zip(last, shape[2:], before, fixed, after)]
+    if not any(beyond):
+        return []
+    if all(b or at == f + a for b, at, f, a in zip(beyond, last, fixed, after)):
+        return [_said(node, ceil_mode=0)]
+    if node.op_type == "AveragePool" and given.get("count_include_pad", 0):
+        return _apart(node, beyond, kernel, strides, dilations, pads)
+    ends = [a if b else max(a, at - f) for a, b, at, f in zip(after, beyond, last, fixed)]
+    return [_said(node, ceil_mode=0, pads=[*before, *ends], auto_pad="NOTSET")]
+
+
+def _apart(node: onnx.NodeProto, first: Sequence[bool], *sizes: list[int]) -> list[onnx.NodeProto]:
+    """The pool as two: over the axes that are rounded down, then over the others."""
+    between, names, neutral = f"{node.output[0]}_rounded_down", ("kernel_shape", "strides", "dilations", "pads"), (1, 1, 1, 0)
+
+    def over(chosen: Sequence[bool], **attributes: object) -> onnx.NodeProto:
+        own = {name: [v if own else n for v, own in zip(values, [*chosen, *chosen])] for name, values, n in zip(names, sizes, neutral)}
+        own = {name: values for name, values in own.items() if name != "dilations" or set(values) != {1}}  # not an attribute of older ones
+        return _said(node, **own, auto_pad="NOTSET", **attributes)
+    down, up = over(first, ceil_mode=0), over([not f for f in first])
+    down.output[0] = up.input[0] = between
+    return [down, up]
+
+
+def _said(node: onnx.NodeProto, **attributes: object) -> onnx.NodeProto:
+    """The node with these attributes in place of its own."""
+    out = onnx.NodeProto()
+    out.CopyFrom(node)
+    del out.attribute[:]
+    out.attribute.extend([a for a in node.attribute if a.name not in attributes])
+    out.attribute.extend([helper.make_attribute(name, value) for name, value in attributes.items()])
+    return out
+
+
+def inferred(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
+    """What inference gives of a model after its pools were said so; of each the tensors before it are known by then."""
+    if not any(True for n in proto.graph.node if n.op_type in POOLS and any(a.name == "ceil_mode" and a.i for a in n.attribute)):
+        return infer(proto)
+    changed = onnx.ModelProto()
+    changed.CopyFrom(proto)
+    while (found := next(_beyond(changed), None)) is not None:
+        at, pools = found
+        changed.graph.node[at].CopyFrom(pools[-1])
+        for pool in pools[:-1]:
+            changed.graph.node.insert(at, pool)
+    return infer(changed)
+
+
+def _beyond(proto: onnx.ModelProto) -> Iterator[tuple[int, list[onnx.NodeProto]]]:
+    """Each pool that counts windows behind its tensor, by its place, said otherwise."""
+    graph = shape_inference.infer_shapes(proto, data_prop=True).graph
+    shapes = {i.name: i.type.tensor_type for i in (*graph.input, *graph.value_info)}
+    for at, node in enumerate(proto.graph.node):
+        if node.op_type in POOLS and node.input[0] in shapes and shapes[node.input[0]].HasField("shape"):
+            dims = [d.dim_value if d.HasField("dim_value") else 0 for d in shapes[node.input[0]].shape.dim]
+            if said := within(node, dims):
+                yield at, said
