@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from copy import copy
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -35,6 +36,8 @@ from aoec.search.count import cuts
 from aoec.search.draws import drawn, some
 from aoec.search.prove import prove
 from aoec.simulate.detail import walks
+from aoec.simulate.encode import Encoded
+from aoec.simulate.filling import Filler
 from aoec.simulate.state import State
 from aoec.simulate.tables import first_false
 from aoec.simulate.time import ABANDONED, time_rows
@@ -82,6 +85,14 @@ def sample(p: Problem, count: int) -> Drawn:
     return out
 
 
+def walked_whole(encoded: Encoded) -> Encoded:
+    """A program of which every iteration of every class of cores is walked, by the same plans."""
+    fillers = {key: copy(f) for key, f in encoded.fillers.items() if isinstance(f, Filler)}
+    for f in fillers.values():
+        f.fixed = f.fixed | {"joined": f.fixed["joined"] * [1, 0]}
+    return replace(encoded, used=np.full_like(encoded.used, kernel.NEVER), emitted=False, fillers=fillers)
+
+
 def in_full(p: Problem, rows: Drawn, state: State) -> tuple[float, int]:
     """(CPU seconds, instructions and flag operations) of some candidates of each sketch, every iteration of every class of cores walked,
     over and over.
@@ -96,7 +107,7 @@ def in_full(p: Problem, rows: Drawn, state: State) -> tuple[float, int]:
         count = len(next(iter(few.values()), (0,)))
         own = sum(int(w.told.operations[0]) for w in walks(encoded, few, count, state))
         times = max(1, OPERATIONS // max(own, 1))
-        whole = replace(encoded, used=np.full_like(encoded.used, kernel.NEVER), emitted=False, fillers={})
+        whole = walked_whole(encoded)
         often = {name: np.tile(values, times) for name, values in few.items()}
         seconds += cpu_seconds(lambda whole=whole, often=often: time_rows(whole, often, state))
         operations += own * times

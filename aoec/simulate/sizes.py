@@ -254,7 +254,7 @@ def distinct(holes: Mapping[str, Array], count: int) -> tuple[Array, Array]:
 
 def differs(values: Array, axis: int, a: int, b: int) -> Array:
     """bool[row]: whether positions a and b of an axis hold unequal values anywhere."""
-    at = (slice(None),) * axis
+    at: tuple[Any, ...] = (slice(None),) * axis
     unequal = values[*at, a] != values[*at, b]
     return np.asarray(unequal.reshape(len(unequal), -1).any(axis=1))
 
