@@ -197,12 +197,12 @@ Shown = namedtuple("Shown", (
     "count",  # how many of `form` there are, -1: not filled yet; the stamp of `top`; the row of which it is not filled yet, -1: none
 ))
 
-# how a core stood between two iterations of each loop; the first index is the loop. No walk stops within a loop that is skipped on a core
-# alone (it holds no cross flag), so that one mark of each serves all cores. Of loops with cross flags it is the loop of core 0, and how
-# core m of its group stood then comes m times as many places further on as there are loops (`mark_of`).
+# how a core stood between two iterations of each loop; the first index is the loop. A walk that stops in a loop which is skipped on a core
+# alone (it holds no cross flag) is marked anew when it goes on, so that one mark of each serves all cores. Of loops with cross flags it is
+# the loop of core 0, and how core m of its group stood then comes m times as many places further on as there are loops (`mark_of`).
 Mark = namedtuple("Mark", (
     "at",  # the iteration that came next
-    "reach",  # how many iterations later it is set anew
+    "reach",  # how many iterations later it is set anew; 0: the mark is another walk's
     "whole",  # whether there is a picture, or `free` alone
     "free", "left",
     "picture",  # see `picture`; the last row is for the one to compare
