@@ -271,11 +271,11 @@ ADD = "vadds(dst=X[0], src=X[0], lanes=64, repeat={}, dst_blk=1, src_blk=1, dst_
 ASIDE = "set(MTE2, MTE3, 0)\nwait(MTE2, MTE3, 0)\n"
 
 
-def by_hand(body, counters="", machine=TOY):
+def by_hand(body, counters="", machine=TOY, cores=2):
     return encode(parse_program(f"""program p for toy {{
   input A: fp16[4096] uncached
   space X: fp16 in UB at 0 size 4096
-  stream v aiv grid [c in 2] {counters}{{
+  stream v aiv grid [c in {cores}] {counters}{{
 {body}
   }}
 }}
@@ -303,6 +303,16 @@ def test_transfers_are_faster_when_another_core_has_ended(trips):
     alike = same_without(by_hand(f"for i in 300 {{\n{LOAD}\n}}"), {})
     # the last of core 1 is done 10 cycles after it, so that two more start on core 0 before; then 4 cycles each, not 8
     assert times.ticks[0] == alike.ticks[0] - (trips - 2) * 4 * 1024
+
+
+@pytest.mark.parametrize("kept", [1, 8])
+@pytest.mark.parametrize("apart", [20, 150])
+def test_a_walk_that_stopped_behind_the_end_of_another(apart, kept, monkeypatch):
+    """Core 1 stops where core 2 has ended, and core 0, which is walked last, ends before that: what core 1 transferred in between is done
+    again, faster. With room for one walk none goes on."""
+    monkeypatch.setattr(kernel, "KEPT", kept)
+    encoded = by_hand(f"for i in 300 + c*10 - (1 - c)*(1 - c)*{apart} {{\n{LOAD}\n}}", cores=3)
+    assert same_without(encoded, {}).ticks[0] == simulate(encoded.program, TOY).ticks
 
 
 def test_what_is_skipped_may_be_held_back_last():
@@ -385,6 +395,14 @@ def test_a_loop_in_loops(apart, size):
         body = NEST.format(apart=apart, load=LOAD.replace("128", size.format(apart=apart)), add=ADD.format(work), more=more)
         encoded = by_hand(body, "counters [a depth 3] ")
         assert same_without(encoded, {}).ticks[0] == simulate(encoded.program, TOY).ticks
+
+
+@pytest.mark.parametrize("apart", [7, 13])
+def test_loops_in_loops_walked_from_the_start_in_each_epoch(apart, monkeypatch):
+    """As where more classes of cores run than walks are kept of."""
+    monkeypatch.setattr(kernel, "KEPT", 1)
+    size = f"min(128, (30 - c*{apart})*128 - 32 - j*128)"
+    test_a_loop_in_loops(apart=apart, size=size)
 
 
 def test_a_counter_goes_on_behind_loops_in_loops():
