@@ -22,9 +22,9 @@ ROWS, FEW = 40, 3
 TARGETS = ("Ascend910B3", "Ascend310P3", "Ascend910A", "Ascend310B1")
 OPERATORS = ("matmul(m={a}, k={b}, n={c}, fp16)", "conv2d(n=2, c={c}, h={a}, w=19, co={b}, kh=3, kw=3, pad=1, relu)",
              "conv2d(n=1, c=32, h={a}, w={b}, co={c}, kh=1, kw=1, stride=2)",
-             "max_pool(n=1, c={c}, h={a}, w={b}, kernel=3, stride=2, pad=1)",
-             "softmax(m={a}, n={b})", "layer_norm(m={b}, n={c})", "add(m={a}, n={b})", "transpose(a={a}, b={c}, perm=\"1,0\")")
-sizes = st.integers(1, 400)
+             "max_pool(n=1, c={c}, h={a}, w={b}, kh=3, kw=3, stride=2, pad=1)",
+             "softmax(m={a}, n={b})", "layer_norm(m={b}, n={c})", "add(m={a}, n={b})", "global_avg_pool(n=3, c={c}, h={a}, w=7)")
+sizes = st.integers(2, 400)
 
 
 def assert_same(p, sketch, rows, state):
@@ -43,12 +43,11 @@ def assert_same(p, sketch, rows, state):
     return a
 
 
-def drawn(p, sketch, count, seed):
+def drawn(p, sketch, count):
     """Legal candidates of a sketch, by hole."""
     grid = p.space.grids[sketch]
     found = np.array(some(grid, p.constraints(sketch), count), np.int64).reshape(-1, len(grid.names))
-    order = np.random.default_rng(seed).permutation(len(found))
-    rows = {name: found[order, k].copy() for k, name in enumerate(grid.names)}
+    rows = {name: found[:, k].copy() for k, name in enumerate(grid.names)}
     kept = first_false(p.sketches[sketch].encoded, rows, len(found)) == 0
     return {name: values[kept] for name, values in rows.items()}
 
@@ -56,11 +55,11 @@ def drawn(p, sketch, count, seed):
 @settings(max_examples=12, deadline=None)
 @given(st.sampled_from(TARGETS), st.sampled_from(OPERATORS), sizes, sizes, sizes, st.sampled_from([COLD, PREVIOUS_LAUNCH]),
        st.integers(0, 99))
-def test_candidates(target, operator, a, b, c, state, seed):
+def test_candidates(target, operator, a, b, c, state, number):
     """Every shape has tails somewhere; some transfers are held back by those of other cores, some are not."""
     p = problem(lower_operator(operator.format(a=a, b=b, c=c)), load(target))
-    sketch = seed % len(p.sketches)
-    rows = drawn(p, sketch, ROWS, seed)
+    sketch = number % len(p.sketches)
+    rows = drawn(p, sketch, ROWS)
     if len(next(iter(rows.values()), ())):
         assert_same(p, sketch, rows, state)
 
@@ -72,7 +71,7 @@ def test_walks_with_probes(operator):
     """Which walk all cores from their start, under the epochs that they found."""
     p = problem(lower_operator(operator), load("Ascend910B1"))
     for sketch in range(0, len(p.sketches), 2):
-        rows = drawn(p, sketch, ROWS, 1)
+        rows = drawn(p, sketch, ROWS)
         found = assert_same(p, sketch, rows, COLD)
         few = {name: values[found.status == 0][:FEW] for name, values in rows.items()}
         count = len(next(iter(few.values()), ()))
