@@ -27,9 +27,10 @@ Plan = namedtuple("Plan", (
     "bad_at",  # int32[1]: not 0 where a size varies in other than the first and last iteration
     "merge_at",  # int32[loop or axis, (first, last)]: not 0 where a size differs there, -1: nowhere
     "trip_start", "trip_axis", "trip_step",  # int32[loop + 1] into what its trip count varies with: loop or axis, and its step
-    "trip_base", "trip_at",  # int32[loop]: its first column; register by column
+    "trip_base", "trip_at",  # int32[loop]: its first column, less what the classes of narrow loops add to it; register by column
     "group_start",  # int32[site + 1] into the groups: sizes that vary with the same axes
     "group_axis", "axis_which", "axis_step", "axis_full",  # int32[group + 1] into axes: loop or axis, its step in the group and in the site
+    "group_origin",  # int32[group, 2]: the first place, in the site and in the group, less what classes add to it
     "group_fields", "group_at",  # how many fields; where in `field_at` [position, field] its registers begin
     "field_at",
     "positions",  # int64[site + 1]: where the positions of each site begin, in those of a row
@@ -241,7 +242,7 @@ def numbered(p, s, g, base, lane, merge):
     first, last, fields, at = p.group_axis[g], p.group_axis[g + 1], p.group_fields[g], p.group_at[g]
     place, number, leader, own = s.place[g - base], s.number[g - base], s.leader[g - base], s.positions
     n = 1
-    place[0], own[0] = 0, 0
+    place[0], own[0] = p.group_origin[g, 0], p.group_origin[g, 1]
     for k in range(first, last):
         which, before = p.axis_which[k], n
         for kind in (LAST, FIRST):

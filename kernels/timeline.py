@@ -1529,24 +1529,25 @@ def walk(t, s, r, m, members, sizes):
                 pc = b
             elif code[U(4 * pc + 4)] & INSTR and b == pc + 2 and n <= used[U(a), 2]:
                 site, pipe, handed = np.int64(code[U(4 * pc + 5)]), np.int64(code[U(4 * pc + 6)]), np.int64(code[U(4 * pc + 7)])
-                i, even = np.int64(0), merge[U(a), FIRST] == merge[U(a), LAST]
-                kind[U(a)] = merge[U(a), LAST if n == 1 else FIRST]
-                turn_to(t, merge, cursor, a, OUTSIDE, kind[U(a)])
-                if reaches(t, s, entry_at(place, entry_of, cursor, site), n, now, free[U(pipe)], active):  # one by one
-                    count[U(a)], register[U(c)] = n, 0
-                    now += loop
-                else:
-                    while i < n:
-                        many = n if even else (n - 2 if i == 1 and n > 2 else 1)
-                        new = np.int64(merge[U(a), LAST if i + many == n else (FIRST if i == 0 else BODY)])
-                        turn_to(t, merge, cursor, a, kind[U(a)], new)
-                        kind[U(a)] = new
-                        entry = entry_at(place, entry_of, cursor, site)
-                        now = instruct_often(t, s, m, entry, many, now, pipe, handed, free, done, early, late,
-                                             floor, starts[pipe], turn, queue, left, alike, epoch, active)
-                        i += many
-                    turn_to(t, merge, cursor, a, kind[U(a)], OUTSIDE)
+                at, moved = place[U(site), 0], U(t.depend_start[U(a)])
+                even = merge[U(a), FIRST] == merge[U(a), LAST] or t.depend_start[U(a + 1)] == t.depend_start[U(a)]
+                position, i = place[U(site), 1] + cursor[U(site)], np.int64(0)
+                while i < n:  # where only this instruction can see the loop's variable its cursor need not move
+                    many = n if even else (n - 2 if i == 1 and n > 2 else 1)
+                    new = np.int64(merge[U(a), LAST if i + many == n else (FIRST if i == 0 else BODY)])
+                    entry = at + entry_of[U(position if even else position + t.depend_step[moved, U(new)])]
+                    if i == 0 and reaches(t, s, entry, n, now, free[U(pipe)], active):
+                        break
+                    now = instruct_often(t, s, m, entry, many, now, pipe, handed, free, done, early, late,
+                                         floor, starts[pipe], turn, queue, left, alike, epoch, active)
+                    i += many
+                if i == n:
                     pc = b
+                else:  # one by one
+                    count[U(a)], register[U(c)] = n, 0
+                    kind[U(a)] = merge[U(a), LAST if n == 1 else FIRST]
+                    now += loop
+                    turn_to(t, merge, cursor, a, OUTSIDE, kind[U(a)])
             else:
                 if worth[U(a)] == 1 and n * (b - pc) > used[U(a), 2] * MANY:
                     free[0] = now

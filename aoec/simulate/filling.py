@@ -14,6 +14,7 @@ from aoec.simulate.arena import Arena
 from aoec.simulate.detail import fresh_state
 from aoec.simulate.encode import Encoded
 from aoec.simulate.plan import Planner, SitePlan
+from aoec.simulate.plan_sizes import ALL
 from aoec.simulate.sizes import dependence
 from aoec.simulate.state import State
 from aoec.simulate.tables import fixed_costs, opened_loops, queues
@@ -185,10 +186,12 @@ def fixed_tables(planner: Planner, p: kernel.Plan) -> dict[str, Array]:
     encoded = planner.encoded
     moves: list[list[tuple[int, Array]]] = [[] for _ in range(len(p.merge_at))]
     for cursor, (stream, layout) in enumerate(planner.layouts):
-        for name, _, step in layout.steps:
-            moves[planner.variable[stream, name]].append((cursor, np.append(np.arange(timeline.OUTSIDE) * step, 0)))
+        for name, x, step in layout.steps:
+            places = np.arange(timeline.OUTSIDE) - (ALL - layout.classes[x])  # FIRST of a narrow axis, which none has: below zero
+            moves[planner.variable[stream, name]].append((cursor, np.append(places * step, 0)))
     flat = [move for some in moves for move in some]
-    base = [0] * len(encoded.sites) + p.trip_base.tolist() if encoded.loops else [0] * (len(encoded.sites) + 1)
+    base = [0] * len(encoded.sites)
+    base += [at - layout.origin for at, (_, layout) in zip(p.trip_base.tolist(), planner.layouts[len(base):])] if encoded.loops else [0]
     return {
         "axis_start": np.array([sum(s < x for s, _, _ in encoded.axes) for x in range(len(encoded.starts) + 1)], np.int32),
         "form_start": np.cumsum([0] + [len(terms) for _, terms in encoded.forms], dtype=np.int32),
@@ -221,9 +224,9 @@ def _trips(planner: Planner, trips: Sequence[Any], at: Array) -> dict[str, Array
     loops = planner.encoded.loops
     steps = [[(planner.variable[loop.stream, name], step) for name, _, step in layout.steps] for loop, (layout, _) in zip(loops, trips)]
     flat = np.array([x for s in steps for x in s], np.int32).reshape(-1, 2)
-    base = np.cumsum([0] + [len(own) for _, own in trips])[:-1].astype(np.int32)
+    base = np.cumsum([0] + [len(own) for _, own in trips])[:-1] + [layout.origin for layout, _ in trips]
     return {"trip_start": np.cumsum([0] + [len(s) for s in steps]).astype(np.int32), "trip_axis": flat[:, 0].copy(),
-            "trip_step": flat[:, 1].copy(), "trip_base": base, "trip_at": at}
+            "trip_step": flat[:, 1].copy(), "trip_base": base.astype(np.int32), "trip_at": at}
 
 
 def _groups(planner: Planner, sites: Sequence[SitePlan], at: Array) -> dict[str, Array]:
@@ -234,6 +237,7 @@ def _groups(planner: Planner, sites: Sequence[SitePlan], at: Array) -> dict[str,
     return {"group_start": np.cumsum([0] + [len(s.groups) for s in sites]).astype(np.int32),
             "group_axis": np.cumsum([0] + [len(s) for s in steps]).astype(np.int32), "axis_which": flat[:, 0].copy(),
             "axis_step": flat[:, 1].copy(), "axis_full": flat[:, 2].copy(),
+            "group_origin": np.array([g.origin for _, g in groups], np.int32).reshape(-1, 2),
             "group_fields": np.array([len(g.names) for _, g in groups], np.int32),
             "group_at": np.cumsum([0] + [g.registers.size for _, g in groups]).astype(np.int32)[:-1], "field_at": at,
             "positions": np.cumsum([0] + [s.layout.positions for s in sites]).astype(np.int64)}

@@ -16,7 +16,7 @@ from aoec.ir.index import Expr, evaluate
 from aoec.ir.program import PIPES
 from aoec.simulate.encode import PIPE, Encoded, Site
 from aoec.simulate.lanes import brought, piece
-from aoec.simulate.plan_sizes import SAMPLES, Array, Layout, Sized, noted
+from aoec.simulate.plan_sizes import ALL, Array, Layout, Sized, noted
 from aoec.simulate.state import State
 from aoec.simulate.tables import ticks
 from aoec.simulate.tape import Tape, Traced
@@ -33,14 +33,17 @@ class Group:
         axes = {x for name in names for x in sizes[name].last_differs}
         self.names = list(names)
         self.steps: list[tuple[str, int, int]] = []  # variable, its step here, its step in the site
+        self.origin = [0, 0]  # of what these add up to (see Layout), in the site and here
         self.positions = 1
         for name, x, full in layout.steps:
             if x in axes:
                 self.steps.append((name, self.positions, full))
-                self.positions *= SAMPLES
+                self.origin[0] -= full * (ALL - layout.classes[x])
+                self.origin[1] -= self.positions * (ALL - layout.classes[x])
+                self.positions *= layout.classes[x]
         order = [x for _, x, _ in reversed(layout.steps) if x in axes]
         rank = len(next(iter(sizes.values())).own.shape)
-        shape = tuple(SAMPLES if x in axes else 1 for x in range(1, rank + 1))
+        shape = layout.shape(axes, rank)
         rest = tuple(x for x in range(rank) if x + 1 not in axes)
         self.registers = np.stack([np.broadcast_to(sizes[name].own.regs, shape).squeeze(rest).transpose(
             [sorted(axes).index(x) for x in order]).reshape(-1) for name in names], axis=1)

@@ -1,11 +1,13 @@
 """Sizes of a program's streams by class, and what its transfers move, noted on a tape: once for all plans of the program.
 
+Of an axis that is narrow (sizes.py: Dependence) two classes are told apart, and its first iteration is as those between; else three.
+
 What a candidate is timed by and what bounds ask of it are plans of their own (plan.py), that differ in how costs are charged, or in whether
 all cores are looked at or the first alone; sizes and traffic are the same.
 """
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any
@@ -26,13 +28,14 @@ from aoec.target.instructions import INSTRUCTIONS
 
 Array = np.ndarray[Any, Any]
 Values = Any  # Traced: NumPy's functions take it, and its types do not know
-SAMPLES = 3  # classes of a loop: first, body, last
+ALL, FEWER = 3, 2  # classes of a loop: first, body, last; those of a narrow axis: body, last
 SHARED = 1 << 16  # columns of a tape that no further plan goes on with: it might not hold that plan's
 
 
 @dataclass
 class Sized:
-    """A size by class, with an axis a loop as in sizes.py; axis -> whether the first, and the last, iteration differs from the others."""
+    """A size by class, with an axis a loop as in sizes.py; axis -> whether the first (not of narrow ones), and the last, iteration
+    differs from the others."""
 
     own: Values
     first_differs: dict[int, Array]
@@ -40,23 +43,34 @@ class Sized:
 
 
 class Layout:
-    """How a cursor indexes its part of a table: (variable, axis, step) for each that moves it, and where something differs."""
+    """How a cursor indexes its part of a table: (variable, axis, step) for each that moves it, and where something differs.
 
-    def __init__(self, sizes: Sequence[Sized], axis: Mapping[str, int]) -> None:
+    A class moves it by its number times the step, from `origin` on: below zero, where the body of narrow axes, which is number one, has
+    the first place.
+    """
+
+    def __init__(self, sizes: Sequence[Sized], axis: Mapping[str, int], narrow: Container[int]) -> None:
         self.steps: list[tuple[str, int, int]] = []
         self.differs: dict[str, tuple[list[Array], list[Array]]] = {}
-        self.positions = 1
+        self.classes: dict[int, int] = {}  # by axis
+        self.positions, self.origin = 1, 0
         for name, x in reversed(list(axis.items())):
             users = [s for s in sizes if x in s.last_differs]
             if users:
-                self.differs[name] = [s.first_differs[x] for s in users], [s.last_differs[x] for s in users]
+                self.differs[name] = [s.first_differs[x] for s in users if x in s.first_differs], [s.last_differs[x] for s in users]
                 self.steps.append((name, x, self.positions))
-                self.positions *= SAMPLES
+                self.classes[x] = FEWER if x in narrow else ALL
+                self.origin -= self.positions * (ALL - self.classes[x])
+                self.positions *= self.classes[x]
+
+    def shape(self, axes: Container[int], rank: int) -> tuple[int, ...]:
+        """How many classes are told apart along each of so many axes, of those given."""
+        return tuple(self.classes[x] if x in axes else 1 for x in range(1, rank + 1))
 
     def flat(self, values: Values) -> Array:
         """The register of each position, of what varies with axes of the layout at most."""
         axes = sorted(x for _, x, _ in self.steps)
-        shape = tuple(SAMPLES if x in axes else 1 for x in range(1, values.regs.ndim + 1))
+        shape = self.shape(axes, values.regs.ndim)
         order = [x for _, x, _ in reversed(self.steps)]
         spread = np.broadcast_to(values.regs, shape).squeeze(tuple(x - 1 for x in range(1, len(shape) + 1) if x not in axes))
         return np.ascontiguousarray(spread.transpose([axes.index(x) for x in order])).reshape(-1)
@@ -128,7 +142,8 @@ class StreamPlan:
                 inner = [np.where(head < n - 1, head, last), np.where(head < n - 1, n - 2, last)]
                 parts = [last * 0, np.minimum(head - 1, last), *inner, last]
             else:
-                parts = [last * 0, np.where(n >= 3, 1, last), np.where(n >= 3, n - 2, last), last]
+                short = last * 0 if self.axis[name] in self.on.narrow else last  # what the inner ones of a short loop may well equal
+                parts = [last * 0, np.where(n >= 3, 1, short), np.where(n >= 3, n - 2, short), last]
             regs = np.concatenate(np.broadcast_arrays(*[p.regs for p in parts]), axis=self.axis[name] - 1)
             self.values[key] = Traced(self.tape, regs, False)
         return self.values[key]
@@ -140,10 +155,11 @@ class StreamPlan:
         return self.upright(self.tape.either(value, False))
 
     def by_class(self, value: Any) -> Values:
-        """First, body and last of what was taken at samples; rows in which the inner samples differ are noted as uneven."""
+        """First, body and last of what was taken at samples, or body and last; rows in which others differ that must not are noted as
+        uneven."""
         value = self.columns(value)
         for axis in range(self.rank):
-            for first, samples in ((0, 5), (1, 4)):  # pairs that must be equal
+            for first, samples in ((0, 5), (0, 4), (0, 3)) if axis + 1 in self.on.narrow else ((0, 5), (1, 4)):  # pairs that must be equal
                 if value.shape[axis] == samples:
                     self.uneven.append((_slice(value, axis, first) != _slice(value, axis, first + 1)).regs)
                     value = Traced(self.tape, value.regs.take([k for k in range(samples) if k != first + 1], axis), value.real)
@@ -154,16 +170,20 @@ class StreamPlan:
         if e not in self.sizes:
             own = self.by_class(self.raw(e))
             axes = [x for x in range(1, self.rank + 1) if own.shape[x - 1] > 1]
-            differs = [{x: (_slice(own, x - 1, k) != _slice(own, x - 1, kernel.BODY)).regs for x in axes}
-                       for k in (kernel.FIRST, kernel.LAST)]
-            self.sizes[e] = Sized(own, *differs)
+            wide = [x for x in axes if x not in self.on.narrow]
+            self.sizes[e] = Sized(own, {x: self.differs(own, x, kernel.FIRST - ALL) for x in wide},
+                                  {x: self.differs(own, x, kernel.LAST - ALL) for x in axes})
         return self.sizes[e]
+
+    def differs(self, values: Values, x: int, kind: int) -> Array:
+        """Where a class along an axis, counted from behind, is not as the body."""
+        return (_slice(values, x - 1, kind) != _slice(values, x - 1, kernel.BODY - ALL)).regs
 
     def layout(self, expressions: Collection[Expr]) -> Layout:
         """How the sizes of one place of the program, where loops lie in each other, are indexed."""
         sizes = [self.size(e) for e in expressions]
         return Layout(sizes, {name: x for name, x in self.axis.items() if any(x in s.last_differs for s in sizes)
-                              and name in self.on.closure(frozenset().union(*map(variables, expressions)))})
+                              and name in self.on.closure(frozenset().union(*map(variables, expressions)))}, self.on.narrow)
 
     def most(self, name: str) -> Any:
         """The most iterations that a loop or grid axis has, one where it has none."""
@@ -177,10 +197,14 @@ class StreamPlan:
 
     def by_class_of(self, name: str) -> Values:
         """How many iterations of a loop or grid axis are of each class, along its own axis."""
-        n = self.size(self.extents[name]).own
-        first = np.minimum(np.maximum(n - 1, 0), np.maximum(self.upright(self.heads[name]), 1) if name in self.heads else 1)
-        parts = [first, np.maximum(n - 1 - first, 0), np.minimum(np.maximum(n, 0), 1)]
-        return Traced(self.tape, np.concatenate([p.regs for p in parts], axis=self.axis[name] - 1), False)
+        n, x = self.size(self.extents[name]).own, self.axis[name]
+        last = np.minimum(np.maximum(n, 0), 1)
+        if x in self.on.narrow:
+            parts = [np.maximum(n - 1, 0), last]
+        else:
+            first = np.minimum(np.maximum(n - 1, 0), np.maximum(self.upright(self.heads[name]), 1) if name in self.heads else 1)
+            parts = [first, np.maximum(n - 1 - first, 0), last]
+        return Traced(self.tape, np.concatenate([p.regs for p in parts], axis=x - 1), False)
 
     def total(self, values: Values, names: tuple[str, ...]) -> Values:
         """The sum of what is given by class over all iterations of the loops and axes `names`, outermost first."""
@@ -189,7 +213,7 @@ class StreamPlan:
             x = self.axis.get(name, 0)
             if x and out.shape[x - 1] > 1:
                 each = out * self.by_class_of(name)
-                out = reduce(np.add, [_slice(each, x - 1, k, keep=True) for k in range(SAMPLES)])
+                out = reduce(np.add, [_slice(each, x - 1, k, keep=True) for k in range(out.shape[x - 1])])
             else:  # all iterations are alike
                 out = out * np.maximum(self.size(self.extents[name]).own, 0)
         return out.reshape(())
@@ -259,7 +283,8 @@ class Noted:
 
 def noted(encoded: Encoded, state: State) -> Noted:
     """What the plans of a program share; programs that differ in flags alone share it too, where sizes hang on the same axes."""
-    axes = tuple(tuple(dependence(encoded, s).axis.items()) for s in range(len(encoded.program.streams)))
+    found_on = [dependence(encoded, s) for s in range(len(encoded.program.streams))]
+    axes = tuple((tuple(on.axis.items()), on.narrow) for on in found_on)
     key = state, axes, tuple(input_holes(encoded))
     found: Noted | None = encoded.noted.get(key)
     if found is None or found.tape.columns > SHARED:

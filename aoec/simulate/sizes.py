@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Expr, Var, evaluate, hole_names, variables
+from aoec.ir.index import Binary, Call, Expr, Int, Var, evaluate, hole_names, variables, walk
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import MAX_AXES, Encoded
 from aoec.target.deal import dealt, longer
 
 SPARSE = 4  # places a value, up to which different ones are looked up
+APART = frozenset(("==", "!=", "<", "<=", ">", ">=", "%"))
 VARIES = -8  # error of a row, beside those of the kernel
 Array = np.ndarray[Any, Any]
 
@@ -66,6 +67,7 @@ class Dependence:
         self.dealt = dealt(encoded.program.streams[stream])
         self.axis = self.assign_axes(encoded, stream)
         self.rank = max(self.axis.values(), default=0)
+        self.narrow = self.narrow_axes(encoded, stream)
         self.known: dict[Expr, frozenset[str]] = {}
         if self.rank > MAX_AXES:
             raise UnsupportedError(f"sizes of stream {stream} depend on {self.rank} loops and axes, each in the one before; {MAX_AXES} at "
@@ -74,15 +76,19 @@ class Dependence:
     def assign_axes(self, encoded: Encoded, stream: int) -> dict[str, int]:
         """Variable -> axis, for those that some size depends on; outer ones first. Loops beside each other share an axis: no size
         depends on both."""
-        wanted = [e for site in encoded.sites if site.stream == stream for _, e in site.fields]
-        wanted += [loop.trips for loop in encoded.loops if loop.stream == stream]
-        needed = self.closure(frozenset().union(*[variables(e) for e in wanted]))
+        needed = self.closure(frozenset().union(*[variables(e) for e in asked(encoded, stream)]))
         around = {loop.var: loop.outer for loop in encoded.loops if loop.stream == stream}
         grid = [name for s, name, _ in encoded.axes if s == stream]
         out: dict[str, int] = {}
         for name in [name for name in self.trips if name in needed]:
             out[name] = 1 + max((out.get(o, 0) for o in (*grid, *around.get(name, ()))), default=0)
         return out
+
+    def narrow_axes(self, encoded: Encoded, stream: int) -> frozenset[int]:
+        """The axes on which sizes are expected to differ in the last iteration alone, as those of tiles and what is left over do; not where
+        something asks where its begin is, such as the padding of an image. Rows of which it is not true are found (plan_sizes.py)."""
+        begins = frozenset().union(self.dealt, *map(beginning, asked(encoded, stream)))
+        return frozenset(self.axis.values()) - {x for name, x in self.axis.items() if name in begins}
 
     def closure(self, names: frozenset[str]) -> frozenset[str]:
         """`names` and all variables that their trip counts depend on."""
@@ -102,6 +108,23 @@ class Dependence:
             behind = [e, *[self.trips[n] for n in names], *[self.dealt[n] for n in names if n in self.dealt]]
             self.known[e] = frozenset().union(*map(hole_names, behind))
         return self.known[e]
+
+
+def asked(encoded: Encoded, stream: int) -> list[Expr]:
+    """All sizes of a stream, each once: cores in which they are equal do the same."""
+    found = [e for site in encoded.sites if site.stream == stream for _, e in site.fields]
+    return list(dict.fromkeys([*found, *[loop.trips for loop in encoded.loops if loop.stream == stream]]))
+
+
+def beginning(e: Expr) -> frozenset[str]:
+    """Variables of which an expression may ask more than how far their end is: those under a `max`, in a remainder or a comparison, unless
+    it is with what is no number."""
+    found: frozenset[str] = frozenset()
+    for part in walk(e):
+        if isinstance(part, Call) and part.fn == "max" or isinstance(part, Binary) and part.op in APART:
+            last = isinstance(part, Binary) and part.op == "==" and not any(isinstance(side, Int) for side in (part.left, part.right))
+            found |= frozenset() if last else variables(part)
+    return found
 
 
 def dependence(encoded: Encoded, stream: int) -> Dependence:

@@ -17,7 +17,7 @@ import numpy as np
 from aoec.ir.index import Expr, Var, children, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import PIPE, Encoded, Site
-from aoec.simulate.sizes import Array, Choices, Dependence, Layout, StreamValues, dependence
+from aoec.simulate.sizes import Array, Choices, Dependence, Layout, StreamValues, asked, dependence
 from aoec.simulate.tables import Around, costs, fixed_costs
 from aoec.target.instructions import INSTRUCTIONS
 
@@ -210,12 +210,6 @@ def sizes_of(site: Site) -> list[Expr]:
 def sites_of(encoded: Encoded, stream: int) -> list[Site]:
     """The sites of a stream."""
     return [site for site in encoded.sites if site.stream == stream]
-
-
-def asked(encoded: Encoded, stream: int) -> list[Expr]:
-    """All sizes of a stream: cores in which they are equal do the same."""
-    found = [e for site in sites_of(encoded, stream) for _, e in site.fields]
-    return list(dict.fromkeys([*found, *[loop.trips for loop in encoded.loops if loop.stream == stream]]))
 
 
 def told_apart(encoded: Encoded, stream: int) -> dict[str, list[Expr]]:

@@ -10,15 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.ir.index import evaluate
+from aoec.ir.parse import parse_program
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem
 from aoec.search.draws import some
+from aoec.simulate import time
 from aoec.simulate.encode import encode
 from aoec.simulate.filling import Filler, filler_of
 from aoec.simulate.floors import alone_rows, floor_rows
 from aoec.simulate.formulas import SELDOM
 from aoec.simulate.lanes import piece
 from aoec.simulate.plan import Planner
+from aoec.simulate.sizes import dependence
 from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH
 from aoec.simulate.tables import first_false
 from aoec.simulate.tape import Tape, Traced
@@ -70,8 +73,47 @@ SPACES = ("Ascend910B3 matmul(m=1024, k=200, n=1024, fp16)", "Ascend310P3 conv2d
           "Ascend910B3 softmax(m=3, n=6200)")  # its sites share what is of constants alone, and have different numbers of entries
 
 
+@pytest.fixture
+def by_numpy(monkeypatch):
+    """Rows of each call that were left to tables that NumPy makes."""
+    counts, slowly = [], time._slowly
+    monkeypatch.setattr(time, "_slowly", lambda encoded, rows, limits, *more: counts.append(len(limits)) or slowly(
+        encoded, rows, limits, *more))
+    return counts
+
+
+def test_a_first_iteration_of_its_own_is_found_where_none_is_expected(by_numpy):
+    """An axis is narrow where nothing asks for its begin; rows that differ there all the same are left to NumPy, and to it alone."""
+    copy = "copy_gm_ub(dst=X[0], src=A[0], bursts=1, length=32*min(2, i*?s + 1), src_gap=0, dst_gap=0)"
+    encoded = encode(parse_program(f"""program p for toy {{
+  input A: fp16[512]
+  space X: fp16 in UB at 0 size 1024
+  stream v aiv grid [c in 1] {{
+    for i in ?n {{
+      {copy}
+    }}
+  }}
+}}
+"""), load("toy"))
+    assert dependence(encoded, 0).narrow == {1}
+    rows = {"n": np.array([1, 2, 3, 4, 7, 7]), "s": np.array([1, 1, 1, 1, 1, 0])}
+    assert assert_same_both_ways(encoded, rows).tolist() == [0] * 6
+    by_numpy.clear()
+    filler = Filler(Planner(encoded, COLD))
+    ticks = time_rows(replace(encoded, fillers={(COLD, False, CLOSED, False): filler}), rows).ticks
+    assert by_numpy == [3] and ticks[4] > ticks[5]
+
+
+def test_padding_asks_where_an_image_begins():
+    p = problem(lower_operator("conv2d(n=2, c=32, h=20, w=20, co=32, kh=3, kw=3, pad=1, relu)"), load("Ascend910B3"))
+    for sketch in p.sketches:
+        on = dependence(sketch.encoded, 0)
+        wide = {name for name, x in on.axis.items() if x not in on.narrow}
+        assert {"h_c", "h_s"} <= wide and not {"n_c", "o_c", "o_s", "k_1"} & wide
+
+
 @pytest.mark.parametrize("text", SPACES)
-def test_candidates_of_whole_spaces(text):
+def test_candidates_of_whole_spaces(text, by_numpy):
     """With tails in every axis, blocks dealt out, slots that share tables; and none of them is left to NumPy."""
     target, _, operator = text.partition(" ")
     p = problem(lower_operator(operator), load(target))
@@ -82,6 +124,10 @@ def test_candidates_of_whole_spaces(text):
         if "dc" in grid.names:
             rows[40, grid.names.index("dc")] ^= 3  # other slots, the same tables
         named = {name: rows[:, k].copy() for k, name in enumerate(grid.names)}
+        by_numpy.clear()
+        for _ in range(3):  # of few rows a plan is made the third time
+            time_rows(sketch.encoded, {name: values[:40] for name, values in named.items()})
+        assert len(by_numpy) == 2
         assert (assert_same_both_ways(sketch.encoded, named, PREVIOUS_LAUNCH if i % 2 else COLD)[:40] >= 0).all()
 
 
