@@ -46,7 +46,7 @@ from bench.groups import Case, Clock, cases, forget_peak, peak_mib
 
 SET = ("resnet50:1", "resnet50:16", "bert-base:1", "bert-base-512:1")
 TABLE = Path(__file__).resolve().parents[1] / "docs" / "throughput.md"
-IN_FULL, OPERATIONS = 3, 400_000  # candidates of a sketch that are walked in full, and operations of them in all
+IN_FULL, OPERATIONS = 3, 4_000_000  # candidates of a sketch that are walked in full; operations of a call, which is a third of 400,000
 SLOW = 3  # candidates of a sketch with the most cycles, of which the slowest is told
 TRIES, TENTH = 20, 10
 Line = dict[str, Any]
@@ -217,7 +217,7 @@ rates are *measured*, per CPU second of one core, with all that a candidate take
 |---|---|
 | with the skip | candidates timed to their end; loops that repeat are skipped exactly |
 | with a limit | the same with the default's time as a limit, as a search has it; what is abandoned there takes longer for certain |
-| in full | nanoseconds of an instruction or flag operation where every iteration is walked |
+| in full | nanoseconds of an instruction or flag operation where every iteration is walked, some million in one call |
 | slowest | the worst of the candidates with the most cycles, timed alone |
 | decided | legal candidates of a space that a proof decides, in a CPU second |
 

@@ -1539,7 +1539,7 @@ def walk(t, s, r, m, members, sizes):
                     if i == 0 and reaches(t, s, entry, n, now, free[U(pipe)], active):
                         break
                     now = instruct_often(t, s, m, entry, many, now, pipe, handed, free, done, early, late,
-                                         floor, starts[pipe], turn, queue, left, alike, epoch, active)
+                                         floor, starts[U(pipe)], turn, queue, left, alike, epoch, active)
                     i += many
                 if i == n:
                     pc = b
