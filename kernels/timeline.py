@@ -1907,7 +1907,8 @@ def time_row(t, s, r, cores, sizes, walk):
             if undisturbed(g, classes):
                 now = last_end(g, classes)
                 return now if now < s.limit[0] else np.int64(ABANDONED)
-            passed = walk_passed(g, classes)
+            walk_passed(g, classes)
+            passed = np.int64(-1)
             continue
         now = first_end(g, classes, members)
         if now >= s.limit[0]:
@@ -2018,12 +2019,9 @@ def last_end(g, classes):
 
 @inner
 def walk_passed(g, classes):
-    """-1; afterwards the classes that were passed by are to be walked."""
+    """Nothing; the classes that were passed by are to be walked, and those that have stopped go on."""
     for k in range(classes):
-        g.stale[k] = g.passed[k]
-        if g.halted[k] == 1:
-            g.stale[k] = 1
-    return np.int64(-1)
+        g.stale[k] = max(g.passed[k], g.halted[k])
 
 
 @inner
