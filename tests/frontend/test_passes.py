@@ -65,6 +65,13 @@ def test_identities_go() -> None:
     assert d.outputs == ("y",) and d.nodes[-1].outputs == ("y",)
 
 
+def test_reductions_of_one_element_are_views() -> None:
+    d = draft(("reduce_mean", "x", "a", {"axes": (0, 2)}), ("relu", "a", "b", {}), ("reduce_sum", "b", "c", {"axes": (1, 3)}),
+              ("reduce_max", "c", "y", {"axes": (0,)}), shape=(1, 3, 1, 5))
+    assert kept(passes.drop_identities, d) == ["relu", "reduce_sum"]
+    assert d.nodes[1].attribute("axes") == (1, 2, 3)  # what lies between is of one element, and all is one row
+
+
 def test_a_result_that_is_the_input_stays_a_node() -> None:
     d = draft(("muls", "x", "y", {"scalar": 1.0}))
     assert kept(passes.drop_identities, d) == ["muls"]
