@@ -11,7 +11,7 @@ from dataclasses import replace
 from aoec.frontend.passes.find import Finder
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
-from aoec.ops import word
+from aoec.ops import host, word
 
 Shape = Sequence[int]
 
@@ -26,6 +26,8 @@ def work_unsqueezed(draft: Draft) -> None:
 
 def _before_view(find: Finder, node: OpNode) -> list[OpNode] | None:
     """The node on what a view reads, perhaps a view of another argument, and the view of its result; None where that is not so."""
+    if node.op.startswith(host.PREFIX):
+        return None
     draft, result = find.draft, find.draft.tensors[node.outputs[0]]
     behind = find.only_user(result.name)
     if word(node).family != "elementwise" or len(node.inputs) > 2 or "" in node.inputs or behind is None or behind.op != "reshape":
