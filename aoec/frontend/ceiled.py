@@ -83,9 +83,10 @@ def inferred(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
 def _beyond(proto: onnx.ModelProto) -> Iterator[tuple[int, list[onnx.NodeProto]]]:
     """Each pool that counts windows behind its tensor, by its place, said otherwise."""
     graph = shape_inference.infer_shapes(proto, data_prop=True).graph
-    shapes = {i.name: i.type.tensor_type for i in (*graph.input, *graph.value_info)}
+    types = {i.name: i.type.tensor_type for i in (*graph.input, *graph.value_info)}
+    shapes = {name: [d.dim_value if d.HasField("dim_value") else 0 for d in t.shape.dim] for name, t in types.items()
+              if t.HasField("shape")}
+    shapes |= {w.name: list(w.dims) for w in graph.initializer}
     for at, node in enumerate(proto.graph.node):
-        if node.op_type in POOLS and node.input[0] in shapes and shapes[node.input[0]].HasField("shape"):
-            dims = [d.dim_value if d.HasField("dim_value") else 0 for d in shapes[node.input[0]].shape.dim]
-            if said := within(node, dims):
-                yield at, said
+        if node.op_type in POOLS and node.input[0] in shapes and (said := within(node, shapes[node.input[0]])):
+            yield at, said

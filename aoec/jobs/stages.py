@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from aoec.base import arrays
 from aoec.base.errors import CapacityError, CheckError, ScheduleError, TargetError, UnsupportedError
+from aoec.base.text import quote
 from aoec.ir import parse
 from aoec.ir.graph import Graph, Group
 from aoec.ir.program import Program
@@ -58,8 +59,13 @@ def graph_of(text: str, source: str) -> Graph:
 
 
 def _node_place(text: str, node: str) -> tuple[int, int]:
-    """Line and column (from 1) of a node's name in the text of a graph; 0, 0 where it is not written plainly."""
-    found = re.search(rf"^[ \t]*({re.escape(node)})[ \t]*:", text, re.MULTILINE)
+    """Line and column (from 1) of a node's name in the text of a graph, quoted perhaps; 0, 0 where it is written in another way."""
+    return _place(text, rf"^[ \t]*({re.escape(node)}|{re.escape(quote(node))})[ \t]*:")
+
+
+def _place(text: str, pattern: str) -> tuple[int, int]:
+    """Line and column (from 1) of the first group of a pattern; 0, 0 where it is not found."""
+    found = re.search(pattern, text, re.MULTILINE)
     return (text.count("\n", 0, found.start(1)) + 1, found.start(1) - text.rfind("\n", 0, found.start(1))) if found else (0, 0)
 
 
@@ -147,14 +153,19 @@ def apply_shown(func: Func, trace: Trace, text: str, source: str) -> Func:
 
 def emit_text(text: str, source: str, target: str, values: Holes) -> Program:
     """The program of a scheduled func for a machine, checked as far as open holes allow."""
-    from aoec.lowering.emit import emit
+    from aoec.lowering.emit import LoopError, emit
     func, machine = fill_some(read_func(text, source), values, source), _machine(target)
     if not any(b.instr for b, _ in blocks(func.body)):
         raise CheckError(f"func {func.name} is not scheduled yet: aoec search finds a schedule for it, aoec schedule applies one",
                          source=source)
-    program = normalise(emit(func, machine))
-    if not holes_of(program):
-        check_program(program, machine)
+    try:
+        program = normalise(emit(func, machine))
+        if not holes_of(program):
+            check_program(program, machine)
+    except LoopError as e:
+        raise CheckError(e.message, text, *_place(text, rf"\bfor[ \t]+({re.escape(e.loop)})\b"), source) from e
+    except CheckError as e:
+        raise (e if e.source else CheckError(e.message, e.text, e.line, e.column, source)) from e
     return program
 
 

@@ -129,6 +129,14 @@ def find_homes(func: Func, ops: list[TileOp], known: Mapping[str, Home]) -> dict
     return out
 
 
+class LoopError(CheckError):
+    """A loop that cannot be emitted; `loop` is its name, so that a caller with the text can show the place."""
+
+    def __init__(self, loop: str, message: str) -> None:
+        super().__init__(message)
+        self.loop = loop
+
+
 class Body:
     """Emission of loop bodies: pieces in order, with the flags of the buffers that live there around them."""
 
@@ -327,7 +335,7 @@ class Body:
 def innermost(node: Node) -> Block:
     while isinstance(node, Loop):
         if len(node.body) != 1:
-            raise CheckError(f"tensor loop {node.var} encloses more than one statement")
+            raise LoopError(node.var, f"tensor loop {node.var} encloses more than one statement; one instruction does one block")
         node = node.body[0]
     return node
 

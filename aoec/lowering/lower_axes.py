@@ -25,6 +25,10 @@ def drop_ones(work: Work) -> Work:
     ones = [v for v, n in work.extents.items() if n == 1]
     rows = [s.target.indices[0] for s in work.statements if s.op != "=" and s.target.indices and variables_of(s.target) <= set(ones)]
     saved = {e.name for e in rows if isinstance(e, Var)} or ({ones[-1]} if len(ones) == len(work.extents) else set())
+    if rows:  # what leads to a sum of one number has an axis of its own, as every block has one
+        bare = [[e.name for e in s.target.indices if isinstance(e, Var)] for s in work.statements
+                if variables_of(s.target) <= {*ones} - saved]
+        saved |= {names[-1] for names in bare if names}
     zero: dict[str, Expr] = {v: Int(0) for v in ones if v not in saved}
     guards = [e for s in work.statements for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"]
     padded = [r for g in guards for r in reads(g.args[0])]  # they leave an axis of one element, too

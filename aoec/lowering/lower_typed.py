@@ -97,10 +97,10 @@ class _Statement:
         if kind in (dtype, ""):
             self.add(_number(value, dtype))
             return
-        *between, last = self.down(kind, dtype)
         at = self.atom(value, kind)
         if dtype in ("int8", "uint8") and kind not in REALS:  # casts to other whole numbers keep their low bytes as they are
-            at = self.cut(self.cast(at, "int32"), dtype)
+            at, kind = self.cut(self.through(at, kind, "int32"), dtype), "int32"
+        *between, last = self.down(kind, dtype)
         for step in between:
             at = self.cast(at, step)
         self.add(at if work.dtypes[at.buffer] == last else Cast(last, at))
@@ -216,7 +216,7 @@ class _Statement:
         if dtype in ("int8", "uint8"):
             return "int32", "fp16", dtype
         if dtype in ("int16", "uint16"):
-            return "int32", dtype
+            return (*BETWEEN.get((kind, "int32"), ()), "int32", dtype)
         if dtype == "bf16":
             return "fp32", dtype
         if dtype == "uint32":

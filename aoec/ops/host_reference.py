@@ -6,25 +6,37 @@
 - CastLike: takes all attributes of its newest version (the reference of an older one refuses them).
 - Optional: a value in an optional is the value (the reference wraps it into a list, which its other operators do not expect).
 - Scatter: is ScatterElements (the reference has it by its later name alone).
-- MaxPool: indices count through the whole tensor, N and C too (those of the reference start anew in every channel).
+- Cast: to 4 and 2 bits rounds to the nearest, of ties the even one, and keeps the low bits (the reference cuts off).
+- Softmax, LogSoftmax, Hardmax: before version 13 over all axes from theirs on (the reference takes that one alone).
+- BatchNormalization: before version 14 trains where it has results beside the first (the reference always does).
+- LpNormalization: sums magnitudes (the reference sums what may be negative).
+- GatherElements: indices may have fewer rows than the tensor, GridSample: knows the names of modes of version 16, OneHot: a depth may be a
+  vector of one number, DequantizeLinear: is there before version 19 (the reference refuses these).
+- Recurrent layers, pools and windows of channels: host_recurrent.py and host_windows.py.
+
+What runs here is of doubles, of other types that only the host holds, or of constants alone, which are computed at import.
 """
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
 import numpy as np
-from onnx.helper import np_dtype_to_tensor_dtype
+from onnx.helper import np_dtype_to_tensor_dtype, tensor_dtype_to_np_dtype
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops.op_cast import cast_to
+from onnx.reference.ops.op_dequantize_linear import DequantizeLinear_25 as ReferenceDequantize
+from onnx.reference.ops.op_grid_sample import GridSample as ReferenceGridSample
 from onnx.reference.ops.op_loop import Loop as ReferenceLoop
-from onnx.reference.ops.op_max_pool import MaxPool as ReferenceMaxPool
+from onnx.reference.ops.op_one_hot import OneHot as ReferenceOneHot
 from onnx.reference.ops.op_scatter_elements import ScatterElements as ReferenceScatter
 
+from aoec.ops import host_recurrent, host_windows
 from aoec.ops.control import Values, looped, rounds, scanned
 
 NO_ROWS = np.empty((0,), np.float32)  # the reference knows no shapes
+FEW_BITS = ("int2", "int4", "uint2", "uint4")
+
 
 class Loop(ReferenceLoop):
     """Loop-carried values, then scan outputs."""
@@ -82,52 +94,29 @@ class Scan(OpRun):
         return tuple([*states, *(np.stack(of) for of in zip(*rows))])
 
 
-class MaxPool(ReferenceMaxPool):
-    """The maxima, and where they lie."""
-
-    op_domain = ""
-
-    def _run(self, x: np.ndarray, **given: Any) -> tuple[Any, ...]:  # type: ignore[override]
-        y = super()._run(x, **given)[0]
-        return (y,) if len(self.onnx_node.output) < 2 else (y, _places(x, y, **given))
-
-
-def _places(x: np.ndarray, y: np.ndarray, kernel_shape: Any, auto_pad: Any = None, dilations: Any = None, pads: Any = None,
-            storage_order: Any = None, strides: Any = None, **_: Any) -> np.ndarray:
-    """The index in x of each maximum, the first of equal ones; planes are counted by columns for storage order 1."""
-    size, rank = x.shape[2:], len(kernel_shape)
-    strides, dilations = ([1] * rank if given is None else list(given) for given in (strides, dilations))
-    begins = _begins(size, y.shape[2:], kernel_shape, strides, dilations, auto_pad, pads)
-    numbers = np.arange(x.size).reshape(x.shape)
-    if storage_order:
-        numbers = numbers.reshape(*x.shape[:2], *size[::-1]).transpose(0, 1, *range(rank + 1, 1, -1))
-    best, out = np.full(y.shape, -np.inf), np.zeros(y.shape, np.int64)
-    for offset in product(*map(range, kernel_shape)):
-        at = [np.arange(n) * s - b + k * d for n, s, b, k, d in zip(y.shape[2:], strides, begins, offset, dilations)]
-        inside = np.ones((), bool)
-        for i, n in zip(at, size):
-            inside = inside[..., None] & ((i >= 0) & (i < n))
-        place = np.ix_(range(x.shape[0]), range(x.shape[1]), *[i.clip(0, n - 1) for i, n in zip(at, size)])
-        found = np.where(inside, x[place].astype(np.float64), -np.inf)
-        out, best = np.where(found > best, numbers[place], out), np.maximum(found, best)
-    return out
-
-
-def _begins(size: Any, out: Any, kernel: Any, strides: Any, dilations: Any, auto_pad: Any, pads: Any) -> list[int]:
-    """The padding before each spatial axis."""
-    if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        total = [max(0, (o - 1) * s + (k - 1) * d + 1 - n) for n, o, k, s, d in zip(size, out, kernel, strides, dilations)]
-        return [t // 2 if auto_pad == "SAME_UPPER" else t - t // 2 for t in total]
-    return list(pads[:len(kernel)]) if pads is not None and auto_pad in (None, "", "NOTSET") else [0] * len(kernel)
-
-
 class CastLike(OpRun):
     """Cast to the element type of the second argument."""
 
     op_domain = ""
 
     def _run(self, x: np.ndarray, y: np.ndarray, saturate: Any = 1, round_mode: Any = "up") -> tuple[Any, ...]:
-        return (cast_to(x, np_dtype_to_tensor_dtype(y.dtype), bool(saturate), round_mode or "up"),)
+        return (cast(x, np_dtype_to_tensor_dtype(y.dtype), saturate, round_mode),)
+
+
+class Cast(OpRun):
+    """Cast to an element type."""
+
+    op_domain = ""
+
+    def _run(self, x: np.ndarray, to: Any = None, saturate: Any = 1, round_mode: Any = "up") -> tuple[Any, ...]:
+        return (cast(x, to, saturate, round_mode),)
+
+
+def cast(x: np.ndarray, to: Any, saturate: Any, round_mode: Any) -> np.ndarray:
+    """The elements in another type. A real in 4 or 2 bits is the nearest whole number, of two the even one, in its low bits."""
+    if x.dtype.kind in "fV" and np.dtype(tensor_dtype_to_np_dtype(to)).name in FEW_BITS and x.dtype.name not in FEW_BITS:
+        x = np.rint(x.astype(np.float64)).astype(np.int64)
+    return np.asarray(cast_to(x, to, bool(saturate), round_mode or "up"))
 
 
 class Optional(OpRun):
@@ -145,4 +134,123 @@ class Scatter(ReferenceScatter):
     op_domain = ""
 
 
-OPERATORS = (CastLike, Loop, MaxPool, Optional, Scan, Scatter)
+def _flat(run: OpRun, x: np.ndarray, axis: int | None) -> tuple[np.ndarray, int]:
+    """(the tensor as one of rows that are looked at whole, their axis): from version 13 on itself and the stated axis."""
+    if run.run_params["opsets"].get("", 13) >= 13:
+        return x, -1 if axis is None else axis
+    first = 1 if axis is None else axis + x.ndim if axis < 0 else axis
+    return x.reshape(int(np.prod(x.shape[:first])), -1) if x.size else x.reshape(0, 1), 1
+
+
+def _stated(run: OpRun, name: str) -> Any:
+    """An attribute of the node itself, None where its version's default stands: defaults of the newest version are given otherwise."""
+    return next((getattr(run, name) for a in run.onnx_node.attribute if a.name == name), None)
+
+
+class Softmax(OpRun):
+    """Shares of a sum of exponentials."""
+
+    op_domain = ""
+
+    def _run(self, x: np.ndarray, axis: Any = None) -> tuple[Any, ...]:
+        rows, at = _flat(self, x, _stated(self, "axis"))
+        e = np.exp(rows - rows.max(axis=at, keepdims=True)) if x.size else rows
+        return ((e / e.sum(axis=at, keepdims=True)).reshape(x.shape).astype(x.dtype),)
+
+
+class LogSoftmax(OpRun):
+    """Their logarithms."""
+
+    op_domain = ""
+
+    def _run(self, x: np.ndarray, axis: Any = None) -> tuple[Any, ...]:
+        rows, at = _flat(self, x, _stated(self, "axis"))
+        less = rows - rows.max(axis=at, keepdims=True) if x.size else rows
+        return ((less - np.log(np.exp(less).sum(axis=at, keepdims=True))).reshape(x.shape).astype(x.dtype),)
+
+
+class Hardmax(OpRun):
+    """1 at the first of the greatest, 0 elsewhere."""
+
+    op_domain = ""
+
+    def _run(self, x: np.ndarray, axis: Any = None) -> tuple[Any, ...]:
+        rows, at = _flat(self, x, _stated(self, "axis"))
+        y = np.zeros_like(rows)
+        if x.size:
+            np.put_along_axis(y, np.expand_dims(rows.argmax(axis=at), at), 1, axis=at)
+        return (y.reshape(x.shape),)
+
+
+class BatchNormalization(OpRun):
+    """By given mean and variance; in training by the batch's own, and then the running ones too."""
+
+    op_domain = ""
+
+    def _run(self, x: np.ndarray, scale: np.ndarray, bias: np.ndarray, mean: np.ndarray, variance: np.ndarray, epsilon: Any = None,
+             momentum: Any = None, training_mode: Any = None, **older: Any) -> tuple[Any, ...]:
+        epsilon, part = (1e-5 if epsilon is None else epsilon), (0.9 if momentum is None else momentum)
+        results, version = len(self.onnx_node.output), self.run_params["opsets"].get("", 15)
+        if not (training_mode if version >= 14 else results > 1):
+            return (self._normalised(x, scale, bias, mean, variance, epsilon),)
+        axes = (0, *range(2, x.ndim))
+        own, spread = x.mean(axis=axes), x.var(axis=axes)
+        running = [(old * part + new * (1 - part)).astype(old.dtype) for old, new in ((mean, own), (variance, spread))]
+        y = self._normalised(x, scale, bias, own, spread, epsilon)
+        return tuple([y, *running, own.astype(x.dtype), spread.astype(x.dtype)][:results])
+
+    def _normalised(self, x: np.ndarray, *given: Any) -> np.ndarray:
+        *of_channels, epsilon = given
+        scale, bias, mean, variance = (v.reshape(-1, *[1] * (x.ndim - 2)) for v in of_channels)
+        return np.asarray((scale * (x - mean) / np.sqrt(variance + epsilon) + bias).astype(x.dtype))
+
+
+class LpNormalization(OpRun):
+    """Each element over the norm of its row; 0 where that is 0."""
+
+    op_domain = ""
+
+    def _run(self, x: np.ndarray, axis: Any = None, p: Any = None) -> tuple[Any, ...]:
+        norm = np.linalg.norm(x, ord=2 if p is None else p, axis=-1 if axis is None else axis, keepdims=True)
+        return (np.divide(x, norm, out=np.zeros_like(x), where=norm != 0),)
+
+
+class GatherElements(OpRun):
+    """An element for each index, whose place along other axes is its own."""
+
+    op_domain = ""
+
+    def _run(self, x: np.ndarray, indices: np.ndarray, axis: Any = None) -> tuple[Any, ...]:
+        axis = (axis or 0) % x.ndim
+        seen = x[tuple(slice(None) if at == axis else slice(n) for at, n in enumerate(indices.shape))]
+        return (np.take_along_axis(seen, indices.astype(np.int64), axis) if indices.size else np.empty(indices.shape, x.dtype),)
+
+
+class GridSample(ReferenceGridSample):
+    """Version 16 names its modes after images."""
+
+    op_domain = ""
+
+    def _run(self, X: np.ndarray, grid: np.ndarray, mode: Any = None, padding_mode: Any = None, align_corners: Any = None,
+             ) -> tuple[Any, ...]:
+        plain = {"bilinear": "linear", "bicubic": "cubic", None: "linear"}
+        return tuple(super()._run(X, grid, plain.get(mode, mode), padding_mode, align_corners))
+
+
+class OneHot(ReferenceOneHot):
+    """The depth may be a vector of one number."""
+
+    op_domain = ""
+
+    def _run(self, indices: np.ndarray, depth: Any, values: np.ndarray, axis: Any = None) -> tuple[Any, ...]:
+        return tuple(super()._run(indices, np.asarray(depth).reshape(()), values, axis=-1 if axis is None else axis))
+
+
+class DequantizeLinear(ReferenceDequantize):
+    """Every version is the newest one with fewer attributes."""
+
+    op_domain = ""
+
+
+OPERATORS = (BatchNormalization, Cast, CastLike, DequantizeLinear, GatherElements, GridSample, Hardmax, LogSoftmax, Loop, LpNormalization,
+             OneHot, Optional, Scan, Scatter, Softmax, *host_recurrent.OPERATORS, *host_windows.OPERATORS)

@@ -1,12 +1,15 @@
 """A graph from text is held against the dictionary: unknown operators, operands and shapes are refused at their line."""
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from aoec.base.errors import CheckError
 from aoec.frontend import zoo
 from aoec.frontend.onnx import load
-from aoec.jobs.stages import graph_of
+from aoec.ir.show import show
+from aoec.jobs.stages import emit_text, graph_of, schedule_text
 from aoec.lowering.fuse import fuse
 from aoec.ops.check import check
 
@@ -41,3 +44,21 @@ def test_bad_graphs_are_refused_at_their_line(old: str, new: str, place: str, me
     with pytest.raises(CheckError) as e:
         graph_of(TEXT.replace(old, new), "g.graph")
     assert str(e.value).startswith(f"g.graph:{place}: {message}") and str(e.value).endswith("^")
+
+
+def test_nodes_named_by_exporters_are_shown_too() -> None:
+    """Their names have slashes, and are quoted."""
+    with pytest.raises(CheckError) as e:
+        graph_of(TEXT.replace("  m: relu(y)", '  "/a/Relu_1": rely(y)'), "g.graph")
+    assert (e.value.line, e.value.column) == (7, 3) and str(e.value).endswith("^")
+
+
+def test_a_loop_that_cannot_be_emitted_is_shown() -> None:
+    """Of a scheduled func that was edited: an instruction around two blocks."""
+    folder = Path(__file__).parents[1] / "funcs"
+    func = show(schedule_text((folder / "elementwise.tir").read_text(), "e.tir", (folder / "elementwise.sched").read_text(), "e.sched", {}))
+    block = next(line for line in func.splitlines() if " = " in line and ":" in line and "[" in line)
+    twice = func.replace(block, f"{block}\n{block.replace(block.strip().split(':')[0], 'again', 1)}", 1)
+    with pytest.raises(CheckError, match="one instruction does one block") as e:
+        emit_text(twice, "s.tir", "Ascend910B3", {})
+    assert e.value.source == "s.tir" and twice.splitlines()[e.value.line - 1].strip().startswith("for ")

@@ -65,6 +65,13 @@ def test_identities_go() -> None:
     assert d.outputs == ("y",) and d.nodes[-1].outputs == ("y",)
 
 
+def test_reductions_of_one_element_are_views() -> None:
+    d = draft(("reduce_mean", "x", "a", {"axes": (0, 2)}), ("relu", "a", "b", {}), ("reduce_sum", "b", "c", {"axes": (1, 3)}),
+              ("reduce_max", "c", "y", {"axes": (0,)}), shape=(1, 3, 1, 5))
+    assert kept(passes.drop_identities, d) == ["relu", "reduce_sum"]
+    assert d.nodes[1].attribute("axes") == (1, 2, 3)  # what lies between is of one element, and all is one row
+
+
 def test_a_result_that_is_the_input_stays_a_node() -> None:
     d = draft(("muls", "x", "y", {"scalar": 1.0}))
     assert kept(passes.drop_identities, d) == ["muls"]
@@ -440,3 +447,72 @@ def test_neighbours_are_joined_once() -> None:
               ("concat", "a b c f", "h", along), ("concat", "a b c f x", "y", along), shape=(2, 6, 4, 5), outputs=("g", "h", "y"))
     kept(passes.join_neighbours, d)  # halves of a split that grow
     assert [n.inputs for n in d.nodes if n.op == "concat"] == [("e", "c"), ("g", "f"), ("h", "x")]
+
+
+def test_slices_of_slices_are_one() -> None:
+    d = draft(("slice", "x", "a", {"starts": (0, 0, 1, 0), "sizes": (2, 3, 2, 5), "steps": (1, 1, 2, 1)}),
+              ("slice", "a", "b", {"starts": (0, 1, 0, 4), "sizes": (2, 2, 2, 2), "steps": (1, 1, 1, -2)}),
+              ("slice", "a", "c", {"starts": (1, 0, 1, 0), "sizes": (1, 2, 1, 5), "steps": (1, 2, 1, 1)}),
+              ("relu", "b", "y", {}), ("relu", "c", "z", {}), outputs=("y", "z"))
+    kept(passes.join_slices, d)
+    passes.drop_dead(d)
+    assert [n.op for n in d.nodes] == ["slice", "slice", "relu", "relu"] and all(n.inputs == ("x",) for n in d.nodes[:2])
+    assert dict(d.nodes[0].attributes) == {"starts": (0, 1, 1, 4), "sizes": (2, 2, 2, 2), "steps": (1, 1, 2, -2)}
+
+
+def test_a_slice_that_others_read_again_and_again_stays() -> None:
+    part = {"starts": (0, 0, 0, 0), "sizes": (2, 3, 4, 2), "steps": (1, 1, 1, 2)}
+    whole = {"starts": (0, 0, 1, 0), "sizes": (2, 3, 3, 2), "steps": (1, 1, 1, 1)}
+    d = draft(("slice", "x", "a", part), ("slice", "a", "b", whole), ("slice", "a", "c", {**whole, "starts": (0, 0, 0, 0)}),
+              ("add", "b c", "y", {}))
+    kept(passes.join_slices, d)
+    assert [n.inputs[0] for n in d.nodes[1:3]] == ["a", "a"]
+
+
+def test_work_between_views_of_axes_of_one_element_is_done_without_them() -> None:
+    """Scores of windows, to which a mask is added with an axis in front for the batch."""
+    d = draft(("reshape", "x", "a", {"shape": (1, 2, 3, 4, 5)}), ("add", "a m", "b", {}),
+              ("reshape", "b", "c", {"shape": (2, 3, 4, 5)}), ("softmax", "c", "y", {"axis": 3}), m=normal(1, 2, 1, 4, 5))
+    kept(passes.work_unsqueezed, d)
+    kept(passes.drop_identities, d)
+    passes.drop_dead(d)
+    assert [n.op for n in d.nodes] == ["add", "softmax"] and d.tensors[d.nodes[0].inputs[1]].shape == (2, 1, 4, 5)
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 3, 4, 5), (3, 2, 1, 4, 5)])
+def test_work_that_makes_more_of_such_an_axis_stays(shape: tuple[int, ...]) -> None:
+    d = draft(("reshape", "x", "a", {"shape": (1, 2, 3, 4, 5)}), ("add", "a m", "b", {}), ("reshape", "b", "y", {"shape": (4, 3, 4, 5)}),
+              m=normal(*shape)) if shape[2] == 3 else draft(
+        ("reshape", "x", "a", {"shape": (2, 3, 1, 4, 5)}), ("add", "m a", "b", {}), ("reshape", "b", "y", {"shape": (2, 9, 4, 5)}),
+        m=normal(2, 3, 3, 4, 5)[:1])
+    before = [n.op for n in d.nodes]
+    assert kept(passes.work_unsqueezed, d) == before
+
+
+KEYS, MASK = (2, 2, 5, 4), (3, 5)
+
+
+def grouped(*more: tuple[str, str, str, dict[str, object]], mask: str = "", **constants: np.ndarray) -> Draft:
+    """Attention of six heads of three rows, of which three each share keys and values; x are the queries."""
+    keys = [(op, i.replace("k", n), o.replace("k", n), a) for n in "kv" for op, i, o, a in (
+        ("reshape", "k", "ka", {"shape": (2, 2, 1, 5, 4)}), ("expand", "ka", "kb", {"shape": (2, 2, 3, 5, 4)}),
+        ("reshape", "kb", "kc", {"shape": (2, 6, 5, 4)}))]
+    return draft(*more, *keys, ("attention", f"x kc vc {mask}", "y", {"scale": 0.5}), shape=(2, 6, 3, 4), k=normal(*KEYS),
+                 v=normal(*KEYS, seed=1), **constants)
+
+
+@pytest.mark.parametrize("shape", [None, (5,), MASK, (2, 1, 1, 5), (2, 6, 3, 5), (1, 1, 3, 5)])
+def test_heads_that_share_keys_are_rows_of_one_product(shape: tuple[int, ...] | None) -> None:
+    d = grouped() if shape is None else grouped(mask="m", m=normal(*shape))
+    kept(passes.share_keys, d)
+    passes.drop_dead(d)
+    assert "expand" not in [n.op for n in d.nodes]
+    found = next(n for n in d.nodes if n.op == "attention")
+    assert [d.tensors[i].shape for i in found.inputs[:3]] == [(2, 2, 9, 4), KEYS, KEYS]
+
+
+def test_heads_stay_where_a_mask_would_be_made_anew() -> None:
+    d = grouped(("slice", "x", "s", {"starts": (0, 0, 0, 0), "sizes": (2, 1, 3, 1), "steps": (1, 1, 1, 1)}),
+                ("expand", "s", "m", {"shape": (2, 1, 3, 5)}), mask="m")
+    before = [n.op for n in d.nodes]
+    assert kept(passes.share_keys, d) == before

@@ -28,3 +28,15 @@ def test_a_cast_is_what_numpy_does(source: str, result: str) -> None:
     assert found.agrees(found.evaluated(found.func)) and np.array_equal(found.wanted, x.astype(NUMPY[result]))
     p = problem(found.func, MACHINE)
     assert p.refused == [] and all(found.agrees(found.run(p.program(c))) for c in legal(p, 0, 2))
+
+
+@pytest.mark.parametrize("source", ["int64", "uint64"])
+@pytest.mark.parametrize("result", ["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+def test_whole_numbers_keep_their_low_bytes(source: str, result: str) -> None:
+    x = np.random.default_rng(1).integers(0, 1 << 40, (3, 77)).astype(NUMPY[source])
+    graph = Graph("c", ("x",), ("y",), (Tensor("x", source, (3, 77)), Tensor("y", result, (3, 77))),
+                  (OpNode("cast", "cast", ("x",), ("y",)),), (Group("g0", "vector", ("cast",)),))
+    found = case("cast", graph, "g0", evaluate(graph, {"x": x}, {}, every=True))
+    assert np.array_equal(found.wanted, x.astype(NUMPY[result]))
+    p = problem(found.func, MACHINE)
+    assert p.refused == [] and all(found.agrees(found.run(p.program(c))) for c in legal(p, 0, 2))

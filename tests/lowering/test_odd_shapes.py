@@ -63,6 +63,10 @@ MODELS = {
                     "y = Slice(x, s, w, a, n)", ("Ascend310P3",)),
     "column": ("float[1,21,1] x, float[90,1,56] z", "float[90,21,56] y", "y = Mul(x, z)", ("Ascend310B1",)),  # a row for 21, read with more
     "greatest": ("float[40,1500] x", "int64[40] y", "y = ArgMax<axis=1, keepdims=0>(x)", ("Ascend910B3", "Ascend310P3", "Ascend910A")),
+    "least_of_bytes": ("int8[9,6] x", "int64[9,1] y", "y = ArgMin<axis=1>(x)", ("Ascend910B3", "Ascend310P3")),  # one place a row
+    "sum_of_one": ("float[1,1] x, float[1,1] z", "float[1,1] y", "t = Mul(x, z) a = Constant<value_ints=[0,1]>() y = ReduceSum(t, a)",
+                   ("Ascend910B3",)),
+    "sum_apart": ("float[2,1,40] x", "float[1,1,1] y", "a = Constant<value_ints=[0,2]>() y = ReduceSum(x, a)", ("Ascend310P3",)),
     "greatest_of_planes": ("float[2,21,300] x", "int64[2,1,300] y", "y = ArgMax<axis=1>(x)", ("Ascend910B3", "Ascend310B1"))}
 CONSTANT = {"s": 0, "w": 12384, "a": 0, "n": 8}
 

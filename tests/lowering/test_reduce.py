@@ -8,10 +8,11 @@ from aoec.ir.graph import Graph, Group, OpNode, Tensor
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem, start
 from aoec.lowering.lower import lower
+from aoec.ops.run import evaluate
 from aoec.simulate.time import measure
 from aoec.target.check import check
 from aoec.target.machine import load
-from tests.lowering.groups import cases, tuning
+from tests.lowering.groups import case, cases, legal, tuning
 
 MACHINE = load("Ascend910B3")
 
@@ -95,3 +96,14 @@ def test_many_rows_at_once_give_what_rows_one_by_one_give(model: str) -> None:
         program = p.program(c)
         check(program, p.machine)
         assert case.agrees(case.run(program)), p.values(c)
+
+
+def test_a_sum_of_one_number_that_is_made_before_has_a_schedule() -> None:
+    """Its blocks each have a loop, though all of their axes are of one element."""
+    graph = Graph("sum", ("x", "z"), ("y",), tuple(Tensor(n, "fp32", (1,)) for n in "xzty"),
+                  (OpNode("mul", "mul", ("x", "z"), ("t",)), OpNode("sum", "reduce_sum", ("t",), ("y",), (("axes", (0,)),))),
+                  (Group("g0", "vector", ("mul", "sum")),))
+    x, z = np.float32([3]), np.float32([-2])
+    found = case("sum", graph, "g0", evaluate(graph, {"x": x, "z": z}, {}, every=True))
+    p = problem(found.func, MACHINE)
+    assert p.refused == [] and all(found.agrees(found.run(p.program(c))) for c in legal(p, 0, 2))

@@ -11,16 +11,18 @@ from aoec.frontend.passes.gates import find_gates
 from aoec.frontend.passes.gelus import find_gelus
 from aoec.frontend.passes.guards import drop_guards
 from aoec.frontend.passes.identities import drop_identities
-from aoec.frontend.passes.joins import join_neighbours
+from aoec.frontend.passes.joins import join_neighbours, join_slices
 from aoec.frontend.passes.pads import fold_pads
 from aoec.frontend.passes.precision import choose_precision
 from aoec.frontend.passes.quantised import find_quantised
 from aoec.frontend.passes.row_norms import find_row_norms
 from aoec.frontend.passes.scalars import use_scalars
+from aoec.frontend.passes.shared_keys import share_keys
 from aoec.frontend.passes.shuffles import find_shuffles
 from aoec.frontend.passes.stacked import stack_rows
 from aoec.frontend.passes.transposes import scale_last, sink_transposes
 from aoec.frontend.passes.turned import turn_in_products
+from aoec.frontend.passes.unsqueezed import work_unsqueezed
 from aoec.frontend.passes.views import turn_images
 from aoec.ir.draft import Draft
 
@@ -28,15 +30,15 @@ from aoec.ir.draft import Draft
 # that cancel (some once the views between them are one), so that patterns meet; what exporters spell out before its links are folded;
 # affine chains once nothing lies between their links
 PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants, drop_identities, use_scalars, drop_identities,
-          share_equal, sink_transposes, drop_identities, drop_dead, sink_transposes, drop_identities, find_shuffles, drop_dead,
-          fold_pads, drop_guards, drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, scale_last, drop_dead,
-          find_attentions, sink_transposes, drop_dead, fold_affine, turn_in_products, turn_images, join_neighbours,
+          share_equal, join_slices, work_unsqueezed, sink_transposes, drop_identities, drop_dead, sink_transposes, drop_identities,
+          find_shuffles, drop_dead, fold_pads, drop_guards, drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, scale_last,
+          drop_dead, find_attentions, share_keys, sink_transposes, drop_dead, fold_affine, turn_in_products, turn_images, join_neighbours,
           drop_identities, stack_rows, drop_identities, drop_dead)
 
 __all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_guards", "drop_identities", "find_attentions",
            "find_gates", "find_gelus", "find_quantised", "find_row_norms", "find_shuffles", "fold_affine", "fold_biases",
-           "fold_constants", "fold_pads", "join_neighbours", "scale_last", "share_equal", "sink_transposes", "stack_rows", "turn_images",
-           "turn_in_products", "use_scalars"]
+           "fold_constants", "fold_pads", "join_neighbours", "join_slices", "scale_last", "share_equal", "share_keys", "sink_transposes",
+           "stack_rows", "turn_images", "turn_in_products", "use_scalars", "work_unsqueezed"]
 
 
 def clean(draft: Draft, precision: str = "fp16") -> None:

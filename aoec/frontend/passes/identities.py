@@ -1,5 +1,5 @@
 """Removes nodes that change nothing: views of the same shape, pads and slices that leave all as it is, times 1,
-plus 0, a clip without bounds, windows of one pixel that is all there is."""
+plus 0, a clip without bounds, windows of one pixel that is all there is, reductions over axes of one element."""
 from __future__ import annotations
 
 from dataclasses import replace
@@ -10,6 +10,7 @@ from aoec.ir.graph import OpNode
 
 SHAPED = ("expand", "pad", "reshape", "slice")  # they change nothing where they keep the shape, but for slices that go backwards
 
+REDUCTIONS = ("reduce_max", "reduce_mean", "reduce_min", "reduce_sum")
 POOLS = ("max_pool", "avg_pool", "global_avg_pool")
 
 
@@ -39,7 +40,10 @@ def _is_identity(draft: Draft, node: OpNode) -> bool:
 
 
 def _as_view(draft: Draft, node: OpNode) -> OpNode:
-    """The node; as a view where it is a transpose that leaves the elements in their order, or pools windows of one pixel each."""
+    """The node; as a view where it is a transpose that leaves the elements in their order, or pools windows of one pixel each, or reduces
+    what is one element; a reduction takes axes of one element between its own with them, so that these lie beside each other."""
+    if node.op in REDUCTIONS:
+        return _as_rows(draft, node)
     kernel = draft.tensors[node.inputs[0]].shape[2:] if node.op == "global_avg_pool" else node.attribute("kernel")
     same = node.op in POOLS and draft.tensors[node.inputs[0]].shape == draft.tensors[node.outputs[0]].shape
     if same and kernel == (1, 1):
@@ -50,6 +54,16 @@ def _as_view(draft: Draft, node: OpNode) -> OpNode:
     wide = [axis for axis in perm if shape[int(axis)] != 1]  # type: ignore[union-attr, arg-type]
     view = replace(node, op="reshape", attributes=(("shape", draft.tensors[node.outputs[0]].shape),))
     return view if wide == sorted(wide) else node  # type: ignore[type-var]
+
+
+def _as_rows(draft: Draft, node: OpNode) -> OpNode:
+    source, result = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]]
+    axes = [int(a) for a in node.attribute("axes", ())]  # type: ignore[union-attr, arg-type]
+    if source.dtype == result.dtype and all(source.shape[a] == 1 for a in axes):
+        return replace(node, op="reshape", attributes=(("shape", result.shape),))
+    between = [a for a in range(min(axes), max(axes)) if source.shape[a] == 1 and a not in axes] if axes else []
+    given = dict(node.attributes) | {"axes": tuple(sorted((*axes, *between)))}
+    return replace(node, attributes=tuple(given.items())) if between else node
 
 
 def _join_views(draft: Draft) -> None:

@@ -1,17 +1,41 @@
 """Concats of what lies together already: neighbouring slices of a tensor are one slice of it, or itself, and a concat that begins as
 another one does reads that. Halves of a split that meet again (C2f of YOLO) and the growing concats of dense blocks (DenseNet) then are
-parts of one tensor, each written once.
+parts of one tensor, each written once. A slice of a slice is one, which makes what is between for nobody.
 """
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
 from aoec.ops.slices import Box, sizes, taken, taking
 
 Taken = tuple[str, Box]  # of a slice: of which tensor, and what of it
+
+
+def join_slices(draft: Draft) -> None:
+    """Nothing; slices of a slice read what that reads, where together they take no more of it than it does."""
+    makers, users = draft.producers(), draft.users()
+    for at, node in enumerate(draft.nodes):
+        inner = makers.get(node.inputs[0]) if node.op == "slice" else None
+        if inner is None or inner.op != "slice":
+            continue
+        between = draft.tensors[inner.outputs[0]]
+        readers = users[between.name]
+        if between.name not in draft.outputs and all(n.op == "slice" for n in readers) and (
+                sum(prod(draft.tensors[n.outputs[0]].shape) for n in readers) <= prod(between.shape)):
+            draft.nodes[at] = makers[node.outputs[0]] = _of_slice(node, inner)
+
+
+def _of_slice(node: OpNode, inner: OpNode) -> OpNode:
+    """The slice that a slice of `inner` is."""
+    (starts, steps), (first, by) = ([n.attribute(name) for name in ("starts", "steps")] for n in (node, inner))
+    assert isinstance(starts, tuple) and isinstance(steps, tuple) and isinstance(first, tuple) and isinstance(by, tuple)
+    given = {"starts": tuple(int(f) + int(at) * int(b) for f, at, b in zip(first, starts, by)), "sizes": node.attribute("sizes"),
+             "steps": tuple(int(a) * int(b) for a, b in zip(steps, by))}
+    return replace(node, inputs=inner.inputs, attributes=tuple(given.items()))  # type: ignore[arg-type]
 
 
 def join_neighbours(draft: Draft) -> None:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import isnan, prod
 
 import numpy as np
@@ -187,11 +187,21 @@ def steps(places: Sequence[int]) -> list[tuple[int, int, int]]:
 # ---------------------------------------------------------------- indices
 
 def _gather(word: str) -> Rule:
-    """By an index of whole numbers, a constant or not."""
+    """By an index of whole numbers, a constant or not. A constant that says one place, or places at equal steps, says a slice: single rows,
+    such as queries, keys and values side by side, mostly are views then."""
     def rule(n: Node) -> bool:
         axis = n.integer("axis", 0) % len(n.shape_of(0))
+        if word == "gather" and n.is_constant(1) and (run := _run(n.constant_integers(1), n.shape_of(0)[axis])) is not None:
+            return n.emit("reshape", [taken(n, n.input(0), axis, run)], {"shape": n.shape()})
         return n.dtype_of(1) in ("int32", "int64") and n.emit(word, n.inputs(), {"axis": axis})
     return rule
+
+
+def _run(places: Sequence[int], extent: int) -> list[int] | None:
+    """The places, from 0 on, where they follow each other at equal steps and lie within the extent; else None."""
+    found = [at + extent if at < 0 else at for at in places]
+    steps = {b - a for a, b in pairwise(found)}
+    return found if found and len(steps) < 2 and 0 not in steps and 0 <= min(found) <= max(found) < extent else None
 
 
 # ---------------------------------------------------------------- blocks of pixels

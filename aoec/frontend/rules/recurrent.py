@@ -15,7 +15,8 @@ State = tuple[str, ...]  # the hidden state, and of an LSTM the cell's, each [ba
 # name in ONNX -> (word, its real attributes with their defaults, None where ONNX has none, in the order of activation_alpha and _beta)
 ACTIVATIONS: dict[str, tuple[str, dict[str, float]]] = {
     "relu": ("relu", {}), "tanh": ("tanh", {}), "sigmoid": ("sigmoid", {}), "softsign": ("softsign", {}), "softplus": ("softplus", {}),
-    "leakyrelu": ("leaky_relu", {"alpha": 0.01}), "hardsigmoid": ("hard_sigmoid", {"alpha": 0.2, "beta": 0.5}),
+    "leakyrelu": ("leaky_relu", {"alpha": 0.01}), "elu": ("elu", {"alpha": 1.0}),
+    "thresholdedrelu": ("thresholded_relu", {"alpha": 1.0}), "hardsigmoid": ("hard_sigmoid", {"alpha": 0.2, "beta": 0.5}),
     "affine": ("", {"alpha": 1.0, "beta": 0.0}), "scaledtanh": ("tanh", {"alpha": 1.0, "beta": 1.0})}
 DEFAULTS = {"RNN": ("tanh",), "GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
 LENGTHS = 4  # the argument that says how long each sequence is, in whole numbers

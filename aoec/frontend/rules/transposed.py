@@ -50,7 +50,7 @@ def _cropping(n: Node, size: Sizes, stride: Sizes, spans: Sizes) -> tuple[Sizes,
     if not stated and not auto.startswith("SAME"):
         pads = (0,) * (2 * rank) if auto == "VALID" else pads
         return pads[:rank], tuple(w - b - a for w, b, a in zip(whole, pads[:rank], pads[rank:]))
-    out = stated or tuple(i * s for i, s in zip(size, stride))
+    out = stated or tuple(min(i * s, w) for i, s, w in zip(size, stride, whole))  # a stride beyond the kernel pads nothing
     total = [max(0, w - o) for w, o in zip(whole, out)]
     return tuple(t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in total), out
 
