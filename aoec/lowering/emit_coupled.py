@@ -187,7 +187,8 @@ def _behind(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
     value = guard.args[2]
     assert isinstance(value, (Float, Int))
     fill = run(em, VectorOp("vdup", (), float(value.value)), (dst.name, Int(0)), [], normalise(size_bytes(dst) // dtype_size(dst)))
-    return when(em, lt(r.columns, dst.shape[-1]), [fill])
+    wide = op.size(split_index(op.block.target.indices[-1], op.names)[1])
+    return when(em, lt(r.columns, wide), [fill])
 
 
 def _add_bias(em: Emitter, op: TileOp, r: Result) -> list[Item]:

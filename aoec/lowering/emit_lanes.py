@@ -117,19 +117,22 @@ def flat_from(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]],
 def lane_parts(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
                extents: list[tuple[str, Expr]]) -> list[Item] | None:
     """A repeat of each of all rows at a time, of rows that are whole repeats and worked on in place, where what is written behind a row
-    would be lost. A source may be one row for all, or one element a row that fills its block. None for other rows."""
-    sizes = {dtype_size(em.buffers[r.buffer]) for r in operands}
-    if len(extents) < 2 or len(sizes) != 1:
+    would be lost, or cast from where they lie further apart. A source may be one row for all, or one element a row that fills its block.
+    None for other rows."""
+    sizes = [dtype_size(em.buffers[r.buffer]) for r in operands]
+    if len(extents) < 2:
         return None
     (row, count), (lane, inner) = extents[-2:]
-    size = sizes.pop()
-    lanes, steps = lanes_of(size), [s.get(row, Int(0)) * size for s in strides]
+    lanes, steps = lanes_of(max(sizes)), [s.get(row, Int(0)) * size for s, size in zip(strides, sizes)]
     along = [s.get(lane, Int(0)) == Int(1) for s in strides]
-    apart = operands[0].buffer not in {r.buffer for r in operands[1:]}
+    cast = len(set(sizes)) > 1
+    if cast and (isinstance(inner, Int) or len(operands) != 2 or normalise(em.buffers[operands[1].buffer].shape[-1]) == normalise(inner)):
+        return None
+    apart = not cast and operands[0].buffer not in {r.buffer for r in operands[1:]}
     spread = all(a or s.get(lane, Int(0)) == Int(0) and r.buffer in em.spread for r, s, a in zip(operands, strides, along))
     if apart or not along[0] or not spread or any(normalise(e) != Int(0) for e in (inner % lanes, *[x % 32 for x in steps])):
         return None
-    for r, x in zip(operands, steps):
+    for r, x, size in zip(operands, steps, sizes):
         em.require(le(x // 32, MAX_STRIDE), f"block {op.block.name}: rows of {r.buffer} are at most {MAX_STRIDE * 32 // size:,} elements")
     em.require(le(largest(count, op.above), MAX_REPEAT), f"block {op.block.name}: at most {MAX_REPEAT} rows are worked on at a time")
     part, names = em.fresh("part"), operand_names(len(operands) - 1)

@@ -6,13 +6,24 @@ A long row is first folded, eight or thirty-two repeats at a time, into as many:
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, minimum, normalise, round_up
+from aoec.ir.index import Cast, Expr, Int, Read, Var, both, ceildiv, eq, le, maximum, minimum, normalise, round_up, select
 from aoec.ir.program import For, Item, Ref
 from aoec.lowering.emit_blocks import side_by_side
 from aoec.lowering.emit_fold import fold_rows, rows_of
 from aoec.lowering.emit_lanes import elementwise, require_rows
-from aoec.lowering.emit_rows import SIXTEEN, ShortRows, short_rows
-from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, either_of, lanes_of, make, nest, product_sum, when
+from aoec.lowering.emit_rows import PITCH, SIXTEEN, ShortRows, short_rows
+from aoec.lowering.emit_runs import (
+    BLOCKS,
+    MAX_REPEAT,
+    MAX_STRIDE,
+    either_of,
+    lanes_of,
+    make,
+    nest,
+    operand_names,
+    product_sum,
+    when,
+)
 from aoec.lowering.emit_spread import spread_among, spread_run
 from aoec.lowering.tile import Emitter, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, uses
 from aoec.target.words import VectorOp
@@ -94,22 +105,23 @@ def whole_repeats(em: Emitter, op: TileOp, source: tuple[str, Expr, Expr], count
     em.require(le(step // unit, MAX_STRIDE), f"block {op.block.name}: rows of {buffer} are at most {MAX_STRIDE * unit:,} elements")
     em.require(le(most, MAX_REPEAT), f"block {op.block.name}: at most {MAX_REPEAT} rows are reduced at a time")
     rows = round_up(most, SIXTEEN) + 1  # sixteens are turned; what halves read behind the last row is never used
-    sums = em.add_scratch(target.dtype, lanes, rows=normalise(rows))
+    sums = em.add_scratch(target.dtype, PITCH * unit, rows=normalise(rows))
     found = em.add_scratch(target.dtype, normalise(round_up(most, SIXTEEN)))
 
-    def onto(name: str, source: Ref) -> Item:
-        operands = {"dst": em.ref(sums, Int(0))} | ({"src0": em.ref(sums, Int(0))} if name != "vcopy" else {})
-        operands["src" if name == "vcopy" else "src1"] = source
+    def onto(name: str, *sources: Ref) -> Item:
+        operands = {"dst": em.ref(sums, Int(0))} | dict(zip(operand_names(len(sources))[1:], sources))
         apart: dict[str, Expr] = {f"{n}_blk": Int(1) for n in operands}
-        apart |= {f"{n}_rep": Int(BLOCKS) if r.buffer == sums else normalise(step // unit) for n, r in operands.items()}
+        apart |= {f"{n}_rep": Int(PITCH) if r.buffer == sums else normalise(step // unit) for n, r in operands.items()}
         return make(VectorOp(name, ()), operands, Int(lanes), count, apart)  # type: ignore[arg-type]
-    part = em.fresh("part")
-    short = ShortRows(em, sums, Int(0), BLOCKS, count, most, lanes, fold)
-    halves = [onto(fold, em.ref(sums, Int(half * unit))) for half in (4, 2, 1)]
+    part, once, own = em.fresh("part"), normalise(inner // lanes), em.ref(sums, Int(0))
+    short = ShortRows(em, sums, Int(0), PITCH, count, most, lanes, fold)
     em.spread.add(target.name)
     to = base_offset(target, op.block.target.indices, op.names)
-    more = For(part, normalise(inner // lanes - 1), (onto(fold, em.ref(buffer, at + (Var(part) + 1) * lanes)),))
-    return [onto("vcopy", em.ref(buffer, at)), more, *halves, *short.across(sums, BLOCKS, short.scratch(0), found, Int(0)),
+    places = [em.ref(buffer, at + n * lanes) for n in (Int(0), Int(1), Var(part) + 2)]
+    lone = For(em.fresh("lone"), normalise(select(le(once, 1), 1, 0)), (onto("vcopy", places[0]),))
+    pair = For(em.fresh("pair"), normalise(select(le(once, 1), 0, 1)), (onto(fold, places[0], places[1]),))
+    more = For(part, normalise(maximum(once - 2, 0)), (onto(fold, own, places[2]),))
+    return [lone, pair, more, *short.onto_first(sums, PITCH), *short.across(sums, PITCH, short.scratch(0), found, Int(0)),
             spread_run(em, (found, Int(0)), (target.name, to), count, unit)]
 
 

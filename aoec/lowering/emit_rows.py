@@ -122,7 +122,16 @@ class ShortRows:
         out: list[Item] = [self.first(own, taken), For(g, Int(groups - taken), (rest,))]
         one = (sums, Var(b) * self.unit, pitch)
         out.append(For(b, Int(full % BLOCKS), (self.blockwise(self.fold, one, [one, self.source(Var(b) + groups * BLOCKS)], self.count),)))
-        return out + [self.whole(self.fold, own, (sums, Int(half * self.unit), pitch), self.count) for half in (4, 2, 1)]
+        return [*out, *self.onto_first(sums, pitch)]
+
+    def onto_first(self, sums: str, pitch: int) -> list[Item]:
+        """Eight blocks of each row folded onto its first: four onto four a repeat for each row, the rest a block of eight rows a repeat,
+        which takes a quarter of the repeats, or an eighth, for a head more."""
+        out = [self.whole(self.fold, (sums, Int(0), pitch), (sums, Int(4 * self.unit), pitch), self.count)]
+        for b, half in ((0, 2), (1, 2), (0, 1)):
+            one = (sums, Int(b * self.unit), pitch)
+            out.append(self.blockwise(self.fold, one, [one, (sums, Int((b + half) * self.unit), pitch)], self.count))
+        return out
 
     def first(self, sums: Place, groups: int) -> Item:
         """Eight blocks of each row in the sums: the first, or the first two folded."""

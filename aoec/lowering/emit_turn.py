@@ -1,9 +1,11 @@
 """Emission of transpositions: rows and columns of what lies in UB change places, sixteen rows at a time."""
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
-from aoec.ir.index import Read, Var, ceildiv, minimum, round_up
+from aoec.ir.index import Expr, Read, Var, ceildiv, maximum, minimum, round_up
+from aoec.ir.program import Item
 from aoec.lowering.emit_runs import MAX_REPEAT, nest, product_sum
 from aoec.lowering.tile import Emitter, Piece, TileOp, c0, instr, loop_strides, piece, pitches
 
@@ -24,7 +26,7 @@ def whole_rows(em: Emitter, op: TileOp) -> None:
 
 
 def turn_rows(em: Emitter, op: TileOp) -> Piece:
-    """[.., s, t] of [.., t, s]: sixteen t at a time, a repeat for each block of s."""
+    """[.., s, t] of [.., t, s]: sixteen t at a time, a repeat for each block of s; of bytes for each half of a block, into a half."""
     value = op.block.value
     assert isinstance(value, Read)
     dst, src = em.buffers[op.block.target.buffer], em.buffers[value.buffer]
@@ -32,10 +34,20 @@ def turn_rows(em: Emitter, op: TileOp) -> Piece:
     s, t = (op.size([v for v in op.names if Var(v) == i]) for i in op.block.target.indices[-2:])
     to, at = (product_sum(loop_strides(em.buffers[r.buffer], r.indices, op), [lp.var for lp in outer]) for r in (op.block.target, value))
     unit, rep, group = c0(src), Var(em.fresh("rep")), Var(em.fresh("group"))
-    first, rows, blocks = rep * (MAX_REPEAT * unit), group * ROWS, ceildiv(s, unit)
-    to_pitch, at_pitch = pitches(dst)[-2], pitches(src)[-2]
-    item = instr("vnchwconv", dst=em.ref(dst.name, to + first * to_pitch + rows), src=em.ref(src.name, at + rows * at_pitch + first),
-                 repeat=minimum(MAX_REPEAT, blocks - rep * MAX_REPEAT), dst_stride=to_pitch // unit, dst_half=1 if unit < ROWS else 0,
-                 src_stride=at_pitch // unit, dst_rep=to_pitch, src_rep=1)
-    loops = [*[(lp.var, lp.extent) for lp in outer], (group.name, ceildiv(t, ROWS)), (rep.name, ceildiv(blocks, MAX_REPEAT))]
-    return piece(em, "V", nest(loops, [item]), dst.name, src.name)
+    to_pitch, at_pitch, wide = pitches(dst)[-2], pitches(src)[-2], max(unit, ROWS)
+    first, rows = rep * (MAX_REPEAT * unit), group * wide
+    body: list[Item] = []
+    for high, lower in itertools.product(range(wide // ROWS), repeat=2):
+        blocks = ceildiv(behind(s, lower), unit)
+        halves = {"dst_high": high, "src_high": lower} if unit > ROWS else {}
+        item = instr("vnchwconv", dst=em.ref(dst.name, to + (first + lower * ROWS) * to_pitch + rows),
+                     src=em.ref(src.name, at + (rows + high * ROWS) * at_pitch + first),
+                     repeat=minimum(MAX_REPEAT, blocks - rep * MAX_REPEAT), dst_stride=to_pitch // unit, dst_half=1 if unit < ROWS else 0,
+                     src_stride=at_pitch // unit, dst_rep=to_pitch, src_rep=1, **halves)
+        body += nest([(group.name, ceildiv(behind(t, high), wide)), (rep.name, ceildiv(blocks, MAX_REPEAT))], [item])
+    return piece(em, "V", nest([(lp.var, lp.extent) for lp in outer], body), dst.name, src.name)
+
+
+def behind(n: Expr, half: int) -> Expr:
+    """How many of n there are from sixteen on, or from the first."""
+    return maximum(n - half * ROWS, 0) if half else n

@@ -1,9 +1,9 @@
 """Funcs of one copy whose elements come in another order, from some places or again and again: transpose, slice, expand, pad.
 
-Axes that both sides walk together are one, so that runs are as long as can be. Where the last axis is moved, elements of two and four bytes
-are turned in UB, rows for columns, sixteen by a block at a time. Where no run is longer than an element (the last axis is moved in other
-bytes, taken in steps or backwards, or repeated), or would not start on a block in UB behind its padding, elements are moved one by one:
-each has a block of 32 bytes there, for a burst may start at no other place.
+Axes that both sides walk together are one, so that runs are as long as can be. Where the last axis is moved, elements of up to four
+bytes are turned in UB, rows for columns, sixteen by a block at a time. Where no run is longer than an element (the last axis is moved in
+other bytes, taken in steps or backwards, or repeated), or would not start on a block in UB behind its padding, elements are moved one by
+one: each has a block of 32 bytes there, for a burst may start at no other place.
 """
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from aoec.lowering.physical import buffer_of, extents, guarded, nest, stage
 from aoec.lowering.work import Work
 from aoec.ops.layout import BLOCK_BYTES
 
-TURNED_BYTES = (2, 4)  # of elements that the vector unit turns
+TURNED = (1, 2, 4)  # bytes of elements that the vector unit turns
+TURNED_BYTES = (2, 4)  # of those that it copies, too
 LANE = "e"  # the axis of one element
 
 
@@ -44,7 +45,7 @@ def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
     source, target = read.buffer, s.target.buffer
     work = Work([_plain(s)], extents(said), {source: x.shape, target: y.shape}, {source: x.dtype, target: y.dtype})
     work = forwards(merge_axes(drop_ones(with_rows(work))))
-    turned = DTYPES[x.dtype] in TURNED_BYTES and is_turned(work.statements[0])
+    turned = DTYPES[x.dtype] in TURNED and is_turned(work.statements[0])
     if not turned and not runs(work.statements[0], BLOCK_BYTES // DTYPES[x.dtype]):
         if DTYPES[x.dtype] in TURNED_BYTES and (steps := stepped(work)) is not None:
             return every_nth(name, numbered(steps), x, y)

@@ -14,7 +14,7 @@ from aoec.ir.graph import OpNode
 
 LEAST_READS = 4096  # for fewer, two launches take longer
 A_READ = 64  # elements of the tensor that are turned in the time of a read
-TURNED = ("fp16", "bf16", "fp32", "int32")  # as the vector unit turns
+TURNED = ("fp16", "bf16", "fp32", "int32", "int8", "uint8", "bool")  # as the vector unit turns
 
 
 def turn_reads(draft: Draft) -> None:

@@ -18,6 +18,7 @@ from aoec.target.machine import Machine
 
 A_RUN = 0.0035  # us of a core, at least, that a run takes which is moved alone: 3 to 7 ns on the machines there are
 BESIDE = 0.5  # us that a launch more takes beside twice what a launch does, whose pipes begin cold
+FEW_BYTES = 5  # elements of a byte of a short row that take as long to be turned twice, as rows of blocks of their own, as the row's run
 LEAST_LANES = 64  # elements that follow each other where what is short has been turned
 CORES, LAUNCH = 40, 1.9  # of a machine that is not known, and us
 Steps = list[tuple[str, dict[str, Attribute]]]  # words with their attributes, the one after the other
@@ -91,7 +92,10 @@ def _transposed(x: Tensor, node: OpNode) -> tuple[int, Steps]:
     if lanes < LEAST_LANES or lanes * DTYPES[x.dtype] % BLOCK_BYTES:
         return 0, []
     turns: Steps = [("transpose", {"perm": p}) for p in pair]
-    return prod(shape[:-1]), [("reshape", {"shape": shape}), *turns, ("reshape", {"shape": made})]
+    runs = prod(shape[:-1])
+    if DTYPES[x.dtype] == 1:
+        runs = runs * max(FEW_BYTES - shape[-1], 0) // FEW_BYTES
+    return runs, [("reshape", {"shape": shape}), *turns, ("reshape", {"shape": made})]
 
 
 def joined(shape: tuple[int, ...], perm: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.index import Expr, Read
+from aoec.ir.index import Expr, Read, normalise
 from aoec.ir.regions import Interval, shift
 from aoec.ir.tir import LAYOUTS, MATRICES, SCOPES, Func
 from aoec.primitives.nest import alive, find_buffer, map_nodes, map_reads, replace_buffer
@@ -17,7 +17,8 @@ HELD = {"GM": MATRICES, "L1": MATRICES, "L0A": ("ZZ", "NN"), "L0B": ("ZN", "NZ")
 
 @dataclass(frozen=True)
 class SetScope(Primitive):
-    """Puts a local buffer into a scope, with a layout. It keeps only what lives in one iteration of the loop around all its uses.
+    """Puts a local buffer into a scope, with a layout. It keeps only what lives in one iteration of the loop around all its uses;
+    with `pad`, rows in UB lie so many elements further apart, so that the blocks of a column lie in as many banks as they can.
 
     before:
         func f(X: fp32[10]) -> (Y: fp32[10]) {
@@ -43,6 +44,7 @@ class SetScope(Primitive):
     buffer: str
     scope: str
     layout: str = "ND"
+    pad: Expr | None = None
 
     def apply(self, func: Func) -> Func:
         buffer = find_buffer(func, self.buffer)
@@ -51,6 +53,10 @@ class SetScope(Primitive):
         check_scope(self.scope, self.layout)
         box = alive(func, self.buffer)
         shape = tuple(b.largest for b in box)
+        if self.pad is not None:
+            if (self.scope, self.layout) != ("UB", "ND") or len(shape) < 2:
+                raise ScheduleError(f"{self.buffer} has no rows that lie apart: pad is for matrices in UB, layout ND")
+            shape = (*shape[:-1], normalise(shape[-1] + self.pad))
         return replace_buffer(relative(func, self.buffer, box), replace(buffer, scope=self.scope, layout=self.layout, shape=shape))
 
 

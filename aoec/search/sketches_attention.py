@@ -20,7 +20,7 @@ from aoec.search.plan import SLOTS, Plan, cores_of, factors
 from aoec.search.sketches import AHEAD, Nest, find_product, hole, nests, output_nest, parts
 from aoec.target.machine import Machine
 
-LANES = 64  # elements of fp32 that a repeat takes
+LANES, BLOCK = 64, 8  # elements of fp32 that a repeat takes, and of a block
 ROWS, PARTS, FRACTALS = (16, 32, 48, 64, 96, 128), (1, 2, 3, 4, 6, 8, 12, 16), (4, 8, 16)
 RING = 3  # slots of what goes from cubes to vector cores
 MOST_TILES, MOST_PARTS = 64, 32  # in which rows and keys are taken
@@ -79,6 +79,11 @@ class Sketch:
         """The buffer of the shares."""
         return factors(self.product)[0].buffer
 
+    @property
+    def by_rows(self) -> bool:
+        """Whether operands come by way of UB, and so all that MTE1 waits for from MTE3, with a flag for each slot."""
+        return not self.plan.machine.has("copy_gm_l1_nd2nz")
+
     def steps(self) -> list[Step]:
         """The steps."""
         p, cores = self.plan, cores_of(self.plan.machine)
@@ -135,7 +140,7 @@ class Sketch:
             p.add("cache_read", block=name, buffer=f"{self.p}_out", scope="L0A", at="p_0", layout="ZZ")
         self.leave(name, self.o)
         p.add("double_buffer", buffer=f"{v}_L1", depth=self.slots("db"))
-        p.add("double_buffer", buffer=f"{self.p}_out", depth=Int(2))
+        p.add("double_buffer", buffer=f"{self.p}_out", depth=Int(min(2, p.machine.flag_ids - 3) if self.by_rows else 2))
         p.add("double_buffer", buffer=f"{v}_L0B", depth=hole("d0b", SLOTS))
 
     def slots(self, name: str) -> Expr:
@@ -152,8 +157,12 @@ class Sketch:
         self.plan.add("tensorize", loop=f"{buffer}_out_r", instr="fixpipe" if self.apart else "drain")
 
     def operand(self, block: str, buffer: str, at: str, scope: str, layout: str, at0: str) -> None:
-        """An operand by way of L1."""
-        self.plan.add("cache_read", block=block, buffer=buffer, scope="L1", at=at, layout="NZ")
+        """An operand by way of L1; where MTE2 moves blocks as they are of UB before: rows come in a run, which MTE3 takes apart."""
+        by = buffer
+        if self.by_rows:
+            self.plan.add("cache_read", block=block, buffer=buffer, scope="UB", at=at)
+            by = f"{buffer}_UB"
+        self.plan.add("cache_read", block=block, buffer=by, scope="L1", at=at, layout="NZ")
         self.plan.add("cache_read", block=block, buffer=f"{buffer}_L1", scope=scope, at=at0, layout=layout)
 
     def vectors(self) -> None:
@@ -161,7 +170,8 @@ class Sketch:
         p = self.plan
         now = primitives.apply(p.func, Trace(tuple(p.steps)))
         for buffer in sorted(b.name for b in now.locals if b.scope == "GM" and not b.name.endswith("_out")):
-            p.add("set_scope", buffer=buffer, scope="UB")
+            drained = not self.apart and buffer in (f"{self.c}_in", f"{self.o}_in")  # blocks of a column of fractals, eight rows a repeat
+            p.add("set_scope", buffer=buffer, scope="UB", **({"pad": Int(BLOCK)} if drained else {}))
         if self.p in {b.name for b in now.locals}:  # not shares in fp32, which stay where the scores lie
             p.add("double_buffer", buffer=self.p, depth=hole("do", SLOTS))
         for n in nests(now):

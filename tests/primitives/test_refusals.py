@@ -33,6 +33,7 @@ REFUSALS = [
     ("matmul", "cache_write(block=mm, buffer=C, scope=L0C, at=n, layout=NZ)",
      "C is touched elsewhere too; use set_scope, or cache what reads it"),
     ("matmul", "set_scope(buffer=A, scope=L1)", "A is an input or output and stays in GM; use cache_read or cache_write"),
+    ("matmul", "set_scope(buffer=C, scope=L0C, layout=NZ, pad=8)", "C has no rows that lie apart: pad is for matrices in UB, layout ND"),
     ("matmul", "double_buffer(buffer=C, depth=2)", "C is in GM, which has no slots; use set_scope first"),
     ("matmul", "tensorize(loop=m, instr=mmad)", "mm touches C in GM, not in L0C; use cache_read, cache_write or set_scope"),
     ("matmul", "tensorize(loop=m, instr=gemm)", "no instruction gemm; there is copy, drain, epilogue, fixpipe, "
