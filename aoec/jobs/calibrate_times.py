@@ -17,6 +17,7 @@ from aoec.target.vary import SPREAD, varies
 
 Array = np.ndarray
 STEP = 0.01  # of a logarithm, for slopes: far above the rounding of ticks
+STRAIGHT = 0.02  # of a logarithm: over no more a time hardly bends, and one side says it all
 SET = ("clock_mhz",)  # is set, not found
 # what no time of a lone program has in it: figures of the chip, what stands between tasks, other kernels' heads
 NO_TIME = ("shared.hbm_nominal_bytes_per_s", "launch.enqueue_us", "launch.tiling_runtime_us", "launch.tiling_constant_us")
@@ -53,9 +54,10 @@ class Times:
             if readers and by[j]:
                 step = np.zeros(len(x))
                 step[j] = max(float(by[j]), STEP)
-                less, more = (logs(self._where(j, to, base)) for to in (x - step, x + step))
+                here, more = logs(base[readers]), logs(self._where(j, x + step, base))
+                less = logs(self._where(j, x - step, base)) if by[j] > STRAIGHT else 2 * here - more
                 slopes[readers, :, j] = (more - less) / (2 * step[j])
-                bends[readers, :, j] = (more + less) / 2 - logs(base[readers])
+                bends[readers, :, j] = (more + less) / 2 - here
         return slopes, bends
 
     def _where(self, j: int, x: Array, base: Array) -> Array:
