@@ -49,10 +49,10 @@ def test_the_second_signal_interrupts_at_once() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_what_was_found_is_kept(jobs: str, tmp_path: Path) -> None:
-    """Asked for by an event of a search that has made trials: whatever a machine takes to come so far, and none is so fast that it has ended."""
+    """The signal comes when an event tells of trials: however long that takes, and before the search has ended."""
     onnx.save(zoo.tiny_resnet(), tmp_path / "model.onnx")
-    words = [sys.executable, "-m", "aoec", "compile", "--tune", "model.onnx", "--bank", "b.db", "--budget", "100000000", "--search", "random",
-             "--jobs", jobs, "--events", "e.jsonl"]
+    words = [sys.executable, "-m", "aoec", "compile", "--tune", "model.onnx", "--bank", "b.db", "--budget", "100000000",
+             "--search", "random", "--jobs", jobs, "--events", "e.jsonl"]
     process = subprocess.Popen(words, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
     wait_for_trials(process, tmp_path / "e.jsonl")
     os.killpg(process.pid, signal.SIGINT)
