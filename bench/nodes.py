@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from onnx.backend.test.runner import Runner  # noqa: E402
 
 from aoec import backend  # noqa: E402
 from aoec.base.errors import AoecError  # noqa: E402
+from aoec.jobs.version import model_version  # noqa: E402
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 SECONDS = 60  # of CPU time, that one test may take
@@ -189,7 +191,8 @@ def document(outcomes: Sequence[Outcome]) -> str:
         f"`python bench/nodes.py --write` makes it again from the tests of onnx {onnx.__version__}: node, simple, pytorch-converted, "
         "pytorch-operator.", "",
         "A test counts for every operator that its model contains, not only for the one that it is about.", "",
-        *(f"- {line}" for line in summary(outcomes)), "",
+        *(f"- {line}" for line in summary(outcomes)),
+        f"- found with aoec {version('aoec')}, model version {model_version()}", "",
         "## By operator", "", *rows(outcomes), "",
         f"## Not passed ({len(refused)})", "", *(f"- {o.name} ({o.status}): {'; '.join(o.notes)}" for o in refused), "",
         "## Operators that ran on the host", "", "The number in brackets says how many nodes of all tests ran there.", "",

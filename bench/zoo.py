@@ -24,6 +24,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from aoec.jobs.version import model_version
 from bench.networks import NETWORKS
 from bench.networks.net import Network, parameters
 from bench.networks.reference import apart, results
@@ -32,14 +33,14 @@ from bench.networks.steps import Steps, held, quantised, watched
 from bench.networks.tolerances import STEP, Tolerance, tolerance
 from bench.networks.unrolled import unrolled
 
-HEAD = ("| network | precision | nodes | largest difference | allowed | on the host | default | tuned |",
-        "|---|---|---|---|---|---|---|---|")
+HEAD = ("| network | precision | nodes | largest difference | allowed | on the host | default | tuned | model version |",
+        "|---|---|---|---|---|---|---|---|---|")
 
 
 @dataclass(frozen=True)
 class Checked:
     """What a check found: differences by result, what storing in 16 bits alone makes of them, tensors of eight bits where there are such,
-    nodes on the host, modelled latencies in us, trials for each group, CPU seconds."""
+    nodes on the host, modelled latencies in us, trials for each group, the version of the model that they are of, CPU seconds."""
 
     name: str
     precision: str
@@ -51,6 +52,7 @@ class Checked:
     default_us: float
     tuned_us: float
     trials: int
+    version: str
     compile_s: float
     run_s: float
 
@@ -86,7 +88,7 @@ class Checked:
         found, allowed = ((f"{self.worst:.1e}", f"{self.allowed.relative:.1e}") if self.steps is None
                           else (f"{self.steps.size}: {self.steps.different:,} of {self.steps.elements:,}", f"{STEP} step"))
         return (f"| {self.name} | {self.precision} | {self.nodes:,} | {found} | {allowed} | {self.host} | {self.default_us:,.0f} µs "
-                f"| {tuned} |")
+                f"| {tuned} | {self.version} |")
 
 
 def write(name: str, network: Network, path: Path) -> str:
@@ -114,7 +116,7 @@ def check(name: str, network: Network, precision: str, target: str, trials: int)
     rounding = 0.0 if precision == "fp32" or steps else stored(network, precision, wanted)
     latency = compiled.report["latency"]
     return Checked(name, precision, len(model.graph.node), apart(got, wanted), rounding, steps, Counter(compiled.on_host),
-                   latency["default_us"], latency["tuned_us"], trials, made - started, ran - made)
+                   latency["default_us"], latency["tuned_us"], trials, model_version(), made - started, ran - made)
 
 
 def stored(network: Network, precision: str, wanted: Mapping[str, np.ndarray]) -> float:

@@ -185,7 +185,7 @@ def run_prune(options: Namespace) -> int:
     from aoec.bank.bank import Bank
     from aoec.jobs.bank_care import prune
     own = machines(options)
-    text, facts = prune(Bank.open(options.bank, create=False), own, options.target, options.keep_days, options.yes)
+    text, facts = prune(Bank.open(options.bank, create=False, writable=options.yes), own, options.target, options.keep_days, options.yes)
     write_text(options.output, as_json(facts) if options.json else text)
     return 0
 

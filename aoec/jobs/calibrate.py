@@ -146,7 +146,7 @@ def fitted_to(fitted: Sequence[Seen], held: Sequence[Seen], machine: Machine, st
     times = Times(machine, every.programs, state, [p for p, read in zip(every.places, every.read) if read])
     cores = np.array([s.timed.core_us is not None for s in fitted])
     measured = stacked(np.log([[s.timed.us, s.timed.core_us or 1.0] for s in fitted]), cores)
-    found = fit(lambda x: stacked(logs(times.of(x)), cores), lambda x: stacked(times.slopes(x), cores), measured, times.bounds,
+    found = fit(lambda x: stacked(logs(times.of(x)), cores), lambda x, by: lines(times, x, by, cores), measured, times.bounds,
                 int(cores.sum()))
     x = np.where(found.changed, found.x, 0.0)
     held_times = Times(machine, [s.encoded for s in held], state, times.places)
@@ -174,6 +174,12 @@ def stacked(of: Array, cores: Array) -> Array:
     task, run = of[:, 0], of[:, 1]
     both = cores.reshape(-1, *(1,) * (task.ndim - 1))
     return np.concatenate([np.where(both, (task + run) / 2, task), ((task - run) / np.sqrt(2))[cores]])
+
+
+def lines(times: Times, x: Array, by: Array, cores: Array) -> tuple[Array, Array]:
+    """(slopes, bends) of what a fit is made to."""
+    slopes, bends = times.lines(x, by)
+    return stacked(slopes, cores), stacked(bends, cores)
 
 
 def error(of: Sequence[Seen], times: Times, x: Array) -> float:

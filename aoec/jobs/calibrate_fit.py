@@ -6,6 +6,10 @@ its bounds with equal chance: so all numbers are in it together, and those of wh
 their uncertainty to the others. Modelled times are maxima of sums, nearly straight in x: a bounded linear problem (scipy's lsq_linear) is
 solved again and again, its slopes put right by what was timed (Broyden's update), times far off weighing less (Huber). What a number's
 standard deviation is then, given times and confidence, follows from the slopes (Tarantola, Inverse Problem Theory, 3.2).
+
+Nearly straight is not straight: a row may be steep where the file's number stands and flat where the true one does. So slopes are of lines
+over what is known of a number, at first all of its width, then its standard deviation, and a time that leaves such a line is believed less,
+by as much as it does (posterior linearization: Garcia-Fernandez et al., IEEE Transactions on Signal Processing 63, 2015).
 """
 from __future__ import annotations
 
@@ -17,8 +21,10 @@ from scipy.optimize import lsq_linear
 
 Array = np.ndarray
 NOISE = 0.005  # at least: two runs of one kernel differ by half a percent
-PASSES, ROUNDS, HALVINGS = 2, 6, 3  # slopes are found anew in each pass
+PASSES, ROUNDS, HALVINGS = 6, 6, 3  # at most; slopes are found anew in each pass
+SETTLED = 0.25  # standard deviations that a pass may still move a number by
 SMALL_STEP = 0.01  # of a width
+TOLD = 0.9  # share of its width, below which times say something of a number's deviation
 HUBER = 2.0  # times further off than so many standard deviations weigh less
 KNOWN, HALVED = 0.025, 0.5  # standard deviation, and its share of the width, of a number that is found: so two of the former are 5 %
 SURE = 2.0  # standard deviations that a number must be off to be changed
@@ -52,26 +58,38 @@ class Fitted:
         return self.found & (np.abs(self.x) > SURE * self.deviation)
 
 
-def fit(model: Callable[[Array], Array], slopes_at: Callable[[Array], Array], measured: Array, bounds: Array, apart: int = 0) -> Fitted:
-    """The fit of `model` (x -> logarithms of times) to those measured. `slopes_at` gives its slopes [time, number]; `bounds`: of |x|. The
-    last `apart` of them are disturbed no more than the others, perhaps much less: noise is what is left of those before."""
+def fit(model: Callable[[Array], Array], lines_at: Callable[[Array, Array], tuple[Array, Array]], measured: Array, bounds: Array,
+        apart: int = 0) -> Fitted:
+    """The fit of `model` (x -> logarithms of times) to those measured. `lines_at`(x, by) gives its (slopes, bends), each [time, number]: of
+    lines through the times where a number is off by `by` either way, and how far they pass from the time at x; zeros where `by` is none.
+    `bounds`: of |x|. The last `apart` of the times are disturbed no more than the others, perhaps much less: noise is what is left of those
+    before."""
     seen = len(measured) - apart
     width, x, noise = bounds / np.sqrt(3), np.zeros(len(bounds)), NOISE
     left = measured - model(x)
-    slopes = slopes_at(x)
+    slopes, bends = first = lines_at(x, width)
     for _ in range(PASSES):
-        noise = spread_of(left[:seen], 0.0)
+        before, noise = x, spread_of(left[:seen], 0.0)
         for _ in range(ROUNDS):
-            x, left, slopes, moved = step(model, measured, x, left, slopes, noise, width, bounds)
+            x, left, slopes, moved = step(model, measured, x, left, slopes, np.hypot(noise, bent(bends)), width, bounds)
             noise = spread_of(left[:seen], effective(slopes[:seen], width, noise))
             if not moved:
                 break
-        if x.any():
-            slopes = slopes_at(x)  # what was put right on the way says how to go on, not what is known where it ends
-    return told(x, slopes, width, bounds, noise, huber(left / noise))
+        deviation = told(x, slopes, bends, width, bounds, noise, left).deviation
+        said = deviation < TOLD * width
+        # what was put right on the way says how to go on, not what is known where it ends
+        slopes, bends = (np.where(said, new, old) for new, old in zip(lines_at(x, np.where(said, deviation, 0.0)), first))
+        if (np.abs(x - before) <= SETTLED * deviation).all():
+            break
+    return told(x, slopes, bends, width, bounds, noise, left)
 
 
-def step(model: Callable[[Array], Array], measured: Array, x: Array, left: Array, slopes: Array, noise: float, width: Array,
+def bent(bends: Array) -> Array:
+    """By how much each time is off for its bends."""
+    return np.sqrt((bends**2).sum(axis=1))
+
+
+def step(model: Callable[[Array], Array], measured: Array, x: Array, left: Array, slopes: Array, noise: Array, width: Array,
          bounds: Array) -> tuple[Array, Array, Array, bool]:
     """(x, what is left there, slopes, whether x moved) after one bounded linear problem; a step that does not pay is halved, and what was
     timed on the way puts the slopes right."""
@@ -102,7 +120,7 @@ def huber(off: Array) -> Array:
     return np.sqrt(np.minimum(1.0, HUBER / np.maximum(np.abs(off), 1e-12)))
 
 
-def price(left: Array, x: Array, noise: float, width: Array) -> float:
+def price(left: Array, x: Array, noise: Array | float, width: Array) -> float:
     """What is minimised: Huber's loss of times, and the squares of ratios in widths."""
     far = np.abs(left / noise)
     return float(np.where(far <= HUBER, far**2, 2 * HUBER * far - HUBER**2).sum() + ((x / width) ** 2).sum())
@@ -120,9 +138,10 @@ def spread_of(left: Array, numbers: float) -> float:
     return max(NOISE, float(1.4826 * np.median(np.abs(left)) * np.sqrt(len(left) / free)))
 
 
-def told(x: Array, slopes: Array, width: Array, bounds: Array, noise: float, weights: Array) -> Fitted:
-    """What is known of each number, from the slopes where the fit ended."""
-    scaled = slopes * width * (weights / noise)[:, None]
+def told(x: Array, slopes: Array, bends: Array, width: Array, bounds: Array, noise: float, left: Array) -> Fitted:
+    """What is known of each number, from the lines where the fit ended."""
+    off = np.hypot(noise, bent(bends))
+    scaled = slopes * width * (huber(left / off) / off)[:, None]
     covariance = np.linalg.inv(scaled.T @ scaled + np.eye(len(width)))  # in widths
     deviation = np.sqrt(np.diag(covariance))
     correlation = covariance / np.outer(deviation, deviation)

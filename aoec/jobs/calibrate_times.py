@@ -17,8 +17,8 @@ from aoec.target.vary import SPREAD, varies
 
 Array = np.ndarray
 STEP = 0.01  # of a logarithm, for slopes: far above the rounding of ticks
+STRAIGHT = 0.02  # of a logarithm: over no more a time hardly bends, and one side says it all
 SET = ("clock_mhz",)  # is set, not found
-HARDLY = 1e-3  # of a time, moved by all that a number's confidence allows
 # what no time of a lone program has in it: figures of the chip, what stands between tasks, other kernels' heads
 NO_TIME = ("shared.hbm_nominal_bytes_per_s", "launch.enqueue_us", "launch.tiling_runtime_us", "launch.tiling_constant_us")
 JOINED = ("flags.cross_cycles", "launch.stream_us")  # of programs of several streams
@@ -33,7 +33,6 @@ class Times:
         self.places = tuple(p for p in machine.sources if varies(p, machine) and p not in SET) if places is None else tuple(places)
         self._readers = [self._reading(place) for place in self.places]
         self.read = [bool(readers) for readers in self._readers]
-        self._first: Array | None = None  # slopes at the first x
 
     @cached_property
     def bounds(self) -> Array:
@@ -46,26 +45,27 @@ class Times:
         found = [time_rows(self.programs[i].on(machine), {}, self.state) for i in (range(len(self.programs)) if which is None else which)]
         return np.array([(t.ticks[0], t.launch_ticks[0]) for t in found]).reshape(-1, 2) * machine.us_per_tick
 
-    def slopes(self, x: Array) -> Array:
-        """Slopes [program, (task, run), number] of logarithms of times, a task being launch and run. Of numbers that hardly move any time
-        those of the first call are given again."""
+    def lines(self, x: Array, by: Array) -> tuple[Array, Array]:
+        """(slopes, bends), each [program, (task, run), number], of logarithms of times, a task being launch and run: of the line through
+        the times where a number is off by `by` either way, and how far that line passes from the time at x. Zeros where `by` is."""
         base = self.of(x)
-        out = np.zeros((len(base), 2, len(x))) if self._first is None else self._first.copy()
-        felt = np.abs(out).max(axis=(0, 1), initial=0.0) * self.bounds
+        slopes, bends = (np.zeros((len(base), 2, len(x))) for _ in range(2))
         for j, readers in enumerate(self._readers):
-            if readers and (self._first is None or felt[j] > HARDLY):
-                there = x.copy()
-                there[j] += STEP
-                moved = self._launched(there, base) if self.places[j].startswith("launch.") else self.of(there, readers)
-                out[readers, :, j] = (logs(moved) - logs(base[readers])) / STEP
-        self._first = out if self._first is None else self._first
-        return out
+            if readers and by[j]:
+                step = np.zeros(len(x))
+                step[j] = max(float(by[j]), STEP)
+                here, more = logs(base[readers]), logs(self._where(j, x + step, base))
+                less = logs(self._where(j, x - step, base)) if by[j] > STRAIGHT else 2 * here - more
+                slopes[readers, :, j] = (more - less) / (2 * step[j])
+                bends[readers, :, j] = (more + less) / 2 - here
+        return slopes, bends
 
-    def _launched(self, x: Array, base: Array) -> Array:
-        """The times where nothing but launches is another."""
+    def _where(self, j: int, x: Array, base: Array) -> Array:
+        """The times of what reads number j where no other differs from where `base` was timed: launches alone, if it is one of theirs."""
+        if not self.places[j].startswith("launch."):
+            return self.of(x, self._readers[j])
         machine = scaled(self.machine, dict(zip(self.places, x)))
-        launches = [launch_of(p, machine) for p in self.programs]
-        return np.stack([base[:, 0], launches], axis=1)
+        return np.stack([base[:, 0], [launch_of(p, machine) for p in self.programs]], axis=1)[self._readers[j]]
 
     def _reading(self, place: str) -> list[int]:
         """The programs that a number may matter to: of those that formulas name, the ones with an instruction that does."""
@@ -73,15 +73,15 @@ class Times:
         if room in ("numbers", "paths"):
             path, _, what = name.partition(".")
             named = name if room == "numbers" else f"{path}_{AT.get(what, what)}"
-            return self._where(lambda p: any(named in dict(s.numbers) for s in p.sites))
+            return self._those(lambda p: any(named in dict(s.numbers) for s in p.sites))
         if room == "tables":
             table, _, dtype = name.partition(".")
-            return self._where(lambda p: any(s.dtype == dtype and table in dict(s.numbers) for s in p.sites))
+            return self._those(lambda p: any(s.dtype == dtype and table in dict(s.numbers) for s in p.sites))
         if room == "cores":
-            return self._where(lambda p: name.partition(".")[0] in {s.core for s in p.program.streams})
-        return self._where(lambda p: place not in NO_TIME and (place not in JOINED or p.joined))
+            return self._those(lambda p: name.partition(".")[0] in {s.core for s in p.program.streams})
+        return self._those(lambda p: place not in NO_TIME and (place not in JOINED or p.joined))
 
-    def _where(self, holds: Callable[[Encoded], bool]) -> list[int]:
+    def _those(self, holds: Callable[[Encoded], bool]) -> list[int]:
         return [i for i, p in enumerate(self.programs) if holds(p)]
 
 

@@ -84,7 +84,7 @@ def _bank(path: Path) -> dict[str, Any]:
             return {"path": str(path), "exists": False, "records": None, "trouble": str(e)}
         return {"path": str(path), "exists": False, "records": 0}
     try:
-        records = len(Bank.open(path, create=False).list())
+        records = len(Bank.open(path, create=False, writable=False).list())
     except AoecError as e:
         return {"path": str(path), "exists": True, "records": None, "trouble": str(e)}
     return {"path": str(path), "exists": True, "records": records}

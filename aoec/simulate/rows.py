@@ -1,12 +1,12 @@
 """Whole measures of a program with holes, row by row: what `time.measure` says of it filled, without filling it each time."""
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from aoec.base.processors import threads
 from aoec.ir.index import evaluate
 from aoec.ir.program import Program
 from aoec.simulate.detail import walks
@@ -30,7 +30,7 @@ def measure_rows(encoded: Encoded, rows: Mapping[str, Array], count: int, state:
         return list(_slab(encoded, part, min(SLAB, count - start), state))
 
     starts = range(0, count, SLAB)
-    with ThreadPoolExecutor(max(1, min(os.cpu_count() or 1, len(starts)))) as pool:  # the kernel holds no lock
+    with ThreadPoolExecutor(max(1, min(threads(), len(starts)))) as pool:  # the kernel holds no lock
         for found in pool.map(some, starts):
             yield from found
 

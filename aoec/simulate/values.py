@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from aoec.base.errors import CheckError
+from aoec.base.processors import threads as at_once
 from aoec.ir.index import DTYPES, Expr, Float, Int
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream
 from aoec.kernels import tile
@@ -55,7 +56,7 @@ class Executable:
         self.memory.put(constants or {})
 
     def run(self, tensors: Mapping[str, np.ndarray], threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
-        """`execute`, for the inputs that are no constants, with so many threads (0: one a processor); `account` is added to."""
+        """`execute`, for the inputs that are no constants, with so many threads (0: as many as may work at once); `account` is added to."""
         with self.lock:
             return {name: x.copy() for name, x in self.run_in_place(tensors, threads, account).items()}
 
@@ -65,7 +66,7 @@ class Executable:
         memory.put(tensors)
         memory.clear([t for t in self.program.tensors if t.name not in tensors and t.name not in self.constants])
         # sums are added in one order: the same bytes every time
-        parts = 1 if memory.added or account else max(1, min(code.groups, threads or os.cpu_count() or 1))
+        parts = 1 if memory.added or account else max(1, min(code.groups, threads or at_once()))
         bounds = list(pairwise(code.groups * t // parts for t in range(parts + 1)))
         others = [_pool().submit(_run, code, memory, low, high) for low, high in bounds[1:]]
         try:

@@ -19,8 +19,10 @@ from aoec.bank.bank import LINE_LIMIT_BYTES, Bank, statuses
 from aoec.bank.journal import opened as opened_journal
 from aoec.bank.near import distance, family
 from aoec.bank.place import default_path
-from aoec.bank.record import SCHEMA_VERSION, Key, Record, flat, show_record
+from aoec.bank.record import SCHEMA_VERSION, Key, Record, show_record
 from aoec.base.errors import BackendError, BankError
+
+from .first_schema import bank_of_the_first_schema
 
 KEY = Key("f" * 64, "Ascend910B3", "a" * 64, "m1", "cold")
 RECORD = Record(KEY, "matmul 64x64x64", "sched matmul {\n  split(loop=m, factor=16)\n}\n", 900, 500, 400, trials=100, searched=100, seed=3,
@@ -312,28 +314,10 @@ def test_default_path_is_in_the_users_data_directory(monkeypatch, tmp_path):
     assert default_path().name == "bank.db" and "aoec" in default_path().parts
 
 
-FIRST_SCHEMA = """
-CREATE TABLE aoec_bank (schema_version INTEGER NOT NULL);
-CREATE TABLE records (func_key VARCHAR NOT NULL, target VARCHAR NOT NULL, machine_hash VARCHAR NOT NULL, model_version VARCHAR NOT NULL,
- state VARCHAR NOT NULL, kind VARCHAR NOT NULL, label VARCHAR NOT NULL, trace VARCHAR NOT NULL, default_ticks INTEGER NOT NULL,
- ticks INTEGER NOT NULL, bound_ticks INTEGER NOT NULL, trials INTEGER NOT NULL, searched INTEGER NOT NULL, seed INTEGER NOT NULL,
- search VARCHAR NOT NULL, proof VARCHAR NOT NULL, verified BOOLEAN NOT NULL, tool VARCHAR NOT NULL, created VARCHAR NOT NULL,
- PRIMARY KEY (func_key, target, machine_hash, model_version, state, kind));
-CREATE TABLE trials ("key" VARCHAR NOT NULL, candidate VARCHAR NOT NULL, ticks INTEGER, PRIMARY KEY ("key", candidate));
-INSERT INTO aoec_bank VALUES (1);
-PRAGMA application_id = 1634690403;
-"""
-
-
 @pytest.fixture
 def first_schema(tmp_path: Path) -> Path:
     """A bank as the first schema had it, with one record."""
-    with sqlite3.connect(tmp_path / "first.db") as c:
-        c.executescript(FIRST_SCHEMA)
-        old = {k: v for k, v in flat(RECORD).items() if k != "func"}
-        c.execute(f"INSERT INTO records ({', '.join(old)}) VALUES ({', '.join('?' * len(old))})", list(old.values()))
-    c.close()
-    return tmp_path / "first.db"
+    return bank_of_the_first_schema(tmp_path / "first.db", RECORD)
 
 
 def test_a_bank_of_the_first_schema_is_read_as_it_is_and_migrated_when_it_is_written(first_schema):

@@ -5,11 +5,17 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from aoec.base import processors
+from aoec.ir.parse import parse_program
+from aoec.simulate import rows, values
 from aoec.simulate import time as timing
+from aoec.simulate.encode import encode
+from aoec.target.machine import load
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +51,31 @@ def test_rows_are_timed_by_as_many_threads_as_the_share_has(share: int, most: in
 
     timing._each(run, [(i, i + 1) for i in range(12)], 6)
     assert len(seen) <= most and (len(seen) > 1) == (most > 1)
+
+
+PROGRAM = parse_program((Path(__file__).parents[1] / "programs/vector.prog").read_text("utf-8"), "vector")  # on two cores
+
+
+@pytest.mark.parametrize("share, most", [(0, 8), (2, 2), (1, 1)])
+def test_whole_measures_are_made_by_as_many_threads_as_the_share_has(share: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    processors.keep_to(share)
+    seen: set[int] = set()
+
+    def slab(*of: object) -> Iterator[int]:
+        seen.add(threading.get_ident())
+        time.sleep(0.02)
+        return iter(())
+
+    monkeypatch.setattr(rows, "_slab", slab)
+    assert not list(rows.measure_rows(encode(PROGRAM, load("toy")), {}, 12 * rows.SLAB))
+    assert len(seen) <= most and (len(seen) > 1) == (most > 1)
+
+
+@pytest.mark.parametrize("share, asked, parts", [(0, 0, 2), (2, 0, 2), (1, 0, 1), (1, 2, 2)])
+def test_a_program_is_run_by_as_many_threads_as_the_share_has_or_as_were_asked_for(share: int, asked: int, parts: int,
+                                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    processors.keep_to(share)
+    ran: list[tuple[int, int]] = []
+    monkeypatch.setattr(values, "_run", lambda code, memory, low, high, account=None: ran.append((low, high)))
+    values.Executable(PROGRAM).run({t.name: np.zeros(2000, np.float16) for t in PROGRAM.tensors if t.role == "input"}, asked)
+    assert sorted(ran) == ([(0, 1), (1, 2)] if parts == 2 else [(0, 2)])

@@ -10,7 +10,7 @@ from bench.networks.steps import Steps
 from bench.networks.tolerances import EXACT
 from bench.zoo import HEAD, Checked, put
 
-FOUND = Checked("resnet50", "fp16", 122, {"logits": 2e-3, "other": 1e-4}, 1.5e-3, None, Counter(), 248.6, 240.2, 20, 30.0, 1.0)
+FOUND = Checked("resnet50", "fp16", 122, {"logits": 2e-3, "other": 1e-4}, 1.5e-3, None, Counter(), 248.6, 240.2, 20, "ab" * 8, 30.0, 1.0)
 
 
 def test_a_row_takes_the_place_of_its_own(tmp_path):
@@ -20,7 +20,8 @@ def test_a_row_takes_the_place_of_its_own(tmp_path):
         put(found, table)
     *before, first, second, blank, behind = table.read_text().splitlines()
     assert before == ["# Zoo", "", *HEAD] and (blank, behind) == ("", "Words behind it.")
-    assert first.startswith("| gpt2 | fp16 |") and first.endswith("| – |") and second.startswith("| resnet50 |") and "230 µs" in second
+    assert first.startswith("| gpt2 | fp16 |") and first.endswith(f"| – | {FOUND.version} |")
+    assert second.startswith("| resnet50 |") and "230 µs" in second
 
 
 def test_a_difference_is_held_against_what_rounding_alone_costs():

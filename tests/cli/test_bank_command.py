@@ -14,6 +14,7 @@ from aoec.bank.bank import Bank
 from aoec.bank.measured import Measured
 from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, Key, Record, flat, show_record
+from tests.bank.first_schema import bank_of_the_first_schema
 
 KEY = Key("ab" * 32, "toy", "cd" * 32, "1", "cold")
 TRACE = "sched {\n  split(loop=m, factor=16, outer=mt, inner=mi)\n}"
@@ -104,6 +105,17 @@ def test_what_only_reads_a_bank_makes_none(words: str, path: str, what: str, ban
     assert cli.main(["bank", *words.split(), "--bank", path]) == 2
     out, err = capsys.readouterr()
     assert not out and len(err.splitlines()) == 1 and what in err and sorted(bank.parent.iterdir()) == there
+
+
+@pytest.mark.parametrize("words", ["doctor", *(f"bank {words}" for words in MISSING)])
+def test_what_only_reads_a_bank_leaves_it_as_it_is(words: str, bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also one of an older schema: the aoec that wrote it may not read a later one. (Funcs are not kept there, so none can be shown.)"""
+    said(capsys, "export", "all.jsonl")
+    old = bank_of_the_first_schema(bank.parent / "old.db", FIRST)
+    there = {p: p.read_bytes() for p in bank.parent.iterdir()}
+    for path in (bank, old):
+        assert cli.main([*words.split(), "--bank", str(path)]) == 0 or words == "bank show abab"
+        assert {p: p.read_bytes() for p in bank.parent.iterdir()} == there
 
 
 @pytest.mark.parametrize("words", [("import", "bad.jsonl"), ("merge", "bad.jsonl"), ("import", "none.jsonl"), ("merge", "."),

@@ -1,6 +1,7 @@
 """Ctrl-C ends a search at once with what it has: the bank holds it, and nothing else was written."""
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -48,13 +49,27 @@ def test_the_second_signal_interrupts_at_once() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_what_was_found_is_kept(jobs: str, tmp_path: Path) -> None:
+    """The signal comes when an event tells of trials: however long that takes, and before the search has ended."""
     onnx.save(zoo.tiny_resnet(), tmp_path / "model.onnx")
-    words = [sys.executable, "-m", "aoec", "compile", "--tune", "model.onnx", "--bank", "b.db", "--budget", "1000000", "--jobs", jobs]
+    words = [sys.executable, "-m", "aoec", "compile", "--tune", "model.onnx", "--bank", "b.db", "--budget", "100000000",
+             "--search", "random", "--jobs", jobs, "--events", "e.jsonl"]
     process = subprocess.Popen(words, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
-    time.sleep(40)  # for the first groups to be under search, kernels compiled
+    wait_for_trials(process, tmp_path / "e.jsonl")
     os.killpg(process.pid, signal.SIGINT)
     asked = time.monotonic()
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "kept in the bank b.db" in err and "Traceback" not in err and not out
     assert time.monotonic() - asked < 30 and not (tmp_path / "model.aoec").exists()
     assert any(r.searched for r in Bank.open(tmp_path / "b.db", create=False).list())
+
+
+def wait_for_trials(process: subprocess.Popen[str], events: Path) -> None:
+    """Nothing, as soon as the job has told of a search that is under way."""
+    until = time.monotonic() + 300
+    while process.poll() is None and time.monotonic() < until:
+        lines = events.read_text().splitlines() if events.exists() else []
+        if any(e["event"] == "task_progress" and e["trials"] for e in map(json.loads, lines)):
+            return
+        time.sleep(0.2)
+    process.kill()
+    pytest.fail(f"no search was seen; exit code {process.returncode}: {process.communicate()[1]}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from math import exp, log
 from pathlib import Path
 from random import Random
@@ -111,6 +112,16 @@ def invented(draw: np.random.Generator, rows: int, numbers: int) -> np.ndarray:
     return draw.uniform(0.1, 5, (rows, numbers)) * (draw.random((rows, numbers)) < 0.5)
 
 
+def lines(model: Callable[[np.ndarray], np.ndarray]) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """What a fit asks of a model: the lines over so much either way, and how far they pass from it."""
+    def lines_at(x: np.ndarray, by: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        sides = [(model(x - e), model(x + e)) for e in np.diag(by)]
+        slopes = [(more - less) / (2 * b) if b else np.zeros(len(less)) for (less, more), b in zip(sides, by)]
+        return np.stack(slopes, axis=1), np.stack([(less + more) / 2 - model(x) for less, more in sides], axis=1)
+
+    return lines_at
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_the_fit_finds_what_maxima_of_sums_say(seed: int) -> None:
     draw = np.random.default_rng(seed)
@@ -121,16 +132,34 @@ def test_the_fit_finds_what_maxima_of_sums_say(seed: int) -> None:
         parts = np.exp(np.array([x[0] + x[5], *x[1:5], 0.0]))
         return np.log(1 + np.maximum(first @ parts, second @ parts))
 
-    def slopes(x: np.ndarray) -> np.ndarray:
-        return np.stack([(model(x + 1e-3 * e) - model(x)) / 1e-3 for e in np.eye(6)], axis=1)
-
     bounds = np.array([0.14, 0.34, 0.14, 0.34, 0.34, 0.14])
     truth = draw.uniform(-0.9, 0.9, 6) * bounds
-    found = fit(model, slopes, model(truth), bounds)
+    found = fit(model, lines(model), model(truth), bounds)
     sure = found.found
     assert sure[[1, 2, 3]].all() and not sure[[0, 4, 5]].any() and np.abs(found.x - truth)[sure].max() < 0.01
     assert found.felt[4] == 0 and found.partner[0] == 5 and found.partner[5] == 0 and found.correlation[0] < -0.9
     assert found.noise == NOISE and (np.abs(found.x) <= bounds).all()
+
+
+@pytest.mark.parametrize("rows, numbers", [(6, 3), (8, 5)])
+def test_what_few_rows_that_bend_say_is_right(rows: int, numbers: int) -> None:
+    """A row is steep where the file's number stands, and flat where the true one does: what is said of it there holds no further. Slopes of
+    a hundredth found 4 of 755 numbers that were more than 5 % off on these 600 models; lines as wide as what is known of a number, without
+    their bends, 3 of 756."""
+    found = 0
+    for seed in range(300):
+        draw = np.random.default_rng(seed)
+        first, second, rest = invented(draw, rows, numbers), invented(draw, rows, numbers), draw.uniform(1, 40, rows)
+
+        def model(x: np.ndarray, first: np.ndarray = first, second: np.ndarray = second, rest: np.ndarray = rest) -> np.ndarray:
+            return np.log(rest + np.maximum(first @ np.exp(x), second @ np.exp(x)))
+
+        bounds = draw.choice([0.05, 0.14, 0.34], numbers)
+        truth = draw.uniform(-0.9, 0.9, numbers) * bounds
+        made = fit(model, lines(model), model(truth), bounds)
+        assert np.abs(made.x - truth)[made.found].max(initial=0.0) < 0.05, seed
+        found += int(made.found.sum())
+    assert found > 350
 
 
 def test_a_row_of_another_kernel_does_not_lead_it_astray() -> None:
@@ -140,12 +169,9 @@ def test_a_row_of_another_kernel_does_not_lead_it_astray() -> None:
     def model(x: np.ndarray) -> np.ndarray:
         return np.log(1 + weights @ np.exp(x))
 
-    def slopes(x: np.ndarray) -> np.ndarray:
-        return weights * np.exp(x) / (1 + weights @ np.exp(x))[:, None]
-
     measured = model(np.array([0.2, -0.2, 0.1])) + draw.normal(0, 0.005, 30)
     measured[[3, 17]] += log(2)
-    assert fit(model, slopes, measured, bounds).x == pytest.approx([0.2, -0.2, 0.1], abs=0.03)
+    assert fit(model, lines(model), measured, bounds).x == pytest.approx([0.2, -0.2, 0.1], abs=0.03)
 
 
 def test_deviations_hold_where_a_run_disturbs_both_of_its_times() -> None:
@@ -156,13 +182,10 @@ def test_deviations_hold_where_a_run_disturbs_both_of_its_times() -> None:
         run = runs * exp(x[0])
         return stacked(np.log(np.stack([run + 3 * exp(x[1]), run], axis=1)), cores)
 
-    def slopes(x: np.ndarray) -> np.ndarray:
-        return np.stack([(model(x + 1e-4 * e) - model(x - 1e-4 * e)) / 2e-4 for e in np.eye(2)], axis=1)
-
     off = []
     for _ in range(100):
         both = np.repeat(draw.normal(0, 0.03, 16)[:, None], 2, axis=1)
-        found = fit(model, slopes, model(truth) + stacked(both, cores), np.full(2, 0.5), len(runs))
+        found = fit(model, lines(model), model(truth) + stacked(both, cores), np.full(2, 0.5), len(runs))
         off.append((found.x - truth)[0] / found.deviation[0])
     assert 0.8 < np.std(off) < 1.2
 

@@ -45,6 +45,8 @@ def scheduled(model: str) -> Iterator[tuple[Case, Problem]]:
 # `make test` asks the laws of every second sketch of a group that has more than three, of one model the even ones, of the next the odd
 # ones, so that each structure is met with several operators; all of them where questions are new ones (make test-all)
 TURN = 1 if settings.get_current_profile_name() == "random" else 2
+# a scheduled func is evaluated point by point, which takes longer than all its programs, and these are made of it: a third of the groups
+SLOWLY = 1 if TURN == 1 else 3
 
 
 def in_turn(model: str) -> Iterator[tuple[int, Case, Problem, range]]:
@@ -62,13 +64,14 @@ def everywhere(p: Problem, count: int, seed: int = 0, sketches: Iterable[int] | 
 # first, as it needs all kernels: a fresh clone's are compiled here, before the other process comes to a file that needs them (conftest.py)
 @pytest.mark.parametrize("model", EACH)
 def test_func_scheduled_func_and_program_mean_the_operators(model: str) -> None:
-    for _, case, p, sketches in in_turn(model):
+    for i, case, p, sketches in in_turn(model):
         assert case.agrees(case.evaluated(case.func))
         candidates = everywhere(p, 2, 2, sketches)
         for c in candidates:
             assert case.agrees(case.run(p.program(c))), (case.name, p.values(c))
-        c = candidates[len(candidates) // 2]
-        assert case.agrees(case.evaluated(primitives.apply(p.func, p.trace(c)))), (case.name, p.values(c))
+        if (list(MODELS).index(model) + i) % SLOWLY == 0:
+            c = candidates[len(candidates) // 2]
+            assert case.agrees(case.evaluated(primitives.apply(p.func, p.trace(c)))), (case.name, p.values(c))
 
 
 @pytest.mark.parametrize("model", EACH)
