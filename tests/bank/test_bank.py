@@ -21,8 +21,7 @@ from aoec.bank.near import distance, family
 from aoec.bank.place import default_path
 from aoec.bank.record import SCHEMA_VERSION, Key, Record, show_record
 from aoec.base.errors import BackendError, BankError
-
-from .first_schema import bank_of_the_first_schema
+from tests.bank.first_schema import bank_of_the_first_schema
 
 KEY = Key("f" * 64, "Ascend910B3", "a" * 64, "m1", "cold")
 RECORD = Record(KEY, "matmul 64x64x64", "sched matmul {\n  split(loop=m, factor=16)\n}\n", 900, 500, 400, trials=100, searched=100, seed=3,
@@ -164,8 +163,8 @@ def test_nothing_is_half_written(bank):
 
 READER = """
 import os, sys
-sys.path[:0] = [{tests!r}]
-from test_bank import RECORD, KEY, Bank, BankError
+sys.path[:0] = [{root!r}]
+from tests.bank.test_bank import RECORD, KEY, Bank, BankError
 Bank.open({warm!r}).put(RECORD)  # whatever is imported late is imported now: another user may not read this installation
 if os.getuid() == 0:
     os.setuid(65534)
@@ -186,7 +185,7 @@ def test_a_read_only_bank_is_read(tmp_path, folder_mode):
         bank.put(RECORD)
         bank.path.chmod(0o444)
         folder.chmod(folder_mode)
-        code = READER.format(tests=str(Path(__file__).parent), path=str(bank.path), warm=str(tmp_path / "warm.db"))
+        code = READER.format(root=str(Path(__file__).parents[2]), path=str(bank.path), warm=str(tmp_path / "warm.db"))
         out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         folder.chmod(0o755)
     assert out.returncode == 0 and "is read-only" in out.stdout, out.stderr
