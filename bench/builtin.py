@@ -1,11 +1,13 @@
 """Makes the built-in bank: schedules of well-known networks for the main targets, as files of text in aoec/bank/.
 
     python bench/builtin.py [--networks resnet50 bert-base ...] [--targets Ascend910B3 ...] [--budget 2000] [--jobs N] [-o aoec/bank]
-                            [--work build/builtin]
+                            [--work build/builtin] [--keep OLDER_BANK]
 
 Each network (fp16, batch 1) is tuned and checked as `aoec compile --tune` does it, with seed 0 and an empty bank: the same sources make the
 same bytes, on any machine and with any number of jobs. Prints what each took. A target's file is written when all of its networks are done.
-Until then they are in a folder (`--work`), and where that is ended, by Ctrl-C or otherwise, the same sources go on from there.
+Until then they are in a folder (`--work`), and where that is ended, by Ctrl-C or otherwise, the same sources go on from there. Where no
+proof ends a search, chance has a say in what it finds: with `--keep`, a folder of such files as they were, what these know better is kept,
+timed again.
 """
 from __future__ import annotations
 
@@ -14,15 +16,19 @@ import os
 import resource
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import aoec
 from aoec.bank.bank import Bank
-from aoec.bank.builtin import write
+from aoec.bank.builtin import BuiltIn, write
+from aoec.bank.record import DEFAULT, Record
+from aoec.jobs.bank_verify import retimed
 from aoec.jobs.version import source_version
+from aoec.target.machine import load
 from bench.networks import NETWORKS
 
 TARGETS = ("Ascend910B3", "Ascend310P3")
@@ -48,14 +54,30 @@ def begun(work: Path, target: str, networks: Sequence[str], budget: int) -> Path
     return folder
 
 
-def make(target: str, networks: Sequence[str], budget: int, jobs: int, work: Path, output: Path | None) -> Path:
+def better(records: Iterable[Record], older: Path) -> list[Record]:
+    """The records, each with the schedule that an older built-in bank has for it where that takes fewer cycles now. Not of defaults, which
+    are what is found without a search."""
+    known = {r.key.func_key + r.key.state: r for r in BuiltIn(older).list()} if older.is_file() else {}
+    out = []
+    for r in records:
+        old = known.get(r.key.func_key + r.key.state)
+        if old is not None and not r.key.state.endswith(DEFAULT) and old.trace != r.trace:
+            ticks = retimed(old, r.func, load(r.key.target))
+            if isinstance(ticks, int) and ticks < r.ticks:
+                r = replace(r, trace=old.trace, ticks=ticks, trials=old.trials, searched=old.searched)
+        out.append(r)
+    return out
+
+
+def make(target: str, networks: Sequence[str], budget: int, jobs: int, work: Path, output: Path | None, keep: Path | None) -> Path:
     """Where the built-in bank of a target now is, all of its networks being tuned into it."""
     folder = begun(work, target, networks, budget)
     for name in networks:
         before = cpu_s()
         new = tune(name, target, folder, budget, jobs)
         print(f"{name} on {target}: {cpu_s() - before:.0f} CPU s" if new else f"{name} on {target}: done before", flush=True)
-    path = write(target, Bank.open(folder / "bank.db").list(target), output)
+    records = Bank.open(folder / "bank.db").list(target)
+    path = write(target, better(records, keep / f"{target}.jsonl") if keep else records, output)
     shutil.rmtree(folder)
     return path
 
@@ -73,10 +95,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("-o", "--output", type=Path, help="the folder (default: aoec/bank)")
     parser.add_argument("--work", type=Path, default=Path("build/builtin"), help="where unfinished work is kept (default: build/builtin)")
+    parser.add_argument("--keep", type=Path, help="a folder of older files, of which what is better is kept (default: none)")
     args = parser.parse_args(argv)
     try:
         for target in args.targets:
-            path = make(target, args.networks, args.budget, args.jobs, args.work, args.output)
+            path = make(target, args.networks, args.budget, args.jobs, args.work, args.output, args.keep)
             print(f"{path}: {path.stat().st_size:,} bytes, {len(path.read_text().splitlines()) - 1} records", flush=True)
     except KeyboardInterrupt:
         print(f"interrupted; what is finished is kept in {args.work}, and the same command goes on from there", file=sys.stderr)

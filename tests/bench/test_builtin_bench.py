@@ -38,3 +38,15 @@ def test_ctrl_c_ends_the_whole_and_the_next_run_goes_on(tmp_path: Path, monkeypa
     assert builtin.main(words) == 0 and asked[4:] == [("lstm", True)]
     assert "resnet50 on Ascend310P3: done before" in capsys.readouterr().out
     assert len(BuiltIn(tmp_path / "Ascend310P3.jsonl").list()) == 4 and not list((tmp_path / "work").iterdir())
+
+
+def test_what_an_older_file_knows_better_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what it takes now, whatever it said; not of a default, nor what has no program any more."""
+    now = {"better": 450, "worse": 700, "gone": "no such loop"}
+    monkeypatch.setattr(builtin, "retimed", lambda old, func, machine: now[old.trace])
+    keys = [replace(RECORD.key, func_key=f"{i:064x}") for i in range(3)]
+    own = [replace(RECORD, key=k) for k in keys] + [replace(RECORD, key=replace(keys[0], state=RECORD.key.state + DEFAULT))]
+    older = [replace(r, trace=trace, ticks=460, trials=3) for r, trace in zip(own, (*now, "better"))]
+    path = builtin.write("Ascend310P3", older, tmp_path)
+    assert builtin.better(own, path) == [replace(own[0], trace="better", ticks=450, trials=3), *own[1:]]
+    assert builtin.better(own, tmp_path / "none.jsonl") == own
