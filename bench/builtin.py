@@ -57,10 +57,10 @@ def begun(work: Path, target: str, networks: Sequence[str], budget: int) -> Path
 def better(records: Iterable[Record], older: Path) -> list[Record]:
     """The records, each with the schedule that an older built-in bank has for it where that takes fewer cycles now. Not of defaults, which
     are what is found without a search."""
-    known = {r.key.func_key + r.key.state: r for r in BuiltIn(older).list()} if older.is_file() else {}
+    known = {(r.key.func_key, r.key.state): r for r in BuiltIn(older).list()} if older.is_file() else {}
     out = []
     for r in records:
-        old = known.get(r.key.func_key + r.key.state)
+        old = known.get((r.key.func_key, r.key.state))
         if old is not None and not r.key.state.endswith(DEFAULT) and old.trace != r.trace:
             ticks = retimed(old, r.func, load(r.key.target))
             if isinstance(ticks, int) and ticks < r.ticks:

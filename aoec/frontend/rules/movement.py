@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from math import isnan, prod
 
 import numpy as np
@@ -200,8 +200,8 @@ def _gather(word: str) -> Rule:
 def _run(places: Sequence[int], extent: int) -> list[int] | None:
     """The places, from 0 on, where they follow each other at equal steps and lie within the extent; else None."""
     found = [at + extent if at < 0 else at for at in places]
-    steps = {b - a for a, b in pairwise(found)}
-    return found if found and len(steps) < 2 and 0 not in steps and 0 <= min(found) <= max(found) < extent else None
+    runs = steps(found)
+    return found if len(runs) == 1 and runs[0][2] and 0 <= min(found) <= max(found) < extent else None
 
 
 # ---------------------------------------------------------------- blocks of pixels
