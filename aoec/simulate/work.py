@@ -14,7 +14,7 @@ from math import prod
 
 import numpy as np
 
-from aoec.ir.index import Expr, Var, children, variables
+from aoec.ir.index import Binary, Expr, Var, children, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import PIPE, Encoded, Site
 from aoec.simulate.sizes import Array, Choices, Dependence, Layout, StreamValues, asked, dependence
@@ -213,8 +213,8 @@ def sites_of(encoded: Encoded, stream: int) -> list[Site]:
 
 
 def told_apart(encoded: Encoded, stream: int) -> dict[str, list[Expr]]:
-    """For each grid axis the parts of sizes, largest ones, that depend on it and on no other: cores along it in which these are equal do
-    the same. Found once for an encoded program."""
+    """For each grid axis the parts of sizes that depend on it, with no other where that can be told: cores along it in which these are equal
+    do the same. Found once for an encoded program."""
     key = "told apart", stream
     if key not in encoded.dependences:
         on = dependence(encoded, stream)
@@ -225,12 +225,21 @@ def told_apart(encoded: Encoded, stream: int) -> dict[str, list[Expr]]:
 
 
 def parts_by_axis(e: Expr, on: Dependence) -> Iterator[Expr]:
-    """The largest parts of an expression that depend on one grid axis; a loop whose trips depend on several is as these are."""
+    """The largest parts of an expression that depend on one grid axis, or on several where a part of one alone rises with every core: what
+    is left of an extent, say, after the blocks along two axes. A loop whose trips depend on several is as these are."""
     several = len(on.closure(variables(e)) & on.grid)
-    if several == 1:
+    if several == 1 or several and any(rises(x, on) for x in children(e)):
         yield e
-    for x in children(e) if several > 1 else ():
-        yield from parts_by_axis(x, on)
+    elif several:
+        for x in children(e):
+            yield from parts_by_axis(x, on)
+
+
+def rises(e: Expr, on: Dependence) -> bool:
+    """Whether a grid axis is part of an expression by sums and products alone: then it has a value of its own on each core."""
+    if isinstance(e, Binary) and e.op in "+-*":
+        return rises(e.left, on) or rises(e.right, on)
+    return isinstance(e, Var) and e.name in on.grid
 
 
 def outline(encoded: Encoded, stream: int) -> Outline:

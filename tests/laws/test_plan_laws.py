@@ -131,6 +131,16 @@ def test_candidates_of_whole_spaces(text, by_numpy):
         assert (assert_same_both_ways(sketch.encoded, named, PREVIOUS_LAUNCH if i % 2 else COLD)[:40] >= 0).all()
 
 
+def test_blocks_along_two_axes_leave_no_row_to_numpy(by_numpy):
+    """What is left of an extent after the blocks of cores and of vector units rises with each: how much of a tile that is does not."""
+    p = problem(lower_operator("attention(b=3, m=150, n=300, d=32)"), load("Ascend910B3"))
+    sketch, grid = p.sketches[0], p.space.grids[0]
+    rows = np.array(some(grid, p.constraints(0), 70), np.int64).reshape(70, -1)
+    planned = replace(sketch.encoded, fillers={(COLD, True, CLOSED, True): Filler(Planner(sketch.encoded, COLD, True, first=True))})
+    found = alone_rows(planned, {name: rows[:, k].copy() for k, name in enumerate(grid.names)})
+    assert by_numpy == [] and (found.status == 0).all() and len(set(rows[:, grid.names.index("gm")].tolist())) > 2
+
+
 def test_a_plan_is_made_when_it_pays():
     encoded = encode(emitted("matmul", load("toy")), load("toy"))
     assert [isinstance(filler_of(encoded, COLD, False, CLOSED, 3), Filler) for _ in range(4)] == [False, False, True, True]
