@@ -132,7 +132,8 @@ class StreamPlan:
         return [self.by_class(p) if mixed and isinstance(p, Traced) else p for p in parts]
 
     def samples(self, name: str) -> Values:
-        """The first, second, last but one and last value of a variable on its axis; of one over which iterations are dealt out five."""
+        """The first, second, last but one and last value of a variable on its axis; of one over which iterations are dealt out five, and of
+        one of a narrow axis three: of all but the last its first and last are to stand for."""
         key = Var(name)
         if key not in self.values:
             n = self.columns(self.raw(self.extents[name]))
@@ -141,9 +142,10 @@ class StreamPlan:
                 head = np.maximum(self.upright(self.heads[name]), 1)
                 inner = [np.where(head < n - 1, head, last), np.where(head < n - 1, n - 2, last)]
                 parts = [last * 0, np.minimum(head - 1, last), *inner, last]
+            elif self.axis[name] in self.on.narrow:
+                parts = [last * 0, np.where(n >= 3, n - 2, 0), last]
             else:
-                short = last * 0 if self.axis[name] in self.on.narrow else last  # what the inner ones of a short loop may well equal
-                parts = [last * 0, np.where(n >= 3, 1, short), np.where(n >= 3, n - 2, short), last]
+                parts = [last * 0, np.where(n >= 3, 1, last), np.where(n >= 3, n - 2, last), last]
             regs = np.concatenate(np.broadcast_arrays(*[p.regs for p in parts]), axis=self.axis[name] - 1)
             self.values[key] = Traced(self.tape, regs, False)
         return self.values[key]
@@ -159,7 +161,7 @@ class StreamPlan:
         uneven."""
         value = self.columns(value)
         for axis in range(self.rank):
-            for first, samples in ((0, 5), (0, 4), (0, 3)) if axis + 1 in self.on.narrow else ((0, 5), (1, 4)):  # pairs that must be equal
+            for first, samples in ((0, 3),) if axis + 1 in self.on.narrow else ((0, 5), (1, 4)):  # pairs that must be equal
                 if value.shape[axis] == samples:
                     self.uneven.append((_slice(value, axis, first) != _slice(value, axis, first + 1)).regs)
                     value = Traced(self.tape, value.regs.take([k for k in range(samples) if k != first + 1], axis), value.real)
