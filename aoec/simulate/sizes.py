@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
 from math import prod
 from typing import Any
 
@@ -34,7 +33,7 @@ class Sized:
 
     own: Array
     at: Choices
-    first_differs: dict[int, Array] = field(default_factory=dict)  # axis -> bool[row]: first and body differ
+    first_differs: dict[int, Array] = field(default_factory=dict)  # axis -> bool[choice]: first and body differ
     last_differs: dict[int, Array] = field(default_factory=dict)
 
     @property
@@ -55,6 +54,10 @@ class Choices:
         if len(values) == 1:
             return np.broadcast_to(values, (len(self.which), *values.shape[1:]))
         return values.take(self.which, 0)
+
+    def of(self, others: Choices, values: Array) -> Array:
+        """`values` [choice, ...] for each of other choices, which are of these holes and maybe more; one for all where there is one."""
+        return values if len(values) == 1 else values.take(self.which[others.rows], 0)
 
 
 class Dependence:
@@ -210,11 +213,12 @@ class StreamValues:
         for axis in range(1, values.ndim):
             for first, samples in ((0, 5), (1, 4)):  # pairs that must be equal
                 if values.shape[axis] == samples:
-                    self.status[at.spread(differs(values, axis, first, first + 1)) & (self.status == 0)] = VARIES
+                    if (uneven := differs(values, axis, first, first + 1)).any():
+                        self.status[at.spread(uneven) & (self.status == 0)] = VARIES
                     values = values.take([k for k in range(samples) if k != first + 1], axis)
         axes = [axis for axis in range(1, values.ndim) if values.shape[axis] == 3]
-        return Sized(values, at, {x: at.spread(differs(values, x, kernel.FIRST, kernel.BODY)) for x in axes},
-                     {x: at.spread(differs(values, x, kernel.LAST, kernel.BODY)) for x in axes})
+        return Sized(values, at, {x: differs(values, x, kernel.FIRST, kernel.BODY) for x in axes},
+                     {x: differs(values, x, kernel.LAST, kernel.BODY) for x in axes})
 
     def most(self, name: str) -> Array:
         """int64[row]: the most iterations that a loop or grid axis has, one where it has none."""
@@ -276,7 +280,7 @@ def distinct(holes: Mapping[str, Array], count: int) -> tuple[Array, Array]:
 
 
 def differs(values: Array, axis: int, a: int, b: int) -> Array:
-    """bool[row]: whether positions a and b of an axis hold unequal values anywhere."""
+    """bool[choice]: whether positions a and b of an axis hold unequal values anywhere."""
     at: tuple[Any, ...] = (slice(None),) * axis
     unequal = values[*at, a] != values[*at, b]
     return np.asarray(unequal.reshape(len(unequal), -1).any(axis=1))
@@ -292,20 +296,21 @@ def positions(first: bool, last: bool) -> tuple[list[int], Array]:
 
 
 class Layout:
-    """How one cursor indexes its part of a table: the classes kept per axis, and its step per class of each variable."""
+    """How one cursor indexes its part of a table: the classes kept per axis, and its step per class of each variable; `first`, `last`: by
+    variable the sizes that differ there in some row, for which choices and where."""
 
     def __init__(self, sizes: list[Sized], axis: Mapping[str, int]) -> None:
         self.kept: dict[int, list[int]] = {}
         self.steps: dict[str, Array] = {}
-        self.first: dict[str, Array] = {}
-        self.last: dict[str, Array] = {}
+        self.first: dict[str, list[tuple[Choices, Array]]] = {}
+        self.last: dict[str, list[tuple[Choices, Array]]] = {}
         places: dict[str, Array] = {}
         for name, x in axis.items():
             users = [s for s in sizes if x in s.last_differs]
             if users:
-                self.first[name] = reduce(np.logical_or, [s.first_differs[x] for s in users])
-                self.last[name] = reduce(np.logical_or, [s.last_differs[x] for s in users])
-                self.kept[x], places[name] = positions(bool(self.first[name].any()), bool(self.last[name].any()))
+                self.first[name] = [(s.at, s.first_differs[x]) for s in users if s.first_differs[x].any()]
+                self.last[name] = [(s.at, s.last_differs[x]) for s in users if s.last_differs[x].any()]
+                self.kept[x], places[name] = positions(bool(self.first[name]), bool(self.last[name]))
         self.entries = 1
         for name in reversed(places):
             self.steps[name] = places[name] * self.entries

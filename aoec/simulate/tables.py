@@ -152,8 +152,9 @@ class Tabulator:
             which = self.variable[stream, name]
             if step.any():
                 self.moves[which].append((len(self.cursors), step))
-            self.merge[layout.first[name], which, kernel.FIRST] = kernel.FIRST
-            self.merge[layout.last[name], which, kernel.LAST] = kernel.LAST
+            for kind, found in ((kernel.FIRST, layout.first[name]), (kernel.LAST, layout.last[name])):
+                for at, differs in found:
+                    self.merge[at.spread(differs), which, kind] = kind
         self.cursors.append(base)
 
     def dependents(self) -> tuple[Array, Array, Array]:

@@ -108,23 +108,23 @@ class FirstCore:
             out = out + ticks * self.rounds(groups)
         return out
 
-    def extent(self, name: str) -> Array:
-        """int64[row]: cores along a grid axis."""
-        return self.values.size(self.grid[name]).values.reshape(-1)
-
     @cached_property
     def alike(self) -> Array:
         """int64[row]: how many cores are sure to do what the first does; one where sizes are none of a table."""
         status = np.zeros(self.values.rows, np.int32)
         values = StreamValues(self.encoded, self.stream, self.values.holes, status, self.values)
-        cores: Array = np.ones(1, np.int64)
-        for name, parts in told_apart(self.encoded, self.stream).items():
-            x, n, sizes = values.axis.get(name, 0), self.extent(name), [values.size(e) for e in parts]
-            first = np.any([np.broadcast_to(s.first_differs[x], len(n)) for s in sizes if x in s.first_differs], axis=0)
-            last = np.any([np.broadcast_to(s.last_differs[x], len(n)) for s in sizes if x in s.last_differs], axis=0)
-            heads = values.dealt[name].reshape(-1) if name in values.dealt else 1
-            cores = cores * np.where(first, np.clip(n - 1, 1, heads), np.where(last, np.maximum(n - 1, 1), n))
-        return np.where(status == 0, cores, 1)
+        cores = times([self.alike_along(name, parts, values) for name, parts in told_apart(self.encoded, self.stream).items()])
+        return np.where(status == 0, cores, 1) if status.any() else cores
+
+    def alike_along(self, name: str, parts: Sequence[Expr], values: StreamValues) -> Array:
+        """int64[row]: the same along one grid axis, of whose cores these parts of sizes say which differ."""
+        x, extent, sizes = values.axis.get(name, 0), values.size(self.grid[name]), [values.size(e) for e in parts]
+        at = values.choices(Var(name), *parts)
+        n = extent.at.of(at, extent.own.reshape(-1))
+        heads = values.dealt[name].reshape(-1)[at.rows] if name in values.dealt else 1
+        first = any_of([s.at.of(at, s.first_differs[x]) for s in sizes if x in s.first_differs])
+        last = any_of([s.at.of(at, s.last_differs[x]) for s in sizes if x in s.last_differs])
+        return at.spread(np.where(first, np.clip(n - 1, 1, heads), np.where(last, np.maximum(n - 1, 1), n)))
 
     def work(self, place: Place, site: Site) -> Array:
         """int64[row]: ticks of one instruction over the iterations of the loops on which it depends; 0 where these are too many."""
@@ -142,8 +142,7 @@ class FirstCore:
     def first(self, e: Expr, at: Choices, layout: Layout) -> Array:
         """The values of a size [choice, axis...]."""
         size = self.values.size(e)
-        own = layout.narrow(size.own)
-        return own if len(own) == 1 else own.take(size.at.which[at.rows], 0)
+        return size.at.of(at, layout.narrow(size.own))
 
     def summed(self, values: Array, names: Sequence[str], at: Choices, layout: Layout) -> Array:
         """[choice]: the sum of what is given by class over all iterations of some loops."""
@@ -174,6 +173,14 @@ def times(factors: Sequence[Array]) -> Array:
     out: Array = np.ones(1, np.int64)
     for x in factors:
         out = out * x
+    return out
+
+
+def any_of(columns: Sequence[Array]) -> Array:
+    """Whether any column holds; where there are none, none does."""
+    out: Array = np.zeros(1, bool)
+    for x in columns:
+        out = out | x
     return out
 
 
@@ -213,8 +220,8 @@ def sites_of(encoded: Encoded, stream: int) -> list[Site]:
 
 
 def told_apart(encoded: Encoded, stream: int) -> dict[str, list[Expr]]:
-    """For each grid axis the parts of sizes that depend on it, with no other where that can be told: cores along it in which these are equal
-    do the same. Found once for an encoded program."""
+    """For each grid axis the parts of sizes that depend on it, and on no other where that can be told: cores along it in which these are
+    equal do the same. Found once for an encoded program."""
     key = "told apart", stream
     if key not in encoded.dependences:
         on = dependence(encoded, stream)
