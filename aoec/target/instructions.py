@@ -173,7 +173,8 @@ _ALL = (
     Instruction("vnchwconv", "V", (_out("UB"), _in("src", "UB")),
                 (_REPEAT, Number("dst_stride"), Number("dst_half"), Number("src_stride"), Number("dst_rep"), Number("src_rep"),
                  Number("dst_high", 0, 1), Number("src_high", 0, 1))),
-    # the first `lanes` elements of each of `repeat` rows, src_rep blocks apart, one behind the other (GatherMask, pattern 7)
+    # the first `lanes` elements of each of `repeat` rows, src_rep blocks apart, one behind the other (GatherMask, pattern 7; on 310P with
+    # masks, and as many repeats a row as its bytes need, src0RepeatStride being a whole share of src_rep)
     Instruction("vreducev2", "V", (_out("UB"), _in("src", "UB")), (Number("lanes", 1), Number("repeat"), Number("src_rep"))),
     # a comparison, and the selection of 1 or 0 by the mask that it leaves, a repeat at a time: dst is fp16 or fp32
     _several("vcmp", 2, after=_MODE), _unary("vcmps", _SCALAR, _MODE),
