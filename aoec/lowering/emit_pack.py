@@ -53,6 +53,8 @@ def pack(em: Emitter, op: TileOp) -> Piece:
         raise UnsupportedError(f"block {op.block.name}: rows of {src.name} do not lie one behind the other in {dst.name}")
     *around, (_, rows) = side_by_side([to, at], [(lp.var, lp.extent) for lp in (*outer, row)])
     limits(em, op, rows)
+    if dtype_size(src) == 1:
+        em.require(eq(column.extent % 2, 0), f"block {op.block.name}: bytes are packed two by two, an even number a row")
     if (count := repeats(em, column.extent * dtype_size(src))) != Int(1):
         em.add_scratch(src.dtype, normalise(largest(rows, op.above) * count * c0(src)))  # the masks
         em.require(eq(at[row.var] % (count * c0(src)), 0), f"block {op.block.name}: repeats of a row of {src.name} are blocks apart")

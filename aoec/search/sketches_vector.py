@@ -314,7 +314,9 @@ def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: str
     not matter."""
     size, column = dtype_bytes(func, func.outputs[0].name), out.loops[-1].var
     *lead, last = func.outputs[0].shape
-    if not machine.has("vreducev2") or size not in (2, 4) or out.block.op != "=" or pixels_of(out.block):
+    if not machine.has("vreducev2") or out.block.op != "=" or pixels_of(out.block):
+        return False
+    if size not in (2, 4) and (size != 1 or out.extent(column) % 2):
         return False
     if len(tiled) > 1 or column in tiled or narrow in {r.buffer for r in reads(out.block.value)}:
         return False

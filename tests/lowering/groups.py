@@ -70,6 +70,7 @@ MODELS = {
     "softmax": ("fp16", "float[5,37] x", "float[5,37] y", "y = Softmax<axis=1>(x)"),
     "softmax32": ("fp32", "float[4,19] x", "float[4,19] y", "y = Softmax<axis=1>(x)"),
     "softmax_rows": ("fp16", "float[2,27,77] x", "float[2,27,77] y", "y = Softmax<axis=2>(x)"),
+    "softmax_number": ("fp16", "float[240,70] x, float[1] z", "float[240,70] y", "t = Mul(x, z) y = Softmax<axis=1>(t)"),
     "softmax_far": ("fp32", "float[43,300] x", "float[43,300] y", "y = Softmax<axis=1>(x)"),
     "softmax_long": ("fp16", "float[3,6200] x", "float[3,6200] y", "y = Softmax<axis=1>(x)"),
     "concat": ("fp16", "float[2,16,3,5] x, float[2,32,3,5] z, float[16,16,1,1] w", "float[2,48,3,5] y",

@@ -12,10 +12,14 @@ from aoec.ir.index import evaluate
 from aoec.ir.parse import parse_trace
 from aoec.ir.program import For, Instr, Item, Program
 from aoec.ir.rewrite import normalise
+from aoec.ir.show import show
+from aoec.jobs.made import emitted
 from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import problem, start
 from aoec.lowering.emit import emit
 from aoec.simulate.values import execute
 from aoec.target.machine import load
+from tests.lowering.groups import cases
 
 POOL = """sched pool {{
   split(loop=out_c1, factor=1, outer=t, inner=c)
@@ -63,3 +67,15 @@ def test_short_rows_take_an_instruction_for_eight_columns(width: int, rows: int,
     wanted = np.lib.stride_tricks.sliding_window_view(framed, (3, 3), axis=(1, 2))[:, ::stride, ::stride].max(axis=(4, 5))
     assert np.array_equal(execute(program, {"X": x})["Y"].reshape(wanted.shape).view(np.float16), wanted)
     assert issued(program.streams[0].body, {})["vmax"] == 4 * 9 * instructions
+
+
+@pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
+def test_a_number_is_spread_once_for_all_rows(target: str) -> None:
+    """And what it is multiplied with is worked on as one run, in which rows lie with what pads them."""
+    (case,) = cases("softmax_number", target)
+    p = problem(case.func, load(target))
+    _, program = emitted(case.func, show(p.trace(start(p).best)), load(target))
+    assert case.agrees(case.run(program))
+    counts = issued(program.streams[0].body, dict.fromkeys([v for v, _ in program.streams[0].grid], 0))
+    tiles = counts["copy_ub_gm"]
+    assert counts["vmul"] <= 4 * tiles  # one by the number, and by one element a row a repeat of each row at a time
