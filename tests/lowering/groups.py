@@ -66,6 +66,7 @@ MODELS = {
     "avg_pool": ("fp16", "float[1,20,6,8] x", "float[1,20,3,4] y", "y = AveragePool<kernel_shape=[2,2], strides=[2,2]>(x)"),
     "avg_pool_near": ("fp16", "float[2,16,9,9] x", "float[2,16,9,9] y", "y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1]>(x)"),
     "max_pool_near": ("fp16", "float[1,16,11,10] x", "float[1,16,9,9] y", "y = MaxPool<kernel_shape=[3,2]>(x)"),
+    "max_pool_wide": ("fp16", "float[2,32,9,7] x", "float[2,32,9,7] y", "y = MaxPool<kernel_shape=[5,5], pads=[2,2,2,2]>(x)"),
     "global_pool": ("fp16", "float[2,20,5,3] x", "float[2,20,1,1] y", "y = GlobalAveragePool(x)"),
     "softmax": ("fp16", "float[5,37] x", "float[5,37] y", "y = Softmax<axis=1>(x)"),
     "softmax32": ("fp32", "float[4,19] x", "float[4,19] y", "y = Softmax<axis=1>(x)"),
