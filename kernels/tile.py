@@ -1488,6 +1488,7 @@ def vector_reaches(op, f, dt, out):
         if f[0]:
             out[0], out[1] = ((f[0] - 1) * f[2] + 7 * f[1] + 1) * BLOCK, f[0] * 8 * s
     elif op == VREDUCEV2:
+        if s == 1 and f[0] % 2: return 11
         if f[1]:
             out[0], out[1] = f[0] * f[1] * d, fills(f[1], f[0] * s, f[2] * BLOCK)
     elif op == VNCHWCONV:

@@ -34,6 +34,7 @@ from aoec.lowering import (
     emit_fixpipe,
     emit_gather,
     emit_narrow,
+    emit_pack,
     emit_pixels,
     emit_transpose,
     emit_vector,
@@ -73,6 +74,8 @@ def emit_part(part: Part, machine: Machine, meet: dict[str, Meeting]) -> tuple[S
             emit_narrow.whole_groups(em, op)
         elif emit_transpose.is_transpose(em, op):
             em.halves[op.block.name] = emit_transpose.whole_transposes(em, op)
+        elif emit_pack.is_packing(em, op):
+            emit_pack.whole_repeats(em, op)
     flags = Flags()
     pieces = Body(em, ops, homes, flags, core, meet)
     items = pieces.emit(func.body, axes)

@@ -51,6 +51,8 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         in_place(em, operands)
         total = product([e for _, e in extents])
         return [run(em, work, (target.buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), total)]
+    if (alike := with_numbers(em, work, operands, strides, offsets, extents)) is not None:
+        return alike
     if (together := lane_parts(em, op, work, operands, strides, offsets, extents)) is not None:
         return together
     if (whole := padded(em, operands, strides, extents)) is not None:
@@ -112,6 +114,36 @@ def flat_from(em: Emitter, operands: list[Read], strides: list[dict[str, Expr]],
         if v != extents[0][0]:
             step = normalise(step * e)
     return True
+
+
+def with_numbers(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+                 extents: list[tuple[str, Expr]]) -> list[Item] | None:
+    """One run, with what pads rows, of all operands but single elements, each of which fills a block that all others read; None where
+    there are no such elements, or the others are no run."""
+    moves = [any(s.get(v, Int(0)) != Int(0) for v, _ in extents) for s in strides]
+    others, steps = [r for r, m in zip(operands, moves) if m], [s for s, m in zip(strides, moves) if m]
+    if all(moves) or not moves[0] or any(dtype_size(em.buffers[r.buffer]) == 1 for r, m in zip(operands, moves) if not m):
+        return None
+    flat = flat_from(em, others, steps, extents)
+    if (count := product([e for _, e in extents]) if flat else padded(em, others, steps, extents)) is None:
+        return None
+    if flat:
+        in_place(em, others)
+    filled, places, blocks = list[Item](), [(r.buffer, o) for r, o in zip(operands, offsets)], set[str]()
+    for i, (r, m) in enumerate(zip(operands, moves)):
+        if m:
+            continue
+        if r.buffer not in em.spread:
+            places[i] = block_of(em, r.buffer, offsets[i], filled), Int(0)
+        blocks.add(places[i][0])
+    return [*filled, run(em, work, places[0], places[1:], count, frozenset(blocks))]
+
+
+def block_of(em: Emitter, buffer: str, at: Expr, before: list[Item]) -> str:
+    """A buffer whose first block an element fills; `before` grows by the instruction that does so."""
+    b = em.add_scratch(em.buffers[buffer].dtype, BLOCKS * c0(em.buffers[buffer]))
+    before.append(instr("vbrcb", dst=em.ref(b, Int(0)), src=em.ref(buffer, at), repeat=1, dst_blk=1, dst_rep=BLOCKS))
+    return b
 
 
 def lane_parts(em: Emitter, op: TileOp, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
@@ -283,8 +315,7 @@ def rows(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[s
             scratch.add(r.buffer)
             srcs.append((r.buffer, o))
         elif step == Int(0):
-            b = em.add_scratch(em.buffers[r.buffer].dtype, BLOCKS * c0(em.buffers[r.buffer]))
-            before.append(instr("vbrcb", dst=em.ref(b, Int(0)), src=em.ref(r.buffer, o), repeat=1, dst_blk=1, dst_rep=BLOCKS))
+            b = block_of(em, r.buffer, o, before)
             scratch.add(b)
             srcs.append((b, Int(0)))
         else:

@@ -16,6 +16,7 @@ from aoec.lowering.lower_convert import pixels_to_rows
 from aoec.lowering.lower_gather import lower_gather
 from aoec.lowering.lower_movement import lower_movement
 from aoec.lowering.lower_operations import recomputed, row_results, single_operations, spread_rows, stage_windows
+from aoec.lowering.lower_windows import windows_apart
 from aoec.lowering.physical import buffer_of, extents, nest, physical_indices
 from aoec.lowering.work import Work, axes_of, variables_of
 from aoec.ops.layout import stored_shape
@@ -39,7 +40,7 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
     work.dtypes.update({o: "fp32" for o in made if o != kept[0] and work.dtypes[o] == "bf16"})  # calculated in fp32, rounded on the way out
     work = merge_axes(drop_ones(with_rows(work)))
     work = stage_windows(work, inputs)
-    work = row_results(recomputed(spread_rows(single_operations(work, inputs), inputs)), {*inputs, kept[0]})
+    work = row_results(recomputed(spread_rows(windows_apart(single_operations(work, inputs), kept[0]), inputs)), {*inputs, kept[0]})
     gm = {t: f"X{i}" for i, t in enumerate(inputs)} | {kept[0]: "Y"}
     if len(inputs) == 1:
         gm[inputs[0]] = "X"

@@ -67,7 +67,7 @@ class Pack(Primitive):
         block, above = find_block(func, self.block)
         loops = [lp for lp in above if lp.kind == "tensor"]
         source = self._source(func, block)
-        order = [v for i in block.target.indices for v in sorted(variables(i)) if v in {lp.var for lp in loops}]
+        order = [lp.var for i in block.target.indices for lp in loops if lp.var in variables(i)]
         if order != [lp.var for lp in loops]:
             raise ScheduleError(f"{self.block} does not write row after row; its loops are {', '.join(lp.var for lp in loops)}")
         name = f"{source.name}_packed"

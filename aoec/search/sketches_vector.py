@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from math import prod
 from types import MappingProxyType
 
-from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, normalise, reads, substitute, variables
+from aoec.ir.index import DTYPES, Call, Expr, Int, Read, affine, normalise, reads, substitute, variables
 from aoec.ir.narrow import GROUP, MOST, copied_whole, run_of, takes_every_nth
 from aoec.ir.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.schedule import Step, Trace
@@ -34,6 +34,7 @@ from aoec.target.words import is_selection
 
 SLOTS = (1, 2)
 PACKED = (16, 8192)  # bytes of rows between which packing pays: an instruction a repeat, beside 2 bytes a cycle of at most 512 (2201)
+MASKED = 1024  # bytes of rows up to which it pays whatever else is done to them, where each repeat of them has a mask
 MOST_ELEMENTS = 65536
 RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
 ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row for each of sixteen channels, twice
@@ -53,7 +54,7 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     out = output_nest(func)
     axes = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
     if len(axes) == 1:
-        return [vector_sketch(func, machine, out, axes)]
+        return [vector_sketch(func, machine, out, axes, False)]
     whole = whole_axes(func, out)
     free = [v for v in (axes if rows_read(out) else axes[:-1]) if v not in whole]
     longest = ROW_OF_PIXELS if turns(func) else RUN_ELEMENTS if copies_only(func) else ROW_ELEMENTS if elementwise(func) else None
@@ -72,7 +73,7 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
     choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
     far = padded_far(func, out) - whole - summed
     choices = [c for c in choices if far.isdisjoint(axes[:axes.index(c[0])])] or choices
-    return [vector_sketch(func, machine, out, c) for c in choices]
+    return [vector_sketch(func, machine, out, c, packed) for c in choices for packed in packings(func, machine, out, c)]
 
 
 def turns(func: Func) -> bool:
@@ -142,7 +143,7 @@ def cores_of(machine: Machine) -> int:
     return machine.core("core" if "core" in machine.cores else "aiv").count
 
 
-def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> Trace:
+def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], packed: bool) -> Trace:
     """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole."""
     steps: list[Step] = []
     cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
@@ -173,7 +174,7 @@ def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> 
         run = {"layout": "RUN"} if n.block.target.buffer == narrow else {}
         steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB", **run))
     steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
-    steps += store(func, out, (*reduced, *own)[0], at, packs(func, machine, out, tiled, narrow))
+    steps += store(func, out, (*reduced, *own)[0], at, packed)
     for n in order:
         if _from_gm(func, n):
             steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
@@ -298,21 +299,48 @@ def leave(block: str, buffer: str, packed: bool) -> list[Step]:
     return [*made, step("double_buffer", buffer=f"{buffer}_packed" if packed else buffer, depth=hole("do", SLOTS))]
 
 
+def packings(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[bool]:
+    """Whether rows of the output are packed in UB, or both where that is another sketch: long rows take some time of the vector unit, which
+    may have enough to do, where each of their repeats has a mask."""
+    if not packs(func, machine, out, tiled, narrow_run(func)):
+        return [False]
+    long = out.extent(out.loops[-1].var) * dtype_bytes(func, func.outputs[0].name) > MASKED and "packed_row_bytes" in machine.constants
+    return [True, False] if long and not copies_only(func) else [True]
+
+
 def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: str) -> bool:
     """Whether rows of the output are packed in UB: more of them than two a core, whole ones of tiles of one axis, so that they lie one
     behind the other in GM, that are no whole blocks; neither so short that an instruction a row costs as much nor so long that it does
     not matter."""
     size, column = dtype_bytes(func, func.outputs[0].name), out.loops[-1].var
     *lead, last = func.outputs[0].shape
-    if not machine.has("vreducev2") or size not in (2, 4) or out.block.op != "=" or pixels_of(out.block):
+    if not machine.has("vreducev2") or out.block.op != "=" or pixels_of(out.block):
+        return False
+    if size not in (2, 4) and (size != 1 or out.extent(column) % 2):
         return False
     if len(tiled) > 1 or column in tiled or narrow in {r.buffer for r in reads(out.block.value)}:
         return False
-    if not lead or out.block.target.indices != tuple(Var(lp.var) for lp in out.loops) or last != Int(out.extent(column)) or rows_read(out):
+    if not lead or not row_after_row(out) or last != Int(out.extent(column)) or rows_read(out):
         return False
     row, rows = out.extent(column) * size, prod(e.value for e in lead if isinstance(e, Int))
-    most = machine.constants.get("packed_row_bytes", PACKED[1])
-    return row % 32 != 0 and PACKED[0] < row <= min(most, PACKED[1]) and rows > 2 * cores_of(machine)
+    return row % 32 != 0 and PACKED[0] < row <= PACKED[1] and rows > 2 * cores_of(machine)
+
+
+def row_after_row(out: Nest) -> bool:
+    """True where a block's loops walk its target in order, without a gap: each index is one of them, or counts some, such as blocks of
+    channels and the channels in each."""
+    loops = list(out.loops)
+    for index in out.block.target.indices:
+        parts = affine(index, frozenset(lp.var for lp in out.loops))
+        if parts is None or parts[1] != Int(0):
+            return False
+        own, loops = loops[:len(parts[0])], loops[len(parts[0]):]
+        step = 1
+        for lp in reversed(own):
+            if parts[0].get(lp.var) != Int(step) or not isinstance(lp.extent, Int):
+                return False
+            step *= lp.extent.value
+    return not loops
 
 
 def movement_sketch(func: Func, machine: Machine) -> Trace:

@@ -67,6 +67,8 @@ def relation(name: str, fields: Mapping[str, int], dtypes: tuple[str, ...]) -> i
         return 9 if f.atomic and (f.length % sizes[0] or f.dst_gap % sizes[0]) else 0
     if name.startswith("fixpipe") and f.m and f.n:
         return 5 if f.src_rows < f.m else 7 if name.startswith("fixpipe_nz") and f.n * sizes[0] % 32 else 0
+    if name == "vreducev2" and sizes[0] == 1 and f.lanes % 2:
+        return 11
     return 6 if hasattr(f, "lanes") and name != "vreducev2" and f.lanes * max(sizes) > REPEAT_BYTES else 0
 
 

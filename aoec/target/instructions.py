@@ -173,7 +173,8 @@ _ALL = (
     Instruction("vnchwconv", "V", (_out("UB"), _in("src", "UB")),
                 (_REPEAT, Number("dst_stride"), Number("dst_half"), Number("src_stride"), Number("dst_rep"), Number("src_rep"),
                  Number("dst_high", 0, 1), Number("src_high", 0, 1))),
-    # the first `lanes` elements of each of `repeat` rows, src_rep blocks apart, one behind the other (GatherMask, pattern 7)
+    # the first `lanes` elements of each of `repeat` rows, src_rep blocks apart, one behind the other (GatherMask, pattern 7; on 310P with
+    # masks, and as many repeats a row as its bytes need, src0RepeatStride being a whole share of src_rep); bytes two by two, as 16 bits
     Instruction("vreducev2", "V", (_out("UB"), _in("src", "UB")), (Number("lanes", 1), Number("repeat"), Number("src_rep"))),
     # a comparison, and the selection of 1 or 0 by the mask that it leaves, a repeat at a time: dst is fp16 or fp32
     _several("vcmp", 2, after=_MODE), _unary("vcmps", _SCALAR, _MODE),
@@ -205,7 +206,8 @@ RELATIONS = (
     "the filter is larger than the padded image", "src_rows is less than m",
     "lanes is more than a repeat of 256 bytes of the wider dtype holds",
     "n must be a multiple of C0 of the dtype in GM", "an atomic write adds fp32, fp16, bf16 or int32",
-    "an atomic copy adds whole elements: length and dst_gap must be multiples of their bytes", "pad_value is for elements of one byte")
+    "an atomic copy adds whole elements: length and dst_gap must be multiples of their bytes", "pad_value is for elements of one byte",
+    "bytes are packed two by two: lanes must be even")
 ADDED = ("fp32", "fp16", "bf16", "int32")  # dtypes of atomic writes
 _ALIGN_BYTES = {"L1": 32, "UB": 32, "L0A": 512, "L0B": 512, "L0C": 64, "BT": 64, "FB": 64}
 _MMAD_DTYPES = {"fp16": "fp32", "bf16": "fp32", "fp32": "fp32", "int8": "int32"}
@@ -253,7 +255,7 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
     elif name == "vbrcb":
         good, need = same and DTYPES[dst] in (2, 4, 8), "operands of one dtype of two or four bytes"
     elif name == "vreducev2":
-        good, need = same and DTYPES[dst] in (2, 4), "operands of one dtype of two or four bytes"
+        good, need = same and DTYPES[dst] in (1, 2, 4), "operands of one dtype of at most four bytes"
     elif name == "vnchwconv":
         good, need = same and DTYPES[dst] <= 4, "operands of one dtype of at most four bytes"
     elif name in ("vcmp", "vcmps"):

@@ -153,12 +153,13 @@ def test_selections(data):
 def test_reductions_broadcasts_and_turns(data):
     draw = data.draw
     op = draw(st.sampled_from(("vcmax", "vcmin", "vcadd", "vbrcb", "vnchwconv", "vreducev2")))
-    dtype = draw(st.sampled_from(("fp16", "fp32", *("int8", "uint8") * (op == "vnchwconv"))))
+    dtype = draw(st.sampled_from(("fp16", "fp32", *("int8", "uint8") * (op in ("vnchwconv", "vreducev2")))))
     size = DTYPES[dtype]
     if op == "vbrcb":
         fields = {"repeat": draw(st.integers(0, 4)), "dst_blk": draw(st.integers(0, 3)), "dst_rep": draw(st.integers(0, 20))}
     elif op == "vreducev2":
-        fields = {"lanes": draw(st.integers(1, 300)), "repeat": draw(st.integers(0, 6)), "src_rep": draw(st.integers(0, 12))}
+        fields = {"lanes": draw(st.integers(1, 150)) * 2 - (size > 1)}
+        fields |= {"repeat": draw(st.integers(0, 6)), "src_rep": draw(st.integers(0, 12))}
     elif op == "vnchwconv":
         fields = {"repeat": draw(st.integers(0, 3))}
         fields |= {k: draw(st.integers(0, 12)) for k in ("dst_stride", "dst_half", "src_stride", "dst_rep", "src_rep")}
@@ -366,7 +367,7 @@ def dtypes_of(draw, op: str) -> tuple[str, ...]:
         return draw(st.sampled_from((("fp16", "fp32"), ("fp32", "fp32"), ("int32", "int32"))))
     if op == "copy_gm_ub_at":
         return draw(st.sampled_from((("fp16", "fp16", "int32"), ("int64", "int64", "int64"))))
-    narrow = ("int8",) * (op in ("vnchwconv", "load3d"))
+    narrow = ("int8",) * (op in ("vnchwconv", "vreducev2", "load3d"))
     return draw(st.sampled_from(CASTS)) if op == "vconv" else (draw(st.sampled_from(("fp16", "fp32", *narrow))),) * count
 
 
