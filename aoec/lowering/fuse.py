@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 
@@ -19,6 +21,7 @@ from aoec.ir.graph import Body, Graph, Group, OpNode
 from aoec.lowering.layout import assign, family
 from aoec.lowering.pack import pack
 from aoec.lowering.parts import FLAG_IDS, join_in_parts
+from aoec.lowering.pieces import find_pieces
 from aoec.lowering.take_apart import take_apart
 from aoec.lowering.turned import turn_reads
 from aoec.lowering.turned_moves import turn_moves
@@ -77,12 +80,14 @@ def _fused(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tup
     turn_reads(draft)
     turn_moves(draft, machine)
     pack(draft)
-    views = find_views(draft)
     most = machine.flag_ids if machine is not None else FLAG_IDS
+    together = find_pieces(draft, most)
+    views = find_views(draft, {name for names in together.values() for name in names})
     join_in_parts(draft, views, most)
     fused, stored = draft.finish()
     followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
-    return replace(fused, groups=groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most)), stored
+    return replace(fused, groups=groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most,
+                                            together)), stored
 
 
 def check_dtypes(graph: Graph, machine: Machine) -> None:
@@ -92,21 +97,25 @@ def check_dtypes(graph: Graph, machine: Machine) -> None:
         raise UnsupportedError(f"tensor {found} is bf16, which {machine.name} does not calculate in; take --precision fp16, mixed or fp32")
 
 
-def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str], most: int = FLAG_IDS) -> tuple[Group, ...]:
+def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str], most: int = FLAG_IDS,
+           together: Mapping[str, tuple[str, ...]] = MappingProxyType({})) -> tuple[Group, ...]:
     """Every node in one group, g0, g1, ... in an order in which they can run; a group has one result.
 
     Nodes are taken in order; each starts a group unless it joined an earlier one: as its last tensor's only reader, of a kind
     that the table allows, of the same shape and layout, with all else that it reads already there, and while the group reads no more than
-    `most` tensors: each has a slot in UB, and so a flag from pipe to pipe.
+    `most` tensors: each has a slot in UB, and so a flag from pipe to pipe. `together`: the last node of a group that was found before
+    (pieces.py) -> all of them.
     """
     users = draft.users()
     made = {*draft.inputs, *draft.weights}
     out: list[Group] = []
-    taken: set[str] = set()
+    known = {n.name: n for n in draft.nodes} if together else {}
+    taken = {name for names in together.values() for name in names[:-1]}
     for node in draft.nodes:
         if node.name in taken:
             continue
-        chain = _chain(draft, node, users, made, followers, most)
+        own = together.get(node.name)
+        chain = [known[name] for name in own] if own else _chain(draft, node, users, made, followers, most)
         taken.update(n.name for n in chain)
         made.update(o for n in chain for o in n.outputs)
         kind = "view" if node.name in views else _kind(node)
@@ -115,15 +124,18 @@ def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collec
 
 
 def halved(graph: Graph, names: Collection[str]) -> Graph:
-    """The graph with each of the named groups in two, of half its operators each; one of a single operator stays."""
+    """The graph with each of the named groups in two, of half its operators each; one of a single operator stays. A group whose operators
+    do not read one the other comes apart: half of it has several results."""
     draft = Draft.of(graph, {})
     draft.reserve((g.name for g in graph.groups), "group")
     nodes = {n.name: n for n in graph.nodes}
 
     def parts(g: Group) -> list[Group]:
-        half = -(-len(g.nodes) // 2)
+        own = [nodes[name] for name in g.nodes]
+        chain = all(a.outputs[0] in b.inputs for a, b in pairwise(own))
+        half = -(-len(g.nodes) // 2) if chain else 1
         return [Group(draft.fresh(f"{g.name}_{i}", "group"), _kind(nodes[part[0]]), part)
-                for i, part in enumerate((g.nodes[:half], g.nodes[half:]))]
+                for i, part in enumerate(g.nodes[at:at + half] for at in range(0, len(g.nodes), half))]
     return replace(graph, groups=tuple(part for g in graph.groups
                                        for part in (parts(g) if g.name in names and len(g.nodes) > 1 else [g])))
 

@@ -16,6 +16,7 @@ from aoec.lowering.lower_convert import pixels_to_rows
 from aoec.lowering.lower_gather import lower_gather
 from aoec.lowering.lower_movement import lower_movement
 from aoec.lowering.lower_operations import recomputed, row_results, single_operations, spread_rows, stage_windows
+from aoec.lowering.lower_pieces import lower_pieces
 from aoec.lowering.physical import buffer_of, extents, nest, physical_indices
 from aoec.lowering.work import Work, axes_of, variables_of
 from aoec.ops.layout import stored_shape
@@ -29,6 +30,8 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
         raise UnsupportedError(f"group {name}: a vector group gives one tensor, not {len(kept)}")
     if nodes[0].op == "transpose" and tensors[nodes[0].inputs[0]].layout == "NC1HWC0":
         return pixels_to_rows(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
+    if len(nodes) > 1 and nodes[-1].op == "concat":
+        return lower_pieces(name, nodes, tensors)
     if nodes[0].op in ("concat", "transpose", "slice", "expand", "pad", "upsample", "depth_to_space"):
         return lower_movement(name, nodes, tensors)
     if nodes[0].op in ("gather", "gather_elements"):
