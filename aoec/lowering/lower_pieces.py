@@ -19,16 +19,16 @@ def lower_pieces(name: str, nodes: Sequence[OpNode], tensors: Mapping[str, Tenso
     laid = laid_out(nodes, tensors)
     made = {n.outputs[0] for n in nodes}
     names = list(dict.fromkeys(i for n in nodes for i in n.inputs if i not in made))  # as operands() has them
-    moves = [_move(p, names.index(p.source), laid) for p in laid.pieces]
+    moves = [_move(p, names.index(p.source), laid, number) for number, p in enumerate(laid.pieces)]
     ins, out = [tensors[i] for i in names], tensors[nodes[-1].outputs[0]]
     return moved(name, ins, out, moves, [*(laid.shapes[i] for i in names), laid.result], 2, {f"i{a}": laid.result[a] for a in laid.along})
 
 
-def _move(p: Piece, at: int, laid: Laid) -> Move:
-    """A piece as a copy, which reads forwards: what is brought to UB is a box."""
+def _move(p: Piece, at: int, laid: Laid, number: int) -> Move:
+    """A piece as a copy, read forwards: what is brought to UB is a box. Axes that pieces walk in different places have other names."""
     source, target, sizes = list[Expr](), list[Expr](), dict[str, int]()
     for axis, w in enumerate(p.walks):
-        v = Var(f"i{axis}")
+        v = Var(f"i{axis}" if laid.whole(axis) else f"i{axis}_{number}")
         back = w.step < 0
         read = Int(w.start + (w.count - 1) * w.step) + v * -w.step if back else Int(w.start) + v * w.step
         source.append(_place(laid.along[axis], v, laid.shapes[p.source][axis]) if axis in laid.along else normalise(read))

@@ -145,8 +145,11 @@ class Laid:
     @property
     def shared(self) -> bool:
         """Whether there is an axis for cores to share: one that all pieces walk whole, or of places, or the only one."""
-        whole = [all(p.walks[a] == Walk(0, n, p.walks[a].start, p.walks[a].step) for p in self.pieces) for a, n in enumerate(self.result)]
-        return len(whole) == 1 or any(whole)
+        return len(self.result) == 1 or any(map(self.whole, range(len(self.result))))
+
+    def whole(self, axis: int) -> bool:
+        """Whether all pieces walk an axis of the result from its first index to its last."""
+        return all((p.walks[axis].to, p.walks[axis].count) == (0, self.result[axis]) for p in self.pieces)
 
 
 def laid_out(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Laid:
