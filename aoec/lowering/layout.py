@@ -7,6 +7,7 @@ An elementwise operator stays in NC1HWC0 only where it keeps the zeros in the pa
 """
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from aoec.ops.movement import spelt_out
 from aoec.ops.own import word
 from aoec.ops.run import REALS
 
+MOST_READERS = 4  # of a tensor, that are looked at for what reads theirs
 WIDEST_ROW = 1024  # pixels of a row of results that fill half of L0A (64 KB on all chips) with one column of fractals
 
 
@@ -31,13 +33,13 @@ def family(node: OpNode) -> str:
 
 def assign(draft: Draft, scales: bool = False) -> None:
     """Nothing; the draft's nodes are rewritten with layouts and conversions. `scales`: sums are scaled to int8 on their way out of L0C."""
-    on_the_way = scaled_sums(draft) if scales else set()
+    on_the_way = (scaled_sums(draft) if scales else set()) | images_of_rows(draft)
     nodes, draft.nodes = draft.nodes, []
     pending: dict[str, str] = {}  # result of the graph -> the NC1HWC0 tensor that it is converted from at the end
     converted: dict[tuple[str, str], str] = {}
     for node in nodes:
         node = replace(node, inputs=tuple(pending.get(i, i) for i in node.inputs))
-        layout = FIVE if node.name in on_the_way and _any_five(draft, node) else _layout(draft, node)
+        layout = FIVE if node.name in on_the_way and (node.op == "transpose" or _any_five(draft, node)) else _layout(draft, node)
         taken = _taken(draft, node, layout)
         plain = family(node) == "cube" or node.op == "requantise" and layout == FIVE  # weights, biases and scales are no images
         node = replace(node, inputs=tuple(_fetch(draft, node, i, "ND" if plain and at else taken, converted)
@@ -82,6 +84,8 @@ def _taken(draft: Draft, node: OpNode, layout: str) -> str:
     """The layout in which the node takes its tensors, which is that of its result but for rows and for images of few channels."""
     if node.op == "conv2d" and _few(draft, node):
         return FEW
+    if node.op == "transpose" and layout == FIVE:
+        return "ND"
     return FIVE if _makes_rows(draft, node) else layout
 
 
@@ -183,6 +187,27 @@ _IN_ROWS = {"interpolate": _product, "depth_to_space": _transposition}  # words 
 def _makes_rows(draft: Draft, node: OpNode) -> bool:
     """True for an image in NC1HWC0 whose channels become rows: its blocks of channels move as they are."""
     return node.op == "transpose" and node.attribute("perm") == (0, 2, 3, 1) and _any_five(draft, node)
+
+
+def images_of_rows(draft: Draft) -> set[str]:
+    """Names of the transposes whose rows of channels, whole blocks, become images that a convolution or a pool reads, perhaps after
+    elementwise work: blocks of channels move, none is taken apart."""
+    users, found = draft.users(), set[str]()
+    for node in draft.nodes:
+        if node.op == "transpose" and node.attribute("perm") == (0, 3, 1, 2):
+            out = draft.tensors[node.outputs[0]]
+            rows = draft.tensors[node.inputs[0]].layout == "ND" and not draft.is_constant(node.inputs[0])
+            if rows and out.name not in draft.outputs and 0 not in out.shape and _whole(out) and _leads_to_image(users, out.name):
+                found.add(node.name)
+    return found
+
+
+def _leads_to_image(users: Mapping[str, Sequence[OpNode]], name: str, most: int = 8) -> bool:
+    """Whether a convolution or a pool reads an image, or what at most so much elementwise work one after the other makes of it."""
+    readers = users.get(name, ())
+    if any(n.op == "conv2d" and n.inputs[0] == name or family(n) == "pool" for n in readers):
+        return True
+    return most > 0 and any(family(n) == "elementwise" and _leads_to_image(users, n.outputs[0], most - 1) for n in readers[:MOST_READERS])
 
 
 def _moves(draft: Draft, node: OpNode) -> bool:

@@ -128,3 +128,21 @@ def pixels_to_rows(name: str, x: Tensor, y: Tensor) -> Func:
         _nest([("load_n", n), ("load_c", c1), ("load_x", size), ("load_c0", c0)], load),
         _nest([("turn_n", n), ("turn_c", c1), ("turn_x", size), ("turn_c0", c0)], turn),
         _nest([("store_n", n), ("store_x", size), ("store_c_i", c1), ("store_c0", c0)], store)))
+
+
+def rows_to_pixels(name: str, x: Tensor, y: Tensor) -> Func:
+    """A row of whole blocks of channels for each pixel [n, h, w, c] to NC1HWC0: rows are loaded, put in order of planes in UB, stored."""
+    n, c1, h, w, c0 = stored_shape(y)
+    size = h * w
+    X, Y = buffer_of(x, "X", (n, size, c1, c0)), buffer_of(y, "Y", (n, c1, size, c0))
+    rows, planes = (Buffer(b, x.dtype, tuple(Int(d) for d in shape)) for b, shape in (
+        ("rows", (n, size, c1, c0)), ("planes", (n, c1, size, c0))))
+    a, b = (tuple(Var(f"{s}_{v}") for v in ("n", "c", "x", "c0")) for s in ("load", "turn"))
+    load = Block("load", Read("rows", (a[0], a[2], a[1], a[3])), "=", Read("X", (a[0], a[2], a[1], a[3])))
+    turn = Block("turn", Read("planes", b), "=", Read("rows", (b[0], b[2], b[1], b[3])))
+    p = (Var("store_n"), Var("store_c_i"), Var("store_x"), Var("store_c0"))
+    store = Block("store", Read("Y", p), "=", Read("planes", p))
+    return Func(name, (X,), (Y,), (rows, planes), (
+        _nest([("load_n", n), ("load_x", size), ("load_c", c1), ("load_c0", c0)], load),
+        _nest([("turn_n", n), ("turn_c", c1), ("turn_x", size), ("turn_c0", c0)], turn),  # a repeat is eight pixels of a plane
+        _nest([("store_n", n), ("store_c_i", c1), ("store_x", size), ("store_c0", c0)], store)))

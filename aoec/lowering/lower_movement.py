@@ -1,9 +1,10 @@
 """Funcs of operators that only move elements: concat, upsample, and what is one copy (lower_copy.py)."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import gcd, isqrt, prod
+from types import MappingProxyType
 
 from aoec.ir.graph import Attribute, OpNode, Tensor
 from aoec.ir.index import DTYPES, Expr, Int, Read, Var, reads, substitute, variables
@@ -52,7 +53,14 @@ def lower_movement(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -
         at = order[[a.name for a in said.inputs].index(read.buffer)]
         moves.append((at, _moved(read, ins[at], ranges), _moved(s.target, out, ranges)))
     moves, shapes = _merged(*_without_ones(moves, [stored_shape(t) for t in (*ins, out)]))
-    shared = _shared_axes(moves, inner)
+    return moved(name, ins, out, moves, shapes, inner)
+
+
+def moved(name: str, ins: Sequence[Tensor], out: Tensor, moves: list[Move], shapes: Sequence[tuple[int, ...]], inner: int,
+          apart: Mapping[str, int] = MappingProxyType({})) -> Func:
+    """The func of some copies: in loops over what all of them walk alike but the `inner` last axes, and over those that are `apart`; its
+    tensors have `shapes`, the result's the last."""
+    shared = dict(_shared_axes(moves, inner)) | dict(apart)
     moves, cut = _cut(moves, shared, DTYPES[out.dtype])
     shared |= cut
     body = []

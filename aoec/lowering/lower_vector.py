@@ -12,16 +12,19 @@ from aoec.ir.index import Binary, Expr, Int, Read, Var, call, normalise, reads, 
 from aoec.ir.meaning import Statement
 from aoec.ir.tir import Block, Buffer, Func
 from aoec.lowering.lower_axes import drop_ones, merge_axes, with_rows
-from aoec.lowering.lower_convert import pixels_to_rows
+from aoec.lowering.lower_convert import pixels_to_rows, rows_to_pixels
 from aoec.lowering.lower_gather import lower_gather
 from aoec.lowering.lower_movement import lower_movement
 from aoec.lowering.lower_operations import recomputed, row_results, single_operations, spread_rows, stage_windows
+from aoec.lowering.lower_pieces import lower_pieces
 from aoec.lowering.lower_windows import windows_apart
 from aoec.lowering.physical import buffer_of, extents, nest, physical_indices
 from aoec.lowering.work import Work, axes_of, variables_of
 from aoec.ops.layout import stored_shape
 from aoec.ops.meanings import meaning
 from aoec.ops.own import word
+
+ALIKE = ("elementwise", "softmax", "row_norm")  # families whose result has the shape and axes of what they work on
 
 
 def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kept: tuple[str, ...]) -> Func:
@@ -30,6 +33,10 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
         raise UnsupportedError(f"group {name}: a vector group gives one tensor, not {len(kept)}")
     if nodes[0].op == "transpose" and tensors[nodes[0].inputs[0]].layout == "NC1HWC0":
         return pixels_to_rows(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
+    if nodes[0].op == "transpose" and tensors[nodes[0].outputs[0]].layout == "NC1HWC0":
+        return rows_to_pixels(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
+    if len(nodes) > 1 and nodes[-1].op == "concat":
+        return lower_pieces(name, nodes, tensors)
     if nodes[0].op in ("concat", "transpose", "slice", "expand", "pad", "upsample", "depth_to_space"):
         return lower_movement(name, nodes, tensors)
     if nodes[0].op in ("gather", "gather_elements"):
@@ -53,6 +60,7 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
     """All statements of the nodes, axes named alike through the tensors they share, accesses physical."""
     work = Work()
     axes: dict[str, tuple[Expr, ...]] = {}  # tensor -> the indices it was defined or first read with
+    whole: dict[tuple[int, ...], tuple[Expr, ...]] = {}  # shape -> the indices of results: what meets later is walked alike
     for at, node in enumerate(nodes):
         ins = [tensors[i] for i in node.inputs if i]
         said = meaning(word(node), [t.shape for t in ins], dict(node.attributes))
@@ -63,11 +71,17 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
         statements = [Statement(Read(names[s.target.buffer], s.target.indices), s.op, rename_reads(s.value, names), s.init and
                                 rename_reads(s.init, names)) for s in said.statements]
         statements = [part for s in statements for part in started_after(s)]
+        made = tensors[node.outputs[0]]
+        alike = word(node).family in ALIKE
+        if alike:
+            axes = {made.name: whole[made.shape], **axes} if made.shape in whole else axes
         renaming = unify(statements, axes, ranges, at)
         for s in statements:
             s = Statement(rename_axes(s.target, renaming), s.op, rename_axes(s.value, renaming), s.init)  # type: ignore[arg-type]
             for r in [s.target, *reads(s.value)]:
                 axes.setdefault(r.buffer, r.indices)
+            if alike and s.target.buffer == made.name:
+                whole.setdefault(made.shape, s.target.indices)
             add(work, s, {str(renaming[v].name) if v in renaming else v: e for v, e in ranges.items()}, tensors)  # type: ignore[attr-defined]
     return work
 

@@ -7,7 +7,7 @@ constants, parts of another concat) at most one run of neighbours is copied.
 """
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import prod
@@ -25,17 +25,19 @@ ALIGN_BYTES = 512  # at which parts begin in GM, as tensors do (asc-devkit, of t
 
 # ---------------------------------------------------------------- which nodes are views
 
-def find_views(draft: Draft) -> set[str]:
-    """The names of the nodes that are views; concats of which a part cannot lie in the whole read a copy of it, a node that is new."""
+def find_views(draft: Draft, moved: Collection[str] = ()) -> set[str]:
+    """The names of the nodes that are views; concats of which a part cannot lie in the whole read a copy of it, a node that is new.
+    `moved`: nodes that are none, since their group moves what they do."""
     found = {n.name for n in draft.nodes if family(n) == "view" or _converts_nothing(draft, n)}
     makers = draft.producers()
     parts: set[str] = set()  # what lies in a concat, with all that it is a reshape of
     nodes, draft.nodes = draft.nodes, []
     for node in nodes:
-        joined = _joined(draft, node, makers, found, parts) if node.op == "concat" else None
+        joined = _joined(draft, node, makers, found, parts) if node.op == "concat" and node.name not in moved else None
         draft.nodes += joined or [node]
         found.update([joined[-1].name] if joined else [])
-    found.update(n.name for n in draft.nodes if n.op == "slice" and _is_part(draft, n) and parts.isdisjoint(n.outputs))
+    slices = [n for n in draft.nodes if n.op == "slice" and n.name not in moved]
+    found.update(n.name for n in slices if _is_part(draft, n) and parts.isdisjoint(n.outputs))
     return found
 
 

@@ -357,22 +357,36 @@ def movement_sketch(func: Func, machine: Machine) -> Trace:
 
 def shared_movement(func: Func, found: list[Nest], shared: list[str], steps: list[Step]) -> Trace:
     steps.append(step("reorder", loops=(*[f"{v}_c" for v in shared], *[f"{v}_s" for v in shared], *[f"{v}_i" for v in shared])))
-    readers: dict[str, list[str]] = {}
-    for n in found:
-        readers.setdefault(reads(n.block.value)[0].buffer, []).append(n.block.name)
+    readers = readers_of(found)
+    alone = {names[0] for _, names in readers.values() if len(names) == 1}
     first = {n.block.name: next(lp.var for lp in n.loops if lp.var not in shared) for n in found}
     at = {n.block.name: f"{shared[-1]}_i" for n in found}
     run = max(RUN_ELEMENTS // len(found) // 64, 1) * 64
     for n in found:
         v, name = n.loops[-1].var, n.block.name
-        if v not in shared and n.extent(v) > run and len(readers[reads(n.block.value)[0].buffer]) == 1:  # too long for UB
+        if v not in shared and n.extent(v) > run and name in alone:  # too long for UB
             steps.append(step("split", loop=v, factor=run, outer=f"{v}_t", inner=f"{v}_i"))
             first[name], at[name] = f"{v}_i", f"{v}_t"
-    for source, names in readers.items():
-        steps.append(step("cache_read", block=tuple(names), buffer=source, scope="UB", at=at[names[0]]))
-        steps.append(step("double_buffer", buffer=f"{source}_UB", depth=hole("di", SLOTS)))
+    for buffer, (source, names) in readers.items():
+        own = {} if buffer == source else {"name": f"{buffer}_UB"}
+        steps.append(step("cache_read", block=tuple(names), buffer=source, scope="UB", at=at[names[0]], **own))
+        steps.append(step("double_buffer", buffer=f"{buffer}_UB", depth=hole("di", SLOTS)))
     for n in found:
         steps.append(step("tensorize", loop=first[n.block.name], instr="copy"))
     for v in shared:
         steps.append(step("bind", loop=f"{v}_c"))
     return Trace(tuple(steps))
+
+
+def readers_of(found: list[Nest]) -> dict[str, tuple[str, list[str]]]:
+    """What is brought to UB, by name -> (the tensor that it is of, the blocks that read it): all of a tensor for those that read it alike,
+    but parts of a tensor that lie in different places have each a buffer, for a burst begins at a block of UB."""
+    places: dict[str, dict[object, list[str]]] = {}
+    for n in found:
+        read, own = reads(n.block.value)[0], {lp.var: Var(f"i{at}") for at, lp in enumerate(n.loops)}
+        place = tuple(normalise(substitute(i, own)) for i in read.indices), tuple(lp.extent for lp in n.loops)
+        places.setdefault(read.buffer, {}).setdefault(place, []).append(n.block.name)
+    out: dict[str, tuple[str, list[str]]] = {}
+    for source, parts in places.items():
+        out |= {source if len(parts) == 1 else f"{source}_{names[0]}": (source, names) for names in parts.values()}
+    return out

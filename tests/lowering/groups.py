@@ -110,6 +110,8 @@ MODELS = {
                       "t = Conv(x, w) y = Transpose<perm=[0,2,3,1]>(t)"),
     "rows_ragged": ("fp16", "float[2,32,3,7] x, float[20,32,1,1] w", "float[2,3,7,20] y",
                     "t = Conv(x, w) y = Transpose<perm=[0,2,3,1]>(t)"),
+    "image_of_rows": ("fp16", "float[2,3,7,48] x, float[20,48,1,1] w", "float[2,20,3,7] y",
+                      "t = Transpose<perm=[0,3,1,2]>(x) y = Conv(t, w)"),
     "gate": ("fp16", "float[2,32,3,5] x, float[32,32,1,1] w", "float[2,32,3,5] y",
              "t = Conv(x, w) g = GlobalAveragePool(t) y = Mul(t, g)"),
     "places": ("fp16", "float[3,50,200] x, float[1,50,200] z", "float[3,50,200] y", "y = Add(x, z)"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from aoec.frontend.passes.affine import fold_affine
 from aoec.frontend.passes.attentions import find_attentions
-from aoec.frontend.passes.biases import fold_biases
+from aoec.frontend.passes.biases import fold_biases, fold_scales
 from aoec.frontend.passes.common import share_equal
 from aoec.frontend.passes.constants import fold_constants
 from aoec.frontend.passes.dead import drop_dead
@@ -19,10 +19,12 @@ from aoec.frontend.passes.row_norms import find_row_norms
 from aoec.frontend.passes.scalars import use_scalars
 from aoec.frontend.passes.shared_keys import share_keys
 from aoec.frontend.passes.shuffles import find_shuffles
+from aoec.frontend.passes.signs import move_signs
 from aoec.frontend.passes.stacked import stack_rows
+from aoec.frontend.passes.sums import join_constants
 from aoec.frontend.passes.transposes import scale_last, sink_transposes
 from aoec.frontend.passes.turned import turn_in_products
-from aoec.frontend.passes.unsqueezed import work_unsqueezed
+from aoec.frontend.passes.unsqueezed import work_as_images, work_unsqueezed
 from aoec.frontend.passes.views import turn_images
 from aoec.ir.draft import Draft
 
@@ -31,14 +33,16 @@ from aoec.ir.draft import Draft
 # affine chains once nothing lies between their links
 PASSES = (drop_dead, drop_identities, find_quantised, drop_dead, fold_constants, drop_identities, use_scalars, drop_identities,
           share_equal, join_slices, work_unsqueezed, sink_transposes, drop_identities, drop_dead, sink_transposes, drop_identities,
-          find_shuffles, drop_dead, fold_pads, drop_guards, drop_dead, fold_biases, find_row_norms, find_gelus, find_gates, scale_last,
-          drop_dead, find_attentions, share_keys, sink_transposes, drop_dead, fold_affine, turn_in_products, turn_images, join_neighbours,
-          drop_identities, stack_rows, drop_identities, drop_dead)
+          find_shuffles, drop_dead, fold_pads, drop_guards, drop_dead, fold_biases, fold_scales, find_row_norms, find_gelus, find_gates,
+          drop_dead, work_as_images, join_constants, move_signs, drop_dead, scale_last, drop_dead, find_attentions,
+          share_keys, sink_transposes, drop_dead, fold_affine, turn_in_products, turn_images, join_neighbours, drop_identities, stack_rows,
+          drop_identities, drop_dead)
 
 __all__ = ["PASSES", "choose_precision", "clean", "drop_dead", "drop_guards", "drop_identities", "find_attentions",
            "find_gates", "find_gelus", "find_quantised", "find_row_norms", "find_shuffles", "fold_affine", "fold_biases",
-           "fold_constants", "fold_pads", "join_neighbours", "join_slices", "scale_last", "share_equal", "share_keys", "sink_transposes",
-           "stack_rows", "turn_images", "turn_in_products", "use_scalars", "work_unsqueezed"]
+           "fold_constants", "fold_pads", "fold_scales", "join_constants", "join_neighbours", "join_slices", "move_signs", "scale_last",
+           "share_equal", "share_keys", "sink_transposes", "stack_rows", "turn_images", "turn_in_products", "use_scalars", "work_as_images",
+           "work_unsqueezed"]
 
 
 def clean(draft: Draft, precision: str = "fp16") -> None:

@@ -5,7 +5,7 @@ it and the softmax behind it would be groups of their own, and the scale of the 
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from aoec.frontend.passes.find import Finder
@@ -24,18 +24,37 @@ def work_unsqueezed(draft: Draft) -> None:
         draft.nodes += _before_view(find, node) or [node]
 
 
-def _before_view(find: Finder, node: OpNode) -> list[OpNode] | None:
-    """The node on what a view reads, perhaps a view of another argument, and the view of its result; None where that is not so."""
+def work_as_images(draft: Draft) -> None:
+    """Nothing; elementwise work on lines that convolutions make as images of one row is done on these images, and the view is behind it:
+    between two such convolutions, and before the rows that a transpose makes of channels, nothing is converted then."""
+    makers = draft.producers()
+    find = Finder(draft, makers, draft.users())
+    images = {n.outputs[0] for n in draft.nodes if n.op == "conv2d"}
+    nodes, draft.nodes = draft.nodes, []
+    for node in nodes:
+        made = _before_view(find, node, images)
+        if made:
+            images.add(made[-1].inputs[0])
+            makers.update({o: n for n in made for o in n.outputs})
+        draft.nodes += made or [node]
+
+
+def _before_view(find: Finder, node: OpNode, images: Collection[str] = ()) -> list[OpNode] | None:
+    """The node on what a view reads, perhaps a view of another argument, and the view of its result; None where that is not so. With
+    `images` the view is of one of them; without, another view is behind the node."""
     if node.op.startswith(host.PREFIX):
         return None
     draft, result = find.draft, find.draft.tensors[node.outputs[0]]
     behind = find.only_user(result.name)
-    if word(node).family != "elementwise" or len(node.inputs) > 2 or "" in node.inputs or behind is None or behind.op != "reshape":
+    fits = bool(images) or behind is not None and behind.op == "reshape"
+    if word(node).family != "elementwise" or len(node.inputs) > 2 or "" in node.inputs or not fits:
         return None
     at = next((i for i, name in enumerate(node.inputs) if _is_narrow(find, name) and draft.tensors[name].shape == result.shape), None)
     if at is None:
         return None
     source = draft.tensors[find.producers[node.inputs[at]].inputs[0]]
+    if images and source.name not in images:
+        return None
     others = {i: _seen_as(draft.tensors[i].shape, result.shape, source.shape) for i in node.inputs if i != node.inputs[at]}
     if any(shape is None for shape in others.values()):
         return None

@@ -1,0 +1,101 @@
+"""Elementwise work that meets is one group, whichever side is made first; a group waits for a product that it reads beside."""
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from aoec.frontend.onnx import load
+from aoec.ir.graph import Graph
+from aoec.jobs.tuning import problem, start
+from aoec.lowering.fuse import fuse
+from aoec.ops.run import evaluate
+from aoec.target.machine import load as load_machine
+from tests.frontend.models import model, node, normal, run
+from tests.lowering.groups import case
+
+TURNED = [node("Mul", "x c", "a"), node("Mul", "z s", "b"), node("Add", "a b", "y")]
+GATED = [node("MatMul", "x w", "g"), node("Sigmoid", "g", "e"), node("MatMul", "x v", "u"), node("Mul", "e u", "y")]
+CELL = [node("Sigmoid", "f", "a"), node("Mul", "a c", "b"), node("Sigmoid", "i", "d"), node("Tanh", "g", "e"), node("Mul", "d e", "h"),
+        node("Add", "b h", "y")]
+NORMED = [node("Mul", "x c", "a"), node("Mul", "z s", "b"), node("Add", "a b", "d"), node("LayerNormalization", "d k", "y")]
+# nodes, inputs, constants, operators of the AI Core groups, launches when a group was a chain
+NETS = {
+    "turned": (TURNED, {"x": (2, 4, 24, 32), "z": (2, 4, 24, 32), "c": (1, 1, 24, 32), "s": (1, 1, 24, 32)}, {},
+               [["mul", "mul", "add"]], 2),
+    "gated": (GATED, {"x": (40, 48)}, {"w": normal(48, 64), "v": normal(48, 64, seed=1)}, [["matmul"], ["matmul"], ["sigmoid", "mul"]], 4),
+    "cell": (CELL, {n: (3, 70) for n in "fcig"}, {}, [["sigmoid", "mul", "sigmoid", "tanh", "mul", "add"]], 3),
+    "normed": (NORMED, {"x": (6, 50, 48), "z": (6, 50, 48), "c": (1, 50, 48), "s": (48,)}, {"k": normal(48)},
+               [["mul", "mul", "add", "layer_norm"]], 2)}
+
+
+def fused_of(name: str, target: str) -> tuple[Graph, dict[str, np.ndarray], onnx.ModelProto, dict[str, np.ndarray]]:
+    nodes, inputs, constants, *_ = NETS[name]
+    proto = model(nodes, inputs, ["y"], constants)
+    graph, weights, _ = load(proto, {}, "fp16")
+    feeds = {n: normal(*s, seed=5) for n, s in inputs.items()}
+    fused, packed = fuse(graph, weights, load_machine(target))
+    return fused, evaluate(fused, feeds, packed, every=True), proto, feeds
+
+
+def operators(g: Graph) -> list[list[str]]:
+    nodes = {n.name: n.op for n in g.nodes}
+    return [[nodes[n] for n in group.nodes] for group in g.groups if group.kind != "view"]
+
+
+@pytest.mark.parametrize("target", ["Ascend910B3", "Ascend310P3"])
+@pytest.mark.parametrize("name", NETS)
+def test_a_tree_of_elementwise_work_is_one_launch_and_does_what_it_says(name: str, target: str) -> None:
+    fused, values, proto, feeds = fused_of(name, target)
+    (wanted,) = run(proto, feeds)
+    close(values["y"], wanted)
+    trees = [g for g in fused.groups if len(g.nodes) > 1 and g.kind == "vector"]
+    for group in trees:
+        made = case(name, fused, group.name, values)
+        p = problem(made.func, load_machine(target))
+        close(made.run(p.program(start(p).best)).reshape(-1)[:made.wanted.size], made.wanted.reshape(-1))
+    if target == "Ascend910B3":
+        assert operators(fused) == NETS[name][3] and len(operators(fused)) < NETS[name][4]
+
+
+def close(got: np.ndarray, wanted: np.ndarray) -> None:
+    np.testing.assert_allclose(got.astype(np.float32), wanted.astype(np.float32), rtol=2e-2, atol=1e-2 * float(np.abs(wanted).max()))
+
+
+def test_a_product_that_takes_work_into_its_group_is_not_kept_from_it() -> None:
+    """Where results go through UB the second product multiplies with the gate itself."""
+    fused, *_ = fused_of("gated", "Ascend310P3")
+    assert operators(fused) == [["matmul", "sigmoid"], ["matmul", "mul"]]
+
+
+def test_no_more_tensors_are_read_than_there_are_flags() -> None:
+    names = "abcdefgh"
+    nodes = [node("Mul", f"{a} {b}", f"{a}{b}") for a, b in zip(names[::2], names[1::2])]
+    nodes += [node("Add", "ab cd", "p"), node("Add", "ef gh", "q"), node("Sub", "p q", "y")]
+    graph, weights, _ = load(model(nodes, {n: (4, 40) for n in names}, ["y"]), {}, "fp16")
+    fused, _ = fuse(graph, weights, load_machine("Ascend910B3"))
+    made = {n.name: n for n in fused.nodes}
+    for g in fused.groups:
+        own = [made[n] for n in g.nodes]
+        assert len({i for n in own for i in n.inputs} - {o for n in own for o in n.outputs}) <= 6
+    assert len(fused.groups) < 5  # chains were four, of two multiplications, and one
+
+
+def test_what_waits_for_a_node_that_takes_too_much_is_a_group_before_it() -> None:
+    """Six tensors are read by what waits, and one beside it."""
+    names = "abcdef"
+    nodes = [node("Add", "a b", "s0"), *[node("Add", f"s{i} {n}", f"s{i + 1}") for i, n in enumerate(names[2:])],
+             node("MatMul", "x w", "m"), node("Mul", "s4 m", "y")]
+    graph, weights, _ = load(model(nodes, {**{n: (40, 64) for n in names}, "x": (40, 48)}, ["y"], {"w": normal(48, 64)}), {}, "fp16")
+    fused, _ = fuse(graph, weights, load_machine("Ascend910B3"))
+    assert operators(fused) == [["add"] * 5, ["matmul"], ["mul"]] or operators(fused) == [["matmul"], ["add"] * 5, ["mul"]]
+
+
+def test_a_recurrent_step_is_a_product_and_three_launches() -> None:
+    w, r = normal(1, 128, 24), normal(1, 128, 32, seed=1)
+    proto = model([node("LSTM", "x w r", "h", hidden_size=32)], {"x": (5, 1, 24)}, ["h"], {"w": w, "r": r})
+    graph, weights, _ = load(proto, {}, "fp16")
+    fused, _ = fuse(graph, weights, load_machine("Ascend910B3"))
+    cells = [sorted(ops) for ops in operators(fused) if "tanh" in ops]
+    assert cells.count(sorted(["sigmoid", "mul", "sigmoid", "tanh", "mul", "add"])) == 4 and cells.count(["mul", "sigmoid", "tanh"]) == 4
+    assert len(operators(fused)) <= 5 * 4 + 3
