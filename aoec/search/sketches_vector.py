@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from math import prod
 from types import MappingProxyType
 
-from aoec.ir.index import DTYPES, Call, Expr, Int, Read, affine, normalise, reads, substitute, variables
+from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, affine, normalise, reads, substitute, variables
 from aoec.ir.narrow import GROUP, MOST, copied_whole, run_of, takes_every_nth
 from aoec.ir.pixels import GROUP_ROWS, pixels_of
 from aoec.ir.schedule import Step, Trace
