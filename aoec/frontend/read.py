@@ -155,7 +155,10 @@ def refuse(name: str, operators: Mapping[str, int], why: str) -> None:
 
 
 def _check_flags(name: str, proto: onnx.ModelProto) -> None:
-    """Nothing, or ParseError for a `keepdims` that is neither 0 nor 1, which one program takes for yes and another for no."""
+    """Nothing, or ParseError for a `keepdims` that is neither 0 nor 1, which one program takes for yes and another for no, and for two
+    results of one name, of which the checker says nothing."""
+    if twice := next((o for o, count in Counter(o.name for o in proto.graph.output).items() if count > 1), None):
+        raise ParseError(f"the ONNX graph is invalid: its output {twice} is listed more than once", source=name)
     for n in proto.graph.node:
         for a in n.attribute:
             if a.name == "keepdims" and a.i not in (0, 1):

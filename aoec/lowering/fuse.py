@@ -40,6 +40,7 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
 ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one: UB has room for the rows of one
 # where the cube's results go through UB: there they may meet others of the same shape
 IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",), "matmul": ("elementwise",)}
+MOST_NODES = 64  # of a group: what a program takes to make grows with their square (1,000 additions: 90 s), and of so many none gains
 SCALED = ("relu", "requantise")  # what may follow a cube operator where FIXPIPE scales sums to int8
 KINDS = {"cube": "cube", "attention": "cube", "host": "host"}  # family -> kind of group; all others are vector groups, or views
 
@@ -97,7 +98,7 @@ def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collec
 
     Nodes are taken in order; each starts a group unless it joined an earlier one: as its last tensor's only reader, of a kind
     that the table allows, of the same shape and layout, with all else that it reads already there, and while the group reads no more than
-    `most` tensors: each has a slot in UB, and so a flag from pipe to pipe.
+    `most` tensors (each has a slot in UB, and so a flag from pipe to pipe) and has no more than MOST_NODES nodes.
     """
     users = draft.users()
     made = {*draft.inputs, *draft.weights}
@@ -137,7 +138,7 @@ def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]], made:
     while ((follower := _only_reader(draft, chain[-1].outputs[0], users)) and _joins(draft, chain[-1], follower, allowed, made)
            and (not cube or _alike(draft, first, follower))):
         read |= {i for i in follower.inputs if i and i != chain[-1].outputs[0]}
-        if len(read) > most and not cube:
+        if len(read) > most and not cube or len(chain) == MOST_NODES:
             break
         chain.append(follower)
         if family(follower) in ROWS:
