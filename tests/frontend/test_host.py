@@ -135,7 +135,8 @@ def test_values_that_only_the_host_holds(name: str) -> None:
 @pytest.mark.parametrize("outputs", ["y", "y first inverse counts"])
 def test_what_there_is_once(ordered: int, axis: int | None, outputs: str) -> None:
     """Sorted and in the order in which it is first seen, along each axis."""
-    proto = model([node("Unique", "x", outputs, sorted=ordered, **({} if axis is None else {"axis": axis}))], {"x": (5, 7)}, outputs.split(),
+    along = {} if axis is None else {"axis": axis}
+    proto = model([node("Unique", "x", outputs, sorted=ordered, **along)], {"x": (5, 7)}, outputs.split(),
                   types=dict.fromkeys(outputs.split()[1:], INT64))
     x = np.random.default_rng(3).integers(0, 2, (5, 7)).astype(np.float32)
     x[:, 4], x[3] = x[:, 1], x[0]

@@ -40,7 +40,7 @@ def test_points_between_and_beyond_pixels(shape: tuple[int, ...], mode: str, pad
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("shape", [IMAGE, (1, 2, 1, 7), (2, 1, 3, 2)])
 def test_cubic_curves_through_pixels_between_and_beyond(shape: tuple[int, ...], padding: str, aligned: int) -> None:
-    """Of a point just beyond the edge the curve still bends: each of its pixels is clipped alone. An axis of one pixel has no reflection."""
+    """Of a point just beyond the edge the curve still bends: each of its pixels is clipped alone."""
     proto = sampled(shape, "cubic", padding, aligned)
     feeds = feeds_of(proto)
     prepared = backend.prepare(proto)

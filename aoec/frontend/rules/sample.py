@@ -24,10 +24,11 @@ PLACE = "int32"
 
 
 def _grid_sample(n: Node) -> bool:
-    """Each point reads rows of channels, of as many pixels as it lies between, with their weights; of volumes cubic curves are the host's."""
+    """Each point reads rows of channels, of all pixels that it lies between, with their weights; cubic curves of volumes are the host's."""
     shape, points = n.shape_of(0), n.shape_of(1)[:-1]
     sizes, mode, padding = shape[2:], n.text("mode", "linear"), n.text("padding_mode", "zeros")
-    if mode not in LINEAR + NEAREST + (CUBIC if len(sizes) == 2 else ()) or padding not in PADDINGS or not sizes or not prod(shape) * prod(points):
+    modes = LINEAR + NEAREST + (CUBIC if len(sizes) == 2 else ())
+    if mode not in modes or padding not in PADDINGS or not sizes or not prod(shape) * prod(points):
         return False
     at = [_coordinate(n, len(sizes) - 1 - axis, size) for axis, size in enumerate(sizes)]
     ways = [_ways(n, x, size, mode, padding) for x, size in zip(at, sizes)]
