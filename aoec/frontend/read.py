@@ -59,7 +59,8 @@ def _parsed(path: Path) -> onnx.ModelProto:
             raise BackendError(f"cannot read {path}: it is a directory, not a model")
         if size_bytes > LIMIT_BYTES:
             raise UnsupportedError(f"{path} has {size_bytes:,} bytes; ONNX files of up to {LIMIT_BYTES:,} are read")
-        data = path.read_bytes()
+        with path.open("rb") as f:
+            data = f.read(size_bytes or LIMIT_BYTES)  # of a pipe or a device the size is not known before
     except OSError as e:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
     if not data:
