@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 
+from aoec.base.errors import one_line
+
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 WHOLE = 500  # characters of a line that is quoted whole: in programs of the built-in banks all but 93 lines of 15,842 are
 NOTHING: frozenset[str] = frozenset()
@@ -60,3 +62,14 @@ def listed(words: Iterable[str]) -> str:
     """`a, b or c`."""
     items = list(words)
     return " or ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def plural(count: int, word: str) -> str:
+    """So many of a word: "1 group", "2 groups"."""
+    return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+def clipped(name: str, most: int = 60) -> str:
+    """A name as lines for people hold it: of a longer one its beginning, and what is not printed escaped."""
+    said = one_line(name[:most + 1])
+    return said if len(said) <= most else said[:most - 1] + "…"

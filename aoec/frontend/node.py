@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from math import prod
+from math import isnan, prod
 
 import numpy as np
 import onnx
@@ -46,7 +46,10 @@ class Node:
 
     def real(self, name: str, default: float) -> float:
         value = self._attribute(name)
-        return float(default if value is None else value)  # type: ignore[arg-type]
+        number = float(default if value is None else value)  # type: ignore[arg-type]
+        if isnan(number):
+            raise UnsupportedError(f"node {self.title()}: {name} is nan, and a number is wanted there")
+        return number
 
     def text(self, name: str, default: str) -> str:
         value = self._attribute(name)

@@ -59,7 +59,8 @@ def _parsed(path: Path) -> onnx.ModelProto:
             raise BackendError(f"cannot read {path}: it is a directory, not a model")
         if size_bytes > LIMIT_BYTES:
             raise UnsupportedError(f"{path} has {size_bytes:,} bytes; ONNX files of up to {LIMIT_BYTES:,} are read")
-        data = path.read_bytes()
+        with path.open("rb") as f:
+            data = f.read(size_bytes or LIMIT_BYTES)  # of a pipe or a device the size is not known before
     except OSError as e:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
     if not data:
@@ -155,7 +156,10 @@ def refuse(name: str, operators: Mapping[str, int], why: str) -> None:
 
 
 def _check_flags(name: str, proto: onnx.ModelProto) -> None:
-    """Nothing, or ParseError for a `keepdims` that is neither 0 nor 1, which one program takes for yes and another for no."""
+    """Nothing, or ParseError for a `keepdims` that is neither 0 nor 1, which one program takes for yes and another for no, and for two
+    results of one name, of which the checker says nothing."""
+    if twice := next((o for o, count in Counter(o.name for o in proto.graph.output).items() if count > 1), None):
+        raise ParseError(f"the ONNX graph is invalid: its output {twice} is listed more than once", source=name)
     for n in proto.graph.node:
         for a in n.attribute:
             if a.name == "keepdims" and a.i not in (0, 1):

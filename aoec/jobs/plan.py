@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
+from aoec.base.text import clipped
 from aoec.ir.bodies import MAIN, Place, groups_by_place, place
 from aoec.ir.graph import OPAQUE, Graph, Group, OpNode, Tensor
 from aoec.ir.index import DTYPES
@@ -22,6 +23,8 @@ from aoec.ops.layout import stored_shape
 from aoec.simulate.host import host_us, walk_us
 from aoec.simulate.state import Resident, State
 from aoec.target.machine import Machine
+
+LONGEST = 150  # characters of a label's operators
 
 
 @dataclass(frozen=True)
@@ -228,7 +231,7 @@ class Walk:
         if isinstance(kernel, tuple):
             ops[0] += " " + "x".join(str(k) for k in kernel)
         shapes = [self.tensors[nodes[0].inputs[0]].shape, self.tensors[nodes[-1].outputs[0]].shape]
-        return f"{'+'.join(ops)} {'->'.join('x'.join(map(str, s)) for s in shapes)}"
+        return f"{clipped('+'.join(ops), LONGEST)} {'->'.join('x'.join(map(str, s)) for s in shapes)}"
 
 
 def host_times(graph: Graph) -> dict[str, float]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from aoec.base.text import clipped, plural
 from aoec.ir.graph import Graph
 from aoec.jobs.doctor import first_use_notice
 from aoec.ops.narrowed import narrowed, summary
@@ -40,9 +41,9 @@ class Voice:
             self.say(f"gear {gear}")
         tensors = {t.name: t for t in graph.tensors}
         ops = Counter(n.op for n in graph.nodes)
-        shapes = ", ".join(f"{n} {list(tensors[n].shape)}" for n in graph.inputs)
+        shapes = ", ".join(f"{clipped(n)} {list(tensors[n].shape)}" for n in graph.inputs)
         common = ", ".join(f"{o} {c}" for o, c in ops.most_common(6)) + ", ..." * (len(ops) > 6)
-        self.say(f"{len(graph.nodes)} nodes of {len(ops)} operators ({common}); inputs {shapes}")
+        self.say(f"{plural(len(graph.nodes), 'node')} of {plural(len(ops), 'operator')} ({common}); inputs {shapes or 'none'}")
         if precision != "fp32":
             self.say(f"run as {precision} (--precision): {summary(graph, narrowed(graph))}; sums are kept in fp32")
         for line in notices:

@@ -46,6 +46,8 @@ from aoec.lowering.tile import (
     uses,
 )
 
+MOST_STRIDE = 65535  # of a copy into L1: elements from a row to the next, blocks from a burst to the next
+
 # ---------------------------------------------------------------- GM -> L1
 
 def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
@@ -53,11 +55,11 @@ def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
     dst = em.buffers[op.block.target.buffer]
     source = em.buffers[src.buffer]
     if dst.layout == "NZ" and source.layout == "ND":
-        items: list[Item] = [_nd2nz(em, op, src)]
+        items: list[Item] = _nd2nz(em, op, src)
     elif dst.layout == "NZ" and source.layout in COLUMNS:
-        items = [_fractal_columns(em, op, src)]
+        items = _fractal_columns(em, op, src)
     elif dst.layout == "ZN" and source.layout == "ZN":
-        items = [_fractal_rows(em, op, src)]
+        items = _fractal_rows(em, op, src)
     elif dst.layout == "ND" and source.layout == "ND":
         items = _image(em, op, src) if len(source.shape) == 5 else [_vector_l1(em, op, src)]
     else:
@@ -65,11 +67,31 @@ def load_l1(em: Emitter, op: TileOp, src: Read) -> Piece:
     return piece(em, "MTE2", items, dst.name, source.name)
 
 
-def _nd2nz(em: Emitter, op: TileOp, src: Read) -> Instr:
+def _nd2nz(em: Emitter, op: TileOp, src: Read) -> list[Item]:
+    """Rows of a matrix that become fractals, all at once; one by one where from one to the next it is farther than the field can say."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     _, rows, _, cols = matrix_index(op, src)
-    return instr("copy_gm_l1_nd2nz", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, base_offset(source, src.indices, op.names)),
-                 rows=rows, cols=cols, src_stride=pitches(source)[-2], dst_rows=row_pitch(dst))
+    start, pitch = base_offset(source, src.indices, op.names), pitches(source)[-2]
+    if not _reached(pitch):
+        var = em.fresh("row")
+        return [For(var, normalise(rows), (instr(
+            "copy_gm_l1_nd2nz", dst=em.ref(dst.name, Var(var) * c0(dst)), src=em.ref(source.name, start + Var(var) * pitch), rows=1,
+            cols=cols, src_stride=1, dst_rows=row_pitch(dst)),))]
+    return [instr("copy_gm_l1_nd2nz", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, start), rows=rows, cols=cols,
+                  src_stride=pitch, dst_rows=row_pitch(dst))]
+
+
+def _reached(pitch: Expr) -> bool:
+    """True where a copy's field can say how far it is from a row, or a burst, to the next; where not, each is a copy of its own."""
+    return normalise(le(pitch, MOST_STRIDE)) == Int(1)
+
+
+def _burst_by_burst(em: Emitter, dst: Buffer, source: Buffer, start: Expr, count: Expr, length: Expr, steps: tuple[Expr, Expr]) -> Item:
+    """Bursts that lie `steps` apart, as many elements of GM and of L1, each a copy of its own."""
+    var = em.fresh("burst")
+    return For(var, normalise(count), (instr(
+        "copy_gm_l1", dst=em.ref(dst.name, Var(var) * steps[1]), src=em.ref(source.name, start + Var(var) * steps[0]), bursts=1,
+        length=length, src_gap=0, dst_gap=0),))
 
 
 def row_pitch(b: Buffer) -> Expr:
@@ -77,7 +99,7 @@ def row_pitch(b: Buffer) -> Expr:
     return round_up(product(list(b.shape[:-1])), FRACTAL_ROWS)
 
 
-def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> Instr:
+def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> list[Item]:
     """Whole fractals of a ZN matrix: one burst a row of fractals."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     k_off, k, n_off, n = matrix_index(op, src)
@@ -86,20 +108,27 @@ def _fractal_rows(em: Emitter, op: TileOp, src: Read) -> Instr:
     columns, tile_columns, local_columns = (ceildiv(e, FRACTAL_ROWS) for e in (source.shape[-1], n, dst.shape[-1]))
     lead = fractal_lead(source, src.indices, {v: Int(0) for v in op.names})
     offset = lead + k_off * columns * FRACTAL_ROWS + n_off * c0(source)  # both whole fractals, which the plain form lets reuse see through
-    return instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, offset), bursts=ceildiv(k, c0(source)),
-                 length=tile_columns * FRACTAL_ROWS, src_gap=(columns - tile_columns) * FRACTAL_ROWS,
-                 dst_gap=(local_columns - tile_columns) * FRACTAL_ROWS)
+    if not _reached(columns * FRACTAL_ROWS):
+        fractals = c0(source) * FRACTAL_ROWS
+        return [_burst_by_burst(em, dst, source, offset, ceildiv(k, c0(source)), tile_columns * FRACTAL_ROWS,
+                                (columns * fractals, local_columns * fractals))]
+    return [instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, offset), bursts=ceildiv(k, c0(source)),
+                  length=tile_columns * FRACTAL_ROWS, src_gap=(columns - tile_columns) * FRACTAL_ROWS,
+                  dst_gap=(local_columns - tile_columns) * FRACTAL_ROWS)]
 
 
-def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> Instr:
+def _fractal_columns(em: Emitter, op: TileOp, src: Read) -> list[Item]:
     """A box of a matrix in columns of C0: one burst a column of fractals, a block a row."""
     dst, source = em.buffers[op.block.target.buffer], em.buffers[src.buffer]
     row, rows, column, columns = matrix_index(op, src)
     unit, pitch = c0(source), column_rows(source)
     em.require_aligned(column, unit, op, f"a tile of {source.name} along its columns")
     lead = fractal_lead(source, src.indices, {v: Int(0) for v in op.names})
-    return instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, lead + column * pitch + row * unit),
-                 bursts=ceildiv(columns, unit), length=rows, src_gap=pitch - rows, dst_gap=row_pitch(dst) - rows)
+    start = lead + column * pitch + row * unit
+    if not _reached(pitch):
+        return [_burst_by_burst(em, dst, source, start, ceildiv(columns, unit), rows, (pitch * unit, row_pitch(dst) * unit))]
+    return [instr("copy_gm_l1", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, start),
+                  bursts=ceildiv(columns, unit), length=rows, src_gap=pitch - rows, dst_gap=row_pitch(dst) - rows)]
 
 
 def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
@@ -114,6 +143,11 @@ def _image(em: Emitter, op: TileOp, src: Read) -> list[Item]:
     alone = normalise(source.shape[2]) == Int(1)  # a burst of its own leaves no gap, and a long row's would be beyond its field
     if normalise(source.shape[-1]) != Int(unit):
         _whole_rows(em, op, src, w)
+    if not alone and not _reached(source.shape[3] * source.shape[-1] // unit):
+        row = em.fresh("row")
+        return [For(var, normalise(c1), (For(row, normalise(h), (instr(
+            "copy_gm_l1", dst=em.ref(dst.name, (Var(var) * h + Var(row)) * burst), src=em.ref(source.name, start + Var(row) * p[2]),
+            bursts=1, length=burst // unit, src_gap=0, dst_gap=0),)),))]
     return [For(var, normalise(c1), (instr(
         "copy_gm_l1", dst=em.ref(dst.name, Var(var) * (h * burst)), src=em.ref(source.name, start), bursts=h,
         length=burst // unit, src_gap=0 if alone else (source.shape[3] - w) * source.shape[-1] // unit, dst_gap=0),))]

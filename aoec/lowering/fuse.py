@@ -43,6 +43,7 @@ FOLLOWERS: dict[str, tuple[str, ...]] = {
 ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one: UB has room for the rows of one
 # where the cube's results go through UB: there they may meet others of the same shape
 IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",), "matmul": ("elementwise",)}
+MOST_NODES = 64  # of a group: what a program takes to make grows with their square (1,000 additions: 90 s), and of so many none gains
 SCALED = ("relu", "requantise")  # what may follow a cube operator where FIXPIPE scales sums to int8
 MOST_BESIDE = 16  # nodes beside a chain, in one group with it
 KINDS = {"cube": "cube", "attention": "cube", "host": "host"}  # family -> kind of group; all others are vector groups, or views
@@ -104,8 +105,8 @@ def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collec
 
     Nodes are taken in order; each starts a group unless it joined an earlier one: as its last tensor's only reader, of a kind
     that the table allows, of the same shape and layout, with all else that it reads already there, and while the group reads no more than
-    `most` tensors: each has a slot in UB, and so a flag from pipe to pipe. `together`: the last node of a group that was found before
-    (pieces.py) -> all of them.
+    `most` tensors (each has a slot in UB, and so a flag from pipe to pipe) and has no more than MOST_NODES nodes. `together`: the last node
+    of a group that was found before (pieces.py) -> all of them.
     """
     return _Grouping(draft, followers, views, most, together).groups()
 
@@ -120,7 +121,7 @@ class _Grouping:
         self.order = {n.name: at for at, n in enumerate(draft.nodes)}
         self.made = {*draft.inputs, *draft.weights}
         self.taken = {name for names in together.values() for name in names[:-1]}
-        self.waiting: dict[str, list[OpNode]] = {}  # node -> elementwise nodes whose result it alone reads, and something not yet made
+        self.waiting: dict[str, list[list[OpNode]]] = {}  # node -> elementwise chains whose results it alone reads, and something not made
         self.out: list[Group] = []
 
     def groups(self) -> tuple[Group, ...]:
@@ -130,17 +131,23 @@ class _Grouping:
             if own := self.together.get(node.name):
                 self.put([self.draft.nodes[self.order[name]] for name in own])
                 continue
-            before = self.waiting.pop(node.name, [])
-            if before and len(_read([*before, node])) > self.most:
-                self.put(before)
+            waited = self.waiting.pop(node.name, [])
+            before = [n for chain in waited for n in chain]
+            if before and not self.fits([*before, node]):
+                for chain in waited:
+                    self.put(chain)
                 before = []
             chain, later = self.chain(before, node)
             if later is None:
                 self.put(chain)
             else:
-                self.waiting.setdefault(later.name, []).extend(chain)
+                self.waiting.setdefault(later.name, []).append(chain)
                 self.taken.update(n.name for n in chain)
         return tuple(self.out)
+
+    def fits(self, nodes: Sequence[OpNode]) -> bool:
+        """Whether so many nodes may be one group, and it reads no more tensors than there are flags."""
+        return len(nodes) <= MOST_NODES and len(_read(nodes)) <= self.most
 
     def put(self, nodes: Sequence[OpNode]) -> None:
         """Nothing; nodes are a group, in their order in the graph."""
@@ -164,7 +171,7 @@ class _Grouping:
             if beside is None:
                 waits = all(family(n) == family(follower) == "elementwise" for n in chain) and self.makes(missing, follower)
                 return chain, follower if waits else None
-            if not cube and len(_read([*chain, *beside, follower])) > self.most:
+            if not cube and not self.fits([*chain, *beside, follower]):
                 break
             self.waiting.pop(follower.name, None)
             chain += [*beside, follower]
@@ -179,7 +186,7 @@ class _Grouping:
         waits for the follower; None where something else has to make some of it."""
         if family(follower) != "elementwise" or family(chain[0]) != "elementwise":
             return None
-        waiting = self.waiting.get(follower.name, [])
+        waiting = [n for chain in self.waiting.get(follower.name, []) for n in chain]
         found, wanted = {n.name: n for n in waiting}, [i for i in missing if all(i not in n.outputs for n in waiting)]
         while wanted:
             name = wanted.pop()

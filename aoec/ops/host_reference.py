@@ -12,6 +12,8 @@
 - LpNormalization: sums magnitudes (the reference sums what may be negative).
 - GatherElements: indices may have fewer rows than the tensor, GridSample: knows the names of modes of version 16, OneHot: a depth may be a
   vector of one number, DequantizeLinear: is there before version 19 (the reference refuses these).
+- Unique: unsorted, elements come in the order in which they are first seen, along any axis, whatever outputs are asked for (the reference
+  takes them along the first axis, and sorts them where nothing else is asked for).
 - Recurrent layers, pools and windows of channels: host_recurrent.py and host_windows.py.
 
 What runs here is of doubles, of other types that only the host holds, or of constants alone, which are computed at import.
@@ -246,6 +248,20 @@ class OneHot(ReferenceOneHot):
         return tuple(super()._run(indices, np.asarray(depth).reshape(()), values, axis=-1 if axis is None else axis))
 
 
+class Unique(OpRun):
+    """What there is once, where it is first, which of it each element is, and how often it is there."""
+
+    op_domain = ""
+
+    def _run(self, x: np.ndarray, axis: Any = None, sorted: Any = None) -> tuple[Any, ...]:
+        found, *more = np.unique(x, True, True, True, axis=axis)
+        first, inverse, counts = (n.reshape(-1).astype(np.int64) for n in more)
+        if not (1 if sorted is None else sorted):
+            order = np.argsort(first)
+            found, first, inverse, counts = np.take(found, order, axis or 0), first[order], np.argsort(order)[inverse], counts[order]
+        return (found, first, inverse, counts)[:len(self.onnx_node.output)]
+
+
 class DequantizeLinear(ReferenceDequantize):
     """Every version is the newest one with fewer attributes."""
 
@@ -253,4 +269,4 @@ class DequantizeLinear(ReferenceDequantize):
 
 
 OPERATORS = (BatchNormalization, Cast, CastLike, DequantizeLinear, GatherElements, GridSample, Hardmax, LogSoftmax, Loop, LpNormalization,
-             OneHot, Optional, Scan, Scatter, Softmax, *host_recurrent.OPERATORS, *host_windows.OPERATORS)
+             OneHot, Optional, Scan, Scatter, Softmax, Unique, *host_recurrent.OPERATORS, *host_windows.OPERATORS)

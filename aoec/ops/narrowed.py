@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from aoec.base.text import plural
 from aoec.ir.graph import Graph, Tensor
 from aoec.ops.host import PREFIX
 from aoec.ops.own import word
@@ -53,7 +54,8 @@ def summary(graph: Graph, found: Sequence[Narrowed]) -> str:
         return "no node has less precision than the model declares"
     common = Counter(n.op for n in found).most_common()
     listed = ", ".join(f"{op} {count}" for op, count in common[:6]) + (", ..." if len(common) > 6 else "")
-    return f"{len(found)} of {len(graph.nodes)} nodes have less precision than the model declares ({listed})"
+    have = "has" if len(found) == 1 else "have"
+    return f"{len(found):,} of {plural(len(graph.nodes), 'node')} {have} less precision than the model declares ({listed})"
 
 
 def counts(graph: Graph) -> dict[str, int]:

@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from aoec.base.text import plural
+
 PLAIN_WIDTH = 120  # columns where no terminal tells
 WIDTHS = (100, 120)  # narrower cuts the names, wider is hard to follow
 PLACES = {"cube": "AI Core", "vector": "AI Core", "host": "host", "view": "view"}
@@ -261,11 +263,6 @@ def _holding(report: Report, held: Held) -> list[tuple[str, str]]:
               f"{100 * worst.held.worst:,.1f}% of its default's time")]
     close = ("≈ default", f"fewer than nine in ten of these machines confirm the gain ({plural(unsure, 'group')}); --robust picks by that")
     return [*lines, close] if unsure else lines
-
-
-def plural(count: int, word: str) -> str:
-    """So many of a word: "1 group", "2 groups"."""
-    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def _held(held: Held | None) -> dict[str, Any] | None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from aoec.base.text import WHOLE, beginning, quoted
+from aoec.base.text import WHOLE, beginning, clipped, plural, quoted
 from aoec.jobs.places import numbered, quoted_place
 
 FIELDS = ", ".join(f"field_{i}=x[{i} * 128]" for i in range(200))
@@ -29,3 +29,12 @@ def test_the_line_at_which_a_message_begins_is_its_place() -> None:
     assert numbered(message, text, 3) == message.replace(" is done", " in line 2 is done")
     assert numbered("set(V, S, 0) comes twice", "\nset(V, S, 0)\n", 2) == "set(V, S, 0) comes twice"  # the caret says where
     assert quoted_place("program f has none", text) == (0, 0)
+
+
+def test_one_of_a_word_is_no_plural() -> None:
+    assert (plural(0, "node"), plural(1, "node"), plural(5000, "node")) == ("0 nodes", "1 node", "5,000 nodes")
+
+
+def test_a_long_name_or_one_of_several_lines_takes_one_line() -> None:
+    assert clipped("data") == "data" and clipped("a\nb") == r"a\nb"
+    assert clipped("n" * 1_000_000) == "n" * 59 + "…" and len(clipped("\n" * 60)) == 60

@@ -134,6 +134,12 @@ def _relu(source: str = "x") -> onnx.NodeProto:
     return helper.make_node("Relu", [source], ["y"])
 
 
+def _two_results() -> onnx.ModelProto:
+    model = _model([_relu()], [1, 4])
+    model.graph.output.append(model.graph.output[0])
+    return model
+
+
 BAD_MODELS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "dangling input": (lambda: _model([_relu("nowhere")], [1, 4]), "nowhere"),
     "unknown operator": (lambda: _model([helper.make_node("Polish", ["x"], ["y"])], [1, 4]), "Polish"),
@@ -142,6 +148,9 @@ BAD_MODELS: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
     "shapes disagree": (lambda: _model([helper.make_node("MatMul", ["x", "x"], ["y"])], [3, 4]), "MatMul"),
     "a circle": (lambda: _model([helper.make_node("Add", ["x", "y"], ["a"]), helper.make_node("Relu", ["a"], ["y"])], [1, 4]),
                  "however input 'y' of node: name: OpType: Add is not output of any previous nodes."),
+    "a number that is none": (lambda: _model([helper.make_node("LeakyRelu", ["x"], ["y"], alpha=float("nan"))], [1, 4]),
+                              "node LeakyRelu -> y: alpha is nan"),
+    "a result twice": (_two_results, "its output y is listed more than once"),
     "no nodes": (lambda: _model([], [1, 4]), "y"),
     "future opset": (lambda: _model([_relu()], [1, 4], opset=999), "opset"),
 }

@@ -8,15 +8,18 @@ import numpy as np
 import pytest
 
 from aoec import ops
+from aoec.bank.record import NAME_LIMIT
 from aoec.frontend import zoo
 from aoec.frontend.onnx import load
 from aoec.ir.draft import digest
 from aoec.ir.graph import Graph
 from aoec.ir.parse import parse_graph
 from aoec.ir.show import show
-from aoec.lowering.fuse import fuse
+from aoec.jobs.plan import tasks
+from aoec.lowering.fuse import MOST_NODES, fuse
 from aoec.lowering.pack import blocks
 from aoec.ops.layout import stored_shape, unpack_conv
+from aoec.target import machine
 
 from .models import model, node, normal
 
@@ -234,3 +237,12 @@ def test_a_concat_of_many_tensors_is_made_in_parts(count: int) -> None:
     g = fused(nodes, {**places, "axes": np.array([0])}, {"x": (count, 5)})
     joins = [n for n in g.nodes if n.op == "concat"]
     assert max(len(n.inputs) for n in joins) <= 6 and len(joins) == {6: 1, 7: 2, 40: 9}[count]
+
+
+def test_a_long_chain_is_groups_of_so_many_nodes() -> None:
+    """What a program takes to make grows with the square of them; and what a group is called is no longer than a bank takes."""
+    nodes = [node("Sigmoid" if i % 2 else "Neg", f"t{i}" if i else "x", f"t{i + 1}" if i < 149 else "y") for i in range(150)]
+    g = fused(nodes, {}, {"x": (3, 5)})
+    assert [len(group.nodes) for group in g.groups] == [MOST_NODES, MOST_NODES, 150 - 2 * MOST_NODES]
+    labels = [t.label for t in tasks(g, machine.load())]
+    assert max(map(len, labels)) <= NAME_LIMIT and labels[0].endswith("… 3x5->3x5")

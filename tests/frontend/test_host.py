@@ -130,6 +130,22 @@ def test_values_that_only_the_host_holds(name: str) -> None:
         np.testing.assert_allclose(got[output], expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("ordered", [0, 1])
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+@pytest.mark.parametrize("outputs", ["y", "y first inverse counts"])
+def test_what_there_is_once(ordered: int, axis: int | None, outputs: str) -> None:
+    """Sorted and in the order in which it is first seen, along each axis."""
+    along = {} if axis is None else {"axis": axis}
+    proto = model([node("Unique", "x", outputs, sorted=ordered, **along)], {"x": (5, 7)}, outputs.split(),
+                  types=dict.fromkeys(outputs.split()[1:], INT64))
+    x = np.random.default_rng(3).integers(0, 2, (5, 7)).astype(np.float32)
+    x[:, 4], x[3] = x[:, 1], x[0]
+    graph, weights, _ = load(proto, precision="fp32")
+    got = ops.evaluate(graph, {"x": x}, weights)
+    for output, expected in zip(graph.outputs, run(proto, {"x": x})):
+        assert got[output].dtype == expected.dtype and np.array_equal(got[output], expected)
+
+
 def test_the_host_takes_reals_as_declared() -> None:
     proto = model([node("SequenceConstruct", "x x", "s"), node("SequenceErase", "s", "y")], {"x": (4,)}, ["y"],
                   types={"x": TensorProto.FLOAT16})

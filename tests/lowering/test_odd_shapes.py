@@ -32,6 +32,14 @@ MODELS = {
     "instance_norm_bf16": ("float[1,2,112,300] x, float[2] g, float[2] b", "float[1,2,112,300] y",  # whose shift is cast
                            "y = InstanceNormalization(x, g, b)", ("Ascend910B3",)),
     "one_for_all_bf16": ("float[20,300] x, float[1] z", "float[20,300] y", "s = Softmax(x) t = Mul(s, z) y = Add(t, z)", ("Ascend910B3",)),
+    # rows farther apart than a field of the copy can say, which go one by one
+    "long_rows": ("float[20,66000] x, float[66000,20] w", "float[20,20] y", "y = MatMul(x, w)", ("Ascend910B3", "Ascend310P3")),
+    "long_rows_right": ("float[20,40] x, float[40,66000] w", "float[20,66000] y", "y = MatMul(x, w)", ("Ascend910B3", "Ascend310P3")),
+    "long_columns": ("float[20,40] x, float[66000,40] w", "float[20,66000] y",  # as of the words of a language model
+                     "t = Transpose(w) y = MatMul(x, t)", ("Ascend910B3", "Ascend310P3")),
+    "many_words": ("float[4,40] x", "float[4,66000] y", "s = Constant<value_ints=[40,66000]>() c = ConstantOfShape(s) y = MatMul(x, c)",
+                   ("Ascend910B3", "Ascend310P3")),
+    "long_pictures": ("float[1,3,2,66000] x, float[4,3,1,3] k", "float[1,4,2,65998] y", "y = Conv(x, k)", ("Ascend910B3", "Ascend310P3")),
     "wide_plane": ("float[1,17,256,260] x, float[16,17,1,1] k", "float[1,16,256,260] y", "y = Conv(x, k)",  # 66,560 pixels, joined
                    ("Ascend910B3", "Ascend310P3")),
     "resized": ("float[1,20,33,21] x, float[20,20,1,1] w", "float[1,20,65,43] y",  # rows that are no whole fractals, in NC1HWC0

@@ -1006,7 +1006,7 @@ FAULTS = (
           "sizes = (*part[:at], shape[at] - part[at], *shape[at + 1:])", "sizes = (*part[:at], shape[at] - part[at], *part[at + 1:])",
           ("tests/frontend/test_scatter.py",)),
     Fault("edges-where-middles-are", "aoec/frontend/rules/sample.py",
-          "if aligned else (-0.5, size - 0.5)", "if aligned else (0.0, size - 1.0)",
+          'if n.integer("align_corners", 0) else (-0.5, size - 0.5)', 'if n.integer("align_corners", 0) else (0.0, size - 1.0)',
           ("tests/frontend/test_sample.py",)),
     Fault("what-is-outside-is-multiplied", "aoec/frontend/rules/sample.py",
           "    if zeros:\n", "    if False:\n",

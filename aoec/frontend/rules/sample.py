@@ -1,4 +1,7 @@
-"""GridSample: an image, or a volume, read where a grid says, at the nearest pixels or between neighbours."""
+"""GridSample: an image, or a volume, read where a grid says, at the nearest pixels, between neighbours, or on cubic curves through four.
+
+Of a cubic curve each pixel is clipped or thrown back alone, as PyTorch and onnxruntime do (ONNX's reference clips the point).
+"""
 from __future__ import annotations
 
 from functools import reduce
@@ -11,19 +14,24 @@ from aoec.frontend.node import Node
 from aoec.frontend.rules.choice import one
 from aoec.frontend.rules.rule import Rule
 
-LINEAR, NEAREST = ("linear", "bilinear"), ("nearest",)
+LINEAR, NEAREST, CUBIC = ("linear", "bilinear"), ("nearest",), ("cubic", "bicubic")
+SLOPE = -0.75  # of a cubic curve
+# of pixels -1, 0, 1, 2 from the one before a point: the weight, as coefficients of powers 3 to 0 of its distance from that
+CURVE = ((SLOPE, -2 * SLOPE, SLOPE, 0.0), (SLOPE + 2, -SLOPE - 3, 0.0, 1.0), (-SLOPE - 2, 2 * SLOPE + 3, -SLOPE, 0.0),
+         (-SLOPE, SLOPE, 0.0, 0.0))
 PADDINGS = ("zeros", "border", "reflection")
 PLACE = "int32"
 
 
 def _grid_sample(n: Node) -> bool:
-    """Each point reads rows of channels, of as many pixels as it lies between, with their weights; cubic curves are the host's."""
+    """Each point reads rows of channels, of all pixels that it lies between, with their weights; cubic curves of volumes are the host's."""
     shape, points = n.shape_of(0), n.shape_of(1)[:-1]
     sizes, mode, padding = shape[2:], n.text("mode", "linear"), n.text("padding_mode", "zeros")
-    if mode not in LINEAR + NEAREST or padding not in PADDINGS or not sizes or not prod(shape) * prod(points):
+    modes = LINEAR + NEAREST + (CUBIC if len(sizes) == 2 else ())
+    if mode not in modes or padding not in PADDINGS or not sizes or not prod(shape) * prod(points):
         return False
-    at = [_coordinate(n, len(sizes) - 1 - axis, size, padding) for axis, size in enumerate(sizes)]
-    ways = [[(n.wide(n.step("round", [c])), "")] if mode in NEAREST else _neighbours(n, c) for c in at]
+    at = [_coordinate(n, len(sizes) - 1 - axis, size) for axis, size in enumerate(sizes)]
+    ways = [_ways(n, x, size, mode, padding) for x, size in zip(at, sizes)]
     rank = len(shape)
     turned = n.step("transpose", [n.input(0)], {"perm": (0, *range(2, rank), 1)})
     rows = n.step("reshape", [turned], {"shape": (shape[0] * prod(sizes), shape[1])})
@@ -34,18 +42,41 @@ def _grid_sample(n: Node) -> bool:
     return n.emit("transpose", [apart], {"perm": (0, rank - 1, *range(1, rank - 1))})
 
 
-def _coordinate(n: Node, column: int, size: int, padding: str) -> str:
+def _coordinate(n: Node, column: int, size: int) -> str:
     """Where each point lies along an axis, in pixels; -1 to 1 of the grid are the middles of the outer pixels, or their outer edges."""
-    aligned = bool(n.integer("align_corners", 0))
     grid = n.piece(n.input(1), len(n.shape_of(1)) - 1, column, 1)
     x = n.step("adds", [n.step("reshape", [grid], {"shape": (prod(n.made(grid)),)})], {"scalar": 1.0})
-    if aligned:
-        x = n.step("muls", [x], {"scalar": (size - 1) / 2})
-    else:
-        x = n.step("muls", [n.step("adds", [n.step("muls", [x], {"scalar": float(size)})], {"scalar": -1.0})], {"scalar": 0.5})
+    if n.integer("align_corners", 0):
+        return n.wide(n.step("muls", [x], {"scalar": (size - 1) / 2}))
+    return n.wide(n.step("muls", [n.step("adds", [n.step("muls", [x], {"scalar": float(size)})], {"scalar": -1.0})], {"scalar": 0.5}))
+
+
+def _ways(n: Node, x: str, size: int, mode: str, padding: str) -> list[tuple[str, str]]:
+    """(place, weight) of the pixels along an axis that each point reads, "" for a weight of one."""
+    if mode in CUBIC:
+        low, share = _parted(n, x)
+        places = [low if by == 0 else n.wide(n.step("adds", [low], {"scalar": float(by)})) for by in (-1, 0, 1, 2)]
+        return [(_inside(n, place, size, padding), _polynomial(n, share, powers)) for place, powers in zip(places, CURVE)]
+    x = _inside(n, x, size, padding)
+    return [(n.wide(n.step("round", [x])), "")] if mode in NEAREST else _neighbours(n, x)
+
+
+def _inside(n: Node, x: str, size: int, padding: str) -> str:
+    """Places thrown back into the image, or moved to its edge; of zeros beyond it they stay where they are."""
+    if padding == "zeros":
+        return x
     if padding == "reflection":
-        x = _reflected(n, x, *((0.0, size - 1.0) if aligned else (-0.5, size - 0.5)))
-    return n.wide(x if padding == "zeros" else n.step("clip", [x], {"lo": 0.0, "hi": size - 1.0}))
+        x = _reflected(n, x, *((0.0, size - 1.0) if n.integer("align_corners", 0) else (-0.5, size - 0.5)))
+    return n.wide(n.step("clip", [x], {"lo": 0.0, "hi": size - 1.0}))
+
+
+def _polynomial(n: Node, x: str, powers: tuple[float, ...]) -> str:
+    """A polynomial of x, by its coefficients, the highest first."""
+    total = n.step("muls", [x], {"scalar": powers[0]})
+    for at, c in enumerate(powers[1:], 1):
+        total = n.step("adds", [total], {"scalar": c}) if c else total
+        total = n.step("mul", [total, x]) if at < len(powers) - 1 else total
+    return n.wide(total)
 
 
 def _reflected(n: Node, x: str, low: float, high: float) -> str:
@@ -60,10 +91,15 @@ def _reflected(n: Node, x: str, low: float, high: float) -> str:
     return n.step("adds", [n.step("muls", [away], {"scalar": -1.0})], {"scalar": high})
 
 
+def _parted(n: Node, x: str) -> tuple[str, str]:
+    """(the pixel before each point, the point's distance from it)."""
+    low = n.wide(n.step("floor", [x]))
+    return low, n.wide(n.step("sub", [x, low]))
+
+
 def _neighbours(n: Node, x: str) -> list[tuple[str, str]]:
     """(place, weight) of the pixels at both sides."""
-    low = n.wide(n.step("floor", [x]))
-    share = n.wide(n.step("sub", [x, low]))
+    low, share = _parted(n, x)
     rest = n.step("adds", [n.step("muls", [share], {"scalar": -1.0})], {"scalar": 1.0})
     return [(low, rest), (n.wide(n.step("adds", [low], {"scalar": 1.0})), share)]
 
