@@ -36,7 +36,7 @@ def chunked_sketches(func: Func, machine: Machine) -> list[Trace]:
     kept = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
     axis = found[-1].axis if found else ""
     tiled = [v for v in kept if v != axis]
-    if len(found) < 2 or not tiled or ruling_axes(out):
+    if len(found) < 2 or not tiled or ruling_axes(out) or windows_of_results(func, found):
         return []
     cut = [tiled[-1]] if len(tiled) > 1 and lanes_cut(func, out) else []
     return [Trace(tuple(chunked(func, machine, out, found, v, [u for u in tiled[:-1] if v in cut]))) for v in (tiled[0], *cut)]
@@ -66,6 +66,12 @@ def phases(func: Func, out: Nest) -> list[Phase]:
         axis = part_axis(func, head, out, [n for n in order if n.block.op != "="])
         made.append(Phase(head, before, axis))
     return made if all(p.axis for p in made[:-1]) else []
+
+
+def windows_of_results(func: Func, found: Sequence[Phase]) -> bool:
+    """True where a phase slides a window over what a reduction made: parts of one axis are no parts of what another then reads."""
+    reduced = {n.block.target.buffer for n in nests(func) if n.block.op != "="}
+    return any(len(variables(i)) > 1 for p in found for r in reads(p.last.block.value) if r.buffer in reduced for i in r.indices)
 
 
 def rows_only(n: Nest) -> bool:
