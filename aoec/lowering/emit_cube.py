@@ -82,8 +82,10 @@ def _nd2nz(em: Emitter, op: TileOp, src: Read) -> list[Item]:
 
 
 def _reached(pitch: Expr) -> bool:
-    """True where a copy's field can say how far it is from a row, or a burst, to the next; where not, each is a copy of its own."""
-    return normalise(le(pitch, MOST_STRIDE)) == Int(1)
+    """True where a copy's field can say how far it is from a row, or a burst, to the next; where not, each is a copy of its own. What hangs
+    on tiles is no longer than a tile."""
+    known = normalise(pitch)
+    return not isinstance(known, Int) or known.value <= MOST_STRIDE
 
 
 def _burst_by_burst(em: Emitter, dst: Buffer, source: Buffer, start: Expr, count: Expr, length: Expr, steps: tuple[Expr, Expr]) -> Item:

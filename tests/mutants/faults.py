@@ -789,7 +789,7 @@ FAULTS = (
           "",
           ("tests/laws/test_plan_laws.py",)),
     Fault("last-iterations-taken-as-the-others", "aoec/simulate/tables.py",
-          "self.merge[layout.last[name], which, kernel.LAST] = kernel.LAST", "pass",
+          "(kernel.LAST, layout.last[name])", "(kernel.LAST, [])",
           ("tests/laws/test_time_laws.py",)),
     Fault("sizes-of-another-choice", "aoec/simulate/sizes.py",
           "env: dict[str, Any] = {name: self.holes[name][at.rows]", "env: dict[str, Any] = {name: self.holes[name][at.rows[::-1]]",
