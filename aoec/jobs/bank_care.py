@@ -9,6 +9,7 @@ from typing import Any
 from aoec.bank.bank import Bank
 from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, IMPORTED, SCHEMA_VERSION, Record, flat
+from aoec.base.text import plural
 from aoec.jobs.bank import SHOWN_DIGITS
 from aoec.jobs.shelf import Machines, age, aged
 
@@ -71,7 +72,7 @@ def counted(records: list[Record], machines: Machines) -> dict[str, int]:
 
 def stats_told(facts: dict[str, Any]) -> str:
     """The counts as a table."""
-    plans = f", {facts['plans']:,} plan{'s' * (facts['plans'] != 1)} of slices" * bool(facts["plans"])
+    plans = f", {plural(facts['plans'], 'plan')} of slices" * bool(facts["plans"])
     head = f"bank {facts['path']}, {facts['bytes']:,} bytes, schema {facts['schema']}{plans}"
     rows = facts["targets"]
     if not rows:

@@ -16,6 +16,7 @@ from pathlib import Path
 from aoec.bank.bank import Bank, statuses
 from aoec.bank.record import IMPORTED, Key, Record
 from aoec.base.errors import AoecError, ScheduleError, UnsupportedError
+from aoec.base.text import plural
 from aoec.cann.runtime_bank import File, Line, files_in, firsts, read_file
 from aoec.cann.runtime_bank_keys import Problem, Product, Window, problem_of
 from aoec.cann.runtime_bank_tilings import tiling_of
@@ -235,7 +236,7 @@ def records(found: Seed) -> Iterator[Record]:
 def told(taken: Taken, path: Path) -> str:
     """What became of them, in lines."""
     sayable, schedules = len(taken.seeds), sum(len(s.schedules) for s in taken.seeds)
-    head = f"{taken.lines:,} records in {taken.files:,} file{'s' * (taken.files != 1)}: {sayable:,} became schedules " \
+    head = f"{taken.lines:,} records in {plural(taken.files, 'file')}: {sayable:,} became schedules " \
            f"({schedules:,} of funcs with weights in rows and packed)"
     bank = f"; {statuses(tuple(taken.kept))} ({path}), for searches to begin with" if taken.kept else ""
     rows = [f"{n:7,}  {why}" for why, n in taken.others.most_common()]

@@ -14,6 +14,7 @@ from aoec.bank.bank import Bank
 from aoec.bank.record import Key
 from aoec.base.errors import BankError, CheckError, UnsupportedError
 from aoec.base.regions import Slices
+from aoec.base.text import plural
 from aoec.frontend.metadata import Source
 from aoec.ir.graph import OPAQUE, Graph, Tensor
 from aoec.ir.tir import Func
@@ -311,7 +312,7 @@ def refuse_host(graph: Graph, reasons: dict[str, str]) -> None:
     if found:
         named = ", ".join(f"{name} ({op}{': ' * bool(why)}{why})" for name, op, why in found[:NAMED])
         more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-        raise UnsupportedError(f"{len(found)} node{'s' * (len(found) > 1)} would run on the host, which --no-host forbids: {named}{more}")
+        raise UnsupportedError(f"{plural(len(found), 'node')} would run on the host, which --no-host forbids: {named}{more}")
 
 
 def fused(stage: dump.Stage, machine: Machine, voice: Voice, pool: models.Pool | None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aoec.bank.bank import Bank
 from aoec.base.errors import UnsupportedError
+from aoec.base.text import plural
 from aoec.ir.graph import Graph
 from aoec.ir.keys import key
 from aoec.jobs.order import Solved, keys
@@ -137,4 +138,4 @@ def ticks(found: Found, groups: frozenset[str], tuned: bool) -> int | None:
 def sentence(found: Sequence[Change], machine: Machine) -> str:
     """What is said of changes that were made."""
     before_us, after_us = (sum(ticks) * machine.us_per_tick for ticks in zip(*((c.before_ticks, c.after_ticks) for c in found)))
-    return f"matrices between products in NZ, in {len(found)} place{'s' * (len(found) > 1)}: {before_us:.2f} -> {after_us:.2f} us modelled"
+    return f"matrices between products in NZ, in {plural(len(found), 'place')}: {before_us:.2f} -> {after_us:.2f} us modelled"

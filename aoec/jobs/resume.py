@@ -17,6 +17,7 @@ from aoec.bank.bank import Bank
 from aoec.bank.journal import Stop, end_search, note_outcome, note_stop, opened
 from aoec.bank.record import Key, Record, parse_record, show_record
 from aoec.base.errors import BankError
+from aoec.base.text import plural
 from aoec.jobs.answers import Answers
 from aoec.jobs.order import Order, Solved
 from aoec.jobs.story import recalled
@@ -148,7 +149,7 @@ def said(done: int, timed: Iterable[int], resume: bool) -> str:
     counts = sorted(timed, reverse=True)
     if not done and not counts:
         return ""
-    groups = f"{done} group{'s' * (done != 1)} done" * bool(done)
+    groups = f"{plural(done, 'group')} done" * bool(done)
     under_way = f"{len(counts)} under way (after {', '.join(f'{n:,}' for n in counts[:3])}{', ...' * (len(counts) > 3)} candidates)"
     what = " and ".join(filter(None, [groups, under_way * bool(counts)]))
     return f"going on from an interrupted run: {what}" if resume else f"an interrupted run had {what}; --resume would go on from there"

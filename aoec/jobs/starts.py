@@ -11,6 +11,7 @@ from aoec.bank.bank import Bank
 from aoec.bank.near import distance, family
 from aoec.bank.record import DEFAULT, IMPORTED, Record
 from aoec.base.errors import AoecError
+from aoec.base.text import plural
 from aoec.ir.parse import parse_trace
 from aoec.ir.show import show
 from aoec.jobs.order import Order, keys, suffices
@@ -86,7 +87,7 @@ def said(stale: int, imported: int, near: int) -> str:
     """What is known, in words."""
     kinds = ((stale, "stale schedules, of another machine file or model version"), (imported, "CANN's own tilings"),
              (near, "schedules of near shapes"))
-    parts = [f"{count} group{'s' * (count > 1)} with {what}" for count, what in kinds if count]
+    parts = [f"{plural(count, 'group')} with {what}" for count, what in kinds if count]
     return f"the bank has starting points for {' and '.join(parts)}" if parts else ""
 
 
