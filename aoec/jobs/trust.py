@@ -16,8 +16,8 @@ import numpy as np
 from aoec.ir.program import Program
 from aoec.search.grid import NEVER, Candidate
 from aoec.simulate.encode import Encoded, encode
+from aoec.simulate.machines import times_on
 from aoec.simulate.state import State
-from aoec.simulate.time import time_rows
 from aoec.target.machine import Machine
 from aoec.target.vary import varied
 
@@ -64,14 +64,13 @@ def seeded(machine: Machine) -> tuple[Machine, ...]:
 
 def of_programs(default: Program, best: Program, machine: Machine, state: State) -> Trust:
     """Two programs without holes against each other."""
-    return Trust(*[tuple(int(_ticks(encoded.on(m), {}, state)[0]) for m in seeded(machine))
-                   for encoded in (encode(default, machine), encode(best, machine))])
+    return Trust(*[tuple(_ticks(encode(program, machine), machine, {}, state)[:, 0].tolist()) for program in (default, best)])
 
 
-def _ticks(encoded: Encoded, rows: Mapping[str, np.ndarray], state: State) -> np.ndarray:
-    """Ticks of each row, NEVER where it cannot run."""
-    times = time_rows(encoded, rows, state)
-    return np.where(times.status == 0, times.total_ticks, NEVER)
+def _ticks(encoded: Encoded, machine: Machine, rows: Mapping[str, np.ndarray], state: State) -> np.ndarray:
+    """Ticks [seeded machine, row], NEVER where a row cannot run."""
+    found = times_on(encoded, seeded(machine), rows, state)
+    return np.array([np.where(times.status == 0, times.total_ticks, NEVER) for times in found])
 
 
 def weighed(p: Problem, found: Outcome, robust: bool) -> Outcome:
@@ -100,12 +99,10 @@ def leaders(p: Problem, found: Outcome) -> list[Candidate]:
 
 
 def again(p: Problem, candidates: Sequence[Candidate]) -> np.ndarray:
-    """Ticks [machine, candidate]; each sketch is timed once a machine, with its candidates as rows."""
+    """Ticks [machine, candidate]; each sketch is timed once, with its candidates as rows."""
     out = np.full((MACHINES, len(candidates)), NEVER, np.int64)
-    slabs = list(p.space.slabs(candidates))
-    for row, machine in zip(out, seeded(p.machine)):
-        for grid, places, columns in slabs:
-            row[places] = _ticks(p.sketches[grid].encoded.on(machine), columns, p.state)
+    for grid, places, columns in p.space.slabs(candidates):
+        out[:, places] = _ticks(p.sketches[grid].encoded, p.machine, columns, p.state)
     return out
 
 

@@ -41,7 +41,7 @@ class Site:
     timing: Timing
     fields: tuple[tuple[str, Expr], ...]
     dtype: str  # of what it reads: numbers of the machine may go by it
-    numbers: tuple[tuple[str, float], ...]
+    numbers: tuple[tuple[str, Any], ...]  # a number each, or a column of them (machines.py)
     gm_size: int  # bytes per element of the GM operand; 0 where there is none
     access: Access | None  # where in GM, and in which loops
     start: Expr  # of it in the first iterations, over grid axes: where each core begins

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from aoec.simulate.encode import Site
-from aoec.simulate.tables import Around, costs
+from aoec.simulate.tables import Around, Rates, costs
 from aoec.simulate.tape import Tape, Traced
-from aoec.target.machine import Machine
 
 MOST = 1 << 12  # pieces that are kept
 Brought = tuple[type, Any]  # the type of a number, and it; of a column Traced, and whether it holds reals
@@ -42,19 +41,18 @@ def brought(value: Any) -> Brought:
     return (Traced, value.real) if isinstance(value, Traced) else (type(value), value)
 
 
-def piece(site: Site, fields: Mapping[str, Brought], around: tuple[Brought, ...], machine: Machine, lenient: bool, opened: bool) -> Piece:
+def piece(site: Site, fields: Mapping[str, Brought], around: tuple[Brought, ...], rates: Rates, lenient: bool, opened: bool) -> Piece:
     """How the costs of a site's entry follow from its fields, and from what is around it (the members of `Around`); inputs are in order."""
-    key = (site.op, site.timing, site.numbers, site.gm_size, site.access is None, tuple(fields.items()), around, lenient, opened,
-           machine.hbm_bytes_per_cycle, machine.l2_bytes_per_cycle)
+    key = (site.op, site.timing, site.numbers, site.gm_size, site.access is None, tuple(fields.items()), around, rates, lenient, opened)
     found = pieces.get(key)
     if found is None:
         if len(pieces) >= MOST:
             pieces.clear()
-        found = pieces[key] = noted(site, fields, around, machine, lenient, opened)
+        found = pieces[key] = noted(site, fields, around, rates, lenient, opened)
     return found
 
 
-def noted(site: Site, fields: Mapping[str, Brought], around: tuple[Brought, ...], machine: Machine, lenient: bool, opened: bool) -> Piece:
+def noted(site: Site, fields: Mapping[str, Brought], around: tuple[Brought, ...], rates: Rates, lenient: bool, opened: bool) -> Piece:
     """`piece`, made anew."""
     tape, inputs = Tape(), list[int]()
 
@@ -66,7 +64,7 @@ def noted(site: Site, fields: Mapping[str, Brought], around: tuple[Brought, ...]
         return Traced(tape, own.regs, number)
 
     read = {name: value(*b) for name, b in fields.items()}
-    parts, _ = costs(site, read, Around(*[value(*b) for b in around]), machine, lenient, opened)
+    parts, _ = costs(site, read, Around(*[value(*b) for b in around]), rates, lenient, opened)
     outputs = [tape.either(p, False).register for p in parts]
     numbers = frozenset(tape.constants.values())
     own = [at for at in range(tape.columns) if at not in numbers]

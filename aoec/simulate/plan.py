@@ -18,7 +18,7 @@ from aoec.simulate.encode import PIPE, Encoded, Site
 from aoec.simulate.lanes import brought, piece
 from aoec.simulate.plan_sizes import ALL, Array, Layout, Sized, noted
 from aoec.simulate.state import State
-from aoec.simulate.tables import ticks
+from aoec.simulate.tables import rates_of, ticks
 from aoec.simulate.tape import Tape, Traced
 from aoec.simulate.totals import CLOSED, Opened
 from aoec.simulate.work import told_apart
@@ -167,7 +167,7 @@ class Planner:
         self.lanes.mark()
         columns = {name: s.own for name, s in sized.items() if isinstance(plain[name], Traced)}
         kinds = {name: brought(columns.get(name, plain[name])) for name in sized}
-        own = piece(site, kinds, tuple(map(brought, around)), self.machine, self.lenient, bool(self.opened))
+        own = piece(site, kinds, tuple(map(brought, around)), rates_of(self.machine), self.lenient, bool(self.opened))
         inputs, outputs = own.put(self.lanes)
         read = [at.get(name) or (-1, value.register) for name, value in columns.items()]
         read += [(-1, value.register) for value in around if isinstance(value, Traced)]

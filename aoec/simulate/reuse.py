@@ -92,7 +92,7 @@ def both_ways(flows: Sequence[Flow], shares: Mapping[Access, Rows], crowding: Ma
         longer = crowding[f.access]
         times[f.access.writes] = times[f.access.writes] + hbm * longer[0] + l2 * longer[1]
         held[f.access.writes] = held[f.access.writes] + hbm
-    turning = 2.0 * (machine.hbm_turnaround or 0.0) * np.minimum(*held)
+    turning = 2.0 * (0.0 if machine.hbm_turnaround is None else machine.hbm_turnaround) * np.minimum(*held)
     return np.maximum((sum(held) + turning) / np.maximum(np.maximum(*times), 1e-9), 1.0)
 
 
@@ -214,7 +214,7 @@ class Reuse:
         if a.writes:
             left = self.machine.l2_ends_with(self.window(a.stream, ())) if self.state == CLEARED else self.stays(a.stream, ())
             beside = resident_bytes(self.state, a.tensor)
-            return np.minimum(left, float(self.machine.l2_keeps(beside))) if beside else left
+            return np.minimum(left, self.machine.l2_keeps(beside)[()]) if beside else left
         if self.tensors[a.tensor].role == "input":
             if self.state == PREVIOUS_LAUNCH:
                 return self.left_by_itself(a)
@@ -317,9 +317,9 @@ def hangs_on(a: Access, opened: Collection[str]) -> bool:
     return any(not hole_names(e).isdisjoint(opened) for x in atoms for e in (x.size, x.per, *[c for _, c in x.steps]))
 
 
-def working(streams: Rows, parts: float) -> Rows:
+def working(streams: Rows, parts: Rows) -> Rows:
     """The share of a memory's parts that so many streams of addresses keep at work, each of which may fall on any part."""
-    return 1.0 - (1.0 - 1.0 / max(parts, 1.0)) ** streams
+    return 1.0 - (1.0 - 1.0 / np.maximum(parts, 1.0)) ** streams
 
 
 def product(factors: Sequence[Rows]) -> Rows:

@@ -169,7 +169,11 @@ class StreamValues:
 
     def choices(self, *expressions: Expr) -> Choices:
         """The different values that the holes have together on which expressions depend."""
-        names = frozenset().union(*map(self.on.holes_of, expressions)).intersection(self.codes)
+        return self.chosen_by(frozenset().union(*map(self.on.holes_of, expressions)))
+
+    def chosen_by(self, holes: frozenset[str]) -> Choices:
+        """The different values that some holes have together."""
+        names = holes.intersection(self.codes)
         if names not in self.chosen:
             self.chosen[names] = Choices(*together({name: self.codes[name] for name in names}, self.rows))
         return self.chosen[names]

@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -97,7 +97,7 @@ class Tabulator:
             counter_of=np.array([r for r, _ in encoded.counters] or [0], np.int32),
             joined=np.array([encoded.joined, encoded.emitted], np.int64),
             preset=np.array([encoded.preset, encoded.granular], np.int64),
-            used=encoded.used, heard=encoded.heard, costs=fixed_costs(self.machine), queue=queues(encoded),
+            used=encoded.used, heard=encoded.heard, costs=fixed_costs(encoded.machine), queue=queues(encoded),
             pipe_head=self.pipe_heads(), place=place, trips=trips,
             entry_of=entry_of, cost=cost.T.ravel(),
             form_constant=columns([c for c, _ in encoded.forms], self.given, len(self.work)),
@@ -241,13 +241,18 @@ class Tabulator:
         if site.access:
             a, t = site.access, self.traffic
             around = Around(around.cores, *map(column, (t.shares[a], *t.crowding[a], t.both_ways, self.bus[site.stream], t.waits_for[a])))
-        parts, env = costs(site, {name: entries.values(name, at.rows) for name, _ in site.fields}, around, self.machine, self.lenient,
+        site, rates = self.costed(site, at, entries)
+        parts, env = costs(site, {name: entries.values(name, at.rows) for name, _ in site.fields}, around, rates, self.lenient,
                            bool(self.opened))
         shape = len(at.rows), *entries.shape
         for i, part in enumerate(parts):
             cost[i].reshape(shape)[:] = part
         for i, name in enumerate(("hbm_bytes", "l2_bytes") if self.detail else ()):
             moved[:, i].reshape(shape)[:] = env[name]
+
+    def costed(self, site: Site, at: Choices, entries: Entries) -> tuple[Site, Rates]:
+        """(a site, the memory's rates) with their numbers as they are for the choices `at`."""
+        return site, rates_of(self.machine)
 
     def trips(self, values: list[StreamValues]) -> Array:
         """Trip counts [row, entry], with a cursor per loop."""
@@ -267,6 +272,18 @@ class Tabulator:
         return np.ascontiguousarray(np.concatenate(blocks, axis=1), np.int64)
 
 
+class Rates(NamedTuple):
+    """Bytes a cycle between all cores and HBM, and L2: a number each, or columns upright."""
+
+    hbm: Any
+    l2: Any
+
+
+def rates_of(machine: Machine) -> Rates:
+    """The rates of a machine's memory."""
+    return Rates(machine.hbm_bytes_per_cycle, machine.l2_bytes_per_cycle)
+
+
 @dataclass(frozen=True)
 class Around:
     """What the costs of an instruction hang on beside its own sizes: the stream's cores; of a transfer the share that crosses HBM, how much
@@ -282,7 +299,7 @@ class Around:
     whole: Any = 0.0
 
 
-def costs(site: Site, fields: Mapping[str, Any], around: Around, machine: Machine, lenient: bool,
+def costs(site: Site, fields: Mapping[str, Any], around: Around, rates: Rates, lenient: bool,
           opened: bool) -> tuple[list[Any], dict[str, Any]]:
     """([busy, latency, unit, granule] in ticks, the bytes that they follow from among what formulas read): see Tabulator."""
     moved = {"gm_bytes": 0.0, "hbm_bytes": 0.0, "l2_bytes": 0.0}
@@ -296,7 +313,7 @@ def costs(site: Site, fields: Mapping[str, Any], around: Around, machine: Machin
         gm = gm_bytes(site, fields)
         env |= {"gm_bytes": gm, "hbm_bytes": gm * around.share, "l2_bytes": gm - gm * around.share}
         through_l2 = env["l2_bytes"] + gm * env.get("atomic", 0)  # L2 reads what it adds to
-        unit = env["hbm_bytes"] / machine.hbm_bytes_per_cycle * around.hbm + through_l2 / machine.l2_bytes_per_cycle * around.l2
+        unit = env["hbm_bytes"] / rates.hbm * around.hbm + through_l2 / rates.l2 * around.l2
         unit = unit * around.both * evaluate(site.timing.memory, env)
     busy = np.maximum(evaluate(site.timing.busy, env) * around.stretch, unit * around.whole)
     parts = [ticks(busy), ticks(evaluate(site.timing.latency, env)), ticks(unit), -1]

@@ -18,7 +18,7 @@ from aoec.ir.index import Binary, Expr, Var, children, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import PIPE, Encoded, Site
 from aoec.simulate.sizes import Array, Choices, Dependence, Layout, StreamValues, asked, dependence
-from aoec.simulate.tables import Around, costs, fixed_costs
+from aoec.simulate.tables import Around, costs, fixed_costs, rates_of
 from aoec.target.instructions import INSTRUCTIONS
 
 MOST = 1 << 24  # combinations of classes and choices of one place that are looked at; its work is left out where there are more
@@ -135,7 +135,7 @@ class FirstCore:
             return np.zeros(1, np.int64)
         fields = {name: self.first(e, at, layout) if name in charged(site) else np.int64(0) for name, e in site.fields}
         cores = times([self.first(e, at, layout) for e in self.grid.values()] if asks_for_cores(site) else [])
-        (busy, _, unit, _), _ = costs(site, fields, Around(cores), self.machine, True, self.opened)
+        (busy, _, unit, _), _ = costs(site, fields, Around(cores), rates_of(self.machine), True, self.opened)
         own = at.spread(self.summed(busy, place.bound, at, layout))
         return np.maximum(own, at.spread(self.summed(unit, place.bound, at, layout)) * self.alike) if site.access else own
 

@@ -108,7 +108,7 @@ class Machine:
         All of it within usable L2 (ops-nn matmul_v3_base_tiling: 100 of 192 MB), nothing once as much as L2 holds has come by (asc-devkit
         DataCopy sample: 302 MB read four times, no hits); linear between the two, which no public measurement shows in detail.
         """
-        falling = (self.l2_size_bytes - window_bytes) / max(self.l2_size_bytes - self.l2_usable_bytes, 1)
+        falling = (self.l2_size_bytes - window_bytes) / np.maximum(self.l2_size_bytes - self.l2_usable_bytes, 1)
         return np.where(window_bytes <= self.l2_usable_bytes, 1.0, np.clip(falling, 0.0, 1.0))
 
     def l2_ends_with(self, window_bytes: Any) -> Any:
@@ -116,7 +116,7 @@ class Machine:
 
         What is touched last has nothing come by after it, what is touched first all of `window_bytes`: the mean of `l2_keeps` over them.
         """
-        least, most = self.l2_usable_bytes, max(self.l2_size_bytes, self.l2_usable_bytes + 1)
+        least, most = self.l2_usable_bytes, np.maximum(self.l2_size_bytes, self.l2_usable_bytes + 1)
         beyond = np.clip(window_bytes, least, most) - least
         held = np.minimum(window_bytes, least) + beyond - beyond**2 / (2 * (most - least))
         return held / np.maximum(window_bytes, 1)

@@ -23,7 +23,7 @@ from aoec.simulate.lanes import piece
 from aoec.simulate.plan import Planner
 from aoec.simulate.sizes import dependence
 from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH
-from aoec.simulate.tables import first_false
+from aoec.simulate.tables import first_false, rates_of
 from aoec.simulate.tape import Tape, Traced
 from aoec.simulate.time import time_rows
 from aoec.simulate.totals import CLOSED, opened
@@ -153,13 +153,14 @@ def test_sites_alike_share_a_piece_and_others_do_not():
     machine = load("toy")
     site = next(s for s in encode(emitted("matmul", machine), machine).sites if s.access)
     fields, around = {name: (Traced, False) for name, _ in site.fields}, ((Traced, False), *[(Traced, True)] * 6)
-    own = piece(site, fields, around, machine, False, False)
-    assert own is piece(replace(site, stream=site.stream + 1), dict(fields), around, machine, False, False)
+    rates = rates_of(machine)
+    own = piece(site, fields, around, rates, False, False)
+    assert own is piece(replace(site, stream=site.stream + 1), dict(fields), around, rates, False, False)
     name = site.fields[0][0]
-    others = [piece(site, {**fields, name: (int, 1)}, around, machine, False, False),
-              piece(site, {**fields, name: (float, 1.0)}, around, machine, False, False), piece(site, fields, around, machine, True, True),
-              piece(site, fields, around, replace(machine, clock_mhz=machine.clock_mhz * 2), False, False),
-              piece(replace(site, timing=replace(site.timing, busy=site.timing.busy + 1)), fields, around, machine, False, False)]
+    others = [piece(site, {**fields, name: (int, 1)}, around, rates, False, False),
+              piece(site, {**fields, name: (float, 1.0)}, around, rates, False, False), piece(site, fields, around, rates, True, True),
+              piece(site, fields, around, rates_of(replace(machine, clock_mhz=machine.clock_mhz * 2)), False, False),
+              piece(replace(site, timing=replace(site.timing, busy=site.timing.busy + 1)), fields, around, rates, False, False)]
     assert all(p is not own for p in others) and len(set(map(id, others))) == len(others)
 
 
