@@ -1,17 +1,16 @@
 """What programs take on machines whose numbers are others: the model that `aoec calibrate` fits, and its slopes."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from math import exp, log1p, prod
+from math import exp, log1p
 from typing import Any
 
 import numpy as np
 
-from aoec.ir.index import evaluate
 from aoec.simulate.encode import Encoded
+from aoec.simulate.machines import times_on
 from aoec.simulate.state import State
-from aoec.simulate.time import time_rows, zeroing_us
 from aoec.target.machine import Machine, with_numbers
 from aoec.target.vary import SPREAD, varies
 
@@ -31,69 +30,62 @@ class Times:
     def __init__(self, machine: Machine, programs: Sequence[Encoded], state: State, places: Sequence[str] | None = None) -> None:
         self.machine, self.programs, self.state = machine, programs, state
         self.places = tuple(p for p in machine.sources if varies(p, machine) and p not in SET) if places is None else tuple(places)
-        self._readers = [self._reading(place) for place in self.places]
-        self.read = [bool(readers) for readers in self._readers]
+        self.read = [self._read(place) for place in self.places]
 
     @cached_property
     def bounds(self) -> Array:
         """How far each x may be off either way, by the confidence of its number."""
         return np.array([log1p(SPREAD[self.machine.sources[p].confidence]) for p in self.places])
 
-    def of(self, x: Array, which: Iterable[int] | None = None) -> Array:
-        """µs [program, (run, launch)] of all programs, or of some."""
-        machine = scaled(self.machine, dict(zip(self.places, x)))
-        found = [time_rows(self.programs[i].on(machine), {}, self.state) for i in (range(len(self.programs)) if which is None else which)]
-        return np.array([(t.ticks[0], t.launch_ticks[0]) for t in found]).reshape(-1, 2) * machine.us_per_tick
+    def of(self, x: Array) -> Array:
+        """µs [program, (run, launch)]."""
+        return self._on([self._machine(x)])[:, 0]
 
     def lines(self, x: Array, by: Array) -> tuple[Array, Array]:
         """(slopes, bends), each [program, (task, run), number], of logarithms of times, a task being launch and run: of the line through
         the times where a number is off by `by` either way, and how far that line passes from the time at x. Zeros where `by` is."""
-        base = self.of(x)
-        slopes, bends = (np.zeros((len(base), 2, len(x))) for _ in range(2))
-        for j, readers in enumerate(self._readers):
-            if readers and by[j]:
-                step = np.zeros(len(x))
-                step[j] = max(float(by[j]), STEP)
-                here, more = logs(base[readers]), logs(self._where(j, x + step, base))
-                less = logs(self._where(j, x - step, base)) if by[j] > STRAIGHT else 2 * here - more
-                slopes[readers, :, j] = (more - less) / (2 * step[j])
-                bends[readers, :, j] = (more + less) / 2 - here
+        moved = [j for j in range(len(x)) if self.read[j] and by[j]]
+        steps = np.zeros((len(moved), len(x)))
+        for step, j in zip(steps, moved):
+            step[j] = max(float(by[j]), STEP)
+        curved = [k for k, j in enumerate(moved) if by[j] > STRAIGHT]
+        machines = [self._machine(at) for at in (x, *(x + steps), *(x - steps[curved]))]
+        times = np.moveaxis(logs(self._on(machines)), 1, 0)  # [machine, program, (task, run)]
+        here, more = times[0], times[1:1 + len(moved)]
+        less = 2 * here - more
+        less[curved] = times[1 + len(moved):]
+        slopes, bends = (np.zeros((*here.shape, len(x))) for _ in range(2))
+        slopes[:, :, moved] = np.moveaxis((more - less) / (2 * steps[range(len(moved)), moved])[:, None, None], 0, 2)
+        bends[:, :, moved] = np.moveaxis((more + less) / 2 - here, 0, 2)
         return slopes, bends
 
-    def _where(self, j: int, x: Array, base: Array) -> Array:
-        """The times of what reads number j where no other differs from where `base` was timed: launches alone, if it is one of theirs."""
-        if not self.places[j].startswith("launch."):
-            return self.of(x, self._readers[j])
-        machine = scaled(self.machine, dict(zip(self.places, x)))
-        return np.stack([base[:, 0], [launch_of(p, machine) for p in self.programs]], axis=1)[self._readers[j]]
+    def _machine(self, x: Array) -> Machine:
+        """The machine whose numbers are off by x."""
+        return scaled(self.machine, dict(zip(self.places, x)))
 
-    def _reading(self, place: str) -> list[int]:
-        """The programs that a number may matter to: of those that formulas name, the ones with an instruction that does."""
+    def _on(self, machines: Sequence[Machine]) -> Array:
+        """µs [program, machine, (run, launch)]."""
+        found = [[(t.ticks[0], t.launch_ticks[0]) for t in times_on(program, machines, {}, self.state)] for program in self.programs]
+        return np.array(found).reshape(-1, len(machines), 2) * np.array([m.us_per_tick for m in machines])[:, None]
+
+    def _read(self, place: str) -> bool:
+        """Whether a number may matter to any of the programs: where formulas name it, to one with an instruction that does."""
         room, _, name = place.partition(".")
         if room in ("numbers", "paths"):
             path, _, what = name.partition(".")
             named = name if room == "numbers" else f"{path}_{AT.get(what, what)}"
-            return self._those(lambda p: any(named in dict(s.numbers) for s in p.sites))
+            return any(named in dict(s.numbers) for p in self.programs for s in p.sites)
         if room == "tables":
             table, _, dtype = name.partition(".")
-            return self._those(lambda p: any(s.dtype == dtype and table in dict(s.numbers) for s in p.sites))
+            return any(s.dtype == dtype and table in dict(s.numbers) for p in self.programs for s in p.sites)
         if room == "cores":
-            return self._those(lambda p: name.partition(".")[0] in {s.core for s in p.program.streams})
-        return self._those(lambda p: place not in NO_TIME and (place not in JOINED or p.joined))
-
-    def _those(self, holds: Callable[[Encoded], bool]) -> list[int]:
-        return [i for i, p in enumerate(self.programs) if holds(p)]
-
-
-def launch_of(p: Encoded, machine: Machine) -> float:
-    """µs before the first instruction of a program without holes."""
-    cores = [prod(evaluate(extent, {}) for _, extent in s.grid) for s in p.program.streams]
-    return float(machine.launch_us(sum(cores), len(cores)) + zeroing_us(p.program, machine, {}))
+            return any(name.partition(".")[0] == s.core for p in self.programs for s in p.program.streams)
+        return place not in NO_TIME and (place not in JOINED or any(p.joined for p in self.programs))
 
 
 def logs(times: Array) -> Array:
-    """Logarithms [program, (task, run)] of µs [program, (run, launch)]."""
-    return np.log(np.stack([times.sum(axis=1), times[:, 0]], axis=1))
+    """Logarithms [program..., (task, run)] of µs [program..., (run, launch)]."""
+    return np.log(np.stack([times.sum(axis=-1), times[..., 0]], axis=-1))
 
 
 def scaled(machine: Machine, ratios: Mapping[str, float]) -> Machine:

@@ -240,8 +240,9 @@ PUT_OFF = ("paths.gm_l1.l2_bytes_per_cycle", "launch.fixed_us", "launch.per_core
 @pytest.mark.parametrize("noise", [0.0, 0.01, 0.03])
 @pytest.mark.parametrize("seed", range(3))
 def test_many_rows_at_full_size(seed: int, noise: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Five numbers off by anything within their confidence; without noise what is changed is right within 5 %, and with it within three of
-    the deviations that are stated too. What is not changed is refused, or was off by less than can be seen."""
+    """Five numbers off by anything within their confidence; without noise what is changed is right within 5 %, and with it within four of
+    the deviations that are stated too (of some 250 numbers in all one is expected beyond three). What is not changed is refused, or was off
+    by less than can be seen."""
     draw, machine = Random(seed), load(TARGET)
     off = {p: draw.choice((-1, 1)) * draw.uniform(0.5, 0.9) * log(1 + SPREAD[machine.sources[p].confidence]) for p in PUT_OFF}
     code, facts, err = calibrated(tmp_path, capsys, profile(CALLS, TARGET, off, noise, seed, repeats=4 if noise else 1))
@@ -251,7 +252,7 @@ def test_many_rows_at_full_size(seed: int, noise: float, tmp_path: Path, capsys:
                               for p, n in numbers.items() if n["outcome"] == "changed" or p in PUT_OFF})
     for place, n in numbers.items():
         if n["outcome"] != "refused":
-            allowed = 0.05 if not noise else max(0.05, 3 * n["deviation"])
+            allowed = 0.05 if not noise else max(0.05, 4 * n["deviation"])
             assert abs(log(n["after"] / n["before"]) - off.get(place, 0.0)) < allowed, place
     if not noise:
         assert code == 0 and held["after"] < held["before"] and sum(numbers[p]["outcome"] == "changed" for p in PUT_OFF) >= 3, err
