@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from aoec.ir.index import Expr, evaluate, variables
+from aoec.ir.index import Expr, Known, evaluate, variables
 from aoec.kernels import timeline as kernel
 from aoec.simulate.bus import bus_stretch
 from aoec.simulate.encode import PIPE, Encoded, Site
@@ -308,17 +308,17 @@ def costs(site: Site, fields: Mapping[str, Any], around: Around, rates: Rates, l
         env |= {name: fields[f"{name.removesuffix('_last')}_at"] for name in fields if name.endswith("_last")}
     if opened and "filter_h" in env:  # img2col brings the more a cycle the fewer rows of the filter a load spans
         env["filter_h"] = 1
-    unit: Any = 0.0
+    unit, known = 0.0, Known(env)
     if site.access:
         gm = gm_bytes(site, fields)
         env |= {"gm_bytes": gm, "hbm_bytes": gm * around.share, "l2_bytes": gm - gm * around.share}
         through_l2 = env["l2_bytes"] + gm * env.get("atomic", 0)  # L2 reads what it adds to
         unit = env["hbm_bytes"] / rates.hbm * around.hbm + through_l2 / rates.l2 * around.l2
-        unit = unit * around.both * evaluate(site.timing.memory, env)
-    busy = np.maximum(evaluate(site.timing.busy, env) * around.stretch, unit * around.whole)
-    parts = [ticks(busy), ticks(evaluate(site.timing.latency, env)), ticks(unit), -1]
+        unit = unit * around.both * known[site.timing.memory]
+    busy = np.maximum(known[site.timing.busy] * around.stretch, unit * around.whole)
+    parts = [ticks(busy), ticks(known[site.timing.latency]), ticks(unit), -1]
     if "unit" in env:
-        parts[3] = np.where(env["unit"] != 0, ticks(evaluate(site.timing.granule, env)), -1)
+        parts[3] = np.where(env["unit"] != 0, ticks(known[site.timing.granule]), -1)
     return parts, env
 
 
