@@ -2,10 +2,11 @@
 
     python bench/proofs.py resnet50 --beside accelforge [--beside-python /path/to/a/venv/bin/python]
 
-It runs in a process of its own, perhaps of another interpreter, for its dependencies are not ours. It is told one core: the scopes, the
-paths and the fractal of our machine file, each at the rate of what hits L2; and each product by its extents in whole fractals. It models
-no flags, queues, heads, epilogues, batches over cores or images (a convolution is the product that img2col makes of it), and sums each
-level's traffic: so its space is smaller and a candidate of it costs less than one of ours.
+It runs in a process of its own, perhaps of another interpreter, for its dependencies are not ours. It is asked twice: of one *core*, the
+scopes, the paths and the fractal of our machine file, each at the rate of what hits L2; and of the *chip*, the same with HBM, L2 and all
+cube cores, which is what a proof of ours decides. Each product is told by its extents in whole fractals. It models no flags, queues, heads,
+epilogues or images (a convolution is the product that img2col makes of it), and sums each level's traffic: so a candidate of it costs less
+than one of ours. Its spaces hold every order of the loops at each level, of which ours have some that are argued to hold the best.
 """
 from __future__ import annotations
 
@@ -51,18 +52,21 @@ def products(func: Func) -> list[tuple[int, int, int, int]]:
 
 
 def question(machine: Machine, layers: Sequence[tuple[int, int, int]]) -> dict[str, Any]:
-    """What the peer's process is told: a core of the machine, and the extents (m, k, n) of each product."""
+    """What the peer's process is told: a core of the machine, the chip around it, and the extents (m, k, n) of each product."""
     clock = machine.clock_mhz * 1e6
     rates = {name: path.l2_bytes_per_cycle * clock for name, path in machine.paths.items()}
     sizes = {name: machine.scope(name).size_bytes for name in ("L1", "L0A", "L0B", "L0C")}
     out = next((rates[name] for name in ("l0c_gm", "l0c_ub") if name in rates), max(rates.values()))
-    return {"sizes_bytes": sizes, "clock_hz": clock, "layers": [list(x) for x in layers], "depth": int(machine.tables["kf"]["fp16"]),
+    chip = {"cores": next(core.count for core in machine.cores.values() if "M" in core.pipes), "l2_size_bytes": machine.l2_size_bytes,
+            "hbm_bytes_per_s": machine.hbm_bytes_per_s, "l2_bytes_per_s": machine.l2_bytes_per_s}
+    return {"sizes_bytes": sizes, "chip": chip, "clock_hz": clock, "layers": [list(x) for x in layers],
+            "depth": int(machine.tables["kf"]["fp16"]),
             "rates_bytes_per_s": {"GM": rates["gm_l1"], "L0A": rates["l1_l0a"], "L0B": rates["l1_l0b"], "L0C": out}}
 
 
 def run(machine: Machine, layers: Sequence[tuple[int, int, int]], python: str = sys.executable) -> dict[str, Any] | None:
-    """What the peer says of the products: its version, and a row for each with the size of its space, how many mappings it evaluated,
-    CPU seconds and the least cycles. None where the interpreter does not have it; RuntimeError where it fails."""
+    """What the peer says of the products: its version, and for `core` and `chip` a row for each with the size of its space, how many
+    mappings it evaluated, CPU seconds and the least cycles. None where the interpreter does not have it; RuntimeError where it fails."""
     try:
         done = subprocess.run([python, str(Path(__file__).resolve())], input=json.dumps(question(machine, layers)), text=True,
                               capture_output=True, timeout=SECONDS)
@@ -77,20 +81,33 @@ def run(machine: Machine, layers: Sequence[tuple[int, int, int]], python: str = 
 
 # ---------------------------------------------------------------- its side: no import of ours from here on
 
-def memory(name: str, size: str, tensors: str, rate: float) -> str:
-    """A level of the hierarchy. The peer wants an energy of every action; any will do, for it is asked for latency alone."""
-    actions = "\n".join(f"    - {{name: {a}, energy: 1e-12, throughput: {8 * rate}}}" for a in ("read", "write"))
+def memory(name: str, size: str, tensors: str, rate: float, filled: float = 0.0) -> str:
+    """A level of the hierarchy, read at a rate and filled at that or another. The peer wants an energy of every action; any will do, for it
+    is asked for latency alone."""
+    rates = {"read": rate, "write": filled or rate}
+    actions = "\n".join(f"    - {{name: {a}, energy: 1e-12, throughput: {8 * r}}}" for a, r in rates.items())
     return (f"  - !Memory\n    name: {name}\n    size: {size}\n    leak_power: 0\n    area: 0\n"
             f"    tensors: {{keep: {tensors}}}\n    actions:\n{actions}\n")
 
 
-def architecture(told: dict[str, Any]) -> str:
-    """The core in the peer's words. L0 buffers feed the cube as fast as it takes what they hold, so that paths bound it alone."""
+def around(told: dict[str, Any], whole: bool) -> list[str]:
+    """What lies around a core's scopes in the peer's words: GM, or of the whole chip HBM, L2 and its cores; and L1."""
+    sizes, rates, chip = told["sizes_bytes"], told["rates_bytes_per_s"], told["chip"]
+    if not whole:
+        return [memory("GM", "inf", "All", rates["GM"]), memory("L1", str(8 * sizes["L1"]), "input | weight", rates["L0A"])]
+    return [memory("HBM", "inf", "All", chip["hbm_bytes_per_s"]),
+            memory("L2", str(8 * chip["l2_size_bytes"]), "All", chip["l2_bytes_per_s"]),
+            f"  - !Container\n    name: Chip\n    spatial:\n    - {{name: core, fanout: {chip['cores']}}}\n",
+            memory("L1", str(8 * sizes["L1"]), "input | weight", rates["L0A"], rates["GM"])]
+
+
+def architecture(told: dict[str, Any], whole: bool) -> str:
+    """The core, or the whole chip, in the peer's words. L0 buffers feed the cube as fast as it takes what they hold, so that paths bound it
+    alone."""
     sizes, rates, clock = told["sizes_bytes"], told["rates_bytes_per_s"], told["clock_hz"]
     fast = clock * FRACTAL * told["depth"] * 2
-    levels = [memory("GM", "inf", "All", rates["GM"]), memory("L1", str(8 * sizes["L1"]), "input | weight", rates["L0A"]),
-              memory("L0A", str(8 * sizes["L0A"]), "input", fast), memory("L0B", str(8 * sizes["L0B"]), "weight", fast),
-              memory("L0C", str(8 * sizes["L0C"]), "output", max(fast, rates["L0C"]))]
+    levels = [*around(told, whole), memory("L0A", str(8 * sizes["L0A"]), "input", fast),
+              memory("L0B", str(8 * sizes["L0B"]), "weight", fast), memory("L0C", str(8 * sizes["L0C"]), "output", max(fast, rates["L0C"]))]
     places = [("row", FRACTAL, "weight"), ("column", FRACTAL, "input"), ("depth", told["depth"], "output")]
     cube = "".join(f"    - {{name: {n}, fanout: {f}, reuse: {r}, min_usage: 1}}\n" for n, f, r in places)
     return ("arch:\n  nodes:\n" + "\n".join(levels) + f"\n  - !Container\n    name: Cube\n    spatial:\n{cube}"
@@ -106,11 +123,11 @@ def workload(m: int, k: int, n: int) -> str:
             "    - {name: C, projection: [m, n], output: True}\n    renames: {weight: B, input: A, output: C}\n")
 
 
-def mapped(package: Any, folder: Path, told: dict[str, Any], layer: Sequence[int]) -> dict[str, Any]:
+def mapped(package: Any, folder: Path, told: dict[str, Any], layer: Sequence[int], whole: bool) -> dict[str, Any]:
     """The peer's row of one product."""
     from accelforge.mapper.FFM.main import join_pmappings, make_pmappings  # type: ignore[import-not-found]
     started = time.process_time()
-    (folder / "arch.yaml").write_text(architecture(told), "utf-8")
+    (folder / "arch.yaml").write_text(architecture(told, whole), "utf-8")
     (folder / "workload.yaml").write_text(workload(*layer), "utf-8")
     spec = package.Spec.from_yaml(folder / "arch.yaml", folder / "workload.yaml")
     spec.mapper.metrics = package.mapper.Metrics.LATENCY
@@ -133,9 +150,9 @@ def main() -> int:
     told = json.load(sys.stdin)
     package.set_n_parallel_jobs(1)
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(sys.stderr):
-        rows = [mapped(package, Path(folder), told, layer) for layer in told["layers"]]
+        rows = {name: [mapped(package, Path(folder), told, layer, name == "chip") for layer in told["layers"]] for name in ("core", "chip")}
     from importlib.metadata import version
-    print(json.dumps({"version": version("accelforge"), "import_s": imported, "rows": rows}))
+    print(json.dumps({"version": version("accelforge"), "import_s": imported, **rows}))
     return 0
 
 

@@ -89,13 +89,14 @@ def peer(args: argparse.Namespace, machine: Machine, found: Sequence[tuple[Case,
 
 
 def peer_text(told: dict[str, Any]) -> str:
-    """The comparison in two lines."""
-    rows, ours = told["rows"], told["ours"]
-    space, evaluated, seconds = (sum(r[k] for r in rows) for k in ("space", "evaluated", "cpu_s"))
-    return (f"accelforge {told['version']}, one core, no epilogues: {len(rows)} distinct products, {space:,.0f} mappings, "
-            f"{evaluated:,.0f} of them evaluated, {seconds:.2f} CPU s and {told['import_s']:.2f} of imports\n"
-            f"aoec, the {ours['groups']} groups of these products: {ours['legal']:,} legal candidates, {ours['closed']} spaces decided, "
-            f"{ours['search_s']:.2f} CPU s")
+    """The comparison in three lines."""
+    ours, lines = told["ours"], []
+    for name, words in (("core", "one core"), ("chip", "the chip: HBM, L2 and all cube cores")):
+        space, evaluated, seconds = (sum(r[k] for r in told[name]) for k in ("space", "evaluated", "cpu_s"))
+        lines.append(f"accelforge {told['version']}, {words}, no epilogues: {len(told[name])} distinct products, {space:,.0f} mappings, "
+                     f"{evaluated:,.0f} of them evaluated, {seconds:.2f} CPU s and {told['import_s']:.2f} of imports\n")
+    return ("".join(lines) + f"aoec, the {ours['groups']} groups of these products: {ours['legal']:,} legal candidates, "
+            f"{ours['closed']} spaces decided, {ours['search_s']:.2f} CPU s")
 
 
 def levels(row: Line) -> list[str]:
