@@ -25,11 +25,9 @@ def ceilings(program: Program, choices: Choices) -> list[Ceiling]:
     bare = map_exprs(program, bare_holes)
     parts = [Part(replace(bare, streams=())), *[Part(Program("", "", (), (), (s,))) for s in bare.streams]]
     cutting = dict.fromkeys(x for part in parts for e in part.stated for x in walk(e) if isinstance(x, Call) and x.fn in ("min", "ceildiv"))
-    found = []
-    for name in choices:
-        cuts = dict.fromkeys(cut for x in cutting for cut in cuts_of(x, name) if reached(name, *cut, choices))
-        found += [(name, tile, cap) for tile, cap in cuts if all(part.settled(name, Piece(tile, cap, choices)) for part in parts)]
-    return found
+    cuts = dict.fromkeys(cut for x in cutting for cut in cuts_of(x))
+    return [(name, tile, cap) for hole in choices for name, tile, cap in cuts if name == hole and reached(name, tile, cap, choices)
+            and all(part.settled(name, Piece(tile, cap, choices)) for part in parts)]
 
 
 def reached(hole: str, tile: Expr, cap: Expr, choices: Choices) -> bool:
@@ -39,17 +37,19 @@ def reached(hole: str, tile: Expr, cap: Expr, choices: Choices) -> bool:
     return bool(smaller) and (not isinstance(cap, Int) or evaluate(tile, largest) >= cap.value)
 
 
-def cuts_of(e: Call, hole: str) -> Iterator[tuple[Expr, Expr]]:
-    """(tile that grows with a hole, expression of other holes that the size it cuts is seen to be no more than) of a min or ceildiv."""
-    tiles = [x for x in (e.args if e.fn == "min" else e.args[1:]) if grows(x, hole) and hole in hole_names(x)]
-    sizes = [x for x in (e.args if e.fn == "min" else e.args[:1]) if x not in tiles] if tiles else []
-    yield from ((tile, cap) for tile in tiles for size in sizes for cap in most(size) if hole not in hole_names(cap))
+def cuts_of(e: Call) -> Iterator[Ceiling]:
+    """(hole, tile that grows with it, expression of other holes that the size it cuts is seen to be no more than) of a min or ceildiv."""
+    growing = [x for x in (e.args if e.fn == "min" else e.args[1:]) if grows(x)]
+    for hole in sorted(frozenset().union(*map(hole_names, growing))):
+        tiles = [x for x in growing if hole in hole_names(x)]
+        sizes = [x for x in (e.args if e.fn == "min" else e.args[:1]) if x not in tiles]
+        yield from ((hole, tile, cap) for tile in tiles for size in sizes for cap in most(size) if hole not in hole_names(cap))
 
 
-def grows(e: Expr, hole: str) -> bool:
-    """Whether an expression is a product of a hole and of other holes and numbers, which are above 0."""
+def grows(e: Expr) -> bool:
+    """Whether an expression is a product of holes and numbers, which are above 0."""
     if isinstance(e, Binary) and e.op == "*":
-        return grows(e.left, hole) and grows(e.right, hole)
+        return grows(e.left) and grows(e.right)
     return isinstance(e, Hole) or (isinstance(e, Int) and e.value > 0)
 
 

@@ -24,7 +24,7 @@ from aoec.target.deal import longer
 
 Array = np.ndarray[Any, Any]
 ENTRIES = 8  # of a site that a row has at first guess
-FEW, SELDOM = 64, 2  # rows that are timed at once, and how often, for which it does not pay to make a plan
+FEW, SELDOM = 16, 1  # rows that are timed at once, and how often, for which it does not pay to make a plan
 PART, SHORTEST = 256, 64  # rows whose tables are filled at once, at most and where there are as many: fewer take less than the call
 POSITIONS = 1 << 22  # of them together
 
@@ -165,8 +165,8 @@ def grid_cores(encoded: Encoded, rows: Mapping[str, Array], count: int) -> Array
 
 
 def filler_of(encoded: Encoded, state: State, lenient: bool, opened: Opened, count: int, first: bool = False) -> Filler | None:
-    """What fills the tables of a program, or of its first cores; None where no plan can be made, and twice for few rows: a plan takes as
-    long as to do without, and stays in memory. Of rows with open holes more is asked at once, their work and their ends."""
+    """What fills the tables of a program, or of its first cores; None where no plan can be made, and the first time for few rows: a plan
+    takes longer than to do without, and stays in memory. Of rows with open holes more is asked at once, their work and their ends."""
     key = state, lenient, opened, first
     found = encoded.fillers.get(key, 0)
     if isinstance(found, int) and found is not False:
