@@ -10,10 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from aoec import ops
 from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
+from aoec.frontend.gears import Asked, gears
 from aoec.frontend.onnx import load
 
-from .models import Shape, model, node, normal
+from .models import Shape, model, node, normal, run
 
 GOOD = model([node("Conv", "x w", "a"), node("Relu", "a", "y")], {"x": (1, 3, 8, 8)}, ["y"], {"w": normal(4, 3, 3, 3)})
 
@@ -100,6 +102,52 @@ def test_dimensions() -> None:
     assert graph.tensors[0].shape == (5, 3, 7, 8) and not notices
     graph, _, _ = load(free("N", 3, other=("N", 4)), {"data": (5, 3)})
     assert {t.name: t.shape for t in graph.tensors}["other"] == (5, 4)
+
+
+def rankless() -> onnx.ModelProto:
+    proto = free(1, 8)
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    return proto
+
+
+def test_an_input_without_a_rank() -> None:
+    """It may be left out, as onnxruntime has it; whoever gives the shape is believed."""
+    text = sentence(UnsupportedError, rankless())
+    assert "data states no shape" in text and text.endswith("--input-shape data:1,3,224,224")
+    assert load(rankless(), {"data": (5, 3)})[0].tensors[0].shape == (5, 3)
+    graph, _, notices = load(rankless(), {"data": (-1, 3)})
+    assert graph.tensors[0].shape == (1, 3) and "--input-shape data:1,3" in notices[0]
+    with pytest.raises(CheckError, match=r"data states no shape.* for example: --input-shape data:-1,3,224,224"):
+        gears(rankless().graph, {}, Asked(batches=(1, 2)))
+    assert [g.shapes for g in gears(rankless().graph, {"data": (-1, 4)}, Asked(batches=(1, 2)))] == [(("data", (n, 4)),) for n in (1, 2)]
+
+
+def test_results_without_a_type() -> None:
+    """They have the type that their node gives them; an input has none then."""
+    proto = model([node("Relu", "x", "a"), node("Cast", "a", "b", to=TensorProto.INT64)], {"x": (2, 3)}, ["a", "b"])
+    for o in proto.graph.output:
+        o.ClearField("type")
+    graph, _, _ = load(proto)
+    assert {t.name: (t.dtype, t.declared, t.shape) for t in graph.tensors if t.name in graph.outputs} == {
+        "a": ("fp16", "", (2, 3)), "b": ("int64", "", (2, 3))}
+    del proto.graph.output[:]
+    proto.graph.output.append(onnx.ValueInfoProto(name="nobody"))
+    assert "its output nobody states no type" in sentence(ParseError, proto)
+    nameless = free(2, 3)
+    nameless.graph.input[0].ClearField("type")
+    assert "its input data states no type" in sentence(ParseError, nameless)
+
+
+@pytest.mark.parametrize("opset", [7, 8, 9, 10])
+@pytest.mark.parametrize("alpha", [None, 0.5, -0.5])
+def test_an_experiment_that_onnx_took_back(opset: int, alpha: float | None) -> None:
+    """ThresholdedRelu, which onnxruntime runs in every operator set."""
+    given = {} if alpha is None else {"alpha": alpha}
+    proto = model([node("ThresholdedRelu", "x", "y", **given)], {"x": (4, 8)}, ["y"], opset=opset)
+    x = np.linspace(-2, 2, 32, dtype=np.float32).reshape(4, 8)
+    x[0, :4] = np.inf, -np.inf, 0.5, -0.5
+    graph, weights, _ = load(proto, precision="fp32")
+    np.testing.assert_array_equal(ops.evaluate(graph, {"x": x}, weights)["y"], run(proto, {"x": x}, as_it_is=True)[0], strict=True)
 
 
 def test_dimensions_that_do_not_fit() -> None:
