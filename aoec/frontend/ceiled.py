@@ -17,7 +17,8 @@ Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
 def as_run(node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None]) -> list[onnx.NodeProto]:
-    """The node, of SAID, of arguments of these shapes, said so that inference gives what onnxruntime does; none where it is so or unknown."""
+    """What stands for a node of SAID with arguments of these shapes, so that inference gives what onnxruntime does; nothing where it does,
+    or where the shapes are not known."""
     return _same(node, *shapes[:2]) if node.op_type == TRANSPOSED and len(shapes) > 1 else within(node, shapes[0])
 
 
