@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -16,6 +17,8 @@ TEXT_LIMIT_BYTES = 64 << 20  # far above any real stage text; a wrong file is re
 NO_TEXT = {".onnx": "an ONNX model, and text is wanted here: aoec import makes a graph of it, aoec compile --dump the text of every stage",
            ".aoec": "a compiled model, and text is wanted here: aoec compile --dump writes the text of every stage",
            ".npz": "a file of arrays, and text is wanted here"}  # what a file is that is read for another, by the end of its name
+
+KINDS = {stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
 def read_bytes(path: str | Path, limit_bytes: int) -> bytes:
@@ -31,6 +34,19 @@ def read_bytes(path: str | Path, limit_bytes: int) -> bytes:
     if len(data) > limit_bytes:
         raise BackendError(f"{path} is larger than {limit_bytes:,} bytes, the most that is read here")
     return data
+
+
+def check_file(path: str | Path, what: str, pipes: bool = False) -> int:
+    """The size of a file in bytes, 0 of a pipe; BackendError where there is none, or where it is a directory, a device, which may have no
+    end, or, unless `pipes` will do, a pipe."""
+    try:
+        found = os.stat(path)
+    except OSError as e:
+        raise BackendError(f"cannot read {path}: {reason(e)}") from e
+    kind = KINDS.get(stat.S_IFMT(found.st_mode), "")
+    if kind and not (pipes and kind == "a pipe"):
+        raise BackendError(f"cannot read {path}: it is {kind}, not {what}")
+    return found.st_size
 
 
 def read_text(path: str | Path) -> str:

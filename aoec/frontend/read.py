@@ -11,8 +11,8 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import inliner, shape_inference, version_converter
 
-from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
-from aoec.base.files import reason
+from aoec.base.errors import AoecError, CheckError, ParseError, UnsupportedError
+from aoec.base.files import check_file, read_bytes
 from aoec.frontend import ceiled
 from aoec.frontend.bodies import inlined
 from aoec.frontend.contrib import spell_out
@@ -54,16 +54,10 @@ def _own(model: Union[str, Path, onnx.ModelProto]) -> tuple[onnx.ModelProto, Pat
 
 
 def _parsed(path: Path) -> onnx.ModelProto:
-    try:
-        size_bytes = path.stat().st_size
-        if path.is_dir():
-            raise BackendError(f"cannot read {path}: it is a directory, not a model")
-        if size_bytes > LIMIT_BYTES:
-            raise UnsupportedError(f"{path} has {size_bytes:,} bytes; ONNX files of up to {LIMIT_BYTES:,} are read")
-        with path.open("rb") as f:
-            data = f.read(size_bytes or LIMIT_BYTES)  # of a pipe or a device the size is not known before
-    except OSError as e:
-        raise BackendError(f"cannot read {path}: {reason(e)}") from e
+    size_bytes = check_file(path, "a model", pipes=True)
+    if size_bytes > LIMIT_BYTES:
+        raise UnsupportedError(f"{path} has {size_bytes:,} bytes; ONNX files of up to {LIMIT_BYTES:,} are read")
+    data = read_bytes(path, size_bytes or LIMIT_BYTES)  # of a pipe the size is not known before
     if not data:
         raise ParseError("the file is empty, and an ONNX model is wanted here", source=str(path))
     if path.suffix == ".aoec" and data[:2] == b"PK":
@@ -73,10 +67,10 @@ def _parsed(path: Path) -> onnx.ModelProto:
     try:
         proto.ParseFromString(data)
     except DecodeError as e:
-        why = f"its {size_bytes:,} bytes do not parse as one; is the file truncated or of another kind?"
+        why = f"its {len(data):,} bytes do not parse as one; is the file truncated or of another kind?"
         raise ParseError(f"this is not a whole ONNX model: {why}", source=str(path)) from e
     if not proto.HasField("graph") or (not proto.opset_import and not proto.ir_version):
-        raise ParseError(f"this is not an ONNX model: its {size_bytes:,} bytes hold no graph", source=str(path))
+        raise ParseError(f"this is not an ONNX model: its {len(data):,} bytes hold no graph", source=str(path))
     return proto
 
 

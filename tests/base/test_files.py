@@ -44,6 +44,18 @@ def test_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["a.tir"]
 
 
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    """A device may have no end, and what must be read from several places is no pipe."""
+    (tmp_path / "a").write_text("text")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    os.mkfifo(tmp_path / "pipe")
+    assert files.check_file(tmp_path / "link", "a model") == 4 and files.check_file(tmp_path / "pipe", "a model", pipes=True) == 0
+    for path, words in ((tmp_path / "none", "no such file"), (tmp_path, "it is a directory, not a model"),
+                        (tmp_path / "pipe", "it is a pipe, not a model"), (Path("/dev/zero"), "it is a device, not a model")):
+        with pytest.raises(BackendError, match=f"cannot read .*: {words}"):
+            files.check_file(path, "a model")
+
+
 @pytest.mark.parametrize("name, sentence", [
     ("none/a.tir", "cannot write .*: no such file or directory"), (".", "cannot write"),
 ])

@@ -1,6 +1,11 @@
 """Bad models: each is one sentence of our error tree, which says what would help."""
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +17,7 @@ from onnx import TensorProto, helper
 
 from aoec import ops
 from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
+from aoec.frontend import read
 from aoec.frontend.gears import Asked, gears
 from aoec.frontend.onnx import load
 
@@ -44,6 +50,47 @@ def test_files(tmp_path: Path) -> None:
         assert f"{name}.onnx" in sentence(ParseError, tmp_path / f"{name}.onnx")
     (tmp_path / "good.onnx").write_bytes(whole)
     assert load(str(tmp_path / "good.onnx"))[0].outputs == ("y",)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a device without an end")
+@pytest.mark.parametrize("words", [["import", "{}"], ["compile", "{}"], ["run", "{}", "--random"], ["export", "{}", "-o", "x.onnx"],
+                                   ["deliver", "{}", "--to", "x"], ["tasks", "{}"]])
+@pytest.mark.parametrize("ending", ["", ".onnx", ".aoec"])
+def test_a_device_is_not_read(words: list[str], ending: str, tmp_path: Path) -> None:
+    """In a process of its own, which may not take the memory that it would fill."""
+    (tmp_path / f"zero{ending}").symlink_to("/dev/zero")
+    started = [sys.executable, "-c", "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30)); "
+               "from aoec.cli import main; sys.exit(main())", *(w.format(f"zero{ending}") for w in words)]
+    own = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+    made = subprocess.run(started, cwd=tmp_path, capture_output=True, text=True, timeout=60, env=own)
+    assert made.returncode == 2 and len(os.listdir(tmp_path)) == 1
+    last = made.stderr.splitlines()[-1]
+    assert f"zero{ending}" in last and ("it is a device" in last or "larger than" in last), made.stderr
+
+
+def test_a_pipe_is_read_as_far_as_a_model_may_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is behind stays in the pipe."""
+    pipe, whole = tmp_path / "pipe", GOOD.SerializeToString()
+    os.mkfifo(pipe)
+
+    def feed(data: bytes) -> threading.Thread:
+        def write() -> None:
+            with suppress(BrokenPipeError), open(pipe, "wb", buffering=0) as f:
+                f.write(data)
+        thread = threading.Thread(target=write)
+        thread.start()
+        return thread
+
+    writer = feed(whole)
+    assert load(pipe)[0].outputs == ("y",)
+    writer.join()
+    monkeypatch.setattr(read, "LIMIT_BYTES", len(whole) - 1)
+    writer = feed(whole + bytes(1 << 20))
+    assert f"is larger than {len(whole) - 1:,} bytes" in sentence(BackendError, pipe)
+    writer.join(20)
+    assert not writer.is_alive()
+    (tmp_path / "large.onnx").write_bytes(whole)
+    assert f"has {len(whole):,} bytes; ONNX files of up to" in sentence(UnsupportedError, tmp_path / "large.onnx")
 
 
 @given(st.integers(0, 10**6), st.binary(min_size=1, max_size=8))
