@@ -177,7 +177,7 @@ def _schema(c: Connection, path: Path) -> int:
     found = c.execute(version.select()).scalar()
     if type(found) is not int or found > SCHEMA_VERSION or found not in (*MIGRATIONS, SCHEMA_VERSION):
         raise BankError(f"bank {path} has schema version {found} and this aoec knows version {SCHEMA_VERSION}; "
-                        "export it with the aoec that wrote it and import that here")
+                        "use the aoec that wrote it, or export it with that and import that here")
     return found
 
 

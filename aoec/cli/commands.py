@@ -2,19 +2,24 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from aoec.base.errors import CheckError
+from aoec.base.errors import BackendError, CheckError
 from aoec.base.files import check_folder, check_writable, read_text, write_bytes, write_text
 from aoec.base.regions import Slices
 from aoec.cli.arguments import DEFAULT_TARGET
 
 NO_NAME = {"show": f"which machine? For example: aoec targets show {DEFAULT_TARGET}",
            "import": f"which file? For example: aoec targets import {DEFAULT_TARGET}.ini -o my.toml"}
+
+READ = ("model", "input", "other", "trace", "inputs", "func", "read", "before", "weights", "bank")  # options that name a file to read
+WRITTEN = ("output", "embed", "svg", "trials", "plot", "lowered", "events")  # and one to write
+BOTH = {"simulate": "trace", "import": "weights"}  # command -> what of the former it writes
 
 
 def note(text: str) -> None:
@@ -47,11 +52,26 @@ def write_noun(path: str, text: str) -> None:
 
 def ready_output(options: Namespace) -> None:
     """Nothing, or BackendError: what will be written is asked for before any work."""
-    for path in (options.output, *[getattr(options, name, None) for name in ("trace", "svg", "trials", "plot", "lowered")]):
-        if path and path != "-":
-            check_writable(path)
+    for path in written(options):
+        check_writable(path)
+    check_apart(options)
     for folder in filter(None, (getattr(options, name, None) for name in ("dump", "report"))):
         check_folder(folder)
+
+
+def written(options: Namespace) -> list[str]:
+    """The files that a command is to write; not what goes to the standard streams."""
+    names = (*WRITTEN, BOTH.get(options.command, "output"))
+    return list(dict.fromkeys(path for name in names if isinstance(path := getattr(options, name, None), str) and path not in ("", "-")))
+
+
+def check_apart(options: Namespace) -> None:
+    """Nothing, or BackendError where what is read would be written over."""
+    names = [name for name in READ if name != BOTH.get(options.command)]
+    read = [path for name in names if isinstance(path := getattr(options, name, None), str) and os.path.isfile(path)]
+    for path in written(options):
+        if os.path.exists(path) and any(os.path.samefile(path, other) for other in read):
+            raise BackendError(f"cannot write {path}: it is read here, and would be lost; name another file")
 
 
 def ready_tuning(options: Namespace) -> None:
@@ -67,7 +87,10 @@ def ready_tuning(options: Namespace) -> None:
 # ---------------------------------------------------------------- models
 
 def run_compile(options: Namespace) -> int:
+    from aoec.frontend.read import opened
     from aoec.jobs.begin import compile_model
+    if options.model.endswith(".aoec") and os.path.isfile(options.model):
+        opened(options.model)  # says that it is compiled already, before it could be said that it would be written over
     options.output = options.output or Path(options.model).absolute().stem + ".aoec"
     ready_tuning(options)
     return compile_model(options)

@@ -368,6 +368,7 @@ def _onnxruntime(model_path: str, feeds: Arrays) -> tuple[dict[str, np.ndarray] 
         import onnxruntime as ort
     except ImportError:
         return None, ", as onnxruntime is not installed"
+    ort.disable_telemetry_events()  # nothing that runs here tells anybody
     # its optimiser fails on some quantised models that it runs well without it
     for level in (ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL):
         options = ort.SessionOptions()

@@ -21,7 +21,7 @@ from aoec.jobs.halfway import either_way
 from aoec.jobs.plan import tasks
 from aoec.jobs.tuning import problem, start
 from aoec.jobs.undefined import undefined, within_casts
-from aoec.jobs.verify import agreement, carried, compare, differences, kept_wide, nearer, tolerance, verify_group
+from aoec.jobs.verify import _onnxruntime, agreement, carried, compare, differences, kept_wide, nearer, tolerance, verify_group
 from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import operands
 from aoec.lowering.wide_sums import widened
@@ -305,3 +305,13 @@ def test_a_cast_alone_of_what_may_be_negative_is_verified() -> None:
     assert verify_group(graph, task.group, program, task.bindings, weights) == []
     lost = rewrite(program, lambda i: None if i.op == "copy_ub_gm" else i)
     assert verify_group(graph, task.group, lost, task.bindings, weights)
+
+
+def test_onnxruntime_tells_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its builds for some systems send events unless they are asked not to."""
+    runtime = pytest.importorskip("onnxruntime")
+    asked: list[str] = []
+    monkeypatch.setattr(runtime, "disable_telemetry_events", lambda: asked.append("off"))
+    onnx.save(model([node("Relu", "x", "y")], {"x": (2,)}, ["y"]), tmp_path / "m.onnx")
+    found, why = _onnxruntime(str(tmp_path / "m.onnx"), {"x": np.ones(2, np.float32)})
+    assert found is not None and found["y"].tolist() == [1, 1] and not why and asked == ["off"]
