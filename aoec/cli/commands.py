@@ -9,17 +9,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from aoec.base.errors import BackendError, CheckError
-from aoec.base.files import check_folder, check_writable, read_text, write_bytes, write_text
+from aoec.base.errors import CheckError
+from aoec.base.files import check_writable, read_text, write_bytes, write_text
 from aoec.base.regions import Slices
 from aoec.cli.arguments import DEFAULT_TARGET
+from aoec.cli.outputs import ready_output
 
 NO_NAME = {"show": f"which machine? For example: aoec targets show {DEFAULT_TARGET}",
            "import": f"which file? For example: aoec targets import {DEFAULT_TARGET}.ini -o my.toml"}
-
-READ = ("model", "input", "other", "trace", "inputs", "func", "read", "before", "weights", "bank")  # options that name a file to read
-WRITTEN = ("output", "embed", "svg", "trials", "plot", "lowered", "events")  # and one to write
-BOTH = {"simulate": "trace", "import": "weights"}  # command -> what of the former it writes
 
 
 def note(text: str) -> None:
@@ -48,30 +45,6 @@ def as_json(facts: Any) -> str:
 def write_noun(path: str, text: str) -> None:
     """Nothing; a noun's text, which ends without a line break, goes to a file or pipe with one."""
     write_text(path, text + "\n")
-
-
-def ready_output(options: Namespace) -> None:
-    """Nothing, or BackendError: what will be written is asked for before any work."""
-    for path in written(options):
-        check_writable(path)
-    check_apart(options)
-    for folder in filter(None, (getattr(options, name, None) for name in ("dump", "report"))):
-        check_folder(folder)
-
-
-def written(options: Namespace) -> list[str]:
-    """The files that a command is to write; not what goes to the standard streams."""
-    names = (*WRITTEN, BOTH.get(options.command, "output"))
-    return list(dict.fromkeys(path for name in names if isinstance(path := getattr(options, name, None), str) and path not in ("", "-")))
-
-
-def check_apart(options: Namespace) -> None:
-    """Nothing, or BackendError where what is read would be written over."""
-    names = [name for name in READ if name != BOTH.get(options.command)]
-    read = [path for name in names if isinstance(path := getattr(options, name, None), str) and os.path.isfile(path)]
-    for path in written(options):
-        if os.path.exists(path) and any(os.path.samefile(path, other) for other in read):
-            raise BackendError(f"cannot write {path}: it is read here, and would be lost; name another file")
 
 
 def ready_tuning(options: Namespace) -> None:

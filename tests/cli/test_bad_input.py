@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from aoec import cli
 from aoec.base import arrays
-from aoec.cli import commands
+from aoec.cli import outputs
 from aoec.frontend.zoo import mlp_softmax
 
 GOOD = {
@@ -256,7 +256,7 @@ def test_what_is_read_is_not_written_over(words: list[str], lost: str, refusals:
 def test_a_schedule_may_lie_where_nothing_can_be_written(refusals: Refusals, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is read: only of simulate --trace is a file to write."""
     asked: list[str] = []
-    monkeypatch.setattr(commands, "check_writable", lambda path: asked.append(path))
+    monkeypatch.setattr(outputs, "check_writable", lambda path: asked.append(path))
     folder = refusals.folder
     assert cli.main(["schedule", str(folder / "func"), "--with", str(folder / "trace"), "-o", str(folder / "out.tir")]) == 0
     assert asked == [str(folder / "out.tir")]
