@@ -145,7 +145,7 @@ def holds(record: Record, task: Task, machine: Machine) -> bool:
 def runs(record: Record, task: Task, machine: Machine) -> bool:
     """True where the program of a record's trace is one that its machine takes: of a record that was verified it is known."""
     try:
-        if not record.verified:
+        if not record.verified and not task.own:
             schedule_legal(task.func, record.trace, machine)
     except IllegalProgram:
         return False
@@ -246,7 +246,8 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
         with noted.answers() if noted else p.answers as p.answers:
             first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far))
         best_trace = show(p.trace(found.best))
-        schedule_legal(task.func, best_trace, machine)
+        if not task.own:
+            schedule_legal(task.func, best_trace, machine)
     except Exception as e:
         said = refusal(e)
         if noted and noted.again:  # what is noted may have been changed by anybody
