@@ -25,7 +25,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from aoec.base.errors import BackendError, CheckError
-from aoec.base.files import reason
+from aoec.base.files import check_file, reason
 
 FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the zip format's first day
 NAMES = re.compile(r"manifest\.json|machine\.toml|graph\.graph|graphs/\w{1,200}\.graph|traces/\w{1,200}\.sched|programs/\w{1,200}\.prog|"
@@ -169,6 +169,7 @@ class Entries:
 @contextmanager
 def open_file(path: str | Path) -> Iterator[Entries]:
     """The entries of a file while it is open; whatever is wrong with it ends as one sentence."""
+    check_file(path, "a compiled model")
     try:
         with open(path, "rb") as f, zipfile.ZipFile(f) as z:
             yield Entries(z, str(path), mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_COPY))

@@ -18,7 +18,7 @@ def chosen(named: str | None) -> Path:
     """
     if path := named or os.environ.get("TUNE_BANK_PATH"):
         at = Path(path).expanduser()
-        return in_folder(at) if at.is_dir() else at
+        return in_folder(at) if os.path.isdir(at) else at  # which a folder that may not be looked into is not
     return unnamed()
 
 

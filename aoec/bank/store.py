@@ -177,7 +177,7 @@ def _schema(c: Connection, path: Path) -> int:
     found = c.execute(version.select()).scalar()
     if type(found) is not int or found > SCHEMA_VERSION or found not in (*MIGRATIONS, SCHEMA_VERSION):
         raise BankError(f"bank {path} has schema version {found} and this aoec knows version {SCHEMA_VERSION}; "
-                        "export it with the aoec that wrote it and import that here")
+                        "use the aoec that wrote it, or export it with that and import that here")
     return found
 
 
@@ -225,7 +225,7 @@ def _make_folder(path: Path) -> None:
 def _check_file(path: Path, create: bool) -> None:
     """Nothing, or BankError where there is no file, nor with `create` one could be made, or it is not SQLite's."""
     try:
-        if create and not path.exists():
+        if create and not _is_there(path):
             if why := _no_place(next(p for p in path.absolute().parents if p.exists())):
                 raise BankError(f"bank {path} cannot be made: {why}; name another with --bank")
             return
@@ -239,6 +239,15 @@ def _check_file(path: Path, create: bool) -> None:
         raise BankError(f"cannot open bank {path}: {reason(e)}") from e
     if head != HEADER and not (create and not head):
         raise BankError(f"{path} is not a bank: it does not begin as an SQLite file does; name another with --bank")
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file; OSError where its folder does not say."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _no_place(folder: Path) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from aoec.base.errors import BackendError, CheckError
-from aoec.base.files import reason, write_whole
+from aoec.base.files import check_file, reason, write_whole
 
 FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the zip format's first day: equal arrays give equal files
 LIMIT_BYTES = 16 << 30
@@ -44,6 +44,7 @@ class Lazy(Mapping[str, np.ndarray]):
 
 def load(path: str | Path) -> dict[str, np.ndarray]:
     """Name -> array of a .npz file; BackendError where it cannot be read, CheckError where it is not what it says."""
+    check_file(path, "a file of arrays")
     try:
         with zipfile.ZipFile(path) as z:
             return {entry.filename.removesuffix(".npy"): _read(z, entry) for entry in z.infolist()}

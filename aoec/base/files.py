@@ -4,9 +4,11 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,6 +18,8 @@ TEXT_LIMIT_BYTES = 64 << 20  # far above any real stage text; a wrong file is re
 NO_TEXT = {".onnx": "an ONNX model, and text is wanted here: aoec import makes a graph of it, aoec compile --dump the text of every stage",
            ".aoec": "a compiled model, and text is wanted here: aoec compile --dump writes the text of every stage",
            ".npz": "a file of arrays, and text is wanted here"}  # what a file is that is read for another, by the end of its name
+
+KINDS = {stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
 def read_bytes(path: str | Path, limit_bytes: int) -> bytes:
@@ -27,10 +31,35 @@ def read_bytes(path: str | Path, limit_bytes: int) -> bytes:
             with open(path, "rb") as f:
                 data = f.read(limit_bytes + 1)
     except OSError as e:
-        raise BackendError(f"cannot read {path}: {reason(e)}") from e
+        raise BackendError(f"cannot read {path}: {reason(e)}{meant(path) * isinstance(e, FileNotFoundError)}") from e
     if len(data) > limit_bytes:
         raise BackendError(f"{path} is larger than {limit_bytes:,} bytes, the most that is read here")
     return data
+
+
+def check_file(path: str | Path, what: str, pipes: bool = False) -> int:
+    """The size of a file in bytes, 0 of a pipe; BackendError where there is none, or where it is a directory, a device, which may have no
+    end, or, unless `pipes` will do, a pipe."""
+    try:
+        found = os.stat(path)
+    except OSError as e:
+        raise BackendError(f"cannot read {path}: {reason(e)}{meant(path) * isinstance(e, FileNotFoundError)}") from e
+    kind = KINDS.get(stat.S_IFMT(found.st_mode), "")
+    if kind and not (pipes and kind == "a pipe"):
+        raise BackendError(f"cannot read {path}: it is {kind}, not {what}")
+    return found.st_size
+
+
+def meant(path: str | Path) -> str:
+    """A sentence's tail for a file that is not there: the name in its folder that is nearest to it, or the folder that is not there."""
+    folder = Path(path).parent
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return f" (there is no directory {folder})" if not folder.exists() else ""
+    own = Path(path).name
+    close = [n for n in names if n.lower() == own.lower()] or get_close_matches(own, names, n=1, cutoff=0.75)
+    return f"; did you mean {folder / close[0]}?" if close else ""
 
 
 def read_text(path: str | Path) -> str:

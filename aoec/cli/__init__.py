@@ -67,7 +67,8 @@ def kept(options: argparse.Namespace) -> str:
     """What an interrupted command leaves behind, in words."""
     if getattr(options, "uses_bank", False) and not hasattr(options, "kept"):
         from aoec.cli.commands import bank_path
-        return f"schedules found so far are kept in the bank {bank_path(options)}; the same command with --resume goes on from there"
+        if (bank := bank_path(options)).exists():
+            return f"schedules found so far are kept in the bank {bank}; the same command with --resume goes on from there"
     return getattr(options, "kept", "nothing was written")
 
 

@@ -66,7 +66,11 @@ def tuned(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Not
     words = ["tune", str(asked.model), *common, "--results", str(work), "-o", str(asked.result)]
     note(f"aoe: aoec {shlex.join(words)}")
     before = results_in(work)
-    code = tune(words)
+    try:
+        code = tune(words)
+    finally:
+        if not asked.result.exists():
+            asked.tidy()
     if code not in (0, 1) or not asked.result.exists():
         return code, None
     job, = (j for path in results_in(work) - before for j in jobs(read_text(path), str(path)))

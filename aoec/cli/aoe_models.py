@@ -1,6 +1,7 @@
 """What AOE's command line is to tune: a model, all of a directory, or single operators, each with the places that AOE has for it."""
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,12 @@ class Asked:
     result: Path
     output: Path | None
     operator: Operator | None = None
+
+    def tidy(self) -> None:
+        """Nothing; of the folders that were made for it those are gone that hold nothing."""
+        with contextlib.suppress(OSError):  # as soon as one does
+            for folder in (self.result.parent, *list(self.result.parents)[1:4]):
+                folder.rmdir()
 
     def ready(self) -> None:
         """Nothing; the model of a single operator is written, and there is a place for what comes of it."""

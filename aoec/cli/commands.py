@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -9,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from aoec.base.errors import CheckError
-from aoec.base.files import check_folder, check_writable, read_text, write_bytes, write_text
+from aoec.base.files import check_writable, read_text, write_bytes, write_text
 from aoec.base.regions import Slices
 from aoec.cli.arguments import DEFAULT_TARGET
+from aoec.cli.outputs import ready_output
 
 NO_NAME = {"show": f"which machine? For example: aoec targets show {DEFAULT_TARGET}",
            "import": f"which file? For example: aoec targets import {DEFAULT_TARGET}.ini -o my.toml"}
@@ -45,15 +47,6 @@ def write_noun(path: str, text: str) -> None:
     write_text(path, text + "\n")
 
 
-def ready_output(options: Namespace) -> None:
-    """Nothing, or BackendError: what will be written is asked for before any work."""
-    for path in (options.output, *[getattr(options, name, None) for name in ("trace", "svg", "trials", "plot", "lowered")]):
-        if path and path != "-":
-            check_writable(path)
-    for folder in filter(None, (getattr(options, name, None) for name in ("dump", "report"))):
-        check_folder(folder)
-
-
 def ready_tuning(options: Namespace) -> None:
     """Nothing, or CheckError; afterwards it is known where the bank is."""
     if options.events not in (None, "-"):
@@ -67,7 +60,10 @@ def ready_tuning(options: Namespace) -> None:
 # ---------------------------------------------------------------- models
 
 def run_compile(options: Namespace) -> int:
+    from aoec.frontend.read import opened
     from aoec.jobs.begin import compile_model
+    if options.model.endswith(".aoec") and os.path.isfile(options.model):
+        opened(options.model)  # says that it is compiled already, before it could be said that it would be written over
     options.output = options.output or Path(options.model).absolute().stem + ".aoec"
     ready_tuning(options)
     return compile_model(options)

@@ -58,6 +58,10 @@ class Parser(argparse.ArgumentParser):
         if not words and self._subparsers is not None:
             self.print_help(sys.stderr)
             self.exit(2)
+        if bare := next((w for w in words if not w or re.fullmatch(r"--[a-z-]+=", w)), None):
+            self.error(f"{bare} says nothing behind its =; is a variable of the shell not set?")
+        if "" in words:
+            self.error(f"word {words.index('') + 1} behind {self.prog} is empty; is a variable of the shell not set?")
         found, rest = super().parse_known_args(words, namespace)
         if unknown := [word for word in rest if word.startswith("-") and word != "-"]:
             known = [s for action in self._actions for s in action.option_strings]

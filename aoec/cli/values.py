@@ -69,6 +69,10 @@ def budget(text: str) -> tuple[str, float]:
         return "trials", int(text)
     if re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,3})?s", text) and float(text[:-1]) > 0:
         return "seconds", float(text[:-1])
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?s?", text):
+        least, most = ("0.001s", "9999999s") if text.endswith("s") else ("0", "999999999")
+        kind = "seconds" if text.endswith("s") else "a whole number of trials"
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not from {least} to {most}, {kind}")
     raise argparse.ArgumentTypeError(f"{text!r} is neither a number of trials (2000) nor of seconds (30s)")
 
 

@@ -1,5 +1,8 @@
 """Pools of `ceil_mode`: windows that begin beyond the tensor are dropped, as onnxruntime and frameworks do and as ONNX says from operator
 set 22 on. Inference in older sets counts them, so such pools are said in a way that has none before shapes are inferred.
+
+A transposed convolution of auto_pad SAME_* has a result of stride times its image in onnxruntime, as ONNX's text says; inference adds
+output_padding to that. So its `output_shape` is said too where it states some.
 """
 from __future__ import annotations
 
@@ -8,8 +11,29 @@ from collections.abc import Callable, Iterator, Sequence
 import onnx
 from onnx import helper, shape_inference
 
-POOLS = ("AveragePool", "LpPool", "MaxPool")
+POOLS, TRANSPOSED = ("AveragePool", "LpPool", "MaxPool"), "ConvTranspose"
+SAID = (*POOLS, TRANSPOSED)  # of which inference and onnxruntime may differ
 Infer = Callable[[onnx.ModelProto], onnx.ModelProto]
+
+
+def as_run(node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None]) -> list[onnx.NodeProto]:
+    """What stands for a node of SAID with arguments of these shapes, so that inference gives what onnxruntime does; nothing where it does,
+    or where the shapes are not known."""
+    return _same(node, *shapes[:2]) if node.op_type == TRANSPOSED and len(shapes) > 1 else within(node, shapes[0])
+
+
+def _same(node: onnx.NodeProto, shape: Sequence[int] | None, weight: Sequence[int] | None) -> list[onnx.NodeProto]:
+    """The transposed convolution with its `output_shape` where it pads its result too and leaves it to auto_pad."""
+    given = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name}
+    more = list(given.get("output_padding", ()))
+    if not given.get("auto_pad", b"").startswith(b"SAME") or given.get("output_shape") or not any(more) or shape is None or weight is None:
+        return []
+    ones, kernel = [1] * len(more), weight[2:]
+    strides, dilations = list(given.get("strides", ones)), list(given.get("dilations", ones))
+    if not len(more) == len(kernel) == len(shape) - 2 == len(strides) == len(dilations) or min(*shape, *kernel) < 1:
+        return []
+    whole = [s * (i - 1) + d * (k - 1) + 1 + m for i, k, s, d, m in zip(shape[2:], kernel, strides, dilations, more)]
+    return [_said(node, output_shape=[min(i * s, w) for i, s, w in zip(shape[2:], strides, whole)])]
 
 
 def within(node: onnx.NodeProto, shape: Sequence[int] | None) -> list[onnx.NodeProto]:
@@ -67,8 +91,9 @@ def _said(node: onnx.NodeProto, **attributes: object) -> onnx.NodeProto:
 
 
 def inferred(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
-    """What inference gives of a model after its pools were said so; of each the tensors before it are known by then."""
-    if not any(True for n in proto.graph.node if n.op_type in POOLS and any(a.name == "ceil_mode" and a.i for a in n.attribute)):
+    """What inference gives of a model after its nodes were said so; of each the tensors before it are known by then."""
+    marks = ("ceil_mode", "output_padding")
+    if not any(n.op_type in SAID and any(a.name in marks and (a.i or any(a.ints)) for a in n.attribute) for n in proto.graph.node):
         return infer(proto)
     changed = onnx.ModelProto()
     changed.CopyFrom(proto)
@@ -81,12 +106,12 @@ def inferred(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
 
 
 def _beyond(proto: onnx.ModelProto) -> Iterator[tuple[int, list[onnx.NodeProto]]]:
-    """Each pool that counts windows behind its tensor, by its place, said otherwise."""
+    """Each node of which inference would give something else, by its place, said otherwise."""
     graph = shape_inference.infer_shapes(proto, data_prop=True).graph
     types = {i.name: i.type.tensor_type for i in (*graph.input, *graph.value_info)}
     shapes = {name: [d.dim_value if d.HasField("dim_value") else 0 for d in t.shape.dim] for name, t in types.items()
               if t.HasField("shape")}
     shapes |= {w.name: list(w.dims) for w in graph.initializer}
     for at, node in enumerate(proto.graph.node):
-        if node.op_type in POOLS and node.input[0] in shapes and (said := within(node, shapes[node.input[0]])):
+        if node.op_type in SAID and (said := as_run(node, [shapes.get(i) for i in node.input])):
             yield at, said

@@ -1,7 +1,10 @@
-"""Operators that onnxruntime added to the default domain and ONNX does not define, in ONNX's own.
+"""Operators that onnxruntime takes in the default domain where ONNX does not define them, in ONNX's own.
 
 `SimplifiedLayerNormalization` is x / sqrt(mean(x^2) + epsilon) * scale over the dimensions that `scale` has: RMSNormalization since
 operator set 23, and its single steps before, which the clean-up passes find again.
+
+`ThresholdedRelu` was an experiment of operator set 1, which ONNX took back and defined as the same since 10. onnxruntime runs it in the
+sets between too, of fp32: x where x > alpha, else 0.
 """
 from __future__ import annotations
 
@@ -12,27 +15,53 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-NAME = "SimplifiedLayerNormalization"
+NORM, THRESHOLDED = "SimplifiedLayerNormalization", "ThresholdedRelu"
+FIRST_SET, DEFINED_SET, WHERE_SET = 7, 10, 9  # of ThresholdedRelu: where numbers broadcast, where ONNX defines it; of Where
 
 
 def spell_out(proto: onnx.ModelProto, version: int) -> None:
-    """Nothing; every such node of the model whose scale is a constant is written in operators that ONNX defines."""
+    """Nothing; every such node of the model is written in operators that ONNX defines, where it can be: a norm has a constant scale."""
     scales = {i.name: i for i in proto.graph.initializer}
     nodes = list(proto.graph.node)
-    if not any(_known(n, scales) for n in nodes):
+    if not any(_known(n, scales, version) for n in nodes):
         return
-    taken = {name for n in nodes for name in (*n.input, *n.output)}
+    taken = {name for n in nodes for name in (*n.input, *n.output)} | scales.keys() | {i.name for i in proto.graph.input}
     del proto.graph.node[:]
     for n in nodes:
-        proto.graph.node.extend(_steps(n, scales[n.input[1]], version, taken, proto.graph) if _known(n, scales) else [n])
+        if not _known(n, scales, version):
+            proto.graph.node.append(n)
+        elif n.op_type == NORM:
+            proto.graph.node.extend(_norm(n, scales[n.input[1]], version, taken, proto.graph))
+        else:
+            proto.graph.node.extend(_thresholded(n, version, taken, proto.graph))
 
 
-def _known(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto]) -> bool:
-    return n.op_type == NAME and n.domain in ("", "ai.onnx") and len(n.output) == 1 and len(n.input) > 1 and n.input[1] in scales
+def _known(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: int) -> bool:
+    if n.domain not in ("", "ai.onnx") or len(n.output) != 1:
+        return False
+    if n.op_type == THRESHOLDED:
+        return FIRST_SET <= version < DEFINED_SET and len(n.input) == 1
+    return n.op_type == NORM and len(n.input) > 1 and n.input[1] in scales
 
 
-def _steps(n: onnx.NodeProto, scale: onnx.TensorProto, version: int, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes in place of one; `graph` gets their constants."""
+def _thresholded(n: onnx.NodeProto, version: int, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes in place of a ThresholdedRelu; `graph` gets their constants. Before there was Where, what passes is multiplied by 1 and
+    the rest, which is alpha then and so finite, by 0."""
+    x, alpha = n.input[0], next((a.f for a in n.attribute if a.name == "alpha"), 1.0)
+    names = {label: _fresh(f"{n.output[0]}_{label}", taken) for label in ("passes", "alpha", "zero", "factor", "clipped")}
+    graph.initializer.append(numpy_helper.from_array(np.array(alpha, np.float32), names["alpha"]))
+    yield helper.make_node("Greater", [x, names["alpha"]], [names["passes"]])
+    if version >= WHERE_SET:
+        graph.initializer.append(numpy_helper.from_array(np.array(0, np.float32), names["zero"]))
+        yield helper.make_node("Where", [names["passes"], x, names["zero"]], list(n.output), n.name)
+        return
+    yield helper.make_node("Cast", [names["passes"]], [names["factor"]], to=onnx.TensorProto.FLOAT)
+    yield helper.make_node("Clip", [x], [names["clipped"]], min=alpha)
+    yield helper.make_node("Mul", [names["clipped"], names["factor"]], list(n.output), n.name)
+
+
+def _norm(n: onnx.NodeProto, scale: onnx.TensorProto, version: int, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes in place of a norm; `graph` gets their constants."""
     x, epsilon = n.input[0], next((a.f for a in n.attribute if a.name == "epsilon"), 1e-5)
     axes = list(range(-len(scale.dims), 0))
     if version >= 23:

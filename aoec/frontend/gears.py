@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import onnx
 
 from aoec.base.errors import CheckError
-from aoec.frontend.read import FREE, free_axes, graph_inputs, suggested
+from aoec.frontend.read import FREE, NO_RANK, free_axes, graph_inputs, suggested
 from aoec.ir.graph import FEWEST_GEARS, MOST_GEARS
 
 SHOWN = 8  # inputs in a sentence
@@ -74,10 +74,10 @@ def _batched(graph: onnx.GraphProto, shapes: Mapping[str, Shape], batch: int) ->
             raise CheckError(f"--input-shape {name}:{_said(shape)}: --dynamic-batch is about first dimensions alone; for others there is "
                              "--dynamic-dims")
     varied = []
-    open_ones = [i for i in graph_inputs(graph) if i.name not in shapes and any(axis > 0 for axis in free_axes(i))]
+    open_ones = [i for i in graph_inputs(graph) if i.name not in shapes and any(axis != 0 for axis in free_axes(i))]
     if open_ones and shapes.keys() <= {i.name for i in graph_inputs(graph)}:
-        example = " ".join(f"--input-shape {i.name}:{FREE if 0 in free_axes(i) else ''}{suggested(i)[1 if 0 in free_axes(i) else 0:]}"
-                           for i in open_ones)
+        example = " ".join(f"--input-shape {i.name}:{FREE if first else ''}{suggested(i)[first:]}"
+                           for i in open_ones for first in [any(axis in (0, NO_RANK) for axis in free_axes(i))])
         raise CheckError(f"--dynamic-batch: input dimensions are not bound ({_inputs(graph)}); give those behind the first, for example: "
                          f"{example}")
     for i in graph_inputs(graph):
@@ -104,7 +104,8 @@ def _filled(shapes: Mapping[str, Shape], values: Sequence[int]) -> tuple[tuple[s
 
 def _inputs(graph: onnx.GraphProto) -> str:
     listed = graph_inputs(graph)
-    said = [f"{i.name} is [{', '.join(d.dim_param or str(d.dim_value) for d in i.type.tensor_type.shape.dim)}]" for i in listed[:SHOWN]]
+    said = [f"{i.name} states no shape" if free_axes(i) == [NO_RANK] else
+            f"{i.name} is [{', '.join(d.dim_param or str(d.dim_value) for d in i.type.tensor_type.shape.dim)}]" for i in listed[:SHOWN]]
     return "; ".join(said) + (" ..." if len(listed) > SHOWN else "")
 
 

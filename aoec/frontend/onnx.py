@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from aoec.base.errors import CheckError, ParseError
 from aoec.base.precision import PRECISIONS, SPELLINGS
 from aoec.frontend import passes
-from aoec.frontend.ceiled import POOLS, within
+from aoec.frontend.ceiled import SAID, as_run
 from aoec.frontend.constants import Constants
 from aoec.frontend.control import Control
 from aoec.frontend.node import Node, title_of
@@ -107,9 +107,9 @@ class _Translation:
         """Nothing; the node's results are constants, or nodes of the draft make them."""
         if proto.op_type == "CastLike" and (like := self.types.get(proto.input[1])) is not None and like.tensor_type.elem_type:
             proto = as_cast(proto, like.tensor_type.elem_type)
-        for pool in (pools := self._pools(proto)):
-            self.translate(pool)
-        if pools:
+        for other in (others := self._as_run(proto)):
+            self.translate(other)
+        if others:
             return
         if self.constants.fold(proto) or self.control.spelled_out(proto):
             return
@@ -124,9 +124,11 @@ class _Translation:
         if not done:
             self._to_host(proto)
 
-    def _pools(self, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
-        """What stands for a pool that has windows behind its tensor."""
-        return within(proto, shape_of(self.types[proto.input[0]])) if proto.op_type in POOLS and proto.input[0] in self.types else []
+    def _as_run(self, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """What stands for a node of which inference gives something else than onnxruntime."""
+        if proto.op_type not in SAID:
+            return []
+        return as_run(proto, [shape_of(self.types[i]) if i in self.types else None for i in proto.input])
 
     def _inferred(self, proto: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         if is_own(proto, self.own.definitions):

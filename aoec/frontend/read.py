@@ -11,8 +11,8 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import inliner, shape_inference, version_converter
 
-from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
-from aoec.base.files import reason
+from aoec.base.errors import AoecError, CheckError, ParseError, UnsupportedError
+from aoec.base.files import check_file, read_bytes
 from aoec.frontend import ceiled
 from aoec.frontend.bodies import inlined
 from aoec.frontend.contrib import spell_out
@@ -26,6 +26,7 @@ LIMIT_BYTES = 2 << 30  # protobuf's own bound on one message
 CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))  # a loop may be given one shape and carry another on, which inference holds against it
 OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
 IMAGE_SIZE, OTHER_SIZE = 224, 128  # what a suggestion puts for a free dimension of an image, of anything else
+NO_RANK = -1  # in place of axes
 FREE = -1  # in a shape that is given: as the model says, or as a dimension of the same name is elsewhere
 T = TypeVar("T")
 
@@ -53,16 +54,10 @@ def _own(model: Union[str, Path, onnx.ModelProto]) -> tuple[onnx.ModelProto, Pat
 
 
 def _parsed(path: Path) -> onnx.ModelProto:
-    try:
-        size_bytes = path.stat().st_size
-        if path.is_dir():
-            raise BackendError(f"cannot read {path}: it is a directory, not a model")
-        if size_bytes > LIMIT_BYTES:
-            raise UnsupportedError(f"{path} has {size_bytes:,} bytes; ONNX files of up to {LIMIT_BYTES:,} are read")
-        with path.open("rb") as f:
-            data = f.read(size_bytes or LIMIT_BYTES)  # of a pipe or a device the size is not known before
-    except OSError as e:
-        raise BackendError(f"cannot read {path}: {reason(e)}") from e
+    size_bytes = check_file(path, "a model", pipes=True)
+    if size_bytes > LIMIT_BYTES:
+        raise UnsupportedError(f"{path} has {size_bytes:,} bytes; ONNX files of up to {LIMIT_BYTES:,} are read")
+    data = read_bytes(path, size_bytes or LIMIT_BYTES)  # of a pipe the size is not known before
     if not data:
         raise ParseError("the file is empty, and an ONNX model is wanted here", source=str(path))
     if path.suffix == ".aoec" and data[:2] == b"PK":
@@ -72,10 +67,10 @@ def _parsed(path: Path) -> onnx.ModelProto:
     try:
         proto.ParseFromString(data)
     except DecodeError as e:
-        why = f"its {size_bytes:,} bytes do not parse as one; is the file truncated or of another kind?"
+        why = f"its {len(data):,} bytes do not parse as one; is the file truncated or of another kind?"
         raise ParseError(f"this is not a whole ONNX model: {why}", source=str(path)) from e
     if not proto.HasField("graph") or (not proto.opset_import and not proto.ir_version):
-        raise ParseError(f"this is not an ONNX model: its {size_bytes:,} bytes hold no graph", source=str(path))
+        raise ParseError(f"this is not an ONNX model: its {len(data):,} bytes hold no graph", source=str(path))
     return proto
 
 
@@ -114,6 +109,8 @@ def _prepare(name: str, proto: onnx.ModelProto, arrays: Arrays, input_shapes: Sh
     spell_out(proto, opset(proto))
     _refuse_unknown(name, proto, definitions)
     _check_flags(name, proto)
+    _check_types(name, proto)
+    bind(name, proto.graph, input_shapes, notices)  # before the checker, which wants to see the rank of each input
     for o in proto.graph.output:
         if o.type.HasField("tensor_type"):
             o.type.tensor_type.shape.SetInParent()  # the checker wants one there, and exporters leave it out at times
@@ -121,9 +118,23 @@ def _prepare(name: str, proto: onnx.ModelProto, arrays: Arrays, input_shapes: Sh
         check(proto, arrays)
         proto = _modern(name, proto)
     check(proto, arrays)
-    bind(name, proto.graph, input_shapes, notices)
     _forget_shapes(proto.graph)
     return typed(inlined(proto, known, definitions, _infer), definitions, _infer)
+
+
+def _check_types(name: str, proto: onnx.ModelProto) -> None:
+    """Nothing; results of the model have a type, the one that their node gives them where it states none. ParseError where there is none,
+    and for an input without one."""
+    for i in graph_inputs(proto.graph):
+        if i.type.WhichOneof("value") is None:
+            raise ParseError(f"the ONNX graph is invalid: its input {i.name} states no type", source=name)
+    if not any(o.type.WhichOneof("value") is None for o in proto.graph.output):
+        return
+    made = {o.name: o.type for o in shape_inference.infer_shapes(proto).graph.output}
+    for o in proto.graph.output:
+        o.type.CopyFrom(made.get(o.name, o.type))
+        if o.type.WhichOneof("value") is None:
+            raise ParseError(f"the ONNX graph is invalid: its output {o.name} states no type, and none follows from the graph", source=name)
 
 
 def _forget_shapes(graph: onnx.GraphProto) -> None:
@@ -235,7 +246,7 @@ def bind(name: str, graph: onnx.GraphProto, input_shapes: Shapes, notices: list[
             _dims(i)[0].dim_value = 1
             notices.append(f"input {i.name}: free batch dimension bound to 1; --input-shape {i.name}:{suggested(i)} is what was taken")
     elif free:
-        options = " ".join(f"--input-shape {i.name}:{suggested(i) or '1,3,224,224'}" for i in free)
+        options = " ".join(f"--input-shape {i.name}:{suggested(i)}" for i in free)
         raise UnsupportedError(_suggestion(name, free, options), options)
 
 
@@ -244,11 +255,11 @@ def _dims(i: onnx.ValueInfoProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
 
 
 def free_axes(i: onnx.ValueInfoProto) -> list[int]:
-    """The axes without a value; [-1] where not even the rank is stated."""
+    """The axes without a value; [NO_RANK] where not even the rank is stated."""
     if not i.type.HasField("tensor_type"):
         return []
     if not i.type.tensor_type.HasField("shape"):
-        return [-1]
+        return [NO_RANK]
     return [axis for axis, d in enumerate(_dims(i)) if not _bound(d)]
 
 
@@ -288,7 +299,9 @@ def _list(shape: Sequence[object]) -> str:
 
 
 def suggested(i: onnx.ValueInfoProto) -> str:
-    """A shape to suggest: batch 1, images 224 x 224, 128 elsewhere."""
+    """A shape to suggest: batch 1, images 224 x 224, 128 elsewhere; an image where not even the rank is stated."""
+    if free_axes(i) == [NO_RANK]:
+        return f"1,3,{IMAGE_SIZE},{IMAGE_SIZE}"
     dims = _dims(i)
     return ",".join(str(d.dim_value if _bound(d) else 1 if axis == 0 else IMAGE_SIZE if len(dims) == 4 and axis > 1 else
                         3 if len(dims) == 4 else OTHER_SIZE) for axis, d in enumerate(dims))
@@ -296,6 +309,6 @@ def suggested(i: onnx.ValueInfoProto) -> str:
 
 def _suggestion(name: str, free: Sequence[onnx.ValueInfoProto], options: str) -> str:
     """The sentence on unbound dimensions, with options that are ready to paste."""
-    said = "; ".join(f"{i.name} is {_list([_say(d) for d in _dims(i)])}" if free_axes(i) != [-1] else f"{i.name} states no shape"
+    said = "; ".join(f"{i.name} is {_list([_say(d) for d in _dims(i)])}" if free_axes(i) != [NO_RANK] else f"{i.name} states no shape"
                      for i in free)
     return f"{name}: input dimensions are not bound ({said}); give them, for example: {options}"

@@ -37,6 +37,7 @@ class Task:
     bindings: tuple[tuple[str, str], ...]  # (tensor of the func, tensor of the graph)
     state: State  # by tensor of the func, oldest first; of a result that passes through L2, how much comes by beside it
     label: str
+    own: bool = False  # whether it has an operator of the user's own, whose program is checked in sound.py
 
     @property
     def state_text(self) -> str:
@@ -170,7 +171,8 @@ class Walk:
         names = [name for name, _ in bindings]
         state = self.held(dict(zip(names, ins))) + self.passing(dict(zip(names[len(ins):], outs)))
         self.touch([*ins, *outs])
-        return Task(group, func, self.keys[group.name], bindings, state, self.label(group))
+        own = any(self.indexed.nodes[name][1].definition for name in group.nodes)
+        return Task(group, func, self.keys[group.name], bindings, state, self.label(group), own)
 
     def boundaries(self) -> dict[str, list[int]]:
         """Tensor -> the bytes at which parts of it begin or end, in order, of those that lie in parts."""

@@ -16,6 +16,10 @@ RAISE = "AOEC_RAISE_FAULTS"  # an environment variable, for worker processes hav
 LONGEST = 200  # characters of another exception's text
 
 
+class IllegalProgram(Exception):
+    """What aoec made is no program that its machine takes: a fault of aoec itself."""
+
+
 def refusal(e: Exception) -> str:
     """Why a group has no schedule; the exception itself again where it is no matter of a group."""
     if isinstance(e, OF_ALL):

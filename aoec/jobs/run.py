@@ -5,7 +5,8 @@ import json
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import log10
 from typing import Any
 
 import numpy as np
@@ -153,13 +154,19 @@ def lines(facts: Mapping[str, Any], options: Namespace) -> str:
     out = [output_line(name, s) for name, s in facts["outputs"].items()]
     times = facts["modelled"]
     if times:
-        said = {"latency_us": "latency {:,.2f} µs", "inferences_per_second": "throughput {:,.2f} inferences a second"}
+        said: dict[str, Callable[[float], str]] = {"latency_us": lambda us: f"latency {us:,.2f} µs",
+                                                   "inferences_per_second": lambda n: f"throughput {rate(n)} inferences a second"}
         gear = f", gear {facts['gear']}" if "gear" in facts else ""
-        out.append(f"modelled on {facts['target']}{gear}: " + ", ".join(said[k].format(v) for k, v in times.items()))
+        out.append(f"modelled on {facts['target']}{gear}: " + ", ".join(said[k](v) for k, v in times.items()))
     out.append(f"executed in {facts['seconds_on_this_computer']:,.2f} s on this computer (the programs' values, interpreted)")
     if options.output:
         out.append(f"wrote {options.output}")
     return "\n".join(out) + "\n"
+
+
+def rate(a_second: float) -> str:
+    """Inferences a second with as many digits as hold: a file has the time of one in whole nanoseconds."""
+    return f"{a_second:,.{max(0, min(2, 4 - int(log10(max(a_second, 1)))))}f}"
 
 
 def output_line(name: str, s: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ from aoec.bank.claimed import Claimed
 from aoec.bank.place import NO_BASE, base_named
 from aoec.bank.plans import Plan
 from aoec.bank.record import Key, Record
+from aoec.base.errors import BankError
 from aoec.jobs.from_results import schedules
 from aoec.jobs.version import model_version
 from aoec.report.folder import latest
@@ -48,7 +49,10 @@ def beneath(named: str | None, target: str) -> Shelf | None:
     place = Path(asked).expanduser()
     if folder := latest(place):
         return Claimed(schedules(folder), BuiltIn.of(target), folder)
-    return Bank.open(place, create=False, writable=False)
+    try:
+        return Bank.open(place, create=False, writable=False)
+    except BankError as e:
+        raise BankError(f"{e} (this is the bank beneath, of {'--base' if named else '$AOEC_BASE_BANK'})") from e
 
 
 def stale(machine_hash: str, version: str, machine: Machine) -> str:

@@ -21,10 +21,11 @@ from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.show import show
 from aoec.jobs import interrupt
 from aoec.jobs.course import Course
+from aoec.jobs.legal import schedule_legal
 from aoec.jobs.made import measured
 from aoec.jobs.order import Order, SoFar, Solved, gained, keys, suffices
 from aoec.jobs.plan import Task
-from aoec.jobs.refusal import refusal
+from aoec.jobs.refusal import IllegalProgram, refusal
 from aoec.jobs.resume import Search, Unfinished
 from aoec.jobs.starts import candidates
 from aoec.jobs.story import kept, told
@@ -64,11 +65,15 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
     for key, task in list(missing.items()):
         held |= held_records(bank, claimed, task, machine, order.robust)
         known = None if order.repeat or job.done(key) else enough(held, keys(task, machine, order.robust), order)
+        if known is not None and not runs(known.best, task, machine):
+            known = None
+            drop(bank, held, keys(task, machine, order.robust))
         if known is not None:
             out[key] = replace(known, before=gained(held.get(key)))
             done(missing.pop(key), out[key])
     for key, task in list(missing.items()):
-        if (ended := job.done(key)) and holds(ended.default, task, machine) and holds(ended.best, task, machine):
+        if (ended := job.done(key)) and holds(ended.default, task, machine) and holds(ended.best, task, machine) \
+                and runs(ended.best, task, machine):
             out[key] = with_held(ended, held)
             done(missing.pop(key), out[key])
     if order.frozen and missing:
@@ -135,6 +140,23 @@ def holds(record: Record, task: Task, machine: Machine) -> bool:
     except AoecError:
         return False
     return total_ticks(made, machine) == record.ticks
+
+
+def runs(record: Record, task: Task, machine: Machine) -> bool:
+    """True where the program of a record's trace is one that its machine takes: of a record that was verified it is known."""
+    try:
+        if not record.verified and not task.own:
+            schedule_legal(task.func, record.trace, machine)
+    except IllegalProgram:
+        return False
+    return True
+
+
+def drop(bank: Bank, held: dict[Key, Record], which: Iterable[Key]) -> None:
+    """Nothing; these records are no longer held, nor in the bank where it can be written, to make room for what is found anew."""
+    gone = [held.pop(key) for key in which if key in held]
+    if bank.writable:
+        bank.drop(gone)
 
 
 def total_ticks(m: Measure, machine: Machine) -> int:
@@ -223,6 +245,9 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
         p = problem(task.func, machine, task.state)
         with noted.answers() if noted else p.answers as p.answers:
             first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far))
+        best_trace = show(p.trace(found.best))
+        if not task.own:
+            schedule_legal(task.func, best_trace, machine)
     except Exception as e:
         said = refusal(e)
         if noted and noted.again:  # what is noted may have been changed by anybody
@@ -234,7 +259,7 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
     common = dict(label=task.label, default_ticks=first.default_ticks, bound_ticks=first.bound_ticks, tool="aoec " + version("aoec"),
                   created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), func=show(replace(task.func, name="f")))
     default = Record(key=default_key, trace=show(p.trace(first.default)), ticks=first.default_ticks, search="default", **common)  # type: ignore[arg-type]
-    best = Record(key=best_key, trace=show(p.trace(found.best)), ticks=found.ticks, trials=found.trials, searched=found.trials,
+    best = Record(key=best_key, trace=best_trace, ticks=found.ticks, trials=found.trials, searched=found.trials,
                   seed=order.seed, search=order.strategy if order.tune else "default", proof=found.proof, **common)  # type: ignore[arg-type]
     story = kept(told(p, found), best) if order.tune else None
     ended = {status.value: n for status, n in p.ledger.counts().items()}

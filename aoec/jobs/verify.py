@@ -22,6 +22,8 @@ neighbouring numbers of the result's dtype relative to them (fp32 2^-23, fp16 2^
 Where a group keeps values between its nodes wider than the graph has them, what follows may make much of little, as a norm of two numbers
 that are nearly the same does: an element is right too if it is as near to the reference with these values in fp32.
 
+What a cast makes of a number that its result does not hold is not defined (`undefined.py`).
+
 Infinity counts as the first power of two beyond the dtype, so that what is within a rounding of overflow may be either.
 """
 from __future__ import annotations
@@ -40,6 +42,7 @@ from aoec.ir.parse import parse_meaning
 from aoec.ir.program import Program
 from aoec.jobs.execute import group_graph, run_model, run_program
 from aoec.jobs.halfway import QUANTISING, either_way
+from aoec.jobs.undefined import undefined, within_casts
 from aoec.lowering.lower import operands
 from aoec.ops.layout import stored_shape, to_logical, to_physical
 from aoec.ops.run import NUMPY, REALS, evaluate, run_node
@@ -78,6 +81,7 @@ def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterabl
         for name, places in zeros(alone.nodes, {t.name: t for t in inputs}):
             if kind == "integers" or name not in weights:  # a constant has its own
                 data[name][places] = 0
+        data = within_casts(alone, data, weights)
         data |= {t.name: random.integers(0, n, t.shape).astype(NUMPY[t.dtype]) for t in inputs if (n := axes.get(t.name))}
         out += compare(alone, program, bound, data, kind == "integers")
     return out
@@ -170,7 +174,7 @@ def compare(alone: Graph, program: Program, bindings: tuple[tuple[str, str], ...
         if name not in results:
             out.append(f"group {alone.name}: its program does not write {name}")
             continue
-        within = allowed.get(name, np.zeros(tensors[name].shape))
+        within = np.where(undefined(alone, {**data, **wanted}, name), np.inf, allowed.get(name, np.zeros(tensors[name].shape)))
         said = differences(alone.name, tensors[name], results[name], wanted[name], within, "integers" if exact else "normal data")
         if said and (wide := kept_wide(alone)) != alone:
             near = nearer(to_logical(results[name], tensors[name]), wanted[name], evaluate(wide, data, {}, every=True)[name])
@@ -364,6 +368,7 @@ def _onnxruntime(model_path: str, feeds: Arrays) -> tuple[dict[str, np.ndarray] 
         import onnxruntime as ort
     except ImportError:
         return None, ", as onnxruntime is not installed"
+    ort.disable_telemetry_events()  # nothing that runs here tells anybody
     # its optimiser fails on some quantised models that it runs well without it
     for level in (ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL):
         options = ort.SessionOptions()

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from aoec.bank import store
 from aoec.bank.bank import LINE_LIMIT_BYTES, Bank, statuses
 from aoec.bank.journal import opened as opened_journal
 from aoec.bank.near import distance, family
-from aoec.bank.place import default_path
+from aoec.bank.place import chosen, default_path
 from aoec.bank.record import SCHEMA_VERSION, Key, Record, show_record
 from aoec.base.errors import BackendError, BankError
 from tests.bank.first_schema import bank_of_the_first_schema
@@ -375,3 +376,17 @@ def test_a_bank_that_is_gone_is_made_again(bank):
     notes = bank.journal.notes("search")
     notes.close()
     assert bank.put(RECORD) == "added" and bank.list() == (RECORD,)
+
+
+def test_a_bank_in_a_folder_that_may_not_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stat, hidden = os.stat, tmp_path / "hidden" / "b.db"
+
+    def denied(path: object, **more: object) -> os.stat_result:
+        if str(path) == str(hidden):
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "stat", denied)
+    assert chosen(str(hidden)) == hidden
+    with pytest.raises(BankError, match=r"cannot open bank .*b\.db: permission denied"):
+        Bank.open(hidden)

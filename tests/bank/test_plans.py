@@ -88,6 +88,6 @@ def test_a_plan_is_listed_shown_and_pruned_like_a_record(tmp_path: Path, capsys:
     assert said("best", "aaa") == "g0..g2/3,g5/2\n" and json.loads(said("best", "aaa", "--json"))["after_ns"] == 800
     assert "before ns      900" in said("show", "aaa") and json.loads(said("show", "b", "--json"))[0]["regions"] == ""
     assert [p["graph_key"][0] for p in json.loads(said("list", "--json"))] == ["a", "b"] and "2 plans of slices" in said("stats")
-    assert main(["bank", "best", "", "--bank", str(bank.path)]) == 2 and "give more of it" in capsys.readouterr().err
+    assert main(["bank", "best", "", "--bank", str(bank.path)]) == 2 and "is empty" in capsys.readouterr().err
     assert "2 records would go" in said("prune") and len(bank.plans.list()) == 2
     assert "2 records removed" in said("prune", "--yes") and not bank.plans.list()

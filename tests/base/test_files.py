@@ -44,6 +44,29 @@ def test_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.
     assert path.read_text() == "old" and os.listdir(tmp_path) == ["a.tir"]
 
 
+def test_a_file_that_is_not_there_may_be_one_that_is(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").touch()
+    asked = f"; did you mean {tmp_path / 'model.onnx'}?"
+    for name, tail in (("Model.onnx", asked), ("modell.onnx", asked), ("other.tir", ""),
+                       ("none/a.tir", f" (there is no directory {tmp_path / 'none'})")):
+        for read in (lambda path: files.check_file(path, "a model"), files.read_text):
+            with pytest.raises(BackendError) as caught:
+                read(tmp_path / name)
+            assert str(caught.value) == f"cannot read {tmp_path / name}: no such file or directory{tail}"
+
+
+def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+    """A device may have no end, and what must be read from several places is no pipe."""
+    (tmp_path / "a").write_text("text")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    os.mkfifo(tmp_path / "pipe")
+    assert files.check_file(tmp_path / "link", "a model") == 4 and files.check_file(tmp_path / "pipe", "a model", pipes=True) == 0
+    for path, words in ((tmp_path / "none", "no such file"), (tmp_path, "it is a directory, not a model"),
+                        (tmp_path / "pipe", "it is a pipe, not a model"), (Path("/dev/zero"), "it is a device, not a model")):
+        with pytest.raises(BackendError, match=f"cannot read .*: {words}"):
+            files.check_file(path, "a model")
+
+
 @pytest.mark.parametrize("name, sentence", [
     ("none/a.tir", "cannot write .*: no such file or directory"), (".", "cannot write"),
 ])

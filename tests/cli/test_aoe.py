@@ -109,6 +109,18 @@ OPERATORS = [
      "output_desc": [{"format": "ND", "shape": [8, 40], "type": "float16"}], "attr": [{"name": "axes", "type": "list_int", "value": [-1]}]}]
 
 
+@pytest.mark.parametrize("model", ["none.onnx", "cut.onnx", "folder/none.onnx"])
+def test_a_model_that_cannot_be_read_leaves_nothing(model: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No folder where AOE would put what is compiled of it; what other jobs left there stays."""
+    Path("cut.onnx").write_bytes(Path("net.onnx").read_bytes()[:100])
+    for kept in ((), ("aoe_workspace", "aoe_workspace/other_1")):
+        for name in kept:
+            Path(name).mkdir()
+        assert cli.main(["aoe", f"--model={model}", "--job_type=2"]) == 2
+        assert model in capsys.readouterr().err
+        assert sorted(str(p) for p in Path(".").rglob("*") if p.is_dir()) == sorted({*kept, "bank"})
+
+
 def test_single_operators(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each is a model of its own name, which is written, tuned and counted; what has no meaning here is said, and the others go on."""
     (place / "ops.json").write_text(json.dumps(OPERATORS))

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper
 
 from aoec import cli
 from aoec.base import arrays
+from aoec.cli import outputs
 from aoec.frontend.zoo import mlp_softmax
 
 GOOD = {
@@ -228,6 +229,44 @@ def test_one_kind_of_file_for_the_other(words: list[str], said: str, refusals: R
     onnx.save(mlp_softmax(), "net.onnx")
     Path("net.aoec").write_bytes(b"PK\x05\x06" + bytes(18))
     assert f"{words[1]}: {said}" in refusals.refused(words)
+
+
+@pytest.mark.parametrize("words, lost", [
+    (["compile", "m.onnx", "-o", "m.onnx"], "m.onnx"), (["compile", "m.onnx", "-o", "./../{here}/m.onnx"], "m.onnx"),
+    (["tune", "m.onnx", "--embed", "m.onnx"], "m.onnx"), (["compile", "other.aoec"], "other.aoec"),
+    (["compile", "m.onnx", "--events", "m.onnx"], "m.onnx"), (["compile", "m.onnx", "--lowered", "m.onnx"], "m.onnx"),
+    (["import", "m.onnx", "-o", "m.onnx"], "m.onnx"), (["export", "m.graph", "-o", "link"], "m.graph"),
+    (["schedule", "m.graph", "--with", "g.sched", "-o", "g.sched"], "g.sched"),
+    (["run", "m.aoec", "--inputs", "x.npz", "-o", "x.npz"], "x.npz"), (["run", "m.aoec", "--random", "-o", "m.aoec"], "m.aoec"),
+    (["simulate", "m.graph", "--svg", "m.graph"], "m.graph"), (["simulate", "m.graph", "--trace", "m.graph"], "m.graph"),
+    (["bank", "export", "--bank", "b.db", "-o", "b.db"], "b.db"),
+])
+def test_what_is_read_is_not_written_over(words: list[str], lost: str, refusals: Refusals, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(refusals.folder)
+    for name in ("m.onnx", "other.aoec"):
+        onnx.save(mlp_softmax(), name)
+    for name in ("m.graph", "g.sched", "x.npz", "m.aoec", "b.db"):
+        Path(name).write_text(name)
+    Path("link").symlink_to("m.graph")
+    before = Path(lost).read_bytes()
+    said = refusals.refused([w.replace("{here}", refusals.folder.name) for w in words])
+    assert "it is read here, and would be lost; name another file" in said and Path(lost).read_bytes() == before
+
+
+def test_a_schedule_may_lie_where_nothing_can_be_written(refusals: Refusals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read: only of simulate --trace is a file to write."""
+    asked: list[str] = []
+    monkeypatch.setattr(outputs, "check_writable", lambda path: asked.append(path))
+    folder = refusals.folder
+    assert cli.main(["schedule", str(folder / "func"), "--with", str(folder / "trace"), "-o", str(folder / "out.tir")]) == 0
+    assert asked == [str(folder / "out.tir")]
+
+
+def test_a_bank_beneath_is_refused_by_its_own_option(refusals: Refusals, monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(mlp_softmax(), refusals.folder / "m.onnx")
+    assert "(this is the bank beneath, of --base)" in refusals.refused(["compile", "{dir}/m.onnx", "--base", "{func}"])
+    monkeypatch.setenv("AOEC_BASE_BANK", "none.db")
+    assert "there is no bank none.db" in (said := refusals.refused(["compile", "{dir}/m.onnx"])) and "of $AOEC_BASE_BANK)" in said
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")

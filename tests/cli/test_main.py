@@ -55,7 +55,12 @@ def test_help_begins_with_what_must_be_given(words: list[str], usage: str, capsy
     (["compile", "m.onnx", "--input-shape", "x"], "'x' is not of the form NAME:1,3,224,224"),
     (["compile", "m.onnx", "--input-shape", "x:0,3"], "'x:0,3' is not of the form"),
     (["compile", "m.onnx", "--budget", "fast"], "'fast' is neither a number of trials (2000) nor of seconds (30s)"),
-    (["compile", "m.onnx", "--budget", "0s"], "'0s' is neither"),
+    (["compile", "m.onnx", "--budget", "0s"], "'0s' is not from 0.001s to 9999999s, seconds"),
+    (["compile", "m.onnx", "--budget", "99999999999"], "'99999999999' is not from 0 to 999999999, a whole number of trials"),
+    (["compile", "m.onnx", "--budget", "1.5"], "'1.5' is not from 0 to 999999999, a whole number of trials"),
+    (["compile", ""], "word 2 behind aoec is empty; is a variable of the shell not set?"),
+    (["compile", "m.onnx", "--target", ""], "word 4 behind aoec is empty; is a variable of the shell not set?"),
+    (["compile", "m.onnx", "--target="], "--target= says nothing behind its =; is a variable of the shell not set?"),
     (["compile", "m.onnx", "--jobs", "0"], "'0' is not a whole number above 0"),
     (["compile", "m.onnx", "--seed", "-1"], "'-1' is not a whole number"),
     (["compile", "m.onnx", "--precision", "fp8"], "'fp8' is not one of fp16, bf16, mixed, "),
@@ -105,12 +110,17 @@ def test_traceback_on_demand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 
-def test_interrupted_search_says_what_is_kept(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupted_search_says_what_is_kept(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Before there is a bank it is nothing."""
     def stop(_: Namespace) -> int:
         raise KeyboardInterrupt
     monkeypatch.setattr(commands, "run_compile", stop)
-    assert cli.main(["compile", "m.onnx", "--bank", "/tmp/b.db"]) == 130
-    assert "kept in the bank /tmp/b.db" in capsys.readouterr().err
+    bank = tmp_path / "b.db"
+    assert cli.main(["compile", "m.onnx", "--bank", str(bank)]) == 130
+    assert capsys.readouterr().err == "aoec: interrupted; nothing was written\n"
+    bank.touch()
+    assert cli.main(["compile", "m.onnx", "--bank", str(bank)]) == 130
+    assert f"kept in the bank {bank}; the same command with --resume" in capsys.readouterr().err
 
 
 def test_closed_pipe_is_quiet() -> None:

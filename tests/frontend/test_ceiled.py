@@ -79,3 +79,17 @@ def test_places_of_what_is_greatest() -> None:
     x = normal(1, 2, 6, 8, seed=5)
     for got, expected in zip(ops.evaluate(graph, {"x": x}, weights).values(), run(proto, {"x": x}, as_it_is=True)):
         np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("kernel, strides, more", [((3, 3), (2, 2), (1, 1)), ((2, 4), (3, 2), (2, 0)), ((1, 3), (3, 1), (1, 0))])
+def test_a_transposed_convolution_that_pads_its_result_too(auto_pad: str, kernel: tuple[int, int], strides: tuple[int, int],
+                                                           more: tuple[int, int]) -> None:
+    """Its result is stride times its image, or the whole of it, in onnxruntime; inference adds output_padding to that."""
+    window = {"strides": strides, "auto_pad": auto_pad, "output_padding": more}
+    proto = model([node("Relu", "x", "r"), node("ConvTranspose", "r w", "t", **window), node("Neg", "t", "y")], {"x": (1, 3, 4, 5)}, ["y"],
+                  {"w": normal(3, 2, *kernel)})
+    graph, weights, _ = load(proto, precision="fp32")
+    x = normal(1, 3, 4, 5, seed=3)
+    got, (expected,) = ops.evaluate(graph, {"x": x}, weights)["y"], run(proto, {"x": x}, as_it_is=True)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5, strict=True)

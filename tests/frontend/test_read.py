@@ -1,6 +1,11 @@
 """Bad models: each is one sentence of our error tree, which says what would help."""
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -10,10 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
+from aoec import ops
 from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
+from aoec.frontend import read
+from aoec.frontend.gears import Asked, gears
 from aoec.frontend.onnx import load
 
-from .models import Shape, model, node, normal
+from .models import Shape, model, node, normal, run
 
 GOOD = model([node("Conv", "x w", "a"), node("Relu", "a", "y")], {"x": (1, 3, 8, 8)}, ["y"], {"w": normal(4, 3, 3, 3)})
 
@@ -42,6 +50,47 @@ def test_files(tmp_path: Path) -> None:
         assert f"{name}.onnx" in sentence(ParseError, tmp_path / f"{name}.onnx")
     (tmp_path / "good.onnx").write_bytes(whole)
     assert load(str(tmp_path / "good.onnx"))[0].outputs == ("y",)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="needs a device without an end")
+@pytest.mark.parametrize("words", [["import", "{}"], ["compile", "{}"], ["run", "{}", "--random"], ["export", "{}", "-o", "x.onnx"],
+                                   ["deliver", "{}", "--to", "x"], ["tasks", "{}"]])
+@pytest.mark.parametrize("ending", ["", ".onnx", ".aoec"])
+def test_a_device_is_not_read(words: list[str], ending: str, tmp_path: Path) -> None:
+    """In a process of its own, which may not take the memory that it would fill."""
+    (tmp_path / f"zero{ending}").symlink_to("/dev/zero")
+    started = [sys.executable, "-c", "import resource, sys; resource.setrlimit(resource.RLIMIT_DATA, (1 << 30, 1 << 30)); "
+               "from aoec.cli import main; sys.exit(main())", *(w.format(f"zero{ending}") for w in words)]
+    own = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+    made = subprocess.run(started, cwd=tmp_path, capture_output=True, text=True, timeout=60, env=own)
+    assert made.returncode == 2 and len(os.listdir(tmp_path)) == 1
+    last = made.stderr.splitlines()[-1]
+    assert f"zero{ending}" in last and ("it is a device" in last or "larger than" in last), made.stderr
+
+
+def test_a_pipe_is_read_as_far_as_a_model_may_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is behind stays in the pipe."""
+    pipe, whole = tmp_path / "pipe", GOOD.SerializeToString()
+    os.mkfifo(pipe)
+
+    def feed(data: bytes) -> threading.Thread:
+        def write() -> None:
+            with suppress(BrokenPipeError), open(pipe, "wb", buffering=0) as f:
+                f.write(data)
+        thread = threading.Thread(target=write)
+        thread.start()
+        return thread
+
+    writer = feed(whole)
+    assert load(pipe)[0].outputs == ("y",)
+    writer.join()
+    monkeypatch.setattr(read, "LIMIT_BYTES", len(whole) - 1)
+    writer = feed(whole + bytes(1 << 20))
+    assert f"is larger than {len(whole) - 1:,} bytes" in sentence(BackendError, pipe)
+    writer.join(20)
+    assert not writer.is_alive()
+    (tmp_path / "large.onnx").write_bytes(whole)
+    assert f"has {len(whole):,} bytes; ONNX files of up to" in sentence(UnsupportedError, tmp_path / "large.onnx")
 
 
 @given(st.integers(0, 10**6), st.binary(min_size=1, max_size=8))
@@ -100,6 +149,52 @@ def test_dimensions() -> None:
     assert graph.tensors[0].shape == (5, 3, 7, 8) and not notices
     graph, _, _ = load(free("N", 3, other=("N", 4)), {"data": (5, 3)})
     assert {t.name: t.shape for t in graph.tensors}["other"] == (5, 4)
+
+
+def rankless() -> onnx.ModelProto:
+    proto = free(1, 8)
+    proto.graph.input[0].type.tensor_type.ClearField("shape")
+    return proto
+
+
+def test_an_input_without_a_rank() -> None:
+    """It may be left out, as onnxruntime has it; whoever gives the shape is believed."""
+    text = sentence(UnsupportedError, rankless())
+    assert "data states no shape" in text and text.endswith("--input-shape data:1,3,224,224")
+    assert load(rankless(), {"data": (5, 3)})[0].tensors[0].shape == (5, 3)
+    graph, _, notices = load(rankless(), {"data": (-1, 3)})
+    assert graph.tensors[0].shape == (1, 3) and "--input-shape data:1,3" in notices[0]
+    with pytest.raises(CheckError, match=r"data states no shape.* for example: --input-shape data:-1,3,224,224"):
+        gears(rankless().graph, {}, Asked(batches=(1, 2)))
+    assert [g.shapes for g in gears(rankless().graph, {"data": (-1, 4)}, Asked(batches=(1, 2)))] == [(("data", (n, 4)),) for n in (1, 2)]
+
+
+def test_results_without_a_type() -> None:
+    """They have the type that their node gives them; an input has none then."""
+    proto = model([node("Relu", "x", "a"), node("Cast", "a", "b", to=TensorProto.INT64)], {"x": (2, 3)}, ["a", "b"])
+    for o in proto.graph.output:
+        o.ClearField("type")
+    graph, _, _ = load(proto)
+    assert {t.name: (t.dtype, t.declared, t.shape) for t in graph.tensors if t.name in graph.outputs} == {
+        "a": ("fp16", "", (2, 3)), "b": ("int64", "", (2, 3))}
+    del proto.graph.output[:]
+    proto.graph.output.append(onnx.ValueInfoProto(name="nobody"))
+    assert "its output nobody states no type" in sentence(ParseError, proto)
+    nameless = free(2, 3)
+    nameless.graph.input[0].ClearField("type")
+    assert "its input data states no type" in sentence(ParseError, nameless)
+
+
+@pytest.mark.parametrize("opset", [7, 8, 9, 10])
+@pytest.mark.parametrize("alpha", [None, 0.5, -0.5])
+def test_an_experiment_that_onnx_took_back(opset: int, alpha: float | None) -> None:
+    """ThresholdedRelu, which onnxruntime runs in every operator set."""
+    given = {} if alpha is None else {"alpha": alpha}
+    proto = model([node("ThresholdedRelu", "x", "y", **given)], {"x": (4, 8)}, ["y"], opset=opset)
+    x = np.linspace(-2, 2, 32, dtype=np.float32).reshape(4, 8)
+    x[0, :4] = np.inf, -np.inf, 0.5, -0.5
+    graph, weights, _ = load(proto, precision="fp32")
+    np.testing.assert_array_equal(ops.evaluate(graph, {"x": x}, weights)["y"], run(proto, {"x": x}, as_it_is=True)[0], strict=True)
 
 
 def test_dimensions_that_do_not_fit() -> None:

@@ -57,6 +57,17 @@ def test_sums_of_whole_numbers_are_scaled_before_they_are_rounded() -> None:
     assert apart(proto, {"x": np.abs(normal(4, 512))}, "fp16")[0] < 2e-3
 
 
+@pytest.mark.parametrize("last", ["scaled", "root"])
+def test_what_16_bits_cannot_hold_may_end_in_a_result(last: str) -> None:
+    """The product with its scale, or the root of a sum, is the last node: what it reads is beyond fp16, and what it gives is not."""
+    weights = np.random.default_rng(0).integers(100, 128, (512, 16)).astype(np.int8)
+    scaled = [node("DynamicQuantizeLinear", "x", "q s z"), node("MatMulInteger", "q w z zero", "sums"),
+              node("Cast", "sums", "real", to=TensorProto.FLOAT), node("Mul", "s each", "scale"), node("Mul", "real scale", "y")]
+    proto = model(scaled, {"x": (4, 512)}, ["y"], {"w": weights, "zero": np.int8(0), "each": np.float32(2e-5)}) if last == "scaled" else \
+        model([node("ReduceL2", "x", "y", axes=[1])], {"x": (4, 512)}, ["y"])
+    assert apart(proto, {"x": np.abs(normal(4, 512)) * (1 if last == "scaled" else 100)}, "fp16")[0] < 2e-3
+
+
 def test_an_image_is_sampled_between_the_right_pixels() -> None:
     proto = model([node("Add", "g shift", "at"), node("GridSample", "x at", "y", mode="linear", padding_mode="border", align_corners=0)],
                   {"x": (1, 1, 4, 1280), "g": (1, 16, 16, 2)}, ["y"], {"shift": np.float32([0.0125, 0.0])}, opset=20)

@@ -10,15 +10,20 @@ import pytest
 
 import aoec
 from aoec import backend, cli
-from aoec.base.errors import UnsupportedError
+from aoec.base.errors import CheckError, UnsupportedError
 from aoec.frontend.onnx import load
 from aoec.ir.graph import Graph, Group
+from aoec.ir.program import Program
+from aoec.ir.show import show
 from aoec.ir.tir import Func
-from aoec.jobs import plan, solve, untuned
+from aoec.jobs import compile as compile_job
+from aoec.jobs import known, legal, plan, solve, untuned
 from aoec.jobs.refusal import RAISE
 from aoec.jobs.tuning import Problem
 from aoec.lowering.fuse import fuse, halved
 from aoec.lowering.lower import Indexed
+from aoec.target.check import check
+from aoec.target.machine import Machine
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import model, node, normal, run
 
@@ -118,6 +123,49 @@ def test_a_fault_in_one_group_ends_no_compile(at: str, tmp_path: Path, monkeypat
     np.testing.assert_allclose(session.run(None, {"x": x})[0], np.abs(np.exp(np.maximum(x, 0)) + x), rtol=3e-3)
     assert cli.main([*args, "--no-host", "--repeat"]) == 2
     assert f"1 node would run on the host, which --no-host forbids: {'exp' if at == 'lowering' else 'abs'}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("before", ["nothing", "a bank", "an interrupted run"])
+def test_an_illegal_program_ends_no_compile(before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                            capsys: pytest.CaptureFixture[str]) -> None:
+    """It is a fault of aoec itself in one group, whoever says that its schedule is the best: a search, a bank, or what a run left that was
+    broken off. The fused group goes apart, the operator alone to the host, and the rest of the model is none the worse."""
+    def checked(program: Program, machine: Machine) -> None:
+        if "vexp" in show(program):
+            raise CheckError("it waits for a flag that nobody sets")
+        check(program, machine)
+
+    known.memo.cache_clear()
+    monkeypatch.setenv("AOEC_CACHE_DIR", str(tmp_path / "cache"))
+    nodes = [node("Relu", "x", "r"), node("Exp", "r", "e"), node("Add", "e x", "s"), node("Abs", "s", "y")]
+    onnx.save(model(nodes, {"x": (4, 8)}, ["y"]), tmp_path / "net.onnx")
+    args = ["compile", str(tmp_path / "net.onnx"), "--bank", str(tmp_path / "bank.db"), "-o", str(tmp_path / "net.aoec"),
+            *(["--tune", "--budget", "2", "--jobs", "1", "--resume"] if before == "an interrupted run" else [])]
+    if before == "an interrupted run":
+        with monkeypatch.context() as m, pytest.raises(GeneratorExit):
+            m.setattr(compile_job, "real", broken_off)
+            cli.main(args)
+    elif before == "a bank":
+        assert cli.main(args) == 0
+    monkeypatch.setattr(legal, "check", checked)
+    known.memo.cache_clear()
+    monkeypatch.setenv("AOEC_CACHE_DIR", str(tmp_path / "another"))  # which programs are legal is remembered
+    capsys.readouterr()
+    assert cli.main(args) == 70 and "internal fault: IllegalProgram: its program is not legal: it waits" in capsys.readouterr().err
+    monkeypatch.delenv(RAISE)
+    assert cli.main(args) == 0
+    said = capsys.readouterr().err
+    why = "a fault of aoec itself, IllegalProgram: its program is not legal: it waits for a flag that nobody sets; please report it"
+    assert f"g0 is done in parts, of which each is a launch: {why}" in said and f"runs on the host: {why}" in said
+    session = aoec.Session(tmp_path / "net.aoec")
+    assert session.on_host == ("exp",)
+    x = normal(4, 8)
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], np.abs(np.exp(np.maximum(x, 0)) + x), rtol=3e-3)
+    known.memo.cache_clear()
+
+
+def broken_off(*words: object) -> object:
+    raise GeneratorExit
 
 
 def test_what_is_no_matter_of_a_group_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from aoec.cli import main
 from aoec.ir.index import Int
 from aoec.ir.program import Tensor
 from aoec.jobs.execute import Runner, placed, run_model
-from aoec.jobs.run import run_artifact
+from aoec.jobs.run import rate, run_artifact
 from aoec.jobs.verify import verify_model
 from aoec.simulate.account import Account
 from tests.frontend.models import model, node
@@ -127,7 +127,7 @@ def test_run_reads_writes_and_labels(tmp_path: Path, capsys: pytest.CaptureFixtu
     said, want = capsys.readouterr().out, run_model(compiled("fp16"), feeds())
     got = arrays.load(out)
     assert set(got) == set(want) and all(np.array_equal(got[n], want[n]) for n in want)
-    assert "modelled on Ascend910B3: latency 21.00 µs, throughput 50,000.00" in said and "on this computer" in said
+    assert "modelled on Ascend910B3: latency 21.00 µs, throughput 50,000 inferences" in said and "on this computer" in said
     assert f"argmax {', '.join(map(str, want['scores'].argmax(1)))}" in said
 
 
@@ -213,3 +213,9 @@ def test_a_quantised_model_may_be_a_step_from_onnxruntime_and_no_other_may(tmp_p
     onnx.save(onnx.parser.parse_model(text), tmp_path / "net.onnx")
     assert main([*words, str(tmp_path / "floor.aoec")]) == 1 and not (tmp_path / "floor.aoec").exists()
     assert "wrong values: y differs by" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("a_second, said", [(48157.96, "48,158"), (4286.463, "4,286.5"), (412.5891, "412.59"), (1.23456, "1.23")])
+def test_a_rate_has_the_digits_that_hold(a_second: float, said: str) -> None:
+    """A file holds the time of one inference in whole nanoseconds: the closing table of a compile rounds to the same."""
+    assert rate(a_second) == said

@@ -20,7 +20,8 @@ from aoec.jobs.execute import group_graph
 from aoec.jobs.halfway import either_way
 from aoec.jobs.plan import tasks
 from aoec.jobs.tuning import problem, start
-from aoec.jobs.verify import agreement, carried, compare, differences, kept_wide, nearer, tolerance, verify_group
+from aoec.jobs.undefined import undefined, within_casts
+from aoec.jobs.verify import _onnxruntime, agreement, carried, compare, differences, kept_wide, nearer, tolerance, verify_group
 from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import operands
 from aoec.lowering.wide_sums import widened
@@ -274,3 +275,43 @@ def test_what_lies_half_way_between_two_steps_may_fall_on_either_side_and_nothin
     assert moved[:2].tolist() == [0, 0] and moved[2] in (5, 7)  # 2² and 3², or 3² and 4²
     assert either_way(graph, wanted, tensors[4], off).tolist() == [0, 0, 1]
     assert not either_way(graph, wanted, tensors[6], lambda part, made: np.zeros(3)).any()
+
+
+def test_casts_beyond_what_their_result_holds_are_not_held_against_a_program() -> None:
+    """ONNX leaves them open; what is within is compared, of a number that is read as it is and of one that is worked out before."""
+    tensors = [Tensor("x", "fp16", (4,)), Tensor("a", "fp16", (4,)), Tensor("b", "uint8", (4,)), Tensor("c", "int32", (4,)),
+               Tensor("t", "int32", (1,))]
+    nodes = (OpNode("m", "muls", ("x",), ("a",), (("scalar", 2.0),)), OpNode("n", "cast", ("a",), ("b",)),
+             OpNode("o", "cast", ("b",), ("c",)), OpNode("p", "reduce_sum", ("c",), ("t",), (("axes", (0,)),)))
+    graph = Graph("g", ("x",), ("c",), tuple(tensors), nodes)
+    values = evaluate(graph, {"x": np.array([100.0, 128.0, -1.0, np.inf], np.float16)}, {}, every=True)
+    assert undefined(graph, values, "c").tolist() == undefined(graph, values, "b").tolist() == [False, True, True, True]
+    assert undefined(graph, values, "t").all() and not undefined(graph, values, "a").any()
+    direct = Graph("g", ("x",), ("b",), (Tensor("x", "fp16", (4,)), Tensor("b", "uint8", (4,))), (OpNode("n", "cast", ("x",), ("b",)),))
+    data = {"x": np.array([-48.0, 7.0, 3e4, 255.0], np.float16)}
+    assert within_casts(direct, data, {})["x"].tolist() == [0, 7, 255, 255] and within_casts(direct, data, data)["x"].tolist()[0] == -48
+
+
+def test_a_cast_alone_of_what_may_be_negative_is_verified() -> None:
+    """As DynamicQuantizeLinear has one: its zero point has two readers, so that its cast is a group of its own."""
+    net = helper.make_graph([helper.make_node("Cast", ["x"], ["y"], to=TensorProto.UINT8)], "one", [tensor("x", 64)],
+                            [helper.make_tensor_value_info("y", TensorProto.UINT8, (64,))])
+    graph, weights, _ = load(helper.make_model(net, opset_imports=[helper.make_opsetid("", 17)]))
+    machine = load_machine("Ascend910B3")
+    graph, weights = fuse(graph, weights, machine)
+    (task,) = tasks(graph, machine)
+    p = problem(task.func, machine)
+    program = p.program(start(p).default)
+    assert verify_group(graph, task.group, program, task.bindings, weights) == []
+    lost = rewrite(program, lambda i: None if i.op == "copy_ub_gm" else i)
+    assert verify_group(graph, task.group, lost, task.bindings, weights)
+
+
+def test_onnxruntime_tells_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its builds for some systems send events unless they are asked not to."""
+    runtime = pytest.importorskip("onnxruntime")
+    asked: list[str] = []
+    monkeypatch.setattr(runtime, "disable_telemetry_events", lambda: asked.append("off"))
+    onnx.save(model([node("Relu", "x", "y")], {"x": (2,)}, ["y"]), tmp_path / "m.onnx")
+    found, why = _onnxruntime(str(tmp_path / "m.onnx"), {"x": np.ones(2, np.float32)})
+    assert found is not None and found["y"].tolist() == [1, 1] and not why and asked == ["off"]

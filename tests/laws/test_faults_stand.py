@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
+from tests.mutants import __main__ as mutants
 from tests.mutants.faults import FAULTS, Fault
 
 ROOT = Path(__file__).parents[2]
@@ -18,3 +20,16 @@ def test_a_fault_can_be_made(fault: Fault) -> None:
 
 def test_names_are_unique() -> None:
     assert len({f.name for f in FAULTS}) == len(FAULTS)
+
+
+def test_each_run_has_its_own_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All tests without a fault may take longer than those of one fault with it."""
+    seen: list[float] = []
+    monkeypatch.setattr(mutants.subprocess, "run", lambda *_, timeout, **__: seen.append(timeout) or CompletedProcess("", 0, "", ""))
+    monkeypatch.setattr(mutants, "COPIED", ("README.md",))
+    (tmp_path / "tree" / "aoec").mkdir(parents=True)
+    monkeypatch.setattr(Path, "mkdir", lambda self, **_: None)
+    tree = mutants.Tree(tmp_path)
+    assert mutants._sound([tree], FAULTS[:1])
+    tree.test(["tests/x.py"], tmp_path)
+    assert seen == [mutants.SOUND_TIMEOUT_S, mutants.TIMEOUT_S] and mutants.SOUND_TIMEOUT_S > 10 * mutants.TIMEOUT_S

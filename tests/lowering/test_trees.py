@@ -1,6 +1,8 @@
 """Elementwise work that meets is one group, whichever side is made first; a group waits for a product that it reads beside."""
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
@@ -89,6 +91,33 @@ def test_what_waits_for_a_node_that_takes_too_much_is_a_group_before_it() -> Non
     graph, weights, _ = load(model(nodes, {**{n: (40, 64) for n in names}, "x": (40, 48)}, ["y"], {"w": normal(48, 64)}), {}, "fp16")
     fused, _ = fuse(graph, weights, load_machine("Ascend910B3"))
     assert operators(fused) == [["add"] * 5, ["matmul"], ["mul"]] or operators(fused) == [["matmul"], ["add"] * 5, ["mul"]]
+
+
+def test_chains_that_wait_for_one_node_and_do_not_fit_together_are_groups_of_their_own() -> None:
+    """Two chains, of four tensors each, wait for a node that reads a product beside: together they would read nine, of six that may be."""
+    a, b = "abcd", "efgh"
+    nodes = [node("Add", "a b", "s0"), node("Add", "s0 c", "s1"), node("Add", "s1 d", "s2"),
+             node("Mul", "e f", "p0"), node("Mul", "p0 g", "p1"), node("Mul", "p1 h", "p2"),
+             node("MatMul", "x w", "m"), node("Greater", "m zero", "c0"), node("Where", "c0 s2 p2", "y")]
+    inputs = {**{n: (40, 64) for n in a + b}, "x": (40, 48)}
+    proto = model(nodes, inputs, ["y"], {"w": normal(48, 64), "zero": np.float32(0)})
+    graph, weights, _ = load(proto, {}, "fp16")
+    machine = replace(load_machine("Ascend910B3"), flag_ids=6)
+    fused, packed = fuse(graph, weights, machine)
+    found = operators(fused)
+    assert found.count(["add"] * 3) == found.count(["mul"] * 3) == 1 and found[-1] == ["where"]
+    of, made = {n.name: n for n in fused.nodes}, {*fused.inputs, *packed}
+    for group in fused.groups:  # every node once, each group with one result, in an order in which they can run
+        own = [of[name] for name in group.nodes]
+        results = {o for n in own for o in n.outputs}
+        needed = {i for n in own for i in n.inputs if i} - results
+        assert needed <= made and len(needed) <= 6
+        read = {i for n in fused.nodes if n not in own for i in n.inputs} | {*fused.outputs}
+        assert len(results & read) == 1
+        made |= results
+    assert sorted(name for g in fused.groups for name in g.nodes) == sorted(of)
+    feeds = {n: normal(*shape, seed=at) for at, (n, shape) in enumerate(inputs.items())}
+    close(evaluate(fused, feeds, packed)["y"], evaluate(graph, feeds, weights)["y"])
 
 
 def test_a_recurrent_step_is_a_product_and_three_launches() -> None:

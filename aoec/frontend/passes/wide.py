@@ -23,8 +23,8 @@ SCALING = ("mul", "muls", "div")
 
 
 def wide_tensors(draft: Draft) -> dict[str, str]:
-    """Tensor -> fp32, of those reals, with all that is read by what makes such alone; nothing where products, the host or results of the
-    graph begin, and no sine of what something else reads too."""
+    """Tensor -> fp32, of those reals, with all that is read by what makes such alone; nothing where products or the host begin, and no sine
+    that is a result of the graph, or of what something else reads too."""
     users = draft.users()
     compared = {n.outputs[0] for n in draft.nodes if n.op == "cast" and draft.tensors[n.inputs[0]].dtype in SUMS
                 and {u.op for u in users.get(n.outputs[0], [])} <= {*COMPARING}}
@@ -39,7 +39,7 @@ def wide_tensors(draft: Draft) -> dict[str, str]:
 
     for n in reversed(draft.nodes):
         between = n.op not in PRODUCTS + CHOOSING and not n.op.startswith(PREFIX) and all(map(read_by_them, n.outputs))
-        if between or (n.op in PERIODIC or not seeds.isdisjoint(n.outputs)) and not set(n.outputs) & set(draft.outputs):
+        if between or not seeds.isdisjoint(n.outputs) or n.op in PERIODIC and not set(n.outputs) & set(draft.outputs):
             nodes.add(n.name)
     made = [i for i in draft.inputs if read_by_them(i)]
     for n in draft.nodes:
