@@ -97,7 +97,7 @@ def take_apart(work: Work, s: Statement) -> None:
     kind = "fp32" if wide else "fp16" if source in LEAST and s.op != "=" else source
     dtype = work.dtypes.setdefault(s.target.buffer, kind)
     if s.op == "=":
-        value = over_rows(gelu_in_short(s.value), s, kind) if DTYPES[dtype] == 2 else s.value
+        value = in_short(work, s, kind) if DTYPES[dtype] == 2 else s.value
         work.statements.append(Statement(s.target, "=", single(work, rewrite(value), s.target, kind, dtype), None))
         return
     axes = axes_of(s)
@@ -112,6 +112,16 @@ def take_apart(work: Work, s: Statement) -> None:
     work.statements.append(Statement(target, s.op, value, s.init))
     if target is not s.target:
         work.statements.append(Statement(s.target, "=", Cast(dtype, target), None))
+
+
+def in_short(work: Work, s: Statement, kind: str) -> Expr:
+    """The value of a statement whose result has 16 bits, in forms that are as good there and take fewer cycles."""
+    axes = [v for i in s.target.indices for v in sorted(variables(i))]
+
+    def keep(e: Expr) -> Expr:
+        return atom(work, widened(work, e, kind), axes, kind)
+
+    return over_rows(gelu_in_short(keep, s.value), s, kind)
 
 
 def over_rows(value: Expr, s: Statement, kind: str) -> Expr:
