@@ -26,7 +26,8 @@ from aoec.target.meaning import NUMPY_DTYPES
 
 QUICK = settings(max_examples=40, deadline=None)
 ARITHMETIC = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin")
-BINARY = (*ARITHMETIC, "vand", "vor", "vcmp")
+SUMS = ("vaddrelu", "vaddreluconv")
+BINARY = (*ARITHMETIC, *SUMS, "vand", "vor", "vcmp")
 SCALED = ("vadds", "vmuls", "vmaxs", "vmins")
 SCALAR = (*SCALED, "vshls", "vshrs", "vcmps")
 UNARY = ("vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu")
@@ -113,6 +114,8 @@ def vectors(draw):
     dtypes = {**dict.fromkeys(BINARY, (dtype,) * 3), "vdup": (dtype,), "vconv": draw(st.sampled_from(CASTS))}.get(op, (dtype,) * 2)
     if op in COMPARISONS:
         dtypes = (draw(st.sampled_from(real)), *dtypes[1:])
+    if op == "vaddreluconv":
+        dtypes = ("fp16", "fp32", "fp32")
     names = ("dst", "src0", "src1") if op in BINARY else ("dst", "src")[:len(dtypes)]
     fields: dict[str, int | Expr] = {}
     if op in SCALAR or op == "vdup":
