@@ -1,0 +1,119 @@
+"""A sum, what of it lies above 0, and a cast of that: one instruction where the machine has it, and the same values where it has not."""
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from aoec.ir.graph import Graph, OpNode, Tensor
+from aoec.ir.program import Program
+from aoec.ir.show import show
+from aoec.jobs.stages import lower_operator
+from aoec.jobs.tuning import Problem, problem, start
+from aoec.lowering.fuse import fuse
+from aoec.ops.run import evaluate
+from aoec.target.check import check
+from aoec.target.machine import Machine, load, parse_machine
+from tests.lowering.coupled import TEXT
+from tests.lowering.groups import Case, case, cases, legal
+
+WITH = parse_machine(TEXT, "coupled")
+WITHOUT = parse_machine(TEXT.replace('lacks = ["', 'lacks = ["vaddrelu", "vaddreluconv", "'), "coupled")
+CHIPS = {"Ascend910B3": True, "Ascend310P3": True, "Ascend310B1": True, "Ascend950PR_957x": True, "Ascend910A": False, "Ascend310": False}
+
+
+def words(p: Program) -> set[str]:
+    """The vector instructions of a program."""
+    return set(re.findall(r"\b(v[a-z0-9]+)\(", show(p)))
+
+
+@cache
+def residual(dtype: str, rows: int, columns: int, broadcast: bool = False, twice: bool = False) -> Case:
+    """Relu of a sum; `twice`: times the sum itself."""
+    sizes = {"x": (rows, columns), "z": (1 if broadcast else rows, columns), "s": (rows, columns), "r": (rows, columns), "y": (rows, columns)}
+    nodes = (OpNode("s", "add", ("x", "z"), ("s",)), OpNode("r", "relu", ("s",), ("r" if twice else "y",)))
+    nodes += (OpNode("y", "mul", ("r", "s"), ("y",)),) if twice else ()
+    used = {i for n in nodes for i in (*n.inputs, *n.outputs)}
+    graph = fuse(Graph("g", ("x", "z"), ("y",), tuple(Tensor(n, dtype, s) for n, s in sizes.items() if n in used), nodes), {})[0]
+    random = np.random.default_rng(rows)
+    feeds = {n: random.standard_normal(sizes[n]).astype(np.float32) for n in ("x", "z")}
+    return case("residual", graph, "g0", evaluate(graph, feeds, {}, every=True))
+
+
+@pytest.mark.parametrize("chip, has", CHIPS.items())
+def test_it_is_one_instruction_where_the_chip_has_it(chip: str, has: bool) -> None:
+    found = words(default(residual("fp16", 40, 96), chip))
+    assert found & {"vadd", "vrelu", "vaddrelu"} == ({"vaddrelu"} if has else {"vadd", "vrelu"})
+
+
+def default(c: Case, chip: str) -> Program:
+    p = problem(c.func, load(chip))
+    return p.program(start(p).default)
+
+
+@pytest.mark.parametrize("machine", [WITH, WITHOUT], ids=["with", "without"])
+@pytest.mark.parametrize("dtype, rows, columns, broadcast", [
+    ("fp16", 9, 37, False), ("fp32", 5, 70, False), ("bf16", 7, 33, False), ("fp16", 21, 48, True), ("fp32", 6, 30, True)])
+def test_values_are_those_of_the_reference(machine: Machine, dtype: str, rows: int, columns: int, broadcast: bool) -> None:
+    c = residual(dtype, rows, columns, broadcast)
+    p = problem(c.func, machine)
+    for sketch in range(len(p.sketches)):
+        for candidate in legal(p, sketch, 2):
+            made = p.program(candidate)
+            check(made, machine)
+            assert np.array_equal(c.run(made), c.wanted)
+
+
+def test_a_sum_that_something_else_reads_stays() -> None:
+    c = residual("fp16", 9, 48, twice=True)
+    p = problem(c.func, WITH)
+    made = p.program(legal(p, 0, 1)[0])
+    assert "vaddrelu" not in words(made) and np.array_equal(c.run(made), c.wanted)
+
+
+def test_whole_numbers_are_left_as_they_are() -> None:
+    """The instruction adds reals."""
+    sizes = {n: (9, 37) for n in "xzsy"}
+    nodes = (OpNode("s", "add", ("x", "z"), ("s",)), OpNode("y", "relu", ("s",), ("y",)))
+    graph = fuse(Graph("g", ("x", "z"), ("y",), tuple(Tensor(n, "int32", s) for n, s in sizes.items()), nodes), {})[0]
+    values = evaluate(graph, {n: np.arange(-160, 173, dtype=np.int32).reshape(9, 37) * (1 if n == "x" else 3) for n in "xz"}, {}, every=True)
+    c = case("residual", graph, "g0", values)
+    p = problem(c.func, WITH)
+    made = p.program(legal(p, 0, 1)[0])
+    assert "vaddrelu" not in words(made) and np.array_equal(c.run(made), c.wanted)
+
+
+# ---------------------------------------------------------------- bias, relu and cast of what leaves L0C
+
+def several(p: Problem) -> list[Program]:
+    return [p.program(c) for sketch in range(len(p.sketches)) for c in legal(p, sketch, 4)]
+
+
+@pytest.mark.parametrize("model", ["conv", "point", "conv_few"])
+def test_bias_relu_and_cast_are_one_instruction_a_column_and_change_no_bit(model: str) -> None:
+    """Channels that end within a fractal, pixels that end within four rows, several columns a part; the same schedules with and without."""
+    c = next(c for c in cases(model) if "cols" in {b.name for b in c.func.locals})
+    fused, plain = problem(c.func, WITH), problem(c.func, WITHOUT)
+    made = several(fused)
+    assert all("vaddreluconv" in words(p) and not words(p) & {"vadd", "vconv", "vrelu"} for p in made)
+    assert any(len({s.size_bytes for s in p.spaces if s.name.startswith("scratch")} - {512}) > 0 for p in made) or model != "point"
+    for p in made:
+        check(p, WITH)
+        assert c.agrees(c.run(p))
+    for sketch in range(len(plain.sketches)):
+        for candidate in legal(plain, sketch, 2):
+            if fused.legal([candidate]) == [True]:
+                got, wanted = c.run(fused.program(candidate)), c.run(plain.program(candidate))
+                assert "vaddreluconv" not in words(plain.program(candidate)) and np.array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("text", ["conv2d(n=1, c=64, h=28, w=28, co=64, kh=3, kw=3, pad=1, bias, relu)"])
+def test_it_is_faster(text: str) -> None:
+    chip = load("Ascend310P3")
+    names = frozenset({"vaddrelu", "vaddreluconv"})
+    plain = replace(chip, timing={k: v for k, v in chip.timing.items() if k not in names})
+    func = lower_operator(text)
+    assert start(problem(func, chip)).default_ticks < start(problem(func, plain)).default_ticks
