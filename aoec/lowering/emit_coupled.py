@@ -166,9 +166,14 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
     em.require(le(largest(r.rows, op.above), limit), f"block {op.block.name}: a tile has at most {limit:,} rows, 255 repeats of four")
     if r.bias and r.relu and dst.layout == "NZ" and (source.dtype, dst.dtype) == ("fp32", "fp16") and em.machine.has("vaddreluconv"):
         return piece(em, "V", _with_bias_and_relu(em, op, r, dst), dst.name, *[x.buffer for x in reads(op.block.value)])
-    items = _add_bias(em, op, r) if r.bias else []
+    once = bool(r.bias) and dst.layout == "NZ" and source.dtype == dst.dtype  # what is added to is where it shall be, or goes there so
+    items = _add_bias(em, op, r, dst.name if once else r.source.buffer) if r.bias else []
     items += _behind(em, op, r, dst)
-    if dst.layout == "NZ":
+    if once:
+        if normalise(r.first) == Int(0):
+            em.along.add((dst.name, source.name))
+        touched = r.fractals * r.plane
+    elif dst.layout == "NZ":
         moved = VectorOp("vcopy" if source.dtype == dst.dtype else "vconv", (r.source,))
         items.append(run(em, moved, (dst.name, Int(0)), [(source.name, r.start)], r.fractals * r.plane))
         touched = r.fractals * r.plane
@@ -193,15 +198,17 @@ def _behind(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
     return when(em, lt(r.columns, wide), [fill])
 
 
-def _add_bias(em: Emitter, op: TileOp, r: Result) -> list[Item]:
-    """The bias added to every row, eight rows a repeat and half a fractal's columns an instruction."""
+def _add_bias(em: Emitter, op: TileOp, r: Result, to: str) -> list[Item]:
+    """The bias added to every row, eight rows a repeat and half a fractal's columns an instruction: in place, or to the start of another
+    buffer."""
     assert r.bias is not None
     j, half, unit = em.fresh("n1"), em.fresh("half"), block_elements(em.buffers[r.source.buffer])
     first = _first_of_bias(em, op, r.bias)
     here = em.ref(r.source.buffer, r.start + Var(j) * r.plane + Var(half) * unit)
     at = em.ref(r.bias.buffer, first + Var(j) * FRACTAL_ROWS + Var(half) * unit)
     step = FRACTAL_ROWS // unit
-    add = instr("vadd", dst=here, src0=here, src1=at, lanes=BLOCKS * unit, repeat=ceildiv(r.rows, BLOCKS), dst_blk=step, src0_blk=step,
+    there = here if to == r.source.buffer else em.ref(to, Var(j) * r.plane + Var(half) * unit)
+    add = instr("vadd", dst=there, src0=here, src1=at, lanes=BLOCKS * unit, repeat=ceildiv(r.rows, BLOCKS), dst_blk=step, src0_blk=step,
                 src1_blk=0, dst_rep=step * BLOCKS, src0_rep=step * BLOCKS, src1_rep=0)
     return nest([(j, r.fractals), (half, Int(step))], [add])
 

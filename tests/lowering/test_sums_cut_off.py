@@ -33,7 +33,7 @@ def words(p: Program) -> set[str]:
 @cache
 def residual(dtype: str, rows: int, columns: int, broadcast: bool = False, twice: bool = False) -> Case:
     """Relu of a sum; `twice`: times the sum itself."""
-    sizes = {"x": (rows, columns), "z": (1 if broadcast else rows, columns), "s": (rows, columns), "r": (rows, columns), "y": (rows, columns)}
+    sizes = {n: (1 if n == "z" and broadcast else rows, columns) for n in "xzsry"}
     nodes = (OpNode("s", "add", ("x", "z"), ("s",)), OpNode("r", "relu", ("s",), ("r" if twice else "y",)))
     nodes += (OpNode("y", "mul", ("r", "s"), ("y",)),) if twice else ()
     used = {i for n in nodes for i in (*n.inputs, *n.outputs)}
@@ -79,8 +79,8 @@ def test_whole_numbers_are_left_as_they_are() -> None:
     sizes = {n: (9, 37) for n in "xzsy"}
     nodes = (OpNode("s", "add", ("x", "z"), ("s",)), OpNode("y", "relu", ("s",), ("y",)))
     graph = fuse(Graph("g", ("x", "z"), ("y",), tuple(Tensor(n, "int32", s) for n, s in sizes.items()), nodes), {})[0]
-    values = evaluate(graph, {n: np.arange(-160, 173, dtype=np.int32).reshape(9, 37) * (1 if n == "x" else 3) for n in "xz"}, {}, every=True)
-    c = case("residual", graph, "g0", values)
+    x = np.arange(-160, 173, dtype=np.int32).reshape(9, 37)
+    c = case("residual", graph, "g0", evaluate(graph, {"x": x, "z": 3 * x}, {}, every=True))
     p = problem(c.func, WITH)
     made = p.program(legal(p, 0, 1)[0])
     assert "vaddrelu" not in words(made) and np.array_equal(c.run(made), c.wanted)
