@@ -89,7 +89,8 @@ LONG = [(m, "Ascend310P3") for m in ("active", "active_blocks", "joined", "joine
 
 
 @pytest.mark.parametrize("model, chip", [pytest.param(m, c, marks=[pytest.mark.slow] * ((m, c) in LONG)) for m in BEHIND
-                                         for c in ("Ascend910A", "Ascend310P3")] + [("active", "Ascend310B1"), ("joined", "Ascend310B1")])
+                                         for c in ("Ascend910A", "Ascend310P3")] + [("active", "Ascend310B1"), ("joined", "Ascend310B1"),
+                                                                                        ("active_wide", "Ascend310P3")])
 def test_what_is_behind_a_convolution_is_worked_out_in_ub(model: str, chip: str) -> None:
     """One group on these chips, of which the last has FIXPIPE too, two where FIXPIPE alone stores; neither an activation nor a residual
     costs the result a way through GM."""

@@ -8,6 +8,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from aoec import primitives
 from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.ir.program import Program
 from aoec.ir.show import show
@@ -117,3 +118,26 @@ def test_it_is_faster(text: str) -> None:
     plain = replace(chip, timing={k: v for k, v in chip.timing.items() if k not in names})
     func = lower_operator(text)
     assert start(problem(func, chip)).default_ticks < start(problem(func, plain)).default_ticks
+
+
+# ---------------------------------------------------------------- one rounding
+
+@pytest.mark.parametrize("model, kept", [("product_erf", "ND"), ("product_erf_alone", "ND"), ("active_wide", "NZ")])
+def test_a_result_that_is_read_as_fp32_is_rounded_where_it_leaves(model: str, kept: str) -> None:
+    """No cast but the last, which makes the rows that are stored; what leaves L0C is worked on where it lies."""
+    func = next(c.func for c in cases(model, "Ascend310P3") if "C" in {b.name for b in c.func.locals})
+    assert [b.dtype for b in func.locals if b.name == "E"] == ["fp32"]
+    p = problem(func, load("Ascend310P3"))
+    for sketch in range(len(p.sketches)):
+        made = p.program(legal(p, sketch, 1)[0])
+        places = {s.name: s.address for s in made.spaces}
+        assert show(made).count("vconv(") == 1 and places["E"] == places.get("C_UB", places["E"])
+    scheduled = primitives.apply(func, p.trace(start(p).default))
+    assert [b.layout for b in scheduled.locals if b.name == "E"] == ["NZ"]
+    assert {b.layout for b in scheduled.locals if b.name.startswith("E") and b.dtype == "fp16"} == {kept}
+
+
+def test_a_result_that_is_read_as_it_is_stays_as_it_was() -> None:
+    """An operation in fp16 behind a product takes what was rounded, and so does one whose rows something is added to."""
+    for model in ("product_active", "product_joined", "product_erf_joined"):
+        assert [b.dtype for b in cases(model, "Ascend310P3")[-1].func.locals if b.name == "E"] == ["fp16"], model
