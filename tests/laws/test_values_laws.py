@@ -136,6 +136,17 @@ def test_elementwise(case):
     same(p, {"X": numbers(dtype, UB_BYTES // DTYPES[dtype], seed)})
 
 
+@pytest.mark.parametrize("op, dtypes", [("vaddrelu", ("fp16",) * 3), ("vaddrelu", ("fp32",) * 3),
+                                        ("vaddreluconv", ("fp16", "fp32", "fp32"))])
+@settings(QUICK, max_examples=15)
+@given(st.data())
+def test_sums_cut_off(op, dtypes, data):
+    names, draw = ("dst", "src0", "src1"), data.draw
+    fields = {"lanes": draw(st.integers(1, 256 // DTYPES[dtypes[-1]])), "repeat": draw(st.integers(1, 6))} | strides(draw, names)
+    p = vector_program(op, dtypes, fields, tuple(draw(st.integers(0, 3)) * 32 for _ in names))
+    same(p, {"X": numbers(dtypes[-1], UB_BYTES // DTYPES[dtypes[-1]], draw(st.integers(0, 99)))})
+
+
 @QUICK
 @given(st.data())
 def test_selections(data):

@@ -10,11 +10,15 @@ import pytest
 
 from aoec import primitives
 from aoec.ir.graph import Graph, OpNode, Tensor
+from aoec.ir.index import Expr, Float, Read, Var, call
+from aoec.ir.meaning import Statement
 from aoec.ir.program import Program
 from aoec.ir.show import show
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, start
 from aoec.lowering.fuse import fuse
+from aoec.lowering.lower_operations import sums_cut_off
+from aoec.lowering.work import Work
 from aoec.ops.run import evaluate
 from aoec.target.check import check
 from aoec.target.machine import Machine, load, parse_machine
@@ -32,13 +36,11 @@ def words(p: Program) -> set[str]:
 
 
 @cache
-def residual(dtype: str, rows: int, columns: int, broadcast: bool = False, twice: bool = False) -> Case:
-    """Relu of a sum; `twice`: times the sum itself."""
-    sizes = {n: (1 if n == "z" and broadcast else rows, columns) for n in "xzsry"}
-    nodes = (OpNode("s", "add", ("x", "z"), ("s",)), OpNode("r", "relu", ("s",), ("r" if twice else "y",)))
-    nodes += (OpNode("y", "mul", ("r", "s"), ("y",)),) if twice else ()
-    used = {i for n in nodes for i in (*n.inputs, *n.outputs)}
-    graph = fuse(Graph("g", ("x", "z"), ("y",), tuple(Tensor(n, dtype, s) for n, s in sizes.items() if n in used), nodes), {})[0]
+def residual(dtype: str, rows: int, columns: int, broadcast: bool = False) -> Case:
+    """Relu of a sum."""
+    sizes = {n: (1 if n == "z" and broadcast else rows, columns) for n in "xzsy"}
+    nodes = (OpNode("s", "add", ("x", "z"), ("s",)), OpNode("y", "relu", ("s",), ("y",)))
+    graph = fuse(Graph("g", ("x", "z"), ("y",), tuple(Tensor(n, dtype, s) for n, s in sizes.items()), nodes), {})[0]
     random = np.random.default_rng(rows)
     feeds = {n: random.standard_normal(sizes[n]).astype(np.float32) for n in ("x", "z")}
     return case("residual", graph, "g0", evaluate(graph, feeds, {}, every=True))
@@ -69,10 +71,24 @@ def test_values_are_those_of_the_reference(machine: Machine, dtype: str, rows: i
 
 
 def test_a_sum_that_something_else_reads_stays() -> None:
-    c = residual("fp16", 9, 48, twice=True)
-    p = problem(c.func, WITH)
-    made = p.program(legal(p, 0, 1)[0])
-    assert "vaddrelu" not in words(made) and np.array_equal(c.run(made), c.wanted)
+    """As do one that is kept in another dtype, and one that is added to."""
+    def shortened(*made: tuple[str, str, Expr], dtype: str = "fp16") -> list[str]:
+        at = (Var("i"),)
+        statements = [Statement(Read(n, at), op, e, None) for n, op, e in made]
+        names = {"x", "z", *(n for n, _, _ in made)}
+        work = Work(statements, {"i": 9}, dict.fromkeys(names, (9,)), dict.fromkeys(names, "fp16") | {"s": dtype})
+        return [s.target.buffer for s in sums_cut_off(work).statements]
+
+    total, above = ("s", "=", X + Z), ("r", "=", call("max", S, Float(0.0)))
+    assert shortened(total, above) == ["r"]
+    assert shortened(total, above, ("y", "=", S * X)) == ["s", "r", "y"]
+    assert shortened(total, above, dtype="fp32") == ["s", "r"]
+    assert shortened(("s", "+=", X), above) == ["s", "r"]
+    assert shortened(total, ("r", "=", call("max", S, Float(1.0)))) == ["s", "r"]
+    assert shortened(("s", "=", X - Z), above) == ["s", "r"]
+
+
+X, Z, S = (Read(n, (Var("i"),)) for n in "xzs")
 
 
 def test_whole_numbers_are_left_as_they_are() -> None:
