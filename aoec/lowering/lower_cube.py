@@ -44,6 +44,7 @@ def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Fu
     raise UnsupportedError(f"group {name}: {main.op} has no cube lowering")
 
 
+FRACTAL_ROWS = 16
 SUMS = {"int8": "int32"}  # dtype of operands -> of their sums of products; fp32 of all others
 
 
@@ -114,7 +115,8 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     o = _renamed("out", every)
     place = (*outer, mv, nv)
     given = way.of(_at(Read("C", place), o), o["n"], sums, out.dtype)
-    between, last, locals_ = activation(tail, given, every, tensors, sums == "fp32" and (not tail.others or out.layout == "NZ"))
+    free = sums == "fp32" and rows >= FRACTAL_ROWS and (not tail.others or out.layout == "NZ")  # fewer rows are worked on as rows
+    between, last, locals_ = activation(tail, given, every, tensors, free)
     stored = [buffer_of(tensors[t], f"R{i}", (*batch, rows, n)) for i, t in enumerate(tail.others)]
     brought = [bring(b, f"r{i}", every, place) for i, b in enumerate(stored)]
     done = Block("out", _at(Read("Y", place), o), "=", _at(last, o) if isinstance(last, Read) else last)

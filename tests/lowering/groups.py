@@ -151,6 +151,8 @@ ON_COUPLED = {
     "product_erf_alone": ("fp16", "float[2,20,40] x, float[2,40,48] z", "float[2,20,48] y", "t = MatMul(x, z) y = Erf(t)"),
     "product_erf_relu": ("fp16", "float[37,50] x, float[50,80] w, float[80] b", "float[37,80] y",
                          "t = MatMul(x, w) u = Add(t, b) v = Relu(u) s = Erf(v) y = Neg(s)"),
+    "product_erf_few": ("fp16", "float[5,50] x, float[50,48] w, float[48] b", "float[5,48] y",
+                        "t = MatMul(x, w) u = Add(t, b) y = Erf(u)"),
     "product_erf_joined": ("fp16", "float[2,20,40] x, float[2,40,32] z, float[2,40,32] w", "float[2,20,32] y",
                            "r = MatMul(x, z) t = MatMul(x, w) u = Erf(t) y = Add(u, r)"),
 }
