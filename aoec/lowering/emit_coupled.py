@@ -166,12 +166,10 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
     em.require(le(largest(r.rows, op.above), limit), f"block {op.block.name}: a tile has at most {limit:,} rows, 255 repeats of four")
     if r.bias and r.relu and dst.layout == "NZ" and (source.dtype, dst.dtype) == ("fp32", "fp16") and em.machine.has("vaddreluconv"):
         return piece(em, "V", _with_bias_and_relu(em, op, r, dst), dst.name, *[x.buffer for x in reads(op.block.value)])
-    once = bool(r.bias) and dst.layout == "NZ" and source.dtype == dst.dtype  # what is added to is where it shall be, or goes there so
+    once = bool(r.bias) and dst.layout == "NZ" and source.dtype == dst.dtype  # goes there as it is added to
     items = _add_bias(em, op, r, dst.name if once else r.source.buffer) if r.bias else []
     items += _behind(em, op, r, dst)
     if once:
-        if normalise(r.first) == Int(0):
-            em.along.add((dst.name, source.name))
         touched = r.fractals * r.plane
     elif dst.layout == "NZ":
         moved = VectorOp("vcopy" if source.dtype == dst.dtype else "vconv", (r.source,))

@@ -146,8 +146,8 @@ def test_a_result_that_is_read_as_fp32_is_rounded_where_it_leaves(model: str, ke
     p = problem(func, load("Ascend310P3"))
     for sketch in range(len(p.sketches)):
         made = p.program(legal(p, sketch, 1)[0])
-        places = {s.name: s.address for s in made.spaces}
-        assert show(made).count("vconv(") == 1 and places["E"] == places.get("C_UB", places["E"])
+        check(made, p.machine)
+        assert show(made).count("vconv(") == 1
     scheduled = primitives.apply(func, p.trace(start(p).default))
     assert [b.layout for b in scheduled.locals if b.name == "E"] == ["NZ"]
     assert {b.layout for b in scheduled.locals if b.name.startswith("E") and b.dtype == "fp16"} == {kept}
