@@ -144,7 +144,7 @@ def test_chains_behind_a_product_are_worked_on_in_place() -> None:
     (candidate,) = legal(p, 0, 1, 0)
     made = p.program(candidate)
     starts = {s.address for s in made.spaces if s.scope == "UB" and s.dtype == "fp32" and s.name.startswith("t_")}
-    assert len(starts) <= 4 < sum(s.name.startswith("t_") for s in made.spaces)
+    assert len(starts) <= 5 < sum(s.name.startswith("t_") for s in made.spaces)  # one of them is what came from L0C, apart
     assert {s.value % 512 for s in starts} == {0, 256}
 
 
