@@ -20,11 +20,11 @@ OPS = (
     "copy_gm_ub", "copy_ub_gm", "copy_l0c_ub", "copy_ub_l1", "vadd", "vsub", "vmul", "vdiv", "vmax", "vmin", "vadds", "vmuls", "vmaxs",
     "vmins", "vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy", "vconv", "vdup", "vcmax", "vcmin", "vcadd", "vbrcb",
     "vnchwconv", "vcmp", "vcmps", "vsel", "vsels", "vand", "vor", "vnot", "vshls", "vshrs", "vfloor", "vceil", "vrint", "vtrunc",
-    "copy_gm_ub_at", "load_fb", "fixpipe_nd_scale", "fixpipe_nz_scale", "vreducev2")
+    "copy_gm_ub_at", "load_fb", "fixpipe_nd_scale", "fixpipe_nz_scale", "vreducev2", "vaddrelu", "vaddreluconv")
 (COPY_GM_L1, ND2NZ, LOAD_L0A, LOAD_L0B, LOAD3D, LOAD_BT, MMAD, MMAD_BIAS, FIXPIPE_ND, FIXPIPE_NZ, COPY_GM_UB, COPY_UB_GM, COPY_L0C_UB,
  COPY_UB_L1, VADD, VSUB, VMUL, VDIV, VMAX, VMIN, VADDS, VMULS, VMAXS, VMINS, VEXP, VLN, VSQRT, VRSQRT, VREC, VABS, VRELU, VCOPY, VCONV,
  VDUP, VCMAX, VCMIN, VCADD, VBRCB, VNCHWCONV, VCMP, VCMPS, VSEL, VSELS, VAND, VOR, VNOT, VSHLS, VSHRS, VFLOOR, VCEIL, VRINT,
- VTRUNC, COPY_GM_UB_AT, LOAD_FB, FIXPIPE_ND_SCALE, FIXPIPE_NZ_SCALE, VREDUCEV2) = range(len(OPS))
+ VTRUNC, COPY_GM_UB_AT, LOAD_FB, FIXPIPE_ND_SCALE, FIXPIPE_NZ_SCALE, VREDUCEV2, VADDRELU, VADDRELUCONV) = range(len(OPS))
 LT, GT, EQ, LE, GE, NE = range(6)  # modes of vcmp and vcmps
 
 DTYPES = ("fp32", "fp16", "bf16", "int8", "uint8", "int32", "bool", "int16", "uint16", "uint32", "int64", "uint64")
@@ -942,6 +942,9 @@ def combine(op, x, y, n):
     elif op == VMAX or op == VMAXS:
         for i in range(n):
             x[i] = larger(x[i], y[i])
+    elif op >= VADDRELU:
+        for i in range(n):
+            x[i] = larger(x[i] + y[i], np.float32(0))
     else:
         for i in range(n):
             x[i] = smaller(x[i], y[i])
@@ -1008,7 +1011,7 @@ def lanes_at(v, at, blk, n, out):
 @_jit
 def vector_fp32(op, v, at, f, scalar, x, y):
     """`vector` for words of fp32 alone that the processor has, a repeat at a time."""
-    two = op <= VMIN
+    two = has_pair(op)
     dst_step, src_step, y_step, y_blk = f[4] * 8, f[5] * 8, 0, 1
     if two:
         dst_step, src_step, y_step, y_blk = f[5] * 8, f[6] * 8, f[7] * 8, f[4]
@@ -1043,6 +1046,8 @@ def vector_fp32(op, v, at, f, scalar, x, y):
             a = absolute(a)
         elif op == VRELU:
             a = larger_lanes(a, splat64(np.float32(0)))
+        elif op == VADDRELU:
+            a = larger_lanes(add(a, b), splat64(np.float32(0)))
         if f[2] != 1:
             store(x, 0, a)
             scatter(v, to + r * dst_step, f[2], n, x)
@@ -1056,7 +1061,7 @@ def vector_fp32(op, v, at, f, scalar, x, y):
 def vector(op, mem, at, dt, f, scalar, x, y):
     """Every arithmetic vector instruction, repeat after repeat; a repeat is read whole before it is written."""
     lanes, repeat, dst_size, src_size = f[0], f[1], size_of(dt[0]), size_of(dt[1])
-    two, reduces = op <= VMIN, VCMAX <= op <= VCADD
+    two, reduces = has_pair(op), VCMAX <= op <= VCADD
     if dt[0] == FP32 and dt[1] == FP32 and not reduces and op != VEXP and op != VLN:
         vector_fp32(op, mem[2], at, f, scalar, x, y)
         return
@@ -1078,7 +1083,7 @@ def vector(op, mem, at, dt, f, scalar, x, y):
             load_lanes(mem, dt[1], at[1] + r * src_step, src_blk, n, x, BLOCK // src_size)
         if two:
             load_lanes(mem, dt[2], at[2] + r * f[7] * BLOCK, f[4], n, y, BLOCK // src_size)
-        if op <= VMINS:
+        if op <= VMINS or two:
             combine(op, x, y, n)
         elif reduces:
             x[0], n = fold(op, x, n), 1
@@ -1191,7 +1196,7 @@ def store_whole_lanes(mem, dtype, at, blk, n, xi):
 @_jit
 def has_pair(op):
     """Whether a word has two sources."""
-    return op <= VMIN or op == VCMP or op == VAND or op == VOR
+    return op <= VMIN or op == VCMP or op == VAND or op == VOR or op >= VADDRELU
 
 
 @_jit
@@ -1377,7 +1382,7 @@ def step(op, f, scalar, at, dt, gm, mem, sa, sb, sc, flat, run, run2, bytes8, wh
         vector_copy(mem, at, size, f, bytes8)
     elif op <= VDUP and whole(dt[1]):
         vector_whole(op, mem, at, dt, f, scalar, run, run2, whole1, whole2)
-    elif op <= VCADD:
+    elif op <= VCADD or op >= VADDRELU:
         vector(op, mem, at, dt, f, scalar, run, run2)
     elif op == VBRCB:
         vector_broadcast(mem, at, size, f, bytes8)

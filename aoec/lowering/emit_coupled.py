@@ -36,7 +36,7 @@ from aoec.ir.tir import Buffer
 from aoec.lowering.emit_copy import bound_of, copy
 from aoec.lowering.emit_cube import row_pitch
 from aoec.lowering.emit_planes import Runs, channel_runs
-from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, nest, run, single_op, when
+from aoec.lowering.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, nest, run, when, words
 from aoec.lowering.tile import (
     FRACTAL_ROWS,
     Emitter,
@@ -164,9 +164,14 @@ def epilogue(em: Emitter, op: TileOp) -> Piece:
         raise UnsupportedError(f"block {op.block.name}: {source.name} has come from L0C and lies in fractals, layout NZ")
     limit = MAX_REPEAT * 4
     em.require(le(largest(r.rows, op.above), limit), f"block {op.block.name}: a tile has at most {limit:,} rows, 255 repeats of four")
-    items = _add_bias(em, op, r) if r.bias else []
+    if r.bias and r.relu and dst.layout == "NZ" and (source.dtype, dst.dtype) == ("fp32", "fp16") and em.machine.has("vaddreluconv"):
+        return piece(em, "V", _with_bias_and_relu(em, op, r, dst), dst.name, *[x.buffer for x in reads(op.block.value)])
+    once = bool(r.bias) and dst.layout == "NZ" and source.dtype == dst.dtype  # goes there as it is added to
+    items = _add_bias(em, op, r, dst.name if once else r.source.buffer) if r.bias else []
     items += _behind(em, op, r, dst)
-    if dst.layout == "NZ":
+    if once:
+        touched = r.fractals * r.plane
+    elif dst.layout == "NZ":
         moved = VectorOp("vcopy" if source.dtype == dst.dtype else "vconv", (r.source,))
         items.append(run(em, moved, (dst.name, Int(0)), [(source.name, r.start)], r.fractals * r.plane))
         touched = r.fractals * r.plane
@@ -191,19 +196,42 @@ def _behind(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
     return when(em, lt(r.columns, wide), [fill])
 
 
-def _add_bias(em: Emitter, op: TileOp, r: Result) -> list[Item]:
-    """The bias added to every row, eight rows a repeat and half a fractal's columns an instruction."""
+def _add_bias(em: Emitter, op: TileOp, r: Result, to: str) -> list[Item]:
+    """The bias added to every row, eight rows a repeat and half a fractal's columns an instruction: in place, or to the start of another
+    buffer."""
     assert r.bias is not None
     j, half, unit = em.fresh("n1"), em.fresh("half"), block_elements(em.buffers[r.source.buffer])
-    single = {lp.var: Int(0) for lp in op.loops if lp.extent == Int(1)}  # one block of groups a tile: its channels start further on
-    first = split_index(normalise(substitute(r.bias.indices[-1], single)), op.names)[0]
-    em.require_aligned(first, FRACTAL_ROWS, op, f"a tile of {r.bias.buffer}")
+    first = _first_of_bias(em, op, r.bias)
     here = em.ref(r.source.buffer, r.start + Var(j) * r.plane + Var(half) * unit)
     at = em.ref(r.bias.buffer, first + Var(j) * FRACTAL_ROWS + Var(half) * unit)
     step = FRACTAL_ROWS // unit
-    add = instr("vadd", dst=here, src0=here, src1=at, lanes=BLOCKS * unit, repeat=ceildiv(r.rows, BLOCKS), dst_blk=step, src0_blk=step,
+    there = here if to == r.source.buffer else em.ref(to, Var(j) * r.plane + Var(half) * unit)
+    add = instr("vadd", dst=there, src0=here, src1=at, lanes=BLOCKS * unit, repeat=ceildiv(r.rows, BLOCKS), dst_blk=step, src0_blk=step,
                 src1_blk=0, dst_rep=step * BLOCKS, src0_rep=step * BLOCKS, src1_rep=0)
     return nest([(j, r.fractals), (half, Int(step))], [add])
+
+
+def _first_of_bias(em: Emitter, op: TileOp, bias: Read) -> Expr:
+    """The element of the bias with which a tile's columns begin."""
+    single = {lp.var: Int(0) for lp in op.loops if lp.extent == Int(1)}  # one block of groups a tile: its channels start further on
+    first = split_index(normalise(substitute(bias.indices[-1], single)), op.names)[0]
+    em.require_aligned(first, FRACTAL_ROWS, op, f"a tile of {bias.buffer}")
+    return first
+
+
+def _with_bias_and_relu(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
+    """Bias, relu and cast into fractals by one instruction a column of them, four rows a repeat, after the bias was laid out for eight rows
+    of each: what is read four rows at a time has no other stride."""
+    assert r.bias is not None
+    bias, first, j, half = em.buffers[r.bias.buffer], _first_of_bias(em, op, r.bias), em.fresh("n1"), em.fresh("half")
+    unit, rows = block_elements(bias), BLOCKS // 2
+    laid, wide = em.add_scratch(bias.dtype, round_up(dst.shape[-1], FRACTAL_ROWS) * BLOCKS), FRACTAL_ROWS * BLOCKS
+    lay = instr("vcopy", dst=em.ref(laid, Var(half) * unit), src=em.ref(bias.name, first + Var(half) * unit), lanes=BLOCKS * unit,
+                repeat=r.fractals, dst_blk=2, src_blk=0, dst_rep=wide // unit, src_rep=2)
+    add = instr("vaddreluconv", dst=em.ref(dst.name, Var(j) * r.plane), src0=em.ref(r.source.buffer, r.start + Var(j) * r.plane),
+                src1=em.ref(laid, Var(j) * wide), lanes=BLOCKS * unit, repeat=ceildiv(r.rows, rows), dst_blk=1, src0_blk=1, src1_blk=1,
+                dst_rep=rows, src0_rep=BLOCKS, src1_rep=0)
+    return [*nest([(half, Int(2))], [lay]), *nest([(j, r.fractals)], [add])]
 
 
 def block_elements(b: Buffer) -> int:
@@ -249,10 +277,10 @@ def padded(em: Emitter, op: TileOp) -> Piece:
     for r in operands if any(c0(em.buffers[r.buffer]) != c0(dst) for r in operands) else ():
         em.require(eq(dst.shape[-1] % max(c0(dst), c0(em.buffers[r.buffer])), 0),
                    f"block {op.block.name}: rows of {dst.name} and {r.buffer} are padded alike where they are whole blocks of both")
-    work = single_op(value, any(em.buffers[r.buffer].dtype != dst.dtype for r in operands))
     em.along.update((dst.name, r.buffer) for r in operands if em.buffers[r.buffer].dtype == dst.dtype)
-    item = run(em, work, (dst.name, Int(0)), [(r.buffer, Int(0)) for r in work.sources], op.size(row[1]) * pitches(dst)[-2])
-    return piece(em, "V", [item], dst.name, *dict.fromkeys(r.buffer for r in work.sources))
+    items = [run(em, work, (dst.name, Int(0)), [(r.buffer, Int(0)) for r in work.sources], op.size(row[1]) * pitches(dst)[-2])
+             for work in words(em, op, any(em.buffers[r.buffer].dtype != dst.dtype for r in operands))]
+    return piece(em, "V", items, dst.name, *dict.fromkeys(r.buffer for r in operands))
 
 
 # ---------------------------------------------------------------- UB -> GM

@@ -4,7 +4,7 @@ from __future__ import annotations
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import Expr, Float, Int, Var, ceildiv, minimum, normalise, select
 from aoec.ir.program import For, Instr, Item, Ref
-from aoec.lowering.tile import Emitter, dtype_size, instr
+from aoec.lowering.tile import Emitter, TileOp, dtype_size, instr
 from aoec.target.instructions import REPEAT_BYTES
 from aoec.target.words import VectorOp, vector_op
 
@@ -20,6 +20,14 @@ def single_op(e: Expr, cast: bool) -> VectorOp:
     if found is None:
         raise UnsupportedError("not a single vector operation")
     return found
+
+
+def words(em: Emitter, op: TileOp, cast: bool) -> list[VectorOp]:
+    """The instructions that a block of one operation is, one after the other: one, but where the machine lacks it and it is two."""
+    work = single_op(op.block.value, cast)
+    if work.name == "vaddrelu" and not em.machine.has(work.name):
+        return [VectorOp("vadd", work.sources), VectorOp("vrelu", (op.block.target,))]
+    return [work]
 
 
 def lanes_of(size: int) -> int:

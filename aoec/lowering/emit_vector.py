@@ -9,7 +9,7 @@ from aoec.lowering.emit_narrow import is_narrow, narrow
 from aoec.lowering.emit_pack import is_packing, pack
 from aoec.lowering.emit_pixels import make_pixels
 from aoec.lowering.emit_reduce import reduce
-from aoec.lowering.emit_runs import run, single_op
+from aoec.lowering.emit_runs import run, words
 from aoec.lowering.emit_spread import is_spread, spread
 from aoec.lowering.emit_transpose import is_transpose, transpose
 from aoec.lowering.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, piece, split_index
@@ -32,9 +32,8 @@ def vector(em: Emitter, op: TileOp, home: frozenset[str]) -> Piece:
     value = op.block.value
     cast = any(em.buffers[r.buffer].dtype != dst.dtype for r in reads(value))
     if op.block.op == "=":
-        work = single_op(value, cast)
-        items = spread(em, op) if is_spread(em, op) else elementwise(em, op, work)
-        if not work.sources and dst.shape[-1] == Int(1) and len(dst.shape) > 1:
+        items = spread(em, op) if is_spread(em, op) else [i for w in words(em, op, cast) for i in elementwise(em, op, w)]
+        if not reads(value) and dst.shape[-1] == Int(1) and len(dst.shape) > 1:
             em.spread.add(dst.name)  # whole blocks are filled
     else:
         items = reduce(em, op, home)
@@ -52,8 +51,8 @@ def fractals(em: Emitter, op: TileOp) -> Piece:
         raise UnsupportedError(f"block {op.block.name}: tiles in fractals are worked on whole; give a part a buffer of its own")
     rows, columns = (op.size(v for _, loops in part for v in loops) for part in (places[:-1], places[-1:]))
     elements = round_up(rows, FRACTAL_ROWS) * round_up(columns, FRACTAL_ROWS)
-    work = single_op(value, any(em.buffers[r.buffer].dtype != em.buffers[target.buffer].dtype for r in operands))
     dtype = em.buffers[target.buffer].dtype
-    em.along.update((target.buffer, r.buffer) for r in work.sources if em.buffers[r.buffer].dtype == dtype)
-    item = run(em, work, (target.buffer, Int(0)), [(r.buffer, Int(0)) for r in work.sources], elements)
-    return piece(em, "V", [item], target.buffer, *dict.fromkeys(r.buffer for r in work.sources))
+    em.along.update((target.buffer, r.buffer) for r in reads(value) if em.buffers[r.buffer].dtype == dtype)
+    items = [run(em, work, (target.buffer, Int(0)), [(r.buffer, Int(0)) for r in work.sources], elements)
+             for work in words(em, op, any(em.buffers[r.buffer].dtype != dtype for r in operands))]
+    return piece(em, "V", items, target.buffer, *dict.fromkeys(r.buffer for r in reads(value)))

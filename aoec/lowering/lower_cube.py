@@ -44,6 +44,7 @@ def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Fu
     raise UnsupportedError(f"group {name}: {main.op} has no cube lowering")
 
 
+FRACTAL_ROWS = 16
 SUMS = {"int8": "int32"}  # dtype of operands -> of their sums of products; fp32 of all others
 
 
@@ -114,7 +115,8 @@ def lower_matmul(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tenso
     o = _renamed("out", every)
     place = (*outer, mv, nv)
     given = way.of(_at(Read("C", place), o), o["n"], sums, out.dtype)
-    between, last, locals_ = activation(tail, given, every, tensors)
+    free = sums == "fp32" and rows >= FRACTAL_ROWS and (not tail.others or out.layout == "NZ")  # fewer rows are worked on as rows
+    between, last, locals_ = activation(tail, given, every, tensors, free)
     stored = [buffer_of(tensors[t], f"R{i}", (*batch, rows, n)) for i, t in enumerate(tail.others)]
     brought = [bring(b, f"r{i}", every, place) for i, b in enumerate(stored)]
     done = Block("out", _at(Read("Y", place), o), "=", _at(last, o) if isinstance(last, Read) else last)
@@ -191,7 +193,7 @@ def lower_conv(name: str, node: OpNode, tensors: dict[str, Tensor], out: Tensor,
     c1, c0 = split_channel(co, y_shape[-1])
     target = _at(Read("Y", (Var("n"), c1, Var("ho"), Var("wo"), c0)), o)
     given = way.of(_at(Read("C", (*spatial, Var(column))), o), substitute(co, o), sums, out.dtype)
-    between, last, locals_ = activation(tail, given, every, tensors)
+    between, last, locals_ = activation(tail, given, every, tensors, sums == "fp32")
     stored = [buffer_of(tensors[t], f"R{i}", tuple(y_shape)) for i, t in enumerate(tail.others)]
     brought = [bring(b, f"r{i}", every, (Var("n"), c1, Var("ho"), Var("wo"), c0)) for i, b in enumerate(stored)]
     done = nest([(f"out_{v}", d) for v, d in every], Block("out", target, "=", _at(last, o) if isinstance(last, Read) else last))
@@ -210,10 +212,10 @@ def bring(stored: Buffer, local: str, loops: list[tuple[str, int]], place: tuple
                 Block(f"{local}_in", Read(local, tuple(own.values())), "=", _at(Read(stored.name, place), own)))
 
 
-def activation(tail: Tail, given: Expr, loops: list[tuple[str, int]], tensors: dict[str, Tensor],
+def activation(tail: Tail, given: Expr, loops: list[tuple[str, int]], tensors: dict[str, Tensor], free: bool,
                ) -> tuple[list[Node], Expr, list[Buffer]]:
     """(blocks between, what is stored, locals): the elementwise operators behind a result, one vector operation a block. Locals r0, r1, ...
-    hold what they read beside it."""
+    hold what they read beside it. `free`: where it pays to keep a result unrounded, it may be."""
     if not tail.nodes:
         return [], given, []
     point = tuple(Var(v) for v, _ in loops)
@@ -226,6 +228,8 @@ def activation(tail: Tail, given: Expr, loops: list[tuple[str, int]], tensors: d
         read = {a.name: held[i] for a, i in zip(said.inputs, node.inputs, strict=True)}
         work.statements.append(Statement(held[node.outputs[0]], "=", _each(said.statements[0].value, read), None))
     work = single_operations(work, [])
+    if free and isinstance(given, Cast):
+        given, work = unrounded(given, held[tail.given], work)
     blocks: list[Node] = []
     for target, value in [(held[tail.given], given), *((s.target, s.value) for s in work.statements)]:
         stem = target.buffer.replace(".", "_")
@@ -235,6 +239,18 @@ def activation(tail: Tail, given: Expr, loops: list[tuple[str, int]], tensors: d
         blocks.append(nest([(f"{stem}_{v}", d) for v, d in loops], block))
     locals_ = [Buffer(n.replace(".", "_"), work.dtypes[n], tuple(Int(d) for d in shape)) for n in work.shapes]
     return blocks, held[tail.nodes[-1].outputs[0]], locals_
+
+
+def unrounded(given: Cast, result: Read, work: Work) -> tuple[Expr, Work]:
+    """(what a result is, the work) with sums in fp32 as they are, where all that reads them rounded makes fp32 of them again: one rounding
+    and two casts less. As they were where anything reads them otherwise."""
+    first = [s for s in work.statements if any(r.buffer == result.buffer for r in reads(s.value))]
+    if any((s.op, s.value) != ("=", Cast("fp32", result)) or s.target.indices != result.indices for s in first):
+        return given, work
+    names = {s.target.buffer: result.buffer for s in first}
+    kept = [Statement(s.target, s.op, rename_reads(s.value, names), s.init) for s in work.statements if s not in first]
+    shapes = {n: d for n, d in work.shapes.items() if n not in names}
+    return given.value, Work(kept, work.extents, shapes, {n: work.dtypes[n] for n in shapes} | {result.buffer: "fp32"})
 
 
 def _each(e: Expr, held: dict[str, Read]) -> Expr:

@@ -15,6 +15,7 @@ from aoec.ir.index import (
     Read,
     Var,
     call,
+    is_zero,
     normalise,
     reads,
     rebuild,
@@ -27,7 +28,7 @@ from aoec.lowering.lower_functions import gelu_in_short, polynomial, rewrite
 from aoec.lowering.lower_typed import is_typed, take_apart_typed
 from aoec.lowering.physical import guarded, interval
 from aoec.lowering.work import Work, axes_of, hold, variables_of
-from aoec.target.words import is_selection
+from aoec.target.words import cut_off_sum, is_selection
 
 LEAST = {"int8": Float(-128.0), "uint8": Float(0.0)}  # of whole numbers that fp16 has, in which the unit finds the greatest of them
 ACCUMULATE = {"+=": "fp32"}  # sums of 16-bit values are kept in fp32
@@ -84,7 +85,27 @@ def single_operations(work: Work, inputs: list[str]) -> Work:
             take_apart_typed(out, s)
         else:
             take_apart(out, s)
-    return unread_dropped(out) if typed else out
+    return sums_cut_off(unread_dropped(out) if typed else out)
+
+
+def sums_cut_off(work: Work) -> Work:
+    """The work where a sum of reals that is read as what of it lies above 0, and no more, is one operation with that."""
+    made, readers = {s.target.buffer: s for s in work.statements}, [r.buffer for s in work.statements for r in reads(s.value)]
+    gone: set[str] = set()
+    out = Work([], work.extents, dict(work.shapes), dict(work.dtypes))
+    for s in work.statements:
+        read = s.value.args[0] if isinstance(s.value, Call) and s.value.fn == "max" and is_zero(s.value.args[1]) else None
+        if isinstance(read, Read) and s.op == "=" and readers.count(read.buffer) == 1 and (known := made.get(read.buffer)) is not None:
+            whole = call("max", known.value, Float(0.0))
+            alike = {work.dtypes.get(r.buffer) for r in [s.target, read, *reads(known.value)]}
+            if known.op == "=" and known.target == read and cut_off_sum(whole) and len(alike) == 1 and alike <= {"fp16", "fp32"}:
+                gone.add(read.buffer)
+                s = Statement(s.target, "=", whole, None)
+        out.statements.append(s)
+    out.statements = [s for s in out.statements if s.target.buffer not in gone]
+    for name in gone:
+        del out.shapes[name], out.dtypes[name]
+    return out
 
 
 def take_apart(work: Work, s: Statement) -> None:
@@ -97,7 +118,7 @@ def take_apart(work: Work, s: Statement) -> None:
     kind = "fp32" if wide else "fp16" if source in LEAST and s.op != "=" else source
     dtype = work.dtypes.setdefault(s.target.buffer, kind)
     if s.op == "=":
-        value = over_rows(gelu_in_short(s.value), s, kind) if DTYPES[dtype] == 2 else s.value
+        value = in_short(work, s, kind) if DTYPES[dtype] == 2 else s.value
         work.statements.append(Statement(s.target, "=", single(work, rewrite(value), s.target, kind, dtype), None))
         return
     axes = axes_of(s)
@@ -112,6 +133,16 @@ def take_apart(work: Work, s: Statement) -> None:
     work.statements.append(Statement(target, s.op, value, s.init))
     if target is not s.target:
         work.statements.append(Statement(s.target, "=", Cast(dtype, target), None))
+
+
+def in_short(work: Work, s: Statement, kind: str) -> Expr:
+    """The value of a statement whose result has 16 bits, in forms that are as good there and take fewer cycles."""
+    axes = [v for i in s.target.indices for v in sorted(variables(i))]
+
+    def keep(e: Expr) -> Expr:
+        return atom(work, widened(work, e, kind), axes, kind)
+
+    return over_rows(gelu_in_short(keep, s.value), s, kind)
 
 
 def over_rows(value: Expr, s: Statement, kind: str) -> Expr:

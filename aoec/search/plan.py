@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from aoec.ir.index import DTYPES, Binary, Expr, Int, Read, Var, reads, walk
+from aoec.ir.index import DTYPES, Binary, Cast, Expr, Int, Read, Var, reads, walk
 from aoec.ir.schedule import Step
 from aoec.ir.tir import COLUMNS, Block, Func, blocks
 from aoec.search.sketches import SKEW, Nest, hole, nests, output_nest, parts, skewed, step
@@ -136,19 +136,20 @@ def take_out(p: Plan, mm: Nest, tile: str, core: str) -> None:
     bias = mm.block.init if isinstance(mm.block.init, Read) and not p.machine.has("mmad_bias") else None
     channels = not isinstance(out.target.indices[-1], Var)
     planes = p.func.buffer(out.target.buffer).layout in COLUMNS or channels
-    layout = "NZ" if planes else "ND"
+    turned = not planes and first != out.name and rows_at_the_end(p.func, first, out)
+    layout = "NZ" if planes or turned else "ND"
     part = in_parts(p, first, tile, channels)
     if first == out.name:
         made = block = f"{out.target.buffer}_UB"
         p.add("stage", block=first, scope="UB", layout=layout, at=part)
     else:
-        block, made = first, work_in_place(p, first, out, layout, part)
-    if not planes or bias:
+        block, made = first, work_in_place(p, first, out, layout, part, turned)
+    if layout == "ND" or bias:
         p.add("cache_read", block=block, buffer=sums, scope="UB", at=part, layout="NZ")
     if bias:
         p.add("cache_read", block=block, buffer=bias.buffer, scope="UB", at=core)
     p.add("tensorize", loop=f"{made}_0" if first == out.name else first_loop(p.func, first),
-          instr="epilogue" if bias or not planes else "drain")
+          instr="epilogue" if bias or layout == "ND" else "drain")
     p.add("tensorize", loop=first_loop(p.func, out.name), instr="store")
     p.add("double_buffer", buffer=made, depth=hole("do", SLOTS))
     if channels and part != tile:  # these are whole fractals: sizes of even parts hang on rows alone, so that a row's tables are short
@@ -169,21 +170,36 @@ def in_parts(p: Plan, block: str, tile: str, even: bool) -> str:
     return "u_p"
 
 
-def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str) -> str:
-    """The buffer that is stored, after the vector operations between the block that takes the result and the one that stores: they work
-    on a part of a tile in UB as it lies, and on parts that are brought there for them."""
-    order = [n.block for n in nests(p.func)]
+def between_blocks(func: Func, first: str, out: Block) -> tuple[list[Block], list[Block]]:
+    """(the block that takes the result and those between it and the one that stores, those that bring what they read beside it)."""
+    order = [n.block for n in nests(func)]
     names = [b.name for b in order]
     between = order[names.index(first):names.index(out.name)]
-    inputs = {b.name for b in p.func.inputs}
+    inputs = {b.name for b in func.inputs}
     read = {r.buffer for b in between[1:] for r in reads(b.value)}
-    brought = [b for b in order if b.target.buffer in read and {r.buffer for r in reads(b.value)} <= inputs]
+    return between, [b for b in order if b.target.buffer in read and {r.buffer for r in reads(b.value)} <= inputs]
+
+
+def rows_at_the_end(func: Func, first: str, out: Block) -> bool:
+    """True where fp32 is worked on in fractals, as it leaves L0C, and made rows of by the cast that ends it: rows of fp32 would be made by
+    two instructions a column, and nothing that is brought in rows lies so."""
+    between, brought = between_blocks(func, first, out)
+    kinds = {func.buffer(b.target.buffer).dtype for b in between[:-1]}
+    last = between[-1].value
+    return not brought and kinds == {"fp32"} and isinstance(last, Cast) and isinstance(last.value, Read) and DTYPES[last.dtype] == 2
+
+
+def work_in_place(p: Plan, first: str, out: Block, layout: str, part: str, turned: bool) -> str:
+    """The buffer that is stored, after the vector operations between the block that takes the result and the one that stores: they work
+    on a part of a tile in UB as it lies, and on parts that are brought there for them; `turned`: the last makes rows of fractals."""
+    between, brought = between_blocks(p.func, first, out)
     for b in [*between[1:], out, *brought]:
         p.add("compute_at", block=b.name, loop=part)
     for b in [*brought, *between]:
-        p.add("set_scope", buffer=b.target.buffer, scope="UB", layout=layout)
+        p.add("set_scope", buffer=b.target.buffer, scope="UB", layout="ND" if turned and b is between[-1] else layout)
     for b in between[1:]:
-        p.add("tensorize", loop=first_loop(p.func, b.name), instr="vector" if layout == "NZ" else "padded")
+        word = "epilogue" if turned and b is between[-1] else "vector" if layout == "NZ" else "padded"
+        p.add("tensorize", loop=first_loop(p.func, b.name), instr=word)
     for b in brought:
         p.add("tensorize", loop=first_loop(p.func, b.name), instr="copy")
         p.add("double_buffer", buffer=b.target.buffer, depth=hole("du", SLOTS))

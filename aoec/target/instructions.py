@@ -158,6 +158,8 @@ _ALL = (
     Instruction("copy_ub_l1", "MTE3", (_out("L1"), _in("src", "UB")),
                 (Number("bursts", 0, 4095), Number("length"), Number("src_gap"), Number("dst_gap"))),
     *[_several(n, 2) for n in ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin")],
+    # a sum, and 0 where it is below (AddRelu); of fp32 also into fp16, rounded once (AddReluCast), strides and lanes as of vconv
+    _several("vaddrelu", 2), _several("vaddreluconv", 2),
     *[_unary(n, _SCALAR) for n in ("vadds", "vmuls", "vmaxs", "vmins")],
     *[_unary(n) for n in ("vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu", "vcopy")],
     # cast by the dtypes of the operands; lanes and repeats count the wider one's elements, strides are each side's own
@@ -252,6 +254,8 @@ def check_dtypes(word: Instruction, dtypes: list[str]) -> None:
         good, need = dst in _FIXPIPE_DTYPES.get(rest[0], ()), "fp32 to fp32, fp16 or bf16, or int32 to int32"
     elif name == "vconv":
         good, need = frozenset((dst, *rest)) in CASTS, "one of the casts " + ", ".join(sorted("-".join(sorted(c)) for c in CASTS))
+    elif name == "vaddreluconv":
+        good, need = dtypes == ["fp16", "fp32", "fp32"], "sources in fp32 and a result in fp16"
     elif name == "vbrcb":
         good, need = same and DTYPES[dst] in (2, 4, 8), "operands of one dtype of two or four bytes"
     elif name == "vreducev2":

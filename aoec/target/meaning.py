@@ -275,6 +275,7 @@ MEANINGS: dict[str, Callable[..., None]] = {
     "vln": _elementwise(_double(np.log)), "vsqrt": _elementwise(np.sqrt), "vrsqrt": _elementwise(lambda x: np.float32(1) / np.sqrt(x)),
     "vrec": _elementwise(lambda x: np.float32(1) / x), "vabs": _elementwise(np.abs),
     "vrelu": _elementwise(lambda x: np.maximum(x, np.float32(0))),
+    **dict.fromkeys(("vaddrelu", "vaddreluconv"), _elementwise(lambda a, b: np.maximum(a + b, np.float32(0)))),
     "vcopy": _vcopy, "vconv": _elementwise(lambda x: x), "vdup": _elementwise(lambda x: x),
     "vcmax": _reduction(np.maximum), "vcmin": _reduction(np.minimum), "vcadd": _reduction(np.add), "vbrcb": _vbrcb, "vnchwconv": _vnchwconv,
     "vreducev2": _vreducev2,

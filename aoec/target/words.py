@@ -34,11 +34,21 @@ def vector_op(e: Expr, cast: bool) -> VectorOp | None:
         return VectorOp("vdup", (), float(e.value))
     if isinstance(e, Call) and e.fn == "select":
         return _selection(*e.args)
+    if (sources := cut_off_sum(e)) is not None:
+        return None if cast else VectorOp("vaddrelu", sources)
     if isinstance(e, Call) and e.fn in UNARY and isinstance(e.args[0], Read):
         return VectorOp(UNARY[e.fn], (e.args[0],))
     if isinstance(e, Binary):
         return _pair(e.op, e.left, e.right)
     return _pair(e.fn, *e.args) if isinstance(e, Call) and len(e.args) == 2 else None
+
+
+def cut_off_sum(e: Expr) -> tuple[Read, Read] | None:
+    """The two reads of whose sum the expression is what lies above the real 0; None for any other."""
+    if not (isinstance(e, Call) and e.fn == "max" and isinstance(e.args[0], Binary) and e.args[0].op == "+" and is_zero(e.args[1])):
+        return None
+    a, b = e.args[0].left, e.args[0].right
+    return (a, b) if isinstance(a, Read) and isinstance(b, Read) else None
 
 
 def is_selection(e: Expr) -> bool:

@@ -79,7 +79,7 @@ def test_a_filter_that_is_an_input_keeps_the_zeros_behind_its_channels(tmp_path:
 
 
 @pytest.mark.parametrize(("name", "op"), [
-    ("g1", "mmad_bias"), ("g3", "mmad"), ("g1", "load3d"), ("g4", "vadd"), ("g4", "vrelu"), ("g9", "vexp"),
+    ("g1", "mmad_bias"), ("g3", "mmad"), ("g1", "load3d"), ("g4", "vaddrelu"), ("g9", "vexp"),
     ("g0", "vnchwconv"), ("g5", "vmuls"), ("g8", "copy_gm_l1_nd2nz"), ("g8", "fixpipe_nd")])
 def test_a_dropped_instruction_is_noticed(name: str, op: str) -> None:
     dropped = []

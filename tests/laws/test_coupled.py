@@ -89,7 +89,8 @@ LONG = [(m, "Ascend310P3") for m in ("active", "active_blocks", "joined", "joine
 
 
 @pytest.mark.parametrize("model, chip", [pytest.param(m, c, marks=[pytest.mark.slow] * ((m, c) in LONG)) for m in BEHIND
-                                         for c in ("Ascend910A", "Ascend310P3")] + [("active", "Ascend310B1"), ("joined", "Ascend310B1")])
+                                         for c in ("Ascend910A", "Ascend310P3")] + [("active", "Ascend310B1"), ("joined", "Ascend310B1"),
+                                                                                        ("active_wide", "Ascend310P3")])
 def test_what_is_behind_a_convolution_is_worked_out_in_ub(model: str, chip: str) -> None:
     """One group on these chips, of which the last has FIXPIPE too, two where FIXPIPE alone stores; neither an activation nor a residual
     costs the result a way through GM."""
@@ -143,7 +144,7 @@ def test_chains_behind_a_product_are_worked_on_in_place() -> None:
     (candidate,) = legal(p, 0, 1, 0)
     made = p.program(candidate)
     starts = {s.address for s in made.spaces if s.scope == "UB" and s.dtype == "fp32" and s.name.startswith("t_")}
-    assert len(starts) <= 4 < sum(s.name.startswith("t_") for s in made.spaces)
+    assert len(starts) <= 5 < sum(s.name.startswith("t_") for s in made.spaces)  # one of them is what came from L0C, apart
     assert {s.value % 512 for s in starts} == {0, 256}
 
 

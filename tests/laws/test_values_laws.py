@@ -26,7 +26,8 @@ from aoec.target.meaning import NUMPY_DTYPES
 
 QUICK = settings(max_examples=40, deadline=None)
 ARITHMETIC = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin")
-BINARY = (*ARITHMETIC, "vand", "vor", "vcmp")
+SUMS = ("vaddrelu", "vaddreluconv")
+BINARY = (*ARITHMETIC, *SUMS, "vand", "vor", "vcmp")
 SCALED = ("vadds", "vmuls", "vmaxs", "vmins")
 SCALAR = (*SCALED, "vshls", "vshrs", "vcmps")
 UNARY = ("vexp", "vln", "vsqrt", "vrsqrt", "vrec", "vabs", "vrelu")
@@ -113,6 +114,8 @@ def vectors(draw):
     dtypes = {**dict.fromkeys(BINARY, (dtype,) * 3), "vdup": (dtype,), "vconv": draw(st.sampled_from(CASTS))}.get(op, (dtype,) * 2)
     if op in COMPARISONS:
         dtypes = (draw(st.sampled_from(real)), *dtypes[1:])
+    if op == "vaddreluconv":
+        dtypes = ("fp16", "fp32", "fp32")
     names = ("dst", "src0", "src1") if op in BINARY else ("dst", "src")[:len(dtypes)]
     fields: dict[str, int | Expr] = {}
     if op in SCALAR or op == "vdup":
@@ -131,6 +134,17 @@ def vectors(draw):
 def test_elementwise(case):
     p, dtype, seed = case
     same(p, {"X": numbers(dtype, UB_BYTES // DTYPES[dtype], seed)})
+
+
+@pytest.mark.parametrize("op, dtypes", [("vaddrelu", ("fp16",) * 3), ("vaddrelu", ("fp32",) * 3),
+                                        ("vaddreluconv", ("fp16", "fp32", "fp32"))])
+@settings(QUICK, max_examples=15)
+@given(st.data())
+def test_sums_cut_off(op, dtypes, data):
+    names, draw = ("dst", "src0", "src1"), data.draw
+    fields = {"lanes": draw(st.integers(1, 256 // DTYPES[dtypes[-1]])), "repeat": draw(st.integers(1, 6))} | strides(draw, names)
+    p = vector_program(op, dtypes, fields, tuple(draw(st.integers(0, 3)) * 32 for _ in names))
+    same(p, {"X": numbers(dtypes[-1], UB_BYTES // DTYPES[dtypes[-1]], draw(st.integers(0, 99)))})
 
 
 @QUICK

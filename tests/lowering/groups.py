@@ -98,6 +98,8 @@ MODELS = {
                   "s = Constant<value_ints=[0,0,1,2,0,0,2,0]>() t = Conv(x, w) y = Pad(t, s)"),
     "active": ("fp16", "float[1,20,9,7] x, float[40,20,3,3] w, float[40] b", "float[1,40,9,7] y",
                "t = Conv<pads=[1,1,1,1]>(x, w, b) u = Relu(t) y = LeakyRelu<alpha=0.5>(u)"),
+    "active_wide": ("fp16", "float[1,20,9,7] x, float[40,20,3,3] w, float[40] b", "float[1,40,9,7] y",
+                    "t = Conv<pads=[1,1,1,1]>(x, w, b) y = Erf(t)"),
     "active_blocks": ("fp16", "float[1,32,5,7] x, float[32,1,3,3] w, float[32] b", "float[1,32,5,7] y",
                       "t = Conv<pads=[1,1,1,1], group=32>(x, w, b) y = Sigmoid(t)"),
     "joined": ("fp16", "float[1,20,9,7] x, float[40,20,3,3] w, float[40] b, float[40,20,1,1] w1", "float[1,40,9,7] y",
@@ -146,9 +148,16 @@ ON_COUPLED = {
                        "r = MatMul(x, z) t = MatMul(x, w) u = Add(t, r) v = Abs(u) y = Sub(v, r)"),
     "product_each": ("fp16", "float[2,20,40] x, float[2,40,32] w", "float[2,20,32] y", "t = MatMul(x, w) y = Sigmoid(t)"),
     "product_erf": ("fp16", "float[37,50] x, float[50,48] w, float[48] b", "float[37,48] y", "t = MatMul(x, w) u = Add(t, b) y = Erf(u)"),
+    "product_erf_alone": ("fp16", "float[2,20,40] x, float[2,40,48] z", "float[2,20,48] y", "t = MatMul(x, z) y = Erf(t)"),
+    "product_erf_relu": ("fp16", "float[37,50] x, float[50,80] w, float[80] b", "float[37,80] y",
+                         "t = MatMul(x, w) u = Add(t, b) v = Relu(u) s = Erf(v) y = Neg(s)"),
+    "product_erf_few": ("fp16", "float[5,50] x, float[50,48] w, float[48] b", "float[5,48] y",
+                        "t = MatMul(x, w) u = Add(t, b) y = Erf(u)"),
+    "product_erf_joined": ("fp16", "float[2,20,40] x, float[2,40,32] z, float[2,40,32] w", "float[2,20,32] y",
+                           "r = MatMul(x, z) t = MatMul(x, w) u = Erf(t) y = Add(u, r)"),
 }
 ROUNDED = ("product_each", "product_erf", "sigmoid", "avg_pool", "global_pool", "softmax", "reduce_mean", "softsign", "active_blocks",
-           "log_softmax", "layer_norm", "gelu")  # models whose results are rounded on the way
+           "active_wide", "log_softmax", "layer_norm", "gelu")  # models whose results are rounded on the way
 
 
 @dataclass(frozen=True)

@@ -127,13 +127,22 @@ def test_a_tanh_of_halves_is_rounded_once() -> None:
 
 
 def test_a_gelu_of_halves_is_rounded_once() -> None:
-    """Every finite fp16: 0.1 of a step and the rounding, in the tail too, where 1 + erf has few bits left."""
+    """Every finite fp16: 0.14 of a step and the rounding, in the tail too, where 1 + erf has few bits left."""
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     x = x[np.isfinite(x)]
     got, _ = ran("gelu", [("fp16", x)], "fp16")
     wanted = np.array([a * 0.5 * erfc(-a / sqrt(2)) for a in x.astype(np.float64)])
     step = np.maximum(2.0 ** (np.floor(np.log2(np.maximum(np.abs(wanted), 1e-30))) - 10), 2.0 ** -24)
-    assert np.all(np.abs(got - wanted) <= 0.6 * step), np.max(np.abs(got - wanted) / step)
+    assert np.all(np.abs(got - wanted) <= 0.64 * step), np.max(np.abs(got - wanted) / step)
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_a_gelu_of_what_is_far_from_0(dtype: str) -> None:
+    """Nothing of negative numbers, even the largest that there are, and the number itself of positive ones, of infinities too."""
+    most = {"fp16": 65504.0, "bf16": 3e38}[dtype]
+    x = np.array([-np.inf, -most, -300.0, -40.0, -20.0, 20.0, 40.0, 300.0, most, np.inf]).astype(NUMPY[dtype])
+    got, _ = ran("gelu", [(dtype, x)], dtype)
+    assert np.array_equal(got.astype(np.float64), np.maximum(x.astype(np.float64), 0))
 
 
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])

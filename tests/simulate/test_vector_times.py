@@ -47,6 +47,14 @@ def test_add_of_4096_fp32_meets_the_published_bank_conflicts(x: int, y: int, z: 
     assert add(x, y, z) == pytest.approx(ticks * TICK_CYCLES, rel=0.02)
 
 
+@pytest.mark.parametrize("x, y, z", [(0, 16640, 131072), (0, 16384, 131072), (0, 16640, 33280), (0, 16640, 16640)])
+def test_a_sum_cut_off_takes_as_long_as_a_sum(x: int, y: int, z: int) -> None:
+    """asc-devkit vector theoretical performance: AddRelu takes as many elements a cycle as Add; and so msKPP's table of a 910B1, in which
+    reads meet: 32.0 cycles for 16 repeats of each."""
+    assert add(x, y, z, op="vaddrelu") == add(x, y, z)
+    assert add(x, y, z, dtype="fp16", op="vaddrelu") == add(x, y, z, dtype="fp16")
+
+
 def test_partly_overlapping_reads_meet_as_well_as_equal_ones() -> None:
     assert add(0, 16384 + 128, 131072) == add(0, 16384, 131072) > 1.6 * add(0, 16384 + 256, 131072)
 
