@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from aoec import primitives
+from aoec.frontend.onnx import load as load_model
 from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.ir.index import Expr, Float, Read, Var, call
 from aoec.ir.meaning import Statement
 from aoec.ir.program import Program
 from aoec.ir.show import show
+from aoec.jobs.plan import tasks
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, problem, start
 from aoec.lowering.fuse import fuse
@@ -22,6 +24,7 @@ from aoec.lowering.work import Work
 from aoec.ops.run import evaluate
 from aoec.target.check import check
 from aoec.target.machine import Machine, load, parse_machine
+from tests.frontend.models import model, node
 from tests.lowering.coupled import TEXT
 from tests.lowering.groups import Case, case, cases, legal
 
@@ -153,8 +156,22 @@ def test_a_result_that_is_read_as_fp32_is_rounded_where_it_leaves(model: str, ke
     assert {b.layout for b in scheduled.locals if b.name.startswith("E") and b.dtype == "fp16"} == {kept}
 
 
+def test_what_a_bias_is_added_to_is_legal_at_full_size() -> None:
+    """Many rows of a tile are added to by several instructions a column: they read nothing that others of the block wrote."""
+    nodes = [node("MatMul", "x w", "t"), node("Add", "t b", "u"), node("Gelu", "u", "y")]
+    constants = {"w": np.ones((96, 384), np.float32), "b": np.ones(384, np.float32)}
+    graph, weights, _ = load_model(model(nodes, {"x": (3136, 96)}, ["y"], constants, opset=20), precision="fp16")
+    machine = load("Ascend310P3")
+    task, = tasks(fuse(graph, weights, machine)[0], machine)
+    p = problem(task.func, machine)
+    programs = [p.program(c) for sketch in range(len(p.sketches)) for c in legal(p, sketch, 6)] + [p.program(start(p).default)]
+    assert all("vadd(" in show(made) for made in programs)
+    for made in programs:
+        check(made, machine)
+
+
 def test_a_result_that_is_read_as_it_is_stays_as_it_was() -> None:
     """An operation in fp16 behind a product takes what was rounded, and so does one whose rows something is added to; fewer rows than a
     fractal has would be worked on sixteen at a time."""
-    for model in ("product_active", "product_joined", "product_erf_joined", "product_erf_few"):
-        assert [b.dtype for b in cases(model, "Ascend310P3")[-1].func.locals if b.name == "E"] == ["fp16"], model
+    for name in ("product_active", "product_joined", "product_erf_joined", "product_erf_few"):
+        assert [b.dtype for b in cases(name, "Ascend310P3")[-1].func.locals if b.name == "E"] == ["fp16"], name
