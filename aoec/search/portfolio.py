@@ -29,7 +29,7 @@ from aoec.search.table import Table
 
 MODEL_US = 75_000.0  # both fits and one ranking of 18,000 candidates with 100 points, measured on one core of 2 GHz
 PICK_US = 10_000.0  # a pick, the mean over the kinds of picks with 200 points, measured likewise
-PICKS = 8  # between two generations
+PICKS = 4  # between two generations
 ANYWHERE, WIDER = 0.25, 0.25  # of the picks are out of all candidates, and out of those at most two steps from the leader
 RANKED = 4096  # candidates that are ranked for a pick, at most: of more any
 LEARNED = 256  # measures that a pick is learned from, at most
