@@ -60,7 +60,7 @@ class Forest(Strategy):
         self.known[rank] = cost
 
     def _next(self) -> list[int]:
-        told = self._told()
+        told = sorted((cost, rank) for rank, cost in self.known.items() if cost is not None)
         if len(self.known) < self.start or not told:
             return self._first()
         best, slots = [rank for _, rank in told], self._slots()
@@ -75,10 +75,6 @@ class Forest(Strategy):
             mean, spread = gaussian.predict(known, left, table)
             generation.smooth = mean + back, spread
         return generation.fill(slots)
-
-    def _told(self) -> list[tuple[int, int]]:
-        """(cost, rank) of all that did not fail, cheapest first."""
-        return sorted((cost, rank) for rank, cost in self.known.items() if cost is not None)
 
     def _slots(self) -> tuple[str, ...]:
         """What the next generation is made of."""
@@ -124,23 +120,21 @@ class Forest(Strategy):
 
     def _trees(self, known: Table, logs: np.ndarray, table: Table) -> np.ndarray:
         """float[tree, row]: what each tree of a forest predicts."""
-        from sklearn import config_context
         from sklearn.ensemble import ExtraTreesRegressor  # a second of import that other strategies do not pay
 
         learned, asked = known.features, table.features
         if self.prior is not None:
             learned, asked = (np.column_stack([t.features, self._said(t)]).astype(np.float32) for t in (known, table))
         model = ExtraTreesRegressor(TREES, max_features=min(SPLITS, learned.shape[1]), random_state=self.random.randrange(1 << 31))
-        with config_context(assume_finite=True, skip_parameter_validation=True):  # a seventh of the time of a fit: each tree is validated
-            model.fit(learned, logs)
+        model.fit(learned, logs)
         asked = np.ascontiguousarray(asked)
         return np.array([tree.tree_.predict(asked)[:, 0] for tree in model.estimators_])
 
-    def _points(self, told: list[tuple[int, int]], most: int = POINTS) -> tuple[Table, np.ndarray]:
-        """What a model learns from: at most so many candidates, cheapest first and then those that failed, and their log costs."""
+    def _points(self, told: list[tuple[int, int]]) -> tuple[Table, np.ndarray]:
+        """What the model learns from: candidates, cheapest first and then those that failed, and their log costs."""
         points = [(math.log(cost + 1), rank) for cost, rank in told]
         points += [(points[-1][0], rank) for rank, cost in self.known.items() if cost is None]
-        half = most // 2
+        half = POINTS // 2
         points = points[:half] + points[half::max(1, math.ceil((len(points) - half) / half))]
         return self._columns.table([rank for _, rank in points]), np.array([log for log, _ in points])
 
