@@ -8,8 +8,8 @@ from aoec.lowering.work import Work, accesses
 
 
 def with_rows(work: Work) -> Work:
-    """The work, where something has no axis at all (the sum of a vector) with one row around everything."""
-    if all(s.target.indices for s in work.statements):
+    """The work, where something has no axis at all (the sum of a vector), or lanes alone, with one row around everything."""
+    if all(s.target.indices for s in work.statements) and not lanes_alone(work):
         return work
 
     def widen(e: Expr) -> Expr:
@@ -19,9 +19,19 @@ def with_rows(work: Work) -> Work:
     return Work(statements, {"row": 1, **work.extents}, {n: (1, *d) for n, d in work.shapes.items()}, work.dtypes)
 
 
+def lanes_alone(work: Work) -> bool:
+    """True where a sum leaves lanes and no other axis: to share these out over cores cuts each row that is summed, which does not always
+    pay."""
+    for s in work.statements:
+        long = {v for v in variables_of(s.target) if work.extents[v] > 1}
+        if s.op != "=" and len(long) == 1 and any(r.indices and variables(r.indices[-1]) == long for r in reads(s.value)):
+            return True
+    return False
+
+
 def drop_ones(work: Work) -> Work:
-    """The work without axes and dimensions of extent 1, but for one axis where all are, and one that a sum over all others keeps; a single
-    number is a row of one."""
+    """The work without axes and dimensions of extent 1, but for one axis where all are, one that a sum over all others keeps, and one
+    around lanes that are alone; a single number is a row of one."""
     ones = [v for v, n in work.extents.items() if n == 1]
     rows = [s.target.indices[0] for s in work.statements if s.op != "=" and s.target.indices and variables_of(s.target) <= set(ones)]
     saved = {e.name for e in rows if isinstance(e, Var)} or ({ones[-1]} if len(ones) == len(work.extents) else set())
@@ -29,6 +39,8 @@ def drop_ones(work: Work) -> Work:
         bare = [[e.name for e in s.target.indices if isinstance(e, Var)] for s in work.statements
                 if variables_of(s.target) <= {*ones} - saved]
         saved |= {names[-1] for names in bare if names}
+    if lanes_alone(work):
+        saved |= {"row"} & set(ones)
     zero: dict[str, Expr] = {v: Int(0) for v in ones if v not in saved}
     guards = [e for s in work.statements for e in walk(s.value) if isinstance(e, Call) and e.fn == "guard"]
     padded = [r for g in guards for r in reads(g.args[0])]  # they leave an axis of one element, too

@@ -16,7 +16,7 @@ from aoec.search.sketches import Nest, dtype_bytes, gm_reads, hole, ladder, nest
 from aoec.search.sketches_vector import MOST_ELEMENTS, SLOTS, cores_of, lanes_cut, reduced_axes, rows_read, ruling_axes
 from aoec.target.machine import Machine
 
-LEAST_PART = 1024  # elements of a long row, or rows: smaller parts are no choice
+LEAST_PART = 1024  # elements of a long row, or rows of 16 lanes: smaller parts are no choice
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +129,9 @@ def chunked(func: Func, machine: Machine, out: Nest, found: list[Phase], tiled: 
 def part(axis: str, n: Nest, reorder: bool = False) -> list[Step]:
     """An axis in parts; with `reorder` the loop over them comes out of the block's other loops."""
     extent = n.extent(axis)
-    unit = 32 if axis == n.loops[-1].var else 1
-    choices = ladder(extent, unit, MOST_ELEMENTS, min(extent // 32, LEAST_PART))
+    lanes = n.loops[-1].var
+    unit, least = (32, LEAST_PART) if axis == lanes else (1, min(LEAST_PART, max(1, 16 * LEAST_PART // n.extent(lanes))))
+    choices = ladder(extent, unit, MOST_ELEMENTS, min(extent // 32, least))
     steps = [step("split", loop=axis, factor=hole("k0", choices), outer=f"{axis}_t", inner=f"{axis}_i")]
     if reorder:
         others = [f"{lp.var}_i" if lp.var == axis else lp.var for lp in n.loops]

@@ -641,6 +641,8 @@ FAULTS = (
     Fault("skip-held-back-unsaid", "kernels/timeline.py", "s.last_held[m] += by", "pass", ("tests/laws/test_skip_laws.py",)),
     Fault("remembered-whatever-the-counters", "kernels/timeline.py", "out[U(n)] = register[U(k.counter[U(x)])]", "out[U(n)] = 0",
           ("tests/laws/test_skip_laws.py::test_a_counter_goes_on_behind_loops_in_loops",)),
+    Fault("lanes-alone-are-cut", "aoec/lowering/lower_axes.py", "work.statements) and not lanes_alone(work):", "work.statements):",
+          ("tests/lowering/test_rows_joined.py::test_lanes_that_a_sum_leaves_alone_need_not_be_cut",)),
     Fault("machines-issue-as-the-first-does", "aoec/simulate/machines.py", "costs=fixed_costs(machine))", "costs=fixed_costs(machines[0]))",
           ("tests/laws/test_machine_laws.py::test_however_many_rows_are_done_at_once",)),
     Fault("instructions-cost-as-on-the-first-machine", "aoec/simulate/machines.py", "frozenset((MACHINE,)).union", "frozenset().union",
