@@ -1,7 +1,7 @@
 """The value tables of an encoded program for a batch of rows: every formula is evaluated here, none in the walk. Sizes: sizes.py."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -21,6 +21,7 @@ from aoec.target.machine import Machine
 
 TICKS = kernel.TICKS_PER_CYCLE
 MAX_CYCLES = 1e12  # of one instruction, so that sums stay far within int64
+KEPT = 1 << 12  # values of an instruction's fields up to which what formulas find on the way is kept
 AT_ONCE = 1 << 14  # rows of which constraints are looked at together
 DEPTH_RANGE = -9  # error of a row, beside those of the kernel and of sizes
 
@@ -308,18 +309,26 @@ def costs(site: Site, fields: Mapping[str, Any], around: Around, rates: Rates, l
         env |= {name: fields[f"{name.removesuffix('_last')}_at"] for name in fields if name.endswith("_last")}
     if opened and "filter_h" in env:  # img2col brings the more a cycle the fewer rows of the filter a load spans
         env["filter_h"] = 1
-    unit, known = 0.0, Known(env)
+    unit: Any = 0.0
+    value = evaluator(env, fields)
     if site.access:
         gm = gm_bytes(site, fields)
         env |= {"gm_bytes": gm, "hbm_bytes": gm * around.share, "l2_bytes": gm - gm * around.share}
         through_l2 = env["l2_bytes"] + gm * env.get("atomic", 0)  # L2 reads what it adds to
         unit = env["hbm_bytes"] / rates.hbm * around.hbm + through_l2 / rates.l2 * around.l2
-        unit = unit * around.both * known[site.timing.memory]
-    busy = np.maximum(known[site.timing.busy] * around.stretch, unit * around.whole)
-    parts = [ticks(busy), ticks(known[site.timing.latency]), ticks(unit), -1]
+        unit = unit * around.both * value(site.timing.memory)
+    busy = np.maximum(value(site.timing.busy) * around.stretch, unit * around.whole)
+    parts = [ticks(busy), ticks(value(site.timing.latency)), ticks(unit), -1]
     if "unit" in env:
-        parts[3] = np.where(env["unit"] != 0, ticks(known[site.timing.granule]), -1)
+        parts[3] = np.where(env["unit"] != 0, ticks(value(site.timing.granule)), -1)
     return parts, env
+
+
+def evaluator(env: Mapping[str, Any], fields: Mapping[str, Any]) -> Callable[[Expr], Any]:
+    """What evaluates formulas in an environment. Of few entries what several hold is found once; of many it would be kept too long."""
+    if sum(getattr(v, "size", 1) for v in fields.values()) > KEPT:
+        return lambda e: evaluate(e, env)
+    return Known(env).__getitem__
 
 
 def opened_loops(encoded: Encoded, opened: Opened) -> Array:

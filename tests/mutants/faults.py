@@ -252,7 +252,7 @@ FAULTS = (
           "l2_bytes / gm_l1_l2_rate",
           ("tests/simulate/test_effects.py",)),
     Fault("ragged-rows-as-whole-ones", "aoec/simulate/tables.py",
-          "unit * around.both * known[site.timing.memory]",
+          "unit * around.both * value(site.timing.memory)",
           "unit * around.both",
           ("tests/simulate/test_effects.py",)),
     Fault("ahead-loads-one-too-many", "aoec/lowering/emit_ahead.py",
