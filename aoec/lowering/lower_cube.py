@@ -18,7 +18,7 @@ from aoec.lowering.lower_attention import lower_attention
 from aoec.lowering.lower_operations import single_operations
 from aoec.lowering.physical import buffer_of, extents, guarded, nest, physical_indices, split_channel
 from aoec.lowering.work import Work
-from aoec.ops.layout import stored_shape
+from aoec.ops.layout import FRACTAL_ROWS, stored_shape
 from aoec.ops.meanings import meaning
 from aoec.ops.own import word
 
@@ -44,7 +44,6 @@ def lower_cube(name: str, nodes: list[OpNode], tensors: dict[str, Tensor]) -> Fu
     raise UnsupportedError(f"group {name}: {main.op} has no cube lowering")
 
 
-FRACTAL_ROWS = 16
 SUMS = {"int8": "int32"}  # dtype of operands -> of their sums of products; fp32 of all others
 
 
