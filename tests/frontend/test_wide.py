@@ -87,3 +87,22 @@ def test_places_of_greatest_elements_and_lengths_are_counted_beyond_2048() -> No
         graph, weights, _ = load(pooled, precision=precision)
         assert np.array_equal(ops.evaluate(graph, {"x": wide}, weights)["at"], run(pooled, {"x": wide})[1])
         assert apart(compared, {"at": np.arange(4096)[None], "x": np.ones((1, 4096), np.float32)}, precision) == [0.0]
+
+
+def deviation(last: str, difference: bool) -> onnx.ModelProto:
+    """A norm of channels spelled out, by a variance that is a mean of squares or a difference of two means."""
+    one = [node("Mul", "d d", "square"), node("ReduceMean", "square over", "v")]
+    two = [node("Mul", "x x", "square"), node("ReduceMean", "square over", "all"), node("Mul", "m m", "own"), node("Sub", "all own", "v")]
+    variance = two if difference else one
+    ends = {"Div": [node("Sqrt", "ve", "s"), node("Div", "d s", "y")],
+            "Mul": [node("Sqrt", "ve", "s"), node("Reciprocal", "s", "r"), node("Mul", "d r", "y")]}[last]
+    return model([node("ReduceMean", "x over", "m"), node("Sub", "x m", "d"), *variance, node("Add", "v eps", "ve"), *ends],
+                 {"x": (1, 96, 14, 14)}, ["y"], {"over": np.array([1]), "eps": np.float32(1e-6)}, opset=18)
+
+
+@pytest.mark.parametrize("precision", ["fp16", "mixed"])
+@pytest.mark.parametrize("difference", [False, True])
+@pytest.mark.parametrize("last", ["Div", "Mul"])
+def test_a_mean_of_squares_may_be_beyond_fp16(last: str, difference: bool, precision: str) -> None:
+    """Squares of 600 are (airockchip/rknn-toolkit2#274): the deviation was infinite and every result 0."""
+    assert apart(deviation(last, difference), {"x": 600 * normal(1, 96, 14, 14)}, precision)[0] < 2e-3
