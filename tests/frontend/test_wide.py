@@ -106,3 +106,29 @@ def deviation(last: str, difference: bool) -> onnx.ModelProto:
 def test_a_mean_of_squares_may_be_beyond_fp16(last: str, difference: bool, precision: str) -> None:
     """Squares of 600 are (airockchip/rknn-toolkit2#274): the deviation was infinite and every result 0."""
     assert apart(deviation(last, difference), {"x": 600 * normal(1, 96, 14, 14)}, precision)[0] < 2e-3
+
+
+def brought_back(kind: str) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A model in which something grows beyond fp16 on its way to a result that does not, and its input."""
+    over, eps, count = np.array([-1]), np.float32(1e-9), np.float32(65536)
+    of = {"over": over, "eps": eps, "count": count, "one": np.float32(1), "share": np.float32(1 / 65536)}
+    return {
+        "softplus": (model([node("Exp", "x", "e"), node("Add", "e one", "a"), node("Log", "a", "y")], {"x": (4, 64)}, ["y"], of),
+                     np.clip(12 * normal(4, 64), -60, 40)),
+        "magnitude": (model([node("Mul", "x x", "a"), node("Pow", "z two", "b"), node("Add", "a b", "c"), node("Sqrt", "c", "y")],
+                            {"x": (4, 64), "z": (4, 64)}, ["y"], {"two": np.float32(2)}), 400 * normal(4, 64)),
+        "quotient": (model([node("ReduceSum", "x over", "s"), node("Div", "s count", "y")], {"x": (4, 65536)}, ["y"], of),
+                     10 + normal(4, 65536)),
+        "factor": (model([node("ReduceSum", "x over", "s"), node("Mul", "s share", "y")], {"x": (4, 65536)}, ["y"], of),
+                   10 + normal(4, 65536)),
+        "share": (model([node("ReduceSum", "x over", "s"), node("Add", "s eps", "d"), node("Div", "x d", "y")], {"x": (4, 512)}, ["y"], of),
+                  np.concatenate([300 + normal(3, 512), np.zeros((1, 512), np.float32)])),
+        "length": (model([node("LpNormalization", "x", "y", p=1)], {"x": (4, 512)}, ["y"]), 300 * normal(4, 512)),
+    }[kind]
+
+
+@pytest.mark.parametrize("precision", ["fp16", "mixed"])
+@pytest.mark.parametrize("kind", ["softplus", "magnitude", "quotient", "factor", "share", "length"])
+def test_what_grows_beyond_fp16_comes_back(kind: str, precision: str) -> None:
+    proto, data = brought_back(kind)
+    assert apart(proto, {i.name: data for i in proto.graph.input}, precision)[0] < 2e-3

@@ -4,8 +4,8 @@ Angles: the error of what a sine reads is the sine's own error, however large th
 places and steps of a diffusion have them, to within 1 (fp16) or 8 (bf16), and whole numbers beyond 2,048 or 256 not at all.
 Sums of whole numbers: what an int8 product gives is beyond fp16 until its scale is multiplied in, and that scale is often below it.
 Whole numbers that are compared as reals: places and lengths, beyond what 16 bits count to.
-Roots of sums and means, as lengths of vectors and deviations are: a mean of squares is beyond fp16 where its root is not, and a variance
-that is the difference of two such is lost in the rounding of either.
+What grows and is brought back: a square, a power, an exponential or a sum may be beyond fp16 where the root or the logarithm of it is
+not, nor the share that something has of a sum. A variance that is the difference of two means is lost in the rounding of either.
 Places in an image (`Draft.wide`): whole pixels are taken from them, so that what is left has their error.
 """
 from __future__ import annotations
@@ -21,9 +21,9 @@ CHOOSING = ("reduce_max", "reduce_min")  # give one of what they read, whatever 
 SUMS = ("int32", "int64")
 COMPARING = ("less", "less_equal", "greater", "greater_equal", "equal")
 SCALING = ("mul", "muls", "div")
-SUMMING = ("reduce_sum", "reduce_mean")
-ROOTS = ("sqrt", "rsqrt")
-OF_STATISTICS = ("add", "adds", "sub", "mul", "muls", "div", "clip", "maximum", "minimum", "reshape")  # give a statistic of others
+GROWING = ("reduce_sum", "reduce_mean", "exp", "power")  # and squares
+BACK = ("sqrt", "rsqrt", "log")
+CARRYING = ("add", "adds", "sub", "mul", "muls", "div", "clip", "maximum", "minimum", "reshape")  # what grew is still large behind these
 
 
 def wide_tensors(draft: Draft) -> dict[str, str]:
@@ -32,7 +32,7 @@ def wide_tensors(draft: Draft) -> dict[str, str]:
     users = draft.users()
     compared = {n.outputs[0] for n in draft.nodes if n.op == "cast" and draft.tensors[n.inputs[0]].dtype in SUMS
                 and {u.op for u in users.get(n.outputs[0], [])} <= {*COMPARING}}
-    seeds = _scaled_sums(draft) | compared | _rooted_sums(draft) | draft.wide
+    seeds = _scaled_sums(draft) | compared | _brought_back(draft) | draft.wide
     nodes: set[str] = set()
 
     def read_by_them(name: str) -> bool:
@@ -50,22 +50,25 @@ def wide_tensors(draft: Draft) -> dict[str, str]:
     return {name: "fp32" for name in made if draft.tensors[name].dtype == "fp32"}
 
 
-def _rooted_sums(draft: Draft) -> set[str]:
-    """Return the roots of sums and means, and the sums and what lies between them and their roots."""
-    makers: dict[str, OpNode] = {}  # statistic -> the node that makes it
-    roots: list[OpNode] = []
+def _brought_back(draft: Draft) -> set[str]:
+    """Return what grows and is brought back, with what lies between: by a root or a logarithm, or sums by a factor or a quotient."""
+    makers: dict[str, OpNode] = {}  # what grew -> the node that makes it
+    summed: set[str] = set()  # of these, sums and what is made of them
+    back: list[OpNode] = []
     for n in draft.nodes:
         varying = [i for i in n.inputs if i and not draft.is_constant(i)]
-        if n.op in SUMMING or n.op in OF_STATISTICS and varying and makers.keys() >= set(varying):
+        if n.op in BACK and varying[0] in makers or n.op in SCALING and not summed.isdisjoint(varying):
+            back.append(n)
+        squared = n.op == "mul" and n.inputs[0] == n.inputs[1]
+        if n.op in GROWING or squared or n.op in CARRYING and varying and makers.keys() >= set(varying):
             makers[n.outputs[0]] = n
-        elif n.op in ROOTS and varying[0] in makers:
-            roots.append(n)
+            if n.op == "reduce_sum" or n.op in CARRYING and summed.issuperset(varying):
+                summed.add(n.outputs[0])
     out: set[str] = set()
-    left = roots
-    while left:
-        node = left.pop()
+    while back:
+        node = back.pop()
         out.add(node.outputs[0])
-        left += [makers[i] for i in node.inputs if i in makers and i not in out]
+        back += [makers[i] for i in node.inputs if i in makers and i not in out]
     return out
 
 
