@@ -11,6 +11,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import pairwise
 
 from aoec.base.errors import AoecError
 from aoec.base.files import reason, say
@@ -75,7 +76,20 @@ def kept(options: argparse.Namespace) -> str:
 def in_full(error: AoecError, words: Sequence[str]) -> str:
     """The error's text, with options that would help shown as the whole corrected command, ready to paste."""
     options = getattr(error, "options", "")
-    return str(error).replace(options, f"aoec {shlex.join(words)} {options}") if options else str(error)
+    return str(error).replace(options, f"aoec {shlex.join(replaced_by(options, words))} {options}") if options else str(error)
+
+
+def replaced_by(options: str, words: Sequence[str]) -> list[str]:
+    """Return the words of a command without what the options, which follow them, say of the same inputs."""
+    new = [f"{option}={value.partition(':')[0]}:" for option, value in pairwise(shlex.split(options))]
+    out = list(words)
+    for at in reversed(range(len(out))):
+        name, equals, _ = out[at].partition("=")
+        if out[at].startswith(tuple(new)):
+            del out[at]
+        elif not equals and name.startswith("--") and "=".join(out[at:at + 2]).startswith(tuple(new)):
+            del out[at:at + 2]
+    return out
 
 
 def first_line(error: Exception) -> str:

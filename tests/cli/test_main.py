@@ -12,7 +12,7 @@ import pytest
 
 from aoec import cli
 from aoec.base.errors import CheckError, ParseError, UnsupportedError
-from aoec.cli import arguments, commands
+from aoec.cli import arguments, commands, in_full
 
 COMMANDS = ("compile", "run", "demo", "import", "fuse", "lower", "schedule", "emit", "simulate", "search", "targets", "bank", "doctor")
 
@@ -148,3 +148,11 @@ def test_a_program_is_timed_from_cold_inputs_or_after_itself(capsys: pytest.Capt
         found.append(json.loads(capsys.readouterr().out))
     cold, warm = found
     assert warm["hbm_bytes"] == 0 < cold["hbm_bytes"] and warm["cycles"] < cold["cycles"]
+
+
+@pytest.mark.parametrize("words", [["--input-shape", "x:1,-1", "-o", "y"], ["-o", "y", "--input-shape=x:1,-1"], ["-o", "y"]])
+def test_an_option_that_would_help_takes_the_place_of_its_like(words: list[str]) -> None:
+    error = UnsupportedError("x is [N]; for example: --input-shape x:1,2", "--input-shape x:1,2")
+    other = ["--input-shape", "z:4"]
+    assert in_full(error, ["import", *words, *other]) == \
+        "x is [N]; for example: aoec import -o y --input-shape z:4 --input-shape x:1,2"
