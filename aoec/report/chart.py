@@ -41,7 +41,7 @@ class Scale:
 def chart(sheet: Sheet) -> str:
     """The text of the SVG."""
     drawn, bounds = lines(sheet)
-    xs = sorted({x for line in drawn for x in (*line.best, *line.illegal) if x >= 0})
+    xs = sorted({x for line in drawn for x in (*line.best, *line.illegal)})
     times = [t for line in (*drawn, *bounds) for t in line.best.values()] + [t for line in drawn for _, t in line.every]
     times += [line.level for line in drawn if line.level is not None]
     across, up = x_scale(xs), y_scale(times)

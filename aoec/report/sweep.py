@@ -109,7 +109,8 @@ def nested(row: Mapping[str, Any]) -> Row:
 class Line:
     """The times of one schedule on one machine along x, in µs: `best` by x, `every` row, `level` where x does not matter to it.
 
-    `illegal`: x -> why, where no row has a time. `sizes`: the other sizes, in words: lines of the same ones compare.
+    `illegal`: x -> why, where no row has a time; a row without an x of its own is in none. `sizes`: the other sizes, in words: lines of
+    the same ones compare.
     """
 
     label: str
@@ -142,7 +143,8 @@ def put(line: Line, x: int | None, row: Row) -> None:
     """Counts a row in."""
     us = row["time_us"]
     if row["status"] not in DONE:
-        line.illegal.setdefault(-1 if x is None else x, row["reason"])
+        if x is not None:
+            line.illegal.setdefault(x, row["reason"])
     elif x is None:
         line.level = min(us, us if line.level is None else line.level)
     else:
@@ -151,9 +153,9 @@ def put(line: Line, x: int | None, row: Row) -> None:
 
 
 def table(sheet: Sheet) -> str:
-    """A column a line and a row a value of x, in µs, the fastest marked; what is illegal is a dash."""
+    """A column for each line and a row for each value of x, the least first, in µs; the fastest is marked, and what is illegal is a dash."""
     drawn, _ = lines(sheet)
-    xs = list(dict.fromkeys(x for line in drawn for x in (*line.best, *line.illegal)))
+    xs = sorted({x for line in drawn for x in (*line.best, *line.illegal)})
     head = [sheet.x or "", *(f"{line.label} " for line in drawn)]
     body = [[str(x) if sheet.x else "", *cells(drawn, x)] for x in xs[:SHOWN]]
     widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]

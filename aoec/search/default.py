@@ -55,7 +55,7 @@ def default(space: Space, cost: Cost, conditions: Conditions) -> Found:
     keep. Where no list has one that does, candidates are drawn from all that do."""
     found = spread(space, cost, conditions) or drawn(space, cost, conditions)
     if not found:
-        raise ScheduleError(f"no legal schedule in a space of {space.size:,}: the smallest tiles do not fit")
+        raise ScheduleError(f"none of {space.size:,} candidates is legal; `aoec search G.tir --space` counts what each limit leaves")
     best = settle(space, of_leading(found), cost, TILES, True, conditions)
     return settle(space, [best], cost, LAST, True, conditions)
 

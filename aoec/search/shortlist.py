@@ -10,7 +10,7 @@ import numpy as np
 from aoec.ir.index import Expr
 from aoec.search.draws import holding, some
 from aoec.search.grid import Candidate, Grid, Rows, Space
-from aoec.search.stock import Conditions, busy, evenly, stock
+from aoec.search.stock import Conditions, busy, evenly, stock, up_to
 
 # hole -> values around which the short list is laid
 STOCK = {"tm": (128, 64, 256), "tn": (256, 128, 64), "n1": (16, 8, 4), "tk": (64, 128, 256), "sk": (4, 1, 1024), "w0": (128, 256, 64),
@@ -44,7 +44,7 @@ def shortlist(grid: Grid, number: int, conditions: Sequence[Expr]) -> list[Candi
 def around(grid: Grid, name: str, values: tuple[int, ...]) -> tuple[int, ...]:
     """The choices of a hole that the short list uses."""
     if name in SLOTS:
-        return (max(v for v in values if v <= 2),)
+        return (up_to(values, 2),)
     if name in STOCK:
         return tuple(dict.fromkeys(min(values, key=lambda v: abs(v - s)) for s in STOCK[name]))
     if name.startswith("g"):

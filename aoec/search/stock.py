@@ -40,7 +40,8 @@ def evenly(count: int, most: int) -> slice:
 
 def deepest(grid: Grid, rows: np.ndarray) -> np.ndarray:
     """Of the rows of each width of the block those with the largest k."""
-    deep, wide = (rows[:, grid.names.index(name)] for name in ("tk", "tn" if "tn" in grid.names else "n1"))
+    deep = rows[:, grid.names.index("tk")]
+    wide = next((rows[:, grid.names.index(name)] for name in ("tn", "n1") if name in grid.names), np.zeros(len(rows), np.int64))
     return rows[[deep[i] == deep[wide == wide[i]].max() for i in range(len(rows))]] if len(rows) else rows
 
 
@@ -61,14 +62,14 @@ def blocks(grid: Grid) -> np.ndarray:
 
 
 def blocked(choices: dict[str, tuple[int, ...]], columns: int) -> dict[str, tuple[int, ...]]:
-    """The choices of holes for a block of so many columns; the wide one takes all of a 2201's L0C: one slot."""
+    """The choices of holes for a block of so many columns; the wide one takes all of a 2201's L0C: one slot. A schedule that was read may
+    have any of these holes and lack the others."""
     limits = {"tm": PIXELS, "tn": columns, "n1": columns // 16, "uc": PART}
     fixed: dict[str, tuple[int, ...]] = {name: (up_to(choices[name], limit),) for name, limit in limits.items() if name in choices}
     fixed |= {name: (up_to(choices[name], 2),) for name in SLOTS if name in choices}
     fixed |= {name: choices[name][:1] for name in (*ONE, *(["dc"] if columns == COLUMNS[0] else [])) if name in choices}
-    fixed |= {"tk": tuple(dict.fromkeys(up_to(choices["tk"], depth) for depth in DEPTHS)),
-              "sk": tuple(dict.fromkeys(up_to(choices["sk"], chunk) for chunk in CHUNKS))}
-    return fixed
+    several = {"tk": DEPTHS, "sk": CHUNKS}
+    return fixed | {name: tuple(dict.fromkeys(up_to(choices[name], v) for v in values)) for name, values in several.items() if name in choices}
 
 
 def tiles(choices: dict[str, tuple[int, ...]]) -> list[dict[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -153,6 +154,32 @@ def test_a_search_fills_what_is_open_and_never_does_worse_than_a_value(tmp_path:
         same = [r for r in every if r["m"] == row["m"] and r["status"] == "timed"]
         assert float(row["time_us"]) == min(float(r["time_us"]) for r in same)
         assert [r["cycles"] for r in same if all(r[f"?{n}"] == v for n, v in values.items())] == [row["cycles"]]
+
+
+# the hole names of aoec's own spaces: what a schedule that somebody wrote calls so may be anything, and the others may be missing
+OWN_NAMES = ("tm", "tn", "n1", "tk", "sk", "rk", "pm", "pn", "da", "db", "d0a", "dc", "do", "uc", "pl", "g0", "gm", "gh", "sc", "th", "tw", "h0", "w0")
+
+
+@settings(max_examples=8, phases=(Phase.generate,))
+@given(st.data())
+def test_a_search_fills_holes_of_any_name(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Tiles and slots under names that the search has habits for: each row is found and legal, whichever partners are missing."""
+    path = tmp_path_factory.mktemp("named")
+    wanted = {"tm": (8, 16, 32), "tn": (8, 16), "tk1": (24, 64), "d1": (3, 4), "gm": (1, 2)}
+    fixed = {"gn": 1, "tk0": 16, "d0": 2, "dc": 1}
+    names = data.draw(st.permutations(OWN_NAMES))
+    text = (FUNCS / "matmul.sched").read_text().replace("B_L1, depth=?d1", "B_L1, depth=1")  # six flags stand between MTE2 and MTE1
+    for (hole, choices), name in zip(wanted.items(), names):
+        text = re.sub(rf"\?{hole}\b( in \[[^]]*\])?", f"?x_{name} in {list(choices)}", text, count=1)
+        text = re.sub(rf"\?{hole}\b(?! in)( in \[[^]]*\])?", f"?x_{name}", text)
+    for hole, value in fixed.items():
+        text = re.sub(rf"\?{hole}\b( in \[[^]]*\])?", str(value), text)
+    (path / "f.tir").write_text(FUNC)
+    (path / "f.sched").write_text(text.replace("?x_", "?"))
+    what = plan(str(path / "f.tir"), [str(path / "f.sched")], [], [], True)
+    (row,) = job.rows(what, How(NAMED["cold"], True, "genetic", 20, 0))
+    assert row["status"] == "timed", row["reason"]
+    assert {w.partition("=")[0] for w in row["found"].split()} == set(names[:len(wanted)])
 
 
 def test_json_is_the_same_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,15 @@ def test_a_size_is_illegal_where_no_row_of_it_has_a_time() -> None:
     assert drawn[0].best == {1: 4.0} and list(drawn[0].illegal) == [2]
 
 
+def test_a_schedule_without_the_hole_has_no_row_of_its_own() -> None:
+    """A level line has its time at every x, and a refused one a dash; the rows go up, whatever the order of times and refusals."""
+    rows = [row(256, 9.0), row(512, 4.0), row(64, None), row(None, None, "b", "U"), row(None, 5.0, "c")]
+    drawn = [line.split() for line in table(sheet(rows)).splitlines()[2:]]
+    assert [d[0] for d in drawn] == ["64", "256", "512"]
+    assert [d[2:] for d in drawn] == [["-", "5.00*"], ["-", "5.00*"], ["-", "5.00"]]
+    assert "-1" not in chart(sheet(rows))
+
+
 def test_the_table_marks_the_fastest_and_shows_what_is_not_there() -> None:
     text = table(sheet([row(16, 1234.5), row(16, 99.25, "b"), row(32, None), row(32, 7.0, "b")]))
     assert text.splitlines() == [
