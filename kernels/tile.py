@@ -41,8 +41,11 @@ CODE_OPS = ("halt", "loop", "end", "instr", "cross_set", "cross_wait", "advance"
 FIXED, VARIABLE, SUM, POSTFIX = range(4)  # how an expression is written: a number, a variable, a sum of multiples of them, all others
 DONE, BLOCKED, STUCK = 0, 1, 2  # stuck: waits, and has done nothing since it was called
 # what stopped a core: kinds of the error row (kind, site, operand or field, value, bound)
-ERRORS = ("", "limit", "slot", "range", "align", "relation", "division", "flag", "deadlock")
-E_LIMIT, E_SLOT, E_RANGE, E_ALIGN, E_RELATION, E_DIVISION, E_FLAG, E_DEADLOCK = range(1, len(ERRORS))
+ERRORS = ("", "limit", "slot", "range", "align", "relation", "division", "flag", "deadlock", "overflow", "steps", "stopped")
+(E_LIMIT, E_SLOT, E_RANGE, E_ALIGN, E_RELATION, E_DIVISION, E_FLAG, E_DEADLOCK, E_OVERFLOW, E_STEPS,
+ E_STOPPED) = range(1, len(ERRORS))
+LOWEST = -2**63
+LOOK = 1024  # steps between two looks at what may end a run early
 
 # Functions that only others here call have no way in from Python: it would take longer to compile than many of them. Nothing here makes an
 # array, so that none is counted (_nrt): the counts of references to views, atomic ones, took two thirds of a run's time.
@@ -218,6 +221,17 @@ _same = lambda *kinds: kinds[0]  # noqa: E731
 def clock():
     """The processor's time stamp, in ticks of its own; always 0 where Numba is off."""
     return 0
+
+
+def _load_now(context, builder, kinds, values):
+    base = context.make_array(kinds[0])(context, builder, value=values[0]).data
+    return builder.load_atomic(builder.gep(base, [values[1]]), "monotonic", 8)
+
+
+@_word(2, lambda *kinds: types.int64, _load_now)
+def load_now(v, at):
+    """v[at] of an int64 array that another thread may write: it is read anew at each call."""
+    return int(v[at])
 
 
 @_word(2, lambda *kinds: Lanes(16), _loader(16))
@@ -788,6 +802,8 @@ def mmad_float(mem, at, dtype, f, bias, sa, sb, sc, flat):
 def mmad_int(mem, at, f, bias):
     """L0C = (init ? 0 or bias : L0C) + A @ B for int8 inputs and int32 sums."""
     m, n, k, init = f[0], f[1], f[2], f[3]
+    if m * n * k == 0:
+        return
     rows, ka, nb = (m + 15) // 16 * 16, (k + 31) // 32, (n + 15) // 16
     out, v8 = mem[3], mem[4]
     for i in range(m):
@@ -830,6 +846,8 @@ def some_lanes(dst, d, src, s, n):
 def fixpipe(gm, mem, d, s, dtype, f, nz, line):
     """fp32 from L0C to GM: cast and relu; rows dst_stride elements apart, or planes of C0 columns. `line`: scratch of L0C's size."""
     m, n, src_rows, dst_stride, relu = f[0], f[1], f[2], f[3], f[4]
+    if m * n == 0:
+        return
     size = size_of(dtype)
     width = BLOCK // size if nz else n
     rows = m if nz else 1  # what is contiguous in GM: a whole plane, or one row
@@ -986,8 +1004,11 @@ def fold(op, x, n):
 @_jit
 def gather(v, at, blk, n, out):
     """n lanes in blocks `blk` blocks apart."""
-    for b in range(0, n, 8):
+    whole_blocks = n // 8 * 8
+    for b in range(0, whole_blocks, 8):
         move_block(out, b, v, at + b * blk)
+    if whole_blocks < n:
+        move(out, whole_blocks, v, at + whole_blocks * blk, n - whole_blocks)
 
 
 @_jit
@@ -1002,7 +1023,7 @@ def lanes_at(v, at, blk, n, out):
     """n lanes in blocks `blk` blocks apart as a repeat; `out`: scratch."""
     if blk == 1:
         return load64(v, at) if n == REPEAT else load_some(v, at, n)
-    if blk == 0:
+    if blk == 0 and n >= 8:
         return spread64(v, at)
     gather(v, at, blk, n, out)
     return load64(out, 0)
@@ -1325,7 +1346,7 @@ def vector_turn(mem, at, size, f, bytes8):
         half, low, high = 16, f[7] * 16, f[6] * 16
     for r in range(f[0]):
         for row in range(16):
-            for i in range(BLOCK):
+            for i in range(low, low + half * size):
                 bytes8[row * BLOCK + i] = mem[0][at[1] + (r * f[5] + row * f[3]) * BLOCK + i]
         for j in range(half):
             for row in range(16):
@@ -1527,7 +1548,8 @@ def vector_reaches(op, f, dt, out):
 
 @_jit
 def value(x, xcode, xspan, env, stack, error):
-    """The value of expression x over `env`; a division by zero sets error[0]. xspan: how it is written, and where in xcode from and to."""
+    """The value of expression x over `env`; a division by zero, or a value beyond 64 bits, sets error[0]. xspan: how it is written, and
+    where in xcode from and to. Sums need no look: the ranges of their variables say that they fit (aoec/simulate/expressions.py)."""
     kind, start, stop = xspan[x, 0], xspan[x, 1], xspan[x, 2]
     if kind == FIXED:
         return xcode[start, 1]
@@ -1558,6 +1580,8 @@ def postfix(xcode, start, stop, env, stack, error):
             stack[top - 1] = stack[top] if stack[top - 1] != 0 else stack[top + 1]
         elif op >= 19:
             x = stack[top - 1]
+            if op == 20 and x == LOWEST:
+                error[0] = E_OVERFLOW
             stack[top - 1] = (1 if x == 0 else 0) if op == 19 else abs(x)
         else:
             top -= 1
@@ -1567,15 +1591,29 @@ def postfix(xcode, start, stop, env, stack, error):
 
 @_jit
 def apply(op, a, b, error):
-    """The integer `a op b`, by number in EXPR_OPS."""
-    if op == 2: return a + b
-    if op == 3: return a - b
-    if op == 4: return a * b
+    """The integer `a op b`, by number in EXPR_OPS; error[0] is set where there is none, or where it does not fit 64 bits."""
+    if op == 2:
+        made = a + b
+        if (a ^ made) & (b ^ made) < 0:
+            error[0] = E_OVERFLOW
+        return made
+    if op == 3:
+        made = a - b
+        if (a ^ b) & (a ^ made) < 0:
+            error[0] = E_OVERFLOW
+        return made
+    if op == 4:
+        made = a * b
+        if (abs(a) | abs(b)) >> 31 != 0 and a != 0 and ((a == -1 and b == LOWEST) or made // a != b):
+            error[0] = E_OVERFLOW
+        return made
     if op == 5 or op == 6 or op == 17:
-        if b == 0:
-            error[0] = E_DIVISION
+        if b == 0 or (b == -1 and a == LOWEST):
+            error[0] = E_DIVISION if b == 0 else E_OVERFLOW
             return 0
-        return a // b if op == 5 else a % b if op == 6 else -((-a) // b)
+        quotient = a // b
+        rest = a - quotient * b
+        return quotient if op == 5 else rest if op == 6 else quotient + (1 if rest != 0 else 0)
     if op == 15: return min(a, b)
     if op == 16: return max(a, b)
     if op == 7: return 1 if a == b else 0
@@ -1592,10 +1630,12 @@ def apply(op, a, b, error):
 def fetch(site, program, env, now, error):
     """Evaluates fields and addresses of a site into its rows of `now`; False, with the error row filled, where a bound is broken.
 
-    Of the fields only those are evaluated that vary; limits and reaches are looked at again where one has changed.
+    Of the fields only those are evaluated that vary; limits and reaches are looked at again where one has changed. The element at which an
+    operand begins is held against the last one from which all that is touched lies inside a slot, so that no sum or product of large
+    numbers decides.
     """
     xcode, xspan, ops, operands, fields, limits, opens, dtypes, _, _ = program
-    f, reach, at, known, stack = now
+    f, last, at, known, stack = now
     changed = known[site] == 0
     error[1] = site
     for j in range(opens.shape[1]):
@@ -1607,24 +1647,26 @@ def fetch(site, program, env, now, error):
         f[site, i] = v
     if changed:
         known[site] = 1
-        if not allowed(ops[site], site, f[site], dtypes[site], reach[site], limits, fields, error):
+        if not allowed(ops[site], site, f[site], dtypes[site], operands[site], last[site], limits, fields, error):
             return False
     for i in range(operands.shape[1]):
         if operands[site, i, 1] < 0:
             break
         slot = value(operands[site, i, 5], xcode, xspan, env, stack, error)
-        offset = value(operands[site, i, 6], xcode, xspan, env, stack, error) * operands[site, i, 7]
-        at[i] = operands[site, i, 1] + slot * operands[site, i, 2] + offset
-        if (error[0] or slot < 0 or slot >= operands[site, i, 3] or offset < 0 or at[i] & (operands[site, i, 4] - 1)
-                or (reach[site, i] > 0 and offset + reach[site, i] > operands[site, i, 2])):
-            misplaced(i, slot, offset, reach[site, i], operands[site, i], error)
-            return False
+        element = value(operands[site, i, 6], xcode, xspan, env, stack, error)
+        at[i] = operands[site, i, 1] + slot * operands[site, i, 2] + element * operands[site, i, 7]
+        if (error[0] or slot < 0 or slot >= operands[site, i, 3] or element < 0 or element > last[site, i]
+                or at[i] & (operands[site, i, 4] - 1)):
+            if misplaced(ops[site], i, slot, element, f[site], dtypes[site], operands[site, i], stack[:4], error):
+                return False
+            at[i] = operands[site, i, 1]
     return True
 
 
 @_jit
-def allowed(op, site, f, dt, reach, limits, fields, error):
-    """Whether fields are within their limits and in their relations; fills `reach`, or the error row."""
+def allowed(op, site, f, dt, operands, last, limits, fields, error):
+    """Whether fields are within their limits and in their relations; fills for each operand the last element of a slot from which all that
+    is touched lies inside (-1: none), or the error row."""
     for i in range(f.size):
         if fields[site, i] < 0:
             break
@@ -1632,27 +1674,35 @@ def allowed(op, site, f, dt, reach, limits, fields, error):
             error[0] = max(error[0], E_LIMIT)
             error[2], error[3], error[4] = i, f[i], limits[op, i, 1]
             return False
-    relation = reaches(op, f, dt, reach)
+    relation = reaches(op, f, dt, last)
     if relation:
         error[0], error[2] = E_RELATION, relation
-    return relation == 0
+        return False
+    for i in range(operands.shape[0]):
+        room = operands[i, 2] - last[i]
+        last[i] = room // operands[i, 7] if room >= 0 else -1
+    return True
 
 
 @_jit
-def misplaced(i, slot, offset, reach, operand, error):
-    """Nothing; the error row says which bound operand i breaks.
+def misplaced(op, i, slot, element, f, dt, operand, reach, error):
+    """Whether operand i breaks a bound; the error row then says which. One of which nothing is touched lies anywhere.
 
-    operand: dtype, base, bytes of a slot, slots, alignment, expressions of slot and offset, bytes of an element.
+    operand: dtype, base, bytes of a slot, slots, alignment, expressions of slot and offset, bytes of an element. reach: scratch.
     """
     error[2] = i
     if error[0]:
-        return
+        return True
+    reaches(op, f, dt, reach)
+    if reach[i] == 0:
+        return False
     if slot < 0 or slot >= operand[3]:
         error[0], error[3], error[4] = E_SLOT, slot, operand[3]
-    elif offset < 0 or (reach > 0 and offset + reach > operand[2]):
-        error[0], error[3], error[4] = E_RANGE, offset if offset < 0 else offset + reach, operand[2]
+    elif element < 0 or operand[2] < reach[i] or element > (operand[2] - reach[i]) // operand[7]:
+        error[0], error[3], error[4], error[8] = E_RANGE, element, operand[2], reach[i]
     else:
-        error[0], error[3], error[4] = E_ALIGN, slot * operand[2] + offset, operand[4]
+        error[0], error[3], error[4] = E_ALIGN, slot * operand[2] + element * operand[7], operand[4]
+    return True
 
 
 @_jit
@@ -1696,13 +1746,31 @@ def keep(code, pc, program, env, stack, error):
         env[program[9][i, 1]] = value(program[9][i, 0], program[0], program[1], env, stack, error)
 
 
+@_jit
+def ended_early(watch, steps, error):
+    """Whether a run must end: Ctrl-C came, or all threads together have done more steps than they may. `steps`: of this thread.
+
+    watch: a flag that another thread sets, (most steps, then the steps of each thread so far), which of them this one is.
+    """
+    stop, counts, mine = watch
+    counts[1 + mine] = steps
+    total = 0
+    for i in range(1, counts.size):
+        total += load_now(counts, i)
+    if total > counts[0]:
+        error[0], error[3] = E_STEPS, counts[0]
+    if load_now(stop, 0) != 0:
+        error[0] = E_STOPPED
+    return error[0] != 0
+
+
 @_inline
-def run_core(core, code, program, scalars, state, env, trips, gm, mem, now, tiles, tokens, first, count, streams, error):
-    """Runs a core from state[core] until it halts (DONE), has to wait (BLOCKED, STUCK) or breaks a rule (error[0] set)."""
+def run_core(core, code, program, scalars, state, env, trips, gm, mem, now, tiles, tokens, first, count, streams, watch, error):
+    """Runs a core from state[core] until it halts (DONE), has to wait (BLOCKED, STUCK), breaks a rule or must end early (error[0] set)."""
     sa, sb, sc, flat, run, run2, bytes8, whole1, whole2, ticks = tiles
     ops, dtypes, f, at, stack = program[2], program[7], now[0], now[2], now[4]
     clocked, begun = ticks.shape[0] > 0, 0
-    pc, steps = state[core], 0
+    pc, steps, look, before = state[core], 0, LOOK, watch[1][1 + watch[2]]
     while True:
         op, a, b, c = code[pc, 0], code[pc, 1], code[pc, 2], code[pc, 3]
         error[5] = pc
@@ -1725,20 +1793,31 @@ def run_core(core, code, program, scalars, state, env, trips, gm, mem, now, tile
                 pc = c
                 continue
             keep(code, pc, program, env, stack, error)
+            if error[0]:
+                return DONE
         elif op == 2:
             env[b] += 1
             if env[b] < trips[a]:
                 pc = a
                 keep(code, pc, program, env, stack, error)
+                if error[0] or steps >= look:
+                    look = steps + LOOK
+                    if error[0] or ended_early(watch, before + steps, error):
+                        return DONE
         elif op == 6:
             env[a] = (env[a] + 1) % b
         elif op == 7:
             keep(code, pc, program, env, stack, error)
+            if error[0]:
+                return DONE
         elif op == 0:
             state[core] = pc
+            ended_early(watch, before + steps, error)
             return DONE
         elif not cross(code, pc, core, program, env, stack, tokens, first, count, streams, error):
             state[core] = pc
+            if error[0] == 0:
+                ended_early(watch, before + steps, error)
             return BLOCKED if steps else STUCK
         pc += 1
         steps += 1
@@ -1751,24 +1830,26 @@ def views(memory):
 
 
 @_from_python
-def run_groups(low, high, code, program, scalars, starts, streams, first, count, envs, gm_bytes, mems, cores_own, now, tiles, error):
+def run_groups(low, high, code, program, scalars, starts, streams, first, count, envs, gm_bytes, mems, cores_own, now, tiles, watch, error):
     """Runs the core groups low..high-1, each core of a group with scopes of its own, taking turns where they wait for each other.
 
     program: expressions (code, spans), words of the sites, their operands, fields (expression, -1: none) and limits, the fields that vary,
     dtypes, the fields' values where they do not, and what `keep` evaluates. tiles: scratch, and last the accounts of `tick`, of no words
-    where nobody asks. mems: the cores' own memory; cores_own: trips of their loops, where they stand, tokens between them. now: of each
-    site fields and reaches, addresses, which sites are known, a stack.
-    error: kind, site, operand or field, value, bound, pc, group, core; kind 0 where all is well.
+    where nobody asks. mems: the cores' own memory; cores_own: trips of their loops, where they stand, tokens between them,
+    where in their memory a scope begins and ends. now: of each
+    site fields and the last elements at which operands may begin, addresses, which sites are known, a stack. watch: see `ended_early`.
+    error: kind, site, operand or field, value, bound, pc, group, core, bytes touched; kind 0 where all is well.
     """
     cores, gm = streams.size, views(gm_bytes)
-    trips, state, tokens = cores_own
+    trips, state, tokens, spans = cores_own
     ticks = tiles[9]
     begun = clock() if ticks.shape[0] > 0 else 0
     for group in range(low, high):
-        flood(mems, POISON)
         tokens[:] = 0
         for c in range(cores):
             state[c] = starts[streams[c]]
+            for i in range(spans.shape[0]):
+                flood(mems[c][spans[i, 0]:spans[i, 1]], POISON)
         left = cores
         while left:
             moved, left = False, 0
@@ -1776,7 +1857,7 @@ def run_groups(low, high, code, program, scalars, starts, streams, first, count,
                 error[6], error[7] = group, c
                 mem = views(mems[c])
                 status = run_core(c, code, program, scalars, state, envs[group, c], trips[c], gm, mem, now, tiles, tokens, first, count,
-                                  streams, error)
+                                  streams, watch, error)
                 if error[0]:
                     return
                 moved = moved or status != STUCK

@@ -20,6 +20,7 @@ from aoec.kernels import tile
 Run = list[tuple[int, int]]  # postfix code: (number in EXPR_OPS, its argument)
 Sum = dict[int, int]  # place of a variable -> its factor; CONSTANT -> what is added
 CONSTANT = -1
+LIMIT = 1 << 63  # of the kernels' numbers
 MOST = 1 << 62  # beyond this the kernels' int64 may wrap where Python's numbers do not; as a range it says that nothing is known
 DIVISIONS, COMPARISONS = ("//", "%", "ceildiv"), ("==", "!=", "<", "<=", ">", ">=")
 NUMBER_OF = {op: i for i, op in enumerate(tile.EXPR_OPS)}
@@ -86,6 +87,9 @@ class Expressions:
         return self.runs[key]
 
     def _written(self, kind: int, rows: Run) -> int:
+        for _, number in rows:
+            if not -LIMIT <= number < LIMIT:
+                raise CheckError(f"an expression of program {self.name} holds {number:,}, which does not fit 64 bits")
         self.spans.append((kind, len(self.code), len(self.code) + len(rows)))
         self.code += rows
         return len(self.spans) - 1

@@ -15,6 +15,7 @@ from aoec.target.instructions import added_to
 from aoec.target.meaning import NUMPY_DTYPES
 
 GM_ALIGN_BYTES = 64
+MOST_BYTES = 1 << 40  # of all tensors
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,14 @@ class Memory:
         self.shapes: dict[str, tuple[int, ...]] = {}
         at = 0
         for t in program.tensors:
-            self.shapes[t.name] = tuple(number(d) for d in t.shape)
-            size = prod(self.shapes[t.name]) * DTYPES[t.dtype]
+            self.shapes[t.name] = shape = tuple(number(d) for d in t.shape)
+            if min(shape, default=0) < 0:
+                raise CheckError(f"tensor {t.name} has the shape {list(shape)}; no dimension may be negative")
+            size = prod(shape) * DTYPES[t.dtype]
             self.places[t.name] = Place(t.dtype, "GM", at, size, 1)
             at += -(-size // GM_ALIGN_BYTES) * GM_ALIGN_BYTES
+        if at > MOST_BYTES:
+            raise CheckError(f"the tensors of program {program.name} take {at:,} bytes; at most {MOST_BYTES:,} can be run")
         self.gm = np.empty(max(at, GM_ALIGN_BYTES), np.uint8)
         self._place_spaces(program)
 
@@ -57,6 +62,8 @@ class Memory:
             bases[scope] = at
             at += size
         self.mem_bytes = max(at, 512)
+        ends = [(bases[scope], bases[scope] + size) for scope, size in self.scope_bytes.items()]
+        self.spans = np.array(ends, np.int64).reshape(-1, 2)  # where each scope begins and ends
         for s, address, size, depth in spaces:
             if min(address, size, depth) < 0:
                 raise CheckError(f"space {s.name} has address {address}, size {size} and depth {depth}; none may be negative")

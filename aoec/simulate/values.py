@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
 from math import prod
@@ -19,6 +19,7 @@ import numpy as np
 
 from aoec.base.errors import CheckError
 from aoec.base.processors import threads as at_once
+from aoec.base.stop import ask_again, heeded, most_steps, too_long, wait_for_all
 from aoec.ir.index import DTYPES, Expr, Float, Int
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, Stream
 from aoec.kernels import tile
@@ -28,6 +29,9 @@ from aoec.simulate.memory import Memory, number
 from aoec.target.instructions import INSTRUCTIONS, RELATIONS, check_dtypes, operand_align
 
 MAX_FIELDS = 20
+MAX_CORES = 4096
+MOST_MEMORY_BYTES = 1 << 33  # of all cores that meet, for each thread
+STOPPED = tile.ERRORS.index("stopped")
 
 
 def execute(program: Program, tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -62,20 +66,28 @@ class Executable:
 
     def run_in_place(self, tensors: Mapping[str, np.ndarray], threads: int = 0, account: Account | None = None) -> dict[str, np.ndarray]:
         """`run`, of a caller that lets no two runs meet: results as they lie in memory, where they stay until the next run."""
+        memory = self.memory
+        with heeded() as stop:
+            while True:
+                memory.put(tensors)
+                memory.clear([t for t in self.program.tensors if t.name not in tensors and t.name not in self.constants])
+                if self._run_all(stop, threads, account):
+                    return {t.name: memory.view(t) for t in self.program.tensors if t.role != "input"}
+                ask_again()
+
+    def _run_all(self, stop: np.ndarray, threads: int, account: Account | None) -> bool:
+        """Whether all cores have run to their end; False where `stop` was set."""
         code, memory = self.code, self.memory
-        memory.put(tensors)
-        memory.clear([t for t in self.program.tensors if t.name not in tensors and t.name not in self.constants])
         # sums are added in one order: the same bytes every time
         parts = 1 if memory.added or account else max(1, min(code.groups, threads or at_once()))
-        bounds = list(pairwise(code.groups * t // parts for t in range(parts + 1)))
-        others = [_pool().submit(_run, code, memory, low, high) for low, high in bounds[1:]]
+        bounds, counts = list(pairwise(code.groups * t // parts for t in range(parts + 1))), np.zeros(1 + parts, np.int64)
+        counts[0] = most_steps()
+        others = [_pool().submit(_run, code, memory, *bound, (stop, counts, i)) for i, bound in enumerate(bounds[1:], 1)]
         try:
-            _run(code, memory, *bounds[0], account)
+            ended = _run(code, memory, *bounds[0], (stop, counts, 0), account)
         finally:
-            wait(others)
-        for job in others:
-            job.result()
-        return {t.name: memory.view(t) for t in self.program.tensors if t.role != "input"}
+            wait_for_all(others)
+        return all([ended, *[job.result() for job in others]])
 
 
 @lru_cache(maxsize=1)
@@ -88,20 +100,31 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its parent's threads
 
 
-def _run(code: _Code, memory: Memory, low: int, high: int, account: Account | None = None) -> None:
-    error, started = np.zeros(8, np.int64), time.thread_time()
-    tables = (code.xcode, code.xspan, code.ops, code.operands, code.fields, LIMITS, code.opens, code.dtypes, code.now, code.kept)
-    cores, sites, i64 = code.streams.size, code.ops.size, np.int64
-    own = (np.zeros((cores, len(code.code)), i64), np.zeros(cores, i64), np.zeros((cores, cores, 16), i64))
-    now = (code.now.copy(), np.zeros((sites, 4), i64), np.zeros(4, i64), np.zeros(sites, np.uint8), np.zeros(tile.STACK, i64))
-    mems = _SCRATCH.take("cores", cores * memory.mem_bytes, np.uint8).reshape(cores, memory.mem_bytes)
-    tile.run_groups(
-        low, high, code.code, tables, code.scalars, code.starts, code.streams, code.first, code.count, code.envs, memory.gm, mems, own, now,
-        (*_tiles(memory), account.ticks if account else NO_TICKS), error)
+def _run(code: _Code, memory: Memory, low: int, high: int, watch: tuple[np.ndarray, np.ndarray, int],
+         account: Account | None = None) -> bool:
+    """Whether the groups low .. high - 1 have run to their end; False where they were stopped. CheckError where a rule is broken."""
+    started = time.thread_time()
+    error = run_groups(code, memory, _SCRATCH.take, low, high, watch, account.ticks if account else NO_TICKS)
     if account:
         account.seconds += time.thread_time() - started
-    if error[0]:
+    if error[0] and error[0] != STOPPED:
         _fail(code, error)
+    return not error[0]
+
+
+def run_groups(code: _Code, memory: Memory, take: Callable[..., np.ndarray], low: int, high: int,
+               watch: tuple[np.ndarray, np.ndarray, int], ticks: np.ndarray) -> np.ndarray:
+    """The error row of the kernel, after it has run groups low .. high - 1; `take` makes arrays of what a thread works in."""
+    error = np.zeros(9, np.int64)
+    tables = (code.xcode, code.xspan, code.ops, code.operands, code.fields, LIMITS, code.opens, code.dtypes, code.now, code.kept)
+    cores, sites, i64 = code.streams.size, code.ops.size, np.int64
+    own = (np.zeros((cores, len(code.code)), i64), np.zeros(cores, i64), np.zeros((cores, cores, 16), i64), memory.spans)
+    now = (code.now.copy(), np.zeros((sites, 4), i64), np.zeros(4, i64), np.zeros(sites, np.uint8), np.zeros(tile.STACK, i64))
+    mems = take("cores", cores * memory.mem_bytes, np.uint8).reshape(cores, memory.mem_bytes)
+    tile.run_groups(
+        low, high, code.code, tables, code.scalars, code.starts, code.streams, code.first, code.count, code.envs, memory.gm, mems, own, now,
+        (*_tiles(memory, take), ticks), watch, error)
+    return error
 
 
 class _Scratch(threading.local):
@@ -121,9 +144,9 @@ _SCRATCH = _Scratch()
 NO_TICKS = np.zeros((0, 3), np.int64)
 
 
-def _tiles(memory: Memory) -> tuple[np.ndarray, ...]:
+def _tiles(memory: Memory, take: Callable[..., np.ndarray]) -> tuple[np.ndarray, ...]:
     """Scratch of the kernels: A, B, C and a tile in fractals as fp32, two runs of lanes, one of bytes, two of whole numbers."""
-    size, take = memory.scope_bytes, _SCRATCH.take
+    size = memory.scope_bytes
     a, b, c = (size.get(scope, 0) + 256 for scope in ("L0A", "L0B", "L0C"))
     return (take("a", a, np.float32), take("b", b, np.float32), take("c", c, np.float32), take("fractals", max(a, b), np.float32),
             take("lanes", 256, np.float32), take("more lanes", 256, np.float32), take("bytes", 512, np.uint8),
@@ -208,7 +231,7 @@ def _encode(program: Program, memory: Memory) -> _Code:
     starts = [_encode_stream(code, s) for s in program.streams]
     code.freeze()
     code.starts = np.array(starts, np.int64)
-    _encode_cores(code)
+    _encode_cores(code, memory.mem_bytes)
     return code
 
 
@@ -291,11 +314,14 @@ def _site(code: _Code, item: Instr, scope: dict[str, int]) -> int:
     return len(code.sites) - 1
 
 
-def _encode_cores(code: _Code) -> None:
+def _encode_cores(code: _Code, memory_bytes: int) -> None:
     """Fills the cores of each stream, in groups that meet by cross flags: a group is what the smallest stream has one core of."""
     streams = code.program.streams
     extents = [[number(e) for _, e in s.grid] for s in streams]
     cores = [prod(e) for e in extents]
+    for stream, n in zip(streams, cores):
+        if not 0 <= n <= MAX_CORES:
+            raise CheckError(f"stream {stream.name} runs on {n:,} cores; at most {MAX_CORES:,} can be run")
     meets = any(r[0] in (4, 5) for r in code.rows)
     code.groups = min(cores, default=0)
     if len(streams) > 1 and not meets:
@@ -304,6 +330,9 @@ def _encode_cores(code: _Code) -> None:
         counts = ", ".join(f"{s.name} has {n}" for s, n in zip(streams, cores))
         raise CheckError(f"streams that meet need whole multiples of cores: {counts}")
     count = [n // max(code.groups, 1) for n in cores]
+    if sum(count) * memory_bytes > MOST_MEMORY_BYTES:
+        raise CheckError(f"program {code.program.name} has {memory_bytes:,} bytes on chip for each of {sum(count):,} cores that are run "
+                         f"together; at most {MOST_MEMORY_BYTES:,} in all can be run")
     code.count = np.array(count, np.int64)
     code.first = np.concatenate([np.zeros(1, np.int64), np.cumsum(code.count)[:-1]])
     code.streams = np.repeat(np.arange(len(streams)), code.count)
@@ -321,21 +350,26 @@ def _encode_cores(code: _Code) -> None:
 
 def _fail(code: _Code, error: np.ndarray) -> NoReturn:
     """Raises what the interpreter found, with instruction, core and loop variables."""
-    kind, _, part, value, bound, pc, group, core = (int(x) for x in error)
+    kind, _, part, value, bound, pc, group, core, touched = (int(x) for x in error)
+    if tile.ERRORS[kind] == "steps":
+        raise CheckError(too_long(code.program.name, value))
     stream, item = code.items[pc]
     index = group * int(code.count[code.streams[core]]) + core - int(code.first[code.streams[core]])
     env = code.envs[group, core]
     prefix = stream.name + "."
     at = ", ".join(f"{n.removeprefix(prefix)}={env[i]}" for i, n in code.names.items() if n.startswith(prefix))
     where = f"{stream.name} core {index}" + (f" at {at}" if at else "")
-    raise CheckError(f"{_sentence(item, tile.ERRORS[kind], part, value, bound)} ({where})")
+    raise CheckError(f"{_sentence(code.program, item, tile.ERRORS[kind], part, value, bound, touched)} ({where})")
 
 
-def _sentence(item: Item | None, kind: str, part: int, value: int, bound: int) -> str:
+def _sentence(program: Program, item: Item | None, kind: str, part: int, value: int, bound: int, touched: int) -> str:
+    """What is wrong with an item. Where an operand leaves its buffer, `value` is the element at which it begins."""
     if kind == "deadlock":
         return "every core of the group waits for a cross flag that nothing sets: add the cross_set or drop the cross_wait"
     if kind == "division":
         return "an expression divides by zero"
+    if kind == "overflow":
+        return "an expression gives a number that does not fit 64 bits"
     if kind == "flag":
         return f"cross flag {value} is outside 0..{bound - 1}"
     if not isinstance(item, Instr):
@@ -353,4 +387,6 @@ def _sentence(item: Item | None, kind: str, part: int, value: int, bound: int) -
         return f"{item.op}: {name} names slot {value} of {buffer}, which has {bound}"
     if kind == "align":
         return f"{item.op}: {name} starts at byte {value} of {buffer}, which is no multiple of {bound}"
-    return f"{item.op}: {name} reaches byte {value} of {buffer}, which has {bound} bytes"
+    size = DTYPES[{t.name: t.dtype for t in program.tensors}.get(buffer) or {s.name: s.dtype for s in program.spaces}[buffer]]
+    reached = value * size + touched if value >= 0 else value * size
+    return f"{item.op}: {name} reaches byte {reached} of {buffer}, which has {bound} bytes"

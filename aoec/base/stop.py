@@ -1,0 +1,96 @@
+"""What ends the work of kernels early: Ctrl-C, and a limit of steps.
+
+A kernel runs no Python, so that Python's handler of Ctrl-C waits until it returns. But Python can write the signal's number to a file as
+soon as it comes (signal.set_wakeup_fd). A thread reads that file and sets a flag, and kernels look at the flag. They then return, and the
+handler runs.
+"""
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+MOST_STEPS = 250_000_000  # of a program: instructions, flags and iterations of loops. No program of a model that we know comes near it
+OPTION = "--most-steps"
+
+_flag = np.zeros(1, np.int64)  # of the kernels that the main thread calls, and of the threads that help it
+_steps = [MOST_STEPS]
+_behind = [-1]  # whose file signals went to before
+
+
+def most_steps() -> int:
+    """The most steps that a program may take when it is run, or walked for its time."""
+    return _steps[0]
+
+
+def allow(steps: int) -> None:
+    """Nothing; from now on programs of this process may take so many steps."""
+    _steps[0] = steps
+
+
+def too_long(program: str, steps: int) -> str:
+    """What is said of a program that takes more than so many steps."""
+    return (f"program {program} takes more than {steps:,} steps (instructions, flags and iterations of loops) and may never end; "
+            f"{OPTION} N allows more")
+
+
+@contextmanager
+def heeded() -> Iterator[np.ndarray[Any, Any]]:
+    """The flag int64[1] that kernels look at meanwhile: 1 once Ctrl-C came. Only the main thread is interrupted: in others it stays 0."""
+    if threading.current_thread() is not threading.main_thread():
+        yield np.zeros(1, np.int64)
+        return
+    _flag[0] = 0
+    _behind[0] = signal.set_wakeup_fd(_file(), warn_on_full_buffer=False)
+    try:
+        yield _flag
+    finally:
+        signal.set_wakeup_fd(_behind[0], warn_on_full_buffer=False)
+
+
+def ask_again() -> None:
+    """Nothing, after a kernel has returned early: Python's handler of Ctrl-C runs now. Where it raises nothing (it may only note that the
+    user asked), the work is to be done anew."""
+    _flag[0] = 0
+
+
+def wait_for_all(others: list[Future[Any]]) -> None:
+    """Nothing, when all have ended; what interrupts this meanwhile is raised then, and not before: they use the caller's memory."""
+    try:
+        wait(others)
+    except BaseException:
+        _flag[0] = 1
+        while not all(o.done() for o in others):
+            with suppress(KeyboardInterrupt):
+                wait(others)
+        raise
+
+
+@lru_cache(maxsize=1)
+def _file() -> int:
+    """The file that signals are written to, with the thread that reads it."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    threading.Thread(target=_watch, args=(reader,), name="ctrl-c", daemon=True).start()
+    return writer
+
+
+def _watch(reader: int) -> None:
+    """Sets the flag whenever Ctrl-C comes, and passes signals on to whoever waited for them before."""
+    while came := os.read(reader, 64):
+        if signal.SIGINT in came:
+            _flag[0] = 1
+        if _behind[0] >= 0:
+            with suppress(OSError):
+                os.write(_behind[0], came)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_file.cache_clear)  # a child has none of its parent's threads
