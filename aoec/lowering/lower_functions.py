@@ -24,6 +24,8 @@ ATAN = (0.9999999847671519, -0.33333073341727076, 0.19992619228822717, -0.142036
         0.04269131008151264, -0.016068494648012147, 0.002849854852770728)
 ASIN = (0.9999999955849784, 0.166667901041167, 0.07494434892695578, 0.045550172913963245, 0.02385821845483454, 0.04263557334900656)
 SINH = (0.9999999797019877, 0.16666733826233127, 0.008329911928466202, 0.00020393989663618217)
+# the sine and the tangent are asked of a little more than their parts of a turn, as a rounded angle may have the multiple beside its own
+SIN_MOST, TAN_MOST = 1.6, 0.8
 LARGE = 4096.0  # from here on 1 is nothing beside the square
 POWERS = 5  # whole exponents of fewer bits than this are multiplied out
 
@@ -56,25 +58,6 @@ def polynomial(x: Expr, factors: tuple[float, ...]) -> Expr:
     return out
 
 
-# ln F(-x), F being the normal distribution, for x from 0 to 5.75, where x * F(-x) is the last that 16 bits hold: a fit of our own of the
-# least largest error, told in steps of x * F(-x) in fp16. It falls on beyond, to -200 at TAIL_MOST, so that F is 0
-NORMAL_TAIL = (-0.693215654866532, -0.796721766097187, -0.3213835459886272, -0.03366253636449946, 0.0041064254305736595,
-               -0.00022913791392017345)
-TAIL_MOST = 16.0
-ROOT_HALF = 0.7071067811865476
-
-
-def gelu_in_short(keep: Keep, e: Expr) -> Expr:
-    """max(x, 0) - a * exp(P(a)) with a = min(|x|, TAIL_MOST), of x * 0.5 * (1 + erf(x * sqrt(1/2))), any other expression as it is: 0.14
-    steps of fp16 at most before the result is rounded, also where that is small, in 18 operations for 29, with no quotient among them;
-    for results of 16 bits. Of either infinity it gives what is due."""
-    x = e.left.left if isinstance(e, Binary) and isinstance(e.left, Binary) else e
-    if e != x * Float(0.5) * (Float(1.0) + call("erf", x * Float(ROOT_HALF))):
-        return e
-    size = keep(call("min", call("abs", x), Float(TAIL_MOST)))
-    return call("max", x, Float(0.0)) - call("exp", polynomial(size, NORMAL_TAIL)) * size
-
-
 def _odd(keep: Keep, x: Expr, factors: tuple[float, ...]) -> Expr:
     """x * P(x^2)."""
     return polynomial(keep(x * x), factors) * x
@@ -97,24 +80,30 @@ def _less_multiples(keep: Keep, x: Expr, k: Expr, part: float) -> Expr:
     return x
 
 
+def _within(keep: Keep, x: Expr, most: float) -> Expr:
+    """x between -most and most, where a polynomial is a fit: what is left of angles that are too large may be anything."""
+    return keep(call("min", call("max", x, Float(-most)), Float(most)))
+
+
 def sine(keep: Keep, x: Expr) -> Expr:
-    """2e-7 at most, up to 1e5 either way; beyond, multiples of pi have more than sixteen bits and the error grows with them."""
+    """2e-7 at most, up to 1e5 either way. Beyond, multiples of pi have more than sixteen bits and the error grows with them; results stay
+    between -1 and 1."""
     k = keep(call("round", x * Float(1 / pi)))
-    r = _less_multiples(keep, x, k, 1.0)
+    r = _within(keep, _less_multiples(keep, x, k, 1.0), SIN_MOST)
     return _odd(keep, r, SIN) * (_parity(keep, k) * Float(-2.0) + Float(1.0))
 
 
 def cosine(keep: Keep, x: Expr) -> Expr:
     """As the sine, of which it is a quarter turn ahead: 2e-7 at most, up to 1e5 either way."""
     k = keep(call("round", x * Float(1 / pi) + Float(0.5)))
-    r = _less_multiples(keep, x, keep(k + Float(-0.5)), 1.0)
+    r = _within(keep, _less_multiples(keep, x, keep(k + Float(-0.5)), 1.0), SIN_MOST)
     return _odd(keep, r, SIN) * (_parity(keep, k) * Float(-2.0) + Float(1.0))
 
 
 def tangent(keep: Keep, x: Expr) -> Expr:
     """5e-7 of the value, up to 1e4 either way; within 1e-3 of a pole more, as the argument is no nearer to it than its own rounding."""
     k = keep(call("round", x * Float(2 / pi)))
-    t = keep(_odd(keep, _less_multiples(keep, x, k, 0.5), TAN))
+    t = keep(_odd(keep, _within(keep, _less_multiples(keep, x, k, 0.5), TAN_MOST), TAN))
     return select(_parity(keep, k), _negative(keep(call("reciprocal", t))), t)
 
 
@@ -168,10 +157,10 @@ def hyperbolic_cosine(keep: Keep, x: Expr) -> Expr:
 
 
 def _log_of_1_and(keep: Keep, x: Expr) -> Expr:
-    """log(1 + x) to the last bits for small x too: what the sum lost is made good by x / ((1 + x) - 1)."""
+    """log(1 + x), 2 steps of fp32 for small x too: what 1 + x loses of x is added to the logarithm as its share of the sum."""
     total = keep(x + Float(1.0))
-    held = keep(total + Float(-1.0))
-    return keep(select(Binary("==", held, Float(0.0)), x, keep(call("log", total)) * keep(x / held)))
+    lost = keep(x - keep(total + Float(-1.0)))
+    return keep(keep(call("log", total)) + keep(lost / total))
 
 
 def area_sine(keep: Keep, x: Expr) -> Expr:

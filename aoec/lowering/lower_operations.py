@@ -24,7 +24,8 @@ from aoec.ir.index import (
     walk,
 )
 from aoec.ir.meaning import Statement
-from aoec.lowering.lower_functions import gelu_in_short, polynomial, rewrite
+from aoec.lowering.lower_functions import rewrite
+from aoec.lowering.lower_smooth import in_fp32, smooth
 from aoec.lowering.lower_typed import is_typed, take_apart_typed
 from aoec.lowering.physical import guarded, interval
 from aoec.lowering.work import Work, axes_of, hold, variables_of
@@ -32,9 +33,6 @@ from aoec.target.words import cut_off_sum, is_selection
 
 LEAST = {"int8": Float(-128.0), "uint8": Float(0.0)}  # of whole numbers that fp16 has, in which the unit finds the greatest of them
 ACCUMULATE = {"+=": "fp32"}  # sums of 16-bit values are kept in fp32
-# what is computed in fp32 whatever the operands are: tanh as a difference from 1 has no bits near 0 in fp16 (the vendor's library takes
-# 0.20 cycles an element of fp16 and 0.16 of fp32 on 910B3, so it casts too: auto-fuse's table of costs)
-ACCURATE = ("erf", "tanh")
 SPREAD = ".spread"  # ends the names of locals that hold one element a row of an input
 LONG_ROW = 6144  # elements: seven rows of fp32 fill UB (192 KB on 2201): two slots in and out, and what lies between
 ROW_BYTES = 7 * 4 * LONG_ROW  # of all that a row needs at a time
@@ -114,15 +112,15 @@ def take_apart(work: Work, s: Statement) -> None:
     found = {work.dtypes[r.buffer]: None for r in reads(s.value) if r.buffer in work.dtypes}
     source = next(iter(found), "fp16")
     sums = s.op in ACCUMULATE and source in ("fp16", "bf16")
-    wide = sums or "fp32" in found or "bf16" in found or any(isinstance(e, Call) and e.fn in ACCURATE for e in walk(s.value))
+    wide = sums or "fp32" in found or "bf16" in found or in_fp32(s.value)
     kind = "fp32" if wide else "fp16" if source in LEAST and s.op != "=" else source
     dtype = work.dtypes.setdefault(s.target.buffer, kind)
     if s.op == "=":
-        value = in_short(work, s, kind) if DTYPES[dtype] == 2 else s.value
+        value = in_forms(work, s, kind, dtype)
         work.statements.append(Statement(s.target, "=", single(work, rewrite(value), s.target, kind, dtype), None))
         return
     axes = axes_of(s)
-    value = rewrite(s.value)
+    value = rewrite(in_forms(work, s, kind, kind))
     if kind != source and isinstance(value, Read) and not all(isinstance(i, Var) for i in value.indices):
         value = cast_window(work, value, kind)
     value = atom(work, widened(work, value, kind) if kind != source else value, axes, kind)
@@ -135,14 +133,15 @@ def take_apart(work: Work, s: Statement) -> None:
         work.statements.append(Statement(s.target, "=", Cast(dtype, target), None))
 
 
-def in_short(work: Work, s: Statement, kind: str) -> Expr:
-    """The value of a statement whose result has 16 bits, in forms that are as good there and take fewer cycles."""
-    axes = [v for i in s.target.indices for v in sorted(variables(i))]
+def in_forms(work: Work, s: Statement, kind: str, dtype: str) -> Expr:
+    """The value of a statement whose result has a dtype, in forms that are exact enough for it and take few cycles."""
+    axes = axes_of(s) if s.op != "=" else [v for i in s.target.indices for v in sorted(variables(i))]
 
     def keep(e: Expr) -> Expr:
-        return atom(work, widened(work, e, kind), axes, kind)
+        return atom(work, widened(work, rewrite(e), kind), axes, kind)
 
-    return over_rows(gelu_in_short(keep, s.value), s, kind)
+    value = smooth(keep, s.value, dtype)
+    return over_rows(value, s, kind) if s.op == "=" and DTYPES[dtype] == 2 else value
 
 
 def over_rows(value: Expr, s: Statement, kind: str) -> Expr:
@@ -204,27 +203,11 @@ def widened(work: Work, e: Expr, kind: str = "fp32") -> Expr:
     return store(work, Cast(kind, e), [v for i in e.indices for v in sorted(variables(i))], kind)
 
 
-# erf(x) = x * P(x^2) / Q(x^2) for |x| up to ERF_MOST, where 1 - erf(x) is half a rounding step of fp32: a rational fit of our own, least
-# largest relative error; 6e-7 at most when it is computed in fp32
-ERF_MOST = 3.9
-ERF_P = (1.128378850999301, 0.31069977389576797, 0.0669613621379292, 0.008408461358013264, 0.0003006474418867655)
-ERF_Q = (1.0, 0.6086754717661169, 0.1622764025869455, 0.02440512506349251, 0.002118784695315919, 1.758848440973103e-05)
-
-
-def error_function(work: Work, e: Expr, axes: list[str]) -> Expr:
-    """erf(e) in operations that the vector unit has."""
-    x = atom(work, call("min", call("max", e, Float(-ERF_MOST)), Float(ERF_MOST)), axes, "fp32")
-    square = atom(work, x * x, axes, "fp32")
-    return polynomial(square, ERF_P) * x / polynomial(square, ERF_Q)
-
-
 def operation(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
     """`e` with every operand a read or number, after statements for what is nested."""
     if isinstance(e, (Read, Float, Int)):
         return e
     axes = [v for i in target.indices for v in sorted(variables(i))]
-    if isinstance(e, Call) and e.fn == "erf":
-        e = error_function(work, atom(work, e.args[0], axes, dtype), axes)
     supported = isinstance(e, Cast) or isinstance(e, Binary) and e.op in "+-*/" or isinstance(e, Call) and e.fn in (
         "max", "min", "exp", "log", "sqrt", "rsqrt", "reciprocal", "abs")
     if not supported:

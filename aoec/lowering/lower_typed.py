@@ -27,6 +27,7 @@ from aoec.ir.index import (
 )
 from aoec.ir.meaning import Statement
 from aoec.lowering.lower_functions import FUNCTIONS, WHOLE_FUNCTIONS, rewrite
+from aoec.lowering.lower_smooth import in_fp32, smooth
 from aoec.lowering.work import Work, hold, variables_of
 from aoec.target.words import BINARY, MODES, UNARY
 
@@ -79,7 +80,7 @@ class _Statement:
     def __init__(self, work: Work, s: Statement) -> None:
         self.work, self.s = work, s
         self.axes = [v for i in s.target.indices for v in sorted(variables(i))]
-        accurate = any(name_of(e) in (*FUNCTIONS, *ROUNDINGS) for e in walk(s.value))
+        accurate = in_fp32(s.value) or any(name_of(e) in (*FUNCTIONS, *ROUNDINGS) for e in walk(s.value))
         self.least = "fp32" if accurate else "fp16"  # the narrowest reals that it is worked out in
         self.known: dict[Expr, tuple[Expr, str]] = {}
 
@@ -119,7 +120,7 @@ class _Statement:
         if isinstance(e, (Int, Float)):
             return e, ""
         if e not in self.known:
-            self.known[e] = self.found(rewrite(e))
+            self.known[e] = self.found(rewrite(smooth(self.keep, e, self.work.dtypes.get(self.s.target.buffer, "fp32"))))
         return self.known[e]
 
     def found(self, e: Expr) -> tuple[Expr, str]:
