@@ -23,8 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from aoec.jobs.budget import PROOF_ROWS
 from aoec.jobs.space import legal
-from aoec.jobs.tuning import PROOF_ROWS, Outcome, Problem, problem, search, start
+from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.search.count import cuts
 from aoec.search.prove import Proof, prove
 from aoec.search.trials import Status

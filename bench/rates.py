@@ -30,8 +30,9 @@ from aoec.kernels import timeline as kernel
 
 from aoec.base.garbage import seldom_collected
 from aoec.base.heap import give_back
+from aoec.jobs.budget import PROOF_ROWS
 from aoec.jobs.space import legal
-from aoec.jobs.tuning import PROOF_ROWS, Problem, problem, start
+from aoec.jobs.tuning import Problem, problem, start
 from aoec.search.count import cuts
 from aoec.search.draws import drawn, some
 from aoec.search.prove import prove

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from aoec.base.errors import AoecError
 from aoec.jobs import interrupt
+from aoec.jobs.budget import PROOF_ROWS, Budget, limits
 from aoec.jobs.cann_import import Seed, said
-from aoec.jobs.tuning import Budget, Problem, problem, search, start
+from aoec.jobs.tuning import Problem, problem, search, start
 from aoec.search.placed import placed
 from aoec.search.rank import Rank, rank
 
 RANK_ROWS = 100  # that a rank looks at for each trial of the budget
-RANK_ROWS_A_SECOND = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,7 @@ def one(seed: Seed, budget: Budget, number: int) -> Compared:
 
 def ranked(p: Problem, some: tuple[int, tuple[int, ...]], ticks: int, budget: Budget) -> Rank:
     """The rank of a time in a problem's space, as far as a share of the budget decides it."""
-    kind, amount = budget
-    return rank(p.space.grids, p, some, ticks, int(amount * (RANK_ROWS if kind == "trials" else RANK_ROWS_A_SECOND)))
+    return rank(p.space.grids, p, some, ticks, limits(budget).alone * RANK_ROWS // PROOF_ROWS)
 
 
 def place(c: Compared) -> str:

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aoec.jobs import rounds
+from aoec.jobs.budget import Spent, as_dict
 from aoec.jobs.plan import host_times
 from aoec.jobs.solve import total_ticks
 from aoec.jobs.trust import Trust, together
@@ -16,6 +17,7 @@ from aoec.ops.narrowed import counts
 from aoec.report.fidelity import as_dict as fidelity_of
 from aoec.report.fidelity import near, operator_class
 from aoec.report.table import Held, Report, Row, Times
+from aoec.search.trials import Phase
 from aoec.target.machine import Machine
 
 if TYPE_CHECKING:
@@ -37,16 +39,16 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
     us = machine.us_per_tick
     rows: dict[object, Row] = {}
     bound_us = 0.0
-    trials = {}
+    spent = {}
     often, shown = rounds.passes_of_groups(model.graph), rounds.counts(model.graph)
     for c in choices:
         at = (c.task.func_key, c.task.state_text)
         ticks = total_ticks(c.best.measure, machine)
         times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
         bound_us += often[c.task.group.name] * (times.bound_us or 0.0)
-        trials[at] = c.solved.trials
+        spent[at] = c.solved.spent
         new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof, held(c.trust),
-                  c.solved.candidates)
+                  c.solved.candidates, as_dict(c.solved.spent) if c.solved.candidates else {})
         row = rows.get(at, new)
         rows[at] = replace(row, count=row.count + shown[c.task.group.name])
     off_core, ops = host_times(model.graph), {n.name: n.op for n in model.graph.nodes}
@@ -64,8 +66,16 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
         Times(lines.default.sum_us, lines.tuned.sum_us, bound_us),
         (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us) if lines.tuned.throughput_us else None,
         "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
-        sum(trials.values()), seconds, found, options.tune, lowered=counts(model.graph),
+        **looked_at(spent.values()), seconds=seconds, found=found, tuned=options.tune, lowered=counts(model.graph),
         held=whole_trust(choices), gear=made.stage.gear)
+
+
+def looked_at(spent: Iterable[Spent]) -> dict[str, Any]:
+    """The fields of a report that say what searches looked at: trials, and beside them what was timed to other ends, or decided untimed."""
+    found = list(spent)
+    beside = sum((Counter(s.candidates) for s in found), Counter[str]())
+    return {"trials": sum(s.trials for s in found), "beside": {name: n for name, n in beside.items() if name != Phase.SEARCH.value},
+            "bounded": sum(s.bounded for s in found)}
 
 
 def counted(words: Sequence[str]) -> str:

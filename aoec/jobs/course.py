@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from aoec.bank.record import Key
+from aoec.jobs.budget import as_dict, words
 from aoec.jobs.events import Events
 from aoec.jobs.order import Order, SoFar, Solved
 from aoec.jobs.plan import Task
@@ -38,8 +39,7 @@ class Course:
         if so_far is None:
             self._events.say("task_started", task=task.group.name, what=task.label)
             return
-        kind, amount = self._order.budget
-        self._parts[key] = SEARCHED * min(1.0, (so_far.trials if kind == "trials" else so_far.seconds) / max(amount, 1e-9))
+        self._parts[key] = SEARCHED * min(1.0, so_far.part)
         left = self.left_s
         best, default, bound = (n * self._us for n in (so_far.ticks, so_far.default_ticks, so_far.bound_ticks))
         self._events.say("task_progress", task=task.group.name, trials=so_far.trials, search_seconds=round(so_far.seconds, 3),
@@ -52,7 +52,8 @@ class Course:
         self._end(solved.best.key)
         self._events.say("task_finished", task=task.group.name, what=task.label, outcome=solved.outcome.value, found_in_bank=solved.found,
                          stopped=solved.stopped, default_us=default, tuned_us=best, bound_us=bound, trials=solved.trials,
-                         proof=solved.best.proof, done=self._done, of=len(self._tasks), left_seconds=self.left_s)
+                         spent=as_dict(solved.spent), proof=solved.best.proof, done=self._done, of=len(self._tasks),
+                         left_seconds=self.left_s)
         self._line(f"{task.group.name} {default:.2f} -> {best:.2f} us modelled", self._done, self.left_s)
 
     def failed(self, key: Key, reason: str) -> None:
@@ -74,5 +75,6 @@ class Course:
 
 def begun(model: str, machine: Machine, order: Order, tasks: int) -> dict[str, Any]:
     """What the first event says."""
+    budget = words(order.budget) if order.seconds is None else {"seconds": order.seconds}
     return {"format": "aoec events 1", "times": "modelled", "tool": "aoec " + version("aoec"), "model": model, "target": machine.name,
-            "tune": order.tune, "search": order.strategy, "budget": dict([order.budget]), "seed": order.seed, "tasks": tasks}
+            "tune": order.tune, "search": order.strategy, "budget": budget, "seed": order.seed, "tasks": tasks}

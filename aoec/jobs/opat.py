@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from aoec.base.files import check_folder, write_text
 from aoec.cann.op_summary import csv_text
 from aoec.ir.parse import parse_trace
+from aoec.jobs.budget import as_dict
 from aoec.jobs.profile import launches, split
 from aoec.report.folder import AFTER, BEFORE, FOLDER, Operator, file_of, operator_text, profile_of, summary_text
 from aoec.report.opat import Outcome, Policy, Tuning, model, text
@@ -117,7 +118,7 @@ def operator(task: Task, solved: Solved, found: Policy, machine: Machine) -> Ope
     default, best = solved.default, solved.best
     key = {name: getattr(best.key, name) for name in ("func_key", "state", "machine_hash", "model_version")}
     return Operator(found, task.group.nodes, machine.name, key, {"default": default.ticks, "best": best.ticks, "bound": best.bound_ticks},
-                    machine.us_per_tick, default.trace, best.trace, best.proof, solved.trials, solved.candidates)
+                    machine.us_per_tick, default.trace, best.trace, best.proof, solved.candidates, as_dict(solved.spent))
 
 
 def kind(solved: Solved) -> str:

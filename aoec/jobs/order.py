@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from aoec.bank.record import DEFAULT, ROBUST, Key, Record
+from aoec.jobs.budget import Budget, Limits, Spent, trials_of
 from aoec.jobs.plan import Task
 from aoec.jobs.story import Story
 from aoec.jobs.trust import Trust
-from aoec.jobs.tuning import Budget
 from aoec.jobs.version import model_version
 from aoec.report.opat import Outcome
 from aoec.target.machine import Machine
@@ -30,6 +30,9 @@ class Order:
     resume: bool = False  # go on from what is noted of the same job, broken off
     until: tuple[tuple[str, float], ...] = ()  # ("gain" | "gap", per cent): a search ends as soon as one of them is reached
     starts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # func key -> schedules that its search begins with (starts.py)
+    seconds: float | None = None  # that the searches of the whole job may take, in place of a budget for each
+    deadline: float | None = None  # of time.monotonic(): when those of this part of the job are to end
+    counts: Mapping[str, Limits | None] = field(default_factory=dict)  # search (named) -> what it had in a run by time, None: it had none
 
     @classmethod
     def of(cls, options: Namespace) -> Order:
@@ -46,31 +49,43 @@ class Order:
 
 @dataclass(frozen=True)
 class SoFar:
-    """How far a search is: legal trials, seconds since it began, and ticks of the best so far, of the default and of the bound."""
+    """How far a search is: legal trials, seconds since it began, and ticks of the best so far, of the default and of the bound; `part`: of
+    its budget, or of its time, that is spent."""
 
     trials: int
     seconds: float
     ticks: int
     default_ticks: int
     bound_ticks: int
+    part: float = 0.0
 
 
 @dataclass(frozen=True)
 class Solved:
-    """Records of a task's default and best schedule; `found`: both were in the bank already; `trials`: what this run spent; `candidates`:
-    how many of those that it looked at ended in each status; `before`: the bank's best when the run began, None where it had none that is
-    faster than the default (a search that found nothing is remembered with its effort, and is no hit); `stopped`: the user ended the
-    search, and the best is the best so far."""
+    """Records of a task's default and best schedule; `found`: both were in the bank already; `spent`: what this run looked at, and
+    `candidates`: how many of it ended in each status; `held`: the bank's best when the run began, whether or not faster than the
+    default; `stopped`: the user ended the search, and the best is the best so far."""
 
     default: Record
     best: Record
     found: bool
-    trials: int = 0
+    spent: Spent = field(default_factory=Spent)
     trust: Trust | None = None  # of the best against the default, where this run timed them on seeded machines
     candidates: Mapping[str, int] = field(default_factory=dict)
-    before: Record | None = None
+    held: Record | None = None
     stopped: bool = False
     story: Story | None = None  # of this run's search, where there was one
+
+    @property
+    def trials(self) -> int:
+        """Candidates that the strategy of this run's search had timed."""
+        return self.spent.trials
+
+    @property
+    def before(self) -> Record | None:
+        """The bank's best when the run began; None where it had none that is faster than the default (a search that found nothing is
+        remembered with its effort, and is no hit)."""
+        return gained(self.held)
 
     @property
     def outcome(self) -> Outcome:
@@ -86,14 +101,19 @@ def keys(task: Task, machine: Machine, robust: bool = False) -> tuple[Key, Key]:
     return replace(best, state=best.state + DEFAULT), replace(best, state=best.state + ROBUST * robust)
 
 
+def search_of(key: Key) -> str:
+    """The name by which a run says what it searched: that of the task's func, and its memory state."""
+    return f"{key.func_key} {key.state}"
+
+
 def gained(record: Record | None) -> Record | None:
     """A bank's record that is faster than the default; None of any other."""
     return record if record is not None and record.gained else None
 
 
 def budget_trials(order: Order) -> int:
-    """The trials that a budget asks for; a budget in seconds is satisfied by any search."""
-    return int(order.budget[1]) if order.budget[0] == "trials" else 1
+    """The trials that a budget asks for; time for the whole job is satisfied by any search."""
+    return 1 if order.seconds is not None else trials_of(order.budget)
 
 
 def suffices(record: Record, order: Order) -> bool:

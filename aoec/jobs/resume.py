@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,8 @@ from aoec.bank.record import Key, Record, parse_record, show_record
 from aoec.base.errors import BankError
 from aoec.base.text import plural
 from aoec.jobs.answers import Answers
-from aoec.jobs.order import Order, Solved
+from aoec.jobs.budget import as_dict, parse_spent, words
+from aoec.jobs.order import Order, Solved, search_of
 from aoec.jobs.story import recalled
 from aoec.jobs.trust import Trust
 
@@ -40,7 +41,9 @@ class Search:
 
 def search_name(key: Key, order: Order) -> str:
     """What a search follows from: equal ones are asked and answer the same."""
-    return digest([key.digest, order.strategy, *order.budget, order.seed, order.until])
+    counts = order.counts.get(search_of(key)) if order.counts else None
+    kind, amount = ("seconds", order.seconds) if order.seconds is not None else next(iter(words(order.budget).items()))
+    return digest([key.digest, order.strategy, kind, amount, order.seed, order.until, *([asdict(counts)] if counts else [])])
 
 
 def job_name(keys: Iterable[Key], order: Order) -> str:
@@ -162,8 +165,8 @@ def show(record: Record | None) -> str:
 def text_of(solved: Solved) -> str:
     """A solved task as a line of JSON."""
     trust = solved.trust and [solved.trust.default, solved.trust.best]
-    return json.dumps({"default": show(solved.default), "best": show(solved.best), "before": show(solved.before), "trials": solved.trials,
-                       "trust": trust, "candidates": dict(solved.candidates)}, separators=(",", ":"))
+    return json.dumps({"default": show(solved.default), "best": show(solved.best), "held": show(solved.held),
+                       "spent": as_dict(solved.spent), "trust": trust, "candidates": dict(solved.candidates)}, separators=(",", ":"))
 
 
 def solved_of(text: str) -> Solved | None:
@@ -172,8 +175,8 @@ def solved_of(text: str) -> Solved | None:
         said = json.loads(text)
         trust = Trust(*(tuple(map(int, ticks)) for ticks in said["trust"])) if said["trust"] else None
         best = parse_record(said["best"])
-        return Solved(parse_record(said["default"]), best, False, int(said["trials"]), trust, counts(said["candidates"]),
-                      parse_record(said["before"]) if said["before"] else None, story=recalled(best))
+        return Solved(parse_record(said["default"]), best, False, parse_spent(said["spent"]), trust, counts(said["candidates"]),
+                      parse_record(said["held"]) if said["held"] else None, story=recalled(best))
     except (BankError, ValueError, TypeError, LookupError, RecursionError):
         return None
 

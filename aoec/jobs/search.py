@@ -5,12 +5,15 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
+from typing import Any
 
 from aoec.base.errors import ScheduleError
 from aoec.base.files import read_text, write_text
+from aoec.base.text import plural
 from aoec.ir.index import reads
 from aoec.ir.show import show
 from aoec.ir.tir import Func
+from aoec.jobs.budget import as_dict
 from aoec.jobs.space import legal, space_facts, why_empty
 from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
@@ -27,6 +30,7 @@ from aoec.simulate.time import ERRORS
 from aoec.target.machine import load
 
 Facts = dict[str, object]
+ENDS = {"default": "the default schedule", "proof": "a proof", "settling": "settling the result"}  # beside the search's own trials
 
 
 def search_func(options: Namespace) -> int:
@@ -85,6 +89,7 @@ def describe(found: Outcome, p: Problem) -> Facts:
             "bound_us": round(found.bound_ticks * us, 3), "gap_percent": round(100 * (found.ticks / found.bound_ticks - 1), 2),
             "space": p.space.size, "sketches": len(p.sketches), "trials": found.trials,
             "candidates": {status.value: count for status, count in p.ledger.counts().items()},
+            "spent": as_dict(found.spent),
             "holds": held_on(found.trust),
             "proof": proof_of(found, p)}
 
@@ -112,14 +117,23 @@ def in_words(facts: Facts) -> str:
     """The figures as people read them, a line each."""
     counts = facts["candidates"]
     assert isinstance(counts, dict)
+    found = facts["spent"]
+    assert isinstance(found, dict)
     saved = 100 * (1 - facts["tuned_us"] / facts["default_us"])  # type: ignore[operator]
     return "\n".join(f"{name:11}{text}" for name, text in (
         ("modelled", f"default {facts['default_us']:.3f} us, tuned {facts['tuned_us']:.3f} us ({saved:.1f} % saved) on {facts['target']}"),
         ("bound", f"{facts['bound_us']:.3f} us, which no schedule can beat; tuned is {facts['gap_percent']:.1f} % above it"),
         ("space", f"{facts['space']:,} candidates in {facts['sketches']} sketch{'es' * (facts['sketches'] != 1)}"),
         ("looked at", ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)),
-        ("", f"in {facts['trials']:,} trials of the search, and to choose the default schedule and settle the result"),
+        ("", looked_at(found)),
         ("proof", facts["proof"]), ("holds", facts["holds"]), ("accuracy", f"against published measurements of {facts['fidelity']}")))
+
+
+def looked_at(spent: Mapping[str, Any]) -> str:
+    """What asked for the candidates of a search, in words: the trials, and the other ends to which legal ones were timed."""
+    other = [f"{n:,} for {ENDS[name]}" for name, n in spent["candidates"].items() if n and name in ENDS]
+    bounded = f"; proofs decided {spent['bounded']:,} more by bounds" * bool(spent["bounded"])
+    return f"{plural(spent['trials'], 'trial')} of the search" + "".join(f", {words}" for words in other) + bounded
 
 
 def best_facts(p: Problem) -> list[Facts]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -20,17 +20,19 @@ from aoec.base.processors import few_threads, keep_to, share_of
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.show import show
 from aoec.jobs import interrupt
+from aoec.jobs.budget import Budget, limits, seconds_of
 from aoec.jobs.course import Course
 from aoec.jobs.legal import schedule_legal
 from aoec.jobs.made import measured
-from aoec.jobs.order import Order, SoFar, Solved, gained, keys, suffices
+from aoec.jobs.order import Order, SoFar, Solved, budget_trials, keys, search_of, suffices
 from aoec.jobs.plan import Task
 from aoec.jobs.refusal import IllegalProgram, refusal
 from aoec.jobs.resume import Search, Unfinished
+from aoec.jobs.shares import Share, shares
 from aoec.jobs.starts import candidates
 from aoec.jobs.story import kept, told
 from aoec.jobs.trust import weighed
-from aoec.jobs.tuning import Outcome, Problem, problem, search, start
+from aoec.jobs.tuning import Outcome, Problem, bound_in, problem, search, start
 from aoec.search.run import Result
 from aoec.simulate.time import Measure, prepare
 from aoec.target.machine import Machine, load
@@ -55,8 +57,12 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
     """
     job = job or Unfinished(bank, order, noted=False)
     missing: dict[Key, Task] = {}
+    weights: dict[Key, float] = {}
     for task in tasks:
-        missing.setdefault(keys(task, machine, order.robust)[1], task)
+        key = keys(task, machine, order.robust)[1]
+        missing.setdefault(key, task)
+        if order.deadline is not None:
+            weights[key] = weights.get(key, 0.0) + bound_in(task.func, machine, task.state).ticks
     wanted = [k for t in missing.values() for k in keys(t, machine, order.robust)]
     claimed = bank.claims(wanted, job.before(bank.all_of(wanted)))
     held: dict[Key, Record] = {}
@@ -69,7 +75,7 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
             known = None
             drop(bank, held, keys(task, machine, order.robust))
         if known is not None:
-            out[key] = replace(known, before=gained(held.get(key)))
+            out[key] = replace(known, held=held.get(key))
             done(missing.pop(key), out[key])
     for key, task in list(missing.items()):
         if (ended := job.done(key)) and holds(ended.default, task, machine) and holds(ended.best, task, machine) \
@@ -83,7 +89,7 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
                         "name another with --bank, or make it writable")
     if course:
         course.searching(missing)
-    for task, solved in work(missing, machine, target, order, job, course.heard if course else unheard):
+    for task, solved in work(missing, weights, machine, target, order, job, course.heard if course else unheard):
         key = keys(task, machine, order.robust)[1]
         if isinstance(solved, str):
             reasons[key] = solved
@@ -91,7 +97,7 @@ def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, orde
             if course:
                 course.failed(key, solved)
             continue
-        out[key] = replace(with_held(solved, held), before=gained(held.get(key)))
+        out[key] = replace(with_held(solved, held), held=held.get(key))
         job.keep(out[key], held.get(key))
         done(task, out[key])
     return out, reasons
@@ -164,23 +170,42 @@ def total_ticks(m: Measure, machine: Machine) -> int:
     return m.ticks + round((m.time_us - m.cycles / machine.clock_mhz) * machine.clock_mhz * TICKS_PER_CYCLE)
 
 
-def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order, job: Unfinished,
+def work(missing: dict[Key, Task], weights: Mapping[Key, float], machine: Machine, target: str, order: Order, job: Unfinished,
          hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
     """(task, solved or why not) for tasks that the bank does not answer, in the order in which they end.
 
-    In processes where there are several. After Ctrl-C those under way end with what they have, and KeyboardInterrupt follows them.
+    In processes where there are several. After Ctrl-C those under way end with what they have, and KeyboardInterrupt follows them. Where
+    there is a deadline the heaviest come first, and each search has its share of the time.
     """
     jobs = processes(order, len(missing))
-    todo = [(task, job.search(key)) for key, task in missing.items()]
+    todo = [Todo(task, job.search(key), budget_of(order, key)) for key, task in missing.items()]
+    if order.deadline is not None and order.tune:
+        heavy = sorted(missing, key=lambda key: -weights[key])
+        todo = [Todo(missing[key], job.search(key), share) for key, share in
+                zip(heavy, shares([weights[key] for key in heavy], jobs, order.deadline))]
     with interrupt.noted():
         if jobs > 1:
             prepare(machine)
             yield from in_processes(jobs, todo, target, order, hear)
             return
-        for task, noted in todo:
+        for one in todo:
             if interrupt.asked():
                 return
-            yield task, attempt(task, machine, order, noted, hear)
+            yield one.task, attempt(one.task, machine, order, one.noted, hear, one.budget)
+
+
+@dataclass(frozen=True)
+class Todo:
+    """A task, its search in the journal, and what that may spend: None where it was not searched in the run that this one repeats."""
+
+    task: Task
+    noted: Search | None
+    budget: Budget | Share | None
+
+
+def budget_of(order: Order, key: Key) -> Budget | None:
+    """What the search of a task may spend: what it had in the run that this one repeats, else what all have."""
+    return order.counts.get(search_of(key), order.budget)
 
 
 def processes(order: Order, tasks: int) -> int:
@@ -189,8 +214,7 @@ def processes(order: Order, tasks: int) -> int:
     return min(order.jobs or os.cpu_count() or 1, worth)
 
 
-def in_processes(jobs: int, todo: Sequence[tuple[Task, Search | None]], target: str, order: Order,
-                 hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
+def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
     context = get_context("spawn")
     words: SimpleQueue[tuple[Key, SoFar | None]] = context.SimpleQueue()
     share = share_of(jobs)
@@ -198,7 +222,7 @@ def in_processes(jobs: int, todo: Sequence[tuple[Task, Search | None]], target: 
     running: dict[Future[Solved | str | None], Task] = {}
     try:
         with interrupt.deferred(), few_threads(share):
-            running |= {pool.submit(attempt_on, task, target, order, noted): task for task, noted in todo}
+            running |= {pool.submit(attempt_on, one, target, order): one.task for one in todo}
         while running:
             ended = wait(running, POLL_S, FIRST_COMPLETED).done
             while not words.empty():
@@ -226,9 +250,9 @@ def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]], share: int) -> No
     interrupt.note_in_worker()
 
 
-def attempt_on(task: Task, target: str, order: Order, noted: Search | None) -> Solved | str | None:
+def attempt_on(one: Todo, target: str, order: Order) -> Solved | str | None:
     """`attempt` in a worker process; None where the user has asked to stop before it began."""
-    return None if interrupt.asked() else attempt(task, load(target), order, noted, say)
+    return None if interrupt.asked() else attempt(one.task, load(target), order, one.noted, say, one.budget)
 
 
 def say(key: Key, so_far: SoFar | None) -> None:
@@ -237,40 +261,49 @@ def say(key: Key, so_far: SoFar | None) -> None:
         _words.put((key, so_far))
 
 
-def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = None, hear: Hear = unheard) -> Solved | str:
-    """Default and best of one task by this machine's model, or why there is no schedule. `noted`: its search in the bank's journal."""
+def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = None, hear: Hear = unheard,
+            budget: Budget | Share | None = None) -> Solved | str:
+    """Default and best of one task by this machine's model, or why there is no schedule. `noted`: its search in the bank's journal;
+    `budget`: what that may spend, None for nothing."""
     default_key, best_key = keys(task, machine, order.robust)
     hear(best_key, None)
     try:
         p = problem(task.func, machine, task.state)
         with noted.answers() if noted else p.answers as p.answers:
-            first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far))
+            first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far), budget)
         best_trace = show(p.trace(found.best))
         if not task.own:
             schedule_legal(task.func, best_trace, machine)
     except Exception as e:
         said = refusal(e)
         if noted and noted.again:  # what is noted may have been changed by anybody
-            return attempt(task, machine, order, replace(noted, again=False), hear)
+            return attempt(task, machine, order, replace(noted, again=False), hear, budget)
         return said
     stopped = interrupt.asked()
     if noted and noted.again and not (p.takes(first.default, first.default_ticks) and p.takes(found.best, found.ticks)):
-        return attempt(task, machine, order, replace(noted, again=False), hear)
+        return attempt(task, machine, order, replace(noted, again=False), hear, budget)
     common = dict(label=task.label, default_ticks=first.default_ticks, bound_ticks=first.bound_ticks, tool="aoec " + version("aoec"),
                   created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), func=show(replace(task.func, name="f")))
     default = Record(key=default_key, trace=show(p.trace(first.default)), ticks=first.default_ticks, search="default", **common)  # type: ignore[arg-type]
-    best = Record(key=best_key, trace=best_trace, ticks=found.ticks, trials=found.trials, searched=found.trials,
-                  seed=order.seed, search=order.strategy if order.tune else "default", proof=found.proof, **common)  # type: ignore[arg-type]
-    story = kept(told(p, found), best) if order.tune else None
+    was_searched = found.spent.limits is not None
+    effort = budget_trials(order) if order.strategy == "proof" and was_searched and not stopped else 0  # a proof has no trials
+    best = Record(key=best_key, trace=best_trace, ticks=found.ticks, trials=found.trials, searched=max(found.trials, effort),
+                  seed=order.seed, search=order.strategy if was_searched else "default", proof=found.proof, **common)  # type: ignore[arg-type]
+    story = kept(told(p, found), best) if was_searched else None
     ended = {status.value: n for status, n in p.ledger.counts().items()}
-    return Solved(default, best, False, found.trials, found.trust, ended, story=story, stopped=stopped and order.tune)
+    spent = replace(found.spent, candidates={phase.value: n for phase, n in p.ledger.by_phase().items()})
+    return Solved(default, best, False, spent, found.trust, ended, story=story, stopped=stopped and order.tune)
 
 
-def searched(p: Problem, order: Order, known: Sequence[str], tell: Callable[[SoFar], None]) -> tuple[Outcome, Outcome]:
+def searched(p: Problem, order: Order, known: Sequence[str], tell: Callable[[SoFar], None],
+             budget: Budget | Share | None) -> tuple[Outcome, Outcome]:
     """(the default, the best that was found and how far it holds); `known`: schedules to begin with."""
     first = start(p)
-    if not order.tune:
+    if isinstance(budget, Share):
+        budget = ("seconds", left) if (left := budget.seconds()) else None
+    if not order.tune or budget is None:
         return first, first
+    most, seconds = limits(budget).trials, seconds_of(budget)
     told_at = float("-inf")
 
     def watch(result: Result) -> bool:
@@ -278,9 +311,10 @@ def searched(p: Problem, order: Order, known: Sequence[str], tell: Callable[[SoF
         fastest = p.ledger.best[0][0]
         if (now := time.monotonic()) - told_at >= POLL_S:
             told_at = now
-            tell(SoFar(result.trials, p.answers.seconds, fastest, first.default_ticks, first.bound_ticks))
+            part = p.answers.seconds / seconds if seconds is not None else result.trials / max(1, most or 1)
+            tell(SoFar(result.trials, p.answers.seconds, fastest, first.default_ticks, first.bound_ticks, min(1.0, part)))
         return interrupt.asked() or order.reached(fastest, first.default_ticks, first.bound_ticks)
 
-    found = weighed(p, search(p, first, order.strategy, order.budget, order.seed, watch, candidates(p, known)), order.robust)
+    found = weighed(p, search(p, first, order.strategy, budget, order.seed, watch, candidates(p, known)), order.robust)
     give_back()  # tables of other sizes come next
     return first, found

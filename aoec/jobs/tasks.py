@@ -10,6 +10,7 @@ from typing import Any
 
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record
+from aoec.base.text import plural
 from aoec.ir.graph import Graph
 from aoec.jobs import rounds
 from aoec.jobs.attention import apart
@@ -17,11 +18,12 @@ from aoec.jobs.embedded import below
 from aoec.jobs.models import fused, imported
 from aoec.jobs.order import Order, budget_trials, keys, suffices
 from aoec.jobs.plan import Task, placed, tasks
+from aoec.jobs.shares import READY_S
 from aoec.jobs.tuning import bound_in
 from aoec.ops.own import read_files
 from aoec.target.machine import Machine, load
 
-SKETCHES_S, TRIAL_S = 0.8, 0.0008  # CPU seconds: a group's sketches and default; a trial: an estimate, from groups of BERT-base
+TRIAL_S = 0.0008  # CPU seconds of a trial: an estimate, from groups of BERT-base
 COLUMNS = ("group", "what", "×", "bound µs", "weight", "bank", "to do, s")
 LEGEND = ("bound µs  modelled; no schedule can beat it",
           "weight    share of the model's bound",
@@ -75,10 +77,11 @@ def in_bank(key: Key, held: Mapping[Key, Record], order: Order) -> dict[str, Any
     if record is None:
         state = "none"
     elif record.gained:
-        state = f"tuned, {record.searched:,} trials" + (f", best of its {record.proof}" if record.proof else "")
+        trials_said = f", {plural(record.searched, 'trial')}" * bool(record.searched)
+        state = f"tuned{trials_said}" + f", best of its {record.proof}" * bool(record.proof)
     else:
-        state = f"nothing better in {record.searched:,} trials"
-    return {"bank": state, "to_do_s": 0.0 if enough else SKETCHES_S + TRIAL_S * trials}
+        state = f"nothing better in {plural(record.searched, 'trial')}"
+    return {"bank": state, "to_do_s": 0.0 if enough else READY_S + TRIAL_S * trials}
 
 
 def show(facts: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import repeat
+from math import inf
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.jobs.answers import Answers
+from aoec.jobs.budget import SMALL, Budget, Limits, Spent, limits, seconds_of
 from aoec.jobs.sketch import Sketch
 from aoec.jobs.trust import Trust
 from aoec.lowering.emit import emit
@@ -35,7 +37,8 @@ from aoec.search.restrict import NONE, Restriction, restricted
 from aoec.search.run import Result, steps
 from aoec.search.sketches import sketches
 from aoec.search.strategies import make
-from aoec.search.trials import Ledger
+from aoec.search.strategy import Strategy
+from aoec.search.trials import Ledger, Phase
 from aoec.simulate.encode import encode
 from aoec.simulate.floors import alone_rows, floor_parts, floor_rows, placed_rows, work_parts
 from aoec.simulate.sizes import VARIES
@@ -46,14 +49,10 @@ from aoec.simulate.totals import units_of
 from aoec.target.machine import Machine
 
 MODELLED_US = 30.0  # that a modelled time takes, about, as bench/throughput.py says: it tells a strategy what a proposal may cost
-SMALL = 8192  # legal candidates that are all tried: in large batches, which costs no more than 2,000 in the small ones of a strategy
 LISTABLE = 1 << 22  # candidates of a space that is counted before a search, which takes a twentieth of a second; a restricted one always is
 LISTED = 1 << 16  # legal candidates of a restricted space that are listed for the strategies to propose from
 DRAWN = 256  # candidates of a sketch, where the default's short list has no legal one
-PROOF_ROWS, PROOF_ROWS_A_SECOND = 1000, 20_000  # that a proof looks at for a trial of a budget, or a second: some 50 us each
-TRIED_FIRST, TRIED_LAST = 500, 50  # parts of it with which a proof is tried before a search and, from what that found, after it
-EARNEST, EARNEST_PART = 1000, 4  # trials from which on both are tried in earnest, with a larger part
-HOPE_FIRST, HOPE_LAST = 1.0, 1.5  # times that part that they may be foreseen to need: most often within a third, and rather too much
+HOPE_FIRST, HOPE_LAST = 1.0, 1.5  # times their rows that proofs may be foreseen to need: most often within a third, and rather too much
 SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
 
 
@@ -269,9 +268,9 @@ class Outcome:
     floor_ticks: int = 0
     trust: Trust | None = None  # of best against default, where they differ and were timed again
     history: tuple[tuple[int, int], ...] = ()  # (trials so far, ticks) at every improvement, before holes were settled
+    spent: Spent = field(default_factory=Spent)
 
 
-Budget = tuple[str, float]  # ("trials" | "seconds", amount)
 Watch = Callable[[Result], bool]  # told of each batch; True stops the search with what it has
 
 
@@ -282,31 +281,12 @@ def start(p: Problem) -> Outcome:
     return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
 
 
-def effort(budget: Budget, part: int = 1) -> int:
-    """Rows that a proof may look at for a budget: all that fit, or a part where it only stands beside a search."""
-    kind, amount = budget
-    return int(amount * (PROOF_ROWS if kind == "trials" else PROOF_ROWS_A_SECOND) / part)
-
-
-def in_earnest(budget: Budget) -> bool:
-    """Whether proofs beside a search are tried in earnest."""
-    return budget[0] == "trials" and budget[1] >= EARNEST
-
-
-def beside_search(p: Problem, begun: Found, budget: Budget, stop: Callable[[], bool], part: int, hope: float) -> Proof:
-    """A proof before or after a search: in earnest, given up where it is foreseen to take `hope` times its part, or with that part."""
-    if in_earnest(budget):
-        return prove(p.space.grids, p, begun[1], begun[0], effort(budget, EARNEST_PART), stop, hope)
-    return prove(p.space.grids, p, begun[1], begun[0], effort(budget, part), stop)
-
-
-def hopeless(proof: Proof | None, ticks: int, budget: Budget) -> bool:
+def hopeless(proof: Proof | None, ticks: int, most: Limits) -> bool:
     """Whether a proof before a search in earnest foresaw that one behind it, of these ticks, would be given up: the surer, the more of it
     was done."""
-    if proof is None or not in_earnest(budget):
+    if proof is None or not most.earnest:
         return False
-    most = effort(budget, EARNEST_PART)
-    return proof.foreseen(ticks) > most * (HOPE_LAST - (HOPE_LAST - 1) * min(1.0, proof.effort / most))
+    return proof.foreseen(ticks) > most.after * (HOPE_LAST - (HOPE_LAST - 1) * min(1.0, proof.effort / most.after))
 
 
 def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
@@ -314,8 +294,9 @@ def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
     operations."""
     found = min((proof.ticks, proof.best), *p.leaders()[:1])
     slots = [(name,) for name in p.space.grids[found[1][0]].names if name in p.slots(found[1][0])[0]]
+    p.ledger.phase = Phase.SETTLING
     ticks, best = settle(p.space, [found], p.cost, slots if proof.closed else ())
-    return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, proof.timed, 0, "space" if proof.closed else "",
+    return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, 0, 0, "space" if proof.closed else "",
                    min(proof.floor, ticks), history=((1, first.default_ticks),))
 
 
@@ -329,45 +310,94 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
            starts: Sequence[Candidate] = ()) -> Outcome:
     """The best that a strategy finds within the budget, the default being candidate 0; never slower than it.
 
-    A space of at most SMALL legal candidates is searched whole, whatever the strategy; a larger one is tried to be decided by bounds
-    (search/prove.py), before a portfolio with a small part of the budget and after it, from what it found, with a larger one; or for
-    strategy "proof" with all of it. A strategy is told the cheapest of each sketch that the default was chosen from, and `starts`, timed
-    here. What was found is settled at the end, and beside it the cheapest of other sketches: every hole and pair of holes at its best in
-    turn; none of that is counted in the trials.
+    A space that is tried whole in the time of the budget is, whatever the strategy: that counts as a proof where it has more candidates
+    than the budget. A larger one is tried to be decided by bounds (search/prove.py), before a portfolio with a small part of the budget and
+    after it, from what it found, with a larger one; or for strategy "proof" with all of it. A strategy is told the cheapest of each sketch
+    that the default was chosen from, and `starts`, timed here. What was found is settled at the end, and beside it the cheapest of other
+    sketches: every hole and pair of holes at its best in turn. The trials count what the strategy asked for, and none of the rest.
     """
     p.known = frozenset(p.costs)
-    kind, amount = budget
-    limits = {"budget_trials": int(amount)} if kind == "trials" else {"budget_seconds": float(amount)}
-    pool, floor, proof = p.pool(), 0, None
-    if (p.space if pool is None else pool).size <= SMALL:
-        strategy, limits = "exhaustive", {}
-    elif strategy in ("proof", "portfolio"):
-        ticks, begun = min([(first.default_ticks, first.default), *timed(p, starts)], key=lambda f: f[0])
-        proof = (prove(p.space.grids, p, begun, ticks, effort(budget), lambda: watch(Result())) if strategy == "proof" else
-                 beside_search(p, (ticks, begun), budget, lambda: watch(Result()), TRIED_FIRST, HOPE_FIRST))
-        if proof.closed or strategy == "proof":
-            p.known = frozenset()
-            return proved(p, first, proof)
-        floor = proof.floor
-    result, stopped, asked = Result(), False, make(strategy, p.space, seed, pool or p.filter(strategy), measure_us=MODELLED_US)
-    if limits:  # else all are tried, and counted
-        known = list(dict.fromkeys((ticks, c) for ticks, c in [*p.leaders(), *timed(p, starts)] if c != first.default))
-        asked.tell([c for _, c in known], [ticks for ticks, _ in known])
-    for result in steps(asked, p.cost, legal=p.legal, floor=first.bound_ticks, first=first.default,
-                        clock=lambda: p.answers.seconds, **limits):  # type: ignore[arg-type]
-        if stopped := watch(result):
-            break
-    assert result.best is not None and result.cost is not None
-    found = list(dict.fromkeys([(result.cost, result.best), *p.leaders()[:SETTLED]]))
-    ticks, best = min(found, key=lambda f: f[0]) if result.closed or stopped else settle(p.space, found, p.cost)
-    outcome = Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
-                      result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks),
-                      history=result.history)
-    if strategy == "portfolio" and not (stopped or result.closed or hopeless(proof, ticks, budget)):
-        outcome = confirmed(p, outcome, beside_search(
-            p, (ticks, best), budget, lambda: watch(result), TRIED_LAST, HOPE_LAST))
+    asked = Asked(p, watch, limits(budget), seconds_of(budget))
+    found = asked.search(first, strategy, seed, starts)
     p.known = frozenset()
-    return outcome
+    spent = Spent(0, {phase.value: n for phase, n in p.ledger.by_phase().items()}, sum(proof.bounded for proof in asked.proofs), asked.most)
+    return replace(found, spent=spent.ended(found.trials, asked.times if asked.over else 0))
+
+
+class Asked:
+    """One search: its limits, what it has proved, and whether its time is over. `times`: how often its proof asked whether to go on."""
+
+    def __init__(self, p: Problem, watch: Watch, most: Limits, seconds: float | None) -> None:
+        self.p, self.watch, self.most, self.seconds = p, watch, most, seconds
+        self.begun = p.answers.seconds
+        self.proofs: list[Proof] = []
+        self.times, self.over = 0, False
+
+    def left(self) -> float | None:
+        """Seconds that are left, at least 0; None where time is no limit."""
+        return None if self.seconds is None else max(0.0, self.seconds - (self.p.answers.seconds - self.begun))
+
+    def ends(self) -> bool:
+        """Whether a search that is nothing but a proof ends now: its time is over, or where an equal one by time ended."""
+        self.times += 1
+        self.over = self.over or self.left() == 0.0 or self.times == self.most.asked
+        return self.over or self.watch(Result())
+
+    def beside(self, begun: Found, rows: int, hope: float, so_far: Result) -> Proof:
+        """A proof before or after a search: given up where it is foreseen to take `hope` times so many rows, or with that many."""
+        self.p.ledger.phase = Phase.PROOF
+        self.proofs.append(prove(self.p.space.grids, self.p, begun[1], begun[0], rows, lambda: self.watch(so_far),
+                                 hope if self.most.earnest else inf))
+        return self.proofs[-1]
+
+    def search(self, first: Outcome, strategy: str, seed: int, starts: Sequence[Candidate]) -> Outcome:
+        p, most, pool, floor, proof = self.p, self.most, self.p.pool(), 0, None
+        if (size := (p.space if pool is None else pool).size) <= most.whole:
+            return self.whole(first, seed, pool, size)
+        if strategy in ("proof", "portfolio"):
+            ticks, begun = min([(first.default_ticks, first.default), *timed(p, starts)], key=lambda f: f[0])
+            if strategy == "proof":
+                p.ledger.phase = Phase.PROOF
+                self.proofs.append(prove(p.space.grids, p, begun, ticks, most.alone, self.ends))
+                return proved(p, first, self.proofs[-1])
+            proof = self.beside((ticks, begun), most.before, HOPE_FIRST, Result())
+            if proof.closed:
+                return proved(p, first, proof)
+            floor = proof.floor
+        strategist = make(strategy, p.space, seed, pool or p.filter(strategy), measure_us=MODELLED_US)
+        known = list(dict.fromkeys((ticks, c) for ticks, c in [*p.leaders(), *timed(p, starts)] if c != first.default))
+        strategist.tell([c for _, c in known], [ticks for ticks, _ in known])
+        outcome, result, stopped = self.run(first, strategist, floor)
+        if strategy == "portfolio" and not (stopped or result.closed or hopeless(proof, outcome.ticks, most)):
+            return confirmed(p, outcome, self.beside((outcome.ticks, outcome.best), most.after, HOPE_LAST, result))
+        return outcome
+
+    def whole(self, first: Outcome, seed: int, pool: Pool | None, size: int) -> Outcome:
+        """The best of a space that is tried whole."""
+        within = self.most.trials is None or size <= self.most.trials
+        self.most = replace(self.most, trials=max(size, self.most.trials or 0) if within else self.most.trials)
+        self.seconds = None
+        strategist = make("exhaustive", self.p.space, seed, pool, measure_us=MODELLED_US)
+        outcome = self.run(first, strategist, 0, Phase.SEARCH if within else Phase.PROOF, limited=False)[0]
+        return outcome if within else replace(outcome, trials=0, history=((1, first.default_ticks),))
+
+    def run(self, first: Outcome, strategist: Strategy, floor: int, phase: Phase = Phase.SEARCH,
+            limited: bool = True) -> tuple[Outcome, Result, bool]:
+        """What a strategy finds, settled; how it ended; whether it was told to stop."""
+        p, result, stopped = self.p, Result(), False
+        p.ledger.phase = phase
+        for result in steps(strategist, p.cost, legal=p.legal, floor=first.bound_ticks, first=first.default,
+                            clock=lambda: p.answers.seconds, budget_trials=self.most.trials if limited else None,
+                            budget_seconds=self.left() if limited else None):
+            if stopped := self.watch(result):
+                break
+        assert result.best is not None and result.cost is not None
+        found = list(dict.fromkeys([(result.cost, result.best), *p.leaders()[:SETTLED]]))
+        p.ledger.phase = Phase.SETTLING
+        ticks, best = min(found, key=lambda f: f[0]) if result.closed or stopped else settle(p.space, found, p.cost)
+        return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
+                       result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks),
+                       history=result.history), result, stopped
 
 
 def confirmed(p: Problem, found: Outcome, proof: Proof) -> Outcome:

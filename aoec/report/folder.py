@@ -26,7 +26,7 @@ NAME_LIMIT = 60  # of an operator's name in that of its file: exporters nest nam
 @dataclass(frozen=True)
 class Operator:
     """What became of one operator and how it is scheduled; `key` and `ticks` are what the bank keeps of it, schedules are texts,
-    `candidates` says how many ended how, `us_per_tick` is the machine's."""
+    `candidates` says how many ended how, `spent` what looked at them (jobs/budget.py), `us_per_tick` is the machine's."""
 
     policy: Policy
     nodes: tuple[str, ...]
@@ -37,8 +37,8 @@ class Operator:
     default_schedule: str
     schedule: str
     proof: str
-    trials: int
     candidates: Mapping[str, int]
+    spent: Mapping[str, Any]
 
 
 def file_of(number: int, name: str) -> str:
@@ -72,7 +72,8 @@ def operator_text(op: Operator) -> str:
         "outcome": p.outcome.value, "kind": p.kind, "default_us": round(op.ticks["default"] * us, 4), "before_us": round(p.before_us, 4),
         "after_us": round(p.after_us, 4), "bound_us": round(op.ticks["bound"] * us, 4),
         "performance_improvement": improvement(p.before_us, p.after_us),
-        **plain(p.before_us, p.after_us), "proof": op.proof, "trials": op.trials, "candidates": dict(op.candidates),
+        **plain(p.before_us, p.after_us), "proof": op.proof, "trials": op.spent["trials"],
+        "candidates": dict(op.candidates), "spent": dict(op.spent),
         **op.key, "ticks": dict(op.ticks),
         "default_schedule": op.default_schedule.splitlines(), "schedule": op.schedule.splitlines()})
 

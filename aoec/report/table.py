@@ -71,6 +71,7 @@ class Row:
     proof: str = ""
     held: Held | None = None  # None where default and tuned are one schedule
     candidates: Mapping[str, int] = field(default_factory=dict)  # that this run looked at, by how they ended; none where the bank had it
+    spent: Mapping[str, Any] = field(default_factory=dict)  # what looked at them, as jobs/budget.py says it; none likewise
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ class Report:
     isolated: Times
     throughput_per_s: tuple[float, float] | None = None
     state: str = ""
-    trials: int = 0
+    trials: int = 0  # candidates that strategies had timed, which a budget counts
     seconds: float | None = None
     found: int = 0  # distinct groups whose schedule was in the bank
     tuned: bool = True
@@ -98,6 +99,9 @@ class Report:
     held: Held | None = None  # of all groups whose schedule is another than the default, one after the other
     lowered: Mapping[str, int] = field(default_factory=dict)  # operator -> nodes of less precision than the model declares
     gear: str = ""  # of a model that is compiled for several shapes: which it is
+    beside: Mapping[str, int] = field(default_factory=dict)  # legal candidates timed for other ends, by which (search/trials.py: Phase)
+    bounded: int = 0  # candidates that proofs decided by bounds, without a time
+    searches: Mapping[str, Any] = field(default_factory=dict)  # func and memory state -> counts that repeat its search
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -107,9 +111,11 @@ def as_dict(report: Report) -> dict[str, Any]:
         "times": "modelled", "model": report.model, "target": report.target, "precision": report.precision,
         "lowered": dict(report.lowered), "state": report.state,
         "groups": [{"name": r.name, "what": r.what, "count": r.count, **_times(r.times), "bound_by": r.bound_by, "kind": r.kind,
-                    "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held(r.held), "candidates": dict(r.candidates)}
+                    "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held(r.held), "candidates": dict(r.candidates),
+                    "spent": dict(r.spent)}
                    for r in report.rows],
         "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "trials": report.trials,
+        "beside": dict(report.beside), "bounded": report.bounded, "searches": dict(report.searches),
         "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned,
         "notes": [*report.notes, *(f"times of {classes}: {words}" for classes, words in report.near)],
         "held": _held(report.held), "fidelity": report.fidelity, **({"gear": report.gear} if report.gear else {}),
@@ -239,9 +245,16 @@ def _work(report: Report) -> list[str]:
     ours = [r for r in report.rows if PLACES[r.kind] == "AI Core"]
     work = [f"{plural(sum(r.count for r in ours), 'group')} on the AI Core, {len(ours):,} distinct"]
     work += [f"{report.found:,} found in the bank"] if report.found else []
-    work += [f"{report.trials:,} trials"] if report.tuned else ["not tuned: --tune searches for faster schedules"]
+    work += [plural(report.trials, "trial"), *_beside(report)] if report.tuned else ["not tuned: --tune searches for faster schedules"]
     work += [f"{report.seconds:,.1f} s"] if report.seconds is not None else []
     return [", ".join(work) + "."]
+
+
+def _beside(report: Report) -> list[str]:
+    """What was looked at beside the trials, which a budget does not count."""
+    other = ", ".join(f"{n:,} {name}" for name, n in report.beside.items() if n)
+    timed = [f"{plural(sum(report.beside.values()), 'more candidate')} timed ({other})"] if other else []
+    return [*timed, *([f"{report.bounded:,} decided by bounds"] if report.bounded else [])]
 
 
 def _legend(report: Report) -> Table:

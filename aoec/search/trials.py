@@ -34,6 +34,19 @@ class Status(Enum):
     ABANDONED = "abandoned"
 
 
+LEGAL = (Status.TIMED, Status.CACHED, Status.ABANDONED)
+
+
+class Phase(Enum):
+    """What asks for candidates. DEFAULT: the choice of the default schedule, and schedules that a search begins with. SEARCH: the strategy,
+    whose trials a budget counts. PROOF: a proof before or after it. SETTLING: what was found, with each hole at its best in turn."""
+
+    DEFAULT = "default"
+    SEARCH = "search"
+    PROOF = "proof"
+    SETTLING = "settling"
+
+
 @dataclass(frozen=True)
 class Trial:
     """A candidate with what became of it; `order`: its place among all that were looked at. `ticks` None: there is no time."""
@@ -65,8 +78,10 @@ class Ledger:
     space: Space
     whole: bool = False
     abandoned: int | None = None
+    phase: Phase = Phase.DEFAULT  # what asks for candidates now
     best: list[tuple[int, int, Candidate]] = field(default_factory=list)  # (ticks, rank, candidate) of at most BEST, sorted
     _codes: Counter[int] = field(default_factory=Counter)  # 1 stands for any constraint
+    _phases: Counter[Phase] = field(default_factory=Counter)
     _batches: list[Batch] = field(default_factory=list)
     _cached: set[Candidate] = field(default_factory=set)
     _again: Counter[Candidate] = field(default_factory=Counter)
@@ -80,6 +95,9 @@ class Ledger:
         batch = Batch(grid, columns, ticks, codes)
         for code, count in zip(*np.unique(np.minimum(codes, 1), return_counts=True)):
             self._codes[int(code)] += int(count)
+            if self.status(int(code)) in LEGAL:
+                self._phases[self.phase] += int(count)
+        self._phases[self.phase] -= len(again)  # legal ones all, which were counted when they were first looked at
         self._keep_best(batch)
         if self.whole:
             self._batches.append(batch)
@@ -102,6 +120,10 @@ class Ledger:
         out[Status.TIMED] -= len(self._cached)
         out[Status.CACHED] += len(self._cached)
         return out
+
+    def by_phase(self) -> dict[Phase, int]:
+        """How many legal candidates each phase was the first to ask for; together they are those timed, cached and abandoned."""
+        return {phase: self._phases[phase] for phase in Phase}
 
     def trials(self, constraints: Callable[[int], Sequence[Constraint]], errors: Mapping[int, str]) -> Iterator[Trial]:
         """Every candidate in the order in which they were looked at; `constraints`: of a sketch; `errors`: what codes below zero mean."""

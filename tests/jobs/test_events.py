@@ -129,7 +129,7 @@ def test_a_search_says_how_far_it_is() -> None:
         name = "g"
     key, said = Key("a", "t", "m", "v", "s"), list[str]()
     task = Task(Group(), None, "a", (), (), "a")  # type: ignore[arg-type]
-    course = Course({key: task}, Order(True, budget=("seconds", 10.0)), 0.5, lambda words, done, left_s: said.append(words), Events(None))
+    course = Course({key: task}, Order(True, seconds=10.0), 0.5, lambda words, done, left_s: said.append(words), Events(None))
     course.searching([key])
-    course.heard(key, SoFar(1200, 5.0, 20, 30, 10))
+    course.heard(key, SoFar(1200, 5.0, 20, 30, 10, part=0.5))
     assert said == ["g 1,200 trials, 10.00 us modelled"] and course._parts[key] == pytest.approx(0.45)

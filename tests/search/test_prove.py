@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from aoec.ir.index import Binary, Call, Int, Var
+from aoec.jobs.budget import limits
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Problem, hopeless, problem, search, start
 from aoec.search import prove as prove_module
@@ -170,9 +171,10 @@ def test_a_proof_that_is_foreseen_to_take_too_long_is_given_up_early_and_one_tha
     early = prove(p.space.grids, p, first.default, first.default_ticks, 60_000, hope=0.01)  # within the first assignments
     assert not early.closed and early.ahead > 0 and early.foreseen(early.ticks) > early.effort
     many = Proof(first.default, 100, bounded=300_000, floors=floors, decided=1)  # 525,000 are foreseen, 225,000 with 20 ticks less
-    assert hopeless(many, 100, ("trials", 1000)) and not hopeless(many, 80, ("trials", 1000)) and not hopeless(many, 100, ("trials", 2000))
-    assert hopeless(many, 100, ("trials", 1600)) and not hopeless(replace(many, bounded=100_000, ahead=200_000), 100, ("trials", 1600))
-    assert not hopeless(many, 100, ("trials", 900)) and not hopeless(many, 100, ("seconds", 5000))
+    thousand, more = (limits(("trials", n)) for n in (1000, 1600))
+    assert hopeless(many, 100, thousand) and not hopeless(many, 80, thousand) and not hopeless(many, 100, limits(("trials", 2000)))
+    assert hopeless(many, 100, more) and not hopeless(replace(many, bounded=100_000, ahead=200_000), 100, more)
+    assert not hopeless(many, 100, limits(("trials", 900))) and not hopeless(many, 100, limits(("seconds", 5000)))
     assert share(floors, 1, 100) == 40 / 70 and share(floors, 3, 100) == 1.0 == share(floors, 0, 50)
 
 

@@ -5,8 +5,9 @@ import pytest
 
 from aoec.base.errors import CheckError, ParseError, ScheduleError
 from aoec.ir.index import evaluate
+from aoec.jobs.budget import SMALL
 from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import SMALL, Problem, problem, search, start
+from aoec.jobs.tuning import Problem, problem, search, start
 from aoec.search.restrict import Restriction, parse_where
 from aoec.search.sketches import sketches
 from aoec.search.strategies import STRATEGIES

@@ -18,11 +18,12 @@ from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.report.trials import COLUMNS
 from aoec.search.grid import Grid, Rows, Space
-from aoec.search.trials import BEST, Ledger, Status
+from aoec.search.trials import BEST, Ledger, Phase, Status
 from aoec.target.machine import load
 
 MACHINE = load("Ascend910B3")
 SMALL, LARGE = "softmax(m=48, n=256)", "add(m=128, n=768)"
+BUDGET = 60
 GRID = Grid(("a", "b"), (tuple(range(40)), tuple(range(20))))
 
 
@@ -32,7 +33,7 @@ def searched(request: pytest.FixtureRequest) -> tuple[Problem, Outcome, Outcome]
     p = problem(lower_operator(request.param), MACHINE)
     p.ledger.whole = True
     first = start(p)
-    return p, first, search(p, first, "genetic", ("trials", 60), 0)
+    return p, first, search(p, first, "genetic", ("trials", BUDGET), 0)
 
 
 def rows_of(p: Problem) -> list[dict[str, object]]:
@@ -62,7 +63,21 @@ def test_counts_are_those_of_the_table(searched: tuple[Problem, Outcome, Outcome
     assert sum(counts.values()) == len(p.costs) + len(p.given_up)
     if found.proof == "space":  # every legal candidate was asked for, and no other: what the default had timed was not timed again
         every = [p.space.at(r) for r in range(p.space.size)]
-        assert counts[Status.TIMED] + counts[Status.CACHED] == found.trials == sum(p.legal(every)) and found.illegal == 0
+        assert counts[Status.TIMED] + counts[Status.CACHED] == sum(p.legal(every)) and found.illegal == 0
+
+
+def test_a_budget_counts_what_the_strategy_asked_for_and_other_ends_are_counted_apart(searched: tuple[Problem, Outcome, Outcome]) -> None:
+    """Every legal candidate has one end for which it was timed first, and trials never exceed the budget."""
+    p, _, found = searched
+    counts, spent = p.ledger.counts(), found.spent
+    legal = counts[Status.TIMED] + counts[Status.CACHED] + counts[Status.ABANDONED]
+    assert sum(spent.candidates.values()) == legal and set(spent.candidates) == {phase.value for phase in Phase}
+    assert found.trials == spent.trials <= BUDGET and spent.candidates["default"] > 0
+    assert spent.candidates["search"] <= spent.trials  # those that the default had timed are trials too
+    if found.proof == "space":
+        assert spent.trials == 0 < spent.candidates["proof"]  # more than the budget, and all of them
+    else:
+        assert spent.trials == BUDGET and spent.candidates["proof"] == 0
 
 
 def test_an_illegal_candidate_is_told_which_limit_and_by_how_much(searched: tuple[Problem, Outcome, Outcome]) -> None:

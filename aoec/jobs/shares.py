@@ -1,0 +1,34 @@
+"""How the time of a job is shared among its searches: by how much each may save, and what one leaves goes to those that follow."""
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+READY_S = 0.8  # CPU seconds before a search begins: a group's sketches and default schedule, an estimate from groups of BERT-base
+
+
+@dataclass(frozen=True)
+class Share:
+    """The time of one search. `deadline`: of time.monotonic(), which all processes of a machine share, when the last search is to end.
+    `part`: of the time that is left when it begins, in as many processes as work. `ready_s`: seconds that those of it and after it need to
+    begin."""
+
+    deadline: float
+    part: float
+    ready_s: float
+
+    def seconds(self, clock: Callable[[], float] = time.monotonic) -> float:
+        """The seconds that the search may take when it begins now; 0 where the time is over."""
+        left = self.deadline - clock()
+        return max(0.0, min(left, (left - self.ready_s) * self.part))
+
+
+def shares(weights: Sequence[float], processes: int, deadline: float) -> list[Share]:
+    """The share of each of several searches that begin in this order, as soon as one of so many processes is free."""
+    out, rest = [], sum(weights)
+    for begun, weight in enumerate(weights):
+        ready_s = READY_S * (len(weights) - begun) / processes
+        out.append(Share(deadline, processes * weight / rest if rest else 1.0, ready_s))
+        rest -= weight
+    return out
