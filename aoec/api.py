@@ -101,17 +101,19 @@ def _described(p: Port, shape: list[int | str | None]) -> NodeArg:
 
 def compile(model: Union[str, Path, ModelProto], output: str | Path | None = None, *, target: str | None = None, tune: bool = False,
             input_shape: Mapping[str, Sequence[int]] | None = None, dynamic_batch: Sequence[int] = (),
-            dynamic_dims: Sequence[Sequence[int]] = (), precision: str = "fp16", budget: int | tuple[str, float] = 2000,
+            dynamic_dims: Sequence[Sequence[int]] = (), precision: str = "fp16", budget: int = 2000,
             search: str = "portfolio", seed: int = 0, robust: bool = False, metric: str = "latency", bank: str | Path | None = None,
             verify: bool | None = None, jobs: int = 1, no_host: bool = False, dump: str | Path | None = None,
             repeat: bool = False, frozen: bool = False, resume: bool = False, results: str | Path | None = None,
             only: str | None = None, slices: str = "bank", start: str = "import", report: str | Path | None = None,
             ops: str | Path | Sequence[str | Path] = (), base: str | Path | None = None, embed: str | Path | None = None,
-            effort: str | None = None, until: Mapping[str, float] | None = None, events: str | Path | None = None) -> Session:
+            effort: str | None = None, until: Mapping[str, float] | None = None, events: str | Path | None = None,
+            seconds: float | None = None, counts: str | Path | None = None) -> Session:
     """The compiled model, written to `output` (default: `<model>.aoec` in the current folder) and ready to run.
 
     The options are those of `aoec compile`: `dynamic_batch=[1, 8]`, or `input_shape={"x": (-1, 3, -1, -1)}` with
-    `dynamic_dims=[(1, 224, 224), (8, 448, 448)]`, compile for several shapes. `budget` is a number of trials, or ("seconds", 30),
+    `dynamic_dims=[(1, 224, 224), (8, 448, 448)]`, compile for several shapes. `budget` is a number of trials for each group;
+    `seconds` in its place is the time of all searches together, and `counts` the file in which such a run said what it searched;
     `until={"gain": 10, "gap": 5}` ends the search of a group as soon as it is so many per cent faster, or so near its bound;
     `ops` are files of operators of your own; `slices` are regions, as "g3..g12/4", "auto", "none", or what the "bank" has kept.
     `model` is an ONNX file, a folder that a dump was written to, or a model at hand. `jobs` above 1 starts processes that import the
@@ -130,7 +132,8 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
         model=name, output=out, target=target, tune=tune, precision=mode, search=search, seed=seed, robust=robust, metric=metric,
         input_shape=[(n, tuple(s)) for n, s in (input_shape or {}).items()], dynamic_batch=tuple(dynamic_batch),
         dynamic_dims=tuple(map(tuple, dynamic_dims)), bank=chosen(str(bank) if bank else None), base=str(base or ""), verify=verify,
-        budget=("trials", budget) if isinstance(budget, int) else budget, jobs=jobs, dump=str(dump) if dump else None, start=start,
+        budget=("trials", budget), seconds=seconds, counts=str(counts) if counts else None, jobs=jobs,
+        dump=str(dump) if dump else None, start=start,
         json=True, no_host=no_host, repeat=repeat, frozen=frozen, resume=resume, results=str(results) if results is not None else None,
         effort=effort, until=tuple((until or {}).items()), events=str(events) if events else None, lowered=None,
         only=only, slices=asked(slices), job="opat", report=str(report) if report else None, embed=str(embed) if embed else None,

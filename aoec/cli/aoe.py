@@ -128,11 +128,11 @@ def translated(given: Mapping[str, str], note: Note, job: str) -> list[str]:
 
 
 def unsearched(given: Mapping[str, str], note: Note) -> list[str]:
-    """No words: what says how long schedules are searched says nothing of slices, which is said."""
-    for name in ("tune_optimization_level", "Fdeeper_opat", "config", "tuning_time_limit"):
+    """The time of the job alone: what says how schedules are searched says nothing of slices, which is said."""
+    for name in ("tune_optimization_level", "Fdeeper_opat", "config"):
         if name in given:
             note(f"aoe: --{name} changes nothing: it is of operator tuning, --job_type=2 (some tutorials swap 1 and 2)")
-    return []
+    return ["--time", time_limit(given)] if "tuning_time_limit" in given else []
 
 
 def effort(given: Mapping[str, str], note: Note) -> list[str]:
@@ -147,11 +147,15 @@ def effort(given: Mapping[str, str], note: Note) -> list[str]:
         budget = said.pop("budget", budget)
         words = [word for option, value in said.items() for word in (f"--{option}", value)]
     if "tuning_time_limit" in given:
-        if not re.fullmatch(r"[1-9][0-9]{0,6}", given["tuning_time_limit"]):
-            raise CheckError("--tuning_time_limit is a whole number of seconds")
-        budget = given["tuning_time_limit"] + "s"
-        note(f"aoe: --tuning_time_limit is taken for each operator (--budget {budget})")
+        return ["--time", time_limit(given), *words]
     return ["--budget", budget, *words]
+
+
+def time_limit(given: Mapping[str, str]) -> str:
+    """--tuning_time_limit as --time has it: seconds of the whole job."""
+    if not re.fullmatch(r"[1-9][0-9]{0,6}", given["tuning_time_limit"]):
+        raise CheckError("--tuning_time_limit is a whole number of seconds")
+    return given["tuning_time_limit"] + "s"
 
 
 def config(path: str, note: Note) -> Options:

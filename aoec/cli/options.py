@@ -162,6 +162,11 @@ def embed(p: Container) -> None:
 def search_options(p: Container, per: str = "", effort: bool = False) -> None:
     either = p.add_mutually_exclusive_group()
     trials(either, per)
+    either.add_argument("--time", dest="seconds", type=values.seconds, metavar="90s|15m|2h",
+                        help="the time of all searches together, in place of a budget; each group has a share by what it may save. What "
+                             "schedules, checks and files take comes on top")
+    either.add_argument("--counts", metavar="FILE.json", help="search as much as a run with --time did, for the same result: its "
+                        "report.json (--report), summary.json (aoec tune), or what --json printed")
     if effort:
         either.add_argument("--effort", choices=("none", "quick", "full"),
                             help="a budget in a word. none: search nothing. quick: --budget 200. full: --budget 20000 --until gap=1")
@@ -171,8 +176,9 @@ def search_options(p: Container, per: str = "", effort: bool = False) -> None:
 
 
 def trials(p: Container, per: str) -> None:
-    p.add_argument("--budget", type=values.budget, default=("trials", 2000), metavar="N|Ts",
-                   help=f"trials, or seconds as in 30s{f', {per}' * bool(per)} (default: 2000)")
+    p.add_argument("--budget", type=values.budget, default=("trials", 2000), metavar="N",
+                   help=f"candidates that are tried{f', {per}' * bool(per)} (default: 2000). What proofs and the choice of a "
+                        "default look at is counted apart")
 
 
 def strategy(p: Container) -> None:

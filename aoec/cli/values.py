@@ -64,16 +64,23 @@ def dims(text: str) -> tuple[tuple[int, ...], ...]:
 
 
 def budget(text: str) -> tuple[str, float]:
-    """("trials", n) or ("seconds", s)."""
+    """("trials", n)."""
     if re.fullmatch(r"[0-9]{1,9}", text):
         return "trials", int(text)
-    if re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,3})?s", text) and float(text[:-1]) > 0:
-        return "seconds", float(text[:-1])
-    if re.fullmatch(r"[0-9]+(\.[0-9]+)?s?", text):
-        least, most = ("0.001s", "9999999s") if text.endswith("s") else ("0", "999999999")
-        kind = "seconds" if text.endswith("s") else "a whole number of trials"
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not from {least} to {most}, {kind}")
-    raise argparse.ArgumentTypeError(f"{text!r} is neither a number of trials (2000) nor of seconds (30s)")
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?s", text):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is a time; --time {text[:40]} is for all searches together, "
+                                         "--budget counts the trials of each")
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not from 0 to 999999999, a whole number of trials")
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of trials (2000)")
+
+
+def seconds(text: str) -> float:
+    """Seconds, of 90s or 15m or 2h."""
+    match = re.fullmatch(r"([0-9]{1,7}(?:\.[0-9]{1,3})?)([smh])", text)
+    if not match or not float(match[1]):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time such as 90s, 15m or 2h")
+    return float(match[1]) * {"s": 1, "m": 60, "h": 3600}[match[2]]
 
 
 def until(text: str) -> tuple[tuple[str, float], ...]:

@@ -156,8 +156,8 @@ def _read(model: str | ModelProto, options: Namespace, voice: Voice) -> _Read:
 
 
 def _stages(name: str, read: _Read, options: Namespace) -> list[Stage]:
-    from aoec.jobs.compile import ports
     from aoec.jobs.dump import Stage
+    from aoec.jobs.ports import ports
     out = []
     for gear, (graph, weights, _) in zip(read.wanted, read.graphs):
         inputs, outputs = (ports(graph, listed, options.precision, read.dims) for listed in (graph.inputs, graph.outputs))

@@ -5,7 +5,7 @@ search begins, and the trials are counted when the time is over. So a search by 
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -71,6 +71,26 @@ def parse_limits(said: Mapping[str, Any]) -> Limits:
             type(said[n]) is int and 0 <= said[n] < INTEGER_LIMIT for n in names - {"earnest"}):
         raise ValueError(f"limits of a search are whole numbers {', '.join(sorted(names - {'earnest'}))}, and earnest")
     return Limits(**said)
+
+
+class Until:
+    """When work that is done in steps ends: when no time is `left` (None: time is no limit), or after as many `steps` as time left to an
+    equal one (0: it ended by itself)."""
+
+    def __init__(self, left: Callable[[], float | None] = lambda: None, steps: int = 0) -> None:
+        self.left, self.steps = left, steps
+        self.asked, self.over = 0, False
+
+    def ends(self) -> bool:
+        """Whether the work ends now; it is asked once before each step."""
+        self.asked += 1
+        self.over = self.over or self.left() == 0.0 or self.asked == self.steps
+        return self.over
+
+    @property
+    def limits(self) -> Limits:
+        """What repeats the work."""
+        return Limits(0, 0, 0, 0, 0, asked=self.asked if self.over else 0)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -16,10 +16,12 @@ from aoec.base.errors import BankError, CheckError, UnsupportedError
 from aoec.base.regions import Slices
 from aoec.base.text import plural
 from aoec.frontend.metadata import Source
-from aoec.ir.graph import OPAQUE, Graph, Tensor
+from aoec.ir.graph import Graph
 from aoec.ir.tir import Func
-from aoec.jobs import dump, embedded, formats, halves, models, opat, page, sgat, slices
+from aoec.jobs import counts, dump, embedded, formats, halves, models, opat, page, sgat, slices
 from aoec.jobs.attention import apart
+from aoec.jobs.baseline import baseline
+from aoec.jobs.budget import Until
 from aoec.jobs.closing import believed, table
 from aoec.jobs.course import Course, begun
 from aoec.jobs.events import Events, stream
@@ -27,21 +29,22 @@ from aoec.jobs.legal import legal
 from aoec.jobs.lines import Lines, whole
 from aoec.jobs.made import Schedule, realise, trusted
 from aoec.jobs.models import Weights
+from aoec.jobs.opat import Ends
 from aoec.jobs.order import Order, Solved, keys
 from aoec.jobs.pick import wanted
 from aoec.jobs.plan import Task, on_host, placed, tasks
 from aoec.jobs.resume import Unfinished
 from aoec.jobs.say import Quiet, Voice
+from aoec.jobs.shares import FIRST, LOOKING, JobTime
 from aoec.jobs.solve import solve, total_ticks
 from aoec.jobs.sound import faults_of
 from aoec.jobs.starts import starts
-from aoec.jobs.subgraphs import Tuned, keep, planned
+from aoec.jobs.subgraphs import Planned, keep, planned
 from aoec.jobs.trust import Trust, of_programs
 from aoec.jobs.verified import verified
 from aoec.jobs.version import model_version
 from aoec.jobs.wide_sums import wide
-from aoec.ops import typed
-from aoec.ops.run import REALS
+from aoec.simulate.time import prepare
 from aoec.target.machine import Machine
 
 NAMED = 8  # nodes in a sentence
@@ -68,24 +71,6 @@ class Choice:
     default: Schedule
     best: Schedule
     trust: Trust | None = None  # None where they are the same
-
-
-def ports(graph: Graph, names: tuple[str, ...], precision: str, dims: Mapping[str, tuple[str, ...]] | None = None) -> tuple[Port, ...]:
-    """The model's inputs or outputs by its own names; reals are what the model declares whatever the precision inside, fp32 for float.
-
-    `dims`: the model's names of dimensions."""
-    tensors = {t.name: t for t in graph.tensors}
-    named = {n: d for n, d in (dims or {}).items() if n in tensors and len(d) == len(tensors[n].shape)}
-    return tuple(Port(n, n, _port_dtype(tensors[n]), tensors[n].shape, named.get(n, ())) for n in names)
-
-
-def _port_dtype(t: Tensor) -> str:
-    """A dtype of ours, or ONNX's type of what only the host holds."""
-    if t.dtype == OPAQUE:
-        return t.declared or OPAQUE
-    if typed.small(t.declared):
-        return f"{t.declared}[{','.join(map(str, t.shape))}]"
-    return {"tensor(float16)": "fp16", "tensor(bfloat16)": "bf16"}.get(t.declared, "fp32") if t.dtype in REALS else t.dtype
 
 
 @dataclass(frozen=True)
@@ -129,15 +114,20 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     results = opat.Results(opat.folder(options.results), stages[0].name, machine, datetime.now()) \
         if options.results is not None and options.job == "opat" else None
     subgraphs = sgat.Results(opat.folder(options.results), stages[0].name, datetime.now()) if options.job == "sgat" else None
-    order = Order.of(options)
-    jobs = [Unfinished(bank, order)]
+    order, other_layouts = Order.of(options), not options.only and not options.slices.regions
     events.say("job_started", **begun(stages[0].name, machine, order, len(different(plan, machine, order))))
-    found = search(ready, machine, jobs[0], options, voice, events, results)
-    made = [real(r, solved, machine, options, voice) for r, solved in found]
-    if not options.only and not options.slices.regions:
+    if order.seconds is not None:
+        prepare(machine)
+    clock = JobTime(order.seconds)
+    jobs = [Unfinished(bank, order.by(clock.deadline))]
+    jobs.append(jobs[0].another(order.by(clock.until(FIRST if other_layouts else 1.0))))
+    found = search(ready, machine, jobs[1], options, voice, events, results)
+    plain = made = [real(r, solved, machine, options, voice) for r, solved in found]
+    if other_layouts:
         made = [formatted(f, m, machine, jobs, options, voice, events, results, pool) for f, m in zip(found, made)]
-    before, sliced = made, [in_slices(m, machine, jobs, options, voice, events, pool) for m in made]
-    made = [m for m, _ in sliced]
+    before, sliced = made, [in_slices(m, machine, jobs, options, voice, events, pool, clock) for m in made]
+    made = [s.made for s in sliced]
+    was = [baseline(p, b, s.banked, machine, options.metric) for p, b, s in zip(plain, before, sliced)]
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         legal(program, machine)
     notes: list[tuple[str, ...]] = [()] * len(made)
@@ -148,25 +138,28 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
             return voice.wrong(faults, options.output)
     write(options.output, *[m.artifact for m in made])
     if options.embed and source is not None:
-        plans = [t.plan for _, found in sliced for t in found if t.plan.gained]
+        plans = [t.plan for s in sliced for t in s.tuned if t.plan.gained]
         embedded.write(options.embed, source, [*before, *made], plans, machine)
         voice.say(f"embedded the schedules of {len(made[0].choices)} groups{', and a plan of slices,' * bool(plans)} in {options.embed}")
     if options.dump:
         dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], machine)
     seconds = time.monotonic() - started
     if options.slices.plan == "search":
-        keep(bank, (t for _, found in sliced for t in found))
+        keep(bank, (t for s in sliced for t in s.tuned))
+    searches = counts.facts(jobs[0].searched, order.strategy, order.seed, order.robust)
+    new = ""
     if subgraphs:
-        subgraphs.close(before, sliced, options.metric, time.monotonic() - started)
+        new = subgraphs.close(was, sliced, options.metric, time.monotonic() - started)
         voice.say(f"results {subgraphs.path}")
     if results:
-        results.close(ready, made, seconds)
+        new = results.close(ready, Ends(before, made, was), seconds, searches)
         voice.say(f"results {results.path}")
     for job in jobs:
         job.end()
     lines = made[0].lines
     events.end("done", output=options.output, latency_us={"default": lines.default.latency_us, "tuned": lines.tuned.latency_us})
-    reports = [believed(replace(table(m, machine, options, seconds), notes=(*slices.told(m.model.graph), *n)), m.model, machine)
+    reports = [believed(replace(table(m, machine, options, seconds), searches=searches,
+                                notes=(*slices.told(m.model.graph), *n, *filter(None, [new]))), m.model, machine)
                for m, n in zip(made, notes)]
     if options.report:
         page.write_report(Path(options.report), made, reports, machine)
@@ -195,8 +188,8 @@ def search(ready: list[Ready], machine: Machine, job: Unfinished, options: Names
     if begun_before := job.begin([keys(t, machine, order.robust)[1] for t in chosen]):
         voice.say(begun_before)
     if order.tune:
-        known, told = starts(chosen, machine, job.bank, order)
-        order = replace(order, starts=known)
+        begin_with, told = starts(chosen, machine, job.bank, order)
+        order = replace(order, starts=begin_with)
         if told:
             voice.say(told)
     found, failed = schedules(ready, chosen, others, machine, job, order, options, voice, events, results)
@@ -227,6 +220,7 @@ def schedules(ready: list[Ready], chosen: list[Task], others: list[Task], machin
         done = results.noting([r.model.graph for r in ready], course.done) if results else course.done
         found, reasons = solve(others, machine, target, job.bank, replace(order, tune=False, repeat=False, frozen=False), course.done)
         tuned, more = solve(chosen, machine, target, job.bank, order, done, job, course)
+        job.note(tuned)
         return found | tuned, reasons | more
 
 
@@ -269,7 +263,7 @@ def formatted(found: formats.Found, made: Made, machine: Machine, jobs: list[Unf
 
 
 def in_slices(made: Made, machine: Machine, jobs: list[Unfinished], options: Namespace, voice: Voice, events: Events,
-              pool: models.Pool | None) -> tuple[Made, list[Tuned]]:
+              pool: models.Pool | None, clock: JobTime) -> Planned:
     """The model with those regions of its groups in slices that are faster so, itself where none is, and what became of its subgraphs.
     `jobs` grows by what is searched."""
     stage, trial = made.stage, Quiet(voice.as_json, voice.bar)
@@ -286,8 +280,14 @@ def in_slices(made: Made, machine: Machine, jobs: list[Unfinished], options: Nam
             return str(e).splitlines()[0]
 
     if not options.slices.plan or stage.funcs or stage.traces:  # a dump says how its groups run
-        return made, []
-    return planned(made, jobs[0].bank, machine, options, voice.say, cut)
+        return Planned(made)
+    name, deadline = f"slices {stage.gear}".strip(), clock.until(LOOKING)
+    had = jobs[0].order.counts.get(name)
+    until = Until(lambda: clock.left(deadline), had.asked if had else 0)
+    found = planned(made, jobs[0].bank, machine, options, voice.say, cut, until)
+    if options.slices.plan == "search":
+        jobs[0].searched[name] = until.limits
+    return found
 
 
 def real(ready: Ready, solved: dict[str, Solved], machine: Machine, options: Namespace, voice: Voice, before: Made | None = None) -> Made:

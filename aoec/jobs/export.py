@@ -15,7 +15,7 @@ def exported(path: str, text: str, weights: str | Path) -> onnx.ModelProto:
     so that a file with several is a CheckError."""
     if path.endswith(".aoec"):
         return of_artifact(path)
-    from aoec.jobs.compile import ports
+    from aoec.jobs.ports import ports
     from aoec.jobs.stages import graph_of, load_weights
     graph = graph_of(text, path)
     inputs, outputs = ([End(p.name, p.tensor, p.dtype) for p in ports(graph, names, "")] for names in (graph.inputs, graph.outputs))

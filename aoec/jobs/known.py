@@ -14,10 +14,12 @@ from aoec.jobs.version import source_version
 T = TypeVar("T")
 
 
-def known(at: tuple[str, ...], make: Callable[[], T], to: Callable[[T], Any], back: Callable[[Any], T]) -> T:
+def known(at: tuple[str, ...], make: Callable[[], T], to: Callable[[T], Any], back: Callable[[Any], T],
+          whole: Callable[[], bool] = lambda: True) -> T:
     """What is kept under a key; where that is nothing, or nothing that can be used, what `make` makes, which is kept from now on.
 
-    `to` and `back` turn it into plain values and back. The key names all that it follows from but the sources and packages of aoec.
+    `to` and `back` turn it into plain values and back. The key names all that it follows from but the sources and packages of aoec. Where
+    `whole` then says no, what was made is not kept.
     """
     kept = memo().get(*at)
     if kept is not None:
@@ -26,7 +28,8 @@ def known(at: tuple[str, ...], make: Callable[[], T], to: Callable[[T], Any], ba
         except (ValueError, TypeError, LookupError, AttributeError):
             pass
     made = make()
-    memo().put(to(made), *at)
+    if whole():
+        memo().put(to(made), *at)
     return made
 
 

@@ -2,12 +2,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aoec.base.files import check_folder, write_text
 from aoec.cann.op_summary import csv_text
@@ -15,12 +14,13 @@ from aoec.ir.parse import parse_trace
 from aoec.jobs.budget import as_dict
 from aoec.jobs.profile import launches, split
 from aoec.report.folder import AFTER, BEFORE, FOLDER, Operator, file_of, operator_text, profile_of, summary_text
-from aoec.report.opat import Outcome, Policy, Tuning, model, text
+from aoec.report.opat import Outcome, Policy, Tuning, found_new, model, text
 from aoec.search.name import structure
 
 if TYPE_CHECKING:
+    from aoec.bank.record import Key
     from aoec.ir.graph import Graph
-    from aoec.jobs.compile import Made, Ready
+    from aoec.jobs.compile import Choice, Made, Ready
     from aoec.jobs.formats import Change, Found
     from aoec.jobs.order import Solved
     from aoec.jobs.plan import Task
@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 def folder(asked: str | None) -> Path:
     """Where results go: what was asked for, else $ASCEND_WORK_PATH, else the current directory (AOE's order)."""
     return Path(asked or os.environ.get("ASCEND_WORK_PATH") or ".")
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Each gear's model at the end of a job: `whole`, before groups are cut into slices; as `made`; and as a build with the bank as it was
+    when the job began has it."""
+
+    whole: Sequence[Made]
+    made: Sequence[Made]
+    was: Sequence[Made]
 
 
 class Results:
@@ -43,6 +53,7 @@ class Results:
         self.path = where / f"aoe_result_opat_{run}.json"
         self.folder = where / f"{FOLDER}{run}"  # what looks for aoe_result_opat_* expects no folders
         self._tuning, self._machine, self._profiles = Tuning(name), machine, list[str]()
+        self._rows: list[tuple[Key | None, Policy, Task, Solved]] = []  # key of the best; None of a row that is of layouts
         self._write()
 
     def noting(self, graphs: Sequence[Graph], told: Callable[[Task, Solved], None]) -> Callable[[Task, Solved], None]:
@@ -61,22 +72,45 @@ class Results:
             self._add(*format_policy(change, every, self._machine))
 
     def _add(self, found: Policy, task: Task, solved: Solved) -> None:
-        self._put(file_of(len(self._tuning.policies), found.name),
-                  operator_text(operator(task, solved, found, self._machine)))
+        self._rows.append((solved.best.key if found.kind != "Format" else None, found, task, solved))
+        self._put_row(len(self._rows) - 1)
         self._tuning = replace(self._tuning, policies=(*self._tuning.policies, found))
         self._write()
 
-    def close(self, ready: Sequence[Ready], made: Sequence[Made], seconds: float) -> None:
-        """Nothing; the job has ended. `ready`: each gear before its search, `made`: after it."""
-        times_ms = [(m.stage.gear, m.lines.default.latency_us / 1e3, m.lines.tuned.latency_us / 1e3) for m in made]
+    def _put_row(self, at: int) -> None:
+        """Nothing; the file of a row says what became of its operator."""
+        _, found, task, solved = self._rows[at]
+        self._put(file_of(at, found.name), operator_text(operator(task, solved, found, self._machine)))
+
+    def _keep_to(self, before: Sequence[Made], made: Sequence[Made]) -> None:
+        """Nothing; rows are of operators that the model has now: where some run in slices, of the slices. `before`: each gear whole."""
+        whole, now = map(first_of_each, (before, made))
+        rows = [row for row in self._rows if row[0] is None or row[0] not in whole or row[0] in now]
+        types = {n.name: n.op for m in made for n in m.model.graph.nodes}
+        rows += [(key, policy(c.task, c.solved, types, self._machine), c.task, c.solved) for key, c in now.items() if key not in whole]
+        if rows != self._rows:
+            for at, row in enumerate(self._rows):
+                (self.folder / file_of(at, row[1].name)).unlink(missing_ok=True)
+            self._rows = rows
+            for at in range(len(rows)):
+                self._put_row(at)
+            self._tuning = replace(self._tuning, policies=tuple(row[1] for row in rows))
+
+    def close(self, ready: Sequence[Ready], ends: Ends, seconds: float, searches: Mapping[str, Any]) -> str:
+        """What the job found that is new, in words; it has ended. `ready`: each gear before its search; `searches`: what repeats them."""
+        made = ends.made
+        self._keep_to(ends.whole, made)
+        times_ms = [(m.stage.gear, w.lines.tuned.latency_us / 1e3, m.lines.tuned.latency_us / 1e3) for w, m in zip(ends.was, made)]
         gears = tuple({"gear": gear, **model(before, after)} for gear, before, after in times_ms if gear)
         _, before, after = times_ms[0]
-        for m, when in product(made, (BEFORE, AFTER)):
+        for (when, m) in ((when, m) for pair in zip(ends.was, made) for when, m in zip((BEFORE, AFTER), pair)):
             self._profiles.append(profile_of(when, m.stage.gear))
-            listed = launches(m if when == AFTER else m.before or m, self._machine, when == AFTER)
+            listed = launches(m, self._machine, True)
             self._put(self._profiles[-1], csv_text(m.model.name, listed, self._machine.clock_mhz, split(self._machine)))
-        self._tuning = replace(self._tuning, failed=failed(ready, made), seconds=seconds, gears=gears, baseline_ms=before, result_ms=after)
+        self._tuning = replace(self._tuning, failed=failed(ready, made), seconds=seconds, gears=gears, baseline_ms=before, result_ms=after,
+                               searches=searches)
         self._write()
+        return found_new(self._tuning.policies, "operator", before, after)
 
     def _write(self) -> None:
         write_text(self.path, text(self._tuning))
@@ -89,6 +123,14 @@ class Results:
         write_text(path, said)
 
 
+def first_of_each(made: Iterable[Made]) -> dict[Key, Choice]:
+    """The different groups of models by the key of their best: of equal ones the first."""
+    out: dict[Key, Choice] = {}
+    for c in (c for m in made for c in m.choices):
+        out.setdefault(c.solved.best.key, c)
+    return out
+
+
 def failed(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...]:
     """First nodes of groups that were to run on the AI Core and have no schedule, whole or operator by operator."""
     return tuple(g.nodes[0] for r, m in zip(ready, made) for g in r.model.graph.groups
@@ -97,7 +139,7 @@ def failed(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...]:
 
 def policy(task: Task, solved: Solved, types: Mapping[str, str], machine: Machine) -> Policy:
     """What became of a task, for the result file."""
-    before = solved.before.ticks if solved.before is not None else solved.default.ticks
+    before = (solved.before or solved.default).ticks
     nodes, us = task.group.nodes, machine.us_per_tick
     return Policy(nodes[0], tuple(types[n] for n in nodes), kind(solved), before * us, solved.best.ticks * us, solved.outcome)
 

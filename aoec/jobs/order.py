@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from aoec.bank.record import DEFAULT, ROBUST, Key, Record
-from aoec.jobs.budget import Budget, Limits, Spent, trials_of
+from aoec.jobs.budget import Budget, Spent, trials_of
+from aoec.jobs.counts import Counts, read
 from aoec.jobs.plan import Task
 from aoec.jobs.story import Story
 from aoec.jobs.trust import Trust
@@ -32,13 +33,19 @@ class Order:
     starts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # func key -> schedules that its search begins with (starts.py)
     seconds: float | None = None  # that the searches of the whole job may take, in place of a budget for each
     deadline: float | None = None  # of time.monotonic(): when those of this part of the job are to end
-    counts: Mapping[str, Limits | None] = field(default_factory=dict)  # search (named) -> what it had in a run by time, None: it had none
+    counts: Counts = field(default_factory=dict)  # search (named) -> what it had in a run by time, None: it had none
 
     @classmethod
     def of(cls, options: Namespace) -> Order:
         """What the options of a command ask for."""
         o = options
-        return cls(o.tune, o.search, o.budget, o.seed, o.jobs, o.robust and o.tune, o.repeat, o.frozen, o.resume, o.until)
+        counts = read(o.counts, o.search, o.seed, o.robust) if o.counts else {}
+        return cls(o.tune, o.search, o.budget, o.seed, o.jobs, o.robust and o.tune, o.repeat, o.frozen, o.resume, o.until,
+                   seconds=o.seconds, counts=counts)
+
+    def by(self, deadline: float | None) -> Order:
+        """The order with the time by which its searches are to end."""
+        return replace(self, deadline=deadline)
 
     def reached(self, ticks: int, default_ticks: int, bound_ticks: int) -> bool:
         """Whether a schedule is good enough."""

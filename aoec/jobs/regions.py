@@ -7,8 +7,9 @@ finds what the first left; the cheapest row of regions and whole groups is found
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil, log, prod
 
 from aoec.base.errors import AoecError
@@ -61,12 +62,13 @@ class Piece:
     boxes: Mapping[str, Box]
 
 
-def regions(graph: Graph, machine: Machine, whole: Mapping[str, Whole]) -> list[Region]:
+def regions(graph: Graph, machine: Machine, whole: Mapping[str, Whole], ends: Callable[[], bool] = lambda: False) -> list[Region]:
     """The regions of a fused graph that take less time in slices, as far as the model machine tells by default schedules. `whole`: what its
-    cube and vector groups take now."""
+    cube and vector groups take now. `ends` is asked before each look whether time is over: then those of
+    earlier looks are all."""
     if graph.bodies or any(g.kind in ("cube", "vector") and g.name not in whole for g in graph.groups):
         return []
-    return Search(graph, machine, whole).best()
+    return Search(graph, machine, whole).best(ends)
 
 
 class Search:
@@ -85,15 +87,16 @@ class Search:
             for i in n.inputs:
                 self.last_read[i] = max(self.last_read.get(i, 0), at[n.name])
 
-    def best(self) -> list[Region]:
+    def best(self, ends: Callable[[], bool]) -> list[Region]:
         """The regions of the row of regions and whole groups that takes least."""
         groups, counts = self.graph.groups, self.counts()
         cheapest: list[tuple[float, tuple[Region, ...]]] = [(0.0, ())]
         offers: list[list[tuple[float, int, int]]] = [[] for _ in groups]  # by last group: (cost, first, slices)
-        for first in range(len(groups)):
-            for count in counts:
-                for last, cost in self.grown(first, count):
-                    offers[last].append((cost, first, count))
+        for first, count in product(range(len(groups)), counts):
+            if ends():
+                break
+            for last, cost in self.grown(first, count):
+                offers[last].append((cost, first, count))
         for last, g in enumerate(groups):
             own = [(cheapest[last][0] + self.alone(g), cheapest[last][1])]
             own += [(cheapest[first][0] + cost, (*cheapest[first][1], Region(groups[first].name, g.name, count)))

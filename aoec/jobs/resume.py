@@ -19,7 +19,7 @@ from aoec.bank.record import Key, Record, parse_record, show_record
 from aoec.base.errors import BankError
 from aoec.base.text import plural
 from aoec.jobs.answers import Answers
-from aoec.jobs.budget import as_dict, parse_spent, words
+from aoec.jobs.budget import Limits, as_dict, parse_spent, words
 from aoec.jobs.order import Order, Solved, search_of
 from aoec.jobs.story import recalled
 from aoec.jobs.trust import Trust
@@ -64,11 +64,12 @@ class Unfinished:
         self._name, self._begun = "", set[str]()
         self._done: dict[Key, Solved] = {}
         self._stops: dict[Key, Stop] = {}
+        self.searched: dict[str, Limits | None] = {}  # what each search of the run had, by name (order.py)
 
     def another(self, order: Order) -> Unfinished:
         """A further job of the same run: what the run itself has noted is none that was broken off."""
         other = Unfinished(self.bank, order)
-        other._begun = self._begun
+        other._begun, other.searched = self._begun, self.searched
         return other
 
     def begin(self, keys: Iterable[Key]) -> str:
@@ -127,6 +128,10 @@ class Unfinished:
                 note_outcome(c, self._name, text_of(solved))
 
         self.bank.put_all(records, self._stop(key), note)
+
+    def note(self, solved: Mapping[Key, Solved]) -> None:
+        """Nothing; what the searches of these tasks had is known."""
+        self.searched |= {search_of(k): s.spent.limits for k, s in solved.items() if self.order.tune and not s.found}
 
     def failed(self, key: Key) -> None:
         """Nothing is noted of a task's search any more: there is no schedule."""

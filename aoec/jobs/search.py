@@ -7,14 +7,19 @@ from argparse import Namespace
 from collections.abc import Mapping
 from typing import Any
 
-from aoec.base.errors import ScheduleError
+from aoec.bank.record import Key
+from aoec.base.errors import CheckError, ScheduleError
 from aoec.base.files import read_text, write_text
 from aoec.base.text import plural
 from aoec.ir.index import reads
+from aoec.ir.keys import key
 from aoec.ir.show import show
 from aoec.ir.tir import Func
-from aoec.jobs.budget import as_dict
+from aoec.jobs import counts
+from aoec.jobs.budget import Budget, as_dict
+from aoec.jobs.order import search_of
 from aoec.jobs.space import legal, space_facts, why_empty
+from aoec.jobs.states import state_text
 from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.jobs.version import model_version
@@ -44,15 +49,27 @@ def search_func(options: Namespace) -> int:
         write_text(options.output, as_json(facts) if options.json else lines(facts))
         return 0
     p.ledger.whole = bool(options.trials)
-    found = weighed(p, search(p, started(p), options.search, options.budget, options.seed), options.robust)
+    name = search_of(Key(key(func), machine.name, machine.hash, model_version(), state_text(p.state)))
+    found = weighed(p, search(p, started(p), options.search, budget_of(options, name), options.seed), options.robust)
     trace = show(p.trace(found.best))
-    facts = describe(found, p) | {"fidelity": ": ".join(near(machine.name, [class_of(func)], model_version())[0])}
+    searches = counts.facts({name: found.spent.limits}, options.search, options.seed, options.robust)
+    facts = describe(found, p) | {"searches": searches, "fidelity": ": ".join(near(machine.name, [class_of(func)], model_version())[0])}
     if options.trials:
         write_text(options.trials, trial_table(p, options.trials))
     write_text(options.output, as_json({**facts, "schedule": trace, "best": best_facts(p)}) if options.json else trace + "\n")
     if not options.json:
         print(in_words(facts), file=sys.stderr)
     return 0
+
+
+def budget_of(options: Namespace, name: str) -> Budget:
+    """What the options say that a search may spend."""
+    if options.counts:
+        found = counts.read(options.counts, options.search, options.seed, options.robust).get(name)
+        if found is None:
+            raise CheckError(f"{options.counts} has no counts of a search of this func")
+        return found
+    return ("seconds", options.seconds) if options.seconds is not None else options.budget  # type: ignore[no-any-return]
 
 
 def as_json(facts: Mapping[str, object]) -> str:
@@ -115,8 +132,8 @@ def share_timed(p: Problem) -> str:
 
 def in_words(facts: Facts) -> str:
     """The figures as people read them, a line each."""
-    counts = facts["candidates"]
-    assert isinstance(counts, dict)
+    candidates = facts["candidates"]
+    assert isinstance(candidates, dict)
     found = facts["spent"]
     assert isinstance(found, dict)
     saved = 100 * (1 - facts["tuned_us"] / facts["default_us"])  # type: ignore[operator]
@@ -124,7 +141,7 @@ def in_words(facts: Facts) -> str:
         ("modelled", f"default {facts['default_us']:.3f} us, tuned {facts['tuned_us']:.3f} us ({saved:.1f} % saved) on {facts['target']}"),
         ("bound", f"{facts['bound_us']:.3f} us, which no schedule can beat; tuned is {facts['gap_percent']:.1f} % above it"),
         ("space", f"{facts['space']:,} candidates in {facts['sketches']} sketch{'es' * (facts['sketches'] != 1)}"),
-        ("looked at", ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)),
+        ("looked at", ", ".join(f"{count:,} {status}" for status, count in candidates.items() if count)),
         ("", looked_at(found)),
         ("proof", facts["proof"]), ("holds", facts["holds"]), ("accuracy", f"against published measurements of {facts['fidelity']}")))
 

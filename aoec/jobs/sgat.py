@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from aoec.base.files import check_folder, write_text
 from aoec.jobs.slices import asked_us
-from aoec.report.opat import model
+from aoec.report.opat import found_new, model
 from aoec.report.sgat import Subgraph, Tuning, text
 
 if TYPE_CHECKING:
     from aoec.jobs.compile import Made
-    from aoec.jobs.subgraphs import Tuned
+    from aoec.jobs.subgraphs import Planned, Tuned
 
 
 class Results:
@@ -28,16 +28,18 @@ class Results:
         self._tuning = Tuning(name)
         write_text(self.path, text(self._tuning))
 
-    def close(self, before: Sequence[Made], after: Sequence[tuple[Made, list[Tuned]]], metric: str, seconds: float) -> None:
-        """Nothing; the job has ended. Each gear, whole and with its plan, by what it was tuned for."""
-        times = [(m.stage.gear, asked_us(m.lines.tuned, metric) / 1e3, asked_us(a.lines.tuned, metric) / 1e3)
-                 for m, (a, _) in zip(before, after)]
+    def close(self, was: Sequence[Made], after: Sequence[Planned], metric: str, seconds: float) -> str:
+        """What the job found that is new, in words; it has ended. Each gear as a build with the bank as it `was` when the job began has it,
+        and with its plan, by what it was tuned for."""
+        times = [(m.stage.gear, asked_us(m.lines.tuned, metric) / 1e3, asked_us(a.made.lines.tuned, metric) / 1e3)
+                 for m, a in zip(was, after)]
         gears = tuple({"gear": gear, **model(old, new)} for gear, old, new in times if gear)
         _, old, new = times[0]
-        different = {t.plan.graph_key: t for _, found in after for t in found}
+        different = {t.plan.graph_key: t for a in after for t in a.tuned}
         self._tuning = replace(self._tuning, subgraphs=tuple(map(subgraph, different.values())), seconds=seconds, gears=gears,
                                baseline_ms=old, result_ms=new)
         write_text(self.path, text(self._tuning))
+        return found_new(self._tuning.subgraphs, "subgraph", old, new)
 
 
 def subgraph(t: Tuned) -> Subgraph:

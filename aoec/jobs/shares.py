@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+FIRST = 0.8  # of a job's time, for the model in plain layouts, where others may be tried after it
+LOOKING = 0.5  # of the time that is left, for looking for slices: what is found must be scheduled too
 READY_S = 0.8  # CPU seconds before a search begins: a group's sketches and default schedule, an estimate from groups of BERT-base
 
 
@@ -32,3 +34,19 @@ def shares(weights: Sequence[float], processes: int, deadline: float) -> list[Sh
         out.append(Share(deadline, processes * weight / rest if rest else 1.0, ready_s))
         rest -= weight
     return out
+
+
+class JobTime:
+    """The time that all searches of a job have together, from now on; none of them is limited where that is None."""
+
+    def __init__(self, seconds: float | None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.deadline = None if seconds is None else clock() + seconds
+
+    def until(self, part: float) -> float | None:
+        """When a part of the time that is left now is over."""
+        return None if self.deadline is None else self._clock() + part * max(0.0, self.deadline - self._clock())
+
+    def left(self, deadline: float | None) -> float | None:
+        """Seconds up to then, at least 0."""
+        return None if deadline is None else max(0.0, deadline - self._clock())

@@ -7,6 +7,7 @@ from itertools import groupby
 from aoec.base.keys import digest
 from aoec.ir.graph import Graph
 from aoec.ir.show import show
+from aoec.jobs.budget import Until
 from aoec.jobs.known import known
 from aoec.jobs.made import Schedule
 from aoec.jobs.regions import Whole, regions
@@ -31,14 +32,15 @@ def told(graph: Graph) -> tuple[str, ...]:
     return (f"groups in slices, one slice after the other: {named}",) if runs else ()
 
 
-def found(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine) -> Asked:
+def found(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine, until: Until) -> Asked:
     """The regions of a fused graph that take less time in slices, as far as fitted schedules tell; `chosen`: those of its groups. An equal
-    question is answered once."""
+    question is answered once, unless time ends the answer. `until`: when looking ends."""
     whole = {name: Whole(show(s.trace), s.measure) for name, s in chosen.items()}
     said = digest("\n".join(f"{name} {w.trace} {w.measure.ticks}" for name, w in whole.items()))
     return known(("slices", show(graph), machine.name, machine.hash, said),
-                 lambda: [(r.first, r.last, r.slices) for r in regions(graph, machine, whole)],
-                 lambda made: [list(r) for r in made], lambda kept: [(str(a), str(b), int(n)) for a, b, n in kept])
+                 lambda: [(r.first, r.last, r.slices) for r in regions(graph, machine, whole, until.ends)],
+                 lambda made: [list(r) for r in made], lambda kept: [(str(a), str(b), int(n)) for a, b, n in kept],
+                 lambda: not until.over)
 
 
 def faster(before: Chain, after: Chain, metric: str) -> bool:

@@ -286,7 +286,8 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
                   created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), func=show(replace(task.func, name="f")))
     default = Record(key=default_key, trace=show(p.trace(first.default)), ticks=first.default_ticks, search="default", **common)  # type: ignore[arg-type]
     was_searched = found.spent.limits is not None
-    effort = budget_trials(order) if order.strategy == "proof" and was_searched and not stopped else 0  # a proof has no trials
+    whole = bool(found.proof) or order.strategy == "proof" and not stopped
+    effort = budget_trials(order) if was_searched and whole else 0  # of a proof, which has no trials
     best = Record(key=best_key, trace=best_trace, ticks=found.ticks, trials=found.trials, searched=max(found.trials, effort),
                   seed=order.seed, search=order.strategy if was_searched else "default", proof=found.proof, **common)  # type: ignore[arg-type]
     story = kept(told(p, found), best) if was_searched else None

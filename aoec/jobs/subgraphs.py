@@ -24,6 +24,7 @@ from aoec.ir.graph import Graph
 from aoec.ir.keys import key
 from aoec.ir.show import show
 from aoec.jobs import slices
+from aoec.jobs.budget import Until
 from aoec.jobs.version import model_version
 from aoec.report.opat import Outcome
 from aoec.target.machine import Machine
@@ -55,24 +56,35 @@ class Tuned:
     outcome: Outcome
 
 
-def planned(made: Made, bank: Bank, machine: Machine, options: Namespace, say: Callable[[str], None], cut: Cut) -> tuple[Made, list[Tuned]]:
-    """The model with those regions in slices that are faster so, itself where none are, and what became of its subgraphs; () where
-    nothing was asked. With plan "bank" of the options nothing is looked for. BankError where something is to be, which --frozen forbids."""
+@dataclass(frozen=True)
+class Planned:
+    """A model with those regions in slices that are faster so, itself where none are. `tuned`: what became of its subgraphs, none where
+    nothing was asked. `banked`: the model with the regions that the bank's plan has, where it has some."""
+
+    made: Made
+    tuned: Sequence[Tuned] = ()
+    banked: Made | None = None
+
+
+def planned(made: Made, bank: Bank, machine: Machine, options: Namespace, say: Callable[[str], None], cut: Cut, until: Until) -> Planned:
+    """The model with its plan of slices. With plan "bank" of the options nothing is looked for. BankError where something is to be, which
+    --frozen forbids. `until`: when looking ends."""
     search = options.slices.plan == "search"
     if made.model.graph.bodies:
         if search:
             say("slices: a model whose control flow is walked is not sliced")
-        return made, []
+        return Planned(made)
     known = [p for p in plans(bank, machine) if p.metric == options.metric]
     if not search and not any(p.gained for p in known):
-        return made, []
+        return Planned(made)
     job = Job(made, known, machine, options)
     missing = job.missing() if search else []
     if missing and options.frozen:
         raise BankError(f"bank {bank.path} has no plan of slices of {made.model.name}, and --frozen forbids to look for one: without "
                         "--slices auto, the model is compiled whole")
-    out, regions = job.best(missing, cut, say)
-    return out, list(job.tuned(out, regions, missing)) if regions is not None else []
+    out, regions = job.best(missing, cut, say, until)
+    tuned = list(job.tuned(out, regions, missing)) if regions is not None else []
+    return Planned(out, tuned, job.was[0] if job.was else None)
 
 
 def keep(bank: Bank, found: Iterable[Tuned]) -> None:
@@ -89,6 +101,7 @@ class Job:
         self.subgraphs = subgraphs(made.model.graph, {c.task.group.name: show(c.best.trace) for c in made.choices})
         self.whole_us = spans_us(made, options.metric)
         self.held = {s: held(s, kept) for s in self.subgraphs}
+        self.was: tuple[Made, dict[Subgraph, Asked]] | None = None  # the model by the bank's plan, and its regions
 
     def exact(self, s: Subgraph) -> Plan | None:
         """What the bank has kept of a subgraph with these schedules."""
@@ -99,18 +112,22 @@ class Job:
         """The subgraphs for which a plan is to be looked for."""
         return [s for s in self.subgraphs if self.options.repeat or self.exact(s) is None]
 
-    def best(self, missing: Sequence[Subgraph], cut: Cut, say: Callable[[str], None]) -> tuple[Made, dict[Subgraph, Asked] | None]:
+    def best(self, missing: Sequence[Subgraph], cut: Cut, say: Callable[[str], None],
+             until: Until) -> tuple[Made, dict[Subgraph, Asked] | None]:
         """The fastest of the model whole, as a search of the `missing` has it, and as the bank has it; what is taken is said. Its regions,
         None where nothing is known of them, as options forbid what it takes to have them."""
         known = {s: named(p.regions, s) for s, p in self.held.items() if p is not None}
-        offers = {"by the bank's plan": {s: r for s, r in known.items() if r}}
+        banked = {s: r for s, r in known.items() if r}
+        offers = {"by the bank's plan": banked}
         if missing:
-            found = slices.found(self.made.model.graph, {c.task.group.name: c.best for c in self.made.choices}, self.machine)
-            fresh = offers["by the bank's plan"] | {s: own(found, s) for s in missing}
-            offers = {"as found": fresh} | (offers if any(known.get(s, fresh[s]) != fresh[s] for s in missing) else {})
+            found = slices.found(self.made.model.graph, {c.task.group.name: c.best for c in self.made.choices}, self.machine, until)
+            fresh = {s: r for s, r in (banked | {s: own(found, s) for s in missing}).items() if r}
+            offers |= {"as found": fresh} if fresh != banked else {}
         best, chosen, why, refused = self.made, dict[Subgraph, Asked](), "", ""
         for name, offer in offers.items():
             got = self.tried({s: r for s, r in offer.items() if r}, cut)
+            if got is not None and not isinstance(got, str) and offer is banked:
+                self.was = got
             if isinstance(got, str):
                 refused = got
             elif got is not None and slices.faster(best.lines.tuned, got[0].lines.tuned, self.options.metric):
@@ -141,17 +158,18 @@ class Job:
 
     def tuned(self, out: Made, chosen: Mapping[Subgraph, Asked], missing: Sequence[Subgraph]) -> Iterator[Tuned]:
         """What became of each subgraph in the model as it is now."""
-        after_us = spans_us(out, self.options.metric)
+        after_us, before_us, had_regions = spans_us(out, self.options.metric), self.whole_us, dict[Subgraph, Asked]()
+        if self.was and slices.faster(self.made.lines.tuned, self.was[0].lines.tuned, self.options.metric):
+            before_us, had_regions = spans_us(self.was[0], self.options.metric), self.was[1]
         for i, s in enumerate(self.subgraphs):
-            before = self.exact(s)
             text = words.show(placed(chosen.get(s, ()), s))
             plan = Plan(s.graph_key, self.machine.name, self.machine.hash, model_version(), s.schedules, self.options.metric,
                         self.made.model.name[:200], text, ns(self.whole_us[i]), ns(after_us[i] if text else self.whole_us[i]),
                         f"aoec {version('aoec')}", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
-            had = before is not None and before.gained
-            better = s in missing and text and (before is None or plan.after_ns < before.after_ns)
-            outcome = (Outcome.UPDATE if better else Outcome.RESERVED) if had else Outcome.ADD if text else Outcome.UNSATISFIED
-            yield Tuned(len(s.groups), plan, before.after_ns / 1e3 if had and before else self.whole_us[i], outcome)
+            better = s in missing and plan.after_ns < ns(before_us[i])
+            outcome = (Outcome.UPDATE if better else Outcome.RESERVED) if had_regions.get(s) else \
+                Outcome.ADD if text else Outcome.UNSATISFIED
+            yield Tuned(len(s.groups), plan, before_us[i], outcome)
 
 
 def ns(us: float) -> int:

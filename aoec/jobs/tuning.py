@@ -22,7 +22,7 @@ from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
 from aoec.jobs.answers import Answers
-from aoec.jobs.budget import SMALL, Budget, Limits, Spent, limits, seconds_of
+from aoec.jobs.budget import SMALL, Budget, Limits, Spent, Until, limits, seconds_of
 from aoec.jobs.sketch import Sketch
 from aoec.jobs.trust import Trust
 from aoec.lowering.emit import emit
@@ -321,27 +321,21 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
     found = asked.search(first, strategy, seed, starts)
     p.known = frozenset()
     spent = Spent(0, {phase.value: n for phase, n in p.ledger.by_phase().items()}, sum(proof.bounded for proof in asked.proofs), asked.most)
-    return replace(found, spent=spent.ended(found.trials, asked.times if asked.over else 0))
+    return replace(found, spent=spent.ended(found.trials, asked.until.limits.asked))
 
 
 class Asked:
-    """One search: its limits, what it has proved, and whether its time is over. `times`: how often its proof asked whether to go on."""
+    """One search: its limits, what it has proved, and when a proof that is all of it ends."""
 
     def __init__(self, p: Problem, watch: Watch, most: Limits, seconds: float | None) -> None:
         self.p, self.watch, self.most, self.seconds = p, watch, most, seconds
         self.begun = p.answers.seconds
         self.proofs: list[Proof] = []
-        self.times, self.over = 0, False
+        self.until = Until(self.left, most.asked)
 
     def left(self) -> float | None:
         """Seconds that are left, at least 0; None where time is no limit."""
         return None if self.seconds is None else max(0.0, self.seconds - (self.p.answers.seconds - self.begun))
-
-    def ends(self) -> bool:
-        """Whether a search that is nothing but a proof ends now: its time is over, or where an equal one by time ended."""
-        self.times += 1
-        self.over = self.over or self.left() == 0.0 or self.times == self.most.asked
-        return self.over or self.watch(Result())
 
     def beside(self, begun: Found, rows: int, hope: float, so_far: Result) -> Proof:
         """A proof before or after a search: given up where it is foreseen to take `hope` times so many rows, or with that many."""
@@ -358,7 +352,8 @@ class Asked:
             ticks, begun = min([(first.default_ticks, first.default), *timed(p, starts)], key=lambda f: f[0])
             if strategy == "proof":
                 p.ledger.phase = Phase.PROOF
-                self.proofs.append(prove(p.space.grids, p, begun, ticks, most.alone, self.ends))
+                self.proofs.append(prove(p.space.grids, p, begun, ticks, most.alone,
+                                         lambda: self.until.ends() or self.watch(Result())))
                 return proved(p, first, self.proofs[-1])
             proof = self.beside((ticks, begun), most.before, HOPE_FIRST, Result())
             if proof.closed:

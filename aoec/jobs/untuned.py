@@ -13,8 +13,8 @@ from aoec.ir.graph import Graph
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func
-from aoec.jobs.compile import ports
 from aoec.jobs.plan import Task, on_host, placed, tasks
+from aoec.jobs.ports import ports
 from aoec.jobs.refusal import refusal
 from aoec.jobs.tuning import problem
 from aoec.jobs.version import model_version

@@ -1,6 +1,7 @@
 """The results of a job as the folder that public tutorials of AOE show: `summary.json`, `op_tuning/` with a file for each operator, and
 `profiling/before_tuning` and `after_tuning` (cann/op_summary.py). No release of AOE writes it, so what its files say is aoec's own
-(`schemas/`). Before is by default schedules, as the model's baseline is. All times are modelled. What operators' files say of schedules is
+(`schemas/`). Before is a build with the bank as it was when the job began, as
+the model's baseline is. All times are modelled. What operators' files say of schedules is
 what a bank's records say, so that a later compile can take them from here (`--base`)."""
 from __future__ import annotations
 
@@ -59,7 +60,8 @@ def summary_text(t: Tuning, target: str, result: str, profiles: tuple[str, ...])
     if t.baseline_ms is not None and t.result_ms is not None:
         said |= {"latency_before_ms": round(t.baseline_ms, 6), "latency_after_ms": round(t.result_ms, 6),
                  **plain(t.baseline_ms, t.result_ms)}
-    return _text(said | {"counters": summary(t.policies), "failed": list(t.failed), "profiles": list(profiles), "operators": [
+    return _text(said | {"counters": summary(t.policies), "searches": dict(t.searches), "failed": list(t.failed),
+                         "profiles": list(profiles), "operators": [
         {"name": p.name, "types": list(p.types), "file": file_of(i, p.name), "outcome": p.outcome.value, "before_us": round(p.before_us, 4),
          "after_us": round(p.after_us, 4), **plain(p.before_us, p.after_us)} for i, p in enumerate(t.policies)]})
 

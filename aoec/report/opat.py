@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_DOWN, Decimal
 from enum import Enum
 from typing import Any, Protocol
+
+from aoec.base.text import plural
 
 KINDS = ("Schedule", "Impl", "Format")  # tiles; another structure, such as another operand that stays; layouts
 
@@ -61,6 +63,7 @@ class Tuning:
     baseline_ms: float | None = None
     result_ms: float | None = None
     gears: tuple[dict[str, Any], ...] = field(default=())  # of a model for several shapes: the same three figures for each
+    searches: Mapping[str, Any] = field(default_factory=dict)  # what repeats the searches of the job (jobs/counts.py)
 
 
 def improvement(before: float, after: float) -> str:
@@ -86,6 +89,17 @@ def summary(policies: Sequence[Counted]) -> dict[str, int]:
            "total_num": n[Outcome.ADD] + hit + n[Outcome.UNSATISFIED]}
     assert out["total_num"] == len(policies)
     return out
+
+
+def found_new(policies: Sequence[Counted], what: str, before_ms: float, after_ms: float) -> str:
+    """What a job found that the bank did not have, in words; `what`: a word for each thing tuned. Times are modelled."""
+    n = Counter(p.outcome for p in policies)
+    had = f"{n[Outcome.RESERVED]:,} as the bank had them, {n[Outcome.UNSATISFIED]:,} with nothing faster than the default"
+    if not n[Outcome.ADD] and not n[Outcome.UPDATE]:
+        return f"nothing new was found: of {plural(len(policies), what)} {had}"
+    return (f"new in this run: {n[Outcome.ADD]:,} added to the bank and {n[Outcome.UPDATE]:,} improved there, of "
+            f"{plural(len(policies), what)} ({had}). Against a build with the bank as it was: "
+            f"{before_ms * 1e3:,.2f} -> {after_ms * 1e3:,.2f} µs modelled")
 
 
 def document(t: Tuning) -> list[dict[str, Any]]:

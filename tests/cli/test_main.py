@@ -54,8 +54,10 @@ def test_help_begins_with_what_must_be_given(words: list[str], usage: str, capsy
     (["compile"], "required: MODEL.onnx"),
     (["compile", "m.onnx", "--input-shape", "x"], "'x' is not of the form NAME:1,3,224,224"),
     (["compile", "m.onnx", "--input-shape", "x:0,3"], "'x:0,3' is not of the form"),
-    (["compile", "m.onnx", "--budget", "fast"], "'fast' is neither a number of trials (2000) nor of seconds (30s)"),
-    (["compile", "m.onnx", "--budget", "0s"], "'0s' is not from 0.001s to 9999999s, seconds"),
+    (["compile", "m.onnx", "--budget", "fast"], "'fast' is no number of trials (2000)"),
+    (["compile", "m.onnx", "--time", "0s"], "'0s' is no time such as 90s, 15m or 2h"),
+    (["compile", "m.onnx", "--time", "30s", "--budget", "9"], "not allowed with argument"),
+    (["compile", "m.onnx", "--budget", "30s"], "'30s' is a time; --time 30s is for all searches together"),
     (["compile", "m.onnx", "--budget", "99999999999"], "'99999999999' is not from 0 to 999999999, a whole number of trials"),
     (["compile", "m.onnx", "--budget", "1.5"], "'1.5' is not from 0 to 999999999, a whole number of trials"),
     (["compile", ""], "word 2 behind aoec is empty; is a variable of the shell not set?"),
@@ -135,8 +137,8 @@ def test_version() -> None:
 
 def test_values_of_options() -> None:
     options = arguments.parser().parse_args(
-        ["compile", "m.onnx", "--input-shape", "a:b:1,3", "--budget", "30s", "--no-verify"])
-    assert options.input_shape == [("a:b", (1, 3))] and options.budget == ("seconds", 30.0) and options.verify is False
+        ["compile", "m.onnx", "--input-shape", "a:b:1,3", "--time", "1.5m", "--no-verify"])
+    assert options.input_shape == [("a:b", (1, 3))] and options.seconds == 90.0 and options.verify is False
     assert arguments.parser().parse_args(["emit", "-", "--set", "?tm=64"]).holes == [("tm", 64)]
 
 

@@ -13,7 +13,7 @@ from aoec.base.errors import UnsupportedError
 from aoec.frontend.export import End, export
 from aoec.frontend.onnx import load
 from aoec.ir.graph import Graph
-from aoec.jobs.compile import ports
+from aoec.jobs.ports import ports
 from aoec.lowering.fuse import fuse
 
 from .models import feeds_of, model, node, normal, run

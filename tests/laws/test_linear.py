@@ -16,7 +16,7 @@ import pytest
 
 import aoec
 from aoec.frontend.onnx import load as load_model
-from aoec.jobs.compile import ports
+from aoec.jobs.ports import ports
 from aoec.lowering.nz import regions
 from tests.frontend.models import model, node, normal
 
