@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import onnx
-from onnx import helper, shape_inference
+from onnx import helper
+
+from aoec.frontend.inference import infer_shapes
 
 POOLS, TRANSPOSED = ("AveragePool", "LpPool", "MaxPool"), "ConvTranspose"
 SAID = (*POOLS, TRANSPOSED)  # of which inference and onnxruntime may differ
@@ -107,7 +109,7 @@ def inferred(proto: onnx.ModelProto, infer: Infer) -> onnx.ModelProto:
 
 def _beyond(proto: onnx.ModelProto) -> Iterator[tuple[int, list[onnx.NodeProto]]]:
     """Each node of which inference would give something else, by its place, said otherwise."""
-    graph = shape_inference.infer_shapes(proto, data_prop=True).graph
+    graph = infer_shapes(proto, data_prop=True).graph
     types = {i.name: i.type.tensor_type for i in (*graph.input, *graph.value_info)}
     shapes = {name: [d.dim_value if d.HasField("dim_value") else 0 for d in t.shape.dim] for name, t in types.items()
               if t.HasField("shape")}

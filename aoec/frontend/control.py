@@ -22,6 +22,7 @@ from aoec.ir.graph import OPAQUE
 from aoec.ops import host
 
 MOST_NODES = 4096  # of bodies, in a model: each is translated, and compiled where no equal one is
+MOST_BYTES = 256 << 20  # of constants in bodies: each round has its own
 
 
 class Walk(Protocol):
@@ -42,7 +43,7 @@ class Control:
     """Spells control flow out in a translation."""
 
     def __init__(self, walk: Walk) -> None:
-        self.walk, self.left = walk, MOST_NODES
+        self.walk, self.left, self.left_bytes = walk, MOST_NODES, MOST_BYTES
 
     def spelled_out(self, proto: onnx.NodeProto) -> bool:
         """True where nodes that are not all the host's stand for this one now; else nothing is left of the attempt."""
@@ -108,6 +109,7 @@ class Control:
         many = len(body.output) - len(states)
         rows: list[list[str]] = [[] for _ in range(many)]
         length = self._shape(xs[0])[axes[0]]
+        self.left -= 1  # a scan without any round has a cost too
         if length * _size(body) > self.left:  # known before one of them is made
             raise UnsupportedError(f"control flow would be more than {MOST_NODES:,} nodes when spelled out")
         for at in range(length):
@@ -126,6 +128,9 @@ class Control:
         for array, name in [*((numpy_helper.to_array(w), w.name) for w in graph.initializer),
                             *((dense(w), w.values.name) for w in graph.sparse_initializer)]:
             names[name] = self._constant(array)
+            self.left_bytes -= array.nbytes
+            if self.left_bytes < 0:
+                raise UnsupportedError(f"control flow would hold more than {MOST_BYTES:,} bytes of constants when spelled out")
         nodes = []
         for n in graph.node:
             copy = renamed(n, names)
@@ -223,8 +228,8 @@ def _attribute(proto: onnx.NodeProto, name: str, default: Any = None) -> Any:
 
 
 def _size(graph: onnx.GraphProto) -> int:
-    """How many nodes a body has, with those of the bodies in it: each of its rounds has its own."""
-    return len(graph.node) + sum(_size(g) for n in graph.node for g in subgraphs(n))
+    """Return how many nodes a body has, with those of the bodies in it: each of its rounds has its own. An empty body counts as one."""
+    return max(1, len(graph.node)) + sum(_size(g) for n in graph.node for g in subgraphs(n))
 
 
 # ---------------------------------------------------------------- attempts

@@ -5,9 +5,9 @@ import difflib
 from collections.abc import Iterator, Sequence
 
 import onnx
-from onnx import shape_inference
 
 from aoec.base.errors import CheckError
+from aoec.frontend.inference import infer_shapes
 
 End = tuple[str, int]  # a node, and which of its outputs
 
@@ -71,7 +71,7 @@ def _described(model: onnx.ModelProto, tensor: str) -> onnx.ValueInfoProto:
     """A tensor with its type, as a model's output is declared."""
     graph = model.graph
     stated = [v for v in (*graph.output, *graph.value_info) if v.name == tensor and v.type.WhichOneof("value")]
-    for v in stated or shape_inference.infer_shapes(model).graph.value_info:
+    for v in stated or infer_shapes(model).graph.value_info:
         if v.name == tensor:
             return v
     raise CheckError(f"--out_nodes: the type of {tensor} cannot be told; cut the model with onnx.utils.extract_model")

@@ -14,6 +14,7 @@ from onnx import numpy_helper
 from aoec.base.errors import CheckError, ParseError
 from aoec.base.precision import PRECISIONS, SPELLINGS
 from aoec.frontend import passes
+from aoec.frontend.bounds import check_work
 from aoec.frontend.ceiled import SAID, as_run
 from aoec.frontend.constants import Constants
 from aoec.frontend.control import Control
@@ -60,7 +61,9 @@ def _loaded(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, prec
     draft = made.draft
     passes.clean(draft, precision)
     notices += [*made.notices, *passes.choose_precision(draft, precision, made.reals)]
-    return *with_bodies(*draft.finish(), made.walked), notices
+    graph, weights = with_bodies(*draft.finish(), made.walked)
+    check_work(title, graph)
+    return graph, weights, notices
 
 
 def _host_notice(graph: Graph) -> list[str]:

@@ -9,13 +9,15 @@ from typing import TypeVar, Union
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import inliner, shape_inference, version_converter
+from onnx import inliner, version_converter
 
 from aoec.base.errors import AoecError, CheckError, ParseError, UnsupportedError
 from aoec.base.files import check_file, read_bytes
 from aoec.frontend import ceiled
 from aoec.frontend.bodies import inlined
+from aoec.frontend.bounds import check_functions
 from aoec.frontend.contrib import spell_out
+from aoec.frontend.inference import InferenceError, infer_shapes
 from aoec.frontend.own import is_own, typed
 from aoec.frontend.versions import domain, full_name, opset, opsets
 from aoec.frontend.weights import Arrays, check, take
@@ -48,6 +50,7 @@ def _own(model: Union[str, Path, onnx.ModelProto]) -> tuple[onnx.ModelProto, Pat
     """(a model to be changed, its file)."""
     if not isinstance(model, onnx.ModelProto):
         return _parsed(Path(model)), Path(model)
+    check_functions(model.graph.name or "model", model)
     proto = onnx.ModelProto()
     proto.CopyFrom(model)
     return proto, None
@@ -71,6 +74,7 @@ def _parsed(path: Path) -> onnx.ModelProto:
         raise ParseError(f"this is not a whole ONNX model: {why}", source=str(path)) from e
     if not proto.HasField("graph") or (not proto.opset_import and not proto.ir_version):
         raise ParseError(f"this is not an ONNX model: its {len(data):,} bytes hold no graph", source=str(path))
+    check_functions(str(path), proto)
     return proto
 
 
@@ -130,7 +134,7 @@ def _check_types(name: str, proto: onnx.ModelProto) -> None:
             raise ParseError(f"the ONNX graph is invalid: its input {i.name} states no type", source=name)
     if not any(o.type.WhichOneof("value") is None for o in proto.graph.output):
         return
-    made = {o.name: o.type for o in shape_inference.infer_shapes(proto).graph.output}
+    made = {o.name: o.type for o in infer_shapes(proto).graph.output}
     for o in proto.graph.output:
         o.type.CopyFrom(made.get(o.name, o.type))
         if o.type.WhichOneof("value") is None:
@@ -192,7 +196,7 @@ def _modern(name: str, proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def _spread_slopes(proto: onnx.ModelProto) -> None:
     """Nothing; slopes of PRelu that are one a channel get a dimension for each that follows the channels, as version 7 wants it."""
-    known = shape_inference.infer_shapes(proto).graph
+    known = infer_shapes(proto).graph
     ranks = {i.name: len(_dims(i)) for i in (*known.input, *known.value_info)} | {w.name: len(w.dims) for w in known.initializer}
     for at, n in reversed(list(enumerate(proto.graph.node))):
         if n.op_type == "PRelu" and ranks.get(n.input[1]) == 1 and ranks.get(n.input[0], 0) > 2:
@@ -208,11 +212,11 @@ def _infer(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def _strictly(proto: onnx.ModelProto) -> onnx.ModelProto:
     try:
-        return shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
-    except shape_inference.InferenceError as e:
+        return infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+    except InferenceError as e:
         if not set(re.findall(r"\(op_type:(\w+)", str(e))) <= CONTROL_FLOW:
             raise
-        return shape_inference.infer_shapes(proto, check_type=True, data_prop=True)
+        return infer_shapes(proto, check_type=True, data_prop=True)
 
 
 # ---------------------------------------------------------------- dimensions

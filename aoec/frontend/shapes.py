@@ -9,7 +9,9 @@ from collections.abc import Mapping
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper, shape_inference
+from onnx import helper, numpy_helper
+
+from aoec.frontend.inference import infer_shapes
 
 SMALL = 1 << 12  # elements: constants that can be shapes, axes, pads
 
@@ -23,5 +25,5 @@ def infer(proto: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], constants:
     known = [numpy_helper.from_array(np.asarray(constants[i]), i) for i in names if i in constants]
     graph = helper.make_graph([proto], "node", inputs, outputs, known)
     opset_imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
-    found = shape_inference.infer_shapes(helper.make_model(graph, opset_imports=opset_imports), data_prop=True)
+    found = infer_shapes(helper.make_model(graph, opset_imports=opset_imports))
     return {o.name: o.type for o in found.graph.output if o.type.WhichOneof("value")}

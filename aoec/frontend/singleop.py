@@ -14,11 +14,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, shape_inference
+from onnx import TensorProto, helper
 
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.base.files import read_json
 from aoec.frontend.ascend_ir import IMAGES, RULES, Growing
+from aoec.frontend.inference import InferenceError, infer_shapes
 
 TYPES = {"float16": "FLOAT16", "float": "FLOAT", "float32": "FLOAT", "double": "DOUBLE", "bfloat16": "BFLOAT16", "bf16": "BFLOAT16",
          "bool": "BOOL", **{f"{u}int{n}": f"{u}int{n}".upper() for u in ("", "u") for n in (8, 16, 32, 64)}}
@@ -116,7 +117,7 @@ def model(operator: Operator) -> onnx.ModelProto:
         growing.node("Cast", made, output="y", to=outputs[0].dtype)
         proto = _proto(operator.label, growing, inputs, outputs[0].dtype)
         found = proto.graph.output[0].type.tensor_type
-    except (onnx.checker.ValidationError, shape_inference.InferenceError, ValueError, IndexError, TypeError, OverflowError) as e:
+    except (onnx.checker.ValidationError, InferenceError, ValueError, IndexError, TypeError, OverflowError) as e:
         why = (str(e).splitlines() or [type(e).__name__])[0][:200]
         raise CheckError(f"operator {operator.label} ({operator.op}) cannot be as it is described: {why}") from e
     shape = tuple(d.dim_value for d in found.shape.dim)
@@ -143,6 +144,6 @@ def _proto(name: str, growing: Growing, inputs: list[Described | None], dtype: i
     out.type.tensor_type.elem_type = dtype
     graph = helper.make_graph(growing.nodes, name, ports, [out], [*values, *growing.constants])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
-    proto = shape_inference.infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
+    proto = infer_shapes(proto, check_type=True, strict_mode=True, data_prop=True)
     onnx.checker.check_model(proto)
     return proto

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper, shape_inference
+from onnx import TensorProto, helper, numpy_helper
 
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.frontend.constants import Constants
+from aoec.frontend.inference import infer_shapes
 from aoec.frontend.node import title_of
 from aoec.frontend.values import captured, shape_of, tensor
 from aoec.ir.bodies import MOST_DEEP, renamed
@@ -214,7 +215,7 @@ def with_bodies(graph: Graph, weights: Weights, walked: Mapping[str, Walked]) ->
 
 def _typed(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with the types of its results, as far as ONNX tells them; their shapes are inferred anew when it is read."""
-    found = {o.name: o.type for o in shape_inference.infer_shapes(model, data_prop=True).graph.output}
+    found = {o.name: o.type for o in infer_shapes(model, data_prop=True).graph.output}
     for o in model.graph.output:
         o.type.CopyFrom(found[o.name])
     return model

@@ -12,6 +12,7 @@ from math import ceil, prod
 
 import numpy as np
 
+from aoec.base.errors import UnsupportedError
 from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
 from aoec.ir.graph import Attribute
@@ -19,6 +20,7 @@ from aoec.ops.layout import BLOCK_BYTES
 
 Sizes = tuple[int, ...]
 MOST_BYTES = 64 << 10  # that a window over one block of channels may see: a third of UB, which holds each slot of it and sums
+MOST_SPAN = 1 << 24  # elements along an axis that a window may cover, move by or have beside the tensor
 MOST_TAPS = 64  # of a kernel that is walked tap by tap
 EXACT = 1 << 24  # whole numbers that fp32 holds
 
@@ -60,9 +62,11 @@ def window(n: Node, kernel: Sizes) -> Window | None:
         return None
     ones = (1,) * rank
     found = Window(kernel, n.integers("strides", ones), n.integers("dilations", ones), (0,) * rank, (0,) * rank)
-    auto = n.text("auto_pad", "NOTSET")
+    auto, pads = n.text("auto_pad", "NOTSET"), n.integers("pads", (0,) * (2 * rank))
+    if (most := max(map(abs, (*found.span, *found.stride, *found.dilation, *pads)))) > MOST_SPAN:
+        raise UnsupportedError(f"node {n.title()}: its window covers, moves by or is padded by {most:,} elements, and at most "
+                               f"{MOST_SPAN:,} are taken")
     if auto in ("NOTSET", ""):
-        pads = n.integers("pads", (0,) * (2 * rank))
         return replace(found, before=pads[:rank], after=pads[rank:])
     if auto == "VALID":
         return found
@@ -242,8 +246,9 @@ def _counts(n: Node, w: Window, counted: Window | None, axis: int) -> np.ndarray
     """How many elements along an axis each window counts: those of the tensor, and those of the padding that `counted` states."""
     size, out = n.shape_of(0)[2 + axis], n.shape()[2 + axis]
     low, high = (-counted.before[axis], size + counted.after[axis]) if counted else (0, size)
-    at = np.arange(out)[:, None] * w.stride[axis] - w.before[axis] + np.arange(w.kernel[axis])[None, :] * w.dilation[axis]
-    return np.asarray(((at >= low) & (at < high)).sum(axis=1))
+    begin = np.arange(out) * w.stride[axis] - w.before[axis]
+    first, end = (np.clip(-(-(edge - begin) // w.dilation[axis]), 0, w.kernel[axis]) for edge in (low, high))
+    return np.asarray(np.maximum(end - first, 0))
 
 
 def _lp_pool(n: Node) -> bool:
