@@ -32,7 +32,7 @@ from aoec.jobs.story import kept, told
 from aoec.jobs.trust import weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
 from aoec.search.run import Result
-from aoec.simulate.time import Measure, prepare
+from aoec.simulate.time import Measure
 from aoec.target.machine import Machine, load
 
 NAMED = 5  # groups in a sentence
@@ -174,7 +174,6 @@ def work(missing: dict[Key, Task], machine: Machine, target: str, order: Order, 
     todo = [(task, job.search(key)) for key, task in missing.items()]
     with interrupt.noted():
         if jobs > 1:
-            prepare(machine)
             yield from in_processes(jobs, todo, target, order, hear)
             return
         for task, noted in todo:
