@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
+from .linked import entry, inner, within
 from .structs import pass_by_address
 
 (ADD, SUB, MUL, FLOORDIV, MOD, MIN, MAX, GCD, LESS, LESS_EQUAL, EQUAL, UNEQUAL, AND, OR, ABS,
@@ -49,9 +49,6 @@ Space = namedtuple("Space", (
 
 for kind in (Plan, Out, Space):
     pass_by_address(kind)
-
-inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
-within = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", forceinline=True)
 
 
 @within
@@ -359,13 +356,13 @@ def rows_of(p, s, out, row, lane):
                 out.trips[row, positions[i]] = s.ints[p.trip_at[positions[i]], lane]
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@entry
 def replay(code, pool, x, y):
     """All of a tape, for LANES columns."""
     run(code, np.int64(0), code.shape[0], pool, x, y, x.shape[1])
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@entry
 def whole(code, pool, constant_at, constant, input_at, out_at, given, x, out):
     """Fills out[row, result] with what a tape of whole numbers gives of given[input, row]; `x`: room for its registers."""
     constants(constant_at, constant, x)
@@ -381,7 +378,7 @@ def whole(code, pool, constant_at, constant, input_at, out_at, given, x, out):
                 out[first + w, k] = x[out_at[k], w]
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@entry
 def fill(p, s, given, out):
     """Entries that are filled, or -1 where there is no room for all: the tables of rows with such values of their holes [row, hole]."""
     used = np.int64(0)

@@ -9,11 +9,15 @@ two equal.
 # ruff: noqa: SIM109 (Numba makes loops of `in`)
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from llvmlite import ir
 from numba import config, njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
+
+from .linked import entry, inner
 
 OPS = (
     "copy_gm_l1", "copy_gm_l1_nd2nz", "load_l0a", "load_l0b", "load3d", "load_bt", "mmad", "mmad_bias", "fixpipe_nd", "fixpipe_nz",
@@ -47,10 +51,8 @@ ERRORS = ("", "limit", "slot", "range", "align", "relation", "division", "flag",
 LOWEST = -2**63
 LOOK = 1024  # steps between two looks at what may end a run early
 
-# Functions that only others here call have no way in from Python: it would take longer to compile than many of them. Nothing here makes an
-# array, so that none is counted (_nrt): the counts of references to views, atomic ones, took two thirds of a run's time.
-_from_python = njit(cache=True, nogil=True, error_model="numpy", _nrt=False)
-_jit = njit(cache=True, nogil=True, error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+# Nothing here makes an array, so that none is counted: the counts of references to views, atomic ones, took two thirds of a run's time.
+_from_python, _jit = partial(entry, error_model="numpy"), inner
 _inline = njit(cache=True, nogil=True, error_model="numpy", _nrt=False, inline="always")  # compiled once, in the caller
 
 _MAGIC_HALF = np.uint32(113 << 23)  # smallest fp32 whose fp16 is normal

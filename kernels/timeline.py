@@ -66,8 +66,10 @@ from collections import namedtuple
 from functools import wraps
 
 import numpy as np
-from numba import config, njit, typeof, types
+from numba import config, typeof, types
 
+from . import linked
+from .linked import inner, pointed, within
 from .structs import pass_by_address
 
 TICKS_PER_CYCLE = 1024
@@ -98,33 +100,34 @@ STOOD = 128  # of the places of cursors in front of loops, so many are told apar
 MANY = 32  # operations of a loop that is looked up, at least, for each of its iterations that is not worth a look
 U = np.uint64  # of a place that is never below zero: the compiler need not ask
 
-# functions that only others here call: without the way in from Python, which would take longer to compile than most of them; and without
-# the check of divisors, none of which is zero here. No function here makes an array, so that none is counted (_nrt): each call and each
-# look into Tables or State would count the references of what it holds, atomically
-inner = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy")
-within = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", forceinline=True)
-# what is called by its address: numba hands the code of all that a function calls to LLVM again with the function, and so on up the chain
-pointed = njit(cache=True, nogil=True, _nrt=False, no_cpython_wrapper=True, error_model="numpy")
-
 
 def entry(function):
     """A way in from Python that need not name its last argument, the address of `walk`: so `walk`, which is most of the code with all that
-    it calls, is compiled once, and not once for each link of each chain that leads to it."""
-    compiled = njit(cache=True, nogil=True, _nrt=False)(function)
+    it calls, is compiled once, and not once for each link of each chain that leads to it. `compile_rest`
+    compiles all but `walk` for arguments like these."""
+    compiled = linked.entry(function)
 
     @wraps(function)
     def call(t, s, *given):
         return compiled(t, s, *given, walk if config.DISABLE_JIT else address_of_walk(t, s))
 
-    call.compiled = compiled
+    def compile_rest(t, s, *given):
+        compiled.compile((*map(typeof, (t, s, *given)), types.FunctionType(type_of_walk(t, s))))
+
+    call.compiled, call.compile_rest = compiled, compile_rest
     return call
 
 
+def type_of_walk(t, s):
+    """The signature of `walk` for tables and states like these, all of which are of one type."""
+    number = types.int64
+    return number(typeof(t), typeof(s), number, number, number, typeof(s.pc))
+
+
 def address_of_walk(t, s):
-    """`walk`, compiled for tables and states like these, all of which are of one type, as a value for kernels."""
+    """`walk`, compiled for tables and states like these, as a value for kernels."""
     if not pointers:
-        number, both = types.int64, (typeof(t), typeof(s))
-        pointers.append(types.CompileResultWAP(walk.get_compile_result(number(*both, number, number, number, typeof(s.pc)))))
+        pointers.append(types.CompileResultWAP(walk.get_compile_result(type_of_walk(t, s))))
     return pointers[0]
 
 

@@ -24,11 +24,14 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def note_first_use() -> None:
-    """Nothing; says why the first command that times or runs programs is slow."""
-    from aoec.jobs.doctor import first_use_notice
-    if notice := first_use_notice():
+def ready_kernels() -> None:
+    """Says so where the kernels that time programs are not compiled yet, and waits until they are."""
+    from aoec.jobs import kernels
+    from aoec.jobs.progress import shown
+    if notice := kernels.start(tuple(kernels.TIMES)):
         note(notice)
+        with shown("compiling kernels", len(kernels.TIMES)) as line:
+            kernels.wait(tuple(kernels.TIMES), line)
 
 
 def bank_path(options: Namespace) -> Path:
@@ -262,7 +265,7 @@ def run_simulate(options: Namespace) -> int:
     from aoec.report.reasons import lines
     from aoec.simulate.time import measure
     ready_output(options)
-    note_first_use()
+    ready_kernels()
     program, machine = program_text(read_text(options.input), options.input, options.target, dict(options.holes))
     state = of_program(options.state, program)
     facts = measured_facts(measure(program, machine, state), state)
@@ -283,7 +286,7 @@ def run_explain(options: Namespace) -> int:
     if options.input == options.other == "-":
         raise CheckError("the two candidates cannot both come from standard input")
     made = [(*candidate(path, options.func, options.target, dict(options.holes)), path) for path in (options.input, options.other) if path]
-    note_first_use()
+    ready_kernels()
     said = [facts(*m, of_program(options.state, m[0])) for m in made]
     if len(said) == 1:
         text = as_json(said[0]) if options.json else explain.one(said[0])
@@ -317,7 +320,7 @@ def run_search(options: Namespace) -> int:
 def run_sweep(options: Namespace) -> int:
     from aoec.jobs.sweep import sweep
     ready_output(options)
-    note_first_use()
+    ready_kernels()
     return sweep(options)
 
 
@@ -350,7 +353,7 @@ def run_calibrate(options: Namespace) -> int:
     from aoec.jobs.calibrate_say import calibrate
     ready_output(options)
     options.bank = bank_path(options)
-    note_first_use()
+    ready_kernels()
     facts, told, text, refusal = calibrate(options)
     for line in facts["notes"]:
         note(f"note: {line}")

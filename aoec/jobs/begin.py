@@ -13,7 +13,7 @@ from aoec.base.errors import CheckError
 from aoec.base.files import check_writable, write_text
 from aoec.frontend.gears import Asked, Gear, dimension_names, gears
 from aoec.frontend.read import opened
-from aoec.jobs import manifest
+from aoec.jobs import kernels, manifest
 from aoec.jobs.models import Pool, imported, refers_elsewhere
 from aoec.jobs.say import Voice
 from aoec.ops.narrowed import table
@@ -72,6 +72,7 @@ def _enter(folder: Path, options: Namespace, voice: Voice) -> int:
     options.target = options.target or _own_target(folders[0], said[0]["target"])
     machine = load(options.target)
     voice.reading(folder, machine, how)
+    begin_kernels(options, voice)
     voice.bank_at(options.bank)
     from aoec.jobs import dump
     from aoec.jobs.compile import finish
@@ -109,7 +110,14 @@ def _begin(source: Path, options: Namespace, voice: Voice) -> Machine:
     """The machine to compile for, after it was said."""
     machine = load(options.target) if options.target else load()
     voice.reading(source, machine, "--target" if options.target else "default; --target, see aoec targets")
+    begin_kernels(options, voice)
     return machine
+
+
+def begin_kernels(options: Namespace, voice: Voice) -> None:
+    """Begins to compile those kernels that the job needs and that are not compiled yet, beside what else is to be done, and says so."""
+    if notice := kernels.start([*kernels.TIMES, *(kernels.VALUES if kernels.values_needed(options) else ())]):
+        voice.say(notice)
 
 
 def asked(options: Namespace) -> Asked:

@@ -18,7 +18,7 @@ from aoec.base.text import plural
 from aoec.frontend.metadata import Source
 from aoec.ir.graph import Graph
 from aoec.ir.tir import Func
-from aoec.jobs import counts, dump, embedded, formats, halves, models, opat, page, sgat, slices
+from aoec.jobs import counts, dump, embedded, formats, halves, kernels, models, opat, page, sgat, slices
 from aoec.jobs.attention import apart
 from aoec.jobs.baseline import baseline
 from aoec.jobs.budget import Until
@@ -108,6 +108,7 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     pool: models.Pool | None = {} if len(stages) > 1 else None
     ready = [grouped(s, machine, options, voice, pool) for s in stages]
     plan = [t for r in ready for t in r.plan]
+    compiled(tuple(kernels.TIMES), voice)
     below = embedded.below(source, plan, machine, options.robust and options.tune, options.base, voice.say)
     bank = Bank.open(options.bank).over(below)
     voice.bank(bank)
@@ -131,8 +132,9 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     for program in {id(c.best.program): c.best.program for m in made for c in m.choices if not c.solved.best.verified}.values():
         legal(program, machine)
     notes: list[tuple[str, ...]] = [()] * len(made)
-    if options.verify if options.verify is not None else options.tune:
-        notes, faults = verified(made, bank, options)
+    if kernels.values_needed(options):
+        compiled(tuple(kernels.VALUES), voice)
+        notes, faults = verified(made, bank, options, voice)
         if faults:
             events.end("wrong values", reason=faults[0])
             return voice.wrong(faults, options.output)
@@ -166,6 +168,13 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
         voice.say(f"report {Path(options.report) / 'index.html'}")
     voice.close(reports, options.output)
     return 0
+
+
+def compiled(parts: Sequence[str], voice: Voice) -> None:
+    """Waits for those parts of the kernels that are being compiled, and shows how far they are."""
+    if waiting := kernels.pending(parts):
+        with voice.progress("compiling kernels, once", waiting) as line:
+            kernels.wait(parts, line)
 
 
 def grouped(stage: dump.Stage, machine: Machine, options: Namespace, voice: Voice, pool: models.Pool | None) -> Ready:
@@ -215,7 +224,7 @@ def schedules(ready: list[Ready], chosen: list[Task], others: list[Task], machin
               options: Namespace, voice: Voice, events: Events, results: opat.Results | None) -> tuple[dict[Key, Solved], dict[Key, str]]:
     """(solved, reasons) of tasks by the key of their best: of those to be tuned, and of the others without a search."""
     target, by_key = options.target or machine.name, different([*others, *chosen], machine, order)
-    with voice.progress(len(by_key), options.tune) as line:
+    with voice.progress("tuning" if options.tune else "scheduling", len(by_key)) as line:
         course = Course(by_key, order, machine.us_per_tick, line, events)
         done = results.noting([r.model.graph for r in ready], course.done) if results else course.done
         found, reasons = solve(others, machine, target, job.bank, replace(order, tune=False, repeat=False, frozen=False), course.done)

@@ -11,9 +11,9 @@ from aoec.jobs.budget import as_dict, words
 from aoec.jobs.events import Events
 from aoec.jobs.order import Order, SoFar, Solved
 from aoec.jobs.plan import Task
+from aoec.jobs.progress import Line
 from aoec.target.machine import Machine
 
-Line = Callable[[str, int, float | None], None]  # words, tasks that are done, seconds that are left
 SURE = 0.02  # the part of the work before which nobody can say how long the rest takes
 SEARCHED = 0.9  # of a task, when its budget is spent: its holes are settled then, and its best timed on other machines
 

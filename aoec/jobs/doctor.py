@@ -24,7 +24,7 @@ def examine(bank_path: Path) -> dict[str, Any]:
     return {
         "versions": {"python": platform.python_version(), **{p: _version(p) for p in PACKAGES}},
         "system": {"platform": platform.platform(terse=True), "cores": cores(), "memory_bytes": _memory_bytes()},
-        "kernels": _kernels(), "bank": _bank(bank_path), "cann": _cann(),
+        "kernels": kernel_cache(), "bank": _bank(bank_path), "cann": _cann(),
     }
 
 
@@ -47,7 +47,7 @@ def _memory_bytes() -> int | None:
         return None
 
 
-def _kernels() -> dict[str, Any]:
+def kernel_cache() -> dict[str, Any]:
     """Where the compiled kernels are kept, and how many files of them there are (0: the first use compiles them)."""
     folder = _cache_folder()
     files = [f for name in KERNELS for f in folder.rglob(f"{name}.*.nbc")] if folder.is_dir() else []
@@ -56,22 +56,22 @@ def _kernels() -> dict[str, Any]:
 
 def _cache_folder() -> Path:
     """Where Numba keeps compiled kernels: $NUMBA_CACHE_DIR, beside their source, or where that is read-only in the user's cache."""
-    spec = find_spec("aoec.kernels")
-    assert spec is not None and spec.origin is not None  # a part of this package
-    beside = Path(spec.origin).parent / "__pycache__"
+    beside = kernel_sources() / "__pycache__"
     if named := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(named)
     return beside if os.access(_existing(beside), os.W_OK) else Path(user_cache_dir("numba", appauthor=False))
 
 
+def kernel_sources() -> Path:
+    """The folder of the kernels' sources."""
+    spec = find_spec("aoec.kernels")
+    assert spec is not None and spec.origin is not None  # a part of this package
+    return Path(spec.origin).parent
+
+
 def _existing(folder: Path) -> Path:
     """The folder, or the nearest one above it that exists."""
     return next(p for p in (folder, *folder.absolute().parents) if p.exists())
-
-
-def first_use_notice() -> str:
-    """A line for people where the kernels are still to be compiled, else ""."""
-    return "" if _kernels()["compiled"] else "first use: compiling the kernels, once, for up to a minute"
 
 
 def _bank(path: Path) -> dict[str, Any]:

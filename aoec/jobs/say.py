@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from aoec.base.text import clipped, plural
 from aoec.ir.graph import Graph
-from aoec.jobs.doctor import first_use_notice
+from aoec.jobs.progress import Line, shown, unseen
 from aoec.ops.narrowed import narrowed, summary
 
 if TYPE_CHECKING:
     from aoec.bank.bank import Bank
-    from aoec.jobs.course import Line
     from aoec.report.table import Report
     from aoec.target.machine import Machine
 
@@ -56,23 +55,15 @@ class Voice:
     def bank(self, bank: Bank) -> None:
         if not bank.writable:
             self.say(f"bank {bank.path} is read only: nothing new is kept")
-        if notice := first_use_notice():
-            self.say(notice)
 
     @contextmanager
-    def progress(self, tasks: int, tune: bool) -> Iterator[Line]:
-        """What is told how far so many different tasks are; a bar on a terminal, gone at the end whatever ends it, else nothing."""
-        if not self.bar or not sys.stderr.isatty():
+    def progress(self, what: str, total: int) -> Iterator[Line]:
+        """What is told how far some work on so many parts is, for people; with --no-progress nobody hears it."""
+        if not self.bar:
             yield unseen
             return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-                   TextColumn("{task.fields[left]}"))
-        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-            line = bar.add_task("tuning" if tune else "scheduling", total=tasks, left="")
-            yield lambda words, done, left_s: bar.update(line, completed=done, description=words, left=left(left_s))
+        with shown(what, total) as line:
+            yield line
 
     def on_host(self, reasons: dict[str, str]) -> None:
         for group, reason in reasons.items():
@@ -98,17 +89,6 @@ class Voice:
             for report in reports:
                 print_table(report)
         self.say(f"wrote {output}: runs on the model machine (aoec run {quote(output)} --random); CANN cannot load it")
-
-
-def left(seconds: float | None) -> str:
-    """What is left, in words; "" where nobody can say."""
-    if seconds is None:
-        return ""
-    return f"{seconds:.0f} s left" if seconds < 100 else f"{seconds / 60:.0f} min left"
-
-
-def unseen(words: str, done: int, left_s: float | None) -> None:
-    """Nothing: there is no terminal."""
 
 
 def facts(reports: Sequence[Report], output: str) -> dict[str, Any]:
@@ -141,7 +121,7 @@ class Silence(Voice):
         return 1
 
     @contextmanager
-    def progress(self, tasks: int, tune: bool) -> Iterator[Line]:
+    def progress(self, what: str, total: int) -> Iterator[Line]:
         yield unseen
 
     def close(self, reports: Sequence[Report], output: str) -> None:

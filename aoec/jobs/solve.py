@@ -34,7 +34,7 @@ from aoec.jobs.story import kept, told
 from aoec.jobs.trust import weighed
 from aoec.jobs.tuning import Outcome, Problem, bound_in, problem, search, start
 from aoec.search.run import Result
-from aoec.simulate.time import Measure, prepare
+from aoec.simulate.time import Measure
 from aoec.target.machine import Machine, load
 
 NAMED = 5  # groups in a sentence
@@ -185,7 +185,6 @@ def work(missing: dict[Key, Task], weights: Mapping[Key, float], machine: Machin
                 zip(heavy, shares([weights[key] for key in heavy], jobs, order.deadline))]
     with interrupt.noted():
         if jobs > 1:
-            prepare(machine)
             yield from in_processes(jobs, todo, target, order, hear)
             return
         for one in todo:

@@ -1,7 +1,9 @@
 """What of a compiled model was not verified before: its schedules group by group, then the whole on data."""
 from __future__ import annotations
 
+import time
 from argparse import Namespace
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +13,8 @@ from aoec.bank.bank import Bank
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.jobs.dump import Stage
 from aoec.jobs.halfway import QUANTISING
+from aoec.jobs.progress import Line
+from aoec.jobs.say import Voice
 from aoec.ops.run import REALS
 
 if TYPE_CHECKING:
@@ -18,36 +22,78 @@ if TYPE_CHECKING:
 
 TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1.6e-1}  # of a whole model against fp32, relative to its largest output, by the
 # narrowest of its dtypes: bf16 has three bits less than fp16
-def verified(made: list[Made], bank: Bank, options: Namespace) -> tuple[list[tuple[str, ...]], list[str]]:
-    """(notes by gear, faults) of what was not verified before, group by group and then whole."""
+
+
+def verified(made: list[Made], bank: Bank, options: Namespace, voice: Voice) -> tuple[list[tuple[str, ...]], list[str]]:
+    """(notes by gear, faults) of what was not verified before, group by group and then whole; `voice` shows how far that is."""
     keeps = bank if options.tune and bank.writable and not made[0].stage.traces else None
-    done: set[tuple[str, int]] = set()
-    notes: list[tuple[str, ...]] = []
+    fresh = [any(not c.solved.best.verified for c in m.choices) for m in made]
+    todo: dict[tuple[str, int], Choice] = {}
     for m in made:
-        fresh = any(not c.solved.best.verified for c in m.choices)
-        faults = verify(m.model, m.choices, keeps, options.seed, done)
-        said: list[str] = []
-        if fresh and not faults:
-            said, faults = verify_whole(m.artifact, m.stage, options)
-        if faults:
-            return notes, [f"gear {m.stage.gear}: {line}" if m.stage.gear else line for line in faults]
-        notes.append(tuple(said))
+        todo |= {at(c): c for c in m.choices if not c.solved.best.verified and at(c) not in todo}
+    notes: list[tuple[str, ...]] = []
+    if not any(fresh):
+        return [()] * len(made), []
+    with voice.progress("checking values", len(todo) + sum(fresh)) as line:
+        checks = Checks({key: c.best.measure.time_us for key, c in todo.items()}, sum(fresh), line)
+        for m, new in zip(made, fresh):
+            faults = verify(m.model, m.choices, keeps, options.seed, checks)
+            said: list[str] = []
+            if new and not faults:
+                checks.begin(f"the whole model{m.stage.gear and ', gear '}{m.stage.gear}")
+                said, faults = verify_whole(m.artifact, m.stage, options)
+                checks.end_whole()
+            if faults:
+                return notes, [f"gear {m.stage.gear}: {line}" if m.stage.gear else line for line in faults]
+            notes.append(tuple(said))
     return notes, []
 
 
-def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int, done: set[tuple[str, int]]) -> list[str]:
-    """Sentences on schedules whose values differ from the reference; what was verified before, or is in `done` and then all that is
-    verified here, is passed over, `bank` told of the rest."""
+class Checks:
+    """The checks that are to be made, by what they check, with how far they are: the weight of each, and how many there are of whole models,
+    each of which weighs as much as all others."""
+
+    def __init__(self, weights: Mapping[tuple[str, int], float], wholes: int, line: Line, clock: Callable[[], float] = time.monotonic) -> None:
+        self.left, self._line, self._clock = dict(weights), line, clock
+        self._wholes = wholes
+        self._each = sum(weights.values()) or 1.0
+        self._done, self._began, self._count = 0.0, clock(), 0
+
+    def begin(self, what: str) -> None:
+        """Says what is checked now, and how long all that is left may take if it takes as long by weight as what is done."""
+        left = sum(self.left.values()) + self._wholes * self._each
+        seconds = (self._clock() - self._began) * left / self._done if self._done else None
+        self._line(f"checking values of {what}", self._count, seconds)
+
+    def end(self, key: tuple[str, int]) -> None:
+        """Takes note that a schedule is checked."""
+        self._done += self.left.pop(key)
+        self._count += 1
+
+    def end_whole(self) -> None:
+        """Takes note that a whole model is checked."""
+        self._wholes -= 1
+        self._done += self._each
+        self._count += 1
+
+
+def at(c: Choice) -> tuple[str, int]:
+    """What tells checks of two schedules apart."""
+    return c.solved.best.key.digest, id(c.best.program)
+
+
+def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int, checks: Checks) -> list[str]:
+    """Sentences on schedules whose values differ from the reference, of those that are to be checked; `bank` is told of the rest."""
     from aoec.jobs.verify import verify_group
 
     faults: list[str] = []
     for c in choices:
         record = c.solved.best
-        at = (record.key.digest, id(c.best.program))
-        if at in done or record.verified:
+        if at(c) not in checks.left:
             continue
-        done.add(at)
+        checks.begin(c.task.group.name)
         found = verify_group(model.graph, c.task.group, c.best.program, c.task.bindings, model.weights, seed)
+        checks.end(at(c))
         faults += [f"{c.task.group.name}: {line}" for line in found]
         if not found and bank is not None:
             bank.put(replace(record, verified=True))

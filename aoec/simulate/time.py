@@ -184,14 +184,6 @@ def pages(ticks: Array) -> Array:
     return ticks.reshape(len(ticks), -1, ticks.shape[-1] if ticks.ndim > 1 else 1)
 
 
-def prepare(machine: Machine) -> None:
-    """Nothing; afterwards the kernels that time rows, and fill their tables, are compiled and on disk, so that processes started later need
-    not all compile them."""
-    stream = Stream("idle", next(iter(machine.cores)), (), (), ())
-    idle = encode(Program("idle", machine.name, (), (), (stream,), ()), machine)
-    found_rows(idle, {}, np.full(FEW, kernel.NEVER), kernel.TIMES, COLD)
-
-
 def _check_given(encoded: Encoded, given: Collection[str]) -> None:
     """Nothing, or CheckError where a hole has no value."""
     for name in encoded.holes:

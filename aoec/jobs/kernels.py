@@ -1,0 +1,109 @@
+"""Kernels that are not compiled yet are compiled here in processes of their own, while a model is read and while schedules are searched.
+
+Numba keeps what it compiled on disk, so that this happens once for an installation. A process that needs a kernel which is not there
+compiles it itself: nothing here has to succeed.
+"""
+from __future__ import annotations
+
+import atexit
+import os
+import struct
+import subprocess
+import sys
+import time
+from argparse import Namespace
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from aoec.jobs.doctor import cores, kernel_cache, kernel_sources
+from aoec.jobs.progress import Line, unseen
+
+# part (aoec/simulate/compile_kernels.py) -> kernels that it compiles: module and function. Parts that take longer come first
+TIMES = {"walk": (("timeline", "walk"), ("columns", "fill")), "rows": (("timeline", "find_rows"),)}
+VALUES = {"values": (("tile", "run_groups"),)}
+KERNELS = {**TIMES, **VALUES}
+NOTICE = "first use: compiling the kernels, once, for up to a minute"
+POLL_S = 0.2
+HEAD, INDEX = 64, 1 << 20  # bytes: of an index before which its version stands; of one that is read
+
+_queue: list[str] = []
+_running: dict[str, subprocess.Popen[bytes]] = {}
+
+
+def values_needed(options: Namespace) -> bool:
+    """Whether a job checks values, and so needs the kernels that run programs: as its user says, else where schedules are searched."""
+    return bool(options.verify if options.verify is not None else options.tune)
+
+
+def missing(parts: Sequence[str]) -> list[str]:
+    """Those parts of the kernels that are not on disk for this source, this Python and this Numba."""
+    folder = Path(kernel_cache()["cache"])
+    return [p for p in parts if not all(kept(folder, module, function) for module, function in KERNELS[p])]
+
+
+def kept(folder: Path, module: str, function: str) -> bool:
+    """Whether Numba has a kernel on disk. Of its index, which is a pickle, only two numbers are looked for: Numba's version at its beginning,
+    and the time at which the source was changed."""
+    source = kernel_sources() / f"{module}.py"
+    pattern = f"{module}.{function}-*.py{sys.version_info.major}{sys.version_info.minor}*.nbi"
+    try:
+        stamp, numba = b"G" + struct.pack(">d", source.stat().st_mtime), version("numba").encode()
+        for path in folder.rglob(pattern):
+            with path.open("rb") as file:
+                data = file.read(INDEX)
+            if numba in data[:HEAD] and stamp in data:
+                return True
+    except (OSError, PackageNotFoundError):
+        pass
+    return False
+
+
+def start(parts: Sequence[str]) -> str:
+    """A line for people where some parts are to be compiled, which is begun; else "". Where their place cannot be written nobody begins, since
+    nobody else could read them."""
+    lacking = [p for p in missing(parts) if p not in _running and p not in _queue]
+    if not lacking or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
+        return ""
+    if kernel_cache()["writable"]:
+        _queue.extend(lacking)
+        _advance()
+    return NOTICE
+
+
+def wait(parts: Sequence[str], tell: Line = unseen) -> None:
+    """Waits until parts that were begun are compiled; `tell` hears how many of them are."""
+    asked = [p for p in parts if p in _running or p in _queue]
+    _queue.sort(key=lambda p: p not in asked)
+    while left := [p for p in asked if p in _running or p in _queue]:
+        _advance()
+        tell("", len(asked) - len(left), None)
+        time.sleep(POLL_S)
+
+
+def pending(parts: Sequence[str]) -> int:
+    """How many of the parts are being compiled, or will be."""
+    _advance()
+    return sum(p in _running or p in _queue for p in parts)
+
+
+def _advance() -> None:
+    """Takes note of what has ended, and begins as many parts as there are cores."""
+    for part, process in list(_running.items()):
+        if process.poll() is not None:
+            del _running[part]
+    while _queue and len(_running) < max(1, cores()):
+        part = _queue.pop(0)
+        command = [sys.executable, "-m", "aoec.simulate.compile_kernels", part]
+        try:
+            _running[part] = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        except OSError:
+            _queue.clear()
+
+
+@atexit.register
+def _end() -> None:
+    """Ends what is still being compiled."""
+    _queue.clear()
+    for process in _running.values():
+        process.terminate()
