@@ -1,10 +1,14 @@
-"""Operators that onnxruntime takes in the default domain where ONNX does not define them, in ONNX's own.
+"""Operators that onnxruntime takes in the default domain where ONNX does not define them, or not any more, in ONNX's own.
 
 `SimplifiedLayerNormalization` is x / sqrt(mean(x^2) + epsilon) * scale over the dimensions that `scale` has: RMSNormalization since
 operator set 23, and its single steps before, which the clean-up passes find again.
 
 `ThresholdedRelu` was an experiment of operator set 1, which ONNX took back and defined as the same since 10. onnxruntime runs it in the
 sets between too, of fp32: x where x > alpha, else 0.
+
+`GroupNormalization` of operator sets 18 to 20 has a scale and a bias for each group. ONNX took it back, since frameworks have them for each
+channel, as it has from 21 on; its checker refuses models with the former. onnxruntime runs them: groups are the channels of an
+InstanceNormalization.
 """
 from __future__ import annotations
 
@@ -15,25 +19,38 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-NORM, THRESHOLDED = "SimplifiedLayerNormalization", "ThresholdedRelu"
+NORM, THRESHOLDED, BY_GROUP = "SimplifiedLayerNormalization", "ThresholdedRelu", "GroupNormalization"
+GROUPED_SETS = range(18, 21)  # in which GroupNormalization has scales of groups
 FIRST_SET, DEFINED_SET, WHERE_SET = 7, 10, 9  # of ThresholdedRelu: where numbers broadcast, where ONNX defines it; of Where
 
 
 def spell_out(proto: onnx.ModelProto, version: int) -> None:
-    """Nothing; every such node of the model is written in operators that ONNX defines, where it can be: a norm has a constant scale."""
-    scales = {i.name: i for i in proto.graph.initializer}
-    nodes = list(proto.graph.node)
+    """Nothing; every such node of the model, in subgraphs too, is written in operators that ONNX defines, where it can be: a norm has a
+    constant scale."""
+    _spell_out(proto.graph, version, {}, set())
+
+
+def _spell_out(graph: onnx.GraphProto, version: int, around: dict[str, onnx.TensorProto], taken: set[str]) -> None:
+    """The same of a graph; `around` are the constants of those that it lies in, `taken` their names, to which its own are added."""
+    scales = {**around, **{i.name: i for i in graph.initializer}}
+    nodes = list(graph.node)
+    taken |= {name for n in nodes for name in (*n.input, *n.output)} | scales.keys() | {i.name for i in graph.input}
+    for n in nodes:
+        for a in n.attribute:
+            for inner in (*([a.g] if a.HasField("g") else []), *a.graphs):
+                _spell_out(inner, version, scales, taken)
     if not any(_known(n, scales, version) for n in nodes):
         return
-    taken = {name for n in nodes for name in (*n.input, *n.output)} | scales.keys() | {i.name for i in proto.graph.input}
-    del proto.graph.node[:]
+    del graph.node[:]
     for n in nodes:
         if not _known(n, scales, version):
-            proto.graph.node.append(n)
+            graph.node.append(n)
         elif n.op_type == NORM:
-            proto.graph.node.extend(_norm(n, scales[n.input[1]], version, taken, proto.graph))
+            graph.node.extend(_norm(n, scales[n.input[1]], version, taken, graph))
+        elif n.op_type == BY_GROUP:
+            graph.node.extend(_by_group(n, taken, graph))
         else:
-            proto.graph.node.extend(_thresholded(n, version, taken, proto.graph))
+            graph.node.extend(_thresholded(n, version, taken, graph))
 
 
 def _known(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: int) -> bool:
@@ -41,6 +58,8 @@ def _known(n: onnx.NodeProto, scales: dict[str, onnx.TensorProto], version: int)
         return False
     if n.op_type == THRESHOLDED:
         return FIRST_SET <= version < DEFINED_SET and len(n.input) == 1
+    if n.op_type == BY_GROUP:
+        return version in GROUPED_SETS and len(n.input) == 3 and any(a.name == "num_groups" for a in n.attribute)
     return n.op_type == NORM and len(n.input) > 1 and n.input[1] in scales
 
 
@@ -58,6 +77,18 @@ def _thresholded(n: onnx.NodeProto, version: int, taken: set[str], graph: onnx.G
     yield helper.make_node("Cast", [names["passes"]], [names["factor"]], to=onnx.TensorProto.FLOAT)
     yield helper.make_node("Clip", [x], [names["clipped"]], min=alpha)
     yield helper.make_node("Mul", [names["clipped"], names["factor"]], list(n.output), n.name)
+
+
+def _by_group(n: onnx.NodeProto, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes in place of a GroupNormalization with scales of groups; `graph` gets the shape [batch, groups, the rest]."""
+    x, scale, bias = n.input
+    groups, epsilon = next(a.i for a in n.attribute if a.name == "num_groups"), next((a.f for a in n.attribute if a.name == "epsilon"), 1e-5)
+    names = {label: _fresh(f"{n.output[0]}_{label}", taken) for label in ("shape", "to_groups", "groups", "normal")}
+    graph.initializer.append(numpy_helper.from_array(np.array([0, groups, -1], np.int64), names["to_groups"]))
+    yield helper.make_node("Shape", [x], [names["shape"]])
+    yield helper.make_node("Reshape", [x, names["to_groups"]], [names["groups"]])
+    yield helper.make_node("InstanceNormalization", [names["groups"], scale, bias], [names["normal"]], n.name, epsilon=epsilon)
+    yield helper.make_node("Reshape", [names["normal"], names["shape"]], list(n.output))
 
 
 def _norm(n: onnx.NodeProto, scale: onnx.TensorProto, version: int, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:

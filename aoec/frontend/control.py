@@ -16,7 +16,7 @@ from onnx import helper, numpy_helper
 
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.frontend.constants import Constants
-from aoec.frontend.values import captured, dense, shape_of, subgraphs
+from aoec.frontend.values import captured, shape_of, subgraphs
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OPAQUE
 from aoec.ops import host
@@ -125,9 +125,9 @@ class Control:
 
     def _body(self, graph: onnx.GraphProto, names: dict[str, str]) -> list[str]:
         """The body's results by their names in the model, after its nodes were translated; `names`: those of its inputs."""
-        for array, name in [*((numpy_helper.to_array(w), w.name) for w in graph.initializer),
-                            *((dense(w), w.values.name) for w in graph.sparse_initializer)]:
-            names[name] = self._constant(array)
+        for w in graph.initializer:
+            array = numpy_helper.to_array(w)
+            names[w.name] = self._constant(array)
             self.left_bytes -= array.nbytes
             if self.left_bytes < 0:
                 raise UnsupportedError(f"control flow would hold more than {MOST_BYTES:,} bytes of constants when spelled out")

@@ -23,7 +23,7 @@ from aoec.frontend.own import Words, is_own, result_types, translate
 from aoec.frontend.read import Shapes, graph_inputs, read, refuse
 from aoec.frontend.rules import ANY_DTYPE, RULES, TAKES_SMALL
 from aoec.frontend.shapes import SMALL, infer
-from aoec.frontend.values import REALS, Fixed, captured, dense, shape_of, stated, tensor
+from aoec.frontend.values import REALS, Fixed, captured, shape_of, stated, tensor
 from aoec.frontend.versions import opset, opsets
 from aoec.frontend.walked import Load, Walked, Walker, attempt, with_bodies
 from aoec.ir.draft import Draft
@@ -93,8 +93,6 @@ class _Translation:
             self.draft.put(tensor(i.name, i.type))
         for w in g.initializer:
             self.constants.put(w.name, arrays[w.name] if w.name in arrays else numpy_helper.to_array(w))
-        for sparse in g.sparse_initializer:
-            self.constants.put(sparse.values.name, dense(sparse))
         for node in g.node:
             self.translate(node)
         for name in self.draft.outputs:

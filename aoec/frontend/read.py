@@ -19,6 +19,7 @@ from aoec.frontend.bounds import check_functions
 from aoec.frontend.contrib import spell_out
 from aoec.frontend.inference import InferenceError, infer_shapes
 from aoec.frontend.own import is_own, typed
+from aoec.frontend.sparse import make_dense
 from aoec.frontend.versions import domain, full_name, opset, opsets
 from aoec.frontend.weights import Arrays, check, take
 from aoec.ops.own import NO_DEFINITIONS, Definitions
@@ -110,6 +111,7 @@ def _prepare(name: str, proto: onnx.ModelProto, arrays: Arrays, input_shapes: Sh
         proto.functions.remove(f)
     if proto.functions:
         proto = inliner.inline_local_functions(proto)
+    make_dense(proto.graph)
     spell_out(proto, opset(proto))
     _refuse_unknown(name, proto, definitions)
     _check_flags(name, proto)

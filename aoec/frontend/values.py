@@ -108,14 +108,6 @@ def _free(graph: onnx.GraphProto) -> Iterator[str]:
     yield from (o.name for o in graph.output if o.name not in made)
 
 
-def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
-    """The array of a sparse constant."""
-    values, indices = onnx.numpy_helper.to_array(sparse.values), onnx.numpy_helper.to_array(sparse.indices)
-    out = np.zeros(tuple(sparse.dims), values.dtype)
-    out[tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, out.shape)] = values
-    return out
-
-
 class Fixed(Mapping[str, tuple[int, ...]]):
     """The shapes of those values that have a fixed one, as far as their types are known at the time of asking."""
 

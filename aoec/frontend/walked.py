@@ -113,7 +113,7 @@ class Walker:
         inputs = [*zip([i.name for i in body.input], formals), *((name, self._fixed(name)) for name in read)]
         arrays = [numpy_helper.from_array(self.constants.array(name), name) for name in around if name not in read]
         graph = helper.make_graph(body.node, body.name or "body", [helper.make_value_info(name, t) for name, t in inputs], [],
-                                  [*body.initializer, *arrays], sparse_initializer=body.sparse_initializer)
+                                  [*body.initializer, *arrays])
         made = {o for n in body.node for o in n.output}
         for at, o in enumerate(body.output):
             name = o.name

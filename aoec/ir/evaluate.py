@@ -273,7 +273,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "floor": _real(np.floor), "ceil": _real(np.ceil), "round": _real(np.rint), "pow": _power,
     "sin": _real(np.sin), "cos": _real(np.cos), "tan": _real(np.tan), "asin": _real(np.arcsin), "acos": _real(np.arccos),
     "atan": _real(np.arctan), "sinh": _real(np.sinh), "cosh": _real(np.cosh), "asinh": _real(np.arcsinh), "acosh": _real(np.arccosh),
-    "atanh": _real(np.arctanh), "trunc": _real(np.trunc),
+    "atanh": _real(np.arctanh), "trunc": _real(np.trunc), "fmod": _real(np.fmod),
     "sign": lambda a: (a > 0) - (a < 0) if isinstance(a, int) else np.sign(a), "idiv": _quotient, "bitand": operator.and_,
     "bitor": operator.or_, "bitxor": operator.xor, "bitnot": operator.invert, "shl": operator.lshift, "shr": operator.rshift,
 }

@@ -161,7 +161,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "floor": _real(np.floor), "ceil": _real(np.ceil), "round": _real(np.rint), "pow": _power,
     "sin": _real(np.sin), "cos": _real(np.cos), "tan": _real(np.tan), "asin": _real(np.arcsin), "acos": _real(np.arccos),
     "atan": _real(np.arctan), "sinh": _real(np.sinh), "cosh": _real(np.cosh), "asinh": _real(np.arcsinh), "acosh": _real(np.arccosh),
-    "atanh": _real(np.arctanh), "trunc": _real(np.trunc),
+    "atanh": _real(np.arctanh), "trunc": _real(np.trunc), "fmod": _real(np.fmod),
     "sign": np.sign, "idiv": _quotient, "bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor, "bitnot": np.invert,
     "shl": np.left_shift, "shr": np.right_shift,
 }

@@ -25,7 +25,7 @@ PRECEDENCE = {"or": 1, "and": 2, "==": 3, "!=": 3, "<": 3, "<=": 3, ">": 3, ">="
 FUNCTIONS: dict[str, int | None] = {
     "min": None, "max": None, "ceildiv": 2, "select": 3, "not": 1, "abs": 1, "exp": 1, "log": 1, "sqrt": 1, "rsqrt": 1, "tanh": 1,
     "erf": 1, "sigmoid": 1, "reciprocal": 1, "floor": 1, "ceil": 1, "round": 1, "trunc": 1, "pow": 2, "sin": 1, "cos": 1, "tan": 1,
-    "asin": 1, "acos": 1, "atan": 1, "sinh": 1, "cosh": 1, "asinh": 1, "acosh": 1, "atanh": 1, "sign": 1,
+    "asin": 1, "acos": 1, "atan": 1, "sinh": 1, "cosh": 1, "asinh": 1, "acosh": 1, "atanh": 1, "sign": 1, "fmod": 2,
     # of whole numbers: a quotient cut off toward zero, bits, and shifts (to the right the sign goes on, where there is one)
     "idiv": 2, "bitand": 2, "bitor": 2, "bitxor": 2, "bitnot": 1, "shl": 2, "shr": 2,
 }

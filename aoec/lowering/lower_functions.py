@@ -28,6 +28,9 @@ SINH = (0.9999999797019877, 0.16666733826233127, 0.008329911928466202, 0.0002039
 SIN_MOST, TAN_MOST = 1.6, 0.8
 LARGE = 4096.0  # from here on 1 is nothing beside the square
 POWERS = 5  # whole exponents of fewer bits than this are multiplied out
+FMOD_ROUNDS = 4  # of 12 bits of the quotient
+EVEN = 2.0**25  # from 2^24 on all numbers of fp32 are even
+LARGEST = 3.4028234663852886e+38  # of fp32
 
 
 def rewrite(e: Expr) -> Expr:
@@ -175,7 +178,8 @@ def area_sine(keep: Keep, x: Expr) -> Expr:
 def area_cosine(keep: Keep, x: Expr) -> Expr:
     """4e-7 of the value."""
     more = keep(x + Float(-1.0))
-    near = _log_of_1_and(keep, keep(more + keep(call("sqrt", keep(more * keep(x + Float(1.0)))))))
+    root = keep(keep(call("sqrt", more)) * keep(call("sqrt", x + Float(1.0))))  # NaN below 1, where there is none
+    near = _log_of_1_and(keep, keep(more + root))
     return select(_less(x, LARGE), near, keep(call("log", x) + Float(LOG_2)))
 
 
@@ -187,15 +191,42 @@ def area_tangent(keep: Keep, x: Expr) -> Expr:
 
 
 def sign(keep: Keep, x: Expr) -> Expr:
-    """Exact; 0 of NaN."""
-    return keep(Binary(">", x, Float(0.0))) - keep(_less(x, 0.0))
+    """Exact; NaN of NaN. The least subnormal is made larger than 1, in two steps."""
+    large = keep(keep(x * Float(2.0**127)) * Float(2.0**127))
+    return call("min", call("max", large, Float(-1.0)), Float(1.0))
+
+
+def _high(keep: Keep, x: Expr) -> Expr:
+    """The upper half of the bits of x, rounded: Veltkamp's splitting. A product of two such halves is exact."""
+    t = keep(x * Float(4097.0))
+    return keep(t - keep(t - x))
+
+
+def exact_remainder(keep: Keep, a: Expr, b: Expr) -> Expr:
+    """C's fmod: what is left of a after whole multiples of b, with the sign of a. Exact where |a / b| is below 2^48, which is all of fp16;
+    NaN beyond, as where a is infinite or b is 0.
+
+    Each round takes off the quotient's upper 12 bits times b, in two products that are exact; so are the differences (Sterbenz), of which
+    the last may be below 0 by the rounding of the quotient. Magnitudes are scaled, so that halves neither overflow nor vanish.
+    """
+    size_a, size_b = keep(call("abs", a)), keep(call("abs", b))
+    small = keep(_less(size_a, 1.0))
+    scale = keep(select(small, Float(2.0**60), Float(2.0**-30)))
+    rest, by = keep(size_a * scale), keep(size_b * scale)
+    high = _high(keep, by)
+    low = keep(by - high)
+    for _ in range(FMOD_ROUNDS):
+        upper = _high(keep, keep(call("trunc", rest / by)))
+        rest = keep(keep(rest - keep(upper * high)) - keep(upper * low))
+    rest = keep(select(_less(rest, 0.0), rest + by, rest))
+    rest = keep(select(Binary("<", rest, by), rest, call("log", _negative(by))))  # NaN: by is above 0
+    found = keep(rest * keep(select(small, Float(2.0**-60), Float(2.0**30))))
+    return select(Binary("<", size_a, size_b), a, keep(_signed(a, found)))
 
 
 def real_remainder(keep: Keep, a: Expr, b: Expr) -> Expr:
-    """What is left of a after whole multiples of b, with the sign of b: to the rounding of a / b, which must be below 2^24."""
-    infinite = Binary("==", call("abs", b), Float(inf))
-    rest = keep(select(infinite, a, a - keep(call("trunc", a / b)) * b))
-    return _of_sign(keep, rest, b, Float(0.0))
+    """What is left of a after whole multiples of b, with the sign of b: fmod, and b more where that has another sign."""
+    return _of_sign(keep, keep(exact_remainder(keep, a, b)), b, Float(0.0))
 
 
 def _of_sign(keep: Keep, rest: Expr, b: Expr, zero: Expr) -> Expr:
@@ -209,7 +240,8 @@ _ONE = Float(1.0)
 
 def power(keep: Keep, a: Expr, b: Expr) -> Expr:
     """Whole exponents below 2^POWERS are multiplied out (a few roundings); others are exp(b log a), whose error is that of its argument:
-    6e-8 of b log a, so 6e-6 of the value at most. Negative bases have powers of whole exponents alone."""
+    6e-8 of b log a, so 6e-6 of the value at most. Finite negative bases have powers of whole exponents alone. Infinities and NaN as in C:
+    every power of 1 is 1, of -1 that of an infinite exponent too, and large exponents are even."""
     size = keep(call("abs", b))
     is_whole = keep(Binary("==", keep(call("floor", b)), b))
     few = keep(is_whole * keep(_less(size, float(1 << POWERS))))
@@ -221,15 +253,19 @@ def power(keep: Keep, a: Expr, b: Expr) -> Expr:
         product = keep(select(keep(rest - keep(half * Float(2.0))), more, product))
         square, rest = keep(square * square), half
     exact = keep(select(_less(b, 0.0), call("reciprocal", product), product))
-    made = keep(call("exp", keep(b * keep(call("log", select(is_whole, call("abs", a), a))))))
-    turned = keep(is_whole * keep(_parity(keep, size) * keep(_less(a, 0.0))))
-    return select(few, exact, keep(select(turned, _negative(made), made)))
+    unsigned = keep(call("max", is_whole, keep(Binary("==", a, Float(-inf)))))
+    some = keep(call("min", call("max", b, Float(-LARGEST)), Float(LARGEST)))  # times a logarithm of 0 is 0
+    made = keep(call("exp", keep(some * keep(call("log", select(unsigned, call("abs", a), a))))))
+    odd = keep(_parity(keep, keep(call("min", size, Float(EVEN)))))
+    turned = keep(is_whole * keep(odd * keep(_less(a, 0.0))))
+    signed = keep(select(few, exact, keep(select(turned, _negative(made), made))))
+    return select(Binary("==", a, _ONE), _ONE, signed)
 
 
 FUNCTIONS: dict[str, Callable[..., Expr]] = {
     "sin": sine, "cos": cosine, "tan": tangent, "asin": arcsine, "acos": arccosine, "atan": arctangent, "sinh": hyperbolic_sine,
     "cosh": hyperbolic_cosine, "asinh": area_sine, "acosh": area_cosine, "atanh": area_tangent, "sign": sign, "pow": power,
-    "%": real_remainder}
+    "%": real_remainder, "fmod": exact_remainder}
 
 
 # ---------------------------------------------------------------- whole numbers, exact

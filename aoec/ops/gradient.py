@@ -42,6 +42,7 @@ SLOPES: dict[str, Slope] = {
     **dict.fromkeys(("floor", "ceil", "round", "trunc", "sign", "not"), lambda y, a: (NONE,)),  # steps: level but at the steps
     "+": lambda y, a, b: (ONE, ONE), "-": lambda y, a, b: (ONE, Float(-1.0)), "*": lambda y, a, b: (b, a),
     "/": lambda y, a, b: (call("reciprocal", b), y / b * -1.0), "%": lambda y, a, b: (ONE, call("floor", a / b) * -1.0),
+    "fmod": lambda y, a, b: (ONE, call("trunc", a / b) * -1.0),
     **dict.fromkeys(("==", "!=", "<", "<=", ">", ">=", "and", "or", "//"), lambda y, a, b: (NONE, NONE)),
 }
 

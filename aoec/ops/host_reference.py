@@ -12,9 +12,11 @@
 - LpNormalization: sums magnitudes (the reference sums what may be negative).
 - GatherElements: indices may have fewer rows than the tensor, GridSample: knows the names of modes of version 16, OneHot: a depth may be a
   vector of one number, DequantizeLinear: is there before version 19 (the reference refuses these).
+- NonMaxSuppression: every argument behind the scores may be absent; of no boxes a class the result has no rows of three (the reference
+  wants the thresholds, and gives no columns).
 - Unique: unsorted, elements come in the order in which they are first seen, along any axis, whatever outputs are asked for (the reference
   takes them along the first axis, and sorts them where nothing else is asked for).
-- Recurrent layers, pools and windows of channels: host_recurrent.py and host_windows.py.
+- Recurrent layers, pools and windows of channels, Resize: host_recurrent.py, host_windows.py and host_resize.py.
 
 What runs here is of doubles, of other types that only the host holds, or of constants alone, which are computed at import.
 """
@@ -30,10 +32,11 @@ from onnx.reference.ops.op_cast import cast_to
 from onnx.reference.ops.op_dequantize_linear import DequantizeLinear_25 as ReferenceDequantize
 from onnx.reference.ops.op_grid_sample import GridSample as ReferenceGridSample
 from onnx.reference.ops.op_loop import Loop as ReferenceLoop
+from onnx.reference.ops.op_non_max_suppression import NonMaxSuppression as ReferenceSuppression
 from onnx.reference.ops.op_one_hot import OneHot as ReferenceOneHot
 from onnx.reference.ops.op_scatter_elements import ScatterElements as ReferenceScatter
 
-from aoec.ops import host_recurrent, host_windows
+from aoec.ops import host_recurrent, host_resize, host_windows
 from aoec.ops.control import Values, looped, rounds, scanned
 
 NO_ROWS = np.empty((0,), np.float32)  # the reference knows no shapes
@@ -248,6 +251,21 @@ class OneHot(ReferenceOneHot):
         return tuple(super()._run(indices, np.asarray(depth).reshape(()), values, axis=-1 if axis is None else axis))
 
 
+class NonMaxSuppression(ReferenceSuppression):
+    """Boxes by batch and class, the best first, without those that overlap a better one."""
+
+    op_domain = ""
+
+    def _run(self, boxes: np.ndarray, scores: np.ndarray, most: Any = None, overlap: Any = None, least: Any = None,
+             center_point_box: Any = None) -> tuple[Any, ...]:
+        count = 0 if most is None else int(np.ravel(most)[0])
+        if count <= 0:
+            return (np.empty((0, 3), np.int64),)
+        overlap = np.zeros(1, np.float32) if overlap is None else np.ravel(overlap)
+        least = None if least is None else np.ravel(least)
+        return tuple(super()._run(boxes, scores, np.array([count], np.int64), overlap, least, center_point_box or 0))
+
+
 class Unique(OpRun):
     """What there is once, where it is first, which of it each element is, and how often it is there."""
 
@@ -269,4 +287,5 @@ class DequantizeLinear(ReferenceDequantize):
 
 
 OPERATORS = (BatchNormalization, Cast, CastLike, DequantizeLinear, GatherElements, GridSample, Hardmax, LogSoftmax, Loop, LpNormalization,
-             OneHot, Optional, Scan, Scatter, Softmax, Unique, *host_recurrent.OPERATORS, *host_windows.OPERATORS)
+             NonMaxSuppression, OneHot, Optional, Scan, Scatter, Softmax, Unique, *host_recurrent.OPERATORS, *host_resize.OPERATORS,
+             *host_windows.OPERATORS)

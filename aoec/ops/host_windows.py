@@ -49,7 +49,7 @@ class Windows:
 
 
 class MaxPool(OpRun):
-    """The maxima, and where they lie: places count through the whole tensor, N and C too; of equal ones the first."""
+    """The maxima, and where they lie: places count through the whole tensor, N and C too; of equal ones the first, of NaN the last."""
 
     op_domain = ""
 
@@ -62,7 +62,7 @@ class MaxPool(OpRun):
         best, found, at = np.zeros(shape, x.dtype), np.zeros(shape, bool), np.zeros(shape, np.int64)
         for places, inside, _ in windows.taps():
             seen = x[(..., *places)]
-            better = inside & (~found | (seen > best))
+            better = inside & (~found | (seen > best) | (seen != seen))
             best, at, found = np.where(better, seen, best), np.where(better, numbers[(..., *places)], at), found | better
         return (best,) if len(self.onnx_node.output) < 2 else (best, at)
 

@@ -25,7 +25,8 @@ REAL: dict[str, Callable[..., Any]] = {
     "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "reciprocal": lambda a: 1 / a, "tanh": np.tanh,
     "erf": np.vectorize(erf, otypes=[float]), "sigmoid": lambda a: 1 / (1 + np.exp(-a)), "floor": np.floor, "ceil": np.ceil,
     "round": np.rint, "pow": np.power, "trunc": np.trunc, "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos,
-    "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sign": np.sign}
+    "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "sign": np.sign,
+    "fmod": np.fmod}
 WHOLES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
 WHOLE: dict[str, Callable[..., Any]] = {
     "idiv": lambda a, b: (a - np.fmod(a, b)) // b, "bitand": np.bitwise_and, "bitor": np.bitwise_or, "bitxor": np.bitwise_xor,

@@ -10,8 +10,9 @@ from aoec.base.text import nearest
 from aoec.ops.declare import Op
 
 # modules that use operators and declare none
-_MACHINERY = {"check", "control", "declare", "gradient", "host", "host_recurrent", "host_reference", "host_windows", "interpret",
-              "meanings", "narrowed", "own", "registry", "run", "slices", "typed"}
+_MACHINERY = {"check", "control", "declare", "gradient", "host", "host_recurrent", "host_reference", "host_resize",
+              "host_windows", "interpret",
+              "meanings", "narrowed", "own", "registry", "resizing", "run", "slices", "typed"}
 
 
 def _load() -> dict[str, Op]:

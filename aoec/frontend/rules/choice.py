@@ -49,12 +49,24 @@ def first_of(n: Node, found: str, axis: int, last: bool = False) -> str:
     return n.step("cast", [n.wide(reduced(n, "reduce_max" if last else "reduce_min", n.wide(at), [axis]))], dtype=PLACE)
 
 
+def mark_nan(n: Node, x: str) -> str:
+    """True where an element is NaN; "" of whole numbers, which have none."""
+    return n.step("is_nan", [x], dtype="bool") if n.made_dtype(x) in REALS else ""
+
+
+def extremes(n: Node, word: str, x: str, axis: int) -> str:
+    """True where an element is the greatest or least one along an axis, or NaN: NumPy and PyTorch give the place of a NaN where there is
+    one. So some element of every row is true, whatever the row holds."""
+    found, nan = n.step("equal", [x, reduced(n, word, x, [axis])], dtype="bool"), mark_nan(n, x)
+    return n.step("either", [found, nan]) if nan else found
+
+
 def _extreme(word: str) -> Rule:
     def rule(n: Node) -> bool:
         x, axis = n.input(0), n.integer("axis", 0) % len(n.shape_of(0))
         if n.dtype_of(0) not in KNOWN or not prod(n.shape_of(0)):
             return False
-        found = n.step("equal", [x, reduced(n, word, x, [axis])], dtype="bool")
+        found = extremes(n, word, x, axis)
         at = n.step("cast", [first_of(n, found, axis, bool(n.integer("select_last_index", 0)))], dtype="int64")
         return n.emit("reshape", [at], {"shape": n.shape()})
     return rule
@@ -67,7 +79,7 @@ def _hardmax(n: Node) -> bool:
     rows = (prod(shape[:axis]), prod(shape[axis:])) if old else shape
     at = 1 if old else axis
     x = n.step("reshape", [n.input(0)], {"shape": rows})
-    found = n.step("equal", [x, reduced(n, "reduce_max", x, [at])], dtype="bool")
+    found = extremes(n, "reduce_max", x, at)
     hit = n.step("equal", [places(n, rows, at), first_of(n, found, at)], dtype="bool")
     return n.emit("reshape", [n.step("cast", [hit], dtype="fp32")], {"shape": shape})
 

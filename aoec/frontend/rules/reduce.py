@@ -16,19 +16,23 @@ from aoec.ops.run import NUMPY, REALS
 
 # our word for a reduction -> the operator of two arguments that does it to other dtypes than reals
 WHOLE = {"reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum"}
+SUMMING = ("reduce_sum", "reduce_mean")
 IN_HALVES = {"bool": {"reduce_max": "either", "reduce_min": "both"}}
 Over = Callable[[Node, str, Sequence[int]], str]
 
 
 def reduced(n: Node, word: str, x: str, axes: Sequence[int]) -> str:
-    """The tensor reduced over axes, which stay with one element: reals that lie side by side at once, others one after the other."""
+    """The tensor reduced over axes, which stay with one element: reals that lie side by side at once, others one after the other. Sums on
+    the way stay in fp32, so that the result is rounded once."""
     shape, words = n.draft.tensors[x].shape, IN_HALVES.get(n.draft.tensors[x].dtype, WHOLE)
     if n.draft.tensors[x].dtype != "fp32":
         for axis in axes:
             x = halved(n, words[word], x, axis)
         return x
-    for side_by_side in reversed(neighbours([axis for axis in sorted(axes) if shape[axis] > 1])):
+    runs = neighbours([axis for axis in sorted(axes) if shape[axis] > 1])
+    for left, side_by_side in reversed([*enumerate(runs)]):
         x = n.step(word, [x], {"axes": side_by_side})
+        x = n.wide(x) if left and word in SUMMING else x
     return x
 
 
@@ -102,8 +106,9 @@ def halved(n: Node, word: str, x: str, axis: int) -> str:
 
 
 def _log_sum_exp(n: Node, x: str, axes: Sequence[int]) -> str:
-    """The greatest element is taken out, so that nothing overflows."""
+    """The greatest element is taken out, so that nothing overflows; not where it is infinite, of which nothing would be left."""
     top = reduced(n, "reduce_max", x, axes)
+    top = n.step("where", [n.step("is_inf", [top], dtype="bool"), n.zeros("nothing", ()), top], dtype=n.made_dtype(top))
     total = reduced(n, "reduce_sum", n.step("exp", [n.step("sub", [x, top])]), axes)
     return n.step("add", [n.step("log", [total]), top])
 

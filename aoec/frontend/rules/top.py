@@ -2,6 +2,8 @@
 others, the best of each list are kept in order, and so are made half as many lists, until one is left.
 
 A round over lists of 2 k elements, n elements in all, takes 2 k n comparisons and leaves n / 2: 4 k n in all, whatever the order.
+
+NaN is greater than all numbers, as NumPy and PyTorch sort it. It is the equal of infinity, except where the greatest are found in turn.
 """
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from math import ceil, prod
 import numpy as np
 
 from aoec.frontend.node import Node
-from aoec.frontend.rules.choice import PLACE, first_of, greatest, least, one, places
+from aoec.frontend.rules.choice import PLACE, first_of, greatest, least, mark_nan, one, places
 from aoec.frontend.rules.reduce import halved, reduced
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.vector import WHOLE
@@ -29,24 +31,37 @@ def _top(n: Node) -> bool:
 
 
 def _in_turn(n: Node, k: int, axis: int, largest: bool) -> bool:
-    """One extreme after the other, each but the first among those that are left; the first of equals comes first."""
+    """One extreme after the other, each but the first among those that are left; the first of equals comes first. The greatest of elements
+    with a NaN among them is NaN, and is found there; of the smallest NaN comes last, and values are read at the places that were found."""
     shape, kind = n.shape_of(0), n.dtype_of(0)
     x, values, indices = n.input(0), list[str](), list[str]()
     done, numbers, beyond = "", places(n, shape, axis), one(n, least(kind) if largest else greatest(kind), kind)
+    nan = mark_nan(n, x)
+    x = x if largest else _keys(n, x)
     for _ in range(k):
         values.append(reduced(n, "reduce_max" if largest else "reduce_min", x, [axis]))
         found = n.step("equal", [x, values[-1]], dtype="bool")
+        found = n.step("either", [found, nan]) if nan and largest else found
         found = n.step("both", [found, n.step("invert", [done])]) if done else found
         indices.append(first_of(n, found, axis))
         now = n.step("equal", [numbers, indices[-1]], dtype="bool")
         now = now if n.draft.tensors[now].shape == shape else n.step("expand", [now], {"shape": shape})
         done = n.step("either", [done, now]) if done else now
         x = n.step("where", [now, beyond, x], dtype=kind)
-    for at, parts in enumerate((values, [n.step("cast", [i], dtype="int64") for i in indices])):
+    made = [parts[0] if len(parts) == 1 else n.step("concat", parts, {"axis": axis})
+            for parts in (values, [n.step("cast", [i], dtype="int64") for i in indices])]
+    if nan and not largest:
+        made[0] = n.step("gather_elements", [n.input(0), made[1]], {"axis": axis})
+    for at, whole in enumerate(made):
         if n.has_result(at):
-            whole = parts[0] if len(parts) == 1 else n.step("concat", parts, {"axis": axis})
             n.emit("reshape", [whole], {"shape": n.shape(at)}, at=at)
     return True
+
+
+def _keys(n: Node, x: str) -> str:
+    """What elements are compared by: infinity in place of NaN, which compares with nothing."""
+    nan, kind = mark_nan(n, x), n.made_dtype(x)
+    return n.step("where", [nan, one(n, greatest(kind), kind), x], dtype=kind) if nan else x
 
 
 def _in_rounds(n: Node, k: int, axis: int, largest: bool) -> bool:
@@ -78,7 +93,8 @@ def _in_rounds(n: Node, k: int, axis: int, largest: bool) -> bool:
 def _round(n: Node, x: str, at: str, kept: int, largest: bool) -> tuple[str, str]:
     """(the best of each list in order, their places in all) of lists and the places of their elements."""
     lists, length = n.made(x)
-    own, other = (n.step("reshape", [x], {"shape": shape}) for shape in ((lists, length, 1), (lists, 1, length)))
+    keys = _keys(n, x)
+    own, other = (n.step("reshape", [keys], {"shape": shape}) for shape in ((lists, length, 1), (lists, 1, length)))
     better, equal = (n.step(word, [other, own], dtype="bool") for word in ("greater" if largest else "less", "equal"))
     earlier = n.constant("earlier", np.tri(length, k=-1)[None], "bool")
     before = n.step("either", [better, n.step("both", [equal, earlier])])

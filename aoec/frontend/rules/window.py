@@ -192,7 +192,9 @@ def _max_pool(n: Node) -> bool:
 
 def _max_pool_places(n: Node, x: str, w: Window) -> bool:
     """True, after the greatest element of each window and its place in the tensor became the results: one tap of the kernel after the
-    other, of which the first of equal ones stays. False for kernels of many taps, and where fp32 does not hold every place."""
+    other, of which the first of equal ones stays, or the last NaN, as in PyTorch. Where the first tap is padding the place begins as that
+    of the first element, of which nothing else need be greater than the padding. False for kernels of many taps, and where fp32 does not
+    hold every place."""
     batch, channels, *size = n.made(x)
     if prod(w.kernel) > MOST_TAPS or prod(n.made(x)) > EXACT or n.dtype_of(0) != "fp32":
         return False
@@ -205,10 +207,13 @@ def _max_pool_places(n: Node, x: str, w: Window) -> bool:
     for tap in np.ndindex(*w.kernel):
         starts = tuple(t * d for t, d in zip(tap, w.dilation))
         seen = n.step("slice", [wide], {"starts": (0, 0, *starts), "sizes": (batch, channels, *out), "steps": (1, 1, *w.stride)})
-        at = [(np.arange(o) * s + t - b) * step for o, s, t, b, step in zip(out, w.stride, starts, w.before, strides)]
-        here = n.constant("place", np.asarray(sum(np.meshgrid(*at, indexing="ij")))[None, None])
+        at = [np.arange(o) * s + t - b for o, s, t, b in zip(out, w.stride, starts, w.before)]
+        if not best:  # after the first elements of windows along each axis
+            at = [a - np.minimum(a, 0) // d * d for a, d in zip(at, w.dilation)]
+        here = n.constant("place", np.asarray(sum(np.meshgrid(*(a * step for a, step in zip(at, strides)), indexing="ij")))[None, None])
         if best:
             newer = n.step("greater", [seen, best], dtype="bool")
+            newer = n.step("either", [newer, n.step("is_nan", [seen], dtype="bool")])
             place = n.wide(n.step("where", [newer, here, place], dtype="fp32"))
             best = n.step("maximum", [best, seen])
         else:

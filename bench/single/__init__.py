@@ -1,0 +1,1 @@
+"""Random models of one operator each, by family: for bench/operators.py."""
