@@ -11,6 +11,7 @@ from aoec.base.files import read_text, write_text
 from aoec.ir.index import reads
 from aoec.ir.show import show
 from aoec.ir.tir import Func
+from aoec.jobs.places import blocks_shown
 from aoec.jobs.space import legal, space_facts, why_empty
 from aoec.jobs.trust import Trust, weighed
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
@@ -32,9 +33,11 @@ Facts = dict[str, object]
 def search_func(options: Namespace) -> int:
     """Searches the space of a func text, or shows it; 0. The trace goes to `options.output`, or the facts as JSON."""
     machine = load(options.target) if options.target else load()
-    func = read_func(read_text(options.input), options.input)
+    text = read_text(options.input)
+    func = read_func(text, options.input)
     left = restriction(options)
-    p = problem(func, machine, restriction=left)
+    with blocks_shown(text, options.input):
+        p = problem(func, machine, restriction=left)
     if options.space:
         facts = space_facts(p, left)
         write_text(options.output, as_json(facts) if options.json else lines(facts))
