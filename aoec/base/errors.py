@@ -46,11 +46,12 @@ class CapacityError(AoecError):
 
 
 class UnsupportedError(AoecError):
-    """Valid input that aoec does not do (an operator, dtype or shape). `options`: what of the message can be added to the command."""
+    """Valid input that aoec does not do (an operator, dtype or shape). `options`: what of the message can be added to the command; `at`:
+    the block of a func that the message is about, or the tensor whose statement it is, for those who know the text."""
 
-    def __init__(self, message: str, options: str = "") -> None:
+    def __init__(self, message: str, options: str = "", at: str = "") -> None:
         super().__init__(one_line(message))
-        self.options = options
+        self.options, self.at = options, at
 
 
 class TargetError(AoecError):

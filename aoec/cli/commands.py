@@ -228,11 +228,10 @@ def run_export(options: Namespace) -> int:
 
 def run_lower(options: Namespace) -> int:
     from aoec.ir.show import show
-    from aoec.jobs.stages import lower_operator, lower_text
+    from aoec.jobs.stages import lower_call, lower_text
     ready_output(options)
     if "(" in options.input and not Path(options.input).exists():
-        from aoec.ops.own import read_files
-        func = lower_operator(options.input, read_files(options.ops), options.group)
+        func = lower_call(options.input, options.ops, options.group)
     else:
         func = lower_text(read_text(options.input), options.input, options.group)
     write_noun(options.output, show(func))

@@ -2,8 +2,9 @@
 and what they become in a graph.
 
 Most become one node of that name. A definition that sums products of rows and columns, or has several results, is taken apart: products
-become matrix products, which the cube multiplies and fusing knows, windows with weights of their own the sums of their taps
-(own_taps.py); what lies between them is an operator for each tensor that is needed.
+become matrix products, which the cube multiplies and fusing knows, images under filters convolutions (own_images.py), other windows with
+weights of their own the sums of their taps (own_taps.py), reads where data say gathers (own_moves.py); what lies between them is an
+operator for each tensor that is needed.
 """
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ from onnx import TensorProto, helper
 
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.frontend.node import Node, title_of
+from aoec.frontend.own_images import convolved, image_of
+from aoec.frontend.own_moves import moved, moves, replaced
 from aoec.frontend.own_taps import summed, taps
 from aoec.frontend.rules.einsum import Term, arranged, product
 from aoec.frontend.values import DTYPES, MOST_ELEMENTS, shape_of
@@ -28,6 +31,7 @@ from aoec.ir.parse import parse_meaning
 from aoec.ir.show import show
 from aoec.ops import own as words
 from aoec.ops.host import OWN_DOMAIN
+from aoec.ops.interpret import interpret
 from aoec.ops.meanings import loops
 from aoec.ops.own import Definitions
 
@@ -147,11 +151,13 @@ def translate(n: Node, known: Words) -> bool:
     bound = words.bound(m, [n.shape_of(at) for at in range(len(m.inputs))], params)
     reals = all(n.dtype_of(at) == "fp32" for at in range(len(m.inputs)))
     turned = len(m.statements) == 1 and _transposes(m.statements[0])
-    apart = reals and any(_rows_and_columns(m, s) or taps(b, loops(bound, b)) for s, b in zip(m.statements, bound.statements))
+    pairs = list(zip(m.statements, bound.statements))
+    apart = any(moves(b) for _, b in pairs) or reals and any(
+        _rows_and_columns(m, s) or image_of(b, loops(bound, b)) or taps(b, loops(bound, b)) for s, b in pairs)
     if len(m.outputs) == 1 and not turned and not apart:
         _node(n, known, m, n.inputs(), params, n.dtypes[n.proto.output[0]], n.proto.output[0])
         return True
-    parts = _Parts(n, known, m, bound, params, reals)
+    parts = _Parts(n, known, m, bound, params)
     for at, o in enumerate(m.outputs[:n.results()]):
         if n.has_result(at):
             n.emit("reshape", [parts.tensor(o.name)], {"shape": n.shape(at)}, at)
@@ -195,7 +201,7 @@ def _transposes(s: Statement) -> bool:
 class _Parts:
     """A definition taken apart. `held`: tensor of the definition -> tensor of the draft; `left`: statements that are in no node yet."""
 
-    def __init__(self, n: Node, known: Words, m: Meaning, bound: Meaning, params: Attributes, reals: bool) -> None:
+    def __init__(self, n: Node, known: Words, m: Meaning, bound: Meaning, params: Attributes) -> None:
         self.n, self.known, self.m, self.params = n, known, m, params
         self.extents = {v: e for s in bound.statements for v, e in loops(bound, s).items()}
         self.dims = {a.name: tuple(d.name for d in a.dims) for a in (*m.inputs, *m.outputs)}
@@ -205,10 +211,42 @@ class _Parts:
             self.dims.setdefault(s.target.buffer, tuple(i.name for i in s.target.indices if isinstance(i, Var)))
             if s.target.buffer in self.held:
                 raise CheckError(f"{m.name}: {s.target.buffer} is written again behind a product that reads it; give it another name there")
+            if moves(with_numbers):
+                s = with_numbers = self.move(with_numbers)
+            reals = all(self.real(r) for r in reads(s.value))
             if reals and _rows_and_columns(m, s):
                 self.multiply(s)
-            elif not (reals and taps(with_numbers, self.extents) and self.tap(with_numbers)):
+            elif not (reals and (self.convolve(with_numbers) or taps(with_numbers, self.extents) and self.tap(with_numbers))):
                 self.left.append(s)
+
+    def move(self, s: Statement) -> Statement:
+        """The statement with what moves and constants make of it read from tensors of the draft."""
+        real = not reads(s.value) or any(self.real(r) for r in reads(s.value))
+        made = moved(self.n, s, self.extents, real, self.tensor)
+        new: dict[Expr, Read] = {}
+        for part, found in made.items():
+            name = f"{s.target.buffer}_part{len(self.held)}"
+            self.held[name], self.dims[name] = found.tensor, found.labels
+            new[part] = Read(name, tuple(Var(v) for v in found.labels))
+        return replaced(s, new)
+
+    def node(self, m: Meaning, inputs: list[str], dtype: str) -> str:
+        """The tensor that a node of a part of the definition makes."""
+        return _node(self.n, self.known, replace(m, name=f"{self.m.name}.{m.name}"), inputs, {}, dtype)
+
+    def convolve(self, s: Statement) -> bool:
+        """True where the sum of an image under a filter is a tensor of the draft now."""
+        found = image_of(s, self.extents)
+        if found is None or self.times(s) > 1:
+            return False
+        made = convolved(self.n, found, {r.buffer: self.tensor(r.buffer) for r in reads(s.value)})
+        if made:
+            self.held[s.target.buffer] = made
+        return bool(made)
+
+    def times(self, s: Statement) -> int:
+        """How often the definition writes what a statement does."""
+        return [t.target.buffer for t in self.m.statements].count(s.target.buffer)
 
     def multiply(self, s: Statement) -> None:
         """Nothing; the sum of products is made by a matrix product, what it starts from is added behind it."""
@@ -223,12 +261,11 @@ class _Parts:
 
     def tap(self, s: Statement) -> bool:
         """True where the window, its taps cut out, is a tensor of the draft now."""
-        def node(m: Meaning, inputs: list[str]) -> str:
-            return _node(self.n, self.known, replace(m, name=f"{self.m.name}.{m.name}"), inputs, {}, self.dtype(s.target.buffer))
-
-        if [t.target.buffer for t in self.m.statements].count(s.target.buffer) > 1:
+        if self.times(s) > 1:
             return False
-        made = summed(self.n, s, {r.buffer: self.tensor(r.buffer) for r in reads(s.value)}, self.extents, node)
+        dtype = self.dtype(s.target.buffer)
+        held = {r.buffer: self.tensor(r.buffer) for r in reads(s.value)}
+        made = summed(self.n, s, held, self.extents, lambda m, inputs: self.node(m, inputs, dtype))
         if made:
             self.held[s.target.buffer] = made
         return bool(made)
@@ -252,6 +289,8 @@ class _Parts:
         params = {p: v for p, v in self.params.items() if p in used}
         args = tuple(Argument(i, tuple(Dim(d) for d in self.dims[i])) for i in inputs)
         m = Meaning(f"{self.m.name}.{name}", args, tuple(params), (Argument(name, own),), tuple(needed), other)
+        if not inputs:  # nothing is read on the way to it
+            return self.n.constant(name, interpret(words.bound(m, [], params), [])[0], self.dtype(name))
         return _node(self.n, self.known, m, [self.held[i] for i in inputs], params, self.dtype(name))
 
     def dtype(self, name: str) -> str:
@@ -289,7 +328,8 @@ class _Parts:
         return self.n.step("relu", [at]) if relu else at
 
     def real(self, r: Read) -> bool:
-        return self.n.draft.tensors[self.held[r.buffer]].dtype == "fp32"
+        """True for a read of reals, as what no node makes yet will be made."""
+        return (self.n.made_dtype(self.held[r.buffer]) if r.buffer in self.held else self.dtype(r.buffer)) == "fp32"
 
 
 def _labels(r: Read) -> tuple[str, ...]:

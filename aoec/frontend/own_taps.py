@@ -102,14 +102,14 @@ def _joined(n: Node, s: Statement, held: Mapping[str, str], part: list[tuple[Exp
             args.append(Argument(names[r].buffer, _dims(names[r])))
             at = (r.buffer, c)
             if at not in made:
-                made[at] = _sliced(n, held[r.buffer], c, _stated(tap).get(r))
+                made[at] = sliced(n, held[r.buffer], c, _stated(tap).get(r))
             inputs.append(made[at])
         value = JOINED[s.op](value, _with(tap, names)) if value is not None else _with(tap, names)
     assert value is not None  # of one tap at least
     return node(Meaning("taps", tuple(args), (), (Argument(s.target.buffer, _dims(s.target)),), (Statement(s.target, "=", value),)), inputs)
 
 
-def _sliced(n: Node, x: str, c: Cut, otherwise: float | None) -> str:
+def sliced(n: Node, x: str, c: Cut, otherwise: float | None) -> str:
     """The tensor that a cut gives, an axis for each of its loops."""
     if any(c.before) or any(c.after):
         x = n.step("pad", [x], {"before": c.before, "after": c.after, "value": float(otherwise or 0)})

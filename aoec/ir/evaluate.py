@@ -77,6 +77,11 @@ def touched(block: Block) -> frozenset[str]:
     return frozenset([block.target.buffer, *[r.buffer for r in block_reads(block)]])
 
 
+def nearest(place: int, extent: int) -> int:
+    """The element of an axis that an index from data names: counted from the end where it is negative, and the nearest that there is."""
+    return min(max(place + extent if place < 0 else place, 0), extent - 1)
+
+
 class _Run:
     """One evaluation: the arrays, and the func compiled to closures over the loop variables."""
 
@@ -145,11 +150,12 @@ class _Run:
 
     def place(self, read: Read, what: str) -> Callable[[Env], tuple[int, ...]]:
         indices, shape = [self.expr(i) for i in read.indices], self.arrays[read.buffer].shape
+        said = [bool(index.reads(i)) for i in read.indices]
         if len(indices) != len(shape):
             raise CheckError(f"{what} {read.buffer} with {len(indices)} indices; it has {len(shape)} dimensions")
 
         def at(env: Env) -> tuple[int, ...]:
-            point = tuple([int(i(env)) for i in indices])
+            point = tuple([nearest(int(i(env)), n) if by_data else int(i(env)) for i, n, by_data in zip(indices, shape, said)])
             for p, n in zip(point, shape):
                 if not 0 <= p < n:
                     raise CheckError(f"{what} {read.buffer}{list(point)}, outside its shape {list(shape)}, at {env}")

@@ -12,7 +12,7 @@ import numpy as np
 
 from aoec.base.errors import CheckError
 from aoec.ir.evaluate import IDENTITY, numpy_dtype
-from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, variables
+from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, reads, variables
 from aoec.ir.show import show
 from aoec.ir.tir import Block, Func, Loop, Node
 
@@ -95,9 +95,14 @@ def _store(out: Array, target: Read, grid: Grid, value: Any, arrays: Mapping[str
 
 
 def _places(read: Read, grid: Grid, arrays: Mapping[str, Array]) -> tuple[Array, ...]:
-    """Indices into the buffer, kept inside it: what lies outside is behind a guard."""
-    shape = arrays[read.buffer].shape
-    return tuple(np.clip(np.asarray(_value(e, grid, arrays)).astype(np.int64), 0, n - 1) for e, n in zip(read.indices, shape, strict=True))
+    """Indices into the buffer, kept inside it: what lies outside is behind a guard. One from data counts from the end where it is
+    negative."""
+    return tuple(_place(e, n, grid, arrays) for e, n in zip(read.indices, arrays[read.buffer].shape, strict=True))
+
+
+def _place(e: Expr, extent: int, grid: Grid, arrays: Mapping[str, Array]) -> Array:
+    found = np.asarray(_value(e, grid, arrays)).astype(np.int64)
+    return np.clip(np.where(found < 0, found + extent, found) if reads(e) else found, 0, extent - 1)
 
 
 def _wide(x: Array) -> Array:

@@ -13,6 +13,7 @@ from aoec.base.errors import ParseError
 from aoec.base.text import nearest
 from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
 from aoec.ir.index import DTYPES as DTYPE_BYTES
+from aoec.ir.index import reads
 from aoec.ir.parse import parse_meaning
 from aoec.ops.own import NO_DEFINITIONS, Definitions
 from aoec.ops.run import NUMPY
@@ -122,13 +123,16 @@ def _known(text: str, own: Definitions) -> str:
 
 
 def _own_graph(call: Call, own: Definitions) -> tuple[Graph, dict[str, np.ndarray]]:
-    """The graph of a model whose one node is the operator."""
+    """The graph of a model whose one node is the operator; arguments that say where others are read are whole numbers."""
     from onnx import TensorProto, helper
 
     from aoec.frontend.onnx import load
     said = parse_meaning(own[call.name])
     inputs, outputs = ([a.name for a in s] for s in (said.inputs, said.outputs))
-    given = [helper.make_tensor_value_info(a.name, TensorProto.FLOAT, [call.sizes[d.name] for d in a.dims]) for a in said.inputs]
+    every = [x for s in said.statements for e in (s.value, s.init) if e is not None for x in reads(e)]
+    places = {r.buffer for x in every for i in x.indices for r in reads(i)}
+    given = [helper.make_tensor_value_info(a.name, TensorProto.INT32 if a.name in places else TensorProto.FLOAT,
+                                           [call.sizes[d.name] for d in a.dims]) for a in said.inputs]
     made = [helper.make_tensor_value_info(o, TensorProto.FLOAT, None) for o in outputs]
     node = helper.make_node(call.name, inputs, outputs, call.name, domain=OWN_DOMAIN, **call.numbers)  # type: ignore[arg-type]
     versions = [helper.make_opsetid("", 18), helper.make_opsetid(OWN_DOMAIN, 1)]

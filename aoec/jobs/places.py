@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
-from aoec.base.errors import AoecError, CheckError
+from aoec.base.errors import AoecError, CheckError, UnsupportedError
 from aoec.base.text import beginning, quoted
 from aoec.ir.schedule import Step, Trace
 
@@ -16,6 +17,46 @@ def shown(error: AoecError, text: str, source: str, place: tuple[int, int] = (0,
         return CheckError(message, text, *place, source)
     line, column = quoted_place(message, text)
     return CheckError(numbered(message, text, line), text, line, column, source)
+
+
+@contextmanager
+def blocks_shown(text: str, source: str) -> Iterator[None]:
+    """What is refused of a block of a func carries its place in the func's text."""
+    try:
+        yield
+    except UnsupportedError as e:
+        found = re.search(rf"^[^#\n]*?(?<!\w)({re.escape(e.at)})[ \t]*:", text, re.MULTILINE) if e.at else None
+        if found is None:
+            raise
+        at = found.start(1)
+        raise CheckError(str(e), text, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at), source) from e
+
+
+def shown_definition(error: AoecError, texts: Mapping[str, str], name: str) -> AoecError:
+    """The refusal of an operator of the user's own with its place in the text of its definition; the refusal itself where it is about
+    something else, or has a place.
+
+    `texts`: source -> text. A message says the operator, perhaps the tensor whose statement it is about, and quotes what stands there."""
+    said = re.search(rf"(?<!\w){re.escape(name)}: (?:(\w+): )?(.*)", str(error))
+    for source, text in texts.items():
+        head = re.search(rf"^[ \t]*({re.escape(name)})[ \t]*\(", text, re.MULTILINE)
+        if said is None or head is None or bool(getattr(error, "line", False)):
+            continue
+        begin, end = max(text.find("{", head.end()), head.end()), text.find("}", head.end())
+        at = statement_place(text, begin, end if end > 0 else len(text), said[1] or "", said[2]) or head.start(1)
+        return CheckError(str(error), text, text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at), source)
+    return error
+
+
+def statement_place(text: str, start: int, end: int, target: str, quote: str) -> int:
+    """Where in a part of a text the longest beginning of a quote stands, else the statement that writes a target; 0 where neither does."""
+    code = [(at, c) for at, c in enumerate(text[start:end], start) if not c.isspace()]
+    plain, wanted = "".join(c for _, c in code), close(quote)
+    longest = next((n for n in range(min(len(wanted), len(plain)), 3, -1) if wanted[:n] in plain), 0)
+    if longest and re.match(r"\w+\[", wanted):
+        return code[plain.find(wanted[:longest])][0]
+    found = re.compile(rf"(?<!\w)({re.escape(target)})\s*\[[^=]*?\]\s*(?:=|\+=|max=|min=)").search(text, start, end) if target else None
+    return found.start(1) if found else 0
 
 
 def quoted_place(message: str, text: str) -> tuple[int, int]:

@@ -20,6 +20,7 @@ from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func, blocks
 from aoec.jobs.execute import check_feeds, run_program
 from aoec.jobs.nouns import need
+from aoec.jobs.places import blocks_shown
 from aoec.jobs.run import lines, random_array, summary, written
 from aoec.jobs.stages import apply_shown, check_program
 from aoec.jobs.sweep_values import MOST_POINTS, allowed, points_of, tensor
@@ -37,10 +38,12 @@ ROUNDED = 2.0**-9  # of the largest: sums of products in another order, rounded 
 def run_func(options: Namespace) -> int:
     """0, or 1 where values differ from the func's meaning; outputs are written where -o says, and what they are is printed."""
     machine = load(options.target) if options.target else load()
-    func = read_func(read_text(options.model), options.model)
+    text = read_text(options.model)
+    func = read_func(text, options.model)
     if holes(func):
         raise CheckError(f"func {func.name} has open holes: {', '.join(f'?{h}' for h in holes(func))}", source=options.model)
-    program, how = program_of(func, machine, options)
+    with blocks_shown(text, options.model):
+        program, how = program_of(func, machine, options)
     ports = [Port(b.name, b.name, b.dtype, tensor(b).shape) for b in func.inputs]
     feeds = arrays.load(options.inputs) if options.inputs else {
         p.name: random_array(p, np.random.default_rng([options.seed, i])) for i, p in enumerate(ports)}

@@ -18,6 +18,7 @@ from aoec.ir.tir import Func
 from aoec.jobs import counts
 from aoec.jobs.budget import Budget, as_dict
 from aoec.jobs.order import search_of
+from aoec.jobs.places import blocks_shown
 from aoec.jobs.space import legal, space_facts, why_empty
 from aoec.jobs.states import state_text
 from aoec.jobs.trust import Trust, weighed
@@ -41,9 +42,11 @@ ENDS = {"default": "the default schedule", "proof": "a proof", "settling": "sett
 def search_func(options: Namespace) -> int:
     """Searches the space of a func text, or shows it; 0. The trace goes to `options.output`, or the facts as JSON."""
     machine = load(options.target) if options.target else load()
-    func = read_func(read_text(options.input), options.input)
+    text = read_text(options.input)
+    func = read_func(text, options.input)
     left = restriction(options)
-    p = problem(func, machine, restriction=left)
+    with blocks_shown(text, options.input):
+        p = problem(func, machine, restriction=left)
     if options.space:
         facts = space_facts(p, left)
         write_text(options.output, as_json(facts) if options.json else lines(facts))

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from aoec.base import arrays
-from aoec.base.errors import CapacityError, CheckError, ScheduleError, TargetError, UnsupportedError
-from aoec.base.text import quote
+from aoec.base.errors import AoecError, CapacityError, CheckError, ScheduleError, TargetError, UnsupportedError
+from aoec.base.text import plural, quote
 from aoec.ir import parse
 from aoec.ir.graph import Graph, Group
 from aoec.ir.program import Program
@@ -22,7 +22,7 @@ from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func, blocks
 from aoec.jobs.nouns import need
-from aoec.jobs.places import shown, step_places
+from aoec.jobs.places import blocks_shown, shown, shown_definition, step_places
 from aoec.jobs.within import read_func
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from aoec.ops.own import Definitions
     from aoec.target.machine import Machine
 
+CONVERSIONS = ("to_nc1hwc0", "from_nc1hwc0", "transpose")
 Weights = dict[str, "np.ndarray"]
 Holes = Mapping[str, int]
 T = TypeVar("T", Func, Trace, Program)
@@ -104,14 +105,31 @@ def lower_operator(text: str, own: Definitions | None = None, group: str | None 
     return lower(graph, operator_group(graph, group))
 
 
+def lower_call(text: str, paths: Sequence[str], group: str | None = None) -> Func:
+    """As `lower_operator`, of operators defined in files; what is refused of a definition is shown there."""
+    from aoec.base.files import read_text
+    from aoec.ops.own import read_files
+    own = read_files(paths)
+    try:
+        return lower_operator(text, own, group)
+    except AoecError as e:
+        name = text.partition("(")[0].strip()
+        if name not in own:
+            raise
+        raise shown_definition(e, {p: read_text(p) for p in paths}, name) from e
+
+
 def operator_group(graph: Graph, name: str | None = None) -> Group:
-    """The group of the operator that a graph was made for: the one named, the one whose node has the graph's name, or the only one."""
+    """The group of the operator that a graph was made for: the one named, the one whose node has the graph's name, or the only one that
+    does more than bring tensors into other layouts."""
     groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
-    found = [g for g in groups if (g.name == name if name else graph.name in g.nodes)] or ([] if name else groups)
+    ops = {n.name: n.op for n in graph.nodes}
+    work = [g for g in groups if not all(ops[n] in CONVERSIONS for n in g.nodes)]
+    found = [g for g in groups if (g.name == name if name else graph.name in g.nodes)] or ([] if name else work or groups)
     if len(found) != 1:
-        ops = {n.name: n.op for n in graph.nodes}
         said = ", ".join(f"{g.name} ({' '.join(ops[n] for n in g.nodes)})" for g in groups)
-        raise CheckError(f"{graph.name} becomes {len(groups)} groups; give --group, one of {said}")
+        asked = f"there is no group {name}: " if name else ""
+        raise CheckError(f"{asked}{graph.name} becomes {plural(len(groups), 'group')}; give --group, one of {said}")
     return found[0]
 
 
@@ -159,7 +177,8 @@ def emit_text(text: str, source: str, target: str, values: Holes) -> Program:
         raise CheckError(f"func {func.name} is not scheduled yet: aoec search finds a schedule for it, aoec schedule applies one",
                          source=source)
     try:
-        program = normalise(emit(func, machine))
+        with blocks_shown(text, source):
+            program = normalise(emit(func, machine))
         if not holes_of(program):
             check_program(program, machine)
     except LoopError as e:

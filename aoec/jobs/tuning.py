@@ -236,7 +236,7 @@ def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Tr
             restriction: Restriction = NONE) -> Problem:
     """The tuning problem of an unscheduled func over all its sketches, or over given ones, and what a user leaves of them;
     UnsupportedError where none can be emitted."""
-    kept, refused = [], []
+    kept, refused, at = [], [], ""
     for number, trace in enumerate(restricted(sketches(func, machine) if traces is None else traces, restriction)):
         if trace is None:
             continue
@@ -246,8 +246,10 @@ def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Tr
             kept.append(Sketch(trace, program, encoded, number))
         except AoecError as e:
             refused.append(str(e))
+            at = at if len(refused) > 1 else getattr(e, "at", "")
     if not kept:
-        raise UnsupportedError(f"func {func.name} has no schedule on {machine.name}: {refused[0] if refused else 'no sketch rule fits it'}")
+        why = refused[0] if refused else "no sketch rule fits it"
+        raise UnsupportedError(f"func {func.name} has no schedule on {machine.name}: {why}", at=at)
     grids = tuple(Grid(tuple(h), tuple(h.values())) for h in (holes_of(s.trace) for s in kept))
     return Problem(func, machine, state, kept, refused, Space(grids), restriction=restriction)
 

@@ -183,7 +183,11 @@ class Body:
     def tile(self, block: Block, path: Home) -> list[Piece]:
         """The pieces of a block; what vector instructions need for themselves lives in them alone."""
         before = len(self.em.scratch)
-        pieces = self.instruction(self.ops[block.name])
+        try:
+            pieces = self.instruction(self.ops[block.name])
+        except UnsupportedError as e:
+            named = str(e).startswith("block ")
+            raise UnsupportedError(str(e) if named else f"block {block.name}: {e}", at=block.name) from e
         own = [b.name for b in self.em.scratch[before:]]
         if [{a.pipe for a in p.accesses} for p in pieces] == [{"V"}]:
             self.homes.update(dict.fromkeys(own, path))

@@ -1,6 +1,7 @@
 """Emission of copies between GM and UB: boxes as bursts, either way, with padding around what lies inside the tensor."""
 from __future__ import annotations
 
+from aoec.base.errors import UnsupportedError
 from aoec.ir.index import (
     Binary,
     Call,
@@ -21,6 +22,7 @@ from aoec.ir.index import (
     walk,
 )
 from aoec.ir.program import Item
+from aoec.ir.show import show
 from aoec.ir.tir import Buffer, Loop
 from aoec.lowering.emit_runs import nest, run, when
 from aoec.lowering.tile import (
@@ -109,6 +111,10 @@ def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, E
     size = dtype_size(g)
     at_gm, at_ub = base_offset(g, gm.indices, op.names), base_offset(u, ub.indices, op.names)
     for v, low, _ in box:
+        if into and isinstance(low, Int) and s_ub.get(v) == Int(1) and low.value * size % 32:
+            raise UnsupportedError(f"block {op.block.name}: {show(gm)} begins {low.value} elements behind the start of a row in UB, and a "
+                                   f"copy begins with a block of {32 // size} elements; pad rows by whole blocks, or in an operator of "
+                                   "its own")
         at_gm, at_ub = at_gm + low * s_gm.get(v, Int(0)), at_ub + low * s_ub.get(v, Int(0))
     length: Expr = Int(1)
     rest = [(v, low, count) for v, low, count in box if count != Int(1)]

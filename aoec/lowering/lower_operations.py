@@ -24,11 +24,12 @@ from aoec.ir.index import (
     walk,
 )
 from aoec.ir.meaning import Statement
+from aoec.ir.show import show
 from aoec.lowering.lower_functions import rewrite
 from aoec.lowering.lower_smooth import in_fp32, smooth
 from aoec.lowering.lower_typed import is_typed, take_apart_typed
 from aoec.lowering.physical import guarded, interval
-from aoec.lowering.work import Work, axes_of, hold, variables_of
+from aoec.lowering.work import Work, axes_of, hold, own_axes, variables_of
 from aoec.target.words import cut_off_sum, is_selection
 
 LEAST = {"int8": Float(-128.0), "uint8": Float(0.0)}  # of whole numbers that fp16 has, in which the unit finds the greatest of them
@@ -57,12 +58,13 @@ def _replace(e: Expr, old: Expr, new: Expr) -> Expr:
 
 
 def _stage(work: Work, read: Read, otherwise: Expr) -> Read:
-    """The read from a padded copy of its tensor, whose axes start where the window does."""
-    name = f"{read.buffer}.window"
+    """The read from a padded copy of its tensor, whose axes start where the window does; copies for windows that begin or end elsewhere
+    have axes and a name of their own."""
+    number = sum(1 for name in work.shapes if name.startswith(f"{read.buffer}.window"))
+    name = f"{read.buffer}.window{number or ''}"
     lows = [interval(i, work.extents) if not isinstance(i, Var) else (0, work.extents[i.name] - 1) for i in read.indices]
     shape = tuple(hi - lo + 1 for lo, hi in lows)
-    axes = [f"pad{d}" for d in range(len(shape))]
-    work.extents.update(zip(axes, shape))
+    axes = own_axes(work, "pad", shape)
     work.shapes[name], work.dtypes[name] = shape, work.dtypes[read.buffer]
     source = Read(read.buffer, tuple(normalise(Var(a) + lo) for a, (lo, _) in zip(axes, lows)))
     least = LEAST.get(work.dtypes[read.buffer])
@@ -79,10 +81,11 @@ def single_operations(work: Work, inputs: list[str]) -> Work:
     for s in work.statements:
         if isinstance(s.value, Call) and s.value.fn == "select" and isinstance(s.value.args[1], Read) and not is_selection(s.value):
             out.statements.append(s)  # a padded copy
-        elif is_typed(out, s):
-            take_apart_typed(out, s)
         else:
-            take_apart(out, s)
+            try:
+                (take_apart_typed if is_typed(out, s) else take_apart)(out, s)
+            except UnsupportedError as e:
+                raise UnsupportedError(str(e), at=s.target.buffer) from e
     return sums_cut_off(unread_dropped(out) if typed else out)
 
 
@@ -110,7 +113,7 @@ def take_apart(work: Work, s: Statement) -> None:
     """Adds a statement as single operations. Sums of 16-bit values are made and kept in fp32, and so is what depends on them, all of bf16
     (the vector unit calculates in fp16 and fp32) and what has no accurate form in fp16; it is rounded once, where it is stored."""
     found = {work.dtypes[r.buffer]: None for r in reads(s.value) if r.buffer in work.dtypes}
-    source = next(iter(found), "fp16")
+    source = next(iter(found), "fp32" if "fp32" in work.dtypes.values() else "fp16")  # of a number alone that of what it will meet
     sums = s.op in ACCUMULATE and source in ("fp16", "bf16")
     wide = sums or "fp32" in found or "bf16" in found or in_fp32(s.value)
     kind = "fp32" if wide else "fp16" if source in LEAST and s.op != "=" else source
@@ -180,8 +183,7 @@ def converted(work: Work, read: Read, target: Read, dtype: str) -> Expr:
 
 def cast_window(work: Work, read: Read, kind: str) -> Read:
     """The read from a wider copy of its tensor: windows overlap, so the tensor is cast once, not every window."""
-    axes = [f"cast{d}" for d in range(len(read.indices))]
-    work.extents.update(zip(axes, work.shapes[read.buffer]))
+    axes = own_axes(work, "cast", work.shapes[read.buffer])
     point: tuple[Expr, ...] = tuple(Var(a) for a in axes)
     copy = store(work, Cast(kind, Read(read.buffer, point)), axes, kind)
     return Read(copy.buffer, read.indices)
@@ -211,7 +213,7 @@ def operation(work: Work, e: Expr, target: Read, dtype: str) -> Expr:
     supported = isinstance(e, Cast) or isinstance(e, Binary) and e.op in "+-*/" or isinstance(e, Call) and e.fn in (
         "max", "min", "exp", "log", "sqrt", "rsqrt", "reciprocal", "abs")
     if not supported:
-        raise UnsupportedError(f"the vector unit has no operation for {type(e).__name__.lower()} {getattr(e, 'fn', getattr(e, 'op', ''))}")
+        raise UnsupportedError(f"the vector unit has no operation for {show(e)}")
     return rebuild(e, lambda c: atom(work, c, axes, dtype))
 
 
@@ -263,9 +265,8 @@ def row_results(work: Work, gm: set[str]) -> Work:
     work = stored_rows(work, gm, single)
 
     def widen(e: Expr) -> Expr:
-        if isinstance(e, Read):
-            return Read(e.buffer, (*e.indices, Int(0))) if e.buffer in single else e
-        return rebuild(e, widen)
+        e = rebuild(e, widen)
+        return Read(e.buffer, (*e.indices, Int(0))) if isinstance(e, Read) and e.buffer in single else e
 
     statements = [Statement(widen(s.target), s.op, widen(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
     return Work(statements, work.extents, {n: (*d, 1) if n in single else d for n, d in work.shapes.items()}, work.dtypes)

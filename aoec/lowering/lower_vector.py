@@ -6,10 +6,14 @@ a padded local tensor, and expressions are taken apart into single operations.
 """
 from __future__ import annotations
 
+from collections import Counter
+
 from aoec.base.errors import UnsupportedError
 from aoec.ir.graph import OpNode, Tensor
 from aoec.ir.index import Binary, Expr, Int, Read, Var, call, normalise, reads, rebuild, rename_reads, substitute
 from aoec.ir.meaning import Statement
+from aoec.ir.parse import parse_meaning
+from aoec.ir.show import show
 from aoec.ir.tir import Block, Buffer, Func
 from aoec.lowering.lower_axes import drop_ones, merge_axes, with_rows
 from aoec.lowering.lower_convert import pixels_to_rows, rows_to_pixels
@@ -19,11 +23,13 @@ from aoec.lowering.lower_operations import recomputed, row_results, single_opera
 from aoec.lowering.lower_pieces import lower_pieces
 from aoec.lowering.lower_windows import windows_apart
 from aoec.lowering.physical import buffer_of, extents, nest, physical_indices
-from aoec.lowering.work import Work, axes_of, variables_of
+from aoec.lowering.work import SINGLE, Work, axes_of, variables_of
 from aoec.ops.layout import stored_shape
 from aoec.ops.meanings import meaning
 from aoec.ops.own import word
 
+NO_GATHER = "reads where data say, and no gather makes that; the index is one whole number at loops of its own, as in X[I[s], d], or at " \
+            "the same loops, as in X[s, I[s, d]], the others are whole dimensions, and it has no `else`"
 ALIKE = ("elementwise", "softmax", "row_norm")  # families whose result has the shape and axes of what they work on
 
 
@@ -43,6 +49,15 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
         return lower_gather(name, nodes[0], tensors)
     made = {o for n in nodes for o in n.outputs}
     inputs = list(dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made))
+    try:
+        return lower_statements(name, nodes, tensors, inputs, kept)
+    except UnsupportedError as e:
+        raise UnsupportedError(f"{written_as(nodes, e.at)}{e}") from e
+
+
+def lower_statements(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], inputs: list[str], kept: tuple[str, ...]) -> Func:
+    """The func of operators that are statements on one set of axes."""
+    made = {o for n in nodes for o in n.outputs}
     work = join(nodes, tensors)
     work.dtypes.update({o: "fp32" for o in made if o != kept[0] and work.dtypes[o] == "bf16"})  # calculated in fp32, rounded on the way out
     work = merge_axes(drop_ones(with_rows(work)))
@@ -52,6 +67,21 @@ def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kep
     if len(inputs) == 1:
         gm[inputs[0]] = "X"
     return build(name, work, tensors, inputs, kept[0], gm)
+
+
+def written_as(nodes: list[OpNode], target: str) -> str:
+    """How a sentence calls the statement of an operator of the user's own that makes a tensor: by operator and tensor as its definition
+    does; "" of others."""
+    for node in nodes:
+        for made, name in ((f"{node.name}.", ""), (f"{node.outputs[0]}.", result_of(node))):
+            if node.definition and f"{target}.".startswith(made):
+                return f"{node.op.partition('.')[0]}: {name or target.removeprefix(made).partition('.')[0]}: "
+    return ""
+
+
+def result_of(node: OpNode) -> str:
+    """What the definition of an operator of the user's own calls its result."""
+    return parse_meaning(node.definition).outputs[0].name if node.definition else ""
 
 
 # ---------------------------------------------------------------- joining
@@ -70,12 +100,15 @@ def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
         names |= local
         statements = [Statement(Read(names[s.target.buffer], s.target.indices), s.op, rename_reads(s.value, names), s.init and
                                 rename_reads(s.init, names)) for s in said.statements]
-        statements = [part for s in statements for part in started_after(s)]
+        statements = [part for s in (versions(statements) if node.definition else statements) for part in started_after(s)]
         made = tensors[node.outputs[0]]
         alike = word(node).family in ALIKE
         if alike:
             axes = {made.name: whole[made.shape], **axes} if made.shape in whole else axes
-        renaming = unify(statements, axes, ranges, at)
+        renaming = unify(statements, axes, ranges, at, {SINGLE, *work.extents})
+        for s in statements:
+            if where := next((r for r in reads(s.value) if any(reads(i) for i in r.indices)), None):
+                raise UnsupportedError(f"{show(where)} {NO_GATHER}", at=s.target.buffer)
         for s in statements:
             s = Statement(rename_axes(s.target, renaming), s.op, rename_axes(s.value, renaming), s.init)  # type: ignore[arg-type]
             for r in [s.target, *reads(s.value)]:
@@ -95,8 +128,24 @@ def started_after(s: Statement) -> list[Statement]:
     return [Statement(alone, s.op, s.value), Statement(s.target, "=", whole)]
 
 
-def unify(statements: list[Statement], axes: dict[str, tuple[Expr, ...]], ranges: dict[str, int], at: int) -> dict[str, Expr]:
-    """New names for a node's axes: those of tensors already known, else its own made unique."""
+def versions(statements: list[Statement]) -> list[Statement]:
+    """The statements with each writing a tensor of its own: of one that is written again the earlier ones are numbered."""
+    left = Counter(s.target.buffer for s in statements)
+    now: dict[str, str] = {}
+    out = []
+    for s in statements:
+        value, init = rename_reads(s.value, now), s.init and rename_reads(s.init, now)
+        buffer = s.target.buffer
+        left[buffer] -= 1
+        now[buffer] = f"{buffer}.{left[buffer]}" if left[buffer] else buffer
+        out.append(Statement(Read(now[buffer], s.target.indices), s.op, value, init))
+    return out
+
+
+def unify(statements: list[Statement], axes: dict[str, tuple[Expr, ...]], ranges: dict[str, int], at: int,
+          taken: set[str]) -> dict[str, Expr]:
+    """New names for a node's axes: those of tensors already known, else its own, and none that is `taken` or that the two parts of another
+    axis will have (`add`)."""
     out: dict[str, Expr] = {}
     for s in statements:
         for r in [s.target, *reads(s.value)]:
@@ -104,7 +153,12 @@ def unify(statements: list[Statement], axes: dict[str, tuple[Expr, ...]], ranges
                 if isinstance(mine, Var) and isinstance(theirs, Var):
                     out.setdefault(mine.name, theirs)
     for v in ranges:
-        out.setdefault(v, Var(v if at == 0 else f"{v}_{at}"))
+        name = v if at == 0 else f"{v}_{at}"
+        while name in taken or name[-1] in "01" and name[:-1] in ranges:
+            name += "_"
+        if v not in out:
+            out[v] = Var(name)
+            taken.add(name)
     return out
 
 
@@ -178,7 +232,7 @@ def build(name: str, work: Work, tensors: dict[str, Tensor], inputs: list[str], 
         value = rename_reads(substitute(s.value, own), names)
         body.append(nest([(own[v].name, work.extents[v]) for v in axes],  # type: ignore[attr-defined]
                          Block(block, target, s.op, value)))
-    ins = tuple(buffer_of(tensors[t], names[t], work.shapes[t]) for t in inputs)
+    ins = tuple(buffer_of(tensors[t], names[t], work.shapes.get(t)) for t in inputs)
     out = buffer_of(tensors[kept], "Y", work.shapes[kept])
     local = tuple(Buffer(names[b], work.dtypes[b], tuple(Int(d) for d in work.shapes[b])) for b in work.shapes if b not in gm)
     return Func(name, ins, (out,), local, tuple(body))

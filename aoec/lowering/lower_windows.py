@@ -63,6 +63,8 @@ def in_steps(work: Work, s: Statement, w: Window, result: str) -> list[Statement
     """The statements of both steps; what leaves the group is copied from a local."""
     (d_row, row, _), (d, _, over) = w.rows, w.columns
     column, folded, dtype = f"{over}_each", f"{s.target.buffer}.folded", work.dtypes[s.target.buffer]
+    while column in work.extents:
+        column += "_"
     work.extents[column] = work.shapes[w.read.buffer][d]
     every = tuple(Var(column) if at == d else i for at, i in enumerate(w.read.indices))
     there = tuple(Var(row) if at == d_row else i for at, i in enumerate(every))

@@ -37,6 +37,19 @@ def axes_of(s: Statement) -> list[str]:
     return found
 
 
+def own_axes(work: Work, name: str, shape: tuple[int, ...]) -> list[str]:
+    """Axes for a copy of a shape, which the work knows from now on: `name` with a number, and what tells it from an axis of another
+    extent."""
+    out = []
+    for d, extent in enumerate(shape):
+        axis, number = f"{name}{d}", 0
+        while work.extents.setdefault(axis, extent) != extent or axis in out:
+            number += 1
+            axis = f"{name}{d}_{number}"
+        out.append(axis)
+    return out
+
+
 def variables_of(r: Read) -> frozenset[str]:
     return frozenset().union(*[variables(i) for i in r.indices])
 

@@ -57,9 +57,9 @@ def _run(m: Meaning, s: Statement, values: dict[str, np.ndarray]) -> None:
     if result is None:
         result = _reduced(s, kept, {v: range(extents[v]) for v in (*kept, *extents)}, values)
     if s.op != "=":
-        start = IDENTITY[s.op] if s.init is None else _value(s.init, points, values)
+        start = IDENTITY[s.op] if s.init is None else value_at(s.init, points, values)
         result = np.asarray(REDUCE[s.op](result, start))
-    at = tuple(np.broadcast_to(_value(i, points, values), [extents[v] for v in kept]) for i in s.target.indices)
+    at = tuple(np.broadcast_to(value_at(i, points, values), [extents[v] for v in kept]) for i in s.target.indices)
     if s.target.buffer not in values:
         values[s.target.buffer] = np.full([extents[i.name] for i in s.target.indices if isinstance(i, Var)], np.nan)
     if result.dtype.kind in "iub" and values[s.target.buffer].dtype.kind == "f" and np.isnan(values[s.target.buffer]).all():
@@ -80,7 +80,7 @@ def _reduced(s: Statement, kept: Sequence[str], ranges: Mapping[str, range], val
         halves = [range(ranges[longest].start, middle), range(middle, ranges[longest].stop)]
         low, high = (_reduced(s, kept, {**ranges, longest: half}, values) for half in halves)
         return np.concatenate([low, high], kept.index(longest)) if longest in kept else np.asarray(REDUCE[s.op](low, high))
-    box = np.broadcast_to(np.asarray(_value(s.value, _points(ranges), values)), [len(r) for r in ranges.values()])
+    box = np.broadcast_to(np.asarray(value_at(s.value, _points(ranges), values)), [len(r) for r in ranges.values()])
     return box if s.op == "=" else np.asarray(REDUCE[s.op].reduce(box, axis=tuple(range(len(kept), box.ndim))))
 
 
@@ -99,7 +99,7 @@ def _product(s: Statement, kept: Sequence[str], values: Mapping[str, np.ndarray]
     return np.asarray(np.einsum(a, labels[0], b, labels[1], [numbers[v] for v in kept], optimize=True))
 
 
-def _value(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> Any:
+def value_at(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> Any:
     """The value of an expression at all points at once."""
     if isinstance(e, (Int, Float)):
         return e.value
@@ -108,19 +108,19 @@ def _value(e: Expr, points: Mapping[str, np.ndarray], values: Mapping[str, np.nd
     if isinstance(e, Read):
         return values[e.buffer][tuple(_index(i, n, points, values) for i, n in zip(e.indices, values[e.buffer].shape))]
     if isinstance(e, Cast):
-        return np.asarray(_value(e.value, points, values)).astype(CASTS[e.dtype]).astype(np.int64 if e.dtype in WHOLES else np.float64)
+        return np.asarray(value_at(e.value, points, values)).astype(CASTS[e.dtype]).astype(np.int64 if e.dtype in WHOLES else np.float64)
     if isinstance(e, Binary):
-        return INT_OPS[e.op](_value(e.left, points, values), _value(e.right, points, values))
+        return INT_OPS[e.op](value_at(e.left, points, values), value_at(e.right, points, values))
     assert isinstance(e, Call)
     if e.fn == "guard":
         return _guarded(e, points, values)
-    return {**INT_CALLS, **REAL, **WHOLE}[e.fn](*(_value(a, points, values) for a in e.args))
+    return {**INT_CALLS, **REAL, **WHOLE}[e.fn](*(value_at(a, points, values) for a in e.args))
 
 
 def _index(e: Expr, size: int, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
-    """The places that an index names; where data say them, the nearest that the tensor has."""
-    found = np.asarray(_value(e, points, values)).astype(np.int64)
-    return np.clip(found, 0, size - 1) if reads(e) else found
+    """The places that an index names; where data say them, counted from the end where they are negative, the nearest that there are."""
+    found = np.asarray(value_at(e, points, values)).astype(np.int64)
+    return np.clip(np.where(found < 0, found + size, found), 0, size - 1) if reads(e) else found
 
 
 def _guarded(e: Call, points: Mapping[str, np.ndarray], values: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -128,7 +128,7 @@ def _guarded(e: Call, points: Mapping[str, np.ndarray], values: Mapping[str, np.
     read, other = e.args
     assert isinstance(read, Read) and isinstance(other, (Int, Float))
     shape = values[read.buffer].shape
-    indices = [np.asarray(_value(i, points, values)) for i in read.indices]
+    indices = [np.asarray(value_at(i, points, values)) for i in read.indices]
     inside = np.logical_and.reduce(np.broadcast_arrays(*[(i >= 0) & (i < n) for i, n in zip(indices, shape)]))
     clipped = tuple(np.clip(i, 0, n - 1) for i, n in zip(indices, shape))
     return np.where(inside, values[read.buffer][clipped], other.value)

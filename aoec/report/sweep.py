@@ -153,7 +153,7 @@ def put(line: Line, x: int | None, row: Row) -> None:
 
 
 def table(sheet: Sheet) -> str:
-    """A column for each line and a row for each value of x, the least first, in µs; the fastest is marked, and what is illegal is a dash."""
+    """A column for each line and a row for each value of x, the least first, in µs; the fastest is marked, what is illegal is a dash."""
     drawn, _ = lines(sheet)
     xs = sorted({x for line in drawn for x in (*line.best, *line.illegal)})
     head = [sheet.x or "", *(f"{line.label} " for line in drawn)]

@@ -68,8 +68,8 @@ def blocked(choices: dict[str, tuple[int, ...]], columns: int) -> dict[str, tupl
     fixed: dict[str, tuple[int, ...]] = {name: (up_to(choices[name], limit),) for name, limit in limits.items() if name in choices}
     fixed |= {name: (up_to(choices[name], 2),) for name in SLOTS if name in choices}
     fixed |= {name: choices[name][:1] for name in (*ONE, *(["dc"] if columns == COLUMNS[0] else [])) if name in choices}
-    several = {"tk": DEPTHS, "sk": CHUNKS}
-    return fixed | {name: tuple(dict.fromkeys(up_to(choices[name], v) for v in values)) for name, values in several.items() if name in choices}
+    several = [(name, values) for name, values in (("tk", DEPTHS), ("sk", CHUNKS)) if name in choices]
+    return fixed | {name: tuple(dict.fromkeys(up_to(choices[name], v) for v in values)) for name, values in several}
 
 
 def tiles(choices: dict[str, tuple[int, ...]]) -> list[dict[str, int]]:

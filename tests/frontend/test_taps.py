@@ -19,7 +19,7 @@ WINDOWS = {
     "w(X[m, c], W[m, j]) -> Y[m, n: c - j + 1] { Y[m, n] += X[m, n + j] * W[m, j] }": ([(5, 19), (5, 3)], 1),
     "w(X[m, c], W[m, j]) -> Y[m, c] { Y[m, c] += X[m, c + j - 2] else 0.5 * W[m, j] }": ([(5, 19), (5, 4)], 2),
     "w(X[c, a], W[c, k]) -> Y[c, t: 6] { Y[c, t] max= X[c, 3 * t + k] + W[c, k] }": ([(4, 18), (4, 3)], 1),
-    "w(X[m, a, b], W[m, k, l]) -> Y[m, a, b] { Y[m, a, b] += X[m, a + k - 1, b + l - 1] else 0.0 * W[m, k, l] }": (
+    "w(X[m, a, b], W[m, k, l]) -> Y[m, a, b] { Y[m, a, b] += X[m, a + k - 1, b + l - 1] else 0.5 * W[m, k, l] }": (
         [(3, 7, 9), (3, 3, 3)], 3),
     "w(X[t, c], W[c, k]) -> Y[t, c] { S[t, c] += X[t - k, c] else 0.0 * W[c, k]\n Y[t, c] = S[t, c] * sigmoid(S[t, c]) }": (
         [(9, 20), (20, 4)], 2),

@@ -157,7 +157,8 @@ def test_a_search_fills_what_is_open_and_never_does_worse_than_a_value(tmp_path:
 
 
 # the hole names of aoec's own spaces: what a schedule that somebody wrote calls so may be anything, and the others may be missing
-OWN_NAMES = ("tm", "tn", "n1", "tk", "sk", "rk", "pm", "pn", "da", "db", "d0a", "dc", "do", "uc", "pl", "g0", "gm", "gh", "sc", "th", "tw", "h0", "w0")
+OWN_NAMES = ("tm", "tn", "n1", "tk", "sk", "rk", "pm", "pn", "da", "db", "d0a", "dc", "do", "uc", "pl", "g0", "gm", "gh", "sc", "th", "tw",
+             "h0", "w0")
 
 
 @settings(max_examples=8, phases=(Phase.generate,))
