@@ -88,6 +88,8 @@ ENDED, BLOCKED, OVER, HALTED = range(4)
 TIMES, FLOORS, ALONE, WORK, ENDS, AGAIN = range(6)  # what is asked of rows, see `find_rows`
 SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RANGE = -1, -2, -3, -4, -5, -6, -7
 ABANDONED = -10  # beside errors of rows that others know: not before its limit is the row done
+TOO_LONG, STOPPED = -11, -12  # its walk took more steps than it may; the flag `stop` was set
+LOOK = 4096  # operations between two looks at these
 MAX_CORES = 4096
 NEVER = 2**63 - 1
 FOLLOWED = 256  # operations before the end of which it is looked up what follows them
@@ -170,7 +172,10 @@ State = namedtuple("State", (
     "bit",  # of a flag: when it was set, or -1 - when it was cleared (or 0 where it never was)
     "held",  # see `follow`
     "register", "count", "kind", "cursor", "last_held",
-    "stream", "local", "ended", "progress", "ring", "put", "got", "latest",
+    "stream", "local", "ended",
+    "progress",  # what has moved; then steps of the row so far, and the most that it may take
+    "stop",  # int64[1]: another thread sets it, and all walks end
+    "ring", "put", "got", "latest",
     "limit",  # ticks at which a row is abandoned
     "left",  # ticks that what a core has yet to do will keep each pipe busy, at the least
     "led", "last",  # of the first operations, see `lead`, and what follows a pipe's last, see `follow`
@@ -364,6 +369,15 @@ def probe(t, s, r, m, pc, place):
             for k in range(s.register.shape[1]):
                 row[EVENT_COLUMNS + k] = s.register[m, k]
         s.logged[1] = n + 1
+
+
+@inner
+def ended_early(s, steps):
+    """0, or why the walk of a row must end, which has taken so many more steps."""
+    s.progress[1] += steps
+    if s.stop[0] != 0:
+        return STOPPED
+    return TOO_LONG if s.progress[1] > s.progress[2] else 0
 
 
 @within
@@ -1486,6 +1500,7 @@ def walk(t, s, r, m, members, sizes):
     epoch, active = s.epoch_time[1] if s.epochs[0] > 1 else np.int64(NEVER), s.epoch_active[0, s.stream[m]]
     first_loop = cursor.shape[0] - count.shape[0]
     pc, limit, now = s.pc[m], s.limit[0], free[0]  # `now`: free[0], which is up to date where others look
+    steps = np.int64(0)
     while True:
         op, a = code[U(4 * pc)], np.int64(code[U(4 * pc + 1)])
         b, c = np.int64(code[U(4 * pc + 2)]), np.int64(code[U(4 * pc + 3)])
@@ -1576,6 +1591,12 @@ def walk(t, s, r, m, members, sizes):
                 free[0] = now
                 if limit < NEVER and over(free, left, taken, excess, limit):
                     return OVER
+                steps += pc - b
+                if steps >= LOOK:
+                    early_end = ended_early(s, steps)
+                    if early_end != 0:
+                        return early_end
+                    steps = np.int64(0)
                 new = np.int64(merge[U(a), LAST if i == count[U(a)] - 1 else BODY])
                 if new != kind[U(a)]:
                     turn_to(t, merge, cursor, a, kind[U(a)], new)
@@ -1584,6 +1605,7 @@ def walk(t, s, r, m, members, sizes):
                 if m == 0 and count[U(a)] - i > used[U(a), 4]:
                     s.pc[m], s.paused[0] = pc + 1, a
                     s.progress[0] += 1
+                    s.progress[1] += steps
                     return BLOCKED
             else:
                 turn_to(t, merge, cursor, a, kind[U(a)], OUTSIDE)
@@ -1603,6 +1625,8 @@ def walk(t, s, r, m, members, sizes):
             if flag < 0 or flag >= t.costs[4]:
                 return FLAG_RANGE
             s.pc[m] = pc
+            s.progress[1] += steps
+            steps = np.int64(0)
             if op & CROSS_SET:
                 if cross_set(t, s, m, members, sizes, b, flag, max(now + issue, free[c], done[c])) == BLOCKED:
                     return BLOCKED
@@ -1710,6 +1734,9 @@ def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
             set_all(s.latest[m, w], 0)
     left, s.paused[0], s.horizon[0] = members, -1, NEVER
     while left > 0:
+        early_end = ended_early(s, members)
+        if early_end != 0:
+            return early_end
         before = s.progress[0]
         for m in range(members):
             if s.ended[m] == 0 and (m > 0 or s.paused[0] < 0):
@@ -2212,6 +2239,8 @@ def alone(t, s, r, cores, sizes, walk):
     copy(s.taken[0], g.taken[0, 0], PIPE_COUNT)
     copy(s.excess[0], g.excess[0, 0], PIPE_COUNT)
     ended = walk_group(t, s, r, g.stream_of[0], g.core_of[0], np.int64(1), sizes, walk)
+    if ended == TOO_LONG or ended == STOPPED:  # noqa: SIM109 (Numba makes a loop of `in`)
+        return np.int64(ended)
     return s.limit[0] if ended == OVER else core_end(s.free, s.done, 0) if ended == ENDED else np.int64(0)
 
 
@@ -2256,7 +2285,7 @@ def find_rows(t, s, what, first, last, cores, sizes, out, status, limits, walk):
         learn(t, s)
     for r in range(first, last):
         if status[r] == 0:
-            s.limit[0] = limits[r]
+            s.limit[0], s.progress[1] = limits[r], 0
             if what == TIMES:
                 found = time_row(t, s, r, cores, sizes, walk)
             elif what == FLOORS:
@@ -2275,8 +2304,10 @@ def find_rows(t, s, what, first, last, cores, sizes, out, status, limits, walk):
 
 
 def make_state(cores: int, members: int, pairs: int, flag_ids: int, registers: int, loops: int, cursors: int, entries: int, streams: int,
-               queue: int, cross_ids: int, cross_count: int, forms: int, places: int = 0, events: int = 0, room=np) -> State:
-    """Fresh arrays for one thread; `cores` is the largest number of cores of a row, `members` of those that meet.
+               queue: int, cross_ids: int, cross_count: int, forms: int, places: int = 0, events: int = 0, room=np,
+               stop: np.ndarray | None = None, most_steps: int = NEVER) -> State:
+    """Fresh arrays for one thread; `cores` is the largest number of cores of a row, `members` of those that meet. `stop`: see State; a walk
+    takes at most so many steps.
 
     `places` is the code's length where probes tell. `room` makes arrays, as NumPy does.
     """
@@ -2308,7 +2339,8 @@ def make_state(cores: int, members: int, pairs: int, flag_ids: int, registers: i
         pc=zeros(each), free=zeros(each, PIPE_COUNT), done=zeros(each, PIPE_COUNT), bit=zeros(each, bits),
         held=zeros(members, bits), register=zeros(each, registers), count=zeros(each, loops), kind=zeros(each, loops),
         cursor=zeros(each, cursors), last_held=zeros(each), stream=zeros(each),
-        local=zeros(each), ended=zeros(each), progress=zeros(1), led=zeros(PIPE_COUNT), last=zeros(PIPE_COUNT),
+        local=zeros(each), ended=zeros(each), progress=np.array([0, 0, most_steps]),
+        stop=np.zeros(1, np.int64) if stop is None else stop, led=zeros(PIPE_COUNT), last=zeros(PIPE_COUNT),
         ring=zeros(members, members, cross_ids, cross_count), put=zeros(members, members, cross_ids),
         limit=np.array([NEVER]), left=zeros(each, PIPE_COUNT), taken=zeros(each, PIPE_COUNT),
         excess=zeros(each, PIPE_COUNT), alike=zeros(each), weight=zeros(loops),

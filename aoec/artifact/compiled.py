@@ -4,6 +4,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from aoec.ir.graph import Graph
 from aoec.ir.index import DTYPES
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
+from aoec.ops.layout import stored_shape
+from aoec.ops.run import NUMPY
 
 
 @dataclass(frozen=True)
@@ -138,8 +141,10 @@ def _name_faults(a: Artifact) -> list[str]:
 
 
 def _weight_faults(a: Artifact) -> list[str]:
-    hashes = {t.name: t.data for t in a.graph.tensors if t.data}
-    return [f"constant {name} is not the {data[:12]}... of the graph" for name, data in hashes.items() if digest(a.weights[name]) != data]
+    constants = [(t, a.weights[t.name]) for t in a.graph.tensors if t.data]
+    sizes = [f"constant {t.name} is {x.dtype}{list(x.shape)}, and the graph stores it as {t.dtype}{list(stored_shape(t))}"
+             for t, x in constants if t.dtype not in NUMPY or x.dtype != NUMPY[t.dtype] or x.size != prod(stored_shape(t))]
+    return sizes or [f"constant {t.name} is not the {t.data[:12]}... of the graph" for t, x in constants if digest(x) != t.data]
 
 
 def digest(array: np.ndarray) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
@@ -20,9 +21,9 @@ import numpy as np
 MOST_STEPS = 250_000_000  # of a program: instructions, flags and iterations of loops. No program of a model that we know comes near it
 OPTION = "--most-steps"
 
-_flag = np.zeros(1, np.int64)  # of the kernels that the main thread calls, and of the threads that help it
+stop_flag = np.zeros(1, np.int64)  # what all kernels look at
 _steps = [MOST_STEPS]
-_behind = [-1]  # whose file signals went to before
+_behind = [-1]  # where Python wrote signals before
 
 
 def most_steps() -> int:
@@ -43,22 +44,30 @@ def too_long(program: str, steps: int) -> str:
 
 @contextmanager
 def heeded() -> Iterator[np.ndarray[Any, Any]]:
-    """The flag int64[1] that kernels look at meanwhile: 1 once Ctrl-C came. Only the main thread is interrupted: in others it stays 0."""
+    """`stop_flag`: while the main thread is in here, Ctrl-C sets it to 1."""
     if threading.current_thread() is not threading.main_thread():
-        yield np.zeros(1, np.int64)
+        yield stop_flag
         return
-    _flag[0] = 0
-    _behind[0] = signal.set_wakeup_fd(_file(), warn_on_full_buffer=False)
+    stop_flag[0] = 0
+    before = signal.set_wakeup_fd(_file(), warn_on_full_buffer=False)
+    if before == _file():  # one of these is within another
+        yield stop_flag
+        return
+    _behind[0] = before
     try:
-        yield _flag
+        yield stop_flag
     finally:
-        signal.set_wakeup_fd(_behind[0], warn_on_full_buffer=False)
+        signal.set_wakeup_fd(before)
+        stop_flag[0] = 0
 
 
 def ask_again() -> None:
-    """Nothing, after a kernel has returned early: Python's handler of Ctrl-C runs now. Where it raises nothing (it may only note that the
-    user asked), the work is to be done anew."""
-    _flag[0] = 0
+    """Nothing, after kernels have ended early: in the main thread Python's handler of Ctrl-C runs now. Where it raises nothing (it may only
+    note that the user asked), and in other threads, the work is to be done anew."""
+    if threading.current_thread() is threading.main_thread():
+        stop_flag[0] = 0
+    else:
+        time.sleep(0.01)
 
 
 def wait_for_all(others: list[Future[Any]]) -> None:
@@ -66,7 +75,7 @@ def wait_for_all(others: list[Future[Any]]) -> None:
     try:
         wait(others)
     except BaseException:
-        _flag[0] = 1
+        stop_flag[0] = 1
         while not all(o.done() for o in others):
             with suppress(KeyboardInterrupt):
                 wait(others)
@@ -86,7 +95,7 @@ def _watch(reader: int) -> None:
     """Sets the flag whenever Ctrl-C comes, and passes signals on to whoever waited for them before."""
     while came := os.read(reader, 64):
         if signal.SIGINT in came:
-            _flag[0] = 1
+            stop_flag[0] = 1
         if _behind[0] >= 0:
             with suppress(OSError):
                 os.write(_behind[0], came)

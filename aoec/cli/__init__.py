@@ -52,6 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """The exit code of the command chosen; output that is still buffered is written here, where a closed pipe is expected."""
+    if getattr(options, "most_steps", None):
+        from aoec.base.stop import allow
+        allow(options.most_steps)
     code = options.command_function(options)
     say("")
     return int(code or 0)

@@ -109,6 +109,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     feeds.add_argument("--inputs", metavar="FILE.npz", help="arrays by the model's input names")
     feeds.add_argument("--random", action="store_true", help="seeded random inputs")
     p.add_argument("--seed", type=values.seed, default=0, metavar="N", help="the seed of --random (default: 0)")
+    options.most_steps(p)
     p.add_argument("--gear", metavar="NAME", help="the gear that --random is for (default: the first). With --inputs, shapes say which")
     p.add_argument("--json", action="store_true", help="print the figures as JSON")
     p.add_argument("-o", "--output", metavar="FILE.npz", help="arrays by the model's output names")
@@ -203,6 +204,7 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     options.target(p)
     options.state_of_program(p)
     p.add_argument("--json", action="store_true", help="print the measure as JSON")
+    options.most_steps(p)
     options.timeline_options(p)
     options.output(p)
     p = _add(commands, "explain", "say where a candidate's time goes, or what changed between two. It can also join a device's profile "
@@ -216,6 +218,7 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     options.target(p)
     options.state_of_program(p)
     p.add_argument("--json", action="store_true", help="print the facts as JSON")
+    options.most_steps(p)
     options.output(p)
     p = _add(commands, "search", "search the design space of a func for a fast schedule", "aoec search g.tir --budget 2000 -o g.sched")
     options.source(p, "G.tir")

@@ -258,6 +258,11 @@ def output(p: Container) -> None:
     p.add_argument("-o", "--output", default="-", metavar="FILE", help="where to write (default: standard output)")
 
 
+def most_steps(p: Container) -> None:
+    p.add_argument("--most-steps", type=values.positive, metavar="N", help="steps that a program may take at most: instructions, flags and "
+                   "iterations of loops (default: 250 million)")
+
+
 def weights(p: Container, text: str) -> None:
     p.add_argument("--weights", metavar="FILE.npz", help=text)
 

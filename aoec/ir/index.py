@@ -271,9 +271,17 @@ def round_up(a: ExprLike, unit: int) -> Expr:
     return ceildiv(a, unit) * unit
 
 
+def divisor(b: Any) -> Any:
+    """`b`; CheckError where it is the number 0. (Of an array of them NumPy says nothing, since not each need be used.)"""
+    if type(b) is int and b == 0:
+        raise CheckError("an expression divides by zero; check the numbers behind //, % and in ceildiv")
+    return b
+
+
 # truth values are the integers 0 and 1: arrays of bool would add and subtract as truth values do
 INT_OPS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv, "%": operator.mod,
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": lambda a, b: a // divisor(b),
+    "%": lambda a, b: a % divisor(b),
     "==": lambda a, b: (a == b) * 1, "!=": lambda a, b: (a != b) * 1, "<": lambda a, b: (a < b) * 1,
     "<=": lambda a, b: (a <= b) * 1, ">": lambda a, b: (a > b) * 1, ">=": lambda a, b: (a >= b) * 1,
     "and": lambda a, b: ((a != 0) & (b != 0)) * 1, "or": lambda a, b: ((a != 0) | (b != 0)) * 1,
@@ -293,7 +301,7 @@ def _select(c: Any, yes: Any, no: Any) -> Any:
 
 
 INT_CALLS: dict[str, Callable[..., Any]] = {
-    "min": _fold(min, np.minimum), "max": _fold(max, np.maximum), "ceildiv": lambda a, b: -(-a // b), "select": _select,
+    "min": _fold(min, np.minimum), "max": _fold(max, np.maximum), "ceildiv": lambda a, b: -(-a // divisor(b)), "select": _select,
     "not": lambda a: (a == 0) * 1, "abs": abs,
 }
 

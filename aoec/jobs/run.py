@@ -58,10 +58,8 @@ def run_artifact(options: Namespace) -> int:
 
 def check_programs(gears: Sequence[Artifact], source: str) -> str:
     """A note on the machine where it is none that comes with aoec or has other numbers now, else ""; CheckError where a program is not
-    legal on it."""
+    legal on it, or no machine is known that it could be checked on."""
     machine, note = machine_of(gears[0], source)
-    if machine is None:
-        return note
     for program in {id(c.program): c.program for a in gears for c in a.groups if c.program is not None}.values():
         try:
             legal(program, machine)
@@ -70,7 +68,7 @@ def check_programs(gears: Sequence[Artifact], source: str) -> str:
     return note
 
 
-def machine_of(artifact: Artifact, source: str) -> tuple[Machine | None, str]:
+def machine_of(artifact: Artifact, source: str) -> tuple[Machine, str]:
     """(the machine that an artifact was compiled for, what is to be said of it): from the artifact itself, else by name."""
     known = machines.load(artifact.target) if artifact.target in machines.targets() else None
     stale = known is not None and known.hash != artifact.machine_hash
@@ -82,7 +80,8 @@ def machine_of(artifact: Artifact, source: str) -> tuple[Machine | None, str]:
         if known is None:
             return own, OWN.format(artifact.target)
     elif known is None:
-        return None, f"machine {artifact.target} is not known here, so that only what the programs touch is checked, as they run"
+        raise CheckError(f"this artifact was compiled for {artifact.target}, which is no machine that comes with aoec, and does not "
+                         "hold it (machine.toml): its programs cannot be checked, and are not run; compile the model again", source=source)
     else:
         own = known
     return own, STALE.format(artifact.target) if stale else ""

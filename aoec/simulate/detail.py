@@ -1,12 +1,14 @@
 """Programs walked once with probes, filled or row by row: where the time of every pipe went, and every instruction of chosen cores."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from aoec.base.errors import CheckError
+from aoec.base.stop import ask_again, heeded, most_steps, stop_flag, too_long
 from aoec.kernels import timeline as kernel
 from aoec.simulate.encode import Encoded
 from aoec.simulate.sizes import Array
@@ -71,6 +73,8 @@ class Walked:
         whole = self.probed._replace(used=np.full_like(self.probed.used, kernel.NEVER))  # skips no iteration
         self.state.logged[:] = watched, 0
         status = walk_again(whole, self.state, self.row, streams, members, sizes)
+        if status == kernel.TOO_LONG:
+            raise CheckError(too_long(self.encoded.program.name, most_steps()))
         assert status == 0, "a program that was walked can be walked again"
         count, self.state.logged[0] = int(self.state.logged[1]), -1
         return count
@@ -101,7 +105,7 @@ def walks(encoded: Encoded, rows: Mapping[str, Array], count: int, state: State)
     s = fresh_state(encoded, len(t.cursor_base), cores, len(encoded.code), len(t.cost) // kernel.COST)
     for row in range(count):
         ticks, sizes = np.zeros((count, 1, 1), np.int64), np.zeros(cores.shape[1], np.int64)
-        kernel.find_rows(t, s, kernel.TIMES, row, row + 1, sizes.copy(), sizes, ticks, filled.status, np.full(count, kernel.NEVER))
+        find_rows(t, s, kernel.TIMES, row, row + 1, sizes.copy(), sizes, ticks, filled.status, np.full(count, kernel.NEVER))
         status = int(filled.status[row])
         told = nothing_told(cores.shape[1], s) if status else tell(probed, s, sizes, row)
         yield Walked(encoded, filled, status, int(ticks[row, 0, 0]), cores[row], told, s, probed, row)
@@ -118,8 +122,6 @@ def tell(probed: kernel.Tables, s: kernel.State, sizes: Array, row: int) -> Told
     """Where the time went: all classes walked once more, with probes, under the epochs that `s` keeps of the first walk."""
     told, g = nothing_told(len(sizes), s), s.groups
     for k in range(int(g.classes[0])):
-        for zero in (s.spent, s.at, s.uses, s.probed):
-            zero[:] = 0
         walk_again(probed, s, row, g.stream_of[k], g.core_of[k], sizes)
         for m in range(len(s.pc)):
             tell_core(told, s, m, int(g.stream_of[k, m]), int(g.core_of[k, m]), int(g.weight[k]))
@@ -129,9 +131,35 @@ def tell(probed: kernel.Tables, s: kernel.State, sizes: Array, row: int) -> Told
 def walk_again(t: kernel.Tables, s: kernel.State, row: int, streams: Array, cores: Array, sizes: Array) -> int:
     """0, or an error of the kernel: cores that meet, which are of these streams and number `cores` in them, are walked once more under the
     epochs that `s` keeps; `sizes`: how many of each stream there are."""
-    status, group = np.zeros(row + 1, np.int32), np.stack([streams, cores])[None]
-    kernel.find_rows(t, s, kernel.AGAIN, row, row + 1, sizes, sizes, group, status, np.full(row + 1, kernel.NEVER))
+    status, group, watched = np.zeros(row + 1, np.int32), np.stack([streams, cores])[None], int(s.logged[0])
+
+    def afresh() -> None:
+        for zero in (s.spent, s.at, s.uses, s.probed):
+            zero[:] = 0
+        s.logged[:] = watched, 0
+
+    find_rows(t, s, kernel.AGAIN, row, row + 1, sizes, sizes, group, status, np.full(row + 1, kernel.NEVER), afresh)
     return int(status[row])
+
+
+def find_rows(t: kernel.Tables, s: kernel.State, what: int, first: int, last: int, cores: Array, sizes: Array, out: Array, status: Array,
+              limits: Array, afresh: Callable[[], None] = lambda: None) -> None:
+    """Nothing, when the kernel has found what is asked of rows first .. last - 1. Ctrl-C ends it; where Python's handler of that raises
+    nothing the rows are begun anew, `afresh` before."""
+    with heeded():
+        while True:
+            afresh()
+            kernel.find_rows(t, s, what, first, last, cores, sizes, out, status, limits)
+            if not begun_anew(status[first:last]):
+                return
+            ask_again()
+
+
+def begun_anew(status: Array) -> bool:
+    """Whether rows were stopped; they have the status 0 again then."""
+    stopped = status == kernel.STOPPED
+    status[stopped] = 0
+    return bool(stopped.any())
 
 
 def tell_core(told: Told, s: kernel.State, m: int, stream: int, core: int, weight: int) -> None:
@@ -155,7 +183,7 @@ def fresh_state(encoded: Encoded, cursors: int, cores: Array, places: int = 0, e
     return kernel.make_state(
         most, together, encoded.pairs, encoded.machine.flag_ids, encoded.registers, max(1, len(encoded.loops)), cursors,
         entries if places else 1, len(encoded.starts), int(queues(encoded).max()), encoded.machine.cross_ids if encoded.joined else 1,
-        encoded.machine.cross_count, len(encoded.forms), places, room=room)
+        encoded.machine.cross_count, len(encoded.forms), places, room=room, stop=stop_flag, most_steps=most_steps())
 
 
 def core_counts(encoded: Encoded, t: kernel.Tables) -> Array:

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 
 from aoec.kernels import timeline as kernel
-from aoec.simulate.detail import core_counts, fresh_state
+from aoec.simulate.detail import core_counts, find_rows, fresh_state
 from aoec.simulate.encode import Encoded, Site
 from aoec.simulate.sizes import Array, Choices, Entries, StreamValues
 from aoec.simulate.state import COLD, State
@@ -50,7 +50,7 @@ def _found(encoded: Encoded, machines: Sequence[Machine], rows: Mapping[str, Arr
     limits, zeros = np.full(len(on), kernel.NEVER), np.zeros((2, len(encoded.starts)), np.int64)
     spans = list(pairwise(range(0, len(on) + 1, count)))
     for machine, (first, last) in zip(machines, spans):
-        kernel.find_rows(t._replace(costs=fixed_costs(machine)), s, kernel.TIMES, first, last, zeros[0], zeros[1], ticks, status, limits)
+        find_rows(t._replace(costs=fixed_costs(machine)), s, kernel.TIMES, first, last, zeros[0], zeros[1], ticks, status, limits)
     return [Times(ticks[first:last, 0, 0], launch[first:last], status[first:last], cores[first:last]) for first, last in spans]
 
 

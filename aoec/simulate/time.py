@@ -5,8 +5,8 @@ Times are *modelled*. The rules are in kernels/timeline.py, the costs in the mac
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import pairwise
@@ -17,10 +17,11 @@ import numpy as np
 
 from aoec.base.errors import CheckError
 from aoec.base.processors import threads as at_once
+from aoec.base.stop import OPTION, ask_again, heeded, wait_for_all
 from aoec.ir.program import Program, Stream
 from aoec.kernels import timeline as kernel
 from aoec.simulate.arena import of_this_thread
-from aoec.simulate.detail import Walked, core_counts, fresh_state, walk
+from aoec.simulate.detail import Walked, begun_anew, core_counts, fresh_state, walk
 from aoec.simulate.encode import Encoded, encode
 from aoec.simulate.filling import FEW, Batch, Filler, Worker, filler_of, grid_cores
 from aoec.simulate.reasons import Reasons, reasons
@@ -47,6 +48,7 @@ ERRORS = {
     VARIES: "a size varies with a loop in other than its first and last iteration",
     DEPTH_RANGE: "a counter's depth is below one",
     ABANDONED: "it takes longer than the best that is known",
+    kernel.TOO_LONG: f"its walk takes more steps than may be taken; {OPTION} N allows more",
 }
 
 
@@ -167,13 +169,14 @@ def _planned(encoded: Encoded, filler: Filler, rows: dict[str, Array], limits: A
     limits, ticks, status = _behind(limits, launch)[batch.order], np.zeros((count, *shape), np.int64), batch.statuses(DEPTH_RANGE)
     streams, mine = len(encoded.starts), local()
 
-    def run(part: tuple[int, int]) -> None:
+    def run(part: tuple[int, int]) -> bool:
         if not hasattr(mine, "worker"):
             mine.worker = Worker(filler, encoded, batch.most, cores, of_this_thread())
         own, t, uneven = batch.tables(mine.worker, *part)
         status[own][(status[own] == 0) & uneven] = VARIES
         zeros = np.zeros((2, streams), np.int64)
         kernel.find_rows(t, mine.worker.state, what, 0, len(t.work), zeros[0], zeros[1], pages(ticks[own]), status[own], limits[own])
+        return begun_anew(status[own])
 
     _each(run, batch.parts, threads)
     return Times(batch.back(ticks), launch, batch.back(status), cores)
@@ -199,9 +202,10 @@ def _batch(encoded: Encoded, rows: Mapping[str, Array], filled: Filled, what: in
     status, ticks, launch = filled.status, np.zeros((count, *shape), np.int64), launch_ticks(encoded, cores, rows)
     limits = _behind(limits, launch)
 
-    def run(first: int, last: int) -> None:
+    def run(first: int, last: int) -> bool:
         s = fresh_state(encoded, len(t.cursor_base), cores[first:last])
         kernel.find_rows(t, s, what, first, last, *np.zeros((2, streams), np.int64), pages(ticks), status, limits)
+        return begun_anew(status[first:last])
 
     _share(run, count)
     return Times(ticks, launch, status, cores), _row_bytes(t)
@@ -235,28 +239,41 @@ def _behind(limits: Array, launch: Array) -> Array:
     return np.where(limits == kernel.NEVER, limits, limits - launch)
 
 
-def _share(run: Callable[[int, int], None], count: int) -> None:
+def _share(run: Callable[[int, int], bool], count: int) -> None:
     """Calls run(first, last) over all rows, on as many threads as there are processors (the kernel holds no lock)."""
     threads = min(os.cpu_count() or 1, max(1, count // 16))
     cuts = [count * i // (threads * 4) for i in range(threads * 4 + 1)] if threads > 1 else [0, count]
     _each(lambda part: run(*part), list(pairwise(cuts)), threads)
 
 
-def _each(run: Callable[[tuple[int, int]], None], parts: Sequence[tuple[int, int]], threads: int) -> None:
-    """Calls run(part) of each, on so many threads at most, this one among them, and no more than a worker's share of the processors."""
-    todo = iter(parts)
+def _each(run: Callable[[tuple[int, int]], bool], parts: Sequence[tuple[int, int]], threads: int) -> None:
+    """Calls run(part) of each, on so many threads at most, this one among them, and no more than a worker's share of the processors; those
+    of which it says that they were stopped once more, unless Ctrl-C ends all."""
+    with heeded():
+        while parts:
+            parts = _stopped(run, parts, threads)
+            if parts:
+                ask_again()
+
+
+def _stopped(run: Callable[[tuple[int, int]], bool], parts: Sequence[tuple[int, int]], threads: int) -> list[tuple[int, int]]:
+    """The parts of which run(part) says that they were stopped, after it was called of each."""
+    todo: Iterator[tuple[int, int]] = iter(parts)
+    left: list[tuple[int, int]] = []
 
     def work() -> None:
         for part in todo:
-            run(part)
+            if run(part):
+                left.append(part)
 
     others = [_pool().submit(work) for _ in range(min(threads, at_once(), len(parts)) - 1)]
     try:
         work()
     finally:
-        wait(others)
+        wait_for_all(others)
     for other in others:
         other.result()
+    return left
 
 
 @lru_cache(maxsize=1)

@@ -28,9 +28,9 @@ from aoec.simulate.expressions import Expressions
 from aoec.simulate.memory import Memory, number
 from aoec.target.instructions import INSTRUCTIONS, RELATIONS, check_dtypes, operand_align
 
-MAX_FIELDS = 20
+MAX_FIELDS, CROSS_IDS = 20, 16
 MAX_CORES = 4096
-MOST_MEMORY_BYTES = 1 << 33  # of all cores that meet, for each thread
+MOST_MEMORY_BYTES = 1 << 31  # of all cores that meet, for each thread
 STOPPED = tile.ERRORS.index("stopped")
 
 
@@ -118,7 +118,7 @@ def run_groups(code: _Code, memory: Memory, take: Callable[..., np.ndarray], low
     error = np.zeros(9, np.int64)
     tables = (code.xcode, code.xspan, code.ops, code.operands, code.fields, LIMITS, code.opens, code.dtypes, code.now, code.kept)
     cores, sites, i64 = code.streams.size, code.ops.size, np.int64
-    own = (np.zeros((cores, len(code.code)), i64), np.zeros(cores, i64), np.zeros((cores, cores, 16), i64), memory.spans)
+    own = (np.zeros((cores, len(code.code)), i64), np.zeros(cores, i64), np.zeros((cores, cores, CROSS_IDS), i64), memory.spans)
     now = (code.now.copy(), np.zeros((sites, 4), i64), np.zeros(4, i64), np.zeros(sites, np.uint8), np.zeros(tile.STACK, i64))
     mems = take("cores", cores * memory.mem_bytes, np.uint8).reshape(cores, memory.mem_bytes)
     tile.run_groups(
@@ -330,7 +330,7 @@ def _encode_cores(code: _Code, memory_bytes: int) -> None:
         counts = ", ".join(f"{s.name} has {n}" for s, n in zip(streams, cores))
         raise CheckError(f"streams that meet need whole multiples of cores: {counts}")
     count = [n // max(code.groups, 1) for n in cores]
-    if sum(count) * memory_bytes > MOST_MEMORY_BYTES:
+    if sum(count) * (memory_bytes + 8 * CROSS_IDS * sum(count)) > MOST_MEMORY_BYTES:
         raise CheckError(f"program {code.program.name} has {memory_bytes:,} bytes on chip for each of {sum(count):,} cores that are run "
                          f"together; at most {MOST_MEMORY_BYTES:,} in all can be run")
     code.count = np.array(count, np.int64)

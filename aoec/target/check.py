@@ -1,11 +1,12 @@
 """Whether a program is legal on a machine: limits and capacities (here), and the order of its accesses (hazard.py)."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
+from typing import Any
 
 from aoec.base.errors import CapacityError, CheckError
-from aoec.base.text import nearest
+from aoec.base.text import nearest, quoted
 from aoec.ir.index import DTYPES, Expr, Float, Hole, Int, evaluate, holes, variables
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.show import show
@@ -30,7 +31,7 @@ def check(program: Program, machine: Machine) -> None:
         _check_stream(program, stream, machine, names)
         _check_units(stream)
     for c in program.constraints:
-        if not evaluate(c.condition, {}):
+        if not value(c.condition, {}, f"a requirement of program {program.name}"):
             raise CapacityError(f"program {program.name} breaks its own requirement {show(c.condition)}: {c.reason}")
     check_order(program, machine)
 
@@ -82,7 +83,15 @@ def number(e: Expr, what: str) -> int:
     """The value of an expression that may name no variable."""
     if variables(e):
         raise CheckError(f"{what} is {show(e)}: it cannot depend on {', '.join(sorted(variables(e)))}")
-    return int(evaluate(e, {}))
+    return int(value(e, {}, what))
+
+
+def value(e: Expr, env: Mapping[str, int], what: str) -> Any:
+    """The value of an expression; CheckError that names what it is where there is none."""
+    try:
+        return evaluate(e, env)
+    except CheckError as error:
+        raise CheckError(f"{what} is {quoted(show(e))}: {error.message}") from None
 
 
 def _check_tensor(t: Tensor) -> None:

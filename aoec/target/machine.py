@@ -25,6 +25,7 @@ from aoec.target.parts import MAX_QUEUE_DEPTH, QUEUE_DEPTH, CoreKind, Number, Pa
 from aoec.target.placement import placed_names
 
 DEFAULT = "Ascend910B3"
+MAX_CORES, MAX_SCOPE_BYTES = 4096, 1 << 30  # of one kind; of one core
 FORMULA_LIMIT = 8192  # characters, and words when terms stand in their places
 FRACTAL_PLACES = 256  # of a 16 x 16 result, each of which the cube adds kf products to in a cycle
 # the plain numbers that every machine has, by table
@@ -282,7 +283,10 @@ class _Reader:
         if depth > MAX_QUEUE_DEPTH:
             raise self.fail(f"{at}.queue_depth", f"is {depth:,} and may be {MAX_QUEUE_DEPTH:,} at most")
         bus = self.rate(entry, "bus_bytes_per_cycle", at) if "bus_bytes_per_cycle" in entry else None
-        return CoreKind(kind, self.whole(entry, "count", at), tuple(pipes), depth, bus, self.heads(entry, at))
+        count = self.whole(entry, "count", at)
+        if count > MAX_CORES:
+            raise self.fail(f"{at}.count", f"is {count:,} and may be {MAX_CORES:,} at most")
+        return CoreKind(kind, count, tuple(pipes), depth, bus, self.heads(entry, at))
 
     def heads(self, core: dict[str, Any], at: str) -> tuple[tuple[str, float, float], ...]:
         """(pipe, cycles, cycles a core) of the pipes of a core that do not run from the start of a launch."""
@@ -306,7 +310,10 @@ class _Reader:
         self.only(entry, ("core", "size_bytes", "align_bytes"), at)
         named = entry.get("core") if isinstance(entry.get("core"), list) else [entry.get("core")]
         kinds = tuple(self.word({"core": kind}, "core", at, cores) for kind in named or [None])
-        return Scope(name, kinds, self.whole(entry, "size_bytes", at), self.whole(entry, "align_bytes", at))
+        size = self.whole(entry, "size_bytes", at)
+        if size > MAX_SCOPE_BYTES:
+            raise self.fail(f"{at}.size_bytes", f"is {size:,} and may be {MAX_SCOPE_BYTES:,} at most")
+        return Scope(name, kinds, size, self.whole(entry, "align_bytes", at))
 
     def path(self, name: str, raw: dict[str, Any]) -> Path:
         at = f"paths.{name}"

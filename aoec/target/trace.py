@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from math import lcm, prod
+from math import inf, lcm, prod
 from types import MappingProxyType
 from typing import Any
 
@@ -24,7 +24,7 @@ import numpy as np
 
 from aoec.base.errors import CheckError
 from aoec.base.text import quoted
-from aoec.ir.index import DTYPES, Binary, Expr, Float, Int, Var, children, evaluate, variables
+from aoec.ir.index import DTYPES, Binary, Call, Expr, Float, Int, Var, children, evaluate, variables
 from aoec.ir.index import walk as parts
 from aoec.ir.program import Advance, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.ir.show import show
@@ -32,6 +32,8 @@ from aoec.target.footprint import Box, footprints, relation
 from aoec.target.instructions import INSTRUCTIONS, RELATIONS, operand_align
 
 MAX_EVENTS = 200_000
+MAX_ITERATIONS = 500_000  # of all loops
+EXACT = 1 << 62  # what NumPy's numbers of 64 bits hold for certain
 MOST_IDS = 64  # flags of a pipe pair; a loop whose variable is the id of a flag is walked to its end
 
 
@@ -73,10 +75,17 @@ class _Site:
     known: dict[str, np.ndarray] = field(default_factory=dict)
 
     def column(self, e: Expr) -> np.ndarray:
-        """The values of an expression for all events, in one go."""
-        if isinstance(e, (Int, Float)):
+        """The values of an expression for all events, in one go; where they may not fit 64 bits as Python's numbers. CheckError where it
+        divides by zero."""
+        if isinstance(e, Float):
             return np.full(len(self.events), e.value)
-        return np.broadcast_to(np.asarray(evaluate(e, {name: self.values(name) for name in variables(e)})), (len(self.events),))
+        env = {name: self.values(name) for name in variables(e)}
+        if largest(e, {name: int(np.abs(v).max(initial=0)) for name, v in env.items()}) < EXACT:
+            return np.broadcast_to(np.asarray(evaluate(e, env)), (len(self.events),))
+        out = np.empty(len(self.events), object)
+        for i, event in enumerate(self.events):
+            out[i] = value_at(event, e)
+        return out
 
     def values(self, name: str) -> np.ndarray:
         """int64[event]: the values of a loop, axis or counter."""
@@ -84,6 +93,28 @@ class _Site:
             i = self.events[0].names.index(name)
             self.known[name] = np.array([event.env[i] for event in self.events], np.int64)
         return self.known[name]
+
+
+def largest(e: Expr, most: Mapping[str, int]) -> float:
+    """A number that no part of an expression exceeds in size, its variables being `most` in size; infinite where a divisor may be zero."""
+    if isinstance(e, Int):
+        return abs(e.value)
+    if isinstance(e, Var):
+        return most[e.name]
+    parts = [largest(c, most) for c in children(e)]
+    op = e.op if isinstance(e, Binary) else e.fn if isinstance(e, Call) else ""
+    if op in ("//", "%", "ceildiv"):
+        divisor = children(e)[1]
+        return max(parts) if isinstance(divisor, Int) and divisor.value != 0 else inf
+    return parts[0] * parts[1] if op == "*" else sum(parts)
+
+
+def value_at(event: Event, e: Expr) -> Any:
+    """The value of an expression in an event; CheckError with its place where it divides by zero."""
+    try:
+        return evaluate(e, dict(zip(event.names, event.env)))
+    except CheckError as error:
+        raise failed(event, error.message) from None
 
 
 def visits(trips: int, period: int) -> list[tuple[int, int]]:
@@ -149,7 +180,7 @@ class _Walker:
     """Runs through a stream's loops and writes down where it came by."""
 
     def __init__(self, stream: Stream, axes: Mapping[str, int]) -> None:
-        self.stream = stream
+        self.stream, self.iterations = stream, 0
         self.depths = {c: int(evaluate(d, {})) for c, d in stream.counters}
         self.periods = {i.var: period(i, self.depths) for i in _items(stream.body) if isinstance(i, For)}
         self.env: dict[str, Any] = {**axes, **dict.fromkeys(self.depths, 0), **dict.fromkeys(self.periods)}
@@ -160,7 +191,11 @@ class _Walker:
     def run(self, body: tuple[Item, ...], weight: int) -> None:
         for item in body:
             if isinstance(item, For):
-                for i, times in visits(int(evaluate(item.trips, self.env)), self.periods[item.var]):
+                trips, again = self.trips(item), self.periods[item.var]
+                self.iterations += min(trips, 2 * again + 2)
+                if self.iterations > MAX_ITERATIONS:
+                    raise self.too_large()
+                for i, times in visits(trips, again):
                     self.env[item.var] = i
                     self.run(item.body, weight * times)
                 self.env[item.var] = None
@@ -174,8 +209,18 @@ class _Walker:
         self.sites.setdefault(id(item), _Site(item)).events.append(event)
         self.events.append(event)
         if len(self.events) > MAX_EVENTS:
-            raise CheckError(f"stream {self.stream.name} is too large to be proved: more than {MAX_EVENTS:,} instructions and flags with "
-                             f"its loops cut to what repeats; use counters of smaller or of equal depths")
+            raise self.too_large()
+
+    def trips(self, loop: For) -> int:
+        """How often a loop runs here."""
+        try:
+            return int(evaluate(loop.trips, self.env))
+        except CheckError as error:
+            raise CheckError(f"{line(loop)} in stream {self.stream.name}: {error.message}") from None
+
+    def too_large(self) -> CheckError:
+        return CheckError(f"stream {self.stream.name} is too large to be proved: more than {MAX_EVENTS:,} instructions and flags, or "
+                          f"{MAX_ITERATIONS:,} iterations, with its loops cut to what repeats; use counters of smaller or of equal depths")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +268,7 @@ def _fill_instruction(site: _Site, item: Instr, places: Mapping[str, _Place]) ->
     at = [places[r.buffer] for r in refs]
     dtypes = tuple(p.dtype for p in at)
     aligns = [operand_align(word, o, p.scope, p.dtype) for o, p in zip(word.operands, at)]
-    starts = [(site.column(r.slot).tolist(), (site.column(r.offset) * DTYPES[p.dtype]).tolist()) for r, p in zip(refs, at)]
+    starts = [(site.column(r.slot).tolist(), [x * DTYPES[p.dtype] for x in site.column(r.offset).tolist()]) for r, p in zip(refs, at)]
     rows = np.stack([np.asarray(c, np.int64) for c in columns.values()], 1).tolist()
     known: dict[tuple[int, ...], list[list[Box]]] = {}
     made: dict[tuple[int, ...], Access] = {}  # most events are at places where others were: by operand, slot, offset and fields

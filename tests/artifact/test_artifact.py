@@ -276,3 +276,11 @@ def test_damaged_files_load_as_they_were_or_are_refused(tmp_path_factory, data):
         assert same(load(path), SAMPLE)
     except AoecError as e:
         assert str(path) in str(e)
+
+
+@pytest.mark.parametrize("change", [{"shape": (4, 4)}, {"shape": (0, 4)}, {"shape": (3, 5)}, {"dtype": "fp32"}, {"dtype": "int8"}])
+def test_constants_of_another_size_than_the_graph_says_are_refused(change):
+    """Their bytes have the right hash: of the graph's text only the shape or dtype is another."""
+    tensors = tuple(replace(t, **change) if t.name == "w" else t for t in SAMPLE.graph.tensors)
+    with pytest.raises(CheckError, match=r"constant w is float16\[3, 4\], and the graph stores it as"):
+        check(replace(SAMPLE, graph=replace(SAMPLE.graph, tensors=tensors)))

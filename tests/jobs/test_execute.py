@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 
 import aoec
+from aoec.api import Session
 from aoec.artifact.artifact import load, write
 from aoec.artifact.compiled import check
 from aoec.base import arrays
@@ -145,6 +146,17 @@ def test_a_machine_with_other_numbers_is_noted(tmp_path: Path, capsys: pytest.Ca
     write(tmp_path / "net.aoec", replace(compiled("fp16"), machine_hash="0" * 64))
     assert run_artifact(options(tmp_path / "net.aoec", random=True)) == 0
     assert "modelled times are stale" in capsys.readouterr().err
+
+
+def test_programs_for_a_machine_that_nobody_knows_are_not_run(tmp_path: Path) -> None:
+    """They could be checked against nothing."""
+    artifact = compiled("fp16")
+    groups = tuple(replace(g, program=replace(g.program, target="nobody") if g.program else None) for g in artifact.groups)
+    write(tmp_path / "net.aoec", replace(artifact, target="nobody", groups=groups, machine=""))
+    with pytest.raises(CheckError, match=r"compiled for nobody, which is no machine that comes with aoec.*compile the model again"):
+        run_artifact(options(tmp_path / "net.aoec", random=True))
+    with pytest.raises(CheckError, match="compiled for nobody"):
+        Session(tmp_path / "net.aoec")
 
 
 def test_an_illegal_program_is_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Single instructions between guard pages: a program that fuzzes the interpreter, and ends by a signal where a byte is touched that is not its own.
+"""Single instructions between guard pages: a program that ends by a signal where the interpreter touches a byte that is not its own.
 
 Each operand has pages of its own, before and behind which the process may touch nothing, and so has each array that kernels work in. Fields
 and places are drawn: ordinary, at the edge of what a slot holds, and wild. Whatever is drawn, the interpreter must either refuse it or stay
@@ -11,15 +11,17 @@ import ctypes
 import mmap
 import sys
 from collections.abc import Iterator
+from random import Random
 
 import numpy as np
 from aoec.kernels import tile
 
-from aoec.ir.index import DTYPES, Expr, Float, Int, Var
+from aoec.base.errors import CheckError
+from aoec.ir.index import DTYPES, Float, Int, Var
 from aoec.ir.program import For, Instr, Program, Ref, Space, Stream, Tensor
-from aoec.simulate.memory import Memory, Place
+from aoec.simulate.memory import Memory
 from aoec.simulate.values import MAX_FIELDS, NO_TICKS, _encode, run_groups
-from aoec.target.instructions import ADDED, CASTS, INSTRUCTIONS, Instruction, check_dtypes
+from aoec.target.instructions import INSTRUCTIONS, Instruction, check_dtypes
 
 PAGE = mmap.PAGESIZE
 PAGES = 16  # of a buffer
@@ -81,7 +83,7 @@ def dtypes_of(word: Instruction) -> Iterator[tuple[str, ...]]:
                 given = (*given[:2], last) if len(given) == 3 else given
                 try:
                     check_dtypes(word, list(given))
-                except Exception:
+                except CheckError:
                     continue
                 yield given
 
@@ -89,15 +91,14 @@ def dtypes_of(word: Instruction) -> Iterator[tuple[str, ...]]:
 class Case:
     """One word with some dtypes, whose fields and places are numbers in arrays that are drawn again and again."""
 
-    def __init__(self, word: Instruction, dtypes: tuple[str, ...], random: np.random.Generator) -> None:
-        self.word, self.dtypes, self.random = word, dtypes, random
+    def __init__(self, word: Instruction, dtypes: tuple[str, ...], seed: str) -> None:
+        self.word, self.dtypes, self.random = word, dtypes, Random(seed)
         tensors, spaces, fields = [], [], []
         for o, dtype in zip(word.operands, dtypes):
             if o.scopes[0] == "GM":
                 tensors.append(Tensor(o.name, dtype, (Int(PAGES * PAGE // DTYPES[dtype]),), "output" if o.writes else "input"))
             else:
                 spaces.append(Space(o.name, dtype, o.scopes[0], Int(0), Int(PAGES * PAGE), Int(1)))
-            self.names = [o.name for o in word.operands]
             fields.append((o.name, Ref(o.name, Var(f"o_{o.name}"), Var(f"s_{o.name}"))))
         fields += [(n.name, Float(1.0) if n.real else Var(f"f_{n.name}")) for n in word.numbers]
         item: For | Instr = Instr(word.name, tuple(fields))
@@ -116,11 +117,14 @@ class Case:
             room, n = (self.room_gm, i) if o.scopes[0] == "GM" else (self.room_own, j)
             self.base[o.name], self.buffers[o.name] = room.begins[n], room.buffer(n)
             i, j = i + (o.scopes[0] == "GM"), j + (o.scopes[0] != "GM")
+        aligns = [int(self.code.operands[0, i, 4]) for i in range(len(word.operands))]
+        self.operand_places = [(self.base[o.name], DTYPES[d], align, self.place[f"o_{o.name}"], self.place[f"s_{o.name}"])
+                               for o, d, align in zip(word.operands, dtypes, aligns)]
         self.memory.mem_bytes = self.room_own.region.bytes.size
         self.memory.spans = np.zeros((0, 2), np.int64)
         self.arrays = Arrays(self.room_own.region.bytes)
         for buffer in self.buffers.values():
-            buffer[:] = random.integers(0, 256, buffer.size, np.uint8)
+            buffer[:] = np.frombuffer(self.random.randbytes(buffer.size), np.uint8)
         self.before = {name: b.copy() for name, b in self.buffers.items()}
 
     def _take_apart(self) -> None:
@@ -128,55 +132,75 @@ class Case:
         code, at = self.code, next(i for i, row in enumerate(self.code.code) if row[0] == tile.CODE_OPS.index("instr"))
         place = {name.partition(".")[2]: i for i, name in code.names.items()}
         self.place = {name: place[name] for name in self.variables}
+        self.numbers = [n for n in self.word.numbers if not n.real]
+        self.field_places = [self.place[f"f_{n.name}"] for n in self.numbers]
         rows = np.zeros((2, 6), np.int64)
         rows[0], rows[1, 0] = code.code[at], tile.CODE_OPS.index("halt")
         code.code, code.starts = rows, np.zeros(1, np.int64)
 
-    def draw(self, n_low: int, n_high: int) -> int:
+    def field(self, low: int, high: int) -> int:
         """A field: mostly small or at an end, sometimes beyond."""
-        r, kind = self.random, self.random.integers(0, 40)
-        if kind == 0:
-            return int(r.choice(WILD))
-        if kind < 4:
-            return n_high
-        if kind < 10:
-            return n_low
-        return int(min(n_high, n_low + r.integers(0, int(r.choice((2, 4, 9, 17, 65))))))
+        r = self.random.random()
+        if r < 0.01:
+            return self.random.choice(WILD)
+        if r < 0.08:
+            return high
+        if r < 0.25:
+            return low
+        if r < 0.4:
+            return min(high, max(low, 16 * self.random.randrange(5)))
+        return min(high, low + self.random.randrange(self.random.choice((2, 4, 9, 17, 65))))
+
+    def fields(self) -> list[int]:
+        """Those of a whole instruction; mostly such as the word's rules allow together."""
+        out = [self.field(n.low, n.high) for n in self.numbers]
+        at = {n.name: i for i, n in enumerate(self.numbers)}
+        if self.random.random() < 0.2:
+            return out
+        if self.word.name == "load3d":
+            for name in ("filter_h", "filter_w", "dilation_h", "dilation_w"):
+                out[at[name]] = self.random.randrange(1, 4)
+            out[at["k_start"]], out[at["k_size"]] = 32 * self.random.randrange(2), self.random.randrange(1, 65)
+            out[at["channels"]] = self.random.choice((4, 16, 17, 40))
+            out[at["pad_value"]] = self.random.randrange(-3, 4) if self.dtypes[1] == "int8" else 0
+        if "src_rows" in at:
+            out[at["src_rows"]] = max(out[at["m"]], out[at["src_rows"]])
+            out[at["n"]] = out[at["n"]] // 32 * 32 if "_nz" in self.word.name else out[at["n"]]
+        if "dst_rows" in at:
+            out[at["dst_rows"]] = max(out[at["rows"]], out[at["dst_rows"]])
+        return out
 
     def once(self) -> str:
         """What became of one instruction: "" where it ran, else the kind of error."""
-        r, word, code = self.random, self.word, self.code
-        numbers = [n for n in word.numbers if not n.real]
-        fields = [self.draw(n.low, n.high) for n in numbers]
-        env = code.envs[0, 0]
-        for n, v in zip(numbers, fields):
-            env[self.place[f"f_{n.name}"]] = v
+        r, code, env, size_of_all = self.random, self.code, self.code.envs[0, 0], PAGES * PAGE
+        fields = self.fields()
+        for place, v in zip(self.field_places, fields):
+            env[place] = v
         reach = self.reaches(fields)
-        for i, (o, dtype) in enumerate(zip(word.operands, self.dtypes)):
-            size, align = DTYPES[dtype], int(code.operands[0, i, 4])
-            depth = int(r.integers(1, 3))
-            most = PAGES * PAGE // depth
-            slot_bytes = int(r.integers(0, most // align + 1)) * align if r.integers(0, 2) else min(most, -(-max(reach[i], 1) // align) * align)
-            slot_bytes = slot_bytes // size * size
-            begin = self.base[o.name] + (0 if r.integers(0, 3) == 0 else (PAGES * PAGE - depth * slot_bytes) // 64 * 64)
-            if r.integers(0, 2) and align <= size:  # ends at the forbidden page, at the byte
-                begin = self.base[o.name] + PAGES * PAGE - depth * slot_bytes
-            code.operands[0, i, 1:4] = begin, slot_bytes, depth
+        for i, (begin, size, align, offset_at, slot_at) in enumerate(self.operand_places):
+            depth = r.randrange(1, 3)
+            most = size_of_all // depth
+            wanted = -(-max(reach[i], 1) // align) * align
+            slot_bytes = (min(most, wanted) if r.random() < 0.7 else r.randrange(most // align + 1) * align) // size * size
+            free = size_of_all - depth * slot_bytes
+            # at the first byte behind a forbidden page; so that it ends before one, as near as 64 bytes or to the byte
+            begin += r.choice((0, free // 64 * 64, free if align <= size else free // 64 * 64))
+            row = code.operands[0, i]
+            row[1], row[2], row[3] = begin, slot_bytes, depth
             room = (slot_bytes - reach[i]) // align * align // size
-            kind = r.integers(0, 12)
-            env[self.place[f"o_{o.name}"]] = (r.choice(WILD) if kind == 0 else 0 if kind < 4 else room if kind < 10 else
-                                              room + 1 if kind == 10 else r.integers(0, PAGES * PAGE))
-            slot = int(r.choice(WILD)) if r.integers(0, 40) == 0 else int(r.integers(0, depth))
-            env[self.place[f"s_{o.name}"]] = slot
-        code.scalars[0] = float(r.choice((0.0, 1.5, -3.0, 1e300, np.nan, np.inf, 70.0)))
+            kind = r.random()
+            env[offset_at] = (r.choice(WILD) if kind < 0.03 else 0 if kind < 0.3 else room if kind < 0.93 else
+                              room + 1 if kind < 0.97 else r.randrange(size_of_all))
+            env[slot_at] = r.choice(WILD) if r.random() < 0.01 else r.randrange(depth)
+        code.scalars[0] = r.choice((0.0, 1.5, -3.0, 1e300, np.nan, np.inf, 70.0))
         watch = (np.zeros(1, np.int64), np.array([10, 0]), 0)
         return ERRORS[int(run_groups(code, self.memory, self.arrays.take, 0, 1, watch, NO_TICKS)[0])]
 
     def reaches(self, fields: list[int]) -> list[int]:
         """Bytes that each operand touches, where the fields are in range."""
-        values, dt = np.zeros(MAX_FIELDS, np.int64), self.code.dtypes[0]
-        if any(not n.low <= v <= n.high for n, v in zip([n for n in self.word.numbers if not n.real], fields)):
+        if any(not n.low <= v <= n.high for n, v in zip(self.numbers, fields)):
             return [0] * 4
+        values, dt = np.zeros(MAX_FIELDS, np.int64), self.code.dtypes[0]
         values[:len(fields)], reach = fields, np.zeros(4, np.int64)
         tile.reaches(tile.OPS.index(self.word.name), values, dt, reach)
         return reach.tolist()
@@ -190,18 +214,15 @@ class Case:
 
 def main(words: list[str]) -> None:
     """Prints for each word how many of its instructions ran, of how many."""
-    count, seed, names = int(words[0]), int(words[1]), words[2:] or list(INSTRUCTIONS)
-    assert set(ADDED) | {d for pair in CASTS for d in pair} <= set(DTYPES)
+    count, seed, names = int(words[0]), words[1], words[2:] or list(INSTRUCTIONS)
     for name in names:
         kinds = sorted(set(dtypes_of(INSTRUCTIONS[name])))
         ran = done = 0
-        for i, dtypes in enumerate(kinds):
-            case = Case(INSTRUCTIONS[name], dtypes, np.random.default_rng([seed, i]))
+        for dtypes in kinds:
+            case = Case(INSTRUCTIONS[name], dtypes, f"{seed} {name} {dtypes}")
             for _ in range(-(-count // len(kinds))):
-                print_last = f"{name} {dtypes}"
                 ran, done = ran + (case.once() == ""), done + 1
             case.unchanged()
-            del print_last
         print(name, ran, done, flush=True)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from aoec.base.errors import AoecError, CapacityError, CheckError
 from aoec.ir.index import Int
-from aoec.ir.parse import parse_program
+from aoec.ir.parse import parse_expr, parse_program
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, WaitFlag
 from aoec.ir.show import show
 from aoec.target.check import check
@@ -298,3 +298,48 @@ def test_a_flag_set_again_before_its_wait_has_surely_run_is_refused():
     with pytest.raises(Broken, match="set twice"):
         for seed in range(20):
             run_in_any_order(late, {}, seed)
+
+
+# ---------------------------------------------------------------- programs from strangers
+
+def first_copy(offset: str) -> Program:
+    """A program whose first instruction begins elsewhere in what it reads."""
+    p = program("vector")
+    stream, path, item = next((s, path, i) for s, st in enumerate(p.streams) for path, i in places(st.body) if isinstance(i, Instr))
+    src = replace(item["src"], offset=parse_expr(offset))
+    return changed(p, stream, path, replace(item, fields=tuple((k, src if k == "src" else v) for k, v in item.fields)))
+
+
+@pytest.mark.parametrize("offset", ["9223372036854775807", "9223372036854775744", "4611686018427387904", "2305843009213693952", "-1",
+                                    "9223372036854775807 * 2 + 2", "9223372036854775807 * 9223372036854775807"])
+def test_offsets_that_wrap_in_64_bits_are_refused(offset):
+    with pytest.raises(CheckError, match=r"touches bytes"):
+        check(first_copy(offset), TOY)
+
+
+@pytest.mark.parametrize("expression", ["64 // 0", "64 % 0", "ceildiv(64, 0)", "64 // (1 - 1)", "select(0 == 1, 1, 2 % 0)"])
+def test_what_divides_by_zero_is_refused(expression):
+    """As an offset, and wherever a program has a number."""
+    with pytest.raises(CheckError, match="divides by zero"):
+        check(first_copy(expression), TOY)
+    plain = "program p for toy {{ input X: fp16[{}] space S: fp16 in UB at {} size {} depth {} stream s aiv grid [c in {}] " \
+            "counters [n depth {}] {{ for i in {} {{ advance(n) set(MTE2, V, {}) wait(MTE2, V, {}) }} }} }}"
+    good = ["64", "0", "1024", "2", "1", "2", "1", "0", "0"]
+    check(parse_program(plain.format(*good)), TOY)
+    for i in range(len(good)):
+        with pytest.raises(CheckError, match="divides by zero"):
+            check(parse_program(plain.format(*good[:i], expression, *good[i + 1:])), TOY)
+
+
+@pytest.mark.parametrize("body", [
+    "for i0 in 1000000000000000000 { } ",
+    "".join(f"for i{k} in 1000000000 {{ " for k in range(40)) + "} " * 40,
+    "for i in 1000000000000000000 { advance(n) }"])
+def test_loops_that_never_end_are_proved_or_refused_at_once(body):
+    text = f"program p for toy {{ stream s aiv grid [c in 1] counters [n depth 1000000007] {{ {body} for z in 1 {{ advance(n) }} }} }}"
+    begun = time.monotonic()
+    try:
+        check(parse_program(text), TOY)
+    except CheckError as e:
+        assert "too large to be proved" in str(e)
+    assert time.monotonic() - begun < 20
