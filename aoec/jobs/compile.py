@@ -44,7 +44,6 @@ from aoec.jobs.trust import Trust, of_programs
 from aoec.jobs.verified import verified
 from aoec.jobs.version import model_version
 from aoec.jobs.wide_sums import wide
-from aoec.simulate.time import prepare
 from aoec.target.machine import Machine
 
 NAMED = 8  # nodes in a sentence
@@ -117,8 +116,6 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     subgraphs = sgat.Results(opat.folder(options.results), stages[0].name, datetime.now()) if options.job == "sgat" else None
     order, other_layouts = Order.of(options), not options.only and not options.slices.regions
     events.say("job_started", **begun(stages[0].name, machine, order, len(different(plan, machine, order))))
-    if order.seconds is not None:
-        prepare(machine)
     clock = JobTime(order.seconds)
     jobs = [Unfinished(bank, order.by(clock.deadline))]
     jobs.append(jobs[0].another(order.by(clock.until(FIRST if other_layouts else 1.0))))
