@@ -2,9 +2,12 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import platformdirs
+
+from aoec.base.errors import BankError
 
 NAME = "aoec.db"  # in a directory that is named: CANN's own files may lie beside it
 OLD_NAME = "bank.db"  # of earlier releases, where it is there and the other is not
@@ -17,9 +20,19 @@ def chosen(named: str | None) -> Path:
     The first two may be files, or directories that hold one; the third is a directory, of which AOE uses `aoe_data`.
     """
     if path := named or os.environ.get("TUNE_BANK_PATH"):
-        at = Path(path).expanduser()
+        at = path_of(path).expanduser()
         return in_folder(at) if os.path.isdir(at) else at  # which a folder that may not be looked into is not
     return unnamed()
+
+
+def path_of(name: str) -> Path:
+    """The path that a name of a bank says: itself, or PATH of sqlite:///PATH, as SQLAlchemy and tuners that use it write it (four strokes
+    of an absolute one). BankError of any other address, of which folders would be made here."""
+    if found := re.fullmatch(r"sqlite:///(.+)", name):
+        return Path(found[1])
+    if found := re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/+", name):
+        raise BankError(f"bank {name} is an address ({found[0]}), and a bank is one SQLite file: give its path")
+    return Path(name)
 
 
 def unnamed() -> Path:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import Boolean, Column, Connection, Engine, Index, Integer, MetaData, String, Table, create_engine, event, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
-from sqlalchemy.pool import NullPool, StaticPool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from aoec.bank.record import INTEGERS, KEY_FIELDS, RECORD_FIELDS, SCHEMA_VERSION
 from aoec.base.errors import BankError
@@ -20,6 +20,7 @@ from aoec.base.files import reason
 APPLICATION_ID = 0x616F6563  # "aoec": marks the file as ours for `file` and for other tools
 BUSY_SECONDS = 30.0
 HEADER = b"SQLite format 3\0"
+DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)  # what SQLite finds in the bytes of a file
 
 metadata = MetaData()
 version = Table("aoec_bank", metadata, Column("schema_version", Integer, nullable=False))
@@ -175,6 +176,8 @@ def _schema(c: Connection, path: Path) -> int:
         tables = ", ".join(inspect(c).get_table_names()[:4]) or "none"
         raise BankError(f"{path} is an SQLite file and no aoec bank (its tables: {tables}); name another with --bank")
     found = c.execute(version.select()).scalar()
+    if found is None:
+        raise BankError(f"bank {path} {_damaged('it says no schema version')}")
     if type(found) is not int or found > SCHEMA_VERSION or found not in (*MIGRATIONS, SCHEMA_VERSION):
         raise BankError(f"bank {path} has schema version {found} and this aoec knows version {SCHEMA_VERSION}; "
                         "use the aoec that wrote it, or export it with that and import that here")
@@ -198,17 +201,23 @@ def _migrated_copy(engine: Engine) -> Engine:
         raw.driver_connection.backup(copy)
     finally:
         raw.close()
-    made = _transactional(create_engine("sqlite://", poolclass=StaticPool, creator=lambda: copy))
+    made = _in_memory(copy)
     with made.begin() as c:
         _migrate(c)
     return made
+
+
+def _in_memory(only: sqlite3.Connection) -> Engine:
+    """An engine on a bank in memory, which has one connection: a thread that wants it waits until no other has it."""
+    return _transactional(create_engine("sqlite://", poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=BUSY_SECONDS,
+                                        creator=lambda: only))
 
 
 @lru_cache(maxsize=1)
 def _nothing() -> Engine:
     """An engine on an empty bank in memory."""
     empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    made = _transactional(create_engine("sqlite://", poolclass=StaticPool, creator=lambda: empty))
+    made = _in_memory(empty)
     with made.begin() as c:
         metadata.create_all(c)
     return made
@@ -262,12 +271,15 @@ def _failures(path: Path) -> Iterator[None]:
     """Turns what SQLite raises into one sentence."""
     try:
         yield
-    except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as e:  # the last where a damaged file's text is no text
-        words = str(getattr(e, "orig", None) or e).splitlines()[0]
-        raise BankError(f"bank {path} {_sentence(words)}") from e
+    except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as e:
+        cause = getattr(e, "orig", None) or e
+        raise BankError(f"bank {path} {_sentence(cause, str(cause).splitlines()[0])}") from e
 
 
-def _sentence(words: str) -> str:
+def _sentence(cause: BaseException, words: str) -> str:
+    """What is wrong with a bank, and what would help. It is called damaged where SQLite says so of its bytes, or a text in it is none."""
+    if isinstance(cause, UnicodeDecodeError) or getattr(cause, "sqlite_errorcode", 0) & 0xFF in DAMAGE:
+        return _damaged(words)
     if "locked" in words:
         return f"is busy: another process has been writing for {BUSY_SECONDS:.0f} s; try again"
     if "readonly" in words or "unable to open" in words:
@@ -276,4 +288,9 @@ def _sentence(words: str) -> str:
         return f"cannot grow ({words}); free some space"
     if "I/O" in words:  # a full or failing disk, a limit on the size of files: what was committed before is not touched
         return f"cannot be read or written ({words}); see to the disk that it is on: what the bank held it still holds"
-    return f"is damaged ({words}); move it away: a new one is made, and an export of the old one can be imported"
+    return f"cannot be used here ({words}); nothing in it was changed"
+
+
+def _damaged(words: str) -> str:
+    return (f"is damaged ({words}). Keep the file: sqlite3 FILE .recover gets back what can still be read. --bank names a new one, into "
+            "which aoec bank import takes an export or a copy from before")

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -19,6 +21,7 @@ NO_TEXT = {".onnx": "an ONNX model, and text is wanted here: aoec import makes a
            ".aoec": "a compiled model, and text is wanted here: aoec compile --dump writes the text of every stage",
            ".npz": "a file of arrays, and text is wanted here"}  # what a file is that is read for another, by the end of its name
 
+_MASK = threading.Lock()
 KINDS = {stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
@@ -132,6 +135,7 @@ def say(text: str) -> None:
 
 def check_writable(path: str | Path) -> None:
     """Nothing, or BackendError: asked before long work, so that hours are not lost to a misspelt folder."""
+    check_path(path)
     folder = Path(path).parent
     if Path(path).is_dir():
         raise BackendError(f"cannot write {path}: it is a directory")
@@ -143,6 +147,7 @@ def check_writable(path: str | Path) -> None:
 
 def check_folder(path: str | Path) -> None:
     """Nothing, or BackendError where no folder is or can be made at `path`."""
+    check_path(path)
     there = next(p for p in (Path(path), *Path(path).absolute().parents) if p.exists())
     if not there.is_dir():
         raise BackendError(f"cannot write into {path}: {there} is no directory")
@@ -185,6 +190,13 @@ def reason(error: OSError) -> str:
 
 
 def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
+    with _MASK:  # else two threads at it leave the process without one
+        mask = os.umask(0)
+        os.umask(mask)
     return mask
+
+
+def check_path(path: str | Path) -> None:
+    """Nothing, or BackendError where a name is the address of something on a network, of which folders would be made here."""
+    if found := re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/+", str(path)):
+        raise BackendError(f"{path} is an address ({found[0]}), and only files are read and written here: give a path")

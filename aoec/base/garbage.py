@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,10 +13,32 @@ MADE = 100_000  # objects, some ten MB, after which it is looked for
 def seldom_collected() -> Iterator[None]:
     """Nothing; within it, or a function that it decorates, garbage is looked for after MADE objects, or where that was more already, as
     before."""
-    was = gc.get_threshold()
-    if was[0]:  # else somebody wants none looked for
-        gc.set_threshold(max(was[0], MADE), *was[1:])
+    _within.enter()
     try:
         yield
     finally:
-        gc.set_threshold(*was)
+        _within.leave()
+
+
+class _Within:
+    """How many are within it now, of all threads, and what was set before the first came."""
+
+    def __init__(self) -> None:
+        self.lock, self.count, self.was = threading.Lock(), 0, gc.get_threshold()
+
+    def enter(self) -> None:
+        with self.lock:
+            if not self.count:
+                self.was = gc.get_threshold()
+                if self.was[0]:  # else somebody wants none looked for
+                    gc.set_threshold(max(self.was[0], MADE), *self.was[1:])
+            self.count += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.count -= 1
+            if not self.count:
+                gc.set_threshold(*self.was)
+
+
+_within = _Within()

@@ -19,16 +19,18 @@ def asked() -> bool:
 @contextmanager
 def noted() -> Iterator[None]:
     """The first Ctrl-C inside is only noted, a second one interrupts at once; at the end a noted one is raised after all."""
-    _noted.clear()
     if threading.current_thread() is not threading.main_thread():  # signals are the main thread's
         yield
         return
+    _noted.clear()
     before = signal.signal(signal.SIGINT, _note_once)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if asked():
+        was_asked = asked()
+        _noted.clear()  # a job of another thread, or a later one, is not asked
+    if was_asked:
         raise KeyboardInterrupt
 
 

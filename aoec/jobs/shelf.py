@@ -3,12 +3,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from pathlib import Path
 
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import BuiltIn, Shelf
 from aoec.bank.claimed import Claimed
-from aoec.bank.place import NO_BASE, base_named
+from aoec.bank.place import NO_BASE, base_named, path_of
 from aoec.bank.plans import Plan
 from aoec.bank.record import Key, Record
 from aoec.base.errors import BankError
@@ -46,7 +45,7 @@ def beneath(named: str | None, target: str) -> Shelf | None:
         return None
     if not asked:
         return BuiltIn.of(target)
-    place = Path(asked).expanduser()
+    place = path_of(asked).expanduser()
     if folder := latest(place):
         return Claimed(schedules(folder), BuiltIn.of(target), folder)
     try:
