@@ -82,7 +82,8 @@ def _thresholded(n: onnx.NodeProto, version: int, taken: set[str], graph: onnx.G
 def _by_group(n: onnx.NodeProto, taken: set[str], graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     """The nodes in place of a GroupNormalization with scales of groups; `graph` gets the shape [batch, groups, the rest]."""
     x, scale, bias = n.input
-    groups, epsilon = next(a.i for a in n.attribute if a.name == "num_groups"), next((a.f for a in n.attribute if a.name == "epsilon"), 1e-5)
+    groups = next(a.i for a in n.attribute if a.name == "num_groups")
+    epsilon = next((a.f for a in n.attribute if a.name == "epsilon"), 1e-5)
     names = {label: _fresh(f"{n.output[0]}_{label}", taken) for label in ("shape", "to_groups", "groups", "normal")}
     graph.initializer.append(numpy_helper.from_array(np.array([0, groups, -1], np.int64), names["to_groups"]))
     yield helper.make_node("Shape", [x], [names["shape"]])

@@ -62,34 +62,58 @@ def _rule(*names: str) -> Callable[[At], bool]:
     return lambda at: at.text("coordinate_transformation_mode", "half_pixel") in names
 
 
-RESIZE = ("Resize",)
+def _as_onnxruntime(operators: str, when: str, says: str, gives: str, torch: bool = False,
+                    applies: Callable[[At], bool] = _always) -> Difference:
+    """One where we give what onnxruntime does, and PyTorch too where it is said."""
+    ours = "as PyTorch and onnxruntime" if torch else "as onnxruntime"
+    return Difference(tuple(operators.split()), when, says, gives, ours, False, False, applies)
+
+
+def _otherwise(operators: str, when: str, says: str, gives: str, ours: str, values: bool = True,
+               applies: Callable[[At], bool] = _always) -> Difference:
+    """One where we give something else than onnxruntime."""
+    return Difference(tuple(operators.split()), when, says, gives, ours, True, values, applies)
+
+
 DIFFERENCES: tuple[Difference, ...] = (
-    Difference(RESIZE, "align_corners or tf_crop_and_resize, a scale times a size that is no whole number",
-               "text: length_resized, the result's size; reference: scale times size", "the result's size", "the result's size, as PyTorch",
-               onnxruntime_differs=False, values=False, applies=_rule("align_corners", "tf_crop_and_resize")),
-    Difference(RESIZE, "pytorch_half_pixel to size 1", "text: 0; reference: -0.5", "0", "0, as PyTorch", onnxruntime_differs=False, values=False,
-               applies=_rule("pytorch_half_pixel")),
-    Difference(("Resize", "Upsample"), "coordinates that rounding decides", "text: real numbers; reference: doubles", "fp32", "fp32, as PyTorch",
-               onnxruntime_differs=False, values=False),
-    Difference(("Resize", "Upsample"), "nearest before operator set 11", "text: nothing; reference: floor",
-               "the next element where there are fewer, else the last", "as onnxruntime", onnxruntime_differs=False, values=False),
-    Difference(RESIZE, "scales that leave the shape as it is, such as 1.1 of 6 elements", "text: sampled at the scale",
-               "copied", "sampled, as PyTorch", values=False, applies=_same_shape),
-    Difference(RESIZE, "tf_crop_and_resize, an axis of scale 1", "text: the region counts", "the region is passed over", "the region counts",
-               values=False, applies=_rule("tf_crop_and_resize")),
-    Difference(("ArgMax", "ArgMin", "Hardmax"), "NaN in a row", "nothing; reference: the first NaN",
-               "any place: a first NaN stays, others are passed over", "the first NaN, or the last one where select_last_index is set, as NumPy and PyTorch"),
-    Difference(("TopK",), "NaN in a row", "nothing", "any order", "NaN is greater than all numbers, as NumPy and PyTorch sort it, and equal to "
-               "infinity among the smallest and among more than 32"),
-    Difference(("MaxPool", "GlobalMaxPool"), "NaN in a window", "nothing; reference: NaN, or passed over", "NaN first in a window, else passed over",
-               "NaN, at the place of the last one, as PyTorch"),
-    Difference(("Clip",), "infinities without a bound", "text: the largest finite numbers are the bounds", "the largest finite numbers",
+    _as_onnxruntime("Resize", "align_corners or tf_crop_and_resize, where scale times size is no whole number",
+                    "text: length_resized, the result's size; reference: scale times size", "the result's size", True,
+                    _rule("align_corners", "tf_crop_and_resize")),
+    _as_onnxruntime("Resize", "pytorch_half_pixel to size 1", "text: 0; reference: -0.5", "0", True, _rule("pytorch_half_pixel")),
+    _as_onnxruntime("Resize Upsample", "coordinates that rounding decides", "text: real numbers; reference: doubles", "fp32", True),
+    _as_onnxruntime("Resize Upsample", "nearest before operator set 11", "text: nothing; reference: floor",
+                    "the next element where there are fewer, else the last"),
+    _as_onnxruntime("LSTM", "clip", "text: arguments of all activations; reference: none", "those of gates, not of the cell"),
+    _as_onnxruntime("AveragePool LpPool MaxPool", "ceil_mode before operator set 22, a last window that begins behind the tensor",
+                    "text: it counts, from 22 on it does not", "it does not", True),
+    _as_onnxruntime("ConvTranspose", "auto_pad SAME_* and output_padding", "text: stride times the image; inference: output_padding more",
+                    "stride times the image"),
+    _as_onnxruntime("GridSample", "cubic, beyond the image", "text: nothing; reference: the point is clipped or thrown back",
+                    "each pixel is", True),
+    _as_onnxruntime("GroupNormalization", "operator sets 18 to 20", "text: taken back; checker: refused", "scale and bias of groups"),
+    _otherwise("Resize", "scales that leave the shape as it is, such as 1.1 of 6 elements", "text: sampled at the scale", "a copy",
+               "sampled, as PyTorch", False, _same_shape),
+    _otherwise("Resize", "tf_crop_and_resize, an axis of scale 1", "text: the region counts", "the region is passed over",
+               "the region counts", False, _rule("tf_crop_and_resize")),
+    _otherwise("ArgMax ArgMin Hardmax", "NaN in a row", "text: nothing; reference: the first NaN",
+               "a NaN at the beginning stays, others are passed over",
+               "the first NaN, with select_last_index the last, as NumPy and PyTorch"),
+    _otherwise("ReduceMax ReduceMin ReduceLogSumExp", "NaN among the elements", "text: nothing; reference: NaN",
+               "NaN, or NaN is passed over", "NaN, as NumPy and PyTorch"),
+    _otherwise("TopK", "NaN in a row", "nothing", "any order",
+               "NaN above all numbers, as NumPy and PyTorch; equal to infinity among the smallest and among more than 32"),
+    _otherwise("MaxPool GlobalMaxPool", "NaN in a window", "text: nothing; reference: NaN, or passed over",
+               "a NaN at the beginning stays, others are passed over", "NaN, at the place of the last one, as PyTorch"),
+    _otherwise("Clip", "infinities without a bound", "text: the largest finite numbers are the bounds", "the largest finite numbers",
                "infinities stay, as in NumPy and PyTorch"),
-    Difference(("Pow",), "a constant exponent of 0.5 or -0.5, and -inf or -0", "C's pow: inf or 0 of -inf, +inf of -0",
-               "C's pow", "a root: NaN of -inf, -inf of -0"),
-    Difference(("Mod",), "fmod = 1, reals whose quotient is 2^48 or more", "exact", "exact", "NaN; below it is exact"),
-    Difference(("Mod",), "fmod = 1, int64 beyond 2^53", "exact", "by doubles, rounded", "exact"),
-    Difference(("QuantizeLinear",), "NaN", "nothing", "an end of the range", "the zero of whole numbers"),
+    _otherwise("Pow", "a constant exponent of 0.5 or -0.5, of -inf and -0", "C's pow: inf or 0 of -inf, +inf of -0", "C's pow",
+               "a root: NaN of -inf, -inf of -0"),
+    _otherwise("Mod", "fmod of reals whose quotient is 2^48 or more", "exact", "exact", "NaN; below it is exact"),
+    _otherwise("Mod", "fmod of int64 beyond 2^53", "exact", "by doubles, rounded", "exact"),
+    _otherwise("Sin Cos Tan", "angles beyond 1e5, of Tan beyond 1e4", "exact", "exact",
+               "multiples of pi are taken off in fp32: the error grows with them"),
+    _otherwise("Gelu", "-inf", "text: -inf times 0, which is NaN", "NaN", "0 of results in 16 bits, else NaN"),
+    _otherwise("QuantizeLinear", "NaN", "nothing", "an end of the range", "0 in whole numbers"),
 )
 
 

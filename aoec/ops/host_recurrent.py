@@ -12,6 +12,7 @@ Activation = Callable[[np.ndarray], np.ndarray]
 State = tuple[np.ndarray, ...]  # of one direction: the hidden state, and of an LSTM the cell's, each [batch, hidden]
 
 # name -> (the function of x and its numbers, the numbers of ONNX's operator of that name: alpha, then beta)
+CLIPPED = 2  # activations of a direction whose arguments are clipped; the last of an LSTM, of its cell, is not, as in onnxruntime
 ACTIVATIONS: dict[str, tuple[Callable[..., np.ndarray], tuple[float, ...]]] = {
     "relu": (lambda x: np.maximum(x, 0), ()), "tanh": (np.tanh, ()), "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), ()),
     "affine": (lambda x, a, b: a * x + b, (1.0, 0.0)), "leakyrelu": (lambda x, a: np.where(x < 0, a * x, x), (0.01,)),
@@ -63,7 +64,8 @@ class _Recurrent(OpRun):
         """Those of a direction, after the clip of what they take; ValueError for a name that ONNX does not have."""
         names = [str(n).lower() for n in given.get("activations") or ()] or list(self.defaults) * (d + 1)
         alphas, betas = (list(given.get(f"activation_{which}") or ()) for which in ("alpha", "beta"))
-        made = [_activation(name, alphas, betas, given.get("clip") or 0.0) for name in names]
+        limit, each = given.get("clip") or 0.0, len(self.defaults)
+        made = [_activation(name, alphas, betas, limit if at % each < CLIPPED else 0.0) for at, name in enumerate(names)]
         return made[d * len(self.defaults):(d + 1) * len(self.defaults)]
 
 

@@ -19,9 +19,10 @@ class Resize(OpRun):
     def _run(self, x: np.ndarray, roi: Any = None, scales: Any = None, sizes: Any = None, **given: Any) -> tuple[np.ndarray, ...]:
         if self.run_params["opsets"].get("", 13) < 11:  # which has scales in place of the region
             return (resize(x, Rule("asymmetric", _mode(given), resizing.SIMPLE), _scale_axes(x, roi)),)
-        rule = Rule(given.get("coordinate_transformation_mode") or "half_pixel", _mode(given), given.get("nearest_mode") or "round_prefer_floor",
-                    -0.75 if given.get("cubic_coeff_a") is None else given["cubic_coeff_a"], bool(given.get("exclude_outside")),
-                    bool(given.get("antialias")))
+        rule = Rule(given.get("coordinate_transformation_mode") or "half_pixel", _mode(given),
+                    given.get("nearest_mode") or "round_prefer_floor",
+                    -0.75 if given.get("cubic_coeff_a") is None else given["cubic_coeff_a"],
+                    bool(given.get("exclude_outside")), bool(given.get("antialias")))
         axes = [a % x.ndim for a in given.get("axes") or range(x.ndim)]
         policy = given.get("keep_aspect_ratio_policy") or "stretch"
         scaled, sized = ([v.item() for v in np.ravel(s)] if s is not None else [] for s in (scales, sizes))
@@ -33,7 +34,7 @@ class Resize(OpRun):
         for at, axis in enumerate(axes):
             out[axis] = sized[at] if not scaled else int(np.floor(np.float32(x.shape[axis]) * np.float32(scaled[at])))
         region = [float(v) for v in np.ravel(roi)] if roi is not None and rule.coordinates == "tf_crop_and_resize" else []
-        found = resizing.axes(x.shape, out, axes, scaled, [int(v) for v in sized], "stretch" if policy == "stretch" else policy, region)
+        found = resizing.axes(x.shape, out, axes, scaled, [int(v) for v in sized], policy, region)
         return (resize(x, rule, found, given.get("extrapolation_value") or 0.0),)
 
 
@@ -54,8 +55,8 @@ def _mode(given: dict[str, Any]) -> str:
 def _scale_axes(x: np.ndarray, scales: Any) -> list[Axis]:
     """All axes by their scales."""
     scaled = [float(s) for s in np.ravel(scales)]
-    return resizing.axes(x.shape, [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(x.shape, scaled)], range(x.ndim), scaled, [],
-                         "stretch", [])
+    out = [int(np.floor(np.float32(n) * np.float32(s))) for n, s in zip(x.shape, scaled)]
+    return resizing.axes(x.shape, out, range(x.ndim), scaled, [], "stretch", [])
 
 
 def resize(x: np.ndarray, rule: Rule, axes: list[Axis], beyond: float = 0.0) -> np.ndarray:

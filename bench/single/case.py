@@ -1,4 +1,5 @@
 """One random operator as a model with its feeds, and the values that are drawn for it."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -29,11 +30,13 @@ class Case:
     @property
     def said(self) -> str:
         """The node, its opset and its inputs in one line."""
-        node, = self.model.graph.node
+        (node,) = self.model.graph.node
         given = ", ".join(f"{a.name}={helper.get_attribute_value(a)}" for a in node.attribute)
         inputs = " ".join(f"{x.dtype}{list(x.shape)}" for x in self.feeds.values())
-        fixed = " ".join(f"{numpy_helper.to_array(w).dtype}{list(w.dims)}={numpy_helper.to_array(w).ravel()[:8].tolist()}"
-                         for w in self.model.graph.initializer)
+        fixed = " ".join(
+            f"{numpy_helper.to_array(w).dtype}{list(w.dims)}={numpy_helper.to_array(w).ravel()[:8].tolist()}"
+            for w in self.model.graph.initializer
+        )
         return f"{self.op}-{self.model.opset_import[0].version}({given}) of {inputs}" + (f" and {fixed}" if fixed else "")
 
 
@@ -65,12 +68,14 @@ class Maker:
 
     def shape(self, low: int = 0, high: int = 4, most: int = 9) -> tuple[int, ...]:
         """A shape of `low` to `high` dimensions; one in eight dimensions is longer, one in sixteen is 1."""
-        return tuple(1 if (at := self.number(0, 15)) == 0 else self.number(1, 70) if at < 3 else self.number(1, most)
-                     for _ in range(self.number(low, high)))[:high]
+        return tuple(
+            1 if (at := self.number(0, 15)) == 0 else self.number(1, 70) if at < 3 else self.number(1, most)
+            for _ in range(self.number(low, high))
+        )[:high]
 
     def broadcast(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A shape that spreads over the given one."""
-        kept = shape[self.number(0, len(shape)):] if self.yes(0.3) else shape
+        kept = shape[self.number(0, len(shape)) :] if self.yes(0.3) else shape
         return tuple(1 if self.yes(0.2) else n for n in kept)
 
     def axis(self, rank: int) -> int:
@@ -101,13 +106,26 @@ class Maker:
     def any(self, shape: Sequence[int], dtype: Any) -> Array:
         """Values of any dtype."""
         kind = np.dtype(dtype).kind
-        return self.random.integers(0, 2, tuple(shape)).astype(bool) if kind == "b" else \
-            self.reals(shape, dtype) if kind == "f" else self.whole(shape, dtype)
+        return (
+            self.random.integers(0, 2, tuple(shape)).astype(bool)
+            if kind == "b"
+            else self.reals(shape, dtype)
+            if kind == "f"
+            else self.whole(shape, dtype)
+        )
 
     # ------------------------------------------------------------ the model
 
-    def case(self, op: str, inputs: Sequence[Array | None], results: Sequence[Any], opset: int, fixed: Sequence[int] = (),
-             sums: bool = False, **attributes: Any) -> Case:
+    def case(
+        self,
+        op: str,
+        inputs: Sequence[Array | None],
+        results: Sequence[Any],
+        opset: int,
+        fixed: Sequence[int] = (),
+        sums: bool = False,
+        **attributes: Any,
+    ) -> Case:
         """A case of an operator on arrays, of which those in `fixed` are constants of the model. `results`: the dtype of each."""
         names = [f"x{at}" if x is not None else "" for at, x in enumerate(inputs)]
         outputs = [f"y{at}" if dtype is not None else "" for at, dtype in enumerate(results)]
@@ -115,9 +133,12 @@ class Maker:
         given = {n: np.asarray(x) for n, x in zip(names, inputs) if x is not None}
         constants = [names[at] for at in fixed if inputs[at] is not None]
         graph = helper.make_graph(
-            [node], "one", [helper.make_tensor_value_info(n, element(x.dtype), x.shape) for n, x in given.items() if n not in constants],
+            [node],
+            "one",
+            [helper.make_tensor_value_info(n, element(x.dtype), x.shape) for n, x in given.items() if n not in constants],
             [helper.make_tensor_value_info(o, element(dtype), None) for o, dtype in zip(outputs, results) if o],
-            [numpy_helper.from_array(given[n], n) for n in constants])
+            [numpy_helper.from_array(given[n], n) for n in constants],
+        )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8 if opset < 21 else 10)
         return Case(op, model, {n: x for n, x in given.items() if n not in constants}, sums, self.special)
 
@@ -130,6 +151,21 @@ def element(dtype: Any) -> int:
 def specials(dtype: Any) -> Array:
     """Zeros, ones, NaN, infinities, ends of the range, subnormals and large values of a dtype of reals, of either sign."""
     f = np.finfo(dtype)
-    some = [0.0, 0.5, 1.0, 2.0, np.inf, float(f.max), float(f.tiny), float(f.smallest_subnormal), float(f.tiny) / 4, 10.0, 100.0, 1e4, 1.5, 2.5,
-            *([1e8, 1e20, 88.0, 1e-20] if dtype == np.float32 else [])]
+    some = [
+        0.0,
+        0.5,
+        1.0,
+        2.0,
+        np.inf,
+        float(f.max),
+        float(f.tiny),
+        float(f.smallest_subnormal),
+        float(f.tiny) / 4,
+        10.0,
+        100.0,
+        1e4,
+        1.5,
+        2.5,
+        *([1e8, 1e20, 88.0, 1e-20] if dtype == np.float32 else []),
+    ]
     return np.array([*some, *(-v for v in some), np.nan], dtype)

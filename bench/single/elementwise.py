@@ -1,4 +1,5 @@
 """Random elementwise operators."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -6,15 +7,51 @@ from typing import Any
 
 import numpy as np
 
-from single.case import FLOATS, WHOLE, Case, Maker
+from single.case import FLOATS, WHOLE, Case, Maker, element
 
 Family = Callable[[Maker], Case]
-REAL = ("Abs", "Neg", "Relu", "Sign", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "Log",
-        "Mish", "Reciprocal", "Round", "Sigmoid", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh", "HardSwish", "IsNaN")
+REAL = (
+    "Abs",
+    "Neg",
+    "Relu",
+    "Sign",
+    "Acos",
+    "Acosh",
+    "Asin",
+    "Asinh",
+    "Atan",
+    "Atanh",
+    "Ceil",
+    "Cos",
+    "Cosh",
+    "Erf",
+    "Exp",
+    "Floor",
+    "Log",
+    "Mish",
+    "Reciprocal",
+    "Round",
+    "Sigmoid",
+    "Sin",
+    "Sinh",
+    "Softplus",
+    "Softsign",
+    "Sqrt",
+    "Tan",
+    "Tanh",
+    "HardSwish",
+    "IsNaN",
+)
 ALSO_WHOLE = ("Abs", "Neg", "Sign")
 PARAMETRIC: dict[str, tuple[str, ...]] = {
-    "Celu": ("alpha",), "Elu": ("alpha",), "HardSigmoid": ("alpha", "beta"), "LeakyRelu": ("alpha",), "Selu": ("alpha", "gamma"),
-    "ThresholdedRelu": ("alpha",), "Shrink": ("lambd", "bias")}
+    "Celu": ("alpha",),
+    "Elu": ("alpha",),
+    "HardSigmoid": ("alpha", "beta"),
+    "LeakyRelu": ("alpha",),
+    "Selu": ("alpha", "gamma"),
+    "ThresholdedRelu": ("alpha",),
+    "Shrink": ("lambd", "bias"),
+}
 PAIRS = ("Add", "Sub", "Mul", "Div")
 COMPARISONS = ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual")
 VARIADIC = ("Max", "Min", "Sum", "Mean")
@@ -57,7 +94,7 @@ def pair(m: Maker) -> Case:
 def comparison(m: Maker) -> Case:
     op, dtype, shape = m.one(COMPARISONS), m.one((*FLOATS, *WHOLE)), m.shape()
     a, b = m.any(shape, dtype), m.any(m.broadcast(shape), dtype)
-    return m.case(op, [a, np.where(np.broadcast_to(m.yes(), b.shape), b, b)], [np.bool_], 19)
+    return m.case(op, [a, b], [np.bool_], 19)
 
 
 def variadic(m: Maker) -> Case:
@@ -77,7 +114,9 @@ def modulo(m: Maker) -> Case:
 
 def power(m: Maker) -> Case:
     dtype, shape = m.one(FLOATS), m.shape()
-    exponent = np.array(m.one((0.0, 0.5, 1.0, 2.0, 3.0, -1.0, -0.5, -2.0, 1.5, 7.0)), dtype) if m.yes() else m.reals(m.broadcast(shape), dtype)
+    exponent = (
+        np.array(m.one((0.0, 0.5, 1.0, 2.0, 3.0, -1.0, -0.5, -2.0, 1.5, 7.0)), dtype) if m.yes() else m.reals(m.broadcast(shape), dtype)
+    )
     return m.case("Pow", [m.reals(shape, dtype), exponent], [dtype], 15, fixed=m.one(((), (1,))))
 
 
@@ -132,9 +171,28 @@ def cast(m: Maker) -> Case:
         limits = np.iinfo(to)
         with np.errstate(invalid="ignore"):
             x = np.where((np.trunc(x.astype(np.float64)) >= limits.min) & (np.trunc(x.astype(np.float64)) < limits.max), x, source(1))
-    from single.case import element
+
     return m.case("Cast", [x], [to], 13, to=element(to))
 
 
-FAMILIES: tuple[Family, ...] = (unary, unary, unary, parametric, gelu, is_inf, pair, pair, comparison, variadic, modulo, power, whole_power, clip, prelu,
-                                where, truths, bits, cast)
+FAMILIES: tuple[Family, ...] = (
+    unary,
+    unary,
+    unary,
+    parametric,
+    gelu,
+    is_inf,
+    pair,
+    pair,
+    comparison,
+    variadic,
+    modulo,
+    power,
+    whole_power,
+    clip,
+    prelu,
+    where,
+    truths,
+    bits,
+    cast,
+)

@@ -1,4 +1,5 @@
 """Random operators that move elements: slices, pads, gathers, scatters, resizes, and what finds or suppresses boxes."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -25,11 +26,15 @@ def reshape(m: Maker) -> Case:
 
 def slices(m: Maker) -> Case:
     dtype, shape = m.one(DTYPES), m.shape(1)
-    axes = [int(a) for a in m.random.permutation(len(shape))[:m.number(1, len(shape))]]
+    axes = [int(a) for a in m.random.permutation(len(shape))[: m.number(1, len(shape))]]
     starts, ends = ([m.number(-2 * shape[a], 2 * shape[a]) for a in axes] for _ in range(2))
     steps = [m.one((1, 1, 2, -1, -2, 3)) for _ in axes]
-    starts, ends = zip(*(((0, shape[a]) if s > 0 else (shape[a], -shape[a] - 1)) if not len(range(*slice(b, e, s).indices(shape[a]))) else (b, e)
-                         for a, b, e, s in zip(axes, starts, ends, steps)))
+    starts, ends = zip(
+        *(
+            ((0, shape[a]) if s > 0 else (shape[a], -shape[a] - 1)) if not len(range(*slice(b, e, s).indices(shape[a]))) else (b, e)
+            for a, b, e, s in zip(axes, starts, ends, steps)
+        )
+    )
     if m.yes(0.2):
         ends = tuple(np.iinfo(np.int64).max if s > 0 else np.iinfo(np.int64).min for s in steps)
         starts = tuple(0 if s > 0 else -1 for s in steps)
@@ -67,7 +72,11 @@ def gather(m: Maker) -> Case:
     dtype, shape = m.one(DTYPES), m.shape(1)
     op, axis, kind = m.one(("Gather", "GatherElements")), m.axis(len(shape)), m.one((np.int32, np.int64))
     n = shape[axis]
-    own = m.shape(0, 2) if op == "Gather" else tuple(m.number(1, 6) if a == axis % len(shape) else m.number(1, s) for a, s in enumerate(shape))
+    own = (
+        m.shape(0, 2)
+        if op == "Gather"
+        else tuple(m.number(1, 6) if a == axis % len(shape) else m.number(1, s) for a, s in enumerate(shape))
+    )
     return m.case(op, [m.any(shape, dtype), m.whole(own, kind, -n, n - 1)], [dtype], 13, fixed=m.one(((), (1,))), axis=axis)
 
 
@@ -76,7 +85,7 @@ def gather_nd(m: Maker) -> Case:
     batch = m.number(0, 1) if len(shape) > 1 else 0
     depth = m.number(1, len(shape) - batch)
     lead = (*shape[:batch], *m.shape(0, 2, 4))
-    at = np.stack([m.whole(lead, np.int64, -n, n - 1) for n in shape[batch:batch + depth]], axis=-1)
+    at = np.stack([m.whole(lead, np.int64, -n, n - 1) for n in shape[batch : batch + depth]], axis=-1)
     return m.case("GatherND", [m.any(shape, dtype), at], [dtype], 13, batch_dims=batch)
 
 
@@ -89,7 +98,7 @@ def scatter(m: Maker) -> Case:
         at = np.argsort(m.random.random(shape), axis=axis)[tuple(slice(n) for n in own)].astype(np.int64)  # none twice
         return m.case("ScatterElements", [x, at, m.any(own, dtype)], [dtype], 16, axis=axis)
     depth = m.number(1, len(shape))
-    places = m.random.permutation(int(np.prod(shape[:depth])))[:m.number(1, 6)]
+    places = m.random.permutation(int(np.prod(shape[:depth])))[: m.number(1, 6)]
     at = np.stack(np.unravel_index(places, shape[:depth]), axis=-1).astype(np.int64)
     return m.case("ScatterND", [x, at, m.any((len(places), *shape[depth:]), dtype)], [dtype], 16)
 
@@ -97,7 +106,9 @@ def scatter(m: Maker) -> Case:
 def one_hot(m: Maker) -> Case:
     shape, depth = m.shape(0, 3), m.number(1, 9)
     at = m.whole(shape, np.int64, -depth - 1, depth)
-    return m.case("OneHot", [at, np.array(depth, np.int64), m.reals((2,))], [np.float32], 11, fixed=(1,), axis=m.number(-len(shape) - 1, len(shape)))
+    return m.case(
+        "OneHot", [at, np.array(depth, np.int64), m.reals((2,))], [np.float32], 11, fixed=(1,), axis=m.number(-len(shape) - 1, len(shape))
+    )
 
 
 def expand(m: Maker) -> Case:
@@ -123,8 +134,14 @@ def depth_space(m: Maker) -> Case:
 def reverse(m: Maker) -> Case:
     dtype, shape = m.one((np.float32, np.int32)), m.shape(2)
     time = m.number(0, 1)
-    return m.case("ReverseSequence", [m.any(shape, dtype), m.whole((shape[1 - time],), np.int64, 1, shape[time])], [dtype], 10, time_axis=time,
-                  batch_axis=1 - time)
+    return m.case(
+        "ReverseSequence",
+        [m.any(shape, dtype), m.whole((shape[1 - time],), np.int64, 1, shape[time])],
+        [dtype],
+        10,
+        time_axis=time,
+        batch_axis=1 - time,
+    )
 
 
 def resize(m: Maker) -> Case:
@@ -145,11 +162,25 @@ def resize(m: Maker) -> Case:
         scales[a] = m.one((0.5, 2.0, 0.6, 2.5, 1.5, 0.8, 3.0, 1.0, 1.0 / shape[a], m.real(0.4, 3)))
     to = [max(1, m.number(1, 14)) if a in own else n for a, n in enumerate(shape)]
     if m.yes():
-        return m.case("Resize", [m.reals(shape), None, None, np.array(to, np.int64)], [np.float32], 19 if rule == "half_pixel_symmetric" else 13,
-                      fixed=(3,), sums=mode != "nearest", **given)
+        return m.case(
+            "Resize",
+            [m.reals(shape), None, None, np.array(to, np.int64)],
+            [np.float32],
+            19 if rule == "half_pixel_symmetric" else 13,
+            fixed=(3,),
+            sums=mode != "nearest",
+            **given,
+        )
     scales = [max(s, 1.001 / n) if a in own else s for a, (s, n) in enumerate(zip(scales, shape))]
-    return m.case("Resize", [m.reals(shape), None, np.array(scales, np.float32)], [np.float32], 19 if rule == "half_pixel_symmetric" else 13,
-                  fixed=(2,), sums=mode != "nearest", **given)
+    return m.case(
+        "Resize",
+        [m.reals(shape), None, np.array(scales, np.float32)],
+        [np.float32],
+        19 if rule == "half_pixel_symmetric" else 13,
+        fixed=(2,),
+        sums=mode != "nearest",
+        **given,
+    )
 
 
 def crop_and_resize(m: Maker) -> Case:
@@ -169,27 +200,49 @@ def old_resize(m: Maker) -> Case:
     shape, scales = (1, 2, m.number(2, 9), m.number(2, 9)), [1, 1, m.one((0.5, 0.7, 1.5, 2.0, 2.5)), m.one((0.5, 0.8, 1.5, 2.0, 3.0))]
     if m.yes():
         scales = [max(1.0, s) for s in scales]
-        return m.case("Upsample", [m.reals(shape), np.array(scales, np.float32)], [np.float32], 9, fixed=(1,), mode=m.one(("nearest", "linear")))
+        return m.case(
+            "Upsample", [m.reals(shape), np.array(scales, np.float32)], [np.float32], 9, fixed=(1,), mode=m.one(("nearest", "linear"))
+        )
     return m.case("Resize", [m.reals(shape), np.array(scales, np.float32)], [np.float32], 10, fixed=(1,), mode=m.one(("nearest", "linear")))
 
 
 def grid_sample(m: Maker) -> Case:
     m.special = False
-    x, grid = m.reals((1, 2, m.number(2, 8), m.number(2, 8))), m.random.uniform(-1.3, 1.3, (1, m.number(1, 6), m.number(1, 6), 2)).astype(np.float32)
+    x, grid = (
+        m.reals((1, 2, m.number(2, 8), m.number(2, 8))),
+        m.random.uniform(-1.3, 1.3, (1, m.number(1, 6), m.number(1, 6), 2)).astype(np.float32),
+    )
     opset = m.one((16, 20))
     modes = ("bilinear", "nearest", "bicubic") if opset == 16 else ("linear", "nearest", "cubic")
-    return m.case("GridSample", [x, grid], [np.float32], opset, sums=True, mode=m.one(modes), padding_mode=m.one(("zeros", "border", "reflection")),
-                  align_corners=m.number(0, 1))
+    return m.case(
+        "GridSample",
+        [x, grid],
+        [np.float32],
+        opset,
+        sums=True,
+        mode=m.one(modes),
+        padding_mode=m.one(("zeros", "border", "reflection")),
+        align_corners=m.number(0, 1),
+    )
 
 
 def suppress(m: Maker) -> Case:
     m.special = False
     batch, boxes, classes = m.number(1, 2), m.number(1, 9), m.number(1, 3)
     corners = np.sort(m.random.random((batch, boxes, 2, 2)), axis=2).astype(np.float32)
-    given = [np.array([m.number(0, 4)], np.int64) if m.yes(0.8) else None, np.array([m.real(0, 1)], np.float32) if m.yes(0.8) else None,
-             np.array([m.real(0, 1)], np.float32) if m.yes(0.8) else None]
-    return m.case("NonMaxSuppression", [corners.reshape(batch, boxes, 4), m.random.random((batch, classes, boxes)).astype(np.float32), *given],
-                  [np.int64], 11, fixed=m.one(((), (2, 3, 4))), center_point_box=m.number(0, 1))
+    given = [
+        np.array([m.number(0, 4)], np.int64) if m.yes(0.8) else None,
+        np.array([m.real(0, 1)], np.float32) if m.yes(0.8) else None,
+        np.array([m.real(0, 1)], np.float32) if m.yes(0.8) else None,
+    ]
+    return m.case(
+        "NonMaxSuppression",
+        [corners.reshape(batch, boxes, 4), m.random.random((batch, classes, boxes)).astype(np.float32), *given],
+        [np.int64],
+        11,
+        fixed=m.one(((), (2, 3, 4))),
+        center_point_box=m.number(0, 1),
+    )
 
 
 def shapes(m: Maker) -> Case:
@@ -214,5 +267,27 @@ def quantise(m: Maker) -> Case:
     return m.case("DequantizeLinear", [m.whole(shape, dtype), scale, zero], [np.float32], 13, fixed=(1, 2))
 
 
-FAMILIES: tuple[Family, ...] = (transpose, reshape, slices, pad, concat, split, gather, gather_nd, scatter, one_hot, expand, trilu, depth_space, reverse,
-                                resize, resize, crop_and_resize, old_resize, grid_sample, suppress, shapes, quantise)
+FAMILIES: tuple[Family, ...] = (
+    transpose,
+    reshape,
+    slices,
+    pad,
+    concat,
+    split,
+    gather,
+    gather_nd,
+    scatter,
+    one_hot,
+    expand,
+    trilu,
+    depth_space,
+    reverse,
+    resize,
+    resize,
+    crop_and_resize,
+    old_resize,
+    grid_sample,
+    suppress,
+    shapes,
+    quantise,
+)

@@ -19,6 +19,7 @@ ACTIVATIONS: dict[str, tuple[str, dict[str, float]]] = {
     "thresholdedrelu": ("thresholded_relu", {"alpha": 1.0}), "hardsigmoid": ("hard_sigmoid", {"alpha": 0.2, "beta": 0.5}),
     "affine": ("", {"alpha": 1.0, "beta": 0.0}), "scaledtanh": ("tanh", {"alpha": 1.0, "beta": 1.0})}
 DEFAULTS = {"RNN": ("tanh",), "GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
+CLIPPED = 2  # activations of a direction whose arguments are clipped: the last of an LSTM is not
 LENGTHS = 4  # the argument that says how long each sequence is, in whole numbers
 
 
@@ -210,15 +211,15 @@ def _activations(n: Node, kind: str, directions: int) -> list[list[Activation]] 
     each = len(DEFAULTS[kind])
     if len(names) != each * directions or any(name not in ACTIVATIONS for name in names):
         return None
-    made = [_activation(n, name, alphas, betas) for name in names]
+    made = [_activation(n, name, alphas, betas, at % each < CLIPPED) for at, name in enumerate(names)]
     return [made[d * each:(d + 1) * each] for d in range(directions)]
 
 
-def _activation(n: Node, name: str, alphas: list[float], betas: list[float]) -> Activation:
-    """The activation of that name, which takes its numbers off the lists."""
+def _activation(n: Node, name: str, alphas: list[float], betas: list[float], clipped: bool) -> Activation:
+    """The activation of that name, which takes its numbers off the lists. The cell of an LSTM is not clipped (frontend/differences.py)."""
     word, defaults = ACTIVATIONS[name]
     given = {key: (values.pop(0) if values else defaults[key]) for key, values in (("alpha", alphas), ("beta", betas)) if key in defaults}
-    limit = n.real("clip", 0.0)
+    limit = n.real("clip", 0.0) if clipped else 0.0
 
     def apply(x: str) -> str:
         if limit > 0:
