@@ -101,10 +101,13 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
     _deliver_command(commands)
-    p = _add(commands, "run", "run a compiled model, or a func, and print its modelled time", "aoec run model.aoec --random -o out.npz")
-    p.add_argument("model", metavar="MODEL.aoec|G.tir", help="a compiled model, or a func")
+    p = _add(commands, "run", "run a compiled model, a func or a program, and print its modelled time",
+             "aoec run model.aoec --random -o out.npz")
+    p.add_argument("model", metavar="MODEL.aoec|G.tir|G.prog", help="a compiled model, a func, or a program of a func (--func)")
+    p.add_argument("--func", metavar="G.tir", help="the func of a program, whose values it is held against")
     p.add_argument("--with", dest="trace", metavar="G.sched", help="the schedule of a func (default: what a search would begin with)")
-    p.add_argument("--target", metavar="NAME|FILE.toml", help=f"the machine of a func (default: {DEFAULT_TARGET})")
+    p.add_argument("--target", metavar="NAME|FILE.toml",
+                   help=f"the machine of a func (default: {DEFAULT_TARGET}), or of a program (default: its own)")
     feeds = p.add_mutually_exclusive_group(required=True)
     feeds.add_argument("--inputs", metavar="FILE.npz", help="arrays by the model's input names")
     feeds.add_argument("--random", action="store_true", help="seeded random inputs")

@@ -155,7 +155,12 @@ def run_results(options: Namespace) -> int:
 def run_run(options: Namespace) -> int:
     if options.output:
         ready_output(options)
-    if options.model.endswith(".tir"):
+    program = options.model.endswith(".prog")
+    if program and not options.func:
+        raise CheckError("a program does not say what it should calculate: give its func, --func G.tir", source=options.model)
+    if options.func and (not program or options.trace):
+        raise CheckError("--func is the func of a program (G.prog), which is scheduled already; a func of its own is run as aoec run G.tir")
+    if program or options.model.endswith(".tir"):
         from aoec.jobs.run_func import run_func
         return run_func(options)
     if options.trace or options.target:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,10 @@ import pytest
 
 from aoec.base import arrays
 from aoec.cli import main
+from aoec.ir.evaluate_whole import evaluate_whole
+from aoec.ir.parse import parse_func
 from aoec.jobs import run_func
+from aoec.jobs.sweep_values import points_of, whole_numbers
 
 TEXT = """func scaled(X: fp32[40, 64], S: fp32[64]) -> (Y: fp32[40, 64]) {
   local t: fp32[40, 64]
@@ -64,3 +68,42 @@ def test_what_is_refused(func: Path, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "leaves holes open: ?t" in refused("run", str(func), "--random", "--with", str(tmp_path / "f.sched"))
     func.write_text(TEXT.replace("40", "?m"))
     assert "has open holes: ?m" in refused("run", str(func), "--random")
+
+
+PRODUCT = """func g(A: fp16[{m}, 96], B: fp16[96, 80] ZN, bias: fp32[80]) -> (Y: fp16[{m}, 80]) {{
+  local C: fp32[{m}, 80]
+  for m in {m} {{ for n in 80 {{ for k in 96 {{ mm: C[m, n] += A[m, k] * B[k, n] init bias[n] }} }} }}
+  for om in {m} {{ for on in 80 {{ out: Y[om, on] = fp16(C[om, on]) }} }}
+}}
+"""
+
+
+def test_a_program_is_held_against_its_func(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the default schedule emits, and the same with the first columns of A for all, which ends with exit code 1."""
+    monkeypatch.chdir(tmp_path)
+    Path("g.tir").write_text(PRODUCT.format(m=37))
+    assert main(["search", "g.tir", "--budget", "1", "-o", "g.sched"]) == 0
+    assert main(["schedule", "g.tir", "--with", "g.sched", "-o", "s.tir"]) == 0 and main(["emit", "s.tir", "-o", "g.prog"]) == 0
+    capsys.readouterr()
+    assert main(["run", "g.prog", "--func", "g.tir", "--random", "-o", "y.npz"]) == 0
+    said = capsys.readouterr().out
+    assert "modelled on Ascend910B3" in said and "\nvalues: Y within" in said
+    wrong = re.sub(r"k_start=[^,]*\w[^,]*,", "k_start=0,", Path("g.prog").read_text())
+    Path("w.prog").write_text(wrong)
+    assert main(["run", "w.prog", "--func", "g.tir", "--random"]) == 1
+    assert "wrong values: Y within" in capsys.readouterr().out
+    Path("h.tir").write_text(PRODUCT.format(m=31))
+    for words, said in ((["g.prog", "--func", "h.tir"], "the program has 3,552: is it a program of this func?"),
+                        (["g.prog"], "give its func"), (["g.tir", "--func", "g.tir"], "--func is the func of a program"),
+                        (["g.prog", "--func", "g.tir", "--target", "Ascend310P3"], "was made for another chip")):
+        assert main(["run", *words, "--random"]) == 2 and said in capsys.readouterr().err
+
+
+def test_large_products_are_compared_by_numpy() -> None:
+    """The reference of 512 x 4096 x 1024 comes from BLAS, in whole numbers exactly NumPy's; it counts as a 64th of its points."""
+    text = PRODUCT.format(m=512).replace("96", "4096").replace("80", "1024")
+    func = parse_func(text)
+    assert points_of(func) == 512 * 4096 * 1024 // 64 + 512 * 1024
+    feeds = whole_numbers(func)
+    wanted = feeds["A"].astype(np.int64) @ feeds["B"].astype(np.int64) + feeds["bias"].astype(np.int64)
+    np.testing.assert_array_equal(evaluate_whole(func, feeds)["Y"], wanted.astype(np.float16))
