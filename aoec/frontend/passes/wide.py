@@ -5,9 +5,12 @@ places and steps of a diffusion have them, to within 1 (fp16) or 8 (bf16), and w
 Sums of whole numbers: what an int8 product gives is beyond fp16 until its scale is multiplied in, and that scale is often below it.
 Whole numbers that are compared as reals: places and lengths, beyond what 16 bits count to.
 Roots of sums, as lengths of vectors are: a sum of squares is beyond fp16 where its root is not.
+Numbers that keep a divisor from 0 (vanishing.py): 16 bits make 0 of them.
 Places in an image (`Draft.wide`): whole pixels are taken from them, so that what is left has their error.
 """
 from __future__ import annotations
+
+from collections.abc import Set
 
 from aoec.frontend.passes.sensitive import PERIODIC
 from aoec.ir.draft import Draft
@@ -22,9 +25,10 @@ COMPARING = ("less", "less_equal", "greater", "greater_equal", "equal")
 SCALING = ("mul", "muls", "div")
 
 
-def wide_tensors(draft: Draft) -> dict[str, str]:
+def wide_tensors(draft: Draft, apart: Set[str] = frozenset()) -> dict[str, str]:
     """Tensor -> fp32, of those reals, with all that is read by what makes such alone; nothing where products or the host begin, and no sine
-    that is a result of the graph, or of what something else reads too."""
+    that is a result of the graph, or of what something else reads too. `apart`: nodes whose results are fp32 whatever reads them
+    (vanishing.py)."""
     users = draft.users()
     compared = {n.outputs[0] for n in draft.nodes if n.op == "cast" and draft.tensors[n.inputs[0]].dtype in SUMS
                 and {u.op for u in users.get(n.outputs[0], [])} <= {*COMPARING}}
@@ -43,7 +47,7 @@ def wide_tensors(draft: Draft) -> dict[str, str]:
             nodes.add(n.name)
     made = [i for i in draft.inputs if read_by_them(i)]
     for n in draft.nodes:
-        if n.name in nodes and (n.op not in PERIODIC or n.inputs[0] in made or read_by_them(n.outputs[0])):
+        if n.name in nodes and (n.op not in PERIODIC or n.inputs[0] in made or read_by_them(n.outputs[0])) or n.name in apart:
             made += n.outputs
     return {name: "fp32" for name in made if draft.tensors[name].dtype == "fp32"}
 
