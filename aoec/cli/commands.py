@@ -180,7 +180,7 @@ def run_import(options: Namespace) -> int:
     for line in notices:
         note(line)
     if options.lowered:
-        write_text(options.lowered, table({"": graph}))
+        write_text(options.lowered, table({"": graph}, options.precision))
     weights_path = options.weights or _beside(options.output)
     if weights_path:
         save_weights(graph, weights, weights_path)

@@ -138,7 +138,7 @@ def _compile(model: str | ModelProto, name: str, machine: Machine, options: Name
     """Imports the model, for each gear if there are some, says so, and does the rest."""
     read = _read(model, options, voice)
     if options.lowered:
-        write_text(options.lowered, table({gear.name: graph for gear, (graph, _, _) in zip(read.wanted, read.graphs)}))
+        write_text(options.lowered, table({gear.name: graph for gear, (graph, _, _) in zip(read.wanted, read.graphs)}, options.precision))
     voice.bank_at(options.bank)
     from aoec.jobs.compile import finish
     return finish(_stages(name, read, options), machine, options, voice, model)

@@ -13,7 +13,7 @@ from aoec.jobs.plan import host_times
 from aoec.jobs.solve import total_ticks
 from aoec.jobs.trust import Trust, together
 from aoec.jobs.version import model_version
-from aoec.ops.narrowed import counts
+from aoec.ops.narrowed import counts, kept_words
 from aoec.report.fidelity import as_dict as fidelity_of
 from aoec.report.fidelity import near, operator_class
 from aoec.report.table import Held, Report, Row, Times
@@ -28,7 +28,7 @@ def believed(report: Report, model: Model, machine: Machine) -> Report:
     """The report with how near modelled times are to published ones, for every class of operators that the model has."""
     nodes = {n.name: n for n in model.graph.nodes}
     classes = sorted({operator_class(nodes[g.nodes[0]].op) for g in model.graph.groups if g.kind in ("cube", "vector")})
-    notes = (*report.notes, *rounds.told(model.graph))
+    notes = (*report.notes, *kept_words(model.graph, model.precision), *rounds.told(model.graph))
     told = tuple(near(machine.name, classes, model_version()))
     return replace(report, notes=notes, near=told, fidelity=fidelity_of(machine.name, classes, model_version()))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from aoec.frontend.passes.sums import loses
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OpNode
 from aoec.ops.run import REALS
@@ -44,10 +45,13 @@ def fold_affine(draft: Draft) -> None:
 
 
 def _chain(draft: Draft, first: OpNode, users: Mapping[str, list[OpNode]]) -> list[OpNode]:
-    """The affine steps from `first` on, each the only reader of the one before."""
-    chain = [first]
-    while (n := draft.only_user(chain[-1].outputs[0], users)) and _affine(draft, n) is not None and _data(draft, n) == chain[-1].outputs[0]:
-        chain.append(n)
+    """The affine steps from `first` on, each the only reader of the one before; up to a number whose sum with those before loses one."""
+    chain, total = [first], _affine(draft, first)
+    while (n := draft.only_user(chain[-1].outputs[0], users)) and (own := _affine(draft, n)) and _data(draft, n) == chain[-1].outputs[0]:
+        assert total is not None
+        if n.op == "adds" and total.shift.size == 1 and loses(float(total.shift[0]), float(own.shift[0])):
+            break
+        chain, total = [*chain, n], total.then(own)
     return chain
 
 

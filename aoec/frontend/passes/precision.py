@@ -6,18 +6,20 @@ declares, tensor by tensor;
 multiply. In the last three a node calculates in one dtype, and what it reads of another is cast before it, once for all readers. The
 model's own dtype stays in `Tensor.declared`, so that a graph says itself where precision was lowered (ops/narrowed.py).
 
+A number that guards against a pole, and that 16 bits do not hold, keeps its nodes in fp32 (vanishing.py).
 A number beyond the range of its dtype, in a constant or an attribute, becomes half the largest: masks that hide words add the lowest number
 of fp32, and where they hide a whole row, infinities would leave nothing of its softmax. Half, so that scores have room beside it.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from math import copysign, inf
 
 import numpy as np
 
 from aoec.frontend.passes.sensitive import reason
+from aoec.frontend.passes.vanishing import Vanishing, vanishing
 from aoec.frontend.passes.wide import wide_tensors
 from aoec.ir.draft import Draft
 from aoec.ir.graph import Attribute, OpNode
@@ -41,10 +43,12 @@ def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None
     exact = {i for n in draft.nodes for i in (n.inputs[2:] if n.op in CUBE else n.inputs[1:2] if n.op in SCALED else ())
              if draft.is_constant(i)}
     lost: list[str] = []
+    short = "bf16" if precision == "bf16" else "fp16"
+    held = vanishing(draft, short, wide_tensors(draft)) if precision in ("fp16", "bf16", "mixed") else Vanishing()
     if precision in ("keep", "mixed", "cube16"):
-        chosen = {"keep": lambda: kept, "mixed": lambda: _mixed(draft), "cube16": lambda: dict.fromkeys(kept, "fp32")}[precision]()
+        chosen = kept if precision == "keep" else _mixed(draft, held.nodes) if precision == "mixed" else dict.fromkeys(kept, "fp32")
         lost = _cast_between(draft, chosen, exact, "fp16" if precision == "cube16" else "")
-    elif precision != "fp32" and (wide := wide_tensors(draft)):
+    elif precision != "fp32" and (wide := wide_tensors(draft, held.nodes)):
         lost = _cast_between(draft, dict.fromkeys(kept, precision) | wide, exact, "")
     elif precision != "fp32":
         lost = [name for name, t in [*draft.tensors.items()] if t.dtype == "fp32" and name not in exact and _round(draft, name, precision)]
@@ -55,8 +59,9 @@ def choose_precision(draft: Draft, precision: str, own: Mapping[str, str] | None
     lost += [n.name for n, new in zip(draft.nodes, bounded) if n is not new]
     draft.nodes = bounded
     kind = precision if precision in FAR else "16 bits"
-    return [f"{len(lost)} constant{'s' * (len(lost) > 1)} exceed the range of {kind} and became half its largest number "
-            f"(first: {lost[0]}); --precision fp32 keeps them"] if lost else []
+    far = [f"{len(lost)} constant{'s' * (len(lost) > 1)} exceed the range of {kind} and became half its largest number "
+           f"(first: {lost[0]}); --precision fp32 keeps them"] if lost else []
+    return [*held.notices(short), *far]
 
 
 def _real(draft: Draft, names: tuple[str, ...]) -> list[str]:
@@ -75,10 +80,10 @@ def _declared(draft: Draft, own: Mapping[str, str]) -> Dtypes:
 
 # ---------------------------------------------------------------- a dtype a node
 
-def _mixed(draft: Draft) -> Dtypes:
-    """fp16 of every real tensor, fp32 of what sensitive nodes make and of what lies between such nodes alone."""
+def _mixed(draft: Draft, apart: Set[str]) -> Dtypes:
+    """fp16 of every real tensor, fp32 of what sensitive nodes make, or those `apart`, and of what lies between such nodes alone."""
     users = draft.users()
-    held = wide_tensors(draft)
+    held = wide_tensors(draft, apart)
     wide = {n.name for n in draft.nodes if reason(n) or n.op.startswith(PREFIX) or held.keys() & set(n.outputs)}
     wanted = set(wide)
     for n in reversed(draft.nodes):

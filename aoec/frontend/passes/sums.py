@@ -3,7 +3,8 @@
 Swin adds a bias of relative positions to its scores, and where windows are shifted a mask of those that are no neighbours; between product
 and softmax attention has room for one. The sum of two constants is made in fp64 and rounded once, so the result is off by no more than the
 rounding of one addition, which every pass that folds takes for granted (affine chains, biases). Where it is no finite number and both are,
-the two stay: the lowest number that a dtype has is a mask, and twice that would be none beside others.
+the two stay: the lowest number that a dtype has is a mask, and twice that would be none beside others. So do two single numbers whose sum
+loses the smaller one: in 1 - x + 1e-8 that keeps a logarithm finite where x is 1.
 """
 from __future__ import annotations
 
@@ -56,4 +57,11 @@ def _sum(draft: Draft, a: str, b: str) -> str:
     with np.errstate(all="ignore"):
         total = (first.astype(np.float64) + second.astype(np.float64)).astype(np.float32)
         kept = np.isfinite(total) | ~np.isfinite(first) | ~np.isfinite(second)
-    return draft.constant(f"{a}_sum", total, draft.tensors[a].dtype) if kept.all() and not np.isnan(total).any() else ""
+    if not kept.all() or np.isnan(total).any() or size == 1 and loses(float(first.flat[0]), float(second.flat[0])):
+        return ""
+    return draft.constant(f"{a}_sum", total, draft.tensors[a].dtype)
+
+
+def loses(a: float, b: float) -> bool:
+    """Whether the sum of two numbers in fp32 has less than ten bits of the smaller."""
+    return a != 0 and b != 0 and abs(float(np.float32(a + b)) - (a + b)) > 2.0**-10 * min(abs(a), abs(b))

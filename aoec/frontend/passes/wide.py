@@ -6,9 +6,12 @@ Sums of whole numbers: what an int8 product gives is beyond fp16 until its scale
 Whole numbers that are compared as reals: places and lengths, beyond what 16 bits count to.
 What grows and is brought back: a square, a power, an exponential or a sum may be beyond fp16 where the root or the logarithm of it is
 not, nor the share that something has of a sum. A variance that is the difference of two means is lost in the rounding of either.
+Numbers that keep a divisor from 0 (vanishing.py): 16 bits make 0 of them.
 Places in an image (`Draft.wide`): whole pixels are taken from them, so that what is left has their error.
 """
 from __future__ import annotations
+
+from collections.abc import Set
 
 from aoec.frontend.passes.sensitive import PERIODIC
 from aoec.ir.draft import Draft
@@ -26,9 +29,10 @@ BACK = ("sqrt", "rsqrt", "log")
 CARRYING = ("add", "adds", "sub", "mul", "muls", "div", "clip", "maximum", "minimum", "reshape")  # what grew is still large behind these
 
 
-def wide_tensors(draft: Draft) -> dict[str, str]:
+def wide_tensors(draft: Draft, apart: Set[str] = frozenset()) -> dict[str, str]:
     """Tensor -> fp32, of those reals, with all that is read by what makes such alone; nothing where products or the host begin, and no sine
-    that is a result of the graph, or of what something else reads too."""
+    that is a result of the graph, or of what something else reads too. `apart`: nodes whose results are fp32 whatever reads them
+    (vanishing.py)."""
     users = draft.users()
     compared = {n.outputs[0] for n in draft.nodes if n.op == "cast" and draft.tensors[n.inputs[0]].dtype in SUMS
                 and {u.op for u in users.get(n.outputs[0], [])} <= {*COMPARING}}
@@ -45,7 +49,7 @@ def wide_tensors(draft: Draft) -> dict[str, str]:
             nodes.add(n.name)
     made = [i for i in draft.inputs if read_by_them(i)]
     for n in draft.nodes:
-        if n.name in nodes and (n.op not in PERIODIC or n.inputs[0] in made or read_by_them(n.outputs[0])):
+        if n.name in nodes and (n.op not in PERIODIC or n.inputs[0] in made or read_by_them(n.outputs[0])) or n.name in apart:
             made += n.outputs
     return {name: "fp32" for name in made if draft.tensors[name].dtype == "fp32"}
 
