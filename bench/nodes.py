@@ -221,8 +221,8 @@ def document(outcomes: Sequence[Outcome]) -> str:
         f"## Not passed ({len(refused)})", "", *(f"- {o.name} ({o.status}): {'; '.join(o.notes)}" for o in refused), "",
         "## Where ONNX, onnxruntime and aoec differ", "",
         "ONNX's text, its reference and onnxruntime disagree in places, or ONNX says nothing. aoec gives what PyTorch and",
-        "onnxruntime compute; where these two differ, what the last column says. A compiled model is held against onnxruntime: where that differs by a place of",
-        "this table, the model is held against the operators' references. `python bench/operators.py` found these places.", "",
+        "onnxruntime compute; where these two differ, what the last column says. A compiled model is held against onnxruntime;",
+        "where that differs by a place of this table, against the operators' references. `python bench/operators.py` found them.", "",
         *differences.rows(), "",
         "## Operators that ran on the host", "", "The number in brackets says how many nodes of all tests ran there.", "",
         ", ".join(f"{op} ({n})" for op, n in sorted(host.items())), ""])

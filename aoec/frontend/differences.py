@@ -95,6 +95,8 @@ DIFFERENCES: tuple[Difference, ...] = (
                "sampled, as PyTorch", False, _same_shape),
     _otherwise("Resize", "tf_crop_and_resize, an axis of scale 1", "text: the region counts", "the region is passed over",
                "the region counts", False, _rule("tf_crop_and_resize")),
+    _otherwise("Resize", "half_pixel_symmetric, nearest elements of coordinates half way between two", "text: by nearest_mode",
+               "by nearest_mode or the other", "by nearest_mode", False, _rule("half_pixel_symmetric")),
     _otherwise("ArgMax ArgMin Hardmax", "NaN in a row", "text: nothing; reference: the first NaN",
                "a NaN at the beginning stays, others are passed over",
                "the first NaN, with select_last_index the last, as NumPy and PyTorch"),

@@ -219,7 +219,7 @@ def exact_remainder(keep: Keep, a: Expr, b: Expr) -> Expr:
         upper = _high(keep, keep(call("trunc", rest / by)))
         rest = keep(keep(rest - keep(upper * high)) - keep(upper * low))
     rest = keep(select(_less(rest, 0.0), rest + by, rest))
-    rest = keep(select(Binary("<", rest, by), rest, call("log", _negative(by))))  # NaN: by is above 0
+    rest = keep(select(Binary("<", rest, by), rest, call("log", _negative(by) + Float(-1.0))))  # NaN
     found = keep(rest * keep(select(small, Float(2.0**-60), Float(2.0**30))))
     return select(Binary("<", size_a, size_b), a, keep(_signed(a, found)))
 

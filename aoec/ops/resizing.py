@@ -70,9 +70,8 @@ def coordinates(rule: str, axis: Axis) -> Array:
     elif rule == "pytorch_half_pixel" and axis.out == 1:
         x = y * f(0)
     else:
-        x = (y + f(0.5)) / scale - f(0.5)
-        if rule == "half_pixel_symmetric":
-            x = size / f(2) * (f(1) - out / (scale * size)) + x
+        offset = size / f(2) * (f(1) - out / (scale * size)) if rule == "half_pixel_symmetric" else f(0)
+        x = offset + (y + f(0.5)) / scale - f(0.5)
     return x.astype(np.float64)
 
 
