@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.ir.graph import Graph
+from aoec.ir.graph import OPAQUE, Graph
 from aoec.ir.index import DTYPES
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
@@ -106,12 +106,15 @@ def _common(a: Artifact) -> tuple[object, ...]:
 
 
 def _port_faults(a: Artifact) -> list[str]:
-    faults = []
+    faults, held = [], {t.name: t for t in a.graph.tensors}
     for what, ports, tensors in (("input", a.inputs, a.graph.inputs), ("output", a.outputs, a.graph.outputs)):
         if sorted(p.tensor for p in ports) != sorted(tensors):
             faults.append(f"its {what}s are {_some(p.tensor for p in ports)} and the graph's are {_some(tensors)}")
         if len({p.name for p in ports}) < len(ports):
             faults.append(f"two {what}s have one name")
+        faults += [f"{what} {p.name} has the shape {list(p.shape)}, and tensor {p.tensor} of the graph {list(held[p.tensor].shape)}"
+                   for p in ports if p.tensor in held and held[p.tensor].dtype != OPAQUE and p.dtype in NUMPY
+                   and prod(p.shape) != prod(held[p.tensor].shape)]
     return faults
 
 

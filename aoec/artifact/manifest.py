@@ -28,6 +28,7 @@ TIMES = "modelled"  # every time in an artifact comes from the model machine
 NUMPY = {name: np.dtype(name) for name in ("float32", "float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "int64", "bool")}
 NUMPY["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
 RANK_LIMIT = 32
+MOST = 1 << 62  # of a number: ticks and nanoseconds have 64 bits
 
 
 # ---------------------------------------------------------------- to entries
@@ -160,7 +161,7 @@ class Fields:
 
     def number(self, name: str) -> int:
         value: int = self.take(name, int)
-        if value < 0:
+        if not 0 <= value < MOST:
             raise self.wrong(f"{name} cannot be {value}")
         return value
 

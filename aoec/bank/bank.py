@@ -27,7 +27,7 @@ from aoec.bank.plans import parse as parse_plan
 from aoec.bank.plans import show as show_plan
 from aoec.bank.record import KEY_FIELDS, Key, Record, flat, join, parse_record, show_record, unflat
 from aoec.base.errors import AoecError, BackendError, BankError
-from aoec.base.files import reason, write_text
+from aoec.base.files import open_plain, reason, write_text
 
 Note = Callable[[Connection, Record], None]
 Kept = Record | Measured | Plan
@@ -235,7 +235,7 @@ def read_records(path: str) -> tuple[Record, ...]:
 def read_all(path: str) -> tuple[Kept, ...]:
     """The records, measured times and plans of a bank, or of an export of one; BankError where a file is neither."""
     try:
-        with open(path, "rb") as f:
+        with open_plain(path) as f:
             head = f.read(len(store.HEADER))
     except OSError as e:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e
@@ -245,7 +245,7 @@ def read_all(path: str) -> tuple[Kept, ...]:
 def _read_lines(path: str) -> Iterator[Kept]:
     """The records, measured times and plans of an export file, with the line number in every refusal."""
     try:
-        with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as f:
+        with nullcontext(sys.stdin.buffer) if path == "-" else open_plain(path) as f:
             yield from _records(f, path)
     except OSError as e:
         raise BackendError(f"cannot read {path}: {reason(e)}") from e

@@ -14,8 +14,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool, QueuePool
 
 from aoec.bank.record import INTEGERS, KEY_FIELDS, RECORD_FIELDS, SCHEMA_VERSION
-from aoec.base.errors import BankError
-from aoec.base.files import reason
+from aoec.base.errors import BackendError, BankError
+from aoec.base.files import open_plain, reason
 
 APPLICATION_ID = 0x616F6563  # "aoec": marks the file as ours for `file` and for other tools
 BUSY_SECONDS = 30.0
@@ -238,8 +238,10 @@ def _check_file(path: Path, create: bool) -> None:
             if why := _no_place(next(p for p in path.absolute().parents if p.exists())):
                 raise BankError(f"bank {path} cannot be made: {why}; name another with --bank")
             return
-        with open(path, "rb") as f:
+        with open_plain(path) as f:
             head = f.read(len(HEADER))
+    except BackendError as e:
+        raise BankError(f"bank {path} cannot be opened ({e}); name another with --bank") from e
     except FileNotFoundError as e:
         at = next(p for p in path.absolute().parents if p.exists())
         what = "file" if at == path.absolute().parent else f"folder {path.parent}"

@@ -2,13 +2,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import select
 import shutil
 import stat
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,6 +25,7 @@ NO_TEXT = {".onnx": "an ONNX model, and text is wanted here: aoec import makes a
            ".npz": "a file of arrays, and text is wanted here"}  # what a file is that is read for another, by the end of its name
 
 _MASK = threading.Lock()
+WRITER_SECONDS = 10.0  # that a named pipe may be without a writer
 KINDS = {stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
 
@@ -31,13 +35,52 @@ def read_bytes(path: str | Path, limit_bytes: int) -> bytes:
         if str(path) == "-":
             data = sys.stdin.buffer.read(limit_bytes + 1)
         else:
-            with open(path, "rb") as f:
-                data = f.read(limit_bytes + 1)
+            with open_plain(path, pipes=True) as f:
+                data = _read_pipe(f, path, limit_bytes) if stat.S_ISFIFO(os.fstat(f.fileno()).st_mode) else f.read(limit_bytes + 1)
     except OSError as e:
         raise BackendError(f"cannot read {path}: {reason(e)}{meant(path) * isinstance(e, FileNotFoundError)}") from e
     if len(data) > limit_bytes:
         raise BackendError(f"{path} is larger than {limit_bytes:,} bytes, the most that is read here")
     return data
+
+
+def open_plain(path: str | Path, pipes: bool = False) -> IO[bytes]:
+    """Return a file that is open for reading; OSError where it cannot be opened. BackendError where it is a device, which may have no end,
+    or, unless `pipes` will do, a pipe, whose opening would wait for a writer."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        mode = os.fstat(handle).st_mode
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        kind = KINDS.get(stat.S_IFMT(mode), "")
+        if kind and not (pipes and stat.S_ISFIFO(mode)):
+            raise BackendError(f"cannot read {path}: it is {kind}, not a file")
+        return os.fdopen(handle, "rb", 0 if kind else -1)
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _read_pipe(f: IO[bytes], path: str | Path, limit_bytes: int) -> bytes:
+    """Return what comes out of a pipe, one byte more than the limit at most; BackendError where nobody opens it to write."""
+    data, handle, until, has_writer = bytearray(), f.fileno(), time.monotonic() + WRITER_SECONDS, False
+    while len(data) <= limit_bytes:
+        try:
+            part = os.read(handle, min(1 << 20, limit_bytes + 1 - len(data)))
+        except BlockingIOError:  # it has a writer, who has nothing yet
+            has_writer = True
+            select.select([handle], [], [])
+            continue
+        data += part
+        if part:
+            has_writer = True
+        elif has_writer:
+            break
+        elif time.monotonic() > until:
+            raise BackendError(f"cannot read {path}: it is a pipe, and nobody has written to it for {WRITER_SECONDS:.0f} s")
+        else:
+            time.sleep(0.01)
+    return bytes(data)
 
 
 def check_file(path: str | Path, what: str, pipes: bool = False) -> int:
@@ -81,7 +124,7 @@ def read_json(path: str | Path) -> Any:
 
     try:
         return json.loads(read_text(path))
-    except (ValueError, RecursionError) as e:
+    except (ValueError, RecursionError) as e:  # the first of numbers with more than 4,300 digits too
         raise CheckError(f"{path} is not JSON: {str(e)[:100]}") from e
 
 

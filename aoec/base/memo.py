@@ -16,6 +16,7 @@ from typing import Any
 
 from aoec.base.errors import BackendError
 from aoec.base.files import write_bytes
+from aoec.base.owned import is_own
 
 VALUE_LIMIT_BYTES = 16 << 20
 VALUES, VERSIONS = 8192, 4  # the most that are kept, by version and of versions
@@ -42,7 +43,7 @@ class Memo:
         name = _name(key)
         try:
             with open(self.folder / name, "rb") as f:
-                data = f.read(VALUE_LIMIT_BYTES + 1) if _own(f.fileno()) else b""
+                data = f.read(VALUE_LIMIT_BYTES + 1) if is_own(os.fstat(f.fileno())) else b""
         except OSError:
             return None
         head, _, body = data.partition(b"\n")
@@ -81,11 +82,6 @@ def _name(key: tuple[str, ...]) -> str:
 
 def _checksum(name: str, body: bytes) -> bytes:
     return sha256(name.encode() + body).hexdigest().encode()
-
-
-def _own(file: int) -> bool:
-    """True where nobody but this user and root can have written an open file; of systems without users no such thing is known."""
-    return not hasattr(os, "getuid") or os.fstat(file).st_uid in (os.getuid(), 0)
 
 
 def _newest(folder: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
-from aoec.base.files import write_whole
+from aoec.base.files import open_plain, write_whole
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -47,7 +47,7 @@ def bytes_of(source: Source) -> Iterator[Data]:
     if not isinstance(source, (str, Path)):
         yield source.SerializeToString()
         return
-    with open(source, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_plain(source) as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
         yield data
 
 

@@ -11,7 +11,8 @@ from aoec.artifact.artifact import Port, load_gears
 from aoec.bank import store
 from aoec.bank.bank import Bank, read_records
 from aoec.bank.record import DEFAULT, ROBUST, Record
-from aoec.base.errors import AoecError, BankError, CheckError
+from aoec.base.errors import AoecError, BackendError, BankError, CheckError
+from aoec.base.files import open_plain
 from aoec.base.regions import Slices
 from aoec.cann.op_summary import Operand
 from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
@@ -110,9 +111,9 @@ def is_bank(path: str) -> bool:
     if path.endswith((".jsonl", ".db")):
         return True
     try:
-        with open(path, "rb") as f:
+        with open_plain(path) as f:
             return f.read(len(store.HEADER)) == store.HEADER
-    except OSError:  # what reads it next says it better
+    except (OSError, BackendError):  # what reads it next says it better
         return False
 
 

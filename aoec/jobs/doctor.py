@@ -6,13 +6,11 @@ import os
 import platform
 import shutil
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from platformdirs import user_cache_dir
-
 from aoec.base.errors import AoecError
+from aoec.base.kernel_cache import chosen as kernel_cache_choice
 
 PACKAGES = ("aoec", "numba", "numpy", "onnx", "onnxruntime", "lark", "scikit-optimize", "scipy", "sqlalchemy", "ml_dtypes")
 KERNELS = ("timeline", "tile")  # modules of compiled functions
@@ -51,22 +49,13 @@ def kernel_cache() -> dict[str, Any]:
     """Where the compiled kernels are kept, and how many files of them there are (0: the first use compiles them)."""
     folder = _cache_folder()
     files = [f for name in KERNELS for f in folder.rglob(f"{name}.*.nbc")] if folder.is_dir() else []
-    return {"cache": str(folder), "compiled": len(files), "writable": os.access(_existing(folder), os.W_OK)}
+    return {"cache": str(folder), "compiled": len(files), "writable": os.access(_existing(folder), os.W_OK),
+            "instead": kernel_cache_choice().why}
 
 
 def _cache_folder() -> Path:
-    """Where Numba keeps compiled kernels: $NUMBA_CACHE_DIR, beside their source, or where that is read-only in the user's cache."""
-    beside = kernel_sources() / "__pycache__"
-    if named := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(named)
-    return beside if os.access(_existing(beside), os.W_OK) else Path(user_cache_dir("numba", appauthor=False))
-
-
-def kernel_sources() -> Path:
-    """The folder of the kernels' sources."""
-    spec = find_spec("aoec.kernels")
-    assert spec is not None and spec.origin is not None  # a part of this package
-    return Path(spec.origin).parent
+    """Return where compiled kernels are kept."""
+    return kernel_cache_choice().folder
 
 
 def _existing(folder: Path) -> Path:
@@ -112,7 +101,8 @@ def show(facts: dict[str, Any]) -> str:
         f"aoec      {versions['aoec']}, Python {versions['python']}",
         "packages  " + ", ".join(f"{n} {v or '(not installed)'}" for n, v in versions.items() if n not in ("aoec", "python")),
         f"system    {system['platform']}, {system['cores']} cores{memory}",
-        f"kernels   {kernels['cache']} ({state}{'' if kernels['writable'] else '; not writable'})",
+        f"kernels   {kernels['cache']} ({state}{'' if kernels['writable'] else '; not writable'})"
+        + (f"; not where Numba would keep them: {kernels['instead']}" if kernels["instead"] else ""),
         f"bank      {bank['path']} ({_bank_state(bank)})",
         "CANN      " + (", ".join(f"{k} {v}" for k, v in cann.items() if v and k != "seen") if cann["seen"]
                         else "not seen; not needed: times and values come from the model machine"),

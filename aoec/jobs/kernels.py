@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from aoec.jobs.doctor import cores, kernel_cache, kernel_sources
+from aoec.base.kernel_cache import kernel_sources
+from aoec.jobs.doctor import cores, kernel_cache
 from aoec.jobs.progress import Line, unseen
 
 # part (aoec/simulate/compile_kernels.py) -> kernels that it compiles: module and function. Parts that take longer come first

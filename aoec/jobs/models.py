@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aoec.base.arrays import Lazy
+from aoec.base.errors import BackendError
+from aoec.base.files import open_plain
 from aoec.frontend import onnx as frontend
 from aoec.ir.flat import flat, noun
 from aoec.ir.graph import Graph, Tensor
@@ -82,13 +84,13 @@ def _what(t: Tensor) -> tuple[object, ...]:
 def file_digest(path: str) -> str:
     """The sha256 of a file's bytes; "" where it cannot be read, which its reader says better."""
     try:
-        with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        with open_plain(path) as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return sha256(data).hexdigest()
-    except (OSError, ValueError):  # an empty file cannot be mapped
+    except (OSError, ValueError, BackendError):  # an empty file cannot be mapped
         return ""
 
 
 def refers_elsewhere(path: str) -> bool:
     """True for a model whose file does not say all of it."""
-    with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
+    with open_plain(path) as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
         return data.find(ELSEWHERE) >= 0

@@ -17,7 +17,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from aoec.base.errors import TargetError
+from aoec.base.errors import BackendError, TargetError
+from aoec.base.files import read_bytes
 
 CONFIDENCE = ("official", "measured", "inferred", "estimate")  # best first
 LIMIT_BYTES = 1 << 20  # far above any real machine file
@@ -54,11 +55,9 @@ def shipped_machines() -> dict[str, str]:
 def read_file(path: Path) -> str:
     """The text of a machine file; TargetError where it cannot be read, is too long or no text."""
     try:
-        with open(path, "rb") as f:
-            data = f.read(LIMIT_BYTES + 1)
-        if len(data) > LIMIT_BYTES:
-            raise TargetError(f"{path}: is longer than {LIMIT_BYTES:,} bytes, the most that a machine file may have")
-        return data.decode("utf-8")
+        return read_bytes(path, LIMIT_BYTES).decode("utf-8")
+    except BackendError as e:
+        raise TargetError(f"{path}: cannot read this machine file: {getattr(e.__cause__, 'strerror', None) or e}") from None
     except (OSError, UnicodeDecodeError, ValueError) as e:  # ValueError: a path with a NUL
         raise TargetError(f"{path}: cannot read this machine file: {getattr(e, 'strerror', None) or 'not UTF-8 text'}") from None
 
