@@ -5,9 +5,11 @@ import json
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
+from typing import Any
 
 from aoec.base.errors import ScheduleError
 from aoec.base.files import read_text, write_text
+from aoec.base.text import plural
 from aoec.ir.index import reads
 from aoec.ir.show import show
 from aoec.ir.tir import Func
@@ -26,7 +28,7 @@ from aoec.search.trials import Status
 from aoec.simulate.time import ERRORS
 from aoec.target.machine import load
 
-Facts = dict[str, object]
+Facts = dict[str, Any]
 
 
 def search_func(options: Namespace) -> int:
@@ -116,9 +118,9 @@ def in_words(facts: Facts) -> str:
     return "\n".join(f"{name:11}{text}" for name, text in (
         ("modelled", f"default {facts['default_us']:.3f} us, tuned {facts['tuned_us']:.3f} us ({saved:.1f} % saved) on {facts['target']}"),
         ("bound", f"{facts['bound_us']:.3f} us, which no schedule can beat; tuned is {facts['gap_percent']:.1f} % above it"),
-        ("space", f"{facts['space']:,} candidates in {facts['sketches']} sketch{'es' * (facts['sketches'] != 1)}"),
+        ("space", f"{plural(facts['space'], 'candidate')} in {facts['sketches']} sketch{'es' * (facts['sketches'] != 1)}"),
         ("looked at", ", ".join(f"{count:,} {status}" for status, count in counts.items() if count)),
-        ("", f"in {facts['trials']:,} trials of the search, and to choose the default schedule and settle the result"),
+        ("", f"in {plural(facts['trials'], 'trial')} of the search, and to choose the default schedule and settle the result"),
         ("proof", facts["proof"]), ("holds", facts["holds"]), ("accuracy", f"against published measurements of {facts['fidelity']}")))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from aoec.base import arrays
 from aoec.base.errors import CapacityError, CheckError, ScheduleError, TargetError, UnsupportedError
-from aoec.base.text import quote
+from aoec.base.text import plural, quote
 from aoec.ir import parse
 from aoec.ir.graph import Graph, Group
 from aoec.ir.program import Program
@@ -74,7 +74,7 @@ def fuse_text(text: str, source: str, weights_path: str, target: str) -> tuple[G
     from aoec.lowering.fuse import fuse
     graph = graph_of(text, source)
     if graph.groups:
-        raise CheckError(f"graph {graph.name} is fused already: it has {len(graph.groups)} groups", source=source)
+        raise CheckError(f"graph {graph.name} is fused already: it has {plural(len(graph.groups), 'group')}", source=source)
     return fuse(graph, load_weights(graph, weights_path), _machine(target))
 
 
@@ -111,7 +111,7 @@ def operator_group(graph: Graph, name: str | None = None) -> Group:
     if len(found) != 1:
         ops = {n.name: n.op for n in graph.nodes}
         said = ", ".join(f"{g.name} ({' '.join(ops[n] for n in g.nodes)})" for g in groups)
-        raise CheckError(f"{graph.name} becomes {len(groups)} groups; give --group, one of {said}")
+        raise CheckError(f"{graph.name} becomes {plural(len(groups), 'group')}; give --group, one of {said}")
     return found[0]
 
 
@@ -236,7 +236,7 @@ def load_weights(graph: Graph, path: str | Path) -> Weights:
     if not wanted:
         return {}
     if str(path) == "-":
-        raise CheckError(f"graph {graph.name} has {len(wanted)} constants, and their file is not known when the graph comes from "
+        raise CheckError(f"graph {graph.name} has {plural(len(wanted), 'constant')}, and their file is not known when the graph comes from "
                          "standard input; give --weights FILE.npz, as written by aoec import --weights")
     found = arrays.load(path)
     for t in wanted:
