@@ -9,7 +9,8 @@ from collections import namedtuple
 
 import numpy as np
 
-from .linked import entry, inner, within
+from . import linked
+from .linked import inner, within
 from .structs import pass_by_address
 
 (ADD, SUB, MUL, FLOORDIV, MOD, MIN, MAX, GCD, LESS, LESS_EQUAL, EQUAL, UNEQUAL, AND, OR, ABS,
@@ -356,13 +357,13 @@ def rows_of(p, s, out, row, lane):
                 out.trips[row, positions[i]] = s.ints[p.trip_at[positions[i]], lane]
 
 
-@entry
+@linked.entry
 def replay(code, pool, x, y):
     """All of a tape, for LANES columns."""
     run(code, np.int64(0), code.shape[0], pool, x, y, x.shape[1])
 
 
-@entry
+@linked.entry
 def whole(code, pool, constant_at, constant, input_at, out_at, given, x, out):
     """Fills out[row, result] with what a tape of whole numbers gives of given[input, row]; `x`: room for its registers."""
     constants(constant_at, constant, x)
@@ -378,7 +379,7 @@ def whole(code, pool, constant_at, constant, input_at, out_at, given, x, out):
                 out[first + w, k] = x[out_at[k], w]
 
 
-@entry
+@linked.entry
 def fill(p, s, given, out):
     """Entries that are filled, or -1 where there is no room for all: the tables of rows with such values of their holes [row, hole]."""
     used = np.int64(0)

@@ -20,14 +20,15 @@ class _Flags(Flags):
     """Compile options, compared without Python code: Numba compares them for each operation of which it looks up the type."""
 
     __slots__ = ()
-    _DEFAULTS = {name: option.default for name, option in Flags.options.items()}
-    _HASH = hash(Flags())
 
     def __eq__(self, other):
-        return self._DEFAULTS | self._values == self._DEFAULTS | other._values if isinstance(other, Flags) else NotImplemented
+        return _DEFAULTS | self._values == _DEFAULTS | other._values if isinstance(other, Flags) else NotImplemented
 
     def __hash__(self):
-        return self._HASH
+        return _HASH
+
+
+_DEFAULTS, _HASH = {name: option.default for name, option in Flags.options.items()}, hash(Flags())
 
 
 class _Unset:

@@ -15,9 +15,11 @@ import time
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import IO, Any
 
 from aoec.base.errors import BackendError, CheckError, ParseError
+from aoec.base.text import in_columns
 
 TEXT_LIMIT_BYTES = 64 << 20  # far above any real stage text; a wrong file is refused before it fills the memory
 NO_TEXT = {".onnx": "an ONNX model, and text is wanted here: aoec import makes a graph of it, aoec compile --dump the text of every stage",
@@ -174,6 +176,13 @@ def say(text: str) -> None:
         raise
     except OSError as e:
         raise BackendError(f"cannot write standard output: {reason(e)}") from e
+
+
+def note(text: str) -> None:
+    """Writes a line for people to standard error, where it does not mix with results; on a terminal in lines that fit it."""
+    if sys.stderr.isatty():
+        text = in_columns(text, get_terminal_size().columns - 1)
+    print(text, file=sys.stderr, flush=True)
 
 
 def check_writable(path: str | Path) -> None:

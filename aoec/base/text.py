@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from textwrap import wrap
 
 from aoec.base.errors import one_line
 
@@ -56,6 +57,13 @@ def beginning(line: str) -> str:
         return line
     comma = line.rfind(", ", WHOLE // 2, WHOLE)
     return line[:comma + 1 if comma > 0 else WHOLE]
+
+
+def in_columns(text: str, width: int) -> str:
+    """The text in lines of at most so many characters, broken between words alone; a line goes on two spaces further in."""
+    lines = [wrap(line, max(20, width), subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) or [""]
+             for line in text.split("\n")]
+    return "\n".join("\n".join(parts) for parts in lines)
 
 
 def listed(words: Iterable[str]) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from aoec.base.errors import CheckError, one_line
 from aoec.base.files import read_bytes
+from aoec.base.text import plural
 from aoec.cann.op_summary import FORMATS, NOT, TYPES, Operand
 
 LIMIT_BYTES, LIMIT_ROWS, LIMIT_COLUMNS = 256 << 20, 200_000, 500
@@ -71,7 +72,7 @@ class Profile:
         """What of the file is not used, in words."""
         out = [f"{self.source}: columns that are not read: {', '.join(self.unread)}"] if self.unread else []
         first = ", ".join(f"line {line}: {why}" for line, why in self.passed_over[:3])
-        return [*out, f"{self.source}: {len(self.passed_over):,} tasks without a time are left out ({first})"] if first else out
+        return [*out, f"{self.source}: {plural(len(self.passed_over), 'task')} without a time left out ({first})"] if first else out
 
 
 def read(path: str | Path) -> Profile:

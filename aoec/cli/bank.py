@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from aoec.base.files import write_text
+from aoec.base.files import note, write_text
 from aoec.cli import options as words_of
 from aoec.cli import values
 
@@ -88,7 +88,7 @@ def run_list(options: Namespace) -> int:
     if text:
         write_text(options.output, text)
     else:
-        print(bank.nothing(options.bank, options.target, options.builtin), file=sys.stderr)
+        note(bank.nothing(options.bank, options.target, options.builtin))
     return 0
 
 

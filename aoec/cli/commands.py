@@ -10,18 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from aoec.base.errors import CheckError
-from aoec.base.files import check_writable, read_text, write_bytes, write_text
+from aoec.base.files import check_writable, note, read_text, write_bytes, write_text
 from aoec.base.regions import Slices
+from aoec.base.text import plural
 from aoec.cli.arguments import DEFAULT_TARGET
 from aoec.cli.outputs import ready_output
 
 NO_NAME = {"show": f"which machine? For example: aoec targets show {DEFAULT_TARGET}",
            "import": f"which file? For example: aoec targets import {DEFAULT_TARGET}.ini -o my.toml"}
-
-
-def note(text: str) -> None:
-    """Nothing; a line for people on standard error, where it does not mix with results."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def ready_kernels() -> None:
@@ -185,7 +181,7 @@ def run_import(options: Namespace) -> int:
     if weights_path:
         save_weights(graph, weights, weights_path)
     elif weights:
-        note(f"{len(weights)} constants are not written; give -o, or --weights FILE.npz")
+        note(f"{plural(len(weights), 'constant')} not written; give -o, or --weights FILE.npz")
     write_noun(options.output, show(graph))
     return 0
 

@@ -14,6 +14,7 @@ from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, IMPORTED, Record, flat
 from aoec.base.errors import BankError
 from aoec.base.ticks import TICKS_PER_CYCLE
+from aoec.target.inherit import shipped_clock_mhz
 
 Times = Mapping[tuple[str, str, str], Sequence[Measured]]
 NOTHING: Times = {}
@@ -68,15 +69,23 @@ def table_of(found: Sequence[Record]) -> str:
     if not found:
         return ""
     columns = " ".join(f"{name:>12}" for name in ("default", "tuned", "bound"))
-    head = f"{'key':{SHOWN_DIGITS}}  {columns} {'gap':>7} {'trials':>7}  target, label (cycles, by kind)\n"
-    return head + "".join(_row(r) for r in found)
+    head = f"{'key':{SHOWN_DIGITS}}  {columns} {'gap':>7} {'trials':>7}  target, label (us, by kind)\n"
+    unknown = sorted({r.key.target for r in found if shipped_clock_mhz(r.key.target) is None})
+    note = f"cyc: cycles, since no machine of that name comes with aoec ({', '.join(unknown)})\n" if unknown else ""
+    return head + "".join(_row(r) for r in found) + note
 
 
 def _row(r: Record) -> str:
-    cycles = " ".join(f"{t / TICKS_PER_CYCLE:12,.0f}" for t in (r.default_ticks, r.ticks, r.bound_ticks))
+    times = " ".join(f"{said_time(t, r.key.target):>12}" for t in (r.default_ticks, r.ticks, r.bound_ticks))
     if r.key.state.endswith(IMPORTED):
-        cycles = f"{'-':>12}{cycles[12:]}"  # nothing is known of the default
-    return f"{r.key.func_key[:SHOWN_DIGITS]}  {cycles} {r.gap:7.1%} {r.trials:7,}  {r.key.target}, {r.label} ({r.key.kind})\n"
+        times = f"{'-':>12}{times[12:]}"  # nothing is known of the default
+    return f"{r.key.func_key[:SHOWN_DIGITS]}  {times} {r.gap:7.1%} {r.trials:7,}  {r.key.target}, {r.label} ({r.key.kind})\n"
+
+
+def said_time(ticks: int, target: str) -> str:
+    """Ticks as microseconds, or as cycles ("cyc") of a machine whose clock is not known here."""
+    cycles, clock_mhz = ticks / TICKS_PER_CYCLE, shipped_clock_mhz(target)
+    return f"{cycles / clock_mhz:,.2f}" if clock_mhz else f"{cycles:,.0f} cyc"
 
 
 def of_one_func(found: tuple[Record, ...], key: str, measured: Times = NOTHING) -> tuple[Record, ...]:

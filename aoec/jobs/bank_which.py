@@ -12,6 +12,7 @@ from aoec.bank.bank import Bank
 from aoec.bank.measured import Measured
 from aoec.bank.record import DEFAULT, IMPORTED, ROBUST, Record, flat
 from aoec.base.errors import BankError
+from aoec.base.text import plural
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.graph import Graph
 from aoec.jobs.bank import SHOWN_DIGITS, Times, as_values, by_schedule, in_words, of_record, theirs
@@ -131,7 +132,7 @@ def reason(shelf: str, r: Record, taken: tuple[str, Record] | None, machines: Ma
         return old + ("; a start of the next search" if old.startswith("stale") and shelf == OWN else "")
     if (shelf, r) == taken:
         if not r.gained:
-            return f"nothing better than the default in {r.searched:,} trials"
+            return f"nothing better than the default in {plural(r.searched, 'trial')}"
         return "fresh; the bank is asked first" if shelf == OWN else "fresh; the bank has none that is faster than the default"
     return "the bank's is asked first" if r.gained else "no faster than the default"
 
@@ -164,4 +165,4 @@ def heading(c: Choice) -> str:
 
 def said(s: Said) -> str:
     r, taken = s.record, "taken" if s.wins else "not used"
-    return f"  {taken:8} {s.shelf:4} {r.ticks / TICKS_PER_CYCLE:12,.0f} cycles, {r.key.kind}, {r.searched:,} trials: {s.why}"
+    return f"  {taken:8} {s.shelf:4} {r.ticks / TICKS_PER_CYCLE:12,.0f} cycles, {r.key.kind}, {plural(r.searched, 'trial')}: {s.why}"

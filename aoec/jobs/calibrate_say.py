@@ -8,6 +8,7 @@ from textwrap import wrap
 from typing import Any
 
 from aoec.bank.bank import Bank
+from aoec.base.text import plural
 from aoec.cann.op_summary_read import Profile, read
 from aoec.jobs.calibrate import UNFELT, UNREAD, Calibrated, Number, calibrated, machine_file
 from aoec.jobs.row_funcs import Known, known
@@ -76,7 +77,7 @@ def told(made: Calibrated, said: dict[str, Any]) -> str:
     names = {o: [n for n in made.numbers if n.outcome == o] for o in ("changed", "confirmed", "refused")}
     unread, unfelt = ([n.place for n in names["refused"] if n.why.startswith(words)] for words in (UNREAD, UNFELT))
     names["refused"] = [n for n in names["refused"] if n.place not in {*unread, *unfelt}]
-    lines = [f"{said['profile']} ({said['kind']}) against {said['target']} (modelled): {len(made.fitted)} operators to fit to, "
+    lines = [f"{said['profile']} ({said['kind']}) against {said['target']} (modelled): {plural(len(made.fitted), 'operator')} to fit to, "
              f"{len(made.held)} held out (seed {said['seed']}), {len(made.left)} without a program",
              f"taken to have run: {said['assumed']['schedule']}; in L2 before: {said['assumed']['state']}",
              *(f"mean error, {name.replace('_', ' ')}: {e['before']:.2%} before, {e['after']:.2%} after"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from aoec.base.errors import AoecError
+from aoec.base.text import plural
 from aoec.jobs import interrupt
 from aoec.jobs.budget import PROOF_ROWS, Budget, limits
 from aoec.jobs.cann_import import Seed, said
@@ -96,8 +97,8 @@ def summary(found: list[Compared]) -> str:
     beaten = sum(c.vendor_us < c.default_us for c in found)
     none = sum(c.rank == Rank(0, True) for c in found)
     middle, most = ratios[len(ratios) // 2], ratios[-1]
-    return f"{len(found):,} keys: the vendor's tiling takes {middle:.3f} times our best's modelled time (median; at most {most:.3f}), " \
-           f"is faster than our default for {beaten:,}, and has nothing faster in our space for {none:,}"
+    return f"{plural(len(found), 'key')}: the vendor's tiling takes {middle:.3f} times our best's modelled time (median; at " \
+           f"most {most:.3f}), is faster than our default for {beaten:,}, and has nothing faster in our space for {none:,}"
 
 
 def facts(found: Iterable[Compared | str]) -> list[dict[str, object]]:

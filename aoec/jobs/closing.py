@@ -12,11 +12,13 @@ from aoec.jobs.budget import Spent, as_dict
 from aoec.jobs.plan import host_times
 from aoec.jobs.solve import total_ticks
 from aoec.jobs.trust import Trust, together
+from aoec.jobs.tuning import bound_in
 from aoec.jobs.version import model_version
 from aoec.ops.narrowed import counts, kept_words
 from aoec.report.fidelity import as_dict as fidelity_of
 from aoec.report.fidelity import near, operator_class
 from aoec.report.table import Held, Report, Row, Times
+from aoec.search.bounds import Bound
 from aoec.search.trials import Phase
 from aoec.target.machine import Machine
 
@@ -57,17 +59,39 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
         if g.kind in ("view", "host"):
             times = Times(*[off_core[g.name]] * 3) if g.kind == "host" else Times()
             rows[g.name] = Row(g.name, counted([ops[name] for name in g.nodes]), times, shown[g.name], "", g.kind)
-    launches = [(often[c.task.group.name], c.best.measure.launch_us) for c in choices]
-    hidden = max(0.0, sum(count * (us - machine.queue_gap_us) for count, us in launches))
     found = len({(c.task.func_key, c.task.state_text) for c in choices if c.solved.found})
     return Report(
         model.name, machine.name, model.precision, tuple(rows.values()),
-        Times(lines.default.latency_us, lines.tuned.latency_us, max(0.0, bound_us - hidden)),
+        Times(lines.default.latency_us, lines.tuned.latency_us, min(lines.tuned.latency_us, chain_bound_us(made, machine))),
         Times(lines.default.sum_us, lines.tuned.sum_us, bound_us),
         (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us) if lines.tuned.throughput_us else None,
         "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
         **looked_at(spent.values()), seconds=seconds, found=found, tuned=options.tune, lowered=counts(model.graph),
-        held=whole_trust(choices), gear=made.stage.gear)
+        held=whole_trust(choices), images=images_of(model), gear=made.stage.gear)
+
+
+def images_of(model: Model) -> int:
+    """How many images an inference takes: the first size of an input of four, where all inputs and outputs have it; else 0."""
+    sizes = {p.shape[0] if p.shape else None for p in (*model.inputs, *model.outputs)}
+    count = sizes.pop() if len(sizes) == 1 else None
+    return count if isinstance(count, int) and any(len(p.shape) == 4 for p in model.inputs) else 0
+
+
+def chain_bound_us(made: Made, machine: Machine) -> float:
+    """What no schedules of the model's groups beat on one timeline, in modelled microseconds.
+
+    The first group pays for its launch. Any other waits behind one before it, and may pay the gap of the task queue alone. What the host
+    does is added.
+    """
+    graph, known = made.model.graph, dict[tuple[str, str], Bound]()
+    often, us = rounds.passes_of_groups(graph), 0.0
+    for place, c in enumerate(made.choices):
+        at = c.task.func_key, c.task.state_text
+        if at not in known:
+            known[at] = bound_in(c.task.func, machine, c.task.state)
+        cycles = known[at].queued_cycles if place else known[at].cycles
+        us += often[c.task.group.name] * cycles / machine.clock_mhz
+    return us + rounds.weighted(host_times(graph), graph)
 
 
 def looked_at(spent: Iterable[Spent]) -> dict[str, Any]:

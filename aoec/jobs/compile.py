@@ -139,7 +139,8 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
     if options.embed and source is not None:
         plans = [t.plan for s in sliced for t in s.tuned if t.plan.gained]
         embedded.write(options.embed, source, [*before, *made], plans, machine)
-        voice.say(f"embedded the schedules of {len(made[0].choices)} groups{', and a plan of slices,' * bool(plans)} in {options.embed}")
+        count = plural(len(made[0].choices), "group")
+        voice.say(f"embedded the schedules of {count}{', and a plan of slices,' * bool(plans)} in {options.embed}")
     if options.dump:
         dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], machine)
     seconds = time.monotonic() - started

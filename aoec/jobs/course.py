@@ -7,6 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from aoec.bank.record import Key
+from aoec.base.text import plural
 from aoec.jobs.budget import as_dict, words
 from aoec.jobs.events import Events
 from aoec.jobs.order import Order, SoFar, Solved
@@ -44,7 +45,7 @@ class Course:
         best, default, bound = (n * self._us for n in (so_far.ticks, so_far.default_ticks, so_far.bound_ticks))
         self._events.say("task_progress", task=task.group.name, trials=so_far.trials, search_seconds=round(so_far.seconds, 3),
                          default_us=default, best_us=best, bound_us=bound, left_seconds=left)
-        self._line(f"{task.group.name} {so_far.trials:,} trials, {best:.2f} us modelled", self._done, left)
+        self._line(f"{task.group.name} {plural(so_far.trials, 'trial')}, {best:.2f} us modelled", self._done, left)
 
     def done(self, task: Task, solved: Solved) -> None:
         """Nothing; a task is done."""

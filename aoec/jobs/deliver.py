@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from aoec.base.errors import CheckError
 from aoec.base.files import check_new_folder, write_folder
+from aoec.base.text import plural
 from aoec.cann import fusion_switch, tune_ops
 from aoec.cann.seen import Seen
 from aoec.cann.tune_ops import TuneOps
@@ -38,7 +39,7 @@ def deliver(options: Namespace) -> str:
     found = source(options, voice)
     made, files = delivery(found, keys(listed, found.entries), soc_of(found.machine, options.soc), options.all, options.tune or 0)
     write_folder(options.to, files)
-    voice.say(f"wrote {options.to}: {len(files)} files; begin with {options.to}/APPLY.md")
+    voice.say(f"wrote {options.to}: {plural(len(files), 'file')}; begin with {options.to}/APPLY.md")
     return as_json(made) if options.json else text(made)
 
 
@@ -66,7 +67,7 @@ def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int) -> 
         texts["tune_ops.json"] = tune_ops.text(listed)
     if passes:
         texts["fusion_switch.json"] = fusion_switch.text(passes)
-    named = {name: f"run-time bank, {said_.count(chr(10))} records" for name, said_ in texts.items() if name not in WHAT}
+    named = {name: f"run-time bank, {plural(said_.count(chr(10)), 'record')}" for name, said_ in texts.items() if name not in WHAT}
     named |= {name: what for name, what in WHAT.items() if name in texts or not name.startswith(("tune_ops", "fusion"))}
     shared = known.shared(e.name for e, r in made if r.key == records.EXACT)
     d = Delivery(found.name, machine.name, soc, cores, found.precision, lines, known.source, known.kind, shared, named, alone(known.alone),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from aoec.base.errors import CheckError
+from aoec.base.text import plural
 from aoec.cann import graph_dump, op_summary_read
 from aoec.cann.op_summary_join import Work, work
 from aoec.cann.seen import Seen
@@ -63,7 +64,7 @@ def keys(listed: Theirs | None, entries: Sequence[Entry]) -> Keys:
     equal = {e.name: nearest(e, by_work.get(does, ())) for e in entries if (does := work_of(e)) is not None}
     found = {name: listed for name, listed in equal.items() if listed}
     if not any(e.name in found for e in entries if e.kind == "cube"):
-        raise CheckError(f"{path} has {len(seen):,} operators, and none is a matrix product or convolution of these sizes: "
+        raise CheckError(f"{path} has {plural(len(seen), 'operator')}, and none is a matrix product or convolution of these sizes: "
                          f"{sizes(entries)}. Is it of another model, or of other input shapes?")
     taken = {id(one) for listed in found.values() for one in listed}
     return Keys(path, listed.kind, found, tuple(one for one in seen if id(one) not in taken))

@@ -11,6 +11,7 @@ from typing import Any
 
 from aoec.base.errors import AoecError
 from aoec.base.kernel_cache import chosen as kernel_cache_choice
+from aoec.base.text import plural
 
 PACKAGES = ("aoec", "numba", "numpy", "onnx", "onnxruntime", "lark", "scikit-optimize", "scipy", "sqlalchemy", "ml_dtypes")
 KERNELS = ("timeline", "tile")  # modules of compiled functions
@@ -66,6 +67,7 @@ def _existing(folder: Path) -> Path:
 def _bank(path: Path) -> dict[str, Any]:
     """Path, records and trouble of the bank; a bank that does not exist yet is no trouble."""
     from aoec.bank.bank import Bank
+    from aoec.bank.record import DEFAULT
     if not path.exists():
         try:
             Bank.open(path)  # which makes nothing
@@ -73,10 +75,11 @@ def _bank(path: Path) -> dict[str, Any]:
             return {"path": str(path), "exists": False, "records": None, "trouble": str(e)}
         return {"path": str(path), "exists": False, "records": 0}
     try:
-        records = len(Bank.open(path, create=False, writable=False).list())
+        records = Bank.open(path, create=False, writable=False).list()
+        tuned = sum(not r.key.state.endswith(DEFAULT) for r in records)
     except AoecError as e:
         return {"path": str(path), "exists": True, "records": None, "trouble": str(e)}
-    return {"path": str(path), "exists": True, "records": records}
+    return {"path": str(path), "exists": True, "records": len(records), "tuned": tuned}
 
 
 def _cann() -> dict[str, Any]:
@@ -96,11 +99,12 @@ def show(facts: dict[str, Any]) -> str:
     """The facts as lines for people."""
     versions, system, kernels, bank, cann = (facts[k] for k in ("versions", "system", "kernels", "bank", "cann"))
     memory = f", {system['memory_bytes'] / 2**30:.0f} GiB memory" if system["memory_bytes"] else ""
-    state = f"{kernels['compiled']} compiled" if kernels["compiled"] else "empty: the first use compiles the kernels, for up to a minute"
+    state = f"{plural(kernels['compiled'], 'file')} of compiled kernels" if kernels["compiled"] else \
+        "empty: the first use compiles the kernels, for up to a minute"
     return "\n".join([
         f"aoec      {versions['aoec']}, Python {versions['python']}",
         "packages  " + ", ".join(f"{n} {v or '(not installed)'}" for n, v in versions.items() if n not in ("aoec", "python")),
-        f"system    {system['platform']}, {system['cores']} cores{memory}",
+        f"system    {system['platform']}, {plural(system['cores'], 'core')}{memory}",
         f"kernels   {kernels['cache']} ({state}{'' if kernels['writable'] else '; not writable'})"
         + (f"; not where Numba would keep them: {kernels['instead']}" if kernels["instead"] else ""),
         f"bank      {bank['path']} ({_bank_state(bank)})",
@@ -112,4 +116,7 @@ def show(facts: dict[str, Any]) -> str:
 def _bank_state(bank: dict[str, Any]) -> str:
     if bank.get("trouble"):
         return bank["trouble"]
-    return f"{bank['records']} records" if bank["exists"] else "not there yet; the first compile makes it"
+    if not bank["exists"]:
+        return "not there yet; the first compile makes it"
+    defaults = bank["records"] - bank["tuned"]
+    return f"{plural(bank['tuned'], 'tuned schedule')}, {plural(defaults, 'default schedule')}"

@@ -6,6 +6,7 @@ compiles it itself: nothing here has to succeed.
 from __future__ import annotations
 
 import atexit
+import hashlib
 import os
 import struct
 import subprocess
@@ -44,16 +45,17 @@ def missing(parts: Sequence[str]) -> list[str]:
 
 
 def kept(folder: Path, module: str, function: str) -> bool:
-    """Whether Numba has a kernel on disk. Of its index, which is a pickle, only two numbers are looked for: Numba's version at its beginning,
-    and the time at which the source was changed."""
+    """Whether Numba has a kernel on disk. Its index is a pickle and is not read as one. What is looked for in its bytes is Numba's version,
+    at the beginning, and the hash of the source, or of older Numbas the time at which the source was changed."""
     source = kernel_sources() / f"{module}.py"
     pattern = f"{module}.{function}-*.py{sys.version_info.major}{sys.version_info.minor}*.nbi"
     try:
-        stamp, numba = b"G" + struct.pack(">d", source.stat().st_mtime), version("numba").encode()
+        stamps = hashlib.sha256(source.read_bytes()).digest(), b"G" + struct.pack(">d", source.stat().st_mtime)
+        numba = version("numba").encode()
         for path in folder.rglob(pattern):
             with path.open("rb") as file:
                 data = file.read(INDEX)
-            if numba in data[:HEAD] and stamp in data:
+            if numba in data[:HEAD] and any(stamp in data for stamp in stamps):
                 return True
     except (OSError, PackageNotFoundError):
         pass
@@ -61,8 +63,10 @@ def kept(folder: Path, module: str, function: str) -> bool:
 
 
 def start(parts: Sequence[str]) -> str:
-    """A line for people where some parts are to be compiled, which is begun; else "". Where their place cannot be written nobody begins, since
-    nobody else could read them."""
+    """Begins to compile those parts that are not compiled, and returns a line for people that says so, else "".
+
+    Where their folder cannot be written nothing is begun: no other process could read the result.
+    """
     lacking = [p for p in missing(parts) if p not in _running and p not in _queue]
     if not lacking or os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return ""

@@ -51,8 +51,10 @@ def shown(what: str, total: int) -> Iterator[Line]:
 
 
 class Lines:
-    """Lines of how far work on `total` parts is, one every ten seconds and one for each tenth of it. Where nothing is told for ten seconds the
-    last words are said again, with the time that has gone by."""
+    """Lines of how far work on `total` parts is: one every ten seconds, and one for each tenth of it.
+
+    Where nothing is told for ten seconds the last words are said again, with the time that has gone by.
+    """
 
     def __init__(self, what: str, total: int, file: IO[str], clock: Callable[[], float] = time.monotonic) -> None:
         self._what, self._total, self._file, self._clock = what, total, file, clock

@@ -20,6 +20,7 @@ from aoec.bank.bank import Bank, statuses
 from aoec.bank.measured import Measured
 from aoec.bank.record import NAME_LIMIT, Record
 from aoec.base.errors import CheckError, one_line
+from aoec.base.text import plural
 from aoec.cann.op_summary_join import Timed, join, share, timed
 from aoec.cann.op_summary_read import Profile, read
 from aoec.jobs.calibrate_say import banks
@@ -88,8 +89,8 @@ def other_chip(p: Profile, machine: Machine) -> list[str]:
     """A note where a task ran on more cores than the machine has of a kind."""
     most = max(kind.count for kind in machine.cores.values())
     beyond = next((r for r in p.rows if (r.cores or 0) > most), None)
-    return [f"{p.source}, line {beyond.line}: {beyond.cores} cores, and {machine.name} has {most} of a kind; another chip's profile? "
-            "--target names it"] if beyond else []
+    return [f"{p.source}, line {beyond.line}: {plural(beyond.cores or 0, 'core')}, and {machine.name} has {most} of a kind; another chip's "
+            "profile? --target names it"] if beyond else []
 
 
 def backs(profiles: Sequence[Profile], known: Sequence[Known], machine: Machine) -> list[Back]:

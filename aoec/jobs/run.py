@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ from aoec.artifact.artifact import load_gears
 from aoec.artifact.compiled import Artifact, Port
 from aoec.base import arrays
 from aoec.base.errors import CapacityError, CheckError
-from aoec.base.files import write_text
+from aoec.base.files import note, write_text
 from aoec.jobs.execute import run_model
 from aoec.jobs.gears import named, pick
 from aoec.jobs.legal import legal
@@ -33,7 +32,7 @@ INTEGERS = (0, 2)  # random values of inputs that are not reals: small, as indic
 def run_artifact(options: Namespace) -> int:
     """The exit code, 0; the outputs are written where -o says, and what they are is printed."""
     gears = load_gears(options.model)
-    note = check_programs(gears, options.model)
+    aside = check_programs(gears, options.model)
     if options.random:
         artifact = named(gears, options.gear) if options.gear else gears[0]
         feeds = random_feeds(artifact, options.seed)
@@ -49,9 +48,9 @@ def run_artifact(options: Namespace) -> int:
              "lowered": counts(artifact.graph),
              **({"gear": artifact.gear} if artifact.gear else {}),
              "outputs": {name: summary(x) for name, x in outputs.items()}, "modelled": modelled(artifact),
-             "seconds_on_this_computer": round(seconds, 3), **({"note": note} if note else {})}
-    if note:
-        print(f"note: {note}", file=sys.stderr, flush=True)
+             "seconds_on_this_computer": round(seconds, 3), **({"note": aside} if aside else {})}
+    if aside:
+        note(f"note: {aside}")
     write_text("-", json.dumps(facts, indent=2) + "\n" if options.json else lines(facts, options))
     return 0
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from aoec.base.files import note
 from aoec.base.text import clipped, plural
 from aoec.ir.graph import Graph
 from aoec.jobs.progress import Line, shown, unseen
@@ -29,7 +30,7 @@ class Voice:
         self.as_json, self.bar, self.taken = as_json, bar, taken
 
     def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+        note(text)
 
     def reading(self, source: Path, machine: Machine, how: str) -> None:
         self.say(f"reading {source}")

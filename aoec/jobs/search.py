@@ -35,7 +35,7 @@ from aoec.search.trials import Status
 from aoec.simulate.time import ERRORS
 from aoec.target.machine import load
 
-Facts = dict[str, object]
+Facts = dict[str, Any]
 ENDS = {"default": "the default schedule", "proof": "a proof", "settling": "settling the result"}  # beside the search's own trials
 
 
@@ -143,7 +143,7 @@ def in_words(facts: Facts) -> str:
     return "\n".join(f"{name:11}{text}" for name, text in (
         ("modelled", f"default {facts['default_us']:.3f} us, tuned {facts['tuned_us']:.3f} us ({saved:.1f} % saved) on {facts['target']}"),
         ("bound", f"{facts['bound_us']:.3f} us, which no schedule can beat; tuned is {facts['gap_percent']:.1f} % above it"),
-        ("space", f"{facts['space']:,} candidates in {facts['sketches']} sketch{'es' * (facts['sketches'] != 1)}"),
+        ("space", f"{plural(facts['space'], 'candidate')} in {facts['sketches']} sketch{'es' * (facts['sketches'] != 1)}"),
         ("looked at", ", ".join(f"{count:,} {status}" for status, count in candidates.items() if count)),
         ("", looked_at(found)),
         ("proof", facts["proof"]), ("holds", facts["holds"]), ("accuracy", f"against published measurements of {facts['fidelity']}")))

@@ -75,7 +75,7 @@ def fuse_text(text: str, source: str, weights_path: str, target: str) -> tuple[G
     from aoec.lowering.fuse import fuse
     graph = graph_of(text, source)
     if graph.groups:
-        raise CheckError(f"graph {graph.name} is fused already: it has {len(graph.groups)} groups", source=source)
+        raise CheckError(f"graph {graph.name} is fused already: it has {plural(len(graph.groups), 'group')}", source=source)
     return fuse(graph, load_weights(graph, weights_path), _machine(target))
 
 
@@ -255,7 +255,7 @@ def load_weights(graph: Graph, path: str | Path) -> Weights:
     if not wanted:
         return {}
     if str(path) == "-":
-        raise CheckError(f"graph {graph.name} has {len(wanted)} constants, and their file is not known when the graph comes from "
+        raise CheckError(f"graph {graph.name} has {plural(len(wanted), 'constant')}, and their file is not known when the graph comes from "
                          "standard input; give --weights FILE.npz, as written by aoec import --weights")
     found = arrays.load(path)
     for t in wanted:

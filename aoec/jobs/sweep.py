@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-import sys
+import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aoec.base.errors import AoecError, CheckError
-from aoec.base.files import write_text
+from aoec.base.files import note, write_text
 from aoec.ir.tir import Func
 from aoec.jobs import interrupt
+from aoec.jobs.progress import shown
 from aoec.jobs.sweep_plan import Contender, Plan, plan
 from aoec.jobs.sweep_time import Cell, How, Made, Row, refused
 from aoec.ops.own import read_files
@@ -131,16 +132,14 @@ def dumped(row: Row, made: Made | None, swept: Sequence[str], folder: str) -> Ro
 
 @contextmanager
 def progress(total: int) -> Iterator[Told]:
-    """What is told of rows that are done; a bar on a terminal, gone at the end whatever ends it."""
-    if not sys.stderr.isatty():
-        yield lambda n: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    columns = (TextColumn("timing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        line = bar.add_task("", total=total)
-        yield lambda n: bar.update(line, advance=n)
+    """What is told of rows that are done, as they are."""
+    done, began = 0, time.monotonic()
+    with shown("timing", total) as line:
+        def told(n: int) -> None:
+            nonlocal done
+            done += n
+            line("", done, (time.monotonic() - began) * (total - done) / done if done else None)
+        yield told
 
 
 def write(sheet: Sheet, what: Plan, options: Namespace) -> None:
@@ -153,4 +152,4 @@ def write(sheet: Sheet, what: Plan, options: Namespace) -> None:
         options.kept = f"the {sheet.count:,} of {what.rows:,} rows that were done are in {options.output}"
     for line in (summary(sheet, what.rows), skipped(row["verified"] for row in sheet.rows(["verified"]))):
         if line:
-            print(line, file=sys.stderr, flush=True)
+            note(line)

@@ -12,6 +12,7 @@ from aoec import primitives
 from aoec.base.errors import CheckError, ScheduleError
 from aoec.base.files import read_text
 from aoec.base.ranges import Axis
+from aoec.base.text import plural
 from aoec.ir.index import Int
 from aoec.ir.parse import parse_trace
 from aoec.ir.resize import loops_of, resize, tied
@@ -245,5 +246,5 @@ def give(hole: str) -> str:
 def counted(p: Plan) -> str:
     """The factors of the number of combinations, in words."""
     parts = [f"{len(a.values or ()):,} of {a.name}" for a in p.shapes]
-    parts += [f"{sum(c.grid.size for c in p.contenders):,} schedules with their holes' values", f"{len(p.machines)} machines"]
+    parts += [f"{plural(sum(c.grid.size for c in p.contenders), 'schedule')} with holes' values", plural(len(p.machines), 'machine')]
     return " x ".join(parts)

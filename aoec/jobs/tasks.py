@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -10,6 +9,7 @@ from typing import Any
 
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record
+from aoec.base.files import note
 from aoec.base.text import plural
 from aoec.ir.graph import Graph
 from aoec.jobs import rounds
@@ -36,7 +36,7 @@ def list_tasks(options: Namespace) -> str:
     graph, reasons, plan = planned(options, machine)
     bank = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
     def say(text: str) -> None:
-        print(text, file=sys.stderr)
+        note(text)
 
     shelf = below(options.model, plan, machine, False, options.base, say)
     facts = {"model": graph.name, "target": machine.name, "times": "modelled", "on_host": dict(reasons),

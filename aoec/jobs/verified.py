@@ -53,10 +53,13 @@ def verified(made: list[Made], bank: Bank, options: Namespace, voice: Voice) -> 
 
 
 class Checks:
-    """The checks that are to be made, by what they check, with how far they are: the weight of each, and how many there are of whole models,
-    each of which weighs as much as all others."""
+    """The checks that a job has yet to make, and how far it is.
 
-    def __init__(self, weights: Mapping[tuple[str, int], float], wholes: int, line: Line, clock: Callable[[], float] = time.monotonic) -> None:
+    `weights`: of each check of a schedule, by `at`. A whole model, of which `wholes` are checked, weighs as much as all of these.
+    """
+
+    def __init__(self, weights: Mapping[tuple[str, int], float], wholes: int, line: Line,
+                 clock: Callable[[], float] = time.monotonic) -> None:
         self.left, self._line, self._clock = dict(weights), line, clock
         self._wholes = wholes
         self._each = sum(weights.values()) or 1.0

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from aoec.base.text import plural
 from aoec.report.reasons import held, percent, state_words, table, wait_words
 
 Facts = Mapping[str, Any]
@@ -57,7 +58,7 @@ def headline(f: Facts) -> str:
     """Name, machine, times, cores, and what was in L2 at the start."""
     m = f["measure"]
     return (f"{f['source']}: {f['program']} on {f['target']}: modelled {m['time_us']:,.2f} us, launch {m['launch_us']:,.2f} us of it; "
-            f"{m['cycles']:,.0f} cycles on {m['cores']} cores, from {state_words(f['state'])}")
+            f"{m['cycles']:,.0f} cycles on {plural(m['cores'], 'core')}, from {state_words(f['state'])}")
 
 
 def path_lines(f: Facts) -> list[str]:

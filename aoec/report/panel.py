@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from xml.sax.saxutils import escape
 
+from aoec.base.text import plural
 from aoec.report.timeline import Arrow, Core, Slice, Timeline
 
 WIDTH, LEFT, RIGHT = 1500, 110, 20  # pixels: of the picture, before and after the lanes
@@ -114,7 +115,7 @@ class Panel:
         """Thin slices as one rectangle, in the colour of the one that comes most."""
         runs = [s for s in slices if s.kind == "run"] or list(slices)
         colour = Counter(self.colours.of(lane, s) for s in runs).most_common(1)[0][0] if runs[0].kind != "wait" else "#efd6d6"
-        span = f"{len(slices):,} slices, cycles {slices[0].start:,.1f} to {slices[-1].end:,.1f}"
+        span = f"{plural(len(slices), 'slice')}, cycles {slices[0].start:,.1f} to {slices[-1].end:,.1f}"
         return self.rectangle(lane, slices[0].start, slices[-1].end, f'fill="{colour}" opacity=".85"', span)
 
     def rectangle(self, lane: str, start: float, end: float, how: str, words: str, least: float = 0.7) -> str:

@@ -7,6 +7,7 @@ from math import ceil, floor
 from typing import Any
 from xml.sax.saxutils import escape
 
+from aoec.base.text import plural
 from aoec.report.chart import Scale, marks, path, round_down, round_up
 from aoec.report.panel import text
 from aoec.report.timeline import Core, Slice
@@ -102,7 +103,7 @@ def convergence(improvements: Sequence[Mapping[str, Any]], trials: int, bound_us
     parts.append(f'<path class="curve" d="{path(corners)}"/>')
     parts += [_dot(axes.across.at(max(i["trials"], 1)), axes.up.at(i["us"]), "tuned", 2.5,
                    f"trial {i['trials']:,}: {i['us']:,.2f} µs modelled") for i in improvements]
-    return plot(axes, parts, f"best time so far: from {times[0]:,.2f} to {low:,.2f} µs, modelled, in {last:,} trials")
+    return plot(axes, parts, f"best time so far: from {times[0]:,.2f} to {low:,.2f} µs, modelled, in {plural(last, 'trial')}")
 
 
 def _level(axes: Axes, bound_us: float, seen: bool) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from aoec.base.text import plural
 from aoec.report.reasons import table
 
 Facts = Mapping[str, Any]
@@ -13,7 +14,7 @@ SHOWN = 12  # choices of a hole at most
 def lines(facts: Facts) -> str:
     """The text of a space's facts."""
     many = len(facts["sketches"])
-    head = (f"{facts['func']} on {facts['target']}: {many} sketch{'es' * (many != 1)}, {facts['size']:,} candidates, "
+    head = (f"{facts['func']} on {facts['target']}: {many} sketch{'es' * (many != 1)}, {plural(facts['size'], 'candidate')}, "
             f"{count(facts['legal'], facts['error'])} legal")
     refused = [f"refused: {reason}" for reason in facts["refused"]]
     return "\n".join([head, *refused, *(overview(facts["sketches"]) if many > 1 else []),

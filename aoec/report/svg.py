@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from xml.sax.saxutils import escape
 
+from aoec.base.text import plural
 from aoec.report.panel import AXIS, LANE, LEFT, WIDTH, Colours, Panel, text
 from aoec.report.reasons import HEADS, KINDS, percent, state_words
 from aoec.report.timeline import LANES, Core, Timeline
@@ -54,7 +55,7 @@ def _head(timeline: Timeline) -> tuple[float, list[str]]:
     """Title, memory state, verdict and hints."""
     m = timeline.measure
     title = (f"{timeline.program} on {timeline.target}: modelled {m['time_us']:,.2f} µs, of which launch {m['launch_us']:,.2f} µs; "
-             f"{m['cycles']:,.0f} cycles at {timeline.clock_mhz:,.0f} MHz on {m['cores']} cores")
+             f"{m['cycles']:,.0f} cycles at {timeline.clock_mhz:,.0f} MHz on {plural(m['cores'], 'core')}")
     lines = [("s", f"timed from {state_words(m['state'])}"), ("v", m["verdict"]["sentence"]),
              *[("s", f"hint: {a}") for a in m["verdict"]["advice"][:3]]]
     out = [text(14, 26, title, "t")] + [text(14, 48 + 17 * i, words, kind) for i, (kind, words) in enumerate(lines)]

@@ -4,6 +4,7 @@ The job fills the dataclasses; this module only words and aligns them. Every tim
 """
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,13 +13,16 @@ from typing import Any, Literal, TextIO
 
 from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from aoec.base.text import plural
 
-PLAIN_WIDTH = 120  # columns where no terminal tells
-WIDTHS = (100, 120)  # narrower cuts the names, wider is hard to follow
+PLAIN_WIDTH = 120  # columns where neither a terminal nor $COLUMNS tells
+WIDTHS = (80, 200)  # the narrowest that numbers fit, the widest that is used
+SHORTEST = 16  # characters of what a group is
+FIRST_LEFT_OUT = ("holds", "runs on", "bound by")  # columns, in this order, where a terminal is too narrow for all
 PLACES = {"cube": "AI Core", "vector": "AI Core", "host": "host", "view": "view"}
 # for outputs that cannot show them
 ASCII = {"µs": "us", "×": "x", "→": "->", "–": "-", "…": "~", "─": "-", "²": "2", "≈": "~"}
@@ -78,7 +82,8 @@ class Row:
 class Report:
     """A whole compile. `latency`: one inference on one timeline from `state`; `isolated`: the sum of the groups timed alone.
 
-    `throughput_per_s`: inferences a second in steady state, by default and as tuned. `notes`: further lines, shown last.
+    `throughput_per_s`: inferences a second in steady state, by default and as tuned; `images`: how many one takes, 0 where it takes none.
+    `notes`: further lines, shown last.
     """
 
     model: str
@@ -98,6 +103,7 @@ class Report:
     near: tuple[tuple[str, str], ...] = ()  # the same in words: classes, and how near
     held: Held | None = None  # of all groups whose schedule is another than the default, one after the other
     lowered: Mapping[str, int] = field(default_factory=dict)  # operator -> nodes of less precision than the model declares
+    images: int = 0
     gear: str = ""  # of a model that is compiled for several shapes: which it is
     beside: Mapping[str, int] = field(default_factory=dict)  # legal candidates timed for other ends, by which (search/trials.py: Phase)
     bounded: int = 0  # candidates that proofs decided by bounds, without a time
@@ -114,8 +120,8 @@ def as_dict(report: Report) -> dict[str, Any]:
                     "runs_on": PLACES[r.kind], "proof": r.proof, "held": _held(r.held), "candidates": dict(r.candidates),
                     "spent": dict(r.spent)}
                    for r in report.rows],
-        "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "trials": report.trials,
-        "beside": dict(report.beside), "bounded": report.bounded, "searches": dict(report.searches),
+        "latency": _times(report.latency), "isolated": _times(report.isolated), "throughput_per_s": throughput, "images": report.images,
+        "trials": report.trials, "beside": dict(report.beside), "bounded": report.bounded, "searches": dict(report.searches),
         "seconds": report.seconds, "found_in_bank": report.found, "tuned": report.tuned,
         "notes": [*report.notes, *(f"times of {classes}: {words}" for classes, words in report.near)],
         "held": _held(report.held), "fidelity": report.fidelity, **({"gear": report.gear} if report.gear else {}),
@@ -123,13 +129,20 @@ def as_dict(report: Report) -> dict[str, Any]:
 
 
 def print_table(report: Report, file: TextIO | None = None) -> None:
-    """Prints the report: in colour and as wide as a terminal allows, else plain text of 120 columns."""
+    """Prints the report: in colour and as wide as a terminal allows, else plain text as wide as $COLUMNS says, or of 120 columns."""
     out = file or sys.stdout
     if out.isatty():
         console = Console(file=out, highlight=False)
-        _print(report, Console(file=out, highlight=False, width=min(max(console.width, WIDTHS[0]), WIDTHS[1])))
+        _print(report, Console(file=out, highlight=False, width=usable(console.width)))
         return
-    out.write(_sayable(show_table(report), getattr(out, "encoding", None)))
+    asked = os.environ.get("COLUMNS", "")
+    width = usable(int(asked)) if asked.isdecimal() and len(asked) < 6 else PLAIN_WIDTH
+    out.write(_sayable(show_table(report, width), getattr(out, "encoding", None)))
+
+
+def usable(width: int) -> int:
+    """The width nearest to this one that a report is printed in."""
+    return min(max(width, WIDTHS[0]), WIDTHS[1])
 
 
 def show_table(report: Report, width: int = PLAIN_WIDTH) -> str:
@@ -156,7 +169,10 @@ def _print(report: Report, console: Console) -> None:
     headline = _text(f"{report.model}{gear} on {report.target}, {report.precision}; all times are modelled, in µs")
     headline.stylize("bold")
     console.print(headline)
-    console.print(_table(report))
+    shown, left_out = _table(report, console)
+    console.print(shown)
+    if left_out:
+        console.print(_text(f"not shown in {console.width} columns: {', '.join(left_out)} (a wider terminal or --json has them)"))
     for line in _work(report):
         console.print(_text(line))
     console.print(_legend(report))
@@ -187,25 +203,46 @@ def _pairs(lines: Sequence[tuple[str, str]]) -> Table:
     return grid
 
 
-def _table(report: Report) -> Table:
-    """One table, so that the whole model's numbers stand under the groups'; numbers are never cut, words may be."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold", expand=True)
+def _table(report: Report, console: Console) -> tuple[Table, list[str]]:
+    """(the table, no wider than the console, columns that are left out for that): those are left out of which the rest needs least."""
+    def needs(without: Sequence[str], most: int | None) -> int:
+        return Measurement.get(console, console.options.update(width=10 * WIDTHS[1]), _table_of(report, without, most)).maximum
+
+    there = [name for name in FIRST_LEFT_OUT if name != "holds" or any(r.held for r in report.rows)]
+    left_out = next((there[:n] for n in range(len(there)) if needs(there[:n], SHORTEST) <= console.width), there)
+    table = _table_of(report, left_out)
+    table.width = min(console.width, needs(left_out, None))
+    return table, left_out
+
+
+def _table_of(report: Report, without: Sequence[str], most: int | None = None) -> Table:
+    """One table, so that the whole model's numbers stand under the groups'; numbers are never cut, words may be, to `most` characters."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
     held = any(r.held for r in report.rows)
-    for name in ("group", "what", "×", "default", "tuned", "bound", "gain", "gap", "bound by", "runs on", *["holds"] * held):
+    every = ("group", "what", "×", "default", "tuned", "bound", "gain", "gap", "bound by", "runs on", *["holds"] * held)
+    names = [name for name in every if name not in without]
+
+    def row(*cells: str | Text) -> None:
+        table.add_row(*(cell for name, cell in zip(every, cells) if name not in without))
+
+    for name in names:
         justify: Literal["left", "right"] = "left" if name in ("group", "what", "bound by", "runs on") else "right"
         cut = name == "what"
-        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", ratio=1 if cut else None, min_width=16 if cut else None)
+        table.add_column(name, justify=justify, no_wrap=True, overflow="ellipsis", ratio=1 if cut else None,
+                         min_width=SHORTEST if cut else None, max_width=most if cut else None)
     for r in folded(report.rows):
         words = [f"{100 * r.held.faster // r.held.machines}%" if r.held else "–"] * held
         cells = _cells(r.times, r.proof, r.held)
-        table.add_row(_text(r.name), _text(r.what), str(r.count), *cells, _text(r.bound_by or "–"), PLACES[r.kind], *words)
+        row(_text(r.name), _text(r.what), str(r.count), *cells, _text(r.bound_by or "–"), PLACES[r.kind], *words)
     table.add_section()
-    table.add_row("latency", "one inference, one timeline", "", *_cells(report.latency, held=report.held), "", "")
-    table.add_row("isolated", "sum of groups timed alone", "", *_cells(report.isolated, held=report.held), "", "")
+    row("latency", "one inference, one timeline", "", *_cells(report.latency, held=report.held), "", "")
+    row("isolated", "sum of groups timed alone", "", *_cells(report.isolated, held=report.held), "", "")
     if report.throughput_per_s:
         default, tuned = report.throughput_per_s
         gain = Text(_percent(1 - default / tuned if tuned else None), style="green")
-        table.add_row("throughput", "inferences a second", "", _number(default), Text(_number(tuned), style="bold"), "–", gain, "–", "", "")
+        each = report.images or 1
+        row("throughput", "images a second" if report.images else "inferences a second", "", _number(each * default),
+            Text(_number(each * tuned), style="bold"), "–", gain, "–", "", "")
     return table
 
 
@@ -261,7 +298,8 @@ def _legend(report: Report) -> Table:
     """How to read the table: a line for each word of it that needs one."""
     proofs = {r.proof for r in report.rows}
     marks = "; * proved the best in this model and space" * ("space" in proofs) + "; = at the bound" * ("bound" in proofs)
-    lines = [("latency", f"starts from {report.state}; throughput is the steady state")] if report.state else []
+    images = f", in which an inference takes {plural(report.images, 'image')}" if report.images else ""
+    lines = [("latency", f"starts from {report.state}; throughput is the steady state{images}")] if report.state else []
     lines += [("gain", "time saved against the default schedule"), ("gap", "time above the bound, which no schedule can beat" + marks)]
     return _pairs([*lines, *(_holding(report, report.held) if report.held else [])])
 

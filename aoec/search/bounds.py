@@ -31,13 +31,18 @@ Values = range | np.ndarray  # that a loop takes: a range where it takes all, wh
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Cycles, all modelled. `parts`: the resources' needs at the grid that decides; the largest is what binds."""
+    """Cycles, all modelled. `parts`: the resources' needs at the grid that decides; the largest is what binds.
+
+    `queued_cycles`: the bound of a launch that waits behind another one, which has the gap of the task queue in place of its launch
+    (simulate.time.chain). It is the least over all grids, and so lies at another grid where launches grow with their cores.
+    """
 
     cycles: float
     launch_cycles: float
     fill_cycles: float
     parts: dict[str, float]
     cores: int
+    queued_cycles: float
 
     @property
     def ticks(self) -> int:
@@ -147,9 +152,10 @@ def points(above: tuple[Loop, ...]) -> int:
 
 def least(machine: Machine, launch: np.ndarray, fill: float, parts: dict[str, np.ndarray], cores: np.ndarray) -> Bound:
     """The bound at the grid where it is smallest."""
-    total = launch + fill + np.max(np.stack(list(parts.values())), axis=0)
+    run = fill + np.max(np.stack(list(parts.values())), axis=0)
+    total, queued = launch + run, np.minimum(launch, machine.queue_gap_us * machine.clock_mhz) + run
     i = int(np.argmin(total))
-    return Bound(float(total[i]), float(launch[i]), fill, {k: float(v[i]) for k, v in parts.items()}, int(cores[i]))
+    return Bound(float(total[i]), float(launch[i]), fill, {k: float(v[i]) for k, v in parts.items()}, int(cores[i]), float(queued.min()))
 
 
 def launch_cycles(machine: Machine, cores: np.ndarray) -> np.ndarray:

@@ -13,10 +13,10 @@ import numpy as np
 from aoec.ir.program import Program, Stream
 from aoec.kernels import columns
 from aoec.kernels import timeline as kernel
+from aoec.simulate.arena import of_this_thread
 from aoec.simulate.detail import core_counts, fresh_state
 from aoec.simulate.encode import encode
 from aoec.simulate.filling import Batch, Filler, Worker, filler_of
-from aoec.simulate.arena import of_this_thread
 from aoec.simulate.sizes import Array
 from aoec.simulate.state import COLD
 from aoec.simulate.tables import Tabulator
@@ -41,9 +41,9 @@ def compile_tables() -> None:
     ones = np.ones((1, len(encoded.starts)), np.int64)
     batch = Batch(filler, encoded, {}, 1, 1)
     batch.tables(Worker(filler, encoded, 1, ones, of_this_thread()), 0, 1)
-    none, whole = np.zeros((0, 1), np.int32), np.zeros(0, np.int64)
-    columns.whole(np.zeros((0, 3), np.int32), np.zeros((0, 4), np.int32), np.zeros(0, np.int32), whole, none[:, 0].copy(), none[:, 0].copy(),
-                  np.zeros((0, 1), np.int64), np.zeros((1, columns.LANES), np.int64), np.zeros((1, 0), np.int64))
+    places, numbers = np.zeros(0, np.int32), np.zeros((1, 1), np.int64)
+    columns.whole(np.zeros((0, 3), np.int32), np.zeros((0, 4), np.int32), places, np.zeros(0, np.int64), places, places,
+                  numbers[:0], np.zeros((1, columns.LANES), np.int64), numbers[:, :0].copy())
 
 
 def compile_rows() -> None:

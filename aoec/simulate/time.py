@@ -18,12 +18,12 @@ import numpy as np
 from aoec.base.errors import CheckError
 from aoec.base.processors import threads as at_once
 from aoec.base.stop import OPTION, ask_again, heeded, wait_for_all
-from aoec.ir.program import Program, Stream
+from aoec.ir.program import Program
 from aoec.kernels import timeline as kernel
 from aoec.simulate.arena import of_this_thread
 from aoec.simulate.detail import Walked, begun_anew, core_counts, fresh_state, walk
 from aoec.simulate.encode import Encoded, encode
-from aoec.simulate.filling import FEW, Batch, Filler, Worker, filler_of, grid_cores
+from aoec.simulate.filling import Batch, Filler, Worker, filler_of, grid_cores
 from aoec.simulate.reasons import Reasons, reasons
 from aoec.simulate.sizes import VARIES, Array
 from aoec.simulate.state import COLD, State, after, footprint_bytes

@@ -52,6 +52,14 @@ def shipped_machines() -> dict[str, str]:
     return {str(name): stem for name, stem in named if name is not None}
 
 
+@lru_cache(maxsize=64)
+def shipped_clock_mhz(name: str) -> float | None:
+    """The clock of a machine that comes with aoec, in MHz; None of any other. Nothing else of the machine is read."""
+    stem = shipped_machines().get(name)
+    clock = read_merged(shipped()[stem], stem).raw.get("clock_mhz") if stem else None
+    return float(clock["value"]) if isinstance(clock, dict) else None
+
+
 def read_file(path: Path) -> str:
     """The text of a machine file; TargetError where it cannot be read, is too long or no text."""
     try:
