@@ -1595,17 +1595,17 @@ def postfix(xcode, start, stop, env, stack, error):
 def apply(op, a, b, error):
     """The integer `a op b`, by number in EXPR_OPS; error[0] is set where there is none, or where it does not fit 64 bits."""
     if op == 2:
-        made = a + b
+        made = np.int64(np.uint64(a) + np.uint64(b))  # of signed numbers the compiler believes that they do not wrap
         if (a ^ made) & (b ^ made) < 0:
             error[0] = E_OVERFLOW
         return made
     if op == 3:
-        made = a - b
+        made = np.int64(np.uint64(a) - np.uint64(b))
         if (a ^ b) & (a ^ made) < 0:
             error[0] = E_OVERFLOW
         return made
     if op == 4:
-        made = a * b
+        made = np.int64(np.uint64(a) * np.uint64(b))
         if (abs(a) | abs(b)) >> 31 != 0 and a != 0 and ((a == -1 and b == LOWEST) or made // a != b):
             error[0] = E_OVERFLOW
         return made
@@ -1656,9 +1656,9 @@ def fetch(site, program, env, now, error):
             break
         slot = value(operands[site, i, 5], xcode, xspan, env, stack, error)
         element = value(operands[site, i, 6], xcode, xspan, env, stack, error)
-        at[i] = operands[site, i, 1] + slot * operands[site, i, 2] + element * operands[site, i, 7]
-        if (error[0] or slot < 0 or slot >= operands[site, i, 3] or element < 0 or element > last[site, i]
-                or at[i] & (operands[site, i, 4] - 1)):
+        inside = not (error[0] or slot < 0 or slot >= operands[site, i, 3] or element < 0 or element > last[site, i])
+        at[i] = operands[site, i, 1] + (slot * operands[site, i, 2] + element * operands[site, i, 7] if inside else 0)
+        if not inside or at[i] & (operands[site, i, 4] - 1):
             if misplaced(ops[site], i, slot, element, f[site], dtypes[site], operands[site, i], stack[:4], error):
                 return False
             at[i] = operands[site, i, 1]

@@ -90,6 +90,7 @@ SET_ON_SET, WAIT_WITHOUT_SET, LEFT_SET, DEADLOCK, FLAG_RANGE, UNPAIRED, CORE_RAN
 ABANDONED = -10  # beside errors of rows that others know: not before its limit is the row done
 TOO_LONG, STOPPED = -11, -12  # its walk took more steps than it may; the flag `stop` was set
 LOOK = 4096  # operations between two looks at these
+LATEST = 2**62  # ticks that are counted
 MAX_CORES = 4096
 NEVER = 2**63 - 1
 FOLLOWED = 256  # operations before the end of which it is looked up what follows them
@@ -372,12 +373,12 @@ def probe(t, s, r, m, pc, place):
 
 
 @inner
-def ended_early(s, steps):
-    """0, or why the walk of a row must end, which has taken so many more steps."""
+def ended_early(s, steps, now):
+    """0, or why the walk of a row must end, which has taken so many more steps and has come to the time `now`."""
     s.progress[1] += steps
     if s.stop[0] != 0:
         return STOPPED
-    return TOO_LONG if s.progress[1] > s.progress[2] else 0
+    return TOO_LONG if s.progress[1] > s.progress[2] or now > LATEST // 2 else 0
 
 
 @within
@@ -549,6 +550,7 @@ def rounds(free, pipes, was, times, end):
     for p in range(1, PIPE_COUNT):
         if (pipes >> p) & 1:
             latest = max(latest, free[p])
+    end = min(end, LATEST)
     if latest >= end:
         return np.int64(0)
     return min(times, (end - 1 - latest) // (free[0] - was)) if free[0] > was else times
@@ -1593,7 +1595,7 @@ def walk(t, s, r, m, members, sizes):
                     return OVER
                 steps += pc - b
                 if steps >= LOOK:
-                    early_end = ended_early(s, steps)
+                    early_end = ended_early(s, steps, now)
                     if early_end != 0:
                         return early_end
                     steps = np.int64(0)
@@ -1734,7 +1736,7 @@ def walk_group(t, s, r, stream_of, core_of, members, sizes, walk):
             set_all(s.latest[m, w], 0)
     left, s.paused[0], s.horizon[0] = members, -1, NEVER
     while left > 0:
-        early_end = ended_early(s, members)
+        early_end = ended_early(s, members, s.free[0, 0])
         if early_end != 0:
             return early_end
         before = s.progress[0]

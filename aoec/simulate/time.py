@@ -48,7 +48,7 @@ ERRORS = {
     VARIES: "a size varies with a loop in other than its first and last iteration",
     DEPTH_RANGE: "a counter's depth is below one",
     ABANDONED: "it takes longer than the best that is known",
-    kernel.TOO_LONG: f"its walk takes more steps than may be taken; {OPTION} N allows more",
+    kernel.TOO_LONG: f"it takes longer than is counted, or more steps than may be walked; {OPTION} N allows more of these",
 }
 
 
