@@ -53,6 +53,13 @@ def default_path() -> Path:
     return platformdirs.user_data_path("aoec") / "bank.db"
 
 
+def check_base(named: str | None) -> None:
+    """Nothing, or BankError where the bank beneath is not there: asked before any work."""
+    asked = base_named(named)
+    if asked not in ("", NO_BASE) and not path_of(asked).expanduser().exists():
+        raise BankError(f"there is no bank {asked} (this is the bank beneath, of {'--base' if named else '$AOEC_BASE_BANK'})")
+
+
 def base_named(named: str | None) -> str:
     """The bank beneath it that is named, else $AOEC_BASE_BANK, which may be NO_BASE too; "": the built-in one."""
     return named or os.environ.get("AOEC_BASE_BANK", "")

@@ -141,6 +141,8 @@ def cut(path: Path, ends: str, copy: Path) -> Path:
     from aoec.frontend.ends import ending_at, parse_ends
     from aoec.frontend.read import opened
     from aoec.jobs.models import refers_elsewhere
+    if copy.exists() and copy.samefile(path):
+        raise CheckError(f"--out_nodes: {copy} is the model itself, which would be lost: give another --output")
     made = ending_at(opened(path), parse_ends(ends))
     if refers_elsewhere(str(path)) and copy.absolute().parent.resolve() != path.absolute().parent.resolve():
         raise CheckError(f"--out_nodes: constants of {path} lie in files beside it, so --output must be in the same directory")

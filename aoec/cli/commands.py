@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from aoec.bank.place import check_base
 from aoec.base.errors import CheckError
-from aoec.base.files import check_writable, read_text, write_bytes, write_text
+from aoec.base.files import check_file, check_writable, read_text, write_bytes, write_text
 from aoec.base.regions import Slices
 from aoec.cli.arguments import DEFAULT_TARGET
 from aoec.cli.outputs import ready_output
@@ -54,6 +55,9 @@ def ready_tuning(options: Namespace) -> None:
     if options.json and options.events == "-":
         raise CheckError("--json and --events - would both write to standard output; give --events a file")
     ready_output(options)
+    if options.counts:
+        check_file(options.counts, "a file of counts", pipes=True)
+    check_base(options.base)
     options.bank = bank_path(options)
 
 

@@ -262,7 +262,7 @@ OPTIONS: dict[str, tuple[list[str], str]] = {  # option -> how it is given, and 
     "tune_optimization_level": ([M, "--tune_optimization_level=O1"], "--budget 10000"),
     "Fdeeper_opat": ([M, "--Fdeeper_opat"], "--budget 20000"),
     "soc_version": ([M, "--soc_version=Ascend310P3"], "--target Ascend310P3"),
-    "base_result": ([M, "--base_result=old.db"], "--bank old.db"),
+    "base_result": ([M, "--base_result=old.db"], "--base old.db"),
     "tuning_time_limit": ([M, "--tuning_time_limit=30"], "--time 30s"), "om": (["--om=net.om"], "!give --model the ONNX file"),
     "config": ([M, "--config=c.json"], "--budget 16 --search genetic --metric latency"),
     **{name: ([M, f"--{name}"], "~" + NOTHING) for name in ("Fop_format", "Fnonhomo_split", "Finner_axis_cut")},
