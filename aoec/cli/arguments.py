@@ -98,7 +98,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p.set_defaults(kept="a model that was compiled is kept; nothing is left running")
     p = _add(commands, "results", "show result files of tuning, aoec's or AOE's of any release; several side by side",
              "aoec results aoe_result_opat_20260901120000000_pid1.json")
-    reads(p.add_argument("files", nargs="+", metavar="FILE.json",
+    reads(p.add_argument("files", nargs="+", metavar="FILE.json|DIR",
                          help="aoe_result_opat_*.json or aoe_result_sgat_*.json, - for standard input"))
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)

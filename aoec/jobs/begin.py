@@ -72,6 +72,7 @@ def _enter(folder: Path, options: Namespace, voice: Voice) -> int:
     options.target = options.target or _own_target(folders[0], said[0]["target"])
     machine = load(options.target)
     voice.reading(folder, machine, how)
+    _say_replaced(options.output, machine, voice)
     voice.bank_at(options.bank)
     from aoec.jobs import dump
     from aoec.jobs.compile import finish
@@ -109,7 +110,19 @@ def _begin(source: Path, options: Namespace, voice: Voice) -> Machine:
     """The machine to compile for, after it was said."""
     machine = load(options.target) if options.target else load()
     voice.reading(source, machine, "--target" if options.target else "default; --target, see aoec targets")
+    _say_replaced(options.output, machine, voice)
     return machine
+
+
+def _say_replaced(output: str, machine: Machine, voice: Voice) -> None:
+    """Nothing; it is said before any work that a compiled model for another machine will be replaced."""
+    if not Path(output).is_file():
+        return
+    from aoec.artifact.artifact import made_for
+    target, machine_hash = made_for(output)
+    if machine_hash and machine_hash != machine.hash:
+        which = target if target != machine.name else f"another machine file of {target}"
+        voice.say(f"{output} was compiled for {which} and will be replaced; -o names another file")
 
 
 def asked(options: Namespace) -> Asked:
