@@ -33,7 +33,7 @@ def written(options: Namespace) -> list[str]:
 
 def check_apart(options: Namespace) -> None:
     """Nothing, or BackendError where what is read, or another thing that is written, would be written over."""
-    read = [*named(options, File.READ), *([str(chosen(options.bank and str(options.bank)))] if holds_bank(options) else [])]
+    read = [*named(options, File.READ), *([str(chosen(options.bank))] if holds_bank(options) else [])]
     page = [os.path.join(folder, name) for folder in filter(None, [getattr(options, "report", None)]) for name in PAGE]
     targets = [*written(options), *page]
     for path in targets:
