@@ -6,6 +6,7 @@ from argparse import Namespace
 from pathlib import Path
 
 from aoec.bank.place import chosen
+from aoec.base import files
 from aoec.base.errors import BackendError
 from aoec.base.files import check_folder, check_writable
 from aoec.cli.declared import File, named
@@ -25,10 +26,10 @@ def ready_output(options: Namespace) -> None:
 
 def written(options: Namespace) -> list[str]:
     """The files that a command is to write; not what goes to the standard streams."""
-    files = list(named(options, File.WRITTEN))
+    found = list(named(options, File.WRITTEN))
     if getattr(options, "command", "") in BESIDE and getattr(options, "output", "-") != "-":
-        files.append(options.output + ".npz")
-    return list(dict.fromkeys(files))
+        found.append(options.output + ".npz")
+    return list(dict.fromkeys(found))
 
 
 def check_apart(options: Namespace) -> None:
@@ -36,11 +37,9 @@ def check_apart(options: Namespace) -> None:
     read = [*named(options, File.READ), *([str(chosen(options.bank))] if holds_bank(options) else [])]
     page = [os.path.join(folder, name) for folder in filter(None, [getattr(options, "report", None)]) for name in PAGE]
     targets = [*written(options), *page]
-    for path in targets:
-        if any(same(path, other) for other in read):
-            raise BackendError(f"cannot write {path}: it is read here, and would be lost; name another file")
+    files.check_apart(targets, read)
     for folder in named(options, File.FOLDER):
-        if any(os.path.isdir(other) and same(folder, other) for other in read):
+        if any(os.path.isdir(other) and files.same(folder, other) for other in read):
             raise BackendError(f"cannot write into {folder}: it is read here, and would be changed; name another folder")
     for number, path in enumerate(targets):
         if any(Path(path).absolute() == Path(other).absolute() for other in targets[:number]):
@@ -50,8 +49,3 @@ def check_apart(options: Namespace) -> None:
 def holds_bank(options: Namespace) -> bool:
     """Whether a command has a bank, named or not."""
     return File.BANK in getattr(options, "files_of", {}).values()
-
-
-def same(path: str, other: str) -> bool:
-    """Whether two paths lead to one file or folder that is there."""
-    return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)

@@ -1206,7 +1206,7 @@ FAULTS = (
           "poolclass=QueuePool, pool_size=1, max_overflow=0, pool_timeout=BUSY_SECONDS,",
           "poolclass=__import__('sqlalchemy').pool.StaticPool,",
           ("tests/jobs/test_threads.py::test_threads_read_and_write_one_open_bank",)),
-    Fault("an-output-is-written-over-what-is-read", "aoec/cli/outputs.py",
+    Fault("an-output-is-written-over-what-is-read", "aoec/base/files.py",
           "if any(same(path, other) for other in read):", "if False:",
           ("tests/laws/test_only_read.py::test_what_is_read_is_never_written_over",)),
     Fault("a-reader-makes-files-beside-a-bank", "aoec/bank/store.py",
