@@ -16,7 +16,7 @@ from aoec.artifact.artifact import load_gears
 from aoec.artifact.compiled import Port
 from aoec.bank.place import chosen
 from aoec.base.errors import CheckError
-from aoec.base.files import check_folder, check_writable
+from aoec.base.files import check_apart, check_folder, check_writable
 from aoec.base.precision import SPELLINGS
 from aoec.base.regions import asked
 from aoec.jobs.begin import compile_model, compile_proto
@@ -125,6 +125,8 @@ def compile(model: Union[str, Path, ModelProto], output: str | Path | None = Non
     out = str(output) if output is not None else Path(name).absolute().stem + ".aoec"
     for path in filter(None, (out, embed, events)):
         check_writable(str(path))
+    read = [str(p) for p in (None if proto is not None else name, bank, base, counts) if p]
+    check_apart([str(p) for p in (out, embed, events) if p], read)
     for folder in filter(None, (dump, report)):
         check_folder(str(folder))
     mode = SPELLINGS.get(precision, precision)

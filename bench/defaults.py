@@ -122,7 +122,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--precision", choices=("fp16", "fp32"), default="fp16")
-    parser.add_argument("--budget", default="2000", help="trials of a group, or seconds as in 10s")
+    parser.add_argument("--budget", default="2000", help="trials of a group")
     parser.add_argument("--verify", action=argparse.BooleanOptionalAction, default=True, help="check values, as aoec demo does")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()

@@ -19,10 +19,11 @@ from pathlib import Path
 
 from aoec.artifact import archive, manifest
 from aoec.artifact.compiled import Artifact, Compiled, Port, check, check_gears, digest
-from aoec.base.errors import CheckError
+from aoec.base.errors import AoecError, CheckError
 from aoec.base.files import write_whole
 
-__all__ = ["Artifact", "Compiled", "Port", "check", "digest", "load", "load_gears", "pack", "write"]
+__all__ = ["Artifact", "Compiled", "Port", "check", "digest", "load", "load_gears", "made_for", "pack", "write"]
+LONGEST = 200  # characters of a name in a manifest
 
 
 def write(path: str | Path, *gears: Artifact) -> None:
@@ -52,6 +53,18 @@ def pack(*gears: Artifact) -> bytes:
     for a in gears:
         check(a)
     return archive.pack(manifest.entries(gears))
+
+
+def made_for(path: str | Path) -> tuple[str, str]:
+    """(target, machine hash) that a file says it was compiled for, nothing else of it read; empty of what is no artifact."""
+    try:
+        with archive.open_file(path) as entries:
+            said = entries.json("manifest.json")
+        said = said["gears"][0] if "gears" in said else said
+        found = said["target"], said["machine_hash"]
+    except (AoecError, OSError, LookupError, TypeError):
+        return "", ""
+    return found if all(isinstance(word, str) and word.isprintable() and len(word) < LONGEST for word in found) else ("", "")
 
 
 def load(path: str | Path) -> Artifact:

@@ -14,13 +14,13 @@ OLD_NAME = "bank.db"  # of earlier releases, where it is there and the other is 
 NO_BASE = "none"
 
 
-def chosen(named: str | None) -> Path:
+def chosen(named: str | Path | None) -> Path:
     """The bank that is named, else $TUNE_BANK_PATH's, else $ASCEND_CACHE_PATH's (AOE's order), else the user data directory's.
 
     The first two may be files, or directories that hold one; the third is a directory, of which AOE uses `aoe_data`.
     """
     if path := named or os.environ.get("TUNE_BANK_PATH"):
-        at = path_of(path).expanduser()
+        at = (path if isinstance(path, Path) else path_of(path)).expanduser()
         return in_folder(at) if os.path.isdir(at) else at  # which a folder that may not be looked into is not
     return unnamed()
 
@@ -51,6 +51,13 @@ def in_folder(folder: Path) -> Path:
 def default_path() -> Path:
     """bank.db in the user's data directory."""
     return platformdirs.user_data_path("aoec") / "bank.db"
+
+
+def check_base(named: str | None) -> None:
+    """Nothing, or BankError where the bank beneath is not there: asked before any work."""
+    asked = base_named(named)
+    if asked not in ("", NO_BASE) and not path_of(asked).expanduser().exists():
+        raise BankError(f"there is no bank {asked} (this is the bank beneath, of {'--base' if named else '$AOEC_BASE_BANK'})")
 
 
 def base_named(named: str | None) -> str:

@@ -20,6 +20,7 @@ from aoec.base.files import open_plain, reason
 APPLICATION_ID = 0x616F6563  # "aoec": marks the file as ours for `file` and for other tools
 BUSY_SECONDS = 30.0
 HEADER = b"SQLite format 3\0"
+SNAPSHOTS, SNAPSHOT_BYTES = 3, 256 << 20  # how often a copy of a bank is begun, and the largest that is copied
 DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)  # what SQLite finds in the bytes of a file
 
 metadata = MetaData()
@@ -74,8 +75,14 @@ class Store:
         return engine
 
     def _open_read_only(self) -> Engine:
-        """A reader; where SQLite cannot keep its side files (a read-only folder), the file is taken as it is. One of an older schema is
-        not changed: a copy in memory is."""
+        """A reader: of a copy in memory where nobody has the bank open, since SQLite would make files beside it. Else of the file, taken as
+        it is where SQLite cannot keep its side files (a read-only folder). One of an older schema is not changed, but a copy in memory."""
+        if (copy := _snapshot(self.path)) is not None:
+            engine = _in_memory(copy)
+            with engine.begin() as c:
+                if _schema(c, self.path) < SCHEMA_VERSION:
+                    _migrate(c)
+            return engine
         for mode in ("mode=ro", "mode=ro&immutable=1"):
             engine = _engine(self.path, mode)
             try:
@@ -205,6 +212,25 @@ def _migrated_copy(engine: Engine) -> Engine:
     with made.begin() as c:
         _migrate(c)
     return made
+
+
+def _snapshot(path: Path) -> sqlite3.Connection | None:
+    """A bank in memory with what a file holds; None where somebody has the file open, or writes it meanwhile, or it is too large."""
+    for _ in range(SNAPSHOTS):
+        try:
+            with open(path, "rb") as f:
+                before, data = os.stat(path), bytearray(f.read(SNAPSHOT_BYTES + 1))
+            after = os.stat(path)
+        except OSError:
+            return None
+        if len(data) > SNAPSHOT_BYTES or os.path.exists(f"{path}-wal"):
+            return None
+        if (before.st_mtime_ns, before.st_size) == (after.st_mtime_ns, after.st_size):
+            data[18:20] = b"\1\1"  # without a write-ahead log (https://www.sqlite.org/fileformat.html#file_format_version_numbers)
+            copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+            copy.deserialize(bytes(data))
+            return copy
+    return None
 
 
 def _in_memory(only: sqlite3.Connection) -> Engine:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from shutil import get_terminal_size
@@ -195,6 +195,18 @@ def check_writable(path: str | Path) -> None:
         raise BackendError(f"cannot write {path}: there is no directory {folder}")
     if not os.access(folder, os.W_OK):
         raise BackendError(f"cannot write {path}: the directory {folder} is not writable")
+
+
+def same(path: str | Path, other: str | Path) -> bool:
+    """Whether two paths lead to one file or folder that is there."""
+    return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
+
+
+def check_apart(written: Iterable[str], read: Collection[str]) -> None:
+    """Nothing, or BackendError where a file that is to be written is one that is read."""
+    for path in written:
+        if any(same(path, other) for other in read):
+            raise BackendError(f"cannot write {path}: it is read here, and would be lost; name another file")
 
 
 def check_folder(path: str | Path) -> None:

@@ -6,7 +6,6 @@ So each is brought to its `Work`, in which whatever may lie in fractals is a mul
 """
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -14,15 +13,10 @@ from statistics import median
 
 from aoec.cann.op_summary import Operand
 from aoec.cann.op_summary_read import Profile, Row
+from aoec.cann.op_types import plain
 
 FRACTAL = 16
 IMAGES = ("NCHW", "NHWC", "NC1HWC0", "NC1HWC0_C04")
-# words of either side that are one operator, in small letters without _, versions, and the D of attributes
-ALIASES = {"batchmatmul": "matmul", "gemm": "matmul", "fullyconnection": "matmul", "matmulcommon": "matmul", "matmulpacked": "matmul",
-           "conv2dpacked": "conv2d", "conv2dcompress": "conv2d", "realdiv": "div", "gelutanh": "gelu", "fastgelu": "gelu", "swish": "silu",
-           "tonc1hwc0": "transdata", "fromnc1hwc0": "transdata", "tonz": "transdata", "fromnz": "transdata", "power": "pow",
-           "flashattentionscore": "attention", "promptflashattention": "attention", "fusedinferattentionscore": "attention",
-           "stridedslice": "slice", "globalavgpool": "globalavgpool", "selectv": "where", "select": "where"}
 CUBES = ("matmul", "conv2d")
 
 
@@ -143,13 +137,6 @@ def work(types: Iterable[str], inputs: Sequence[Operand], outputs: Sequence[Oper
         sizes = (_product if cube == "matmul" else _window)(inputs[0], inputs[1], outputs[0])
         return Work(cube, inputs[0].dtype, sizes) if sizes else None
     return Work("+".join(words), inputs[0].dtype, (*_above_one(inputs[0]), 0, *_above_one(outputs[0])))
-
-
-def plain(name: str) -> str:
-    """The word that both sides have for a type of operators: MatMulV3, BatchMatMulV2 and matmul_packed are matmul."""
-    small = name if name.islower() else re.sub(r"(?<![\dN])D$", "", re.sub(r"V\d+$", "", name))
-    small = small.replace("_", "").lower()
-    return ALIASES.get(small, small)
 
 
 def _above_one(o: Operand) -> tuple[int, ...]:

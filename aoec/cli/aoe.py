@@ -62,11 +62,11 @@ def one_of_many(asked: Asked, common: Sequence[str], work: Path, tune: Tune, not
 
 def tuned(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
     """The exit code of tuning one model, and what its result file says."""
-    asked.ready()
-    words = ["tune", str(asked.model), *common, "--results", str(work), "-o", str(asked.result)]
+    words = ["tune", str(asked.source), *common, "--results", str(work), "-o", str(asked.result)]
     note(f"aoe: aoec {shlex.join(words)}")
     before = results_in(work)
     try:
+        asked.ready()
         code = tune(words)
     finally:
         if not asked.result.exists():
@@ -183,7 +183,9 @@ def close(asked: Asked, job: Job) -> None:
     if asked.output is not None:
         shutil.copyfile(asked.result, asked.output)
     print(f"{asked.name} process finished. Performance improved by {improvement(job.baseline_ms or 0.0, job.result_ms or 0.0)}")
-    print("modelled, as throughput gains: no device was used")
+    print("modelled, as throughput gains over a build with the bank as it was before: no device was used")
+    if not any(job.counters.get(name, 0) for name in ("add", "update")):
+        print("nothing new was found in this run")
     sys.stdout.flush()
 
 

@@ -22,13 +22,19 @@ Note = Callable[[str], None]
 @dataclass(frozen=True)
 class Asked:
     """One model to tune: where it is, where AOE would put what is compiled of it, and where the user wants that too; `operator`: what
-    the model is still to be made of."""
+    the model is still to be made of; `ends`: the outputs of nodes at which it is to end, "" for its own."""
 
     name: str
     model: Path
     result: Path
     output: Path | None
     operator: Operator | None = None
+    ends: str = ""
+
+    @property
+    def source(self) -> Path:
+        """The model that is tuned: itself, or a copy that ends where --out_nodes says."""
+        return self.result.parents[2] / f"{self.name}.onnx" if self.ends else self.model
 
     def tidy(self) -> None:
         """Nothing; of the folders that were made for it those are gone that hold nothing."""
@@ -42,6 +48,8 @@ class Asked:
         if self.operator is not None:
             from aoec.frontend.singleop import model
             write_bytes(self.model, model(self.operator).SerializeToString())
+        if self.ends:
+            cut(self.model, self.ends, self.source)
 
 
 def asked_for(given: Mapping[str, str], work: Path, stamp: str, note: Note) -> list[Asked]:
@@ -59,7 +67,7 @@ def asked_for(given: Mapping[str, str], work: Path, stamp: str, note: Note) -> l
 
 def _asked(given: Mapping[str, str], work: Path, stamp: str, model: Path, note: Note, operator: Operator | None) -> Asked:
     result = job_folder(work, model.stem, stamp) / "tunespace" / "result" / f"{model.stem}_{stamp}_tune.aoec"
-    return Asked(model.stem, model, result, _output(given, model, note), operator)
+    return Asked(model.stem, model, result, _output(given, model, note), operator, given.get("out_nodes", ""))
 
 
 def job_folder(work: Path, name: str, stamp: str) -> Path:
@@ -79,6 +87,20 @@ def _files(given: Mapping[str, str]) -> list[Path]:
     if not found:
         raise CheckError(f"--model_path: there are no ONNX models in {folder}" if folder.is_dir() else f"there is no directory {folder}")
     return found
+
+
+def cut(path: Path, ends: str, copy: Path) -> Path:
+    """A copy of a model that ends at outputs of nodes; CheckError where it could not find its constants."""
+    from aoec.frontend.ends import ending_at, parse_ends
+    from aoec.frontend.read import opened
+    from aoec.jobs.models import refers_elsewhere
+    if copy.exists() and copy.samefile(path):
+        raise CheckError(f"--out_nodes: {copy} is the model itself, which would be lost: give another --output")
+    made = ending_at(opened(path), parse_ends(ends))
+    if refers_elsewhere(str(path)) and copy.absolute().parent.resolve() != path.absolute().parent.resolve():
+        raise CheckError(f"--out_nodes: constants of {path} lie in files beside it, so --output must be in the same directory")
+    write_bytes(copy, made.SerializeToString())
+    return copy
 
 
 def _output(given: Mapping[str, str], model: Path, note: Note) -> Path | None:

@@ -34,11 +34,12 @@ def work_folder(said: dict[str, str]) -> Path:
 
 
 def bank_words(base: str | None) -> list[str]:
-    """Where the bank is: --base_result, else where aoec's own commands look for it; AOE asks for a directory in $TUNE_BANK_PATH."""
+    """Where the bank is, as aoec's own commands look for it (AOE asks for a directory in $TUNE_BANK_PATH), and the one beneath it, which is
+    only read: --base_result."""
     root = os.environ.get("TUNE_BANK_PATH")
-    if root and base is None and not (Path(root).is_dir() and os.access(root, os.R_OK | os.W_OK | os.X_OK)):
+    if root and not (Path(root).is_dir() and os.access(root, os.R_OK | os.W_OK | os.X_OK)):
         raise CheckError(f"TUNE_BANK_PATH={root} must be a directory that can be read and written")
-    return ["--bank", str(chosen(base))]
+    return ["--bank", str(chosen(None)), *(["--base", base] if base is not None else [])]
 
 
 def environment(said: dict[str, str], note: Note) -> list[str]:

@@ -5,7 +5,7 @@ spellings that no release has and public tutorials use all the same.
 """
 from __future__ import annotations
 
-from aoec.cli.vendor_words import Use, Word
+from aoec.cli.vendor_words import AIPP, Use, Word
 
 NO_DEVICE = "no device is used: times are modelled"
 ATC = "it is ATC's, and means nothing for schedules"
@@ -14,7 +14,7 @@ SHORT = {"-m": "model", "-w": "weight", "-j": "job_type", "-f": "framework", "-h
 
 _HONOURED = ("job_type", "model", "model_path", "singleop", "framework", "tune_ops_file", "output", "progress_bar", "input_shape",
              "dynamic_batch_size", "dynamic_dims", "dynamic_image_size", "precision_mode", "precision_mode_v2", "tune_optimization_level",
-             "input_format", "soc_version", "tuning_time_limit", "base_result", "config")
+             "input_format", "soc_version", "tuning_time_limit", "base_result", "config", "out_nodes")
 _BARE = ("Fdeeper_opat", "reload", "help")
 _NOTED = {
     "device": NO_DEVICE, "ip": NO_DEVICE, "port": NO_DEVICE,
@@ -30,6 +30,7 @@ _NOTED = {
     "is_output_adjust_hw_layout": "outputs are given as the model has them",
     **dict.fromkeys(("enable_compress_weight", "enable_single_stream", "op_tune_file", "op_tune_mode", "op_tune_kernel_path"), ATC),
     "loss_name": "it is of gradient tuning (job type 4), in tutorials",
+    "insert_op_conf": AIPP,
     "input_fp16_nodes": "inputs are taken as the model declares them", "output_type": "outputs are given as the model declares them",
 }
 _BARE_NOTED = {
@@ -39,8 +40,7 @@ _BARE_NOTED = {
 _REFUSED = {
     "weight": ONNX,
     "om": "a .om is compiled already: give --model the ONNX file that it was made from",
-    "out_nodes": "cut the model first (onnx.utils.extract_model)", "input_shape_range": "give gears with --dynamic_dims",
-    "insert_op_conf": "give the model without AIPP, or with its arithmetic as nodes",
+    "input_shape_range": "give gears with --dynamic_dims",
     "aicore_num": "give a machine file with so many cores as --soc_version FILE.toml (extends = the chip's name)",
 }
 WORDS = {w.name: w for w in (

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from aoec.base.files import say
 from aoec.cli import bank, options, values
+from aoec.cli.declared import File, fills, reads, writes
 from aoec.cli.options import DEFAULT_TARGET, Parser
 
 STAGES = ("import", "fuse", "lower", "schedule", "emit")  # of a dump, in order
@@ -61,28 +62,28 @@ def _late(name: str) -> Command:
 
 def _model_commands(commands: argparse._SubParsersAction) -> None:
     p = _add(commands, "compile", "compile an ONNX model; with --tune search fast schedules first", "aoec compile --tune model.onnx")
-    p.add_argument("model", metavar="MODEL.onnx|DIR", help="an ONNX model, or a folder that --dump wrote")
+    reads(p.add_argument("model", metavar="MODEL.onnx|DIR", help="an ONNX model, or a folder that --dump wrote"))
     p.add_argument("--tune", action="store_true", help="search fast schedules; without it the bank and default schedules are used")
     _model(p)
     options.tuning_options(p)
     options.embed(p)
-    p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)")
+    writes(p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)"))
     p = _add(commands, "tune", "tune as AOE does, operators or subgraphs, and write AOE's result files. It compiles the model too",
              "aoec tune model.onnx --job opat")
-    p.add_argument("model", metavar="MODEL.onnx|DIR", help="an ONNX model, or a folder that --dump wrote")
+    reads(p.add_argument("model", metavar="MODEL.onnx|DIR", help="an ONNX model, or a folder that --dump wrote"))
     _model(p)
     options.tuning_options(p)
     options.embed(p)
     p.set_defaults(tune=True)
     p.add_argument("--job", choices=("opat", "sgat"), default="opat", help="opat: tune the tiles and structure of each operator. sgat: "
                    "find groups that run faster in slices that stay in L2, with the schedules of the bank and the defaults (default: opat)")
-    p.add_argument("--results", default="", metavar="DIR",
-                   help="where aoe_result_opat_*.json or aoe_result_sgat_*.json goes (default: $ASCEND_WORK_PATH, or here)")
-    p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)")
+    fills(p.add_argument("--results", default="", metavar="DIR",
+                   help="where aoe_result_opat_*.json or aoe_result_sgat_*.json goes (default: $ASCEND_WORK_PATH, or here)"), File.ADDED)
+    writes(p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)"))
     p = _add(commands, "tasks", "list what tuning a model would have to do. It shows the different groups, their weight, and what the "
              "bank has",
              "aoec tasks model.onnx")
-    p.add_argument("model", metavar="MODEL.onnx", help="an ONNX model")
+    reads(p.add_argument("model", metavar="MODEL.onnx", help="an ONNX model"))
     options.model_options(p)
     options.target(p)
     options.trials(p, "for each group of operators")
@@ -97,31 +98,33 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p.set_defaults(kept="a model that was compiled is kept; nothing is left running")
     p = _add(commands, "results", "show result files of tuning, aoec's or AOE's of any release; several side by side",
              "aoec results aoe_result_opat_20260901120000000_pid1.json")
-    p.add_argument("files", nargs="+", metavar="FILE.json", help="aoe_result_opat_*.json or aoe_result_sgat_*.json, - for standard input")
+    reads(p.add_argument("files", nargs="+", metavar="FILE.json|DIR",
+                         help="aoe_result_opat_*.json or aoe_result_sgat_*.json, - for standard input"))
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
     _deliver_command(commands)
     p = _add(commands, "run", "run a compiled model, a func or a program, and print its modelled time",
              "aoec run model.aoec --random -o out.npz")
-    p.add_argument("model", metavar="MODEL.aoec|G.tir|G.prog", help="a compiled model, a func, or a program of a func (--func)")
-    p.add_argument("--func", metavar="G.tir", help="the func of a program, whose values it is held against")
-    p.add_argument("--with", dest="trace", metavar="G.sched", help="the schedule of a func (default: what a search would begin with)")
-    p.add_argument("--target", metavar="NAME|FILE.toml",
-                   help=f"the machine of a func (default: {DEFAULT_TARGET}), or of a program (default: its own)")
+    reads(p.add_argument("model", metavar="MODEL.aoec|G.tir|G.prog", help="a compiled model, a func, or a program of a func (--func)"))
+    reads(p.add_argument("--func", metavar="G.tir", help="the func of a program, whose values it is held against"))
+    reads(p.add_argument("--with", dest="trace", metavar="G.sched",
+                         help="the schedule of a func (default: what a search would begin with)"))
+    reads(p.add_argument("--target", metavar="NAME|FILE.toml",
+                         help=f"the machine of a func (default: {DEFAULT_TARGET}), or of a program (default: its own)"))
     feeds = p.add_mutually_exclusive_group(required=True)
-    feeds.add_argument("--inputs", metavar="FILE.npz", help="arrays by the model's input names")
+    reads(feeds.add_argument("--inputs", metavar="FILE.npz", help="arrays by the model's input names"))
     feeds.add_argument("--random", action="store_true", help="seeded random inputs")
     p.add_argument("--seed", type=values.seed, default=0, metavar="N", help="the seed of --random (default: 0)")
     options.most_steps(p)
     p.add_argument("--gear", metavar="NAME", help="the gear that --random is for (default: the first). With --inputs, shapes say which")
     p.add_argument("--json", action="store_true", help="print the figures as JSON")
-    p.add_argument("-o", "--output", metavar="FILE.npz", help="arrays by the model's output names")
+    writes(p.add_argument("-o", "--output", metavar="FILE.npz", help="arrays by the model's output names"))
     p = _add(commands, "demo", "tune a full-size ResNet-50 with seeded random weights", "aoec demo")
     p.add_argument("--batch", type=values.positive, default=1, metavar="N", help="images at a time (default: 1)")
     options.precision(p)
     options.tuning_options(p)
     p.set_defaults(tune=True, ops=[], base="none")  # the built-in bank knows it, and nothing would be tuned
-    p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: resnet50.aoec in the current directory)")
+    writes(p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: resnet50.aoec in the current directory)"))
 
 
 def _model(p: Parser) -> None:
@@ -136,18 +139,20 @@ def _deliver_command(commands: argparse._SubParsersAction) -> None:
     p = _add(commands, "deliver", "write what was found as files for CANN and kernel writers, or read a device's profile back. The "
              "folder's APPLY.md says what to type on the board. Written for CANN, not yet run on a device by us",
              "aoec deliver model.onnx --to delivery")
-    p.add_argument("model", nargs="?", metavar="MODEL.onnx|MODEL.aoec|BANK", help="what --to writes of: a model (with the schedules "
-                   "that the bank has, so tune it before), a compiled model, or a bank or an export of one")
+    reads(p.add_argument("model", nargs="?", metavar="MODEL.onnx|MODEL.aoec|BANK", help="what --to writes of: a model (with the schedules "
+                   "that the bank has, so tune it before), a compiled model, or a bank or an export of one"))
     way = p.add_mutually_exclusive_group(required=True)
-    way.add_argument("--read", metavar="FILE.csv", help="keep a device's op_summary_*.csv in the bank as measured times. Say which records "
-                     "were hit, which operators won and lost, and where model and chip differ most")
-    p.add_argument("--before", metavar="FILE.csv", help="with --read: the profile from before the delivery was applied")
-    way.add_argument("--to", metavar="DIR", help="a new or empty folder; it is written whole or not at all")
+    reads(way.add_argument("--read", metavar="FILE.csv",
+                           help="keep a device's op_summary_*.csv in the bank as measured times. Say which records "
+                     "were hit, which operators won and lost, and where model and chip differ most"))
+    reads(p.add_argument("--before", metavar="FILE.csv", help="with --read: the profile from before the delivery was applied"))
+    fills(way.add_argument("--to", metavar="DIR", help="a new or empty folder; it is written whole or not at all"), File.NEW)
     theirs = p.add_mutually_exclusive_group()
-    theirs.add_argument("--op-summary", metavar="FILE.csv", help="msprof's op_summary of this model on your device. It shows operators as "
-                        "your CANN has them, so that keys are exact")
-    theirs.add_argument("--graph", metavar="FILE", help="the same, from a graph that your CANN dumped with DUMP_GE_GRAPH=2: "
-                        "ge_onnx_*_Build.pbtxt or ge_proto_*_Build.txt")
+    reads(theirs.add_argument("--op-summary", metavar="FILE.csv",
+                              help="msprof's op_summary of this model on your device. It shows operators as "
+                        "your CANN has them, so that keys are exact"))
+    reads(theirs.add_argument("--graph", metavar="FILE", help="the same, from a graph that your CANN dumped with DUMP_GE_GRAPH=2: "
+                        "ge_onnx_*_Build.pbtxt or ge_proto_*_Build.txt"))
     p.add_argument("--tune", type=values.positive, metavar="N", help="search among the schedules that a CANN tiling can express, N trials "
                    "for each product and convolution (default: search nothing)")
     p.add_argument("--all", action="store_true", help="also write records whose tiling is modelled more than 5 %% slower than the "
@@ -163,9 +168,9 @@ def _deliver_command(commands: argparse._SubParsersAction) -> None:
 
 def _stage_commands(commands: argparse._SubParsersAction) -> None:
     p = _add(commands, "import", "turn an ONNX model into a graph", "aoec import net.onnx -o net.graph")
-    p.add_argument("model", metavar="NET.onnx", help="an ONNX model")
+    reads(p.add_argument("model", metavar="NET.onnx", help="an ONNX model"))
     options.model_options(p)
-    options.weights(p, "write the constants there (default: beside -o, as <output>.npz)")
+    options.weights(p, "write the constants there (default: beside -o, as <output>.npz)", written=True)
     options.output(p)
     p = _add(commands, "fuse", "lay out a graph and divide it into groups", "aoec fuse net.graph -o fused.graph")
     options.source(p, "NET.graph")
@@ -183,8 +188,9 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
              "aoec export model.aoec -o sliced.onnx")
     options.source(p, "MODEL.aoec|NET.graph")
     options.weights(p, "the constants of a graph (default: <input>.npz)")
-    p.add_argument("-o", "--output", required=True, metavar="FILE.onnx", help="the ONNX model, - for standard output. Its reals are float; "
-                   "precision is chosen when it is compiled")
+    writes(p.add_argument("-o", "--output", required=True, metavar="FILE.onnx",
+                          help="the ONNX model, - for standard output. Its reals are float; "
+                   "precision is chosen when it is compiled"))
     p = _add(commands, "lower", "turn a group, or an operator given by name, into a func",
              'aoec lower "matmul(m=1024, k=1024, n=1024, fp16)"')
     options.source(p, "FUSED.graph|OPERATOR")
@@ -193,7 +199,7 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     options.output(p)
     p = _add(commands, "schedule", "apply a schedule to a func", "aoec schedule g.tir --with g.sched")
     options.source(p, "G.tir")
-    p.add_argument("--with", dest="trace", required=True, metavar="G.sched", help="the schedule")
+    reads(p.add_argument("--with", dest="trace", required=True, metavar="G.sched", help="the schedule"))
     options.holes(p)
     options.output(p)
     p = _add(commands, "emit", "turn a scheduled func into a program of AI Core instructions", "aoec emit scheduled.tir -o g.prog")
@@ -213,8 +219,8 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     p = _add(commands, "explain", "say where a candidate's time goes, or what changed between two. It can also join a device's profile "
              "with ours", "aoec explain a.prog b.prog")
     options.source(p, "A.prog|A.tir|A.sched")
-    p.add_argument("other", nargs="?", metavar="B", help="a second candidate, to compare")
-    p.add_argument("--func", metavar="G.tir", help="the func of candidates that are schedules")
+    reads(p.add_argument("other", nargs="?", metavar="B", help="a second candidate, to compare"))
+    reads(p.add_argument("--func", metavar="G.tir", help="the func of candidates that are schedules"))
     p.add_argument("--op-summary", action="store_true", help="A is msprof's op_summary_*.csv, B ours (a compiled model, or "
                    "tuning_results_*/profiling/.../op_summary.csv). Shows the operators of both side by side, largest difference first")
     options.holes(p)
@@ -236,15 +242,15 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
 def _sweep_command(commands: argparse._SubParsersAction) -> None:
     p = _add(commands, "sweep", "time schedules over ranges of sizes, holes and machines",
              'aoec sweep g.tir --with a.sched --with b.sched --set "m=128..8192*2" -o out.csv --plot out.svg')
-    p.add_argument("input", metavar="G.tir|OPERATOR", help="a func (- for standard input), or an operator by name and sizes")
-    p.add_argument("--with", dest="traces", action="append", default=[], metavar="G.sched|default|tuned",
+    reads(p.add_argument("input", metavar="G.tir|OPERATOR", help="a func (- for standard input), or an operator by name and sizes"))
+    reads(p.add_argument("--with", dest="traces", action="append", default=[], metavar="G.sched|default|tuned",
                    help="a schedule to compare; may be repeated. default: what compile takes without a search (timed if there is no "
-                        "--with). tuned: the best of a search")
+                        "--with). tuned: the best of a search"))
     p.add_argument("--set", dest="axes", action="append", default=[], type=values.axis, metavar="NAME=RANGE",
                    help='values of a size or hole: "m=64,128", "m=128..8192*2", "m=128..1024+128". "?tm=..." is always a hole; "?tm=all" '
                         'takes all of its choices')
-    p.add_argument("--target", dest="targets", action="append", default=[], metavar="NAME|FILE.toml",
-                   help=f"a machine; may be repeated (default: {DEFAULT_TARGET})")
+    reads(p.add_argument("--target", dest="targets", action="append", default=[], metavar="NAME|FILE.toml",
+                   help=f"a machine; may be repeated (default: {DEFAULT_TARGET})"))
     options.ops(p)
     options.state(p)
     p.add_argument("--tune", type=values.positive, metavar="N",
@@ -252,8 +258,8 @@ def _sweep_command(commands: argparse._SubParsersAction) -> None:
     options.strategy(p)
     p.add_argument("--verify", action="store_true", help="check the values of each program that is small enough against the reference")
     p.add_argument("--brief", action="store_true", help="times only, without busy pipes and bytes: many more rows a second")
-    p.add_argument("--dump", metavar="DIR", help="write the schedule of each timed row there, with its holes filled")
-    p.add_argument("--plot", metavar="FILE.svg", help="draw time along the first --set that has several values")
+    fills(p.add_argument("--dump", metavar="DIR", help="write the schedule of each timed row there, with its holes filled"))
+    writes(p.add_argument("--plot", metavar="FILE.svg", help="draw time along the first --set that has several values"))
     p.add_argument("--json", action="store_true", help="write JSON instead of CSV")
     options.output(p)
 
@@ -265,12 +271,12 @@ def _shelf_commands(commands: argparse._SubParsersAction) -> None:
              "aoec targets show Ascend910B3")
     p.add_argument("action", nargs="?", choices=("list", "show", "import"), default="list",
                    help="list: one line a machine; show: each number; import: a machine file from CANN's platform_config/*.ini")
-    p.add_argument("name", nargs="?", metavar="NAME|FILE", help="the machine to show, or the file to import")
+    reads(p.add_argument("name", nargs="?", metavar="NAME|FILE", help="the machine to show, or the file to import"))
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
     p = _add(commands, "calibrate", "fit a machine to a profile of your own chip. The result is a machine file that extends it",
              "aoec calibrate --read op_summary.csv --target Ascend910B3 -o my910b3.toml")
-    p.add_argument("--read", required=True, metavar="FILE.csv", help="op_summary_*.csv of msprof; - is standard input")
+    reads(p.add_argument("--read", required=True, metavar="FILE.csv", help="op_summary_*.csv of msprof; - is standard input"))
     options.target(p)
     p.add_argument("--schedule", choices=("default", "bank"), default="default",
                    help="what is taken to have run: aoec's default schedules, or those of the bank, as after a delivery (default: default)")
@@ -278,7 +284,7 @@ def _shelf_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--seed", type=values.seed, default=0, metavar="N", help="decides which operators are held out (default: 0)")
     options.bank(p)
     p.add_argument("--json", action="store_true", help="print the facts as JSON")
-    p.add_argument("-o", "--output", required=True, metavar="FILE.toml", help="the machine file, for --target")
+    writes(p.add_argument("-o", "--output", required=True, metavar="FILE.toml", help="the machine file, for --target"))
     bank.words(_add(commands, "bank", "look into a knowledge bank, check and clean it, exchange records", "aoec bank list"))
     p = _add(commands, "doctor", "show versions, cores, caches, bank, and whether CANN is seen")
     options.own_bank(p)

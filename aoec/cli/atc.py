@@ -13,7 +13,7 @@ from pathlib import Path
 
 from aoec.base.errors import AoecError, CheckError
 from aoec.base.files import check_folder, check_writable, write_bytes
-from aoec.cli.aoe_models import FRAMEWORKS, as_ours
+from aoec.cli.aoe_models import FRAMEWORKS, as_ours, cut
 from aoec.cli.atc_exec import chip, program, real, run
 from aoec.cli.atc_places import banks_of, need_delivered
 from aoec.cli.atc_words import ONNX, SHAPES, SHORT, VALUES, WORDS
@@ -134,18 +134,6 @@ def model(given: Options, fates: Fates) -> Job:
         path = cut(path, given["out_nodes"], output.with_name(f"{output.stem}_out_nodes.onnx"))
         fates["out_nodes"] = Use.HONOURED, f"{path} is the model up to there"
     return Job(path, output)
-
-
-def cut(path: Path, ends: str, copy: Path) -> Path:
-    """A copy of a model that ends at outputs of nodes; CheckError where it could not find its constants."""
-    from aoec.frontend.ends import ending_at, parse_ends
-    from aoec.frontend.read import opened
-    from aoec.jobs.models import refers_elsewhere
-    made = ending_at(opened(path), parse_ends(ends))
-    if refers_elsewhere(str(path)) and copy.absolute().parent.resolve() != path.absolute().parent.resolve():
-        raise CheckError(f"--out_nodes: constants of {path} lie in files beside it, so --output must be in the same directory")
-    write_bytes(copy, made.SerializeToString())
-    return copy
 
 
 def operators(given: Options) -> list[Job]:

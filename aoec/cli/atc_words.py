@@ -5,7 +5,7 @@ register; "of tutorials" is a spelling that no release has and public tutorials 
 """
 from __future__ import annotations
 
-from aoec.cli.vendor_words import Use, Word
+from aoec.cli.vendor_words import AIPP, Use, Word
 
 ONNX = "aoec reads ONNX: export the model to it"
 BUILD = "it is about how CANN builds kernels"
@@ -35,7 +35,7 @@ _NOTED = {
     "fusion_switch_file": "groups are aoec's own; aoec fuse shows them", "optimization_switch": "aoec's passes are its own, and all on",
     "oo_constant_folding": "constants are folded anyway", "oo_dead_code_elimination": "nodes that nothing reads are dropped anyway",
     "enable_small_channel": "images of few channels are laid out so anyway",
-    "insert_op_conf": "inputs stay as the model declares them; its pre-processing is neither calculated nor timed",
+    "insert_op_conf": AIPP,
     "output_type": "outputs are given as the model declares them", "input_fp16_nodes": "inputs are taken as the model declares them",
     "is_input_adjust_hw_layout": "inputs are taken as the model has them",
     "is_output_adjust_hw_layout": "outputs are given as the model has them",

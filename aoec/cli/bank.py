@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aoec.base.files import note, write_text
 from aoec.cli import options as words_of
 from aoec.cli import values
+from aoec.cli.declared import reads, writes
 
 if TYPE_CHECKING:
     from aoec.bank.measured import Measured
@@ -25,7 +26,9 @@ def words(bank: words_of.Parser) -> None:
             target: str = "records of this machine only") -> words_of.Parser:
         p: words_of.Parser = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
         if argument:
-            p.add_argument("argument", metavar=argument, help=about or None, nargs="?" if optional else None)
+            named = p.add_argument("argument", metavar=argument, help=about or None, nargs="?" if optional else None)
+            if argument != "KEY":
+                (writes if name == "export" else reads)(named)
         words_of.own_bank(p)
         p.add_argument("--target", metavar="NAME", help=target)
         p.add_argument("--json", action="store_true", help="print as JSON")
@@ -41,14 +44,15 @@ def words(bank: words_of.Parser) -> None:
             f"{key}; or an ONNX or compiled model")
     words_of.base(p)
     words_of.model_options(p)
-    add("diff", "say what a second bank, or an export of one, has added, removed and changed", "A", "a bank or an export").add_argument(
-        "other", metavar="B", nargs="?", help="(default: the bank)")
+    p = add("diff", "say what a second bank, or an export of one, has added, removed and changed", "A", "a bank or an export")
+    reads(p.add_argument("other", metavar="B", nargs="?", help="(default: the bank)"))
     add("merge", "take over what is better in another bank", "FILE", "a bank, or an export of one")
     add("import", "take over what is better in an export", "FILE", "a file of JSON lines; - is standard input. A bank is taken too")
     p = add("import-cann", "take CANN's own run-time banks as starting points of searches",
             target="the machine that all records are taken for (default: as the name of each file says)")
-    p.add_argument("paths", nargs="+", metavar="FILE|DIR", help="<soc>_<cores>_AiCore_<op>_runtime_kb.json, or folders of them. Give a "
-                   "user's own first, as CANN asks them: of equal keys the first stays")
+    reads(p.add_argument("paths", nargs="+", metavar="FILE|DIR",
+                         help="<soc>_<cores>_AiCore_<op>_runtime_kb.json, or folders of them. Give a "
+                   "user's own first, as CANN asks them: of equal keys the first stays"))
     p.add_argument("--compare", action="store_true", help="time each beside our default and our best, and count what of our space is "
                    "faster. All times are modelled; it takes some ten seconds a key at the default budget")
     words_of.trials(p, "for each key's search")

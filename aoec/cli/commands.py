@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from aoec.bank.place import check_base
 from aoec.base.errors import CheckError
-from aoec.base.files import check_writable, note, read_text, write_bytes, write_text
+from aoec.base.files import check_file, check_writable, note, read_text, write_bytes, write_text
 from aoec.base.regions import Slices
 from aoec.base.text import plural
 from aoec.cli.arguments import DEFAULT_TARGET
@@ -53,6 +54,9 @@ def ready_tuning(options: Namespace) -> None:
     if options.json and options.events == "-":
         raise CheckError("--json and --events - would both write to standard output; give --events a file")
     ready_output(options)
+    if options.counts:
+        check_file(options.counts, "a file of counts", pipes=True)
+    check_base(options.base)
     options.bank = bank_path(options)
 
 
@@ -74,7 +78,7 @@ def run_tune(options: Namespace) -> int:
             raise CheckError("--job sgat finds the groups that run in slices; --slices is for compile, and for --job opat")
         if options.effort not in (None, "none"):
             raise CheckError("--job sgat searches no schedules, so --effort says nothing: aoec tune --job opat does, with the plan")
-        options.slices, options.effort = Slices(plan="search"), "none"
+        options.slices, options.effort, options.untuned = Slices(plan="search"), "none", ""
         options.verify = options.verify is not False
         options.kept = "what was timed so far is kept in the cache folder; the same command goes on from there"
     return run_compile(options)
@@ -89,20 +93,21 @@ def run_demo(options: Namespace) -> int:
 
 def run_aoe(options: Namespace) -> int:
     from aoec.cli.aoe import main
-    return _translated(main, options)
+    return _translated(main, options, "")
 
 
 def run_atc(options: Namespace) -> int:
     from aoec.cli.atc import main
-    return _translated(main, options)
+    return _translated(main, options, "not tuned: aoec aoe --job_type=2 searches for faster schedules")
 
 
-def _translated(main: Callable[..., int], options: Namespace) -> int:
-    """The exit code of a vendor's command line, which runs commands of ours."""
+def _translated(main: Callable[..., int], options: Namespace, untuned: str) -> int:
+    """The exit code of a vendor's command line, which runs commands of ours; `untuned`: what these say of a model that nothing tuned."""
     from aoec.cli.arguments import parser
 
     def command(words: Sequence[str]) -> int:
         own = parser().parse_args(words)
+        own.untuned = untuned
         return int(own.command_function(own) or 0)
 
     try:
@@ -143,7 +148,7 @@ def deliver_read(options: Namespace) -> int:
 def run_results(options: Namespace) -> int:
     from aoec.report import results
     ready_output(options)
-    found = [job for path in options.files for job in results.jobs(read_text(path), path)]
+    found = [job for given in options.files for path in results.files_of(given) for job in results.jobs(read_text(path), path)]
     write_text(options.output, as_json(results.facts(found)) if options.json else results.show(found))
     return 0
 

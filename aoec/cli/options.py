@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from aoec.base.files import say
 from aoec.base.text import nearest
 from aoec.cli import values
+from aoec.cli.declared import declared, fills, holds_bank, reads, writes
 
 DEFAULT_TARGET = "Ascend910B3"
 CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")  # as argparse says it, with all that could be meant
@@ -63,6 +64,7 @@ class Parser(argparse.ArgumentParser):
         if "" in words:
             self.error(f"word {words.index('') + 1} behind {self.prog} is empty; is a variable of the shell not set?")
         found, rest = super().parse_known_args(words, namespace)
+        found.files_of = {**getattr(found, "files_of", {}), **declared(self)}
         if unknown := [word for word in rest if word.startswith("-") and word != "-"]:
             known = [s for action in self._actions for s in action.option_strings]
             self.error(f"there is no option {unknown[0]}{nearest(unknown[0].partition('=')[0], known)}".rstrip("?"))
@@ -105,8 +107,8 @@ def gears(g: Container) -> None:
 
 
 def ops(p: Container) -> None:
-    p.add_argument("--ops", action="append", default=[], metavar="FILE.op",
-                   help="operators of your own, in index notation: for nodes of a custom domain, and for calls by name (docs/tutorial.md)")
+    reads(p.add_argument("--ops", action="append", default=[], metavar="FILE.op",
+                   help="operators of your own, in index notation: for nodes of a custom domain, and for calls by name (docs/tutorial.md)"))
 
 
 def precision(p: Container) -> None:
@@ -115,7 +117,8 @@ def precision(p: Container) -> None:
                         "the model "
                         "declares. mixed: fp16, but norms, softmax, exponentials, logarithms and reductions in fp32. cube16: fp32, but "
                         "products are multiplied in fp16. ATC's names work too")
-    p.add_argument("--lowered", metavar="FILE.csv", help="write a row for each node that gets less precision than the model declares")
+    writes(p.add_argument("--lowered", metavar="FILE.csv",
+                          help="write a row for each node that gets less precision than the model declares"))
 
 
 def tuning_options(p: Parser) -> None:
@@ -126,8 +129,9 @@ def tuning_options(p: Parser) -> None:
     g.add_argument("--until", type=values.until, default=(), metavar="gain=P,gap=P",
                    help="end the search of a group as soon as it is P %% faster than its default, or within P %% of its bound")
     g.add_argument("--metric", choices=("latency", "throughput"), default="latency", help="what to tune for (default: latency)")
-    g.add_argument("--only", metavar="NAMES|FILE", help="tune only the groups with these nodes or types of operators (MatMul,conv_*), or "
-                   "those in AOE's tune_ops_file. The others keep what they have")
+    reads(g.add_argument("--only", metavar="NAMES|FILE",
+                         help="tune only the groups with these nodes or types of operators (MatMul,conv_*), or "
+                   "those in AOE's tune_ops_file. The others keep what they have"))
     again = g.add_mutually_exclusive_group()
     again.add_argument("--repeat", action="store_true", help="search again what the bank has already; what is faster replaces it")
     again.add_argument("--frozen", action="store_true", help="search nothing; stop with an error that names them, if groups are not in "
@@ -146,17 +150,20 @@ def tuning_options(p: Parser) -> None:
     g.add_argument("--no-host", action="store_true", help="stop with an error that names them, if nodes would run on the host")
     bank(p.add_argument_group("knowledge bank"))
     g = p.add_argument_group("what is written")
-    g.add_argument("--report", metavar="DIR", help="write a page for any browser, DIR/index.html, and its figures as DIR/report.json")
-    g.add_argument("--dump", metavar="DIR", help="write the text of every stage there")
+    fills(g.add_argument("--report", metavar="DIR",
+                         help="write a page for any browser, DIR/index.html, and its figures as DIR/report.json"))
+    fills(g.add_argument("--dump", metavar="DIR", help="write the text of every stage there"))
     g.add_argument("--json", action="store_true", help="print the result as JSON")
-    g.add_argument("--events", metavar="FILE|-", help="write progress as lines of JSON; with - they go to standard output, and no table is "
-                   "printed (docs/events.md)")
+    writes(g.add_argument("--events", metavar="FILE|-",
+                          help="write progress as lines of JSON; with - they go to standard output, and no table is "
+                   "printed (docs/events.md)"))
     g.add_argument("--progress", action=argparse.BooleanOptionalAction, default=True, help="draw a bar on a terminal (default)")
 
 
 def embed(p: Container) -> None:
-    p.add_argument("--embed", metavar="FILE.onnx", help="write the model there with its schedules in its metadata. A compile of that "
-                   "file for the same machine takes them like those of a bank")
+    writes(p.add_argument("--embed", metavar="FILE.onnx",
+                          help="write the model there with its schedules in its metadata. A compile of that "
+                   "file for the same machine takes them like those of a bank"))
 
 
 def search_options(p: Container, per: str = "", effort: bool = False) -> None:
@@ -165,8 +172,8 @@ def search_options(p: Container, per: str = "", effort: bool = False) -> None:
     either.add_argument("--time", dest="seconds", type=values.seconds, metavar="90s|15m|2h",
                         help="the time of all searches together, in place of a budget; each group has a share by what it may save. What "
                              "schedules, checks and files take comes on top")
-    either.add_argument("--counts", metavar="FILE.json", help="search as much as a run with --time did, for the same result: its "
-                        "report.json (--report), summary.json (aoec tune), or what --json printed")
+    reads(either.add_argument("--counts", metavar="FILE.json", help="search as much as a run with --time did, for the same result: its "
+                        "report.json (--report), summary.json (aoec tune), or what --json printed"))
     if effort:
         either.add_argument("--effort", choices=("none", "quick", "full"),
                             help="a budget in a word. none: search nothing. quick: --budget 200. full: --budget 20000 --until gap=1")
@@ -190,7 +197,7 @@ def strategy(p: Container) -> None:
 
 
 def target(p: Container) -> None:
-    p.add_argument("--target", metavar="NAME|FILE.toml", help=f"the machine (default: {DEFAULT_TARGET}; aoec targets lists them)")
+    reads(p.add_argument("--target", metavar="NAME|FILE.toml", help=f"the machine (default: {DEFAULT_TARGET}; aoec targets lists them)"))
 
 
 def bank(p: Container) -> None:
@@ -199,13 +206,15 @@ def bank(p: Container) -> None:
 
 
 def base(p: Container) -> None:
-    p.add_argument("--base", metavar="FILE|DIR|none", help="a second bank, or the results folder of a tuning. It is only read, and is "
+    reads(p.add_argument("--base", metavar="FILE|DIR|none",
+                         help="a second bank, or the results folder of a tuning. It is only read, and is "
                    "asked for "
-                   "what the bank lacks (default: $AOEC_BASE_BANK, else the built-in one, see aoec bank list --builtin; for demo: none)")
+                   "what the bank lacks (default: $AOEC_BASE_BANK, else the built-in one, see aoec bank list --builtin; for demo: none)"))
 
 
 def own_bank(p: Container) -> None:
-    p.add_argument("--bank", metavar="FILE", help="the bank (default: $TUNE_BANK_PATH, $ASCEND_CACHE_PATH, or the user data directory)")
+    holds_bank(p.add_argument("--bank", metavar="FILE",
+                              help="the bank (default: $TUNE_BANK_PATH, $ASCEND_CACHE_PATH, or the user data directory)"))
 
 
 def space_options(p: Parser) -> None:
@@ -220,8 +229,8 @@ def space_options(p: Parser) -> None:
                    help='keep candidates that fulfil this: --where "tm*tn <= 32768 and gm*gn >= 20". A sketch that lacks one of the holes '
                         "stays as it is")
     g.add_argument("--sketch", action="append", default=[], type=values.sketch, metavar="N", help="search only this sketch")
-    g.add_argument("--trials", type=values.table, metavar="FILE.csv|FILE.jsonl",
-                   help="write a row for each candidate: holes, status, modelled time, why it is illegal")
+    writes(g.add_argument("--trials", type=values.table, metavar="FILE.csv|FILE.jsonl",
+                   help="write a row for each candidate: holes, status, modelled time, why it is illegal"))
 
 
 STATES = ("what is in L2 at the start. cold: what another model left. previous: what a launch of the same program left. cleared: "
@@ -241,8 +250,8 @@ def state_of_program(p: Container) -> None:
 
 def timeline_options(p: Parser) -> None:
     g = p.add_argument_group("timeline")
-    g.add_argument("--trace", metavar="FILE.json", help="write the timeline as a Chrome trace, for Perfetto and chrome://tracing")
-    g.add_argument("--svg", metavar="FILE.svg", help="draw the timeline")
+    writes(g.add_argument("--trace", metavar="FILE.json", help="write the timeline as a Chrome trace, for Perfetto and chrome://tracing"))
+    writes(g.add_argument("--svg", metavar="FILE.svg", help="draw the timeline"))
     g.add_argument("--core", action="append", default=[], metavar="STREAM.N", help="a core to show (default: the last of each stream)")
     g.add_argument("--from", dest="start", type=values.cycles, metavar="CYCLE", help="show from here (default: beginning, middle and end)")
     g.add_argument("--to", dest="stop", type=values.cycles, metavar="CYCLE", help="show up to here")
@@ -251,11 +260,11 @@ def timeline_options(p: Parser) -> None:
 
 
 def source(p: Container, what: str) -> None:
-    p.add_argument("input", metavar=what, help="a file, or - for standard input")
+    reads(p.add_argument("input", metavar=what, help="a file, or - for standard input"))
 
 
 def output(p: Container) -> None:
-    p.add_argument("-o", "--output", default="-", metavar="FILE", help="where to write (default: standard output)")
+    writes(p.add_argument("-o", "--output", default="-", metavar="FILE", help="where to write (default: standard output)"))
 
 
 def most_steps(p: Container) -> None:
@@ -263,8 +272,8 @@ def most_steps(p: Container) -> None:
                    "iterations of loops (default: 250 million)")
 
 
-def weights(p: Container, text: str) -> None:
-    p.add_argument("--weights", metavar="FILE.npz", help=text)
+def weights(p: Container, text: str, written: bool = False) -> None:
+    (writes if written else reads)(p.add_argument("--weights", metavar="FILE.npz", help=text))
 
 
 def holes(p: Container) -> None:

@@ -3,34 +3,49 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
+from pathlib import Path
 
+from aoec.bank.place import chosen
+from aoec.base import files
 from aoec.base.errors import BackendError
 from aoec.base.files import check_folder, check_writable
+from aoec.cli.declared import File, named
 
-READ = ("model", "input", "other", "trace", "inputs", "func", "read", "before", "weights", "bank")  # options that name a file to read
-WRITTEN = ("output", "embed", "svg", "trials", "plot", "lowered", "events")  # and one to write
-BOTH = {"simulate": "trace", "import": "weights"}  # command -> what of the former it writes
+BESIDE = ("import", "fuse", "slice")  # commands that write constants beside their output, as <output>.npz
+PAGE = ("index.html", "report.json")  # what --report writes into its folder
 
 
 def ready_output(options: Namespace) -> None:
     """Nothing, or BackendError: what will be written is asked for before any work."""
     for path in written(options):
         check_writable(path)
-    check_apart(options)
-    for folder in filter(None, (getattr(options, name, None) for name in ("dump", "report"))):
+    for folder in named(options, File.FOLDER, File.ADDED, File.NEW):
         check_folder(folder)
+    check_apart(options)
 
 
 def written(options: Namespace) -> list[str]:
     """The files that a command is to write; not what goes to the standard streams."""
-    names = (*WRITTEN, BOTH.get(options.command, "output"))
-    return list(dict.fromkeys(path for name in names if isinstance(path := getattr(options, name, None), str) and path not in ("", "-")))
+    found = list(named(options, File.WRITTEN))
+    if getattr(options, "command", "") in BESIDE and getattr(options, "output", "-") != "-":
+        found.append(options.output + ".npz")
+    return list(dict.fromkeys(found))
 
 
 def check_apart(options: Namespace) -> None:
-    """Nothing, or BackendError where what is read would be written over."""
-    names = [name for name in READ if name != BOTH.get(options.command)]
-    read = [path for name in names if isinstance(path := getattr(options, name, None), str) and os.path.isfile(path)]
-    for path in written(options):
-        if os.path.exists(path) and any(os.path.samefile(path, other) for other in read):
-            raise BackendError(f"cannot write {path}: it is read here, and would be lost; name another file")
+    """Nothing, or BackendError where what is read, or another thing that is written, would be written over."""
+    read = [*named(options, File.READ), *([str(chosen(options.bank))] if holds_bank(options) else [])]
+    page = [os.path.join(folder, name) for folder in filter(None, [getattr(options, "report", None)]) for name in PAGE]
+    targets = [*written(options), *page]
+    files.check_apart(targets, read)
+    for folder in named(options, File.FOLDER):
+        if any(os.path.isdir(other) and files.same(folder, other) for other in read):
+            raise BackendError(f"cannot write into {folder}: it is read here, and would be changed; name another folder")
+    for number, path in enumerate(targets):
+        if any(Path(path).absolute() == Path(other).absolute() for other in targets[:number]):
+            raise BackendError(f"cannot write {path}: two outputs have this name; name another file")
+
+
+def holds_bank(options: Namespace) -> bool:
+    """Whether a command has a bank, named or not."""
+    return File.BANK in getattr(options, "files_of", {}).values()

@@ -9,6 +9,7 @@ from enum import Enum
 
 from aoec.base.errors import CheckError
 
+AIPP = "inputs stay as the model declares them; its pre-processing is neither calculated nor timed"  # of --insert_op_conf
 Options = dict[str, str]  # name -> value, "" where none was given
 
 

@@ -73,6 +73,7 @@ def _enter(folder: Path, options: Namespace, voice: Voice) -> int:
     machine = load(options.target)
     voice.reading(folder, machine, how)
     begin_kernels(options, voice)
+    _say_replaced(options.output, machine, voice)
     voice.bank_at(options.bank)
     from aoec.jobs import dump
     from aoec.jobs.compile import finish
@@ -111,6 +112,7 @@ def _begin(source: Path, options: Namespace, voice: Voice) -> Machine:
     machine = load(options.target) if options.target else load()
     voice.reading(source, machine, "--target" if options.target else "default; --target, see aoec targets")
     begin_kernels(options, voice)
+    _say_replaced(options.output, machine, voice)
     return machine
 
 
@@ -118,6 +120,17 @@ def begin_kernels(options: Namespace, voice: Voice) -> None:
     """Begins to compile those kernels that the job needs and that are not compiled yet, beside what else is to be done, and says so."""
     if notice := kernels.start([*kernels.TIMES, *(kernels.VALUES if kernels.values_needed(options) else ())]):
         voice.say(notice)
+
+
+def _say_replaced(output: str, machine: Machine, voice: Voice) -> None:
+    """Nothing; it is said before any work that a compiled model for another machine will be replaced."""
+    if not Path(output).is_file():
+        return
+    from aoec.artifact.artifact import made_for
+    target, machine_hash = made_for(output)
+    if machine_hash and machine_hash != machine.hash:
+        which = target if target != machine.name else f"another machine file of {target}"
+        voice.say(f"{output} was compiled for {which} and will be replaced; -o names another file")
 
 
 def asked(options: Namespace) -> Asked:

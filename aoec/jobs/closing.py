@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from aoec.jobs.compile import Choice, Made, Model
 
 
+UNTUNED = "not tuned: --tune searches for faster schedules"  # said where the bank did not know all of a model, and nothing was searched
+
+
 def believed(report: Report, model: Model, machine: Machine) -> Report:
     """The report with how near modelled times are to published ones, for every class of operators that the model has."""
     nodes = {n.name: n for n in model.graph.nodes}
@@ -66,6 +69,7 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
         Times(lines.default.sum_us, lines.tuned.sum_us, bound_us),
         (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us) if lines.tuned.throughput_us else None,
         "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
+        hint="" if options.tune or all(c.solved.held is not None for c in choices) else getattr(options, "untuned", UNTUNED),
         **looked_at(spent.values()), seconds=seconds, found=found, tuned=options.tune, lowered=counts(model.graph),
         held=whole_trust(choices), images=images_of(model), gear=made.stage.gear)
 

@@ -145,7 +145,7 @@ def finished(stages: Sequence[dump.Stage], machine: Machine, options: Namespace,
         dump.write_all(Path(options.dump), [(m.stage, m.artifact, m.choices) for m in made], machine)
     seconds = time.monotonic() - started
     if options.slices.plan == "search":
-        keep(bank, (t for s in sliced for t in s.tuned))
+        keep(bank, (t for s in sliced for t in s.kept))
     searches = counts.facts(jobs[0].searched, order.strategy, order.seed, order.robust)
     new = ""
     if subgraphs:

@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from aoec.base.errors import CheckError
 from aoec.base.files import check_new_folder, write_folder
 from aoec.base.text import plural
 from aoec.cann import fusion_switch, tune_ops
+from aoec.cann.op_types import types_of
 from aoec.cann.seen import Seen
 from aoec.cann.tune_ops import TuneOps
 from aoec.jobs import deliver_records as records
@@ -60,11 +61,11 @@ def delivery(found: Source, known: Keys, soc: str, every: bool, trials: int) -> 
     total_us = sum(e.all_us for e in found.entries)
     worth = {e.name for e in found.entries if e.kind != "host" and (e.us - e.bound_us) * e.count >= WORTH * total_us}
     listed = tune_list([e for e in found.entries if e.name in worth], known)
-    lines = tuple(line(e, r, machine, known.found.get(e.name, ()), e.name in worth and bool(listed)) for e, r in made)
+    lines = tuple(line(e, r, machine, known.found.get(e.name, ()), e.name in listed) for e, r in made)
     passes = {fusion_switch.UB_FUSIONS[pair] for pair in found.apart if pair in fusion_switch.UB_FUSIONS}
     texts = records.files([r for _, r in made], soc, cores)
     if listed:
-        texts["tune_ops.json"] = tune_ops.text(listed)
+        texts["tune_ops.json"] = tune_ops.text(together(listed.values()))
     if passes:
         texts["fusion_switch.json"] = fusion_switch.text(passes)
     named = {name: f"run-time bank, {plural(said_.count(chr(10)), 'record')}" for name, said_ in texts.items() if name not in WHAT}
@@ -89,23 +90,22 @@ def line(e: Entry, r: Record, machine: Machine, seen: Sequence[Seen], tune: bool
     return replace(bare, record=r.op, key=r.key, record_default_us=r.default_us, differs=r.differs, doubt=r.doubt)
 
 
-def tune_list(worth: Iterable[Entry], known: Keys) -> TuneOps | None:
-    """What is listed for CANN's own tuning: names as the user's file has them, else types, as names after CANN's fusions are not known."""
-    names, types = dict[str, None](), dict[str, None]()
+def tune_list(worth: Iterable[Entry], known: Keys) -> dict[str, TuneOps]:
+    """Name of each group that CANN's own tuning takes -> what is listed of it: names as the user's file has them, else types, as names
+    after CANN's fusions are not known."""
+    out = {}
     for e in worth:
-        seen = [s for s in known.found.get(e.name, ()) if s.type in tune_ops.TYPES]
-        names |= dict.fromkeys(s.name for s in seen)
-        if not known.source:
-            types |= dict.fromkeys(t for op in e.types for t in TYPES.get(op.removesuffix("_packed"), ()))
-    return TuneOps(tuple(names), tuple(types)) if names or types else None
+        names = dict.fromkeys(s.name for s in known.found.get(e.name, ()) if s.type in tune_ops.TYPES)
+        types = () if known.source else tuple(t for op in e.types for t in types_of(op) if t in tune_ops.TYPES)
+        if names or types:
+            out[e.name] = TuneOps(tuple(names), types)
+    return out
 
 
-# our operators -> types of CANN that operator tuning takes; products and convolutions have several by release
-TYPES = {"matmul": ("MatMulV2", "MatMulV3", "BatchMatMulV2", "BatchMatMulV3"), "conv2d": ("Conv2D", "DepthwiseConv2D"), "add": ("Add",),
-         "sub": ("Sub",), "mul": ("Mul",), "muls": ("Muls",), "adds": ("Adds",), "div": ("RealDiv",), "relu": ("Relu",), "gelu": ("Gelu",),
-         "gelu_tanh": ("Gelu",), "sigmoid": ("Sigmoid",), "tanh": ("Tanh",), "max_pool": ("MaxPool", "MaxPoolV3"), "exp": ("Exp",),
-         "avg_pool": ("AvgPool", "AvgPoolV2"), "global_avg_pool": ("ReduceMeanD",), "reduce_mean": ("ReduceMeanD",), "pow": ("Pow",),
-         "reduce_sum": ("ReduceSumD",), "reduce_max": ("ReduceMaxD",), "leaky_relu": ("LeakyRelu",), "slice": ("StridedSliceD",)}
+def together(listed: Iterable[TuneOps]) -> TuneOps:
+    """All that is listed, each once."""
+    names, types = zip(*((x.names, x.types) for x in listed))
+    return TuneOps(*(tuple(dict.fromkeys(w for some in words for w in some)) for words in (names, types)))
 
 
 def alone(seen: Sequence[Seen]) -> tuple[tuple[str, str, float | None], ...]:
@@ -114,7 +114,7 @@ def alone(seen: Sequence[Seen]) -> tuple[tuple[str, str, float | None], ...]:
     return tuple((s.name, s.type, s.duration_us) for s in longest[:ALONE])
 
 
-def notes(found: Source, passes: set[str], listed: TuneOps | None) -> list[str]:
+def notes(found: Source, passes: set[str], listed: Mapping[str, TuneOps]) -> list[str]:
     """What else is to be said of a delivery."""
     out = [f"{said}: no public file tells CANN of that (its own subgraph tuning, aoe --job_type=1, keeps it in a bank of its own form). "
            "Their tilings are those of slices; what CANN asks for are whole operators: deliver the ONNX model for these. "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from aoec.base.files import check_folder, write_text
 from aoec.cann.op_summary import csv_text
+from aoec.cann.op_types import type_of
 from aoec.ir.parse import parse_trace
 from aoec.jobs.budget import as_dict
 from aoec.jobs.profile import launches, split
@@ -141,7 +142,7 @@ def policy(task: Task, solved: Solved, types: Mapping[str, str], machine: Machin
     """What became of a task, for the result file."""
     before = (solved.before or solved.default).ticks
     nodes, us = task.group.nodes, machine.us_per_tick
-    return Policy(nodes[0], tuple(types[n] for n in nodes), kind(solved), before * us, solved.best.ticks * us, solved.outcome)
+    return Policy(nodes[0], tuple(type_of(types[n]) for n in nodes), kind(solved), before * us, solved.best.ticks * us, solved.outcome)
 
 
 def format_policy(change: Change, every: Found, machine: Machine) -> tuple[Policy, Task, Solved]:
@@ -151,7 +152,7 @@ def format_policy(change: Change, every: Found, machine: Machine) -> tuple[Polic
     task = next(t for t in ready.plan if t.group.name in change.groups and t.group.kind == "cube")
     known = all(solved[t.group.name].found for t in ready.plan if t.group.name in change.groups)
     nodes = task.group.nodes
-    return Policy(nodes[0], tuple(types[n] for n in nodes), "Format", change.before_ticks * us, change.after_ticks * us,
+    return Policy(nodes[0], tuple(type_of(types[n]) for n in nodes), "Format", change.before_ticks * us, change.after_ticks * us,
                   Outcome.RESERVED if known else Outcome.ADD), task, solved[task.group.name]
 
 

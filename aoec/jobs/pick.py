@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING
 
 from aoec.base.errors import CheckError
 from aoec.base.text import nearest
-from aoec.cann import tune_ops
+from aoec.cann import op_types, tune_ops
 from aoec.ir.graph import Graph, Group
 
 if TYPE_CHECKING:
     from aoec.jobs.compile import Ready
     from aoec.jobs.plan import Task
     from aoec.jobs.say import Voice
-
-# names of ONNX and CANN for what has another name here, in lower case, without underscores and a version's V2
-SAME = {"conv": "conv2d", "gemm": "matmul", "batchmatmul": "matmul", "layernormalization": "layernorm", "rmsnormalization": "rmsnorm",
-        "softmaxd": "softmax", "avgpool": "averagepool", "pooling": "maxpool"}
 
 
 @dataclass(frozen=True)
@@ -48,9 +44,8 @@ def is_type(op: str, pattern: str) -> bool:
 
 
 def plain(word: str) -> str:
-    """A type of operators as it is compared."""
-    word = re.sub(r"v\d+$", "", word.lower().replace("_", ""))
-    return SAME.get(word, word)
+    """A type of operators as it is compared, by whatever name; versions may be in small letters too."""
+    return op_types.plain(re.sub(r"v\d+$", "", word) if word.islower() else word)
 
 
 def pick(text: str) -> Pick:

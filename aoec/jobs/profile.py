@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from aoec.cann.op_summary import Launch, Operand, Part
+from aoec.cann.op_types import type_of
 from aoec.ir.graph import OPAQUE, OpNode, Tensor
 from aoec.ir.index import evaluate
 from aoec.jobs.plan import host_times
@@ -38,7 +39,7 @@ def launches(made: Made, machine: Machine, tuned: bool) -> list[Launch]:
             start_us, stop_us = ended_us, ended_us + on_host_us[group.name]
             host_us += on_host_us[group.name]
             ends = ends_on_host(of, tensors)
-        out.append(Launch(of[0].name, tuple(n.op for n in of), start_us, stop_us - start_us, start_us - ended_us, *ends, parts))
+        out.append(Launch(of[0].name, tuple(type_of(n.op) for n in of), start_us, stop_us - start_us, start_us - ended_us, *ends, parts))
         ended_us = stop_us
     return out
 

@@ -12,7 +12,8 @@ from math import isqrt, prod
 from aoec.bank.record import DEFAULT, IMPORTED, Record
 from aoec.base.errors import UnsupportedError
 from aoec.cann.op_summary import Operand
-from aoec.cann.op_summary_join import IMAGES, Timed, image, logical, plain, product
+from aoec.cann.op_summary_join import IMAGES, Timed, image, logical, product
+from aoec.cann.op_types import plain
 from aoec.ir.graph import Tensor
 from aoec.ir.index import DTYPES, Int
 from aoec.ir.parse import parse_func

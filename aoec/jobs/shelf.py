@@ -7,7 +7,7 @@ from functools import lru_cache
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import BuiltIn, Shelf
 from aoec.bank.claimed import Claimed
-from aoec.bank.place import NO_BASE, base_named, path_of
+from aoec.bank.place import NO_BASE, base_named, in_folder, path_of
 from aoec.bank.plans import Plan
 from aoec.bank.record import Key, Record
 from aoec.base.errors import BankError
@@ -38,7 +38,8 @@ def _fresh(found: Shelf | None, machine: Machine, say: Callable[[str], None]) ->
 
 
 def beneath(named: str | None, target: str) -> Shelf | None:
-    """The bank that is named, fresh or stale: by its file, by a folder of results (over the built-in one), NO_BASE, or the built-in one of
+    """The bank that is named, fresh or stale: by its file, by a folder that holds one, by a folder of
+    results (over the built-in one), NO_BASE, or the built-in one of
     a target where nothing is."""
     asked = base_named(named)
     if asked == NO_BASE:
@@ -48,6 +49,8 @@ def beneath(named: str | None, target: str) -> Shelf | None:
     place = path_of(asked).expanduser()
     if folder := latest(place):
         return Claimed(schedules(folder), BuiltIn.of(target), folder)
+    if place.is_dir():
+        place = in_folder(place)
     try:
         return Bank.open(place, create=False, writable=False)
     except BankError as e:

@@ -37,8 +37,12 @@ def found(graph: Graph, chosen: Mapping[str, Schedule], machine: Machine, until:
     question is answered once, unless time ends the answer. `until`: when looking ends."""
     whole = {name: Whole(show(s.trace), s.measure) for name, s in chosen.items()}
     said = digest("\n".join(f"{name} {w.trace} {w.measure.ticks}" for name, w in whole.items()))
-    return known(("slices", show(graph), machine.name, machine.hash, said),
-                 lambda: [(r.first, r.last, r.slices) for r in regions(graph, machine, whole, until.ends)],
+    def look() -> Asked:
+        return [(r.first, r.last, r.slices) for r in regions(graph, machine, whole, until.ends)]
+
+    if until.steps:  # time ended an equal looking, whose answer is repeated
+        return look()
+    return known(("slices", show(graph), machine.name, machine.hash, said), look,
                  lambda made: [list(r) for r in made], lambda kept: [(str(a), str(b), int(n)) for a, b, n in kept],
                  lambda: not until.over)
 

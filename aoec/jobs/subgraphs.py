@@ -59,11 +59,17 @@ class Tuned:
 @dataclass(frozen=True)
 class Planned:
     """A model with those regions in slices that are faster so, itself where none are. `tuned`: what became of its subgraphs, none where
-    nothing was asked. `banked`: the model with the regions that the bank's plan has, where it has some."""
+    nothing was asked. `banked`: the model with the regions that the bank's plan has, where it has some. `over`: time ended the looking."""
 
     made: Made
     tuned: Sequence[Tuned] = ()
     banked: Made | None = None
+    over: bool = False
+
+    @property
+    def kept(self) -> Sequence[Tuned]:
+        """What a bank keeps: where time ended the looking, nothing is said of subgraphs for which none was found."""
+        return [t for t in self.tuned if t.plan.gained or not self.over]
 
 
 def planned(made: Made, bank: Bank, machine: Machine, options: Namespace, say: Callable[[str], None], cut: Cut, until: Until) -> Planned:
@@ -84,7 +90,7 @@ def planned(made: Made, bank: Bank, machine: Machine, options: Namespace, say: C
                         "--slices auto, the model is compiled whole")
     out, regions = job.best(missing, cut, say, until)
     tuned = list(job.tuned(out, regions, missing)) if regions is not None else []
-    return Planned(out, tuned, job.was[0] if job.was else None)
+    return Planned(out, tuned, job.was[0] if job.was else None, until.over)
 
 
 def keep(bank: Bank, found: Iterable[Tuned]) -> None:

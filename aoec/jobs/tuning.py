@@ -286,9 +286,8 @@ def start(p: Problem) -> Outcome:
 def hopeless(proof: Proof | None, ticks: int, most: Limits) -> bool:
     """Whether a proof before a search in earnest foresaw that one behind it, of these ticks, would be given up: the surer, the more of it
     was done."""
-    if proof is None or not most.earnest:
-        return False
-    return proof.foreseen(ticks) > most.after * (HOPE_LAST - (HOPE_LAST - 1) * min(1.0, proof.effort / most.after))
+    return proof is not None and most.earnest and \
+        proof.foreseen(ticks) > most.after * (HOPE_LAST - (HOPE_LAST - 1) * min(1.0, proof.effort / most.after))
 
 
 def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
@@ -328,7 +327,6 @@ def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int,
 
 class Asked:
     """One search: its limits, what it has proved, and when a proof that is all of it ends."""
-
     def __init__(self, p: Problem, watch: Watch, most: Limits, seconds: float | None) -> None:
         self.p, self.watch, self.most, self.seconds = p, watch, most, seconds
         self.begun = p.answers.seconds
@@ -373,7 +371,6 @@ class Asked:
         """The best of a space that is tried whole."""
         within = self.most.trials is None or size <= self.most.trials
         self.most = replace(self.most, trials=max(size, self.most.trials or 0) if within else self.most.trials)
-        self.seconds = None
         strategist = make("exhaustive", self.p.space, seed, pool, measure_us=MODELLED_US)
         outcome = self.run(first, strategist, 0, Phase.SEARCH if within else Phase.PROOF, limited=False)[0]
         return outcome if within else replace(outcome, trials=0, history=((1, first.default_ticks),))

@@ -11,12 +11,15 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from aoec.base.errors import CheckError
+from aoec.base.files import read_json
 from aoec.report.reasons import table
 
 COMMAS = 8  # that may lack
+MOST_FILES = 100  # of a folder
 NAME_LIMIT = 200  # characters of what a file calls something
 JOBS = {"OPAT": "operators", "SGAT": "subgraphs"}
 COUNTERS = {**{name: f"repo_{name}_num" for name in ("add", "update", "reserved", "unsatisfied", "hit")}, "total": "total_num"}
@@ -27,13 +30,14 @@ Fields = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """What a bank took up of one operator or subgraph; `mode`: add or update."""
+    """What a bank took up of one operator or subgraph; `mode`: add or update. Times are None where a file, which may be abbreviated, says
+    none."""
 
     name: str
     types: tuple[str, ...]
     kind: str
-    before_us: float
-    after_us: float
+    before_us: float | None
+    after_us: float | None
     mode: str
 
 
@@ -58,12 +62,28 @@ class Job:
 
 # ---------------------------------------------------------------- reading
 
+def files_of(path: str) -> list[str]:
+    """The result files that a path says: itself, or where it is a folder those in it, oldest first, or of a folder that aoec tune wrote the
+    one that its summary names. CheckError of a folder without any."""
+    folder = Path(path)
+    if not folder.is_dir():
+        return [path]
+    found = sorted(map(str, folder.glob("aoe_result_*.json")))
+    if (folder / "summary.json").is_file():
+        said = read_json(folder / "summary.json")
+        named = said.get("result_file") if isinstance(said, dict) else None
+        found += [str(folder.parent / named)] if isinstance(named, str) and Path(named).name == named else []
+    if not found:
+        raise CheckError(f"{path} is a folder without result files of tuning: aoe_result_opat_*.json or aoe_result_sgat_*.json")
+    return found[:MOST_FILES]
+
+
 def jobs(text: str, source: str) -> list[Job]:
     """The jobs of a result file; CheckError where it is none."""
     said = lenient(text, source)
     try:
         found = [job(report, source) for report in (said.values() if isinstance(said, dict) else [said])]
-    except (TypeError, ValueError, LookupError, AttributeError, OverflowError):
+    except (TypeError, ValueError, LookupError, AttributeError, OverflowError, RuntimeError):
         found = []
     if not found:
         raise CheckError(f"{source} is no result file of tuning, which is a list of an object `basic` and an object `OPAT` or `SGAT`")
@@ -115,8 +135,8 @@ def entries(modified: Any) -> Iterator[Entry]:
 def entry(item: Fields, kind: str, figures: Fields, mode: str) -> Entry:
     """An entry; `item` says what it is of, `figures` its times."""
     types = item.get("op_type", ())
-    before, after = (next(real(figures[at]) * us for unit, us in UNIT_US.items() if (at := f"performance_{when}_tune({unit})") in figures)
-                     for when in ("before", "after"))
+    before, after = (next((real(figures[at]) * us for unit, us in UNIT_US.items() if (at := f"performance_{when}_tune({unit})") in figures),
+                          None) for when in ("before", "after"))
     return Entry(word(either(item, "op_name", "repo_key", None)), (word(types),) if isinstance(types, str) else tuple(map(word, types)),
                  kind, before, after, mode)
 
@@ -161,7 +181,7 @@ def one(j: Job) -> str:
         lines.append("  " + ", ".join(f"{name} {n}" for name, n in j.counters.items()))
     if j.failed:
         lines.append(f"  failed: {', '.join(j.failed)}")
-    rows = [(e.name, e.kind or "-", f"{e.before_us:,.3f}", f"{e.after_us:,.3f}", times(e.before_us, e.after_us), e.mode) for e in j.entries]
+    rows = [(e.name, e.kind or "-", us(e.before_us), us(e.after_us), times(e.before_us, e.after_us), e.mode) for e in j.entries]
     return "\n".join([*lines, *(f"  {line}" for line in (table(HEADS, rows) if rows else ()))]) + "\n"
 
 
@@ -173,9 +193,14 @@ def outcome(j: Job) -> str:
     return ", ".join(said) + f"; times are {j.times or 'not labelled, as in files of AOE, which measures them'}"
 
 
-def times(before: float, after: float) -> str:
+def us(time_us: float | None) -> str:
+    """A time as the table has it."""
+    return "-" if time_us is None else f"{time_us:,.3f}"
+
+
+def times(before: float | None, after: float | None) -> str:
     """How many times as fast."""
-    return f"{before / after:.3f}" if after else "-"
+    return f"{before / after:.3f}" if after and before is not None else "-"
 
 
 def side_by_side(found: Sequence[Job]) -> str:
@@ -184,6 +209,6 @@ def side_by_side(found: Sequence[Job]) -> str:
     after = [{(e.name, e.kind): e.after_us for e in j.entries} for j in found]
     shared = [k for k in keys if sum(k in a for a in after) > 1]
     rows = [("model, ms", *("-" if j.result_ms is None else f"{j.result_ms:,.6g}" for j in found))]
-    rows += [(" ".join(filter(None, k)) + ", µs", *(f"{a[k]:,.3f}" if k in a else "-" for a in after)) for k in shared]
+    rows += [(" ".join(filter(None, k)) + ", µs", *(us(a.get(k)) for a in after)) for k in shared]
     heads = ("", *(f"{i}: {j.name}" for i, j in enumerate(found, 1)))
     return "\n".join(["after tuning", *(f"  {line}" for line in table(heads, rows))]) + "\n"

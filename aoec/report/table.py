@@ -105,6 +105,7 @@ class Report:
     lowered: Mapping[str, int] = field(default_factory=dict)  # operator -> nodes of less precision than the model declares
     images: int = 0
     gear: str = ""  # of a model that is compiled for several shapes: which it is
+    hint: str = ""  # what would make it faster, where nothing was searched and the bank does not know all of it
     beside: Mapping[str, int] = field(default_factory=dict)  # legal candidates timed for other ends, by which (search/trials.py: Phase)
     bounded: int = 0  # candidates that proofs decided by bounds, without a time
     searches: Mapping[str, Any] = field(default_factory=dict)  # func and memory state -> counts that repeat its search
@@ -282,7 +283,7 @@ def _work(report: Report) -> list[str]:
     ours = [r for r in report.rows if PLACES[r.kind] == "AI Core"]
     work = [f"{plural(sum(r.count for r in ours), 'group')} on the AI Core, {len(ours):,} distinct"]
     work += [f"{report.found:,} found in the bank"] if report.found else []
-    work += [plural(report.trials, "trial"), *_beside(report)] if report.tuned else ["not tuned: --tune searches for faster schedules"]
+    work += [plural(report.trials, "trial"), *_beside(report)] if report.tuned else [report.hint] if report.hint else []
     work += [f"{report.seconds:,.1f} s"] if report.seconds is not None else []
     return [", ".join(work) + "."]
 

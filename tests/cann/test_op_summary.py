@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from aoec.base.errors import AoecError, CheckError
 from aoec.cann.op_summary import Launch, Operand, Part, csv_text
-from aoec.cann.op_summary_join import Timed, Work, join, plain, timed, work
+from aoec.cann.op_summary_join import Timed, Work, join, timed, work
 from aoec.cann.op_summary_read import LIMIT_ROWS, parse, read
+from aoec.cann.op_types import plain
 from aoec.cli import main
 
 HEAD = ["Op Name", "OP Type", "Task Type", "Task Duration(us)", "Block Dim", "Input Shapes", "Input Data Types", "Input Formats",

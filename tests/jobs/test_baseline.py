@@ -52,9 +52,10 @@ def test_each_job_counts_what_it_found_and_nothing_twice(folder: Path, capsys: p
     seen = []
     for number, job in enumerate(("sgat", "opat", "opat", "sgat")):
         before_ns = built("b.db")
-        capsys.readouterr()
+        assert ("not tuned: --tune" in capsys.readouterr().out) == (number < 2)  # not where the bank knows all of the model
         said, files = tuned(job, number)
         told = capsys.readouterr().out
+        assert "not tuned" not in told
         after_ns = dict(load_artifact("tuned.aoec").figures)["latency_ns"]
         assert [round(1e6 * said[f"model_{name}_performance(ms)"]) for name in ("baseline", "result")] == [before_ns, after_ns]
         counted = said["repo_summary"]

@@ -20,6 +20,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from aoec import cli
+from aoec.artifact.artifact import made_for
 from aoec.bank.bank import Bank
 from aoec.base.errors import BankError, CheckError
 from aoec.base.memo import Memo
@@ -436,3 +437,17 @@ def test_a_worker_keeps_to_its_share(monkeypatch: pytest.MonkeyPatch) -> None:
         assert threads() == 3
     finally:
         keep_to(0)
+
+
+def test_a_compile_for_another_chip_says_that_it_replaces_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                    capsys: pytest.CaptureFixture[str]) -> None:
+    """Before any work; nothing is said of another model for the same chip, nor of a file that is no compiled model."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(mlp_softmax(), "net.onnx")
+    words = ["compile", "net.onnx", "--bank", "b.db"]
+    said = []
+    Path("net.aoec").write_bytes(b"PK, but no artifact")
+    for target in ("Ascend910B3", "Ascend910B3", "Ascend310P3"):
+        assert cli.main([*words, "--target", target]) == 0
+        said.append("was compiled for Ascend910B3 and will be replaced; -o names another file" in capsys.readouterr().err)
+    assert said == [False, False, True] and made_for("net.aoec")[0] == "Ascend310P3"

@@ -105,6 +105,22 @@ def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: p
     assert "slices" not in capsys.readouterr().err and Path("w.aoec").read_bytes() == Path("whole.aoec").read_bytes()
 
 
+def test_looking_ends_with_the_time_of_the_job(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was not looked at is not said to gain nothing; the counts of a run by time repeat it; with time enough the plan is found."""
+    (folder / "small.toml").write_text(SMALL)
+    with monkeypatch.context() as m:
+        m.setattr(compiling, "LOOKING", 0.0)
+        m.setattr("aoec.jobs.slices.known", lambda at, make, *more: make())  # no earlier run has an answer
+        ran("tune", "--job", "sgat", "images.onnx", *QUICK, "--time", "30s", "--report", "r")
+    assert len(results()) == 2 and Bank.open("b.db").plans.list() == ()
+    counts = json.loads(Path("r/report.json").read_text())["searches"]["limits"]
+    assert counts["slices"]["asked"] == 1
+    ran("tune", "--job", "sgat", "images.onnx", *QUICK, "--counts", "r/report.json")
+    assert Bank.open("b.db").plans.list() == ()
+    ran("tune", "--job", "sgat", "images.onnx", *QUICK, "--time", "5m")
+    assert [p.gained for p in Bank.open("b.db").plans.list()] == [True] and "as found" in capsys.readouterr().err
+
+
 def test_a_model_carries_its_plan(folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """With its schedules whole and in slices: a compile of the copy without a bank searches nothing and makes the same bytes, and where the
     plan is a stranger's that gains nothing the model stays whole."""

@@ -104,6 +104,8 @@ def test_a_bank_s_address_is_its_path_or_refused(tmp_path: Path, monkeypatch: py
     assert chosen(None) == tmp_path / "env.db"
     aoec.compile(layers(32, 48), tmp_path / "a.aoec", bank=f"sqlite:///{tmp_path}/b.db", base="none")
     assert (tmp_path / "b.db").read_bytes().startswith(HEADER)
+    with pytest.raises(BackendError, match="it is read here, and would be lost"):  # the bank, by the name of the output
+        aoec.compile(layers(32, 48), tmp_path / "b.db", bank=tmp_path / "b.db", base="none")
     for name in ("sqlite://", "postgresql://host/db", "file:///x/b.db", "s3://bucket/b.db"):
         with pytest.raises(BankError, match="is an address"):
             chosen(name)

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 from aoec import cli
 from aoec.base.errors import CheckError
 from aoec.report.opat import KINDS, Outcome, Policy, Tuning, improvement, text
-from aoec.report.results import Job, facts, jobs, show
+from aoec.report.results import Job, facts, jobs, lenient, show
 from tests.oracle.schemas import faults
 
 # The forms and figures of the samples in "tuning results" of CANN's AOE guides: 8.0, 6.2 (whose summary stands outside of OPAT), 6.0
@@ -108,6 +110,58 @@ def test_what_is_no_result_file_is_one_sentence(said: str) -> None:
     with pytest.raises(CheckError) as caught:
         jobs(said, "x.json")
     assert len(str(caught.value)) < 200 and "x.json" in str(caught.value)
+
+
+def parts(said: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in JSON at which something may lack or be something else."""
+    inner = said.items() if isinstance(said, dict) else enumerate(said) if isinstance(said, list) else ()
+    return [place, *(p for name, value in inner for p in parts(value, (*place, name)))]
+
+
+@pytest.mark.parametrize("whole", [NOW, BEFORE_7, BEFORE_6_2, lenient(SUBGRAPHS, "s")], ids=["now", "before 7", "before 6.2", "sgat"])
+def test_an_abbreviated_or_altered_file_is_read_or_refused(whole: Any) -> None:
+    """Each part of a file of each release taken out, and in turn made something else: it is shown, or one sentence says what it is not."""
+    for *above, last in filter(None, parts(whole)):
+        for other in (..., None, 0, "", [], {}, "text", [None], {"a": None}):
+            said = deepcopy(whole)
+            at = said
+            for name in above:
+                at = at[name]
+            if other is ...:
+                del at[last]
+            else:
+                at[last] = other
+            try:
+                found = jobs(json.dumps(said), "x.json")
+            except CheckError:
+                continue
+            assert show(found) and show([*found, *found]) and json.dumps(facts(found))
+
+
+def test_an_entry_without_times_is_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    said = deepcopy(BEFORE_7)
+    said[1]["OPAT"]["repo_modified_operators"]["add_repo_operators"] = [{"op_name": "slice", "op_type": "softmaxv2"}]  # type: ignore[index]
+    (tmp_path / "x.json").write_text(json.dumps(said))
+    assert cli.main(["results", str(tmp_path / "x.json")]) == 0
+    row = next(line.split() for line in capsys.readouterr().out.splitlines() if line.split()[:1] == ["slice"])
+    assert row == ["slice", "-", "-", "-", "-", "add"]
+
+
+def test_a_folder_is_its_result_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Those in it, or the one that the summary of a tuning names; a folder without any is an error."""
+    for number, name in enumerate(("one", "two")):
+        said = deepcopy(NOW)
+        said[0]["basic"]["tuning_name"] = name  # type: ignore[index]
+        (tmp_path / f"aoe_result_opat_2026090112000000{number}_pid1.json").write_text(json.dumps(said))
+    inner = tmp_path / "tuning_results_20260901"
+    inner.mkdir()
+    (inner / "summary.json").write_text(json.dumps({"result_file": "aoe_result_opat_20260901120000001_pid1.json"}))
+    assert cli.main(["results", str(tmp_path)]) == 0
+    assert "1: one (" in (told := capsys.readouterr().out) and "2: two (" in told
+    assert cli.main(["results", str(inner)]) == 0 and "two (opat" in capsys.readouterr().out
+    for wrong in ({"result_file": "../x.json"}, {"result_file": 3}, {}, []):
+        (inner / "summary.json").write_text(json.dumps(wrong))
+        assert cli.main(["results", str(inner)]) == 2 and "without result files" in capsys.readouterr().err
 
 
 def test_files_are_shown_side_by_side(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:

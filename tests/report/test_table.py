@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from aoec.jobs.closing import UNTUNED
 from aoec.report.table import Held, Report, Row, Times, as_dict, print_table, show_table
 
 ROWS = (
@@ -55,8 +56,8 @@ def test_everything_says_what_it_is():
                   "* proved the best in this model and space", "= at the bound", "2 groups on the host",
                   "starts from inputs in HBM"):
         assert words in text
-    untuned = show_table(replace(REPORT, tuned=False, rows=ROWS[:1], notes=("written to resnet50.aoec",)))
-    assert "--tune" in untuned and "host" not in untuned and untuned.endswith("written to resnet50.aoec\n")
+    untuned = show_table(replace(REPORT, tuned=False, hint=UNTUNED, rows=ROWS[:1], notes=("written to resnet50.aoec",)))
+    assert UNTUNED in untuned and "host" not in untuned and untuned.endswith("written to resnet50.aoec\n")
 
 
 def test_views_are_one_row_and_all_of_them_in_json():
