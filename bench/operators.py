@@ -39,7 +39,7 @@ from aoec.target import machine  # noqa: E402
 FAMILIES = (*elementwise.FAMILIES, *rows.FAMILIES, *movement.FAMILIES)
 STATUSES = ("same", "known", "refused", "skipped", "wrong", "fault")
 RELATIVE = {"float32": 2e-5, "float16": 4e-3}  # of a result, or of the largest one where results are sums
-LEAST = {"float32": 1e-6, "float16": 2e-4}  # differences below this do not count
+LEAST = {"float32": 1e-6, "float16": 1e-3}  # differences below this do not count
 
 
 @dataclass(frozen=True)
