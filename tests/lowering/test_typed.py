@@ -84,7 +84,6 @@ def test_a_choice_by_truths(dtype: str) -> None:
 @pytest.mark.parametrize("op", ["equal", "less", "greater_equal", "unlike", "is_nan", "is_inf", "sign", "floor", "ceil", "round"])
 def test_reals_beside_what_is_no_number(op: str, dtype: str) -> None:
     x = np.array([0.0, -0.0, 1.5, 2.5, -1.5, np.inf, -np.inf, np.nan, 3.0, -0.4] * 5)
-    x = x[~np.isnan(x)] if op == "sign" else x
     inputs = [(dtype, x), (dtype, np.roll(x, 3))][:2 if op in ("equal", "less", "greater_equal", "unlike") else 1]
     got, wanted = ran(op, inputs, dtype if op in ("sign", "floor", "ceil", "round") else "bool")
     assert np.array_equal(got, wanted, equal_nan=got.dtype.kind == "f")
