@@ -53,8 +53,8 @@ class Seen:
 
 @dataclass(frozen=True)
 class Number:
-    """What became of a number: "changed", "confirmed" (found to be what the file says) or "refused", and why. `deviation` of the new ratio.
-    `lines`: of the profile, those that it moves most."""
+    """What became of a number: "changed", "confirmed" (found to be what the file says) or "refused", and why. `deviation`: half of the
+    interval in which its ratio is, over 2. `lines`: of the profile, those that it moves most."""
 
     place: str
     before: float
@@ -198,22 +198,24 @@ def numbers(found: Fitted, times: Times, fitted: Sequence[Seen], cores: Array) -
         after = rounded(value(times.machine, place, float(found.x[j]))) if outcome == "changed" else source.value
         far = dict.fromkeys(rows[i] for i in np.argsort(-np.abs(found.slopes[:, j])) if found.slopes[i, j])
         out.append(Number(place, source.value, after, source.unit, source.confidence, outcome, why(found, j, times.places, outcome),
-                          float(found.deviation[j]), tuple(far)[:NAMED_ROWS]))
+                          float(found.half[j]) / 2, tuple(far)[:NAMED_ROWS]))
     order = ("changed", "confirmed", "refused")
     return sorted(out, key=lambda n: (order.index(n.outcome), n.deviation))
 
 
 def why(found: Fitted, j: int, places: Sequence[str], outcome: str) -> str:
     """Why a number is changed or not, in words."""
-    wide, deviation = np.expm1(found.width[j] * np.sqrt(3)), found.deviation[j]
+    wide, half = np.expm1(found.width[j] * np.sqrt(3)), found.half[j]
+    if found.beyond[j]:
+        return f"at the edge of its confidence: the file says {wide:.0%} either way, and the times want {np.expm1(found.x[j]):+.1%}; " \
+               "if its source can be so far off, give it a confidence that says so in a machine file of your own"
     if outcome != "refused":
-        edge = ", at the edge of its confidence" if abs(found.x[j]) > 0.98 * found.width[j] * np.sqrt(3) else ""
-        return f"found within {2 * deviation:.1%}{edge}" if outcome == "changed" else f"what the file says, within {2 * deviation:.1%}"
+        return f"found within {half:.1%}" if outcome == "changed" else f"what the file says, within {half:.1%}"
     if found.felt[j] < FELT * found.noise:
         return f"{UNFELT} ({wide:.0%} of it, all that its confidence allows, move none by more than {found.felt[j]:.2%})"
     if abs(found.correlation[j]) >= HELD_BY:
         return f"inseparable from {places[found.partner[j]]} (correlation {found.correlation[j]:+.2f})"
-    return f"known within {2 * deviation:.1%} at best, mixed up most with {places[found.partner[j]]} " \
+    return f"known within {half:.1%} at best, mixed up most with {places[found.partner[j]]} " \
            f"({found.correlation[j]:+.2f}); the file says {wide:.0%}"
 
 
