@@ -1093,7 +1093,7 @@ FAULTS = (
           "if r.key.func_key not in planned:",
           "if True:",
           ("tests/jobs/test_starts.py",)),
-    Fault("sum-within-a-group-is-not-rounded", "aoec/jobs/verify.py",
+    Fault("sum-within-a-group-is-not-rounded", "aoec/jobs/allowed.py",
           "* magnitude(first, data) + rounded",
           "* magnitude(first, data)",
           ("tests/jobs/test_verify.py::test_tolerance_grows_with_what_is_summed",)),
