@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from aoec.ir.graph import Graph, OpNode, Tensor
+from aoec.jobs.halfway import QUANTISING
 from aoec.ops import word
 from aoec.ops.layout import to_logical
 from aoec.ops.run import NUMPY, REALS
@@ -101,20 +102,21 @@ def few_rows(inputs: list[Tensor], weights: Arrays) -> bool:
 
 
 def _computed(inputs: list[Tensor], weights: Arrays) -> list[Tensor]:
-    """The reals that a group computes with, which are no constants."""
-    return [t for t in inputs if t.name not in weights and t.dtype in REALS and 0 not in t.shape]
+    """The reals that a group computes with, which are no constants and no single numbers."""
+    return [t for t in inputs if t.name not in weights and t.dtype in REALS and prod(t.shape) > 1]
 
 
 def sow(alone: Graph, inputs: list[Tensor], weights: Arrays, data: dict[str, np.ndarray], random: np.random.Generator) -> None:
     """Nothing; some rows of what a group computes with are special now, the same ones of all inputs that have as many: one of zeros; one of
-    equal numbers; one with a NaN, where that stays in its row; and one of the ends of the range, where numbers stay where they are."""
-    given = _computed(inputs, weights)
+    equal numbers; one with a NaN, where that stays in its row; and one of the ends of the range, where numbers stay where they are. What a
+    quantiser makes of a quotient by 0 is not defined: where there is one, no row is special."""
+    given = [] if any(n.op in QUANTISING for n in alone.nodes) else _computed(inputs, weights)
     counts = {t.name: prod(t.shape) // _length(alone, t) for t in given}
     most = max(counts.values(), default=0)
     families = {word(n).family for n in alone.nodes}
     dtypes = {t.dtype for t in alone.tensors}
-    contained = families <= {*ROWWISE} and dtypes <= {*REALS}
-    ends = contained and families <= {"elementwise", "view"} and not any(n.op in BOUNDED or n.definition for n in alone.nodes)
+    contained = families <= {*ROWWISE} and dtypes <= {*REALS} and not any(n.definition for n in alone.nodes)
+    ends = contained and families <= {"elementwise", "view"} and not any(n.op in BOUNDED for n in alone.nodes)
     over_rows = [at for at, n in enumerate(alone.nodes) if word(n).family in OVER_ROWS]
     equal = all(set(alone.nodes[at].inputs[:1]) <= {*alone.inputs} for at in over_rows)  # else what a norm divides by is a rounding error
     kinds = ["zero", *["equal"] * equal, *["nan"] * contained, *["ends"] * ends]
