@@ -20,6 +20,7 @@ from aoec.ir.program import Program
 from aoec.ir.rewrite import holes, normalise
 from aoec.ir.schedule import Trace
 from aoec.ir.tir import Func, blocks
+from aoec.jobs.allowed import finite
 from aoec.jobs.execute import check_feeds, run_program
 from aoec.jobs.nouns import need
 from aoec.jobs.places import blocks_shown
@@ -27,7 +28,6 @@ from aoec.jobs.run import lines, random_array, summary, written
 from aoec.jobs.stages import apply_shown, check_program, program_text
 from aoec.jobs.sweep_values import allowed, points_of, tensor
 from aoec.jobs.tuning import problem, start
-from aoec.jobs.verify import finite
 from aoec.jobs.within import read_func
 from aoec.lowering.emit import emit
 from aoec.ops.layout import stored_shape, to_logical, to_physical

@@ -21,11 +21,12 @@ from aoec.ir.keys import key
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill
 from aoec.ir.tir import Buffer, Func, blocks
+from aoec.jobs.allowed import SMALLEST, SPACING, finite
 from aoec.jobs.execute import run_program
 from aoec.jobs.operators import graph_of
 from aoec.jobs.stages import operator_group
 from aoec.jobs.sweep_plan import Subject
-from aoec.jobs.verify import SMALLEST, SPACING, differences, finite, verify_group
+from aoec.jobs.verify import differences, verify_group
 from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import operands
 from aoec.ops.layout import to_logical, to_physical

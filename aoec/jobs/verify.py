@@ -1,65 +1,36 @@
 """Verify: a group's program on data, element by element against the reference; a compiled model against onnxruntime.
 
 Two kinds of data. *Integers*: small ones (-2..2, weights -1..1). Every sum of products is then exact in fp32, in any order, and is
-rounded once; so where all operators of a group are exact on integers, results must be equal. *Normal*: values of either sign
-with a few large ones and the real weights, so that overflow happens where the reference has it too. With u the distance of
-neighbouring numbers of the result's dtype relative to them (fp32 2^-23, fp16 2^-10, bf16 2^-7), an element may differ by
-
-- u * |result|: two fp32 sums that differ in their last bits can lie on the two sides of a rounding boundary;
-- 2 k 2^-24 * M for sums over k products, M the same sum over magnitudes: the bound of fp32 summation in two orders, which
-  stays meaningful where products cancel;
-- u * |sum| where more is done to such a sum in its group: the sum itself may lie on the two sides of a boundary, and what is added to it
-  may leave little of it;
-- the same bound for each reduction that sums in a vector group, and u * |value| for each value between nodes in bf16, which the reference
-  rounds and a vector group keeps in fp32, as far as what follows carries them to the result: an addition may leave little of both;
-- 8 u * nodes * (|result| + min(1, largest result)) where a vector group is not exact: it rounds after each of the instructions
-  that make up a sigmoid, tanh or softmax, and the reference only once a node; u is here that of the group's roughest dtype;
-- a step of a quantiser, as what follows carries it, where what is allowed before it reaches the middle between two steps (`halfway.py`);
-- 8 u (|result| + largest result) for each operation of an operator of the user's own, which is rounded after each of them where the
-  interpreted definition is rounded once; its data have no large values, which would drown what they are added to;
-- the smallest subnormal, 2^-24 in fp16.
+rounded once; so where all operators of a group are exact on integers, results must be equal. *Normal*: values of either sign with a few
+large ones, rows of special ones (`sown.py`) and the real weights, so that overflow happens where the reference has it too. How much an
+element may differ there is in `allowed.py`.
 
 Where a group keeps values between its nodes wider than the graph has them, what follows may make much of little, as a norm of two numbers
 that are nearly the same does: an element is right too if it is as near to the reference with these values in fp32.
 
 What a cast makes of a number that its result does not hold is not defined (`undefined.py`).
-
-Infinity counts as the first power of two beyond the dtype, so that what is within a rounding of overflow may be either.
 """
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import prod
 
 import numpy as np
 
 from aoec.artifact.compiled import Artifact
 from aoec.base.errors import AoecError, CheckError
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
-from aoec.ir.index import Binary, Call, Cast, walk
-from aoec.ir.parse import parse_meaning
+from aoec.ir.graph import Graph, Group, Tensor
 from aoec.ir.program import Program
+from aoec.jobs.allowed import EXACT, SUMS, finite, tolerance
 from aoec.jobs.execute import group_graph, run_model, run_program
-from aoec.jobs.halfway import QUANTISING, either_way
+from aoec.jobs.sown import few_rows, integers, normal, read_axes, sow, zeros
 from aoec.jobs.undefined import undefined, within_casts
 from aoec.lowering.lower import operands
 from aoec.ops.layout import stored_shape, to_logical, to_physical
-from aoec.ops.run import NUMPY, REALS, evaluate, run_node
+from aoec.ops.run import NUMPY, REALS, evaluate
 
 Arrays = Mapping[str, np.ndarray]
-Places = tuple[slice | np.ndarray, ...]
 
-SUMS = ("conv2d_packed", "matmul", "interpolate", "avg_pool", "global_avg_pool")  # sums of products in fp32, rounded once
-EXACT = frozenset(("conv2d_packed", "matmul", "interpolate", "add", "sub", "mul", "maximum", "minimum", "abs", "relu", "clip", "max_pool",
-                   "concat", "transpose", "to_nc1hwc0", "from_nc1hwc0", "to_nz", "from_nz", "reshape"))
-ADDING = ("reduce_sum", "reduce_mean")  # sums whose terms may be anything, rounded once
-CARRYING = ("add", "sub", "relu", "abs", "clip", "maximum", "minimum")  # a result is off by no more than what it is made of
-SPACING = {"fp32": 2.0**-23, "fp16": 2.0**-10, "bf16": 2.0**-7}
-SMALLEST = {"fp32": 2.0**-149, "fp16": 2.0**-24, "bf16": 2.0**-133}
-BEYOND = {"fp32": 2.0**128, "fp16": 2.0**16, "bf16": 2.0**128}
-ROUNDING = 2.0**-24  # of one fp32 addition
-LARGE, LARGE_COUNT = 3e4, 4
 SHOWN = 3  # elements in a sentence
 
 
@@ -72,88 +43,21 @@ def verify_group(graph: Graph, group: Group, program: Program, bindings: Iterabl
     inputs, outputs = operands(graph, group)
     alone, bound = group_graph(graph, group, inputs, outputs), tuple(bindings)
     kinds = ["normal"] if any(n.op not in EXACT for n in alone.nodes) else ["integers", "normal"]
+    kinds += ["special"] if few_rows(inputs, weights) else []
     out: list[str] = []
     axes = read_axes(alone)
     for number, kind in enumerate(kinds):
         random = np.random.default_rng([seed, number])
         data = integers(inputs, alone.nodes, random) if kind == "integers" else normal(
-            inputs, weights, random, large=not any(n.definition for n in alone.nodes))
+            inputs, weights, random, large=kind == "normal" and not any(n.definition for n in alone.nodes))
+        if kind == "special" or kind == "normal" and "special" not in kinds:
+            sow(alone, inputs, weights, data, random)
         for name, places in zeros(alone.nodes, {t.name: t for t in inputs}):
             if kind == "integers" or name not in weights:  # a constant has its own
                 data[name][places] = 0
         data = within_casts(alone, data, weights)
         data |= {t.name: random.integers(0, n, t.shape).astype(NUMPY[t.dtype]) for t in inputs if (n := axes.get(t.name))}
         out += compare(alone, program, bound, data, kind == "integers")
-    return out
-
-
-# ---------------------------------------------------------------- data
-
-def integers(inputs: list[Tensor], nodes: tuple[OpNode, ...], random: np.random.Generator) -> dict[str, np.ndarray]:
-    """Small integers for every input (logical arrays), in -1..1 for constants."""
-    columns = bias_columns(nodes, {t.name: t for t in inputs})
-    out = {}
-    for t in inputs:
-        limit = 1 if t.name in columns or t.layout == "ZN" else 2
-        out[t.name] = random.integers(-limit, limit + 1, t.shape).astype(NUMPY[t.dtype])
-    return out
-
-
-def zeros(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> Iterator[tuple[str, Places]]:
-    """(tensor, where the graph keeps zeros in it): a bias behind its channels; a packed weight in rows behind those of the result's
-    channels, and for channels that fill its image's blocks, where padding may read something else than 0."""
-    for name, channels in bias_columns(nodes, tensors).items():
-        yield name, (slice(channels, None),)
-    for n in nodes:
-        if n.op == "conv2d_packed" and n.inputs[1] in tensors and len(tensors[n.inputs[1]].shape) == 2:
-            yield n.inputs[1], _filling(n, tensors)
-            if isinstance(rows := n.attribute("channels"), int):
-                yield n.inputs[1], (slice(rows, None),)
-
-
-def read_axes(alone: Graph) -> dict[str, int]:
-    """Tensor that says where another is read -> the length of that one's axis."""
-    shapes = {t.name: t.shape for t in alone.tensors}
-    return {n.inputs[1]: shapes[n.inputs[0]][n.attribute("axis")] for n in alone.nodes  # type: ignore[index]
-            if n.op in ("gather", "gather_elements")}
-
-
-def _filling(node: OpNode, tensors: Mapping[str, Tensor]) -> Places:
-    """Where a packed weight of one block holds zeros for channels that its image has not."""
-    kernel, c0 = node.attribute("kernel"), node.attribute("c0")
-    assert isinstance(kernel, tuple) and isinstance(c0, int)
-    turned = bool(node.attribute("trans_b", 0))
-    k = np.arange(tensors[node.inputs[1]].shape[1 if turned else 0])
-    absent = k // int(prod(kernel) * c0) * c0 + k % c0 >= tensors[node.inputs[0]].shape[1]
-    return (slice(None), absent) if turned else (absent,)
-
-
-def bias_columns(nodes: tuple[OpNode, ...], tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """Bias -> elements of it that belong to an output channel; what is stored behind them is padding."""
-    out = {}
-    for n in nodes:
-        if n.op in ("conv2d_packed", "matmul") and len(n.inputs) > 2 and n.inputs[2] in tensors:
-            shape, channels = tensors[n.inputs[1]].shape, n.attribute("channels")  # these where the weight is W[co, k]
-            own = shape[-1] * (shape[0] if n.op == "conv2d_packed" and len(shape) == 3 else 1)
-            out[n.inputs[2]] = channels if isinstance(channels, int) else own
-    return out
-
-
-def normal(inputs: list[Tensor], weights: Arrays, random: np.random.Generator, large: bool = True) -> dict[str, np.ndarray]:
-    """Normal values, with a few `large` ones, for what is computed, the real values of constants."""
-    out = {}
-    for t in inputs:
-        if t.name in weights:
-            out[t.name] = to_logical(weights[t.name], t)
-            continue
-        if t.dtype == "int8":  # quantised: all of its numbers
-            out[t.name] = random.integers(-128, 128, t.shape, np.int8)
-            continue
-        array = random.standard_normal(t.shape).astype(np.float32)
-        if large and t.dtype in REALS and array.size:
-            places = random.integers(0, array.size, LARGE_COUNT)
-            array.reshape(-1)[places] = random.choice([-LARGE, LARGE], LARGE_COUNT)
-        out[t.name] = array.astype(NUMPY[t.dtype])
     return out
 
 
@@ -174,13 +78,22 @@ def compare(alone: Graph, program: Program, bindings: tuple[tuple[str, str], ...
         if name not in results:
             out.append(f"group {alone.name}: its program does not write {name}")
             continue
-        within = np.where(undefined(alone, {**data, **wanted}, name), np.inf, allowed.get(name, np.zeros(tensors[name].shape)))
+        anything = undefined(alone, {**data, **wanted}, name) | beyond(alone, wanted, name)
+        within = np.where(anything, np.inf, allowed.get(name, np.zeros(tensors[name].shape)))
         said = differences(alone.name, tensors[name], results[name], wanted[name], within, "integers" if exact else "normal data")
         if said and (wide := kept_wide(alone)) != alone:
             near = nearer(to_logical(results[name], tensors[name]), wanted[name], evaluate(wide, data, {}, every=True)[name])
             said = differences(alone.name, tensors[name], results[name], near, within, "integers" if exact else "normal data")
         out += said
     return out
+
+
+def beyond(alone: Graph, wanted: Arrays, name: str) -> np.ndarray:
+    """Of each element of a result, whether a value between the nodes of its group is beyond its dtype there: a program that keeps it wider
+    makes something else of it."""
+    between = [wanted[o] for n in alone.nodes for o in n.outputs if o not in alone.outputs and wanted[o].dtype.kind not in "iub"]
+    shape = wanted[name].shape
+    return np.logical_or.reduce([np.zeros(shape, bool), *(np.isinf(x.astype(np.float32)) for x in between if x.shape == shape)])
 
 
 def kept_wide(alone: Graph) -> Graph:
@@ -192,100 +105,19 @@ def kept_wide(alone: Graph) -> Graph:
 
 
 def nearer(got: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Of two references the one that is nearer to a result, element by element."""
+    """Of two references the one that is nearer to a result, element by element; of what is no number, the one that is none."""
     wide = [x.astype(np.float64) for x in (got, a, b)]
     with np.errstate(invalid="ignore"):
-        return np.where(np.abs(wide[0] - wide[2]) < np.abs(wide[0] - wide[1]), b, a)
-
-
-def tolerance(alone: Graph, data: Arrays, wanted: Arrays, t: Tensor) -> np.ndarray:
-    """How much each element of a result may differ: see the head of this file. `wanted`: what the reference makes of each tensor."""
-    size, u = sizes(wanted[t.name], t.dtype), SPACING.get(t.dtype, 0.0)
-    first = alone.nodes[0]
-    allowed: np.ndarray = u * size + SMALLEST.get(t.dtype, 0.0)
-    if first.op in SUMS and data[first.inputs[0]].dtype.kind not in "iu":  # sums of whole numbers are exact
-        total = next(x for x in alone.tensors if x.name == first.outputs[0])
-        rounded = SPACING.get(total.dtype, 0.0) * sizes(wanted[total.name], total.dtype) if total.name != t.name else 0.0
-        allowed = allowed + 2 * summed(first, alone) * ROUNDING * magnitude(first, data) + rounded
-    if any(n.op not in EXACT and n.op not in SUMS for n in alone.nodes):
-        made = {o for n in alone.nodes for o in n.outputs}
-        rough = max(SPACING.get(x.dtype, 0.0) for x in alone.tensors if x.name in made) if t.dtype in REALS else u
-        allowed = allowed + 8 * rough * len(alone.nodes) * (size + min(1.0, float(size.max(initial=0.0))))
-    if t.dtype == "bf16" or any(n.op in ADDING for n in alone.nodes) and t.dtype in REALS:
-        allowed = allowed + carried(alone, {**data, **wanted}, t)
-    if any(n.op in QUANTISING for n in alone.nodes):
-        allowed = allowed + either_way(alone, {**data, **wanted}, t, lambda part, made: tolerance(part, data, wanted, made))
-    own = sum(operations(n) for n in alone.nodes)
-    return allowed + 8 * u * own * (size + float(size.max(initial=0.0))) if own else allowed
-
-
-def carried(alone: Graph, values: Arrays, t: Tensor) -> np.ndarray:
-    """What roundings of values between nodes to bf16, and of sums in another order, may come to in a result; through operators that are
-    not listed, nothing."""
-    errors: dict[str, np.ndarray] = {}
-    dtypes = {x.name: x.dtype for x in alone.tensors}
-    for n in alone.nodes:
-        of = [(sizes(values[i], "bf16"), errors.get(i, np.zeros(()))) for i in n.inputs if i]
-        if n.op == "mul":
-            (a, error_a), (b, error_b) = of
-            error = a * error_b + b * error_a
-        elif n.op in ADDING:
-            ((terms, off),) = of
-            (error,) = run_node(n, [np.broadcast_to(off, terms.shape)])
-            error = error + 2 * summed(n, alone) * ROUNDING * magnitude(n, values) * (dtypes[n.inputs[0]] in REALS)
-        else:
-            error = sum((e for _, e in of), np.zeros(())) if n.op in CARRYING else np.zeros(())
-        if n.outputs[0] == t.name:
-            return error
-        errors[n.outputs[0]] = error + (SPACING["bf16"] * sizes(values[n.outputs[0]], "bf16") if dtypes[n.outputs[0]] == "bf16" else 0.0)
-    return np.zeros(())
-
-
-def operations(node: OpNode) -> int:
-    """How often a node of the user's own operator rounds; 0 of any other."""
-    if not node.definition:
-        return 0
-    values = [v for s in parse_meaning(node.definition).statements for v in (s.value, s.init) if v is not None]
-    return sum(isinstance(e, (Binary, Call, Cast)) for v in values for e in walk(v)) + 1
-
-
-def summed(node: OpNode, graph: Graph) -> int:
-    """How many products each sum of the node has."""
-    shapes = [next(t.shape for t in graph.tensors if t.name == i) for i in node.inputs if i]
-    if node.op in ("conv2d_packed", "matmul"):
-        return shapes[1][-1 if node.attribute("trans_b", 0) else -2] + 1
-    if node.op == "interpolate":
-        return shapes[1][-1] + 1
-    if node.op in ADDING:
-        axes = node.attribute("axes")
-        assert isinstance(axes, tuple)
-        return prod(shapes[0][int(a)] for a in axes) + 1
-    kernel = node.attribute("kernel")
-    return prod(kernel) + 1 if isinstance(kernel, tuple) else prod(shapes[0][2:]) + 1  # type: ignore[return-value]
-
-
-def magnitude(node: OpNode, data: Arrays) -> np.ndarray:
-    """The node's sums over magnitudes, in fp32 and never infinite."""
-    (out,) = run_node(node, [np.abs(data[i]) if i else None for i in node.inputs])
-    return np.nan_to_num(out.astype(np.float64), posinf=BEYOND["fp32"])
-
-
-def sizes(x: np.ndarray, dtype: str) -> np.ndarray:
-    """The magnitudes as float64, infinities as in `finite`, 0 for what is no number."""
-    return np.nan_to_num(np.abs(finite(x, dtype)), nan=0.0)
-
-
-def finite(x: np.ndarray, dtype: str) -> np.ndarray:
-    """The values as float64, infinities as the first power of two beyond the dtype."""
-    wide = x.astype(np.float64)
-    return np.where(np.isinf(wide), np.copysign(BEYOND.get(dtype, 0.0), wide), wide)
+        near = np.abs(wide[0] - wide[2]) < np.abs(wide[0] - wide[1])
+    alike = np.isnan(wide[0]) == np.isnan(wide[2])
+    return np.where(near | alike & (np.isnan(wide[0]) != np.isnan(wide[1])), b, a)
 
 
 def differences(group: str, t: Tensor, stored: np.ndarray, wanted: np.ndarray, allowed: np.ndarray, data: str) -> list[str]:
     """Sentences: elements beyond what is allowed, and padding that is not zero."""
     got = to_logical(stored, t)
     a, b = finite(got, t.dtype), finite(wanted, t.dtype)
-    wrong = np.argwhere(~((np.abs(a - b) <= allowed) | (np.isnan(a) & np.isnan(b))))
+    wrong = np.argwhere(~((np.abs(a - b) <= allowed) | (np.isnan(a) & np.isnan(b)) | np.isinf(allowed)))
     out: list[str] = []
     if len(wrong):
         first = "; ".join(f"{t.name}{list(map(int, i))} is {got[tuple(i)]:.9g} and should be {wanted[tuple(i)]:.9g}"

@@ -16,12 +16,13 @@ from aoec.frontend.onnx import load
 from aoec.ir.graph import Graph, OpNode, Tensor
 from aoec.ir.index import Expr, Int
 from aoec.ir.program import For, Instr, Item, Program, Ref
+from aoec.jobs.allowed import carried, tolerance
 from aoec.jobs.execute import group_graph
 from aoec.jobs.halfway import either_way
 from aoec.jobs.plan import tasks
 from aoec.jobs.tuning import problem, start
 from aoec.jobs.undefined import undefined, within_casts
-from aoec.jobs.verify import _onnxruntime, agreement, carried, compare, differences, kept_wide, nearer, tolerance, verify_group
+from aoec.jobs.verify import _onnxruntime, agreement, compare, differences, kept_wide, nearer, verify_group
 from aoec.lowering.fuse import fuse
 from aoec.lowering.lower import operands
 from aoec.lowering.wide_sums import widened
