@@ -10,6 +10,7 @@ import contextlib
 import errno
 import io
 import os
+import re
 import shlex
 import sys
 import traceback
@@ -18,6 +19,8 @@ from collections.abc import Sequence
 from aoec.base.errors import AoecError
 from aoec.base.files import reason, say
 
+LONGEST_WORD = 400  # characters of a message without a space between them
+LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 60},}}")
 EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 2, 70, 130, 141
 
 
@@ -87,8 +90,13 @@ def fail(code: int, message: str) -> int:
     """`code`, after the message on standard error."""
     with contextlib.suppress(OSError):  # which cannot be written to: the message says why
         sys.stdout.flush()
-    print(f"aoec: {message}", file=sys.stderr)
+    print(f"aoec: {shortened(message)}", file=sys.stderr)
     return code
+
+
+def shortened(message: str) -> str:
+    """Return the message, in which words out of files are not longer than a path may be shown."""
+    return LONG_WORD.sub(lambda found: f"{found[0][:LONGEST_WORD]}[... {len(found[0]) - LONGEST_WORD:,} more characters]", message)
 
 
 def kept(options: argparse.Namespace) -> str:

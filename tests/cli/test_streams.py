@@ -47,8 +47,10 @@ def test_terminals_without_unicode_get_escapes(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names are of POSIX systems")
 @pytest.mark.parametrize("words", [
-    "compile FILE", "tune FILE", "import FILE", "bank list --bank FILE", "bank import FILE --bank NEW", "bank diff FILE --bank NEW",
-    "run FILE --random", "run FILE.tir --random", "export FILE -o NEW", "simulate FILE", "explain FILE", "results FILE", "lower FILE --group g0",
+    "compile FILE", "tune FILE", "import FILE", "bank list --bank FILE", "bank import FILE --bank NEW",
+    "bank diff FILE --bank NEW",
+    "run FILE --random", "run FILE.tir --random", "export FILE -o NEW", "simulate FILE", "explain FILE", "results FILE",
+    "lower FILE --group g0",
     "schedule FILE --with FILE", "simulate PROGRAM --target ./FILE.toml", "lower m(a=1) --ops FILE", "deliver FILE --to DIR",
     "deliver --read FILE --bank NEW", "calibrate --read FILE -o NEW", "slice FILE --regions g0/2", "fuse FILE", "emit FILE"])
 def test_no_input_is_waited_for_without_end(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
