@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 EXPORTERS := $(VENV)/.exporters
 WORKERS ?= 2
 
-.PHONY: help venv exporters test test-all mutants demo lint wheel clean
+.PHONY: help venv exporters lock test test-all mutants demo lint wheel clean
 help:
 	@echo "make demo      tune a full-size ResNet-50 on the model machine and print the table"
 	@echo "make test      the tests, without the slow ones, on $(WORKERS) processes"
@@ -15,22 +15,31 @@ help:
 	@echo "make mutants   apply listed faults one by one; each must make a test fail"
 	@echo "make lint      ruff and mypy"
 	@echo "make wheel     build the wheel into dist/"
+	@echo "make lock      pin what pyproject.toml asks for anew, with hashes, into locks/ (needs uv)"
 
 venv: $(READY)
 
-# a half-made environment has no .ready and is completed by the next run; pip checks versions against constraints.txt
-$(READY): pyproject.toml constraints.txt
+# a half-made environment has no .ready and is completed by the next run; pip takes no file whose hash is not in the lock
+LOCKED := install -q --disable-pip-version-check --require-hashes --only-binary :all:
+$(READY): pyproject.toml locks/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "aoec needs Python 3.11 or newer; found " + sys.version.split()[0] + ". Use: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check setuptools
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e ".[dev]"
+	$(BIN)/python -m pip $(LOCKED) -r locks/dev.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $(READY)
 
 exporters: $(EXPORTERS)
 
-$(EXPORTERS): $(READY)
-	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation -e ".[exporters]"
+$(EXPORTERS): $(READY) locks/exporters.txt
+	$(BIN)/python -m pip $(LOCKED) -r locks/exporters.txt
 	@touch $(EXPORTERS)
+
+# locks of all supported Pythons and systems in one file each; versions stay where they are unless pyproject.toml or UPGRADE=1 asks for others
+UV ?= uv
+LOCK := $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),-U)
+lock:
+	echo "setuptools>=77" | $(LOCK) --extra dev pyproject.toml - -o locks/dev.txt
+	echo "setuptools>=77" | $(LOCK) --extra dev --extra exporters -c locks/dev.txt pyproject.toml - -o locks/exporters.txt
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder -rs -m "not slow"

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
-from sqlalchemy import Column, Connection, delete, select
+from sqlalchemy import Column, Connection, delete, func, select
 from sqlalchemy.dialects.sqlite import insert
 
 from aoec.bank import store
@@ -25,11 +25,12 @@ from aoec.bank.near import family
 from aoec.bank.plans import Plan, Plans
 from aoec.bank.plans import parse as parse_plan
 from aoec.bank.plans import show as show_plan
-from aoec.bank.record import KEY_FIELDS, Key, Record, flat, join, parse_record, show_record, unflat
+from aoec.bank.record import KEY_FIELDS, Key, Record, checksum, flat, join, parse_record, show_record, unflat
 from aoec.base.errors import AoecError, BackendError, BankError
 from aoec.base.files import open_plain, reason, write_text
 
 Note = Callable[[Connection, Record], None]
+Tell = Callable[[str], None]
 Kept = Record | Measured | Plan
 
 IMPORT_LIMIT_BYTES = 1 << 30
@@ -43,8 +44,10 @@ class Bank:
     A bank may lie over another, `base`, which is asked for what it has not (`claims`) and never written.
     """
 
-    def __init__(self, files: store.Store, base: Shelf | None = None) -> None:
-        self._store, self.base = files, base
+    def __init__(self, files: store.Store, base: Shelf | None = None, tell: Tell | None = None) -> None:
+        """`tell` hears, a sentence each, of records that were looked up and are not taken."""
+        self._store, self.base, self.tell = files, base, tell
+        self._told: set[Key] = set()
 
     @classmethod
     def open(cls, path: str | Path, create: bool = True, writable: bool = True) -> Bank:
@@ -54,7 +57,7 @@ class Bank:
 
     def over(self, base: Shelf | None) -> Bank:
         """This bank over another, or over none."""
-        return Bank(self._store, base)
+        return Bank(self._store, base, self.tell)
 
     @property
     def path(self) -> Path:
@@ -80,8 +83,9 @@ class Bank:
         return Plans(self._store)
 
     def all(self) -> tuple[Kept, ...]:
-        """All records, measured times and plans, each kind sorted."""
-        return *self.list(), *self.measured.list(), *self.plans.list()
+        """All records but changed ones, measured times and plans, each kind sorted."""
+        gone = {r.key for r in self.changed()}
+        return *(r for r in self.list() if r.key not in gone), *self.measured.list(), *self.plans.list()
 
     def best(self, key: Key) -> Record | None:
         """The record of `key`, or None."""
@@ -97,8 +101,34 @@ class Bank:
             for first in range(0, len(funcs), ASKED):
                 query = select(store.records).where(store.records.c.func_key.in_(funcs[first:first + ASKED]))
                 rows = [row._mapping for row in c.execute(query)]
-                out |= {at: _record(row) for row in rows if (at := Key(**{n: row[n] for n in KEY_FIELDS})) in wanted}
+                out |= {r.key: r for row in rows if Key(**{n: row[n] for n in KEY_FIELDS}) in wanted and (r := self._sound(row))}
         return out
+
+    def _sound(self, row: Any) -> Record | None:
+        """Return the record of a row; None of one that another program has changed, of which `tell` hears."""
+        record = _record(row)
+        if _is_changed(row, record):
+            self.leave_out(record, "another program has changed it since it was written")
+            return None
+        return record
+
+    def leave_out(self, record: Record, why: str) -> None:
+        """Return nothing; whoever listens hears that a record is not taken, and why."""
+        if self.tell and record.key not in self._told:
+            self._told.add(record.key)
+            self.tell(f"bank {self.path}: the record of {record.label or record.key.func_key[:12]} is not taken: {why}; aoec bank verify "
+                      "tells of all records")
+
+    def changed(self) -> tuple[Record, ...]:
+        """Return the records that another program has changed since they were written, by their checksums, sorted by key."""
+        with self._store.reading() as c:
+            rows = [row._mapping for row in c.execute(select(store.records).where(store.records.c.checksum != ""))]
+            return tuple(sorted((r for row in rows if _is_changed(row, r := _record(row))), key=lambda r: r.key))
+
+    def unmarked(self) -> int:
+        """Return how many records have no checksum: an older aoec wrote them, and a change would not be noticed."""
+        with self._store.reading() as c:
+            return int(c.execute(select(func.count()).select_from(store.records).where(store.records.c.checksum == "")).scalar_one())
 
     def claims(self, keys: Iterable[Key], own: Mapping[Key, Record] | None = None) -> dict[Key, Record]:
         """`all_of`, or the `own` records given for it, and where that has nothing faster than the default what the base has: AOE's order,
@@ -123,7 +153,7 @@ class Bank:
         with self._store.reading() as c:
             for first in range(0, len(asked), ASKED):
                 query = select(store.records).where(column.in_(asked[first:first + ASKED]))
-                found += [_record(row._mapping) for row in c.execute(query)]
+                found += [r for row in c.execute(query) if (r := self._sound(row._mapping))]
         return tuple(sorted(found, key=lambda r: r.key))
 
     def put(self, record: Record) -> str:
@@ -197,15 +227,21 @@ class Bank:
 def _find(c: Connection, key: Key) -> Record | None:
     r = store.records.c
     row = c.execute(select(store.records).where(*[r[n] == getattr(key, n) for n in KEY_FIELDS])).first()
-    return _record(row._mapping) if row is not None else None
+    record = None if row is None else _record(row._mapping)
+    return None if row is None or record is None or _is_changed(row._mapping, record) else record
 
 
 def _record(row: Any) -> Record:
     """The record of a row, which another program may have changed."""
     try:
-        return unflat({n: bool(v) if n == "verified" else v for n, v in row.items() if n != "family"})
+        return unflat({n: bool(v) if n == "verified" else v for n, v in row.items() if n not in ("family", "checksum")})
     except BankError as e:
         raise BankError(f"the bank holds a record that is none ({e}); drop it with another tool, or move the bank away") from e
+
+
+def _is_changed(row: Any, record: Record) -> bool:
+    """Return whether the record of a row is another one than was written."""
+    return bool(row["checksum"]) and row["checksum"] != checksum(record)
 
 
 def _put(c: Connection, record: Record) -> str:
@@ -213,7 +249,8 @@ def _put(c: Connection, record: Record) -> str:
     joined = record if known is None else join(known, record)
     if joined == known:
         return "kept"
-    c.execute(insert(store.records).prefix_with("OR REPLACE"), [flat(joined) | {"family": family(joined.func)}])
+    beside = {"family": family(joined.func), "checksum": checksum(joined)}
+    c.execute(insert(store.records).prefix_with("OR REPLACE"), [flat(joined) | beside])
     if known is None:
         return "added"
     return "kept" if replace(known, created=joined.created) == joined else "updated"  # when it was made is no news

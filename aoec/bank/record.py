@@ -142,6 +142,11 @@ def parse_record(line: str) -> Record:
     return unflat(data if schema > 1 else {"func": "", **data})
 
 
+def checksum(record: Record) -> str:
+    """Return what is kept beside a record, to tell whether another program has changed it: 32 hex digits of the sha256 of its line."""
+    return hashlib.sha256(show_record(record).encode()).hexdigest()[:32]
+
+
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not a number here")
 

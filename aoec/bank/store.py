@@ -31,9 +31,11 @@ def _column(name: str) -> Column:
     return Column(name, Integer if name in INTEGERS else Boolean if name == "verified" else String, nullable=False)
 
 
-# `family` follows from a record's func (near.py) and is no part of it; it is there to be looked up
+# `family` follows from a record's func (near.py), `checksum` from all of it, and neither is part of it
 records = Table("records", metadata, *[Column(n, String, primary_key=True) for n in KEY_FIELDS], *[_column(n) for n in RECORD_FIELDS],
-                Column("family", String, nullable=False))
+                Column("family", String, nullable=False), Column("checksum", String, nullable=False, server_default=""))
+# of a record, as it was written here; "" of one that an older aoec wrote, which knows no such column and reads past it
+ADD_CHECKSUM = "ALTER TABLE records ADD COLUMN checksum VARCHAR NOT NULL DEFAULT ''"
 families = Index("records_by_family", records.c.family)
 
 # schema version -> what makes a file of it one of the next version
@@ -72,6 +74,7 @@ class Store:
             if _schema(c, self.path) < SCHEMA_VERSION:
                 _migrate(c)
             metadata.create_all(c)  # the tables of the journal, which an older bank has not
+            _add_checksums(c)
         return engine
 
     def _open_read_only(self) -> Engine:
@@ -87,7 +90,7 @@ class Store:
             engine = _engine(self.path, mode)
             try:
                 with engine.begin() as c:
-                    older = _schema(c, self.path) < SCHEMA_VERSION
+                    older = _schema(c, self.path) < SCHEMA_VERSION or not _has_checksums(c)
                 return _migrated_copy(engine) if older else engine
             except SQLAlchemyError as e:
                 failure = e
@@ -199,6 +202,17 @@ def _migrate(c: Connection) -> None:
     c.execute(version.update().values(schema_version=SCHEMA_VERSION))
 
 
+def _has_checksums(c: Connection) -> bool:
+    """Return whether the records of a bank have a column for checksums."""
+    return any(column["name"] == "checksum" for column in inspect(c).get_columns(records.name))
+
+
+def _add_checksums(c: Connection) -> None:
+    """Return nothing; the records of a bank have a column for checksums, where they are of this schema otherwise."""
+    if not _has_checksums(c):
+        c.execute(text(ADD_CHECKSUM))
+
+
 def _migrated_copy(engine: Engine) -> Engine:
     """An engine on a copy of a bank in memory, which is of this schema."""
     copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
@@ -211,6 +225,7 @@ def _migrated_copy(engine: Engine) -> Engine:
     made = _in_memory(copy)
     with made.begin() as c:
         _migrate(c)
+        _add_checksums(c)
     return made
 
 

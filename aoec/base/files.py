@@ -27,6 +27,8 @@ NO_TEXT = {".onnx": "an ONNX model, and text is wanted here: aoec import makes a
            ".npz": "a file of arrays, and text is wanted here"}  # what a file is that is read for another, by the end of its name
 
 _MASK = threading.Lock()
+PART = ".part"  # ends the name of what is being written
+STALE_SECONDS = 600.0  # after which what nobody has locked is left by a run that was killed
 WRITER_SECONDS = 10.0  # that a named pipe may be without a writer
 KINDS = {stat.S_IFDIR: "a directory", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket"}
 
@@ -147,8 +149,10 @@ def write_whole(path: str | Path, put: Callable[[IO[bytes]], object]) -> None:
             with open(place, "wb") as f:
                 put(f)
             return
-        handle, aside = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
+        remove_stale(place.parent, place.name)
+        handle, aside = tempfile.mkstemp(prefix=f".{place.name}.", suffix=PART, dir=place.parent)
         with os.fdopen(handle, "wb") as f:
+            _lock(handle)
             put(f)
         os.chmod(aside, 0o666 & ~_umask())  # mkstemp makes it private; the result is an ordinary file
         os.replace(aside, place)
@@ -157,6 +161,45 @@ def write_whole(path: str | Path, put: Callable[[IO[bytes]], object]) -> None:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(aside)
+
+
+def remove_stale(folder: Path, name: str = "") -> None:
+    """Return nothing; what writers that were killed have left of a file (of all files where no name is given) is gone: this user's own,
+    untouched for STALE_SECONDS, and locked by nobody."""
+    own = re.compile(rf"\.{re.escape(name) if name else '.+'}\.[a-z0-9_]{{8}}{re.escape(PART)}")
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        left = [e.path for e in entries if own.fullmatch(e.name)]
+        for path in left:
+            with contextlib.suppress(OSError):
+                _remove_stale(path)
+
+
+def _remove_stale(path: str) -> None:
+    found = os.lstat(path)
+    mine = not hasattr(os, "getuid") or found.st_uid == os.getuid()
+    if not mine or time.time() - found.st_mtime < STALE_SECONDS:
+        return
+    if stat.S_ISDIR(found.st_mode):
+        shutil.rmtree(path, ignore_errors=True)
+    elif stat.S_ISREG(found.st_mode):
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            if _lock(handle):
+                os.unlink(path)
+        finally:
+            os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Return whether an open file is locked for this process now; true too where a system has no locks, and the age of a file decides."""
+    try:
+        import fcntl  # here: not on every system
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except (ImportError, OSError):
+        return True
+    return True
 
 
 def write_text(path: str | Path, text: str) -> None:
@@ -226,7 +269,8 @@ def write_folder(path: str | Path, files: Mapping[str, str]) -> None:
     aside = ""
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        aside = tempfile.mkdtemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
+        remove_stale(place.parent, place.name)
+        aside = tempfile.mkdtemp(prefix=f".{place.name}.", suffix=PART, dir=place.parent)
         for name, text in files.items():
             file = Path(aside, name)
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from aoec.base.errors import BackendError
-from aoec.base.files import write_bytes
+from aoec.base.files import remove_stale, write_bytes
 from aoec.base.owned import is_own
 
 VALUE_LIMIT_BYTES = 16 << 20
@@ -68,6 +68,7 @@ class Memo:
         """Nothing; the folder is there, for this user alone, and neither it nor the one above has more than it may."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.utime(self.folder)
+        remove_stale(self.folder)
         for old in _newest(self.folder.parent)[VERSIONS:]:
             shutil.rmtree(old, ignore_errors=True)
         values = _newest(self.folder)

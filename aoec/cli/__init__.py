@@ -6,7 +6,11 @@ itself, 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
+import io
 import os
+import re
 import shlex
 import sys
 import traceback
@@ -16,11 +20,14 @@ from itertools import pairwise
 from aoec.base.errors import AoecError
 from aoec.base.files import reason, say
 
+LONGEST_WORD = 400  # characters of a message without a space between them
+LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 60},}}")
 EXIT_BAD_INPUT, EXIT_FAULT, EXIT_INTERRUPTED, EXIT_CLOSED_PIPE = 2, 70, 130, 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The exit code of one command; no exception leaves it, and what went wrong is one sentence on standard error."""
+    open_streams()
     from aoec.cli.arguments import parser
     words = list(sys.argv[1:] if argv is None else argv)
     options = argparse.Namespace(traceback=False)
@@ -50,6 +57,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         return fail(EXIT_FAULT, f"internal fault: {type(e).__name__}: {first_line(e)}{hint}")
 
 
+class Closed(io.TextIOBase):
+    """Standard output that the caller has closed: what a command would write is refused as by any output that cannot be written."""
+
+    def write(self, text: str) -> int:
+        if text:
+            raise OSError(errno.EBADF, "it is closed")
+        return 0
+
+
+def open_streams() -> None:
+    """Return nothing; the standard streams are there, and write as an escape what their encoding does not have. Those that the
+    caller has closed keep their numbers, so that no file that is opened later gets one."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = getattr(sys, name)
+        if stream is None:
+            handle = os.open(os.devnull, os.O_RDWR)  # the lowest number that is free, and so this stream's
+            if handle > 2:
+                os.close(handle)
+            setattr(sys, name, Closed() if number == 1 else open(os.devnull, "w" if number else "r"))  # noqa: SIM115
+        elif number and getattr(stream, "errors", "") == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
 def run(options: argparse.Namespace) -> int:
     """The exit code of the command chosen; output that is still buffered is written here, where a closed pipe is expected."""
     if getattr(options, "most_steps", None):
@@ -62,9 +92,15 @@ def run(options: argparse.Namespace) -> int:
 
 def fail(code: int, message: str) -> int:
     """`code`, after the message on standard error."""
-    sys.stdout.flush()
-    print(f"aoec: {message}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # which cannot be written to: the message says why
+        sys.stdout.flush()
+    print(f"aoec: {shortened(message)}", file=sys.stderr)
     return code
+
+
+def shortened(message: str) -> str:
+    """Return the message, in which words out of files are not longer than a path may be shown."""
+    return LONG_WORD.sub(lambda found: f"{found[0][:LONGEST_WORD]}[... {len(found[0]) - LONGEST_WORD:,} more characters]", message)
 
 
 def kept(options: argparse.Namespace) -> str:
@@ -102,4 +138,5 @@ def first_line(error: Exception) -> str:
 
 def quiet_stdout() -> None:
     """Nothing; Python's own flush at exit then writes into the void instead of reporting the closed pipe again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError):  # a stream without a number
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

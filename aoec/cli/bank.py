@@ -195,13 +195,16 @@ def run_prune(options: Namespace) -> int:
 
 
 def run_verify(options: Namespace) -> int:
+    from aoec.bank.bank import Bank
     from aoec.jobs import bank_plans
     from aoec.jobs.bank import plans_of, records_of
     from aoec.jobs.bank_verify import facts, told, verified
     own = machines(options)
-    found = verified(records_of(options.bank, options.target, "", options.builtin), own)
+    bank = None if options.builtin else Bank.open(options.bank, create=False, writable=False)
+    found = verified(records_of(options.bank, options.target, "", options.builtin), own, bank.changed() if bank else ())
     plans = bank_plans.verified(plans_of(options.bank, options.target, "", options.builtin), own)
-    write_text(options.output, as_json(facts(found) + bank_plans.facts(plans)) if options.json else bank_plans.told(plans) + told(found))
+    write_text(options.output, as_json(facts(found) + bank_plans.facts(plans)) if options.json else bank_plans.told(plans)
+               + told(found, bank.unmarked() if bank else 0))
     return int(any(v.wrong for v in found))
 
 

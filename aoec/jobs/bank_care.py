@@ -40,7 +40,10 @@ def stale_plans(bank: Bank, machines: Machines, target: str | None, keep_days: i
 def prune(bank: Bank, machines: Machines, target: str | None, keep_days: int, yes: bool) -> tuple[str, list[dict[str, Any]]]:
     """(what goes, or would go, in words; the same as a program reads it); records are dropped where `yes` is said."""
     now = datetime.now(UTC)
-    found, plans = dispensable(bank.list(target), machines, keep_days, now), stale_plans(bank, machines, target, keep_days, now)
+    changed = [(r, "changed by another program since it was written") for r in bank.changed() if target in (None, r.key.target)]
+    other = {r for r, _ in changed}
+    found = changed + dispensable([r for r in bank.list(target) if r not in other], machines, keep_days, now)
+    plans = stale_plans(bank, machines, target, keep_days, now)
     gone = bank.drop([r for r, _ in found]) + bank.plans.drop([p for p, _ in plans]) if yes and (found or plans) else 0
     rows = [f"{r.key.func_key[:SHOWN_DIGITS]}  {r.key.target}, {r.label}, {r.key.state}: {why}" for r, why in found]
     rows += [f"{p.graph_key[:SHOWN_DIGITS]}  {p.target}, {p.label}, plan of slices: {why}" for p, why in plans]

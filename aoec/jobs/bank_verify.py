@@ -2,13 +2,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from aoec.bank.record import Record, flat
 from aoec.base.errors import AoecError, CheckError
+from aoec.base.text import plural
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.keys import key
 from aoec.ir.parse import parse_func
@@ -20,11 +21,13 @@ from aoec.jobs.solve import total_ticks
 from aoec.jobs.states import state_of
 from aoec.target.machine import Machine
 
+CHANGED = "another program has changed it since it was written; no compile takes it, aoec bank prune removes it"
+
 
 @dataclass(frozen=True)
 class Verified:
-    """What became of a record: `state` is equal, differs (a fresh record whose time is another one), stale (`ticks` says what it takes
-    now), illegal (no program any more) or unknown; `why` in words."""
+    """What became of a record: `state` is equal, differs (a fresh record whose time is another one), changed (its checksum does not hold),
+    stale (`ticks` says what it takes now), illegal (no program any more) or unknown; `why` in words."""
 
     record: Record
     state: str
@@ -34,14 +37,15 @@ class Verified:
     @property
     def wrong(self) -> bool:
         """Whether the record says what is not so, of the machine and the model as they are."""
-        return self.state == "differs" or self.state == "illegal" and not self.why.startswith("stale")
+        return self.state in ("differs", "changed") or self.state == "illegal" and not self.why.startswith("stale")
 
 
-def verified(records: Iterable[Record], machines: Machines) -> list[Verified]:
-    """Each record timed again, in order."""
-    records = list(records)
+def verified(records: Iterable[Record], machines: Machines, changed: Collection[Record] = ()) -> list[Verified]:
+    """Return what became of each record, in order: timed again, but for those that another program has `changed`."""
+    records, other = list(records), set(changed)
     funcs = {r.key.func_key: r.func for r in records if r.func}
-    return [one(r, r.func or funcs.get(r.key.func_key, ""), machines) for r in records]
+    return [Verified(r, "changed", why=CHANGED) if r in other else one(r, r.func or funcs.get(r.key.func_key, ""), machines)
+            for r in records]
 
 
 def one(record: Record, func: str, machines: Machines) -> Verified:
@@ -82,13 +86,14 @@ def facts(found: Iterable[Verified]) -> list[dict[str, Any]]:
     return [{"result": v.state, "why": v.why, "ticks_now": v.ticks, **flat(v.record)} for v in found]
 
 
-def told(found: list[Verified]) -> str:
-    """A line for each record that is not equal, and how many are what."""
+def told(found: list[Verified], unmarked: int = 0) -> str:
+    """Return a line for each record that is not equal, and how many are what. `unmarked`: how many have no checksum."""
     out = [f"{v.record.key.func_key[:SHOWN_DIGITS]}  {v.state:8} {now(v)}  {v.record.key.target}, {v.record.label}, {v.record.key.state}"
            + f" ({v.why})" * bool(v.why) for v in found if v.state != "equal"]
     counts = Counter(v.state for v in found)
     said = ", ".join(f"{n:,} {state}" for state, n in sorted(counts.items())) or "no records"
-    return "\n".join([*out, f"{said}; cycles, modelled"]) + "\n"
+    older = [f"{plural(unmarked, 'record')} of an older aoec without a checksum: changes of other figures than the time are not noticed"]
+    return "\n".join([*out, *older * bool(unmarked), f"{said}; cycles, modelled"]) + "\n"
 
 
 def now(v: Verified) -> str:

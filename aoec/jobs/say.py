@@ -54,6 +54,7 @@ class Voice:
         self.say(f"bank {path} (--bank or TUNE_BANK_PATH)")
 
     def bank(self, bank: Bank) -> None:
+        bank.tell = self.say
         if not bank.writable:
             self.say(f"bank {bank.path} is read only: nothing new is kept")
 

@@ -116,9 +116,11 @@ def held_records(bank: Bank, claimed: Mapping[Key, Record], task: Task, machine:
     """What of the bank's claims about a task is so: timed before it is believed, dropped where it is not, to make room for what is."""
     out = {}
     for record in filter(None, map(claimed.get, keys(task, machine, robust))):
-        if holds(record, task, machine):
+        if not (why := unlike(record, task, machine)):
             out[record.key] = record
-        elif bank.writable:
+            continue
+        bank.leave_out(record, why)
+        if bank.writable:
             bank.drop([record])
     return out
 
@@ -141,11 +143,16 @@ def with_held(solved: Solved, held: Mapping[Key, Record]) -> Solved:
 
 def holds(record: Record, task: Task, machine: Machine) -> bool:
     """True where the record's trace still makes a program of the recorded time."""
+    return not unlike(record, task, machine)
+
+
+def unlike(record: Record, task: Task, machine: Machine) -> str:
+    """Return why a record does not say what is so, "" where it does: its schedule makes no program, or one of another time."""
     try:
-        made = measured(task.func, record.trace, machine, task.state)
-    except AoecError:
-        return False
-    return total_ticks(made, machine) == record.ticks
+        ticks = total_ticks(measured(task.func, record.trace, machine, task.state), machine)
+    except AoecError as e:
+        return f"its schedule cannot be used ({str(e).splitlines()[0]})"
+    return "" if ticks == record.ticks else "its schedule takes another time than it says"
 
 
 def runs(record: Record, task: Task, machine: Machine) -> bool:

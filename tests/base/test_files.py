@@ -4,6 +4,8 @@ from __future__ import annotations
 import io
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -113,3 +115,46 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         files.write_folder(tmp_path / "late", {"a": "1", "a/b": "2"})  # the second cannot lie below a file
     assert sorted(p.name for p in tmp_path.iterdir()) == ["empty", "new"]
     assert [p.name for p in (tmp_path / "empty").iterdir()] == ["a"]
+
+
+PARTS = """
+import os, signal, sys, time
+from pathlib import Path
+from aoec.base.files import write_whole
+def put(f):
+    f.write(b"half")
+    f.flush()
+    print("begun", flush=True)
+    time.sleep(60)
+write_whole(Path(sys.argv[1]), put)
+"""
+
+
+def test_what_a_killed_run_left_is_removed_by_a_later_one_and_nothing_else(tmp_path: Path) -> None:
+    out = tmp_path / "model.aoec"
+    writers = [subprocess.Popen([sys.executable, "-c", PARTS, str(out)], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    for w in writers:
+        assert w.stdout is not None and w.stdout.readline() == "begun\n"
+    parts = set(tmp_path.glob(".model.aoec.*.part"))
+    assert len(parts) == 2
+    writers[0].kill()
+    writers[0].wait()
+    others = [tmp_path / ".other.aoec.abcdefgh.part", tmp_path / ".model.aoec.part", tmp_path / "model.aoec.abcdefgh.part"]
+    for path in others:
+        path.write_bytes(b"")
+    files.write_bytes(out, b"whole")
+    assert set(tmp_path.glob(".model.aoec.*.part")) == parts  # too new to be sure
+    for path in (*parts, *others):
+        os.utime(path, (0, 0))
+    files.write_bytes(out, b"whole")
+    assert len(parts & set(tmp_path.glob(".model.aoec.*.part"))) == 1 and all(p.exists() for p in others)  # the other has a writer
+    writers[1].kill()
+    writers[1].wait()
+    files.write_bytes(out, b"whole")
+    assert not any(p.exists() for p in parts) and out.read_bytes() == b"whole"
+    folder = tmp_path / ".made.abcdefgh.part"
+    folder.mkdir()
+    (folder / "a").write_text("")
+    os.utime(folder, (0, 0))
+    files.write_folder(tmp_path / "made", {"b": "c"})
+    assert not folder.exists() and (tmp_path / "made" / "b").read_text() == "c"

@@ -49,7 +49,7 @@ def test_a_file_under_another_name_and_one_of_another_user_are_passed_over(kept:
     assert kept.get("other") is None
     monkeypatch.setattr(os, "getuid", lambda: mine.stat().st_uid + 1)
     assert (kept.get("kind", "key") is None) == (mine.stat().st_uid != 0)
-    monkeypatch.setattr(memo, "_own", lambda file: False)
+    monkeypatch.setattr(memo, "is_own", lambda found: False)
     assert kept.get("kind", "key") is None
 
 

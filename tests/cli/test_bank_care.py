@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -147,3 +148,57 @@ def test_the_built_in_bank_is_listed_shown_and_verified(bank: Bank, tmp_path: Pa
     assert best.key.func_key[:16] in say("list", "--builtin") and say("best", best.key.func_key, "--builtin") == best.trace + "\n"
     assert best.func in say("show", best.key.func_key, "--builtin")
     assert say("verify", "--builtin") == f"{len(before)} equal; cycles, modelled\n"
+
+
+@pytest.mark.parametrize("column, value", [("bound_ticks", "bound_ticks - 1"), ("ticks", "ticks - 1"), ("trials", "trials + 1"),
+                                           ("proof", "'bound'"), ("verified", "1 - verified"), ("label", "'other'"), ("search", "'other'")])
+def test_a_record_that_another_program_changed_is_noticed_and_not_taken(column: str, value: str, bank: Bank, tmp_path: Path, tuned: Path,
+                                                                        say: Say) -> None:
+    best, count = gained(bank), len(bank.list())
+    with sqlite3.connect(bank.path) as c:
+        key = (best.key.func_key, best.key.state)
+        assert c.execute(f"UPDATE records SET {column} = {value} WHERE func_key = ? AND state = ?", key).rowcount == 1
+    c.close()
+    said = say("verify", code=1)
+    assert "1 changed" in said and f"{count - 1} equal" in said and "another program has changed it" in said
+    assert bank.best(best.key) is None and bank.all_of([best.key]) == {} and [r.key for r in bank.changed()] == [best.key]
+    other = Bank.open(tmp_path / "other.db")
+    other.merge(bank)
+    assert len(other.list()) == count - 1 and not other.changed()
+    assert "changed by another program" in say("prune") and "1 records removed" in say("prune", "--yes")
+    assert "changed" not in say("verify") and len(bank.list()) == count - 1
+
+
+def test_a_compile_says_which_records_it_does_not_take(bank: Bank, tuned: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    best = gained(bank)
+    bank.drop([best])
+    bank.put(replace(best, trace="split(loop=nowhere, factor=2)"))  # no schedule of this func
+    with sqlite3.connect(bank.path) as c:
+        first = next(r for r in bank.list() if r.key.func_key != best.key.func_key)
+        c.execute("UPDATE records SET trials = trials + 1 WHERE func_key = ? AND state = ?", (first.key.func_key, first.key.state))
+    c.close()
+    capsys.readouterr()
+    assert cli.main(["compile", str(tuned / "net.onnx"), "--jobs", "1", "-o", str(tmp_path / "net.aoec")]) == 0
+    said = capsys.readouterr().err
+    assert f"the record of {best.label} is not taken: its schedule cannot be used" in said
+    assert "is not taken: another program has changed it since it was written" in said
+    assert said.count("is not taken") == 2  # each is said once, however often it is asked for
+
+
+def test_banks_of_an_older_aoec_without_checksums_are_taken_and_marked(bank: Bank, say: Say) -> None:
+    before = bank.list()
+    with sqlite3.connect(bank.path) as c:
+        c.execute("ALTER TABLE records DROP COLUMN checksum")
+    c.close()
+    assert Bank.open(bank.path, writable=False).list() == before
+    said = say("verify")
+    assert f"{len(before)} records of an older aoec without a checksum" in said and f"{len(before)} equal" in said
+    own = Bank.open(bank.path)
+    assert own.unmarked() == len(before) and own.all_of([before[0].key])
+    own.put(replace(before[0], searched=before[0].searched + 1))
+    assert own.unmarked() == len(before) - 1
+    with sqlite3.connect(bank.path) as c:  # as an older aoec writes: it names no such column
+        columns = ", ".join(row[1] for row in c.execute("PRAGMA table_info(records)") if row[1] != "checksum")
+        c.execute(f"INSERT OR REPLACE INTO records ({columns}) SELECT {columns} FROM records")
+    c.close()
+    assert own.unmarked() == len(before) and not own.changed()
