@@ -66,7 +66,7 @@ class Checks:
         """Says what is checked now, and how long all that is left may take if it takes as long by weight as what is done."""
         left = sum(self.left.values()) + self._wholes * self._each
         seconds = (self._clock() - self._began) * left / self._done if self._done else None
-        self._line(f"checking values of {what}", self._count, seconds)
+        self._line(what, self._count, seconds)
 
     def end(self, key: tuple[str, int]) -> None:
         """Takes note that a schedule is checked."""

@@ -11,6 +11,7 @@ import pytest
 from aoec.kernels import columns, registers, tile
 from aoec.kernels import timeline as kernel
 
+from aoec.ir.index import Int
 from aoec.jobs import kernels as begun
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem, start
@@ -30,7 +31,7 @@ def test_kernels_are_compiled_for_one_type_of_each_argument() -> None:
     first = start(p)
     program = p.program(first.default)
     measure(program, machine)
-    inputs = {t.name: np.zeros([int(str(e)) for e in t.shape], np.uint16) for t in program.tensors if t.role == "input"}
+    inputs = {t.name: np.zeros([e.value for e in t.shape if isinstance(e, Int)], np.float16) for t in program.tensors if t.role == "input"}
     execute(program, inputs)
     assert {k.py_func.__name__: len(k.signatures) for k in COMPILED} == {k.py_func.__name__: 1 for k in COMPILED}
 
