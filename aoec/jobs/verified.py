@@ -52,14 +52,14 @@ def verified(made: list[Made], bank: Bank, options: Namespace, voice: Voice) -> 
 class Checks:
     """The checks that a job has yet to make, and how far it is.
 
-    `weights`: of each check of a schedule, by `at`. A whole model, of which `wholes` are checked, weighs as much as all of these.
+    `weights`: of each check of a schedule, by `at`. A whole model, of which `wholes` are checked, weighs half as much as all of these.
     """
 
     def __init__(self, weights: Mapping[tuple[str, int], float], wholes: int, line: Line,
                  clock: Callable[[], float] = time.monotonic) -> None:
         self.left, self._line, self._clock = dict(weights), line, clock
         self._wholes = wholes
-        self._each = sum(weights.values()) or 1.0
+        self._each = sum(weights.values()) / 2 or 1.0
         self._done, self._began, self._count = 0.0, clock(), 0
 
     def begin(self, what: str) -> None:
