@@ -82,7 +82,7 @@ def test_as_many_processes_as_cores_and_what_is_waited_for_goes_first(monkeypatc
         told.append(done)
         BORN[-1].code = 1 if BORN[-1].part == "values" else 0  # one that fails is as good as one that does not
     begun.wait(["values"], tell)
-    assert [c.part for c in BORN] == ["walk", "values"] and told[0] == 0 and not begun.pending(["values"])
+    assert [c.part for c in BORN][:2] == ["walk", "values"] and told[0] == 0 and not begun.pending(["values"])
     begun.wait(["walk", "rows"], tell)
     assert begun.pending(list(begun.KERNELS)) == 0
 
