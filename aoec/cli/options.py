@@ -156,8 +156,9 @@ def tuning_options(p: Parser) -> None:
     g.add_argument("--json", action="store_true", help="print the result as JSON")
     writes(g.add_argument("--events", metavar="FILE|-",
                           help="write progress as lines of JSON; with - they go to standard output, and no table is "
-                   "printed (docs/events.md)"))
-    g.add_argument("--progress", action=argparse.BooleanOptionalAction, default=True, help="draw a bar on a terminal (default)")
+                               "printed (docs/events.md)"))
+    g.add_argument("--progress", action=argparse.BooleanOptionalAction, default=True,
+                   help="a bar on a terminal, elsewhere a line every ten seconds (default)")
 
 
 def embed(p: Container) -> None:

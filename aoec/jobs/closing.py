@@ -75,10 +75,10 @@ def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> R
 
 
 def images_of(model: Model) -> int:
-    """How many images an inference takes: the first size of an input of four, where all inputs and outputs have it; else 0."""
-    sizes = {p.shape[0] if p.shape else None for p in (*model.inputs, *model.outputs)}
-    count = sizes.pop() if len(sizes) == 1 else None
-    return count if isinstance(count, int) and any(len(p.shape) == 4 for p in model.inputs) else 0
+    """How many images an inference takes: the first size that all inputs and outputs have, of a model that works on images; else 0."""
+    sizes = {p.shape[0] if p.shape else 0 for p in (*model.inputs, *model.outputs)}
+    there = any(t.layout.startswith("NC1HWC0") for t in model.graph.tensors) and any(len(p.shape) == 4 for p in model.inputs)
+    return sizes.pop() if there and len(sizes) == 1 else 0
 
 
 def chain_bound_us(made: Made, machine: Machine) -> float:

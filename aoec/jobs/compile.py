@@ -23,7 +23,7 @@ from aoec.jobs.attention import apart
 from aoec.jobs.baseline import baseline
 from aoec.jobs.budget import Until
 from aoec.jobs.closing import believed, table
-from aoec.jobs.course import Course, begun
+from aoec.jobs.course import CHECK_S, Course, begun
 from aoec.jobs.events import Events, stream
 from aoec.jobs.legal import legal
 from aoec.jobs.lines import Lines, whole
@@ -223,7 +223,8 @@ def schedules(ready: list[Ready], chosen: list[Task], others: list[Task], machin
     """(solved, reasons) of tasks by the key of their best: of those to be tuned, and of the others without a search."""
     target, by_key = options.target or machine.name, different([*others, *chosen], machine, order)
     with voice.progress("tuning" if options.tune else "scheduling", len(by_key)) as line:
-        course = Course(by_key, order, machine.us_per_tick, line, events)
+        check_s = CHECK_S * next(iter(machine.cores.values())).count if kernels.values_needed(options) else 0.0
+        course = Course(by_key, order, machine.us_per_tick, line, events, check_s=check_s)
         done = results.noting([r.model.graph for r in ready], course.done) if results else course.done
         found, reasons = solve(others, machine, target, job.bank, replace(order, tune=False, repeat=False, frozen=False), course.done)
         tuned, more = solve(chosen, machine, target, job.bank, order, done, job, course)

@@ -47,7 +47,9 @@ def shown(what: str, total: int) -> Iterator[Line]:
                TextColumn("{task.fields[left]}"))
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         line = bar.add_task(what, total=total, left="")
-        yield lambda words, done, left_s: bar.update(line, completed=done, description=clipped(words or what, LONGEST), left=left(left_s))
+        def tell(words: str, done: int, left_s: float | None) -> None:
+            bar.update(line, completed=done, description=clipped(f"{what} {words}".strip(), LONGEST), left=left(left_s))
+        yield tell
 
 
 class Lines:

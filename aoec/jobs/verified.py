@@ -55,21 +55,21 @@ def verified(made: list[Made], bank: Bank, options: Namespace, voice: Voice) -> 
 class Checks:
     """The checks that a job has yet to make, and how far it is.
 
-    `weights`: of each check of a schedule, by `at`. A whole model, of which `wholes` are checked, weighs as much as all of these.
+    `weights`: of each check of a schedule, by `at`. A whole model, of which `wholes` are checked, weighs half as much as all of these.
     """
 
     def __init__(self, weights: Mapping[tuple[str, int], float], wholes: int, line: Line,
                  clock: Callable[[], float] = time.monotonic) -> None:
         self.left, self._line, self._clock = dict(weights), line, clock
         self._wholes = wholes
-        self._each = sum(weights.values()) or 1.0
+        self._each = sum(weights.values()) / 2 or 1.0
         self._done, self._began, self._count = 0.0, clock(), 0
 
     def begin(self, what: str) -> None:
         """Says what is checked now, and how long all that is left may take if it takes as long by weight as what is done."""
         left = sum(self.left.values()) + self._wholes * self._each
         seconds = (self._clock() - self._began) * left / self._done if self._done else None
-        self._line(f"checking values of {what}", self._count, seconds)
+        self._line(what, self._count, seconds)
 
     def end(self, key: tuple[str, int]) -> None:
         """Takes note that a schedule is checked."""

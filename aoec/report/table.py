@@ -299,7 +299,7 @@ def _legend(report: Report) -> Table:
     """How to read the table: a line for each word of it that needs one."""
     proofs = {r.proof for r in report.rows}
     marks = "; * proved the best in this model and space" * ("space" in proofs) + "; = at the bound" * ("bound" in proofs)
-    images = f", in which an inference takes {plural(report.images, 'image')}" if report.images else ""
+    images = f", in which an inference takes {report.images:,} images" if report.images > 1 else ""
     lines = [("latency", f"starts from {report.state}; throughput is the steady state{images}")] if report.state else []
     lines += [("gain", "time saved against the default schedule"), ("gap", "time above the bound, which no schedule can beat" + marks)]
     return _pairs([*lines, *(_holding(report, report.held) if report.held else [])])

@@ -14,6 +14,7 @@ from aoec.bank.bank import Bank
 from aoec.bank.measured import Measured
 from aoec.bank.plans import Plan
 from aoec.bank.record import DEFAULT, Key, Record, flat, show_record
+from aoec.target.machine import load
 from tests.bank.first_schema import bank_of_the_first_schema
 
 KEY = Key("ab" * 32, "toy", "cd" * 32, "1", "cold")
@@ -36,11 +37,20 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     return capsys.readouterr().out
 
 
+def test_a_list_tells_times_in_us_and_cycles_where_no_clock_is_known(bank: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Bank.open(bank).put(replace(FIRST, key=replace(KEY, target="mine", func_key="12" * 32)))
+    lines = said(capsys, "list").splitlines()
+    assert lines[0].endswith("(us, by kind)") and "4 cyc" in lines[1] and lines[-1].startswith("cyc: cycles") and "(mine)" in lines[-1]
+    machine = load("Ascend910B3")
+    other = next(line for line in lines if "Ascend910B3" in line).split()
+    assert other[1:4] == [f"{n / machine.clock_mhz:.2f}" for n in (4, 2, 1)]
+
+
 @pytest.mark.usefixtures("bank")
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     lines = said(capsys, "list").splitlines()
     assert len(lines) == 3 and "matmul 64x64x64 fp16 (modelled)" in lines[1]
-    assert lines[1].split()[:6] == ["ab" * 8, "4", "2", "1", "100.0%", "7"]
+    assert lines[1].split()[:6] == ["ab" * 8, "4.00", "2.00", "1.00", "100.0%", "7"]  # us of a clock of 1 MHz
     assert len(said(capsys, "list", "--target", "toy").splitlines()) == 2
     assert [r["label"] for r in json.loads(said(capsys, "list", "--json"))] == [FIRST.label, SECOND.label]
 

@@ -63,7 +63,8 @@ def test_json_is_alone_on_standard_output_and_nothing_moves_without_a_terminal(s
     assert done.returncode == 0
     facts = json.loads(done.stdout)
     assert facts["times"] == "modelled" and facts["output"] == "my model.aoec" and len(facts["groups"]) == 3
-    assert "\x1b" not in done.stdout + done.stderr and "\r" not in done.stderr and len(done.stderr.splitlines()) <= 8
+    once = [line for line in done.stderr.splitlines() if not re.match(r"(tuning|checking values|compiling kernels, once) \d+/\d+", line)]
+    assert "\x1b" not in done.stdout + done.stderr and "\r" not in done.stderr and len(once) <= 8
     assert "CANN cannot load it" in done.stderr.splitlines()[-1]
     assert sorted(p.name for p in shares.iterdir() if not p.name.startswith("bank.db")) == ["my model.aoec", "my model.onnx"]
 

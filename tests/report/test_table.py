@@ -33,14 +33,44 @@ def test_the_table_as_it_looks():
     assert show_table(REPORT, 115).startswith(GOLDEN)
 
 
-@pytest.mark.parametrize("width", [100, 110, 120])
+@pytest.mark.parametrize("width", [80, 100, 110, 120, 200])
 def test_no_line_is_too_long_and_no_number_is_cut(width):
     lines = show_table(REPORT, width).splitlines()
     assert max(map(len, lines)) <= width
-    numbers = re.compile(r"100,123\.50 +11\.20 +18\.9% +893,860%= +MTE2 +AI Core")
+    numbers = re.compile(r"100,123\.50 +11\.20 +18\.9% +893,860%=" + r" +MTE2" * (width > 80) + r" +AI Core" * (width > 100))
     assert any(numbers.search(line) for line in lines)
     numbers_from = lines[2].index("×")
     assert not any("…" in line[numbers_from:] for line in lines[3:13]) and any("…" in line for line in lines)
+
+
+@pytest.mark.parametrize("width, left_out", [(80, "runs on, bound by"), (100, "runs on"), (120, ""), (200, "")])
+def test_columns_that_do_not_fit_are_named(width, left_out):
+    text = show_table(REPORT, width)
+    assert f"not shown in {width} columns: {left_out} (" in text if left_out else "not shown" not in text
+    assert all(name in text.splitlines()[2] for name in {"bound by", "runs on"} - set(left_out.split(", ")))
+
+
+def test_a_wide_terminal_shows_a_label_whole_and_a_short_table_is_not_stretched():
+    said = "conv2d 1x3x224x224 * 64x3x7x7 /2 + bias + relu"
+    assert said in show_table(REPORT, 200) and said not in show_table(REPORT, 100)
+    short = replace(REPORT, rows=ROWS[3:4])
+    assert max(map(len, show_table(short, 200).splitlines()[2:4])) < 110
+
+
+def test_throughput_counts_images_and_says_so():
+    lines = show_table(replace(REPORT, images=16)).splitlines()
+    row = next(x for x in lines if " throughput " in x)
+    assert "images a second" in row and "16,000.00" in row and "20,000.00" in row
+    assert any("an inference takes 16 images" in x for x in lines)
+    assert as_dict(replace(REPORT, images=16))["throughput_per_s"] == {"default": 1000.0, "tuned": 1250.0}
+
+
+def test_a_pipe_is_as_wide_as_columns_says(monkeypatch):
+    for asked, most in (("80", 80), ("200", 200), ("9", 80), ("9999", 200), ("x", 120), ("", 120)):
+        monkeypatch.setenv("COLUMNS", asked)
+        pipe = io.StringIO()
+        print_table(REPORT, pipe)
+        assert pipe.getvalue() == show_table(REPORT, most), asked
 
 
 def test_gain_is_time_saved_and_gap_is_above_the_bound():
