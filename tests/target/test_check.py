@@ -321,7 +321,7 @@ def test_offsets_that_wrap_in_64_bits_are_refused(offset):
         check(first_copy(offset), TOY)
 
 
-@pytest.mark.parametrize("expression", ["64 // 0", "64 % 0", "ceildiv(64, 0)", "64 // (1 - 1)", "select(0 == 1, 1, 2 % 0)",
+@pytest.mark.parametrize("expression", ["64 // 0", "64 % 0", "ceildiv(64, 0)", "64 // (1 - 1)", "select(0 == 1, 1, 2 % (3 - 3))",
                                         "min(1, 9223372036854775807 * 16)"])
 def test_what_is_no_number_is_refused(expression):
     """As an offset, and wherever a program has a number."""
