@@ -77,6 +77,8 @@ class _Index(_Rules):
     """index.lark"""
 
     def binary(self, c: Parts) -> Any:
+        if c[1] in ("//", "%") and c[2] is ZERO:
+            raise self.error("this divides by zero", c[1])
         return self.deep(Binary(str(c[1]), c[0], c[2]), (c[0], c[2]), c[1])
 
     def variable(self, c: Parts) -> Any:
@@ -118,6 +120,8 @@ class _Index(_Rules):
         count = FUNCTIONS[name]
         if len(args) != count if count else len(args) < 2:
             raise self.error(f"{name} takes {count or 'two or more'} arguments and is given {len(args)}", c[0])
+        if name == "ceildiv" and args[1] is ZERO:
+            raise self.error("this divides by zero", c[0])
         return self.deep(Call(name, args), args, c[0])
 
     def arguments(self, c: Parts) -> Any:

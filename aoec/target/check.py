@@ -7,13 +7,15 @@ from typing import Any
 
 from aoec.base.errors import CapacityError, CheckError
 from aoec.base.text import nearest, quoted
-from aoec.ir.index import DTYPES, Expr, Float, Hole, Int, evaluate, holes, variables
+from aoec.ir.index import DTYPES, Expr, Float, Hole, Int, holes, variables
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.show import show
 from aoec.target.hazard import check_order
 from aoec.target.instructions import INSTRUCTIONS, Instruction, Operand, check_dtypes
 from aoec.target.machine import Machine
-from aoec.target.trace import line
+from aoec.target.trace import line, value_of
+
+MOST_TENSOR_BYTES = 1 << 44
 
 
 def check(program: Program, machine: Machine) -> None:
@@ -89,7 +91,7 @@ def number(e: Expr, what: str) -> int:
 def value(e: Expr, env: Mapping[str, int], what: str) -> Any:
     """The value of an expression; CheckError that names what it is where there is none."""
     try:
-        return evaluate(e, env)
+        return value_of(e, env)
     except CheckError as error:
         raise CheckError(f"{what} is {quoted(show(e))}: {error.message}") from None
 
@@ -98,6 +100,9 @@ def _check_tensor(t: Tensor) -> None:
     for d in t.shape:
         if number(d, f"a dimension of tensor {t.name}") < 1:
             raise CheckError(f"tensor {t.name} has a dimension of {show(d)}; every dimension is at least 1")
+    size = prod(number(d, t.name) for d in t.shape) * DTYPES[t.dtype]
+    if size > MOST_TENSOR_BYTES:
+        raise CheckError(f"tensor {t.name} has {size:,} bytes; at most {MOST_TENSOR_BYTES:,} are taken")
 
 
 def _check_spaces(program: Program, machine: Machine) -> None:

@@ -27,11 +27,12 @@ class Box(NamedTuple):
 
 
 def box(length: int, stride: int = 0, count: int = 1, start: int = 0) -> list[Box]:
-    """One box, or none where it is empty; runs that touch are one run."""
+    """One box, or none where it is empty; runs that touch or overlap are one run."""
     if length <= 0 or count <= 0:
         return []
-    if stride == length and count > 1:
-        return [Box(start, length * count, length * count, 1)]
+    if stride <= length and count > 1:
+        whole = (count - 1) * stride + length
+        return [Box(start, whole, whole, 1)]
     return [Box(start, length, stride, count)]
 
 

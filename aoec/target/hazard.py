@@ -381,6 +381,8 @@ def boxes_meet(a: Box, b: Box) -> bool:
         return False
     if a.runs == 1 and b.runs == 1:
         return True
+    if a.runs > b.runs:  # the runs of one are looked at one by one: those of a read by an index may be 2^31
+        a, b = b, a
     starts = a.start + a.stride * np.arange(a.runs)
     # the last run of b that starts before a run of a ends; it alone can reach that run's start, runs being disjoint or touching
     if b.stride == 0:

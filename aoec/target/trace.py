@@ -24,7 +24,7 @@ import numpy as np
 
 from aoec.base.errors import CheckError
 from aoec.base.text import quoted
-from aoec.ir.index import DTYPES, Binary, Call, Expr, Float, Int, Var, children, evaluate, variables
+from aoec.ir.index import DTYPES, INT_CALLS, INT_OPS, Binary, Call, Expr, Float, Int, Var, children, evaluate, variables
 from aoec.ir.index import walk as parts
 from aoec.ir.program import Advance, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.ir.show import show
@@ -75,17 +75,13 @@ class _Site:
     known: dict[str, np.ndarray] = field(default_factory=dict)
 
     def column(self, e: Expr) -> np.ndarray:
-        """The values of an expression for all events, in one go; where they may not fit 64 bits as Python's numbers. CheckError where it
-        divides by zero."""
+        """The values of an expression for all events, in one go. CheckError where it divides by zero, or a part of it leaves 64 bits."""
         if isinstance(e, Float):
             return np.full(len(self.events), e.value)
         env = {name: self.values(name) for name in variables(e)}
         if largest(e, {name: int(np.abs(v).max(initial=0)) for name, v in env.items()}) < EXACT:
             return np.broadcast_to(np.asarray(evaluate(e, env)), (len(self.events),))
-        out = np.empty(len(self.events), object)
-        for i, event in enumerate(self.events):
-            out[i] = value_at(event, e)
-        return out
+        return np.array([value_at(event, e) for event in self.events], np.int64)
 
     def values(self, name: str) -> np.ndarray:
         """int64[event]: the values of a loop, axis or counter."""
@@ -106,13 +102,22 @@ def largest(e: Expr, most: Mapping[str, int]) -> float:
     if op in ("//", "%", "ceildiv"):
         divisor = children(e)[1]
         return max(parts) if isinstance(divisor, Int) and divisor.value != 0 else inf
-    return parts[0] * parts[1] if op == "*" else sum(parts)
+    return max(*parts, parts[0] * parts[1]) if op == "*" else sum(parts)
+
+
+def value_of(e: Expr, env: Mapping[str, Any]) -> Any:
+    """The value of an expression, as `evaluate` gives it; CheckError where a part of it does not fit 64 bits, as in kernels."""
+    values = [value_of(c, env) for c in children(e)]
+    found = INT_OPS[e.op](*values) if isinstance(e, Binary) else INT_CALLS[e.fn](*values) if isinstance(e, Call) else evaluate(e, env)
+    if isinstance(found, int) and not -2**63 <= found < 2**63:
+        raise CheckError(f"{quoted(show(e))} does not fit 64 bits")
+    return found
 
 
 def value_at(event: Event, e: Expr) -> Any:
-    """The value of an expression in an event; CheckError with its place where it divides by zero."""
+    """The value of an expression in an event; CheckError with its place where there is none."""
     try:
-        return evaluate(e, dict(zip(event.names, event.env)))
+        return value_of(e, dict(zip(event.names, event.env)))
     except CheckError as error:
         raise failed(event, error.message) from None
 
@@ -214,7 +219,7 @@ class _Walker:
     def trips(self, loop: For) -> int:
         """How often a loop runs here."""
         try:
-            return int(evaluate(loop.trips, self.env))
+            return int(value_of(loop.trips, self.env))
         except CheckError as error:
             raise CheckError(f"{line(loop)} in stream {self.stream.name}: {error.message}") from None
 

@@ -163,7 +163,7 @@ def test_definitions_that_are_none(definition: str, complaint: str) -> None:
     ("f(X[n]) -> Y[n] { Y[n] = X[n] }", [(4,)], {"a": 1.0}, "attribute a is no number that f takes; it has no parameters"),
     ("f(X[n]; a) -> Y[n] { Y[n] = X[n] / a }", [(4,)], {"a": 0.0}, "divides by zero"),
     ("f(X[n]) -> Y[n] { Y[n] = X[n + 1] }", [(4,)], {}, r"reads from 1 to 4 of 4; say what lies outside, as in X\[n \+ 1\] else 0.0"),
-    ("f(X[n]) -> Y[n] { Y[n] = X[n // 0] }", [(4,)], {}, "divides by what may not be above zero"),
+    ("f(X[n]) -> Y[n] { Y[n] = X[n // 0] }", [(4,)], {}, "divides by zero"),
     ("f(X[n]) -> Y[k: n - 9] { Y[k] = X[0] }", [(4,)], {}, "the extent of k is not a whole number"),
     ("f(X[n]) -> Y[k: n*1000000000000] { Y[k] = X[0] }", [(4,)], {}, "more than 1,099,511,627,776 elements"),
     ("f(X[n]) -> Y[k: n//2] { T[n] = X[n]\n Y[n] = T[n] }", [(4,)], {}, r"writes \[4\] elements of Y, which has \[2\]"),

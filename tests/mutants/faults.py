@@ -643,7 +643,7 @@ FAULTS = (
     Fault("walks-never-stopped", "kernels/timeline.py", "s.progress[1] > s.progress[2] or now", "now",
           ("tests/simulate/test_bounds.py",)),
     Fault("walks-deaf-to-ctrl-c", "kernels/timeline.py", "if s.stop[0] != 0:", "if False:", ("tests/simulate/test_bounds.py",)),
-    Fault("checker-offsets-that-wrap", "aoec/target/trace.py", "return parts[0] * parts[1] if op == \"*\" else sum(parts)", "return 0",
+    Fault("checker-offsets-that-wrap", "aoec/target/trace.py", "return max(*parts, parts[0] * parts[1]) if", "return 0 if",
           ("tests/target/test_check.py",)),
     Fault("checker-set-on-set-missed", "aoec/target/hazard.py",
           "if core.waited.get(key, 0) > self",

@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from aoec.base.errors import AoecError, CapacityError, CheckError
@@ -13,6 +14,8 @@ from aoec.ir.parse import parse_expr, parse_program
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, WaitFlag
 from aoec.ir.show import show
 from aoec.target.check import check
+from aoec.target.footprint import box
+from aoec.target.hazard import boxes_meet
 from aoec.target.machine import load
 from tests.oracle.any_order import Broken, run_in_any_order
 
@@ -311,23 +314,25 @@ def first_copy(offset: str) -> Program:
 
 
 @pytest.mark.parametrize("offset", ["9223372036854775807", "9223372036854775744", "4611686018427387904", "2305843009213693952", "-1",
-                                    "9223372036854775807 * 2 + 2", "9223372036854775807 * 9223372036854775807"])
+                                    "9223372036854775807 * 2 + 2", "9223372036854775807 * 9223372036854775807",
+                                    "min(0, 9223372036854775807 * 16)", "0 * (4611686018427387904 * core * 2 + 9223372036854775807 + 1)"])
 def test_offsets_that_wrap_in_64_bits_are_refused(offset):
-    with pytest.raises(CheckError, match=r"touches bytes"):
+    with pytest.raises(CheckError, match=r"touches bytes|does not fit 64 bits"):
         check(first_copy(offset), TOY)
 
 
-@pytest.mark.parametrize("expression", ["64 // 0", "64 % 0", "ceildiv(64, 0)", "64 // (1 - 1)", "select(0 == 1, 1, 2 % 0)"])
-def test_what_divides_by_zero_is_refused(expression):
+@pytest.mark.parametrize("expression", ["64 // 0", "64 % 0", "ceildiv(64, 0)", "64 // (1 - 1)", "select(0 == 1, 1, 2 % (3 - 3))",
+                                        "min(1, 9223372036854775807 * 16)"])
+def test_what_is_no_number_is_refused(expression):
     """As an offset, and wherever a program has a number."""
-    with pytest.raises(CheckError, match="divides by zero"):
+    with pytest.raises(CheckError, match=r"divides by zero|does not fit 64 bits"):
         check(first_copy(expression), TOY)
     plain = "program p for toy {{ input X: fp16[{}] space S: fp16 in UB at {} size {} depth {} stream s aiv grid [c in {}] " \
             "counters [n depth {}] {{ for i in {} {{ advance(n) set(MTE2, V, {}) wait(MTE2, V, {}) }} }} }}"
     good = ["64", "0", "1024", "2", "1", "2", "1", "0", "0"]
     check(parse_program(plain.format(*good)), TOY)
     for i in range(len(good)):
-        with pytest.raises(CheckError, match="divides by zero"):
+        with pytest.raises(CheckError, match=r"divides by zero|does not fit 64 bits"):
             check(parse_program(plain.format(*good[:i], expression, *good[i + 1:])), TOY)
 
 
@@ -343,3 +348,16 @@ def test_loops_that_never_end_are_proved_or_refused_at_once(body):
     except CheckError as e:
         assert "too large to be proved" in str(e)
     assert time.monotonic() - begun < 20
+
+
+def test_boxes_meet_where_they_share_a_byte():
+    """Against sets of bytes; and of 2^31 runs at once."""
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        made = [box(*map(int, (rng.integers(1, 9), rng.integers(0, 20), rng.integers(1, 7), rng.integers(0, 40))))[0] for _ in range(2)]
+        bytes_ = [{b.start + i * b.stride + k for i in range(b.runs) for k in range(b.length)} for b in made]
+        assert boxes_meet(*made) == boxes_meet(*made[::-1]) == bool(bytes_[0] & bytes_[1])
+    begun = time.monotonic()
+    many, few = box(1, 4, 2**31)[0], box(2, 8, 100, 2**20)[0]
+    assert boxes_meet(many, few) and boxes_meet(few, many) and not boxes_meet(many, box(2, 8, 100, 2**20 + 1)[0])
+    assert time.monotonic() - begun < 5
