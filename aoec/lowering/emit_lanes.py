@@ -7,7 +7,7 @@ around).
 from __future__ import annotations
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.index import Expr, Int, Read, Var, both, ceildiv, either, eq, le, maximum, minimum, normalise, variables
+from aoec.ir.index import Call, Expr, Int, Read, Var, both, ceildiv, either, eq, le, maximum, minimum, normalise, variables
 from aoec.ir.program import For, Instr, Item, Ref
 from aoec.lowering.emit_blocks import joined, narrow_rows, over_rows, row_blocks, side_by_side, strided
 from aoec.lowering.emit_place import in_place
@@ -79,7 +79,23 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
         require_rows(em, op, r.buffer, s, (wide or extents)[:-1])
     if (cast := cast_rows(em, work, operands, strides, offsets, every_row)) is not None:
         return cast
-    return by_rows(em, work, operands, strides, offsets, wide or extents)
+    return whole_tiles(em, work, operands, strides, offsets, wide or extents)
+
+
+def whole_tiles(em: Emitter, work: VectorOp, operands: list[Read], strides: list[dict[str, Expr]], offsets: list[Expr],
+                extents: list[tuple[str, Expr]]) -> list[Item]:
+    """Rows of a tile that may be cut at the end of its tensor: one run where a row is as long as it is far to the next in every operand,
+    which the loops above say as they go; else by rows. So whole tiles cost the same whether or not they are known to be whole."""
+    apiece = by_rows(em, work, operands, strides, offsets, extents)
+    (row, count), (lane, inner) = extents[-2:] if len(extents) == 2 else [("", Int(1)), extents[-1]]
+    cut = isinstance(inner, Call) and inner.fn == "min" and bool(variables(inner))
+    if not row or not cut or any(s.get(lane) != Int(1) or row not in s for s in strides):
+        return apiece
+    whole = eq(inner, strides[0][row])
+    for s in strides[1:]:  # also of those that are alike, which some become where holes are filled
+        whole = both(whole, eq(inner, s[row]))
+    long = run(em, work, (operands[0].buffer, offsets[0]), list(zip([r.buffer for r in operands[1:]], offsets[1:])), count * inner)
+    return either_of(em, whole, [long], apiece)
 
 
 def reordered(op: TileOp, work: VectorOp) -> bool:

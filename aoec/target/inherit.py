@@ -149,7 +149,10 @@ def _merge(below: dict[str, Any], above: Mapping[str, Any], source: str, where: 
         at = f"{where}.{key}" if where else key
         old = below.get(key)
         if isinstance(old, dict) != isinstance(value, dict) and old is not None:
-            raise TargetError(f"{source}: {at}: is {'a table' if isinstance(old, dict) else 'no table'} in the file that this one extends")
+            help_ = f", a number with its source; write it as {key} = {{value = {value}, source = \"...\", confidence = \"estimate\"}}" \
+                if is_number(old) and isinstance(value, (int, float)) else ""
+            kind = "a table" if isinstance(old, dict) else "no table"
+            raise TargetError(f"{source}: {at}: is {kind} in the file that this one extends{help_}")
         if isinstance(old, dict) and isinstance(value, dict) and not is_number(value):
             _merge(old, value, source, at)
         else:

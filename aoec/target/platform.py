@@ -81,6 +81,10 @@ class _File:
     def has(self, section: str, key: str) -> bool:
         return bool(self.config.get(section, key, fallback="").strip())
 
+    def first(self, section: str, *keys: str) -> str:
+        """The first of some keys that the file has; the first of all where it has none, which is then missed by name."""
+        return next((key for key in keys if self.has(section, key)), keys[0])
+
     def put(self, place: str, value: int | float, source: str, confidence: str = "official") -> None:
         """Adds a number to the machine file."""
         plain = int(value) if value == int(value) else value
@@ -164,9 +168,10 @@ def _memory(ini: _File, family: Family, parent: str) -> list[str]:
         return []
     cores = ini.whole("SoCInfo", next(iter(family.cores.values())) if ini.has("SoCInfo", "cube_core_cnt") else "ai_core_cnt")
     cycles = cores * ini.whole("AICoreSpec", "cube_freq") * 1e6
-    ddr = ini.whole("AICoreMemoryRates", "ddr_rate") * cycles
-    ini.put("shared.hbm_bytes_per_s", ddr, f"{ini.cite('ddr_rate')} x {cores} cores x clock", "estimate")
+    ddr_key, l2_key = ini.first("AICoreMemoryRates", "ddr_rate", "ddr_read_rate"), ini.first("AICoreMemoryRates", "l2_rate", "l2_read_rate")
+    ddr = ini.whole("AICoreMemoryRates", ddr_key) * cycles
+    ini.put("shared.hbm_bytes_per_s", ddr, f"{ini.cite(ddr_key)} x {cores} cores x clock", "estimate")
     ini.put("shared.hbm_nominal_bytes_per_s", ddr / 0.85, "the rate that cores reach is about 85 % of nominal on 910B", "estimate")
-    l2_rate = ini.whole("AICoreMemoryRates", "l2_rate") * cycles
-    ini.put("shared.l2_bytes_per_s", l2_rate, f"{ini.cite('l2_rate')} x {cores} cores x clock", "estimate")
+    l2_rate = ini.whole("AICoreMemoryRates", l2_key) * cycles
+    ini.put("shared.l2_bytes_per_s", l2_rate, f"{ini.cite(l2_key)} x {cores} cores x clock", "estimate")
     return ["what DRAM and L2 of the whole chip reach is not in the file: estimated from a core's rates; put a measured value in its place"]

@@ -179,7 +179,8 @@ def put_off(seed: int, rows: int, noise: float, beyond: bool) -> tuple[np.ndarra
 
 
 @pytest.mark.parametrize("rows, noise, beyond, trials, least", [
-    (24, 0.003, False, 60, 300), (24, 0.01, False, 60, 250), (10, 0.01, False, 60, 40), (24, 0.003, True, 20, 70), (24, 0.01, True, 15, 45)])
+    (24, 0.003, False, 60, 300), (24, 0.01, False, 60, 250), (10, 0.01, False, 60, 40), (24, 0.003, True, 20, 70),
+    (24, 0.01, True, 15, 45)])
 def test_intervals_hold(rows: int, noise: float, beyond: bool, trials: int, least: int) -> None:
     """Of several numbers off at once: of all that are found, changed or confirmed, 19 of 20 are within what is said, whether or not one
     is off by more than its confidence allows. None that sits at the edge of that, or is driven beyond, is found."""

@@ -79,7 +79,8 @@ def test_numbers_of_another_generation_are_believed_less():
     (child('drops = "scopes.FB"\n'), "drops: must be a list of places"),
     (child('carries_as = "sure"\n'), "carries_as: is 'sure'; one of official"),
     (child("numbers = 3\n"), "mine.toml: numbers: is a table in the file that this one extends"),
-    (child("numbers.head = 3\n"), "mine.toml: numbers.head: is a table in the file"),
+    (child("numbers.head = 3\n"), 'numbers.head: is a table in the file that this one extends, a number with its source; write it as '
+                                    'head = {value = 3, source = "...", confidence = "estimate"}'),
     (child('timing.vadd.busy = "heed"\n'), "mine.toml: timing.vadd.busy: unknown name heed; did you mean head?"),
     (child("numbers.head = {value = 3}\n"), "mine.toml: numbers.head: needs a `source`"),
     (child("flags.idz = " + SIX), "mine.toml: flags: unknown key idz; did you mean ids?"),

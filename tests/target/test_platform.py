@@ -62,6 +62,14 @@ def test_a_chip_of_the_2201_generation(tmp_path):
     assert any("512 and 256" in n and "not taken over" in n for n in notes) and any("estimated" in n for n in notes)
 
 
+def test_rates_of_reading_stand_for_missing_ones(tmp_path):
+    lacking = INI.replace("ddr_rate=32\n", "", 1).replace("l2_rate=110\n", "", 1)
+    assert imported(tmp_path, lacking)[0].sources["shared.l2_bytes_per_s"].value == imported(tmp_path, INI)[0].sources[
+        "shared.l2_bytes_per_s"].value
+    with pytest.raises(TargetError, match="l2_rate: this key is missing"):
+        imported(tmp_path, lacking.replace("l2_read_rate=110\n", ""))
+
+
 def test_a_known_chip_keeps_its_measured_bandwidth(tmp_path):
     m, notes = imported(tmp_path, INI.replace("Ascend910B9-1", "Ascend910B4"))
     known = load("Ascend910B4")
