@@ -43,7 +43,8 @@ from aoec import cli  # noqa: E402
 Random = np.random.Generator
 INTEGERS = (0, 1, -1, 2, 3, 16, 17, 255, 65535, 65536, 2**31 - 1, 2**31, -2**31, 2**32, 2**40, 2**53 + 1, 2**62, 2**63 - 1, -2**63)
 REALS = (0.0, -0.0, 1e-45, 1e-300, 1e300, 3.5, -1.0, math.inf, -math.inf, math.nan)
-WORDS = ("", "x", "y", "NOTSET", "as", "if", "0", "../../etc/passwd", "\0", "\u202e", "ü" * 40, "a" * 5000, "%s%n", "\n", "'", '"', "g0", "fp16")
+WORDS = ("", "x", "y", "NOTSET", "as", "if", "0", "../../etc/passwd", "\0", "\u202e", "ü" * 40, "a" * 5000, "%s%n", "\n", "'", '"', "g0",
+         "fp16")
 GOOD = ("done", "refused")
 LONGEST = 2000  # characters of a refusal, which may list a model's operators
 
@@ -229,7 +230,8 @@ def change_text(text: str, random: Random) -> str:
             text = "".join([*rest[:put], *part * int(random.integers(3)), *rest[put:]])
             continue
         elif way == 8:
-            tokens[at] = pick(("(" * 3000 + "1" + ")" * 3000, "9" * 5000, "-" * 2000 + "1", "1 // 0", "1 % 0", "?h", "i", "0", "-1", "1.5"), random)
+            wild = ("(" * 3000 + "1" + ")" * 3000, "9" * 5000, "-" * 2000 + "1", "1 // 0", "1 % 0", "?h", "i", "0", "-1", "1.5")
+            tokens[at] = pick(wild, random)
         else:
             del tokens[at:at + int(random.integers(1, 4))]
         text = "".join(tokens)
@@ -383,7 +385,7 @@ def called(words: list[str], folder: Path) -> dict[str, str]:
     handle = os.open(said, os.O_WRONLY | os.O_CREAT, 0o600)
     os.dup2(handle, 2)
     os.dup2(os.open(folder / "out", os.O_WRONLY | os.O_CREAT, 0o600), 1)
-    sys.stdout, sys.stderr = (io.TextIOWrapper(os.fdopen(n, "wb", closefd=False), "utf-8", "backslashreplace", write_through=True) for n in (1, 2))
+    sys.stdout, sys.stderr = (open(n, "w", encoding="utf-8", errors="backslashreplace", closefd=False) for n in (1, 2))  # noqa: SIM115
     code = cli.main(words)
     sys.stdout.flush()
     sys.stderr.flush()
