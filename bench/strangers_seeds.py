@@ -142,7 +142,8 @@ def _texts(folder: Path, found: list[Seed]) -> None:
 
 def _banks(folder: Path, kinds: dict[str, list[Seed]]) -> None:
     bank = folder / "own.db"
-    said("tune", f"{folder}/gemm.onnx", "--budget", "8", "--jobs", "1", "--bank", str(bank), "-o", f"{folder}/tuned.aoec", "--results", str(folder))
+    said("tune", f"{folder}/gemm.onnx", "--budget", "8", "--jobs", "1", "--bank", str(bank), "-o", f"{folder}/tuned.aoec",
+         "--results", str(folder))
     exported = said("bank", "export", "--bank", str(bank))
     whole = folder / "whole.db"
     said("bank", "merge", str(bank), "--bank", str(whole))
