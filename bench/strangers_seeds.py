@@ -49,14 +49,16 @@ class Seeds:
 MODELS = {
     "gemm": """<ir_version: 8, opset_import: ["": 17]> net (float[4,32] a) => (float[4,16] y) {
         t = MatMul (a, w) u = Softmax <axis = -1> (t) y = Relu (u) }""",
-    "control": """<ir_version: 8, opset_import: ["": 17]> net (float[4] x, bool p) => (float[4] y, float[4] z) <int64 n = {3}, bool t = {1}> {
+    "control": """<ir_version: 8, opset_import: ["": 17]> net (float[4] x, bool p) => (float[4] y, float[4] z)
+        <int64 n = {3}, bool t = {1}> {
         y = Loop (n, t, x) <body = b (int64 i, bool c, float[4] a) => (bool d, float[4] e) { d = Identity (c) e = Add (a, a) }>
         z = If (p) <then_branch = u () => (float[4] q) { q = Relu (x) }, else_branch = v () => (float[4] r) { r = Neg (x) }> }""",
     "shapes": """<ir_version: 8, opset_import: ["": 17]> net (float[2,3,8,8] x) => (float[2,k] y, int64[m] q)
         <int64[2] to = {0, -1}, int64[1] a = {0}, int64[1] b = {2}, int64[1] s = {1}, int64[8] pads = {0, 0, 1, 1, 0, 0, 1, 1}> {
         p = Pad (x, pads) c = MaxPool <kernel_shape = [3, 3], strides = [2, 2], ceil_mode = 1> (p) r = Reshape (c, to)
         sh = Shape (r) cut = Slice (sh, a, b, a, s) y = Clip (r) q = Concat <axis = 0> (cut, cut) }""",
-    "mixed": """<ir_version: 8, opset_import: ["": 17, "own": 1]> net (float[1,4,6,6] x, int64[2] i) => (float[1,4,12,12] y, float[2,4,6,6] g)
+    "mixed": """<ir_version: 8, opset_import: ["": 17, "own": 1]> net (float[1,4,6,6] x, int64[2] i)
+        => (float[1,4,12,12] y, float[2,4,6,6] g)
         <float[4] sc = {1, 1, 2, 2}> { z = Resize <mode = "nearest"> (x, , sc) y = own.twice (z) g = Gather <axis = 0> (x, i) }
         <domain: "own", opset_import: ["": 17]> twice (x) => (y) { y = Add (x, x) }"""}
 FUNC = {"matmul": "matmul(m=64, k=64, n=64, fp16)", "softmax": "softmax(m=64, n=128, fp16)", "add": "add(m=64, n=64, fp16)"}
@@ -90,8 +92,9 @@ def make(folder: Path) -> Seeds:
         run_model(built, random_feeds(built, 0))
         data = artifact.pack(built)
         (folder / f"{name}.aoec").write_bytes(data)
-        kinds["artifact"].append(Seed(f"{name}.aoec", data, (("run", "{file}", "--random", "-o", "{folder}/o.npz"), ("run", "{file}", "--random"),
-                                                             ("export", "{file}", "-o", "{folder}/e.onnx"))))
+        commands = (("run", "{file}", "--random", "-o", "{folder}/o.npz"), ("run", "{file}", "--random"),
+                    ("export", "{file}", "-o", "{folder}/e.onnx"))
+        kinds["artifact"].append(Seed(f"{name}.aoec", data, commands))
     _texts(folder, kinds["text"])
     _banks(folder, kinds)
     csv = "\n".join((HEAD, *ROWS)) + "\n"
@@ -139,7 +142,8 @@ def _texts(folder: Path, found: list[Seed]) -> None:
 
 def _banks(folder: Path, kinds: dict[str, list[Seed]]) -> None:
     bank = folder / "own.db"
-    said("tune", f"{folder}/gemm.onnx", "--budget", "8", "--bank", str(bank), "-o", f"{folder}/tuned.aoec", "--results", str(folder))
+    said("tune", f"{folder}/gemm.onnx", "--budget", "8", "--jobs", "1", "--bank", str(bank), "-o", f"{folder}/tuned.aoec",
+         "--results", str(folder))
     exported = said("bank", "export", "--bank", str(bank))
     whole = folder / "whole.db"
     said("bank", "merge", str(bank), "--bank", str(whole))
@@ -150,7 +154,9 @@ def _banks(folder: Path, kinds: dict[str, list[Seed]]) -> None:
     results = next(folder.rglob("aoe_result_opat_*.json")).read_text()
     for name, text, commands in (
             ("results.json", results, (("results", "{file}"), ("results", "{file}", "--json"))),
-            ("single.json", json.dumps(SINGLE), (("aoe", "--job_type=2", "--singleop={file}", "--output={folder}/o", "--tuning_time_limit=1"),)),
+            ("single.json", json.dumps(SINGLE),
+             (("aoe", "--job_type=2", "--singleop={file}", "--output={folder}/o", "--tuning_time_limit=1"),)),
             ("ops.json", json.dumps(TUNE_OPS), (("tasks", "{seeds}/gemm.onnx", "--only", "{file}"),)),
-            ("lines.jsonl", exported, (("bank", "import", "{file}", "--bank", "{folder}/n.db"), ("bank", "diff", "{file}", "--bank", "{seeds}/own.db")))):
+            ("lines.jsonl", exported, (("bank", "import", "{file}", "--bank", "{folder}/n.db"),
+                                       ("bank", "diff", "{file}", "--bank", "{seeds}/own.db")))):
         kinds["json"].append(Seed(name, text.encode(), commands))

@@ -1,7 +1,7 @@
 """Bounds on what a small model file may become: the nodes that its functions stand for, and the work of one node."""
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 
 import onnx
@@ -71,6 +71,23 @@ def _inner_first(name: str, calls: dict[Name, list[Name]]) -> list[Name]:
                 path[at] = None
                 waiting += [(at, True), *((c, False) for c in dict.fromkeys(calls[at]))]
     return list(done)
+
+
+# ONNX's inference holds an axis against the rank of most operators, and not of these; Flatten may name the place behind the last
+AXIS_OF_ITS_OWN = frozenset(("Compress", "Concat", "Flatten", "Gather", "GatherElements", "Hardmax", "LayerNormalization", "LogSoftmax",
+                             "LpNormalization", "ScatterElements", "Softmax", "Split", "Unique"))
+
+
+def axis_fault(n: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> str:
+    """Return why the axis that a node states is none of its first argument, as a sentence; "" where it is one, or no rank is known."""
+    axis = next((a.i for a in n.attribute if a.name == "axis"), None)
+    if axis is None or n.op_type not in AXIS_OF_ITS_OWN or n.domain not in host.OWN_DOMAIN or n.input[0] not in types:
+        return ""
+    t = types[n.input[0]].tensor_type
+    rank = len(t.shape.dim) if t.HasField("shape") else None
+    if rank is None or -max(rank, 1) <= axis < max(rank, 1) + (n.op_type == "Flatten"):
+        return ""
+    return f"axis {axis} is none of a tensor of {rank} dimensions"
 
 
 def check_work(name: str, graph: Graph) -> None:

@@ -14,7 +14,7 @@ from onnx import numpy_helper
 from aoec.base.errors import CheckError, ParseError
 from aoec.base.precision import PRECISIONS, SPELLINGS
 from aoec.frontend import passes
-from aoec.frontend.bounds import check_work
+from aoec.frontend.bounds import axis_fault, check_work
 from aoec.frontend.ceiled import SAID, as_run
 from aoec.frontend.constants import Constants
 from aoec.frontend.control import Control
@@ -112,6 +112,8 @@ class _Translation:
             self.translate(other)
         if others:
             return
+        if fault := axis_fault(proto, self.types):
+            raise ParseError(f"the ONNX graph is invalid: node {title_of(proto)}: {fault}", source=self.title)
         if self.constants.fold(proto) or self.control.spelled_out(proto):
             return
         if any(o and shape_of(self.types.get(o, onnx.TypeProto())) is None for o in proto.output):

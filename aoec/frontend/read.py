@@ -15,7 +15,7 @@ from aoec.base.errors import AoecError, CheckError, ParseError, UnsupportedError
 from aoec.base.files import check_file, read_bytes
 from aoec.frontend import ceiled
 from aoec.frontend.bodies import inlined
-from aoec.frontend.bounds import check_functions
+from aoec.frontend.bounds import check_functions, every_node
 from aoec.frontend.contrib import spell_out
 from aoec.frontend.inference import InferenceError, infer_shapes
 from aoec.frontend.own import is_own, typed
@@ -29,6 +29,7 @@ LIMIT_BYTES = 2 << 30  # protobuf's own bound on one message
 CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))  # a loop may be given one shape and carry another on, which inference holds against it
 OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
 IMAGE_SIZE, OTHER_SIZE = 224, 128  # what a suggestion puts for a free dimension of an image, of anything else
+AXIS, MOST_AXIS = re.compile(r"(^|_)ax[ei]s$"), 1 << 16  # attributes that are axes; far above any rank
 NO_RANK = -1  # in place of axes
 FREE = -1  # in a shape that is given: as the model says, or as a dimension of the same name is elsewhere
 T = TypeVar("T")
@@ -181,6 +182,9 @@ def _check_flags(name: str, proto: onnx.ModelProto) -> None:
         for a in n.attribute:
             if a.name == "keepdims" and a.i not in (0, 1):
                 raise ParseError(f"the ONNX graph is invalid: node {n.name or n.op_type}: keepdims is {a.i}, neither 0 nor 1", source=name)
+    for n in every_node(proto.graph.node):  # inference takes the lower 32 bits: of 2^62 it makes axis 0
+        if wild := [(a.name, v) for a in n.attribute if AXIS.search(a.name) for v in (a.i, *a.ints) if abs(v) > MOST_AXIS]:
+            raise ParseError(f"the ONNX graph is invalid: node {n.name or n.op_type}: {wild[0][0]} cannot be {wild[0][1]}", source=name)
 
 
 def _has_schema(n: onnx.NodeProto, known: Mapping[str, int]) -> bool:

@@ -167,3 +167,29 @@ def test_constants_of_bodies_are_not_held_once_a_round_without_end() -> None:
                               [helper.make_tensor_value_info("y", 1, [1 << 20])], known)
     load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))  # 16 GB, were each round to hold its own
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 < MOST_BYTES * 12
+
+
+AXES = {"Compress": "xc", "Concat": "xx", "Flatten": "x", "Gather": "xi", "GatherElements": "xi", "Hardmax": "x",
+        "LayerNormalization": "xs", "LogSoftmax": "x", "LpNormalization": "x", "OneHot": "idv", "ScatterElements": "xix",
+        "Softmax": "x", "Split": "x", "Unique": "x",
+        "ArgMax": "x", "ArgMin": "x", "TopK": "xk"}
+
+
+@pytest.mark.parametrize("op", sorted(AXES))
+def test_axes_that_a_tensor_does_not_have_are_refused(op: str) -> None:
+    """ONNX's own inference takes the lower 32 bits of an axis, and looks at no rank at all for some operators."""
+    known = [numpy_helper.from_array(np.array(v), k) for k, v in (("d", 4), ("k", [2]))]
+    known += [numpy_helper.from_array(np.ones(n, np.float32), k) for k, n in (("v", 2), ("s", 6))]
+    ends = [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in
+            (("x", 1, [4, 6]), ("i", 7, [4, 6]), ("c", 9, [4]))]
+    outputs = ["y", "z"] if op in ("TopK", "Split") else ["y"]
+
+    def model(axis: int) -> onnx.ModelProto:
+        more = {"num_outputs": 2} if op == "Split" else {}
+        graph = helper.make_graph([helper.make_node(op, list(AXES[op]), outputs, axis=axis, **more)], "net", ends,
+                                  [helper.make_empty_tensor_value_info(o) for o in outputs], known)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=8)
+    assert load(model(0))[0].nodes
+    for axis in (-2**62, 2**62, 2**32, 9, -9):
+        with pytest.raises(ParseError, match="invalid"):
+            load(model(axis))
