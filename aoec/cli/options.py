@@ -269,7 +269,7 @@ def output(p: Container) -> None:
 
 
 def most_steps(p: Container) -> None:
-    p.add_argument("--most-steps", type=values.positive, metavar="N", help="steps that a program may take at most: instructions, flags and "
+    p.add_argument("--most-steps", type=values.steps, metavar="N", help="steps that a program may take at most: instructions, flags and "
                    "iterations of loops (default: 250 million)")
 
 

@@ -18,6 +18,12 @@ def positive(text: str) -> int:
     return int(text)
 
 
+def steps(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,18}", text) or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of steps, from 1 to 999999999999999999")
+    return int(text)
+
+
 def cycles(text: str) -> float:
     if not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,6})?", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of cycles")

@@ -15,9 +15,11 @@ from aoec.kernels import tile
 
 from aoec.base import stop
 from aoec.base.errors import CheckError
+from aoec.cli import main
 from aoec.ir.index import Int, Var, binary
 from aoec.ir.parse import parse_program
 from aoec.ir.program import For, Instr, Program, Ref, Space, Stream, Tensor
+from aoec.ir.show import show
 from aoec.jobs import interrupt
 from aoec.simulate.detail import walk
 from aoec.simulate.encode import encode
@@ -126,7 +128,6 @@ def test_numbers_of_many_digits_are_refused():
     ("input X: fp16[64]", "input X: fp16[9000000000000000000]", "take 18,000,000,000,000,000,128 bytes"),
 ])
 def test_memory_and_cores_have_a_limit(text, change, words):
-    from aoec.ir.show import show
     shown = show(copies("for i in 1"))
     assert text in shown
     with pytest.raises(CheckError, match=words):
@@ -180,6 +181,13 @@ def test_a_walk_without_end_is_stopped(most_steps):
     assert not time_rows(encode(program, machine), {}).status[0]
     with pytest.raises(CheckError, match="longer than is counted"):
         measure(copies("for i in 1000000000000000000"), machine)
+
+
+def test_the_limit_is_an_option(most_steps, tmp_path, capsys):
+    (tmp_path / "g.prog").write_text(show(copies("for i in 100000", more="for j in 3 { }")) + "\n", "utf-8")
+    assert main(["explain", str(tmp_path / "g.prog"), "--most-steps", "1000", "-o", str(tmp_path / "out")]) == 2
+    assert "takes more than 1,000 steps" in capsys.readouterr().err and not (tmp_path / "out").exists()
+    assert main(["explain", str(tmp_path / "g.prog"), "--most-steps", "1000000000000", "-o", str(tmp_path / "out")]) == 0
 
 
 INTERRUPTED = """
