@@ -26,6 +26,9 @@ class Share:
         return max(0.0, min(left, (left - self.ready_s) * self.part))
 
 
+NO_TIME = Share(float("-inf"), 0.0, 0.0)
+
+
 def shares(weights: Sequence[float], processes: int, deadline: float) -> list[Share]:
     """The share of each of several searches that begin in this order, as soon as one of so many processes is free."""
     out, rest = [], sum(weights)

@@ -28,7 +28,7 @@ from aoec.jobs.order import Order, SoFar, Solved, budget_trials, keys, search_of
 from aoec.jobs.plan import Task
 from aoec.jobs.refusal import IllegalProgram, refusal
 from aoec.jobs.resume import Search, Unfinished
-from aoec.jobs.shares import Share, shares
+from aoec.jobs.shares import NO_TIME, Share, shares
 from aoec.jobs.starts import candidates
 from aoec.jobs.story import kept, told
 from aoec.jobs.trust import weighed
@@ -202,16 +202,17 @@ def work(missing: dict[Key, Task], weights: Mapping[Key, float], machine: Machin
 
 @dataclass(frozen=True)
 class Todo:
-    """A task, its search in the journal, and what that may spend: None where it was not searched in the run that this one repeats."""
+    """A task, its search in the journal, and what that may spend."""
 
     task: Task
     noted: Search | None
-    budget: Budget | Share | None
+    budget: Budget | Share
 
 
-def budget_of(order: Order, key: Key) -> Budget | None:
-    """What the search of a task may spend: what it had in the run that this one repeats, else what all have."""
-    return order.counts.get(search_of(key), order.budget)
+def budget_of(order: Order, key: Key) -> Budget | Share:
+    """What the search of a task may spend: what it had in the run that this one repeats, perhaps no time, else what all have."""
+    found = order.counts.get(search_of(key), order.budget)
+    return NO_TIME if found is None else found
 
 
 def processes(order: Order, tasks: int) -> int:
@@ -270,13 +271,14 @@ def say(key: Key, so_far: SoFar | None) -> None:
 def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = None, hear: Hear = unheard,
             budget: Budget | Share | None = None) -> Solved | str:
     """Default and best of one task by this machine's model, or why there is no schedule. `noted`: its search in the bank's journal;
-    `budget`: what that may spend, None for nothing."""
+    `budget`: what that may spend, by default the order's."""
     default_key, best_key = keys(task, machine, order.robust)
     hear(best_key, None)
     try:
         p = problem(task.func, machine, task.state)
         with noted.answers() if noted else p.answers as p.answers:
-            first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far), budget)
+            first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far),
+                                    budget or order.budget)
         best_trace = show(p.trace(found.best))
         if not task.own:
             schedule_legal(task.func, best_trace, machine)
@@ -303,12 +305,12 @@ def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = N
 
 
 def searched(p: Problem, order: Order, known: Sequence[str], tell: Callable[[SoFar], None],
-             budget: Budget | Share | None) -> tuple[Outcome, Outcome]:
+             budget: Budget | Share) -> tuple[Outcome, Outcome]:
     """(the default, the best that was found and how far it holds); `known`: schedules to begin with."""
     first = start(p)
     if isinstance(budget, Share):
-        budget = ("seconds", left) if (left := budget.seconds()) else None
-    if not order.tune or budget is None:
+        budget = "seconds", budget.seconds()
+    if not order.tune or seconds_of(budget) == 0:
         return first, first
     most, seconds = limits(budget).trials, seconds_of(budget)
     told_at = float("-inf")

@@ -65,7 +65,7 @@ def test_a_layout_that_pays_is_taken_told_and_found_again(job: Path, capsys: pyt
     assert (job / "later.aoec").read_bytes() == before  # what the bank knows needs no --tune
     again = tuned(job, str(job / "rows.toml"), "out")
     assert again["repo_summary"]["repo_add_num"] == 0 and again["repo_summary"]["total_num"] == 4
-    assert again["model_baseline_performance(ms)"] == first["model_baseline_performance(ms)"]
+    assert again["model_baseline_performance(ms)"] == again["model_result_performance(ms)"] == first["model_result_performance(ms)"]
     assert (job / "out.aoec").read_bytes() == before
 
 
