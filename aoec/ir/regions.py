@@ -114,7 +114,8 @@ def _interval(e: Expr, inner_loops: tuple[tuple[str, Expr], ...], outer_loops: t
     terms = [_together(t, {v: n for v, n in inner.items() if v not in coefficients}) for t in _collapse(terms, outer)]
     ragged = sorted(v for t in terms for v in variables(t.extent) & inner.keys())
     if ragged:
-        raise ScheduleError(f"the extent of a loop in it depends on {ragged[0]}, which varies too")
+        raise ScheduleError(f"the extent of a loop in it depends on {ragged[0]}, which varies too; put the split that deals {ragged[0]} "
+                            "out behind this step, or say that tiles are even")
     return Interval(normalise(offset), *_span(terms, outer))
 
 
