@@ -117,6 +117,7 @@ def test_robust_is_kept_apart_in_the_bank_and_said(tmp_path, capsys, monkeypatch
     assert sorted(s.rpartition("; ")[2] for s in states if s.endswith(("robust", "default"))) == ["default", "robust"] and len(states) == 3
     assert robust["found_in_bank"] == 0 and again["found_in_bank"] == 1
     assert sum(robust["groups"][0].pop("candidates").values()) > 30 and again["groups"][0].pop("candidates") == {}  # nothing was looked at
+    assert sum(robust["groups"][0].pop("spent")["candidates"].values()) > 30 and again["groups"][0].pop("spent") == {}
     assert again["groups"] == robust["groups"]
     for facts in (plain, robust):
         group = facts["groups"][0]
