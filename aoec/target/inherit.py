@@ -65,7 +65,8 @@ def read_file(path: Path) -> str:
     try:
         return read_bytes(path, LIMIT_BYTES).decode("utf-8")
     except BackendError as e:
-        raise TargetError(f"{path}: cannot read this machine file: {getattr(e.__cause__, 'strerror', None) or e}") from None
+        words = str(e).removeprefix(f"cannot read {path}: ").replace(f"{path} is", "it is")
+        raise TargetError(f"{path}: cannot read this machine file: {getattr(e.__cause__, 'strerror', None) or words}") from None
     except (OSError, UnicodeDecodeError, ValueError) as e:  # ValueError: a path with a NUL
         raise TargetError(f"{path}: cannot read this machine file: {getattr(e, 'strerror', None) or 'not UTF-8 text'}") from None
 

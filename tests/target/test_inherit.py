@@ -107,7 +107,7 @@ def test_a_text_without_a_place_extends_no_path():
 
 def test_a_huge_file_is_refused(tmp_path):
     (tmp_path / "big.toml").write_text("#" * (LIMIT_BYTES + 1))
-    with pytest.raises(TargetError, match="longer than 1,048,576 bytes"):
+    with pytest.raises(TargetError, match="it is larger than 1,048,576 bytes"):
         load(tmp_path / "big.toml")
 
 
