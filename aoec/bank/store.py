@@ -85,6 +85,7 @@ class Store:
             with engine.begin() as c:
                 if _schema(c, self.path) < SCHEMA_VERSION:
                     _migrate(c)
+                _add_checksums(c)
             return engine
         for mode in ("mode=ro", "mode=ro&immutable=1"):
             engine = _engine(self.path, mode)
