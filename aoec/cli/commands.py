@@ -65,8 +65,9 @@ def ready_tuning(options: Namespace) -> None:
 def run_compile(options: Namespace) -> int:
     from aoec.frontend.read import opened
     from aoec.jobs.begin import compile_model
-    if options.model.endswith(".aoec") and os.path.isfile(options.model):
-        opened(options.model)  # says that it is compiled already, before it could be said that it would be written over
+    model = options.model
+    if model.endswith(".aoec") and os.path.exists(model) and not os.path.isdir(model) and not Path(model).is_fifo():
+        opened(model)  # says what it is (compiled already, or a device) before it could be said that it would be written over
     options.output = options.output or Path(options.model).absolute().stem + ".aoec"
     ready_tuning(options)
     return compile_model(options)
