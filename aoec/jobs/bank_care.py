@@ -47,7 +47,8 @@ def prune(bank: Bank, machines: Machines, target: str | None, keep_days: int, ye
     gone = bank.drop([r for r, _ in found]) + bank.plans.drop([p for p, _ in plans]) if yes and (found or plans) else 0
     rows = [f"{r.key.func_key[:SHOWN_DIGITS]}  {r.key.target}, {r.label}, {r.key.state}: {why}" for r, why in found]
     rows += [f"{p.graph_key[:SHOWN_DIGITS]}  {p.target}, {p.label}, plan of slices: {why}" for p, why in plans]
-    said = f"{plural(gone, 'record')} removed" if yes else f"{plural(len(rows), 'record')} would go" + "; --yes removes them" * bool(rows)
+    hint = f"; --yes removes {'it' if len(rows) == 1 else 'them'}" * bool(rows)
+    said = f"{plural(gone, 'record')} removed" if yes else f"{plural(len(rows), 'record')} would go{hint}"
     return "\n".join([*rows, said]) + "\n", [{"why": why, "removed": yes, **values}
                                              for values, why in [*((flat(r), w) for r, w in found), *((asdict(p), w) for p, w in plans)]]
 

@@ -124,8 +124,8 @@ def test_prune_lists_first_and_removes_what_is_stale_when_it_is_told_to(bank: Ba
     alien = replace(old, key=replace(old.key, target="NoSuchChip"))
     bank.put_all([old, new, alien])
     assert "2 records would go; --yes removes them" in say("prune") and len(bank.list()) == len(fresh) + 3
-    assert "1 records would go" in say("prune", "--keep-days", "7")
-    assert "1 records removed" in say("prune", "--keep-days", "7", "--yes") and old not in bank.list() and new in bank.list()
+    assert "1 record would go; --yes removes it\n" in say("prune", "--keep-days", "7")
+    assert "1 record removed" in say("prune", "--keep-days", "7", "--yes") and old not in bank.list() and new in bank.list()
     found = json.loads(say("prune", "--yes", "--json"))
     assert [f["why"] for f in found] == ["stale: of another machine file"] and set(bank.list()) == {*fresh, alien}
 
@@ -165,7 +165,7 @@ def test_a_record_that_another_program_changed_is_noticed_and_not_taken(column: 
     other = Bank.open(tmp_path / "other.db")
     other.merge(bank)
     assert len(other.list()) == count - 1 and not other.changed()
-    assert "changed by another program" in say("prune") and "1 records removed" in say("prune", "--yes")
+    assert "changed by another program" in say("prune") and "1 record removed" in say("prune", "--yes")
     assert "changed" not in say("verify") and len(bank.list()) == count - 1
 
 
