@@ -76,6 +76,11 @@ def test_a_program_is_run_by_as_many_threads_as_the_share_has_or_as_were_asked_f
                                                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     processors.keep_to(share)
     ran: list[tuple[int, int]] = []
-    monkeypatch.setattr(values, "_run", lambda code, memory, low, high, account=None: ran.append((low, high)))
+
+    def run(code: object, memory: object, low: int, high: int, *_: object) -> bool:
+        ran.append((low, high))
+        return True
+
+    monkeypatch.setattr(values, "_run", run)
     values.Executable(PROGRAM).run({t.name: np.zeros(2000, np.float16) for t in PROGRAM.tensors if t.role == "input"}, asked)
     assert sorted(ran) == ([(0, 1), (1, 2)] if parts == 2 else [(0, 2)])

@@ -39,7 +39,7 @@ def test_every_command_has_help_and_a_function(command: str, capsys: pytest.Capt
 
 @pytest.mark.parametrize("words, usage", [
     ([], "aoec [options] COMMAND ..."), (["compile"], "aoec compile [options] MODEL.onnx|DIR"),
-    (["run"], "aoec run [options] MODEL.aoec|G.tir (--inputs FILE.npz | --random)"), 
+    (["run"], "aoec run [options] MODEL.aoec|G.tir|G.prog (--inputs FILE.npz | --random)"),
     (["results"], "aoec results [options] FILE.json|DIR ..."),
     (["calibrate"], "aoec calibrate [options] --read FILE.csv -o FILE.toml"), (["bank", "diff"], "aoec bank diff [options] A [B]")])
 def test_help_begins_with_what_must_be_given(words: list[str], usage: str, capsys: pytest.CaptureFixture[str],

@@ -53,7 +53,7 @@ def test_trials_are_written_beside_the_schedule(func: Path, suffix: str, tmp_pat
     table = tmp_path / f"t{suffix}"
     assert main(["search", str(func), "--pin", "g0=8", "--budget", "9", "--trials", str(table), "-o", str(tmp_path / "g.sched")]) == 0
     told, lines = capsys.readouterr().err, table.read_text().splitlines()
-    counts = [int(n.replace(",", "")) for n in re.findall(r"([0-9,]+) (?:timed|cached|illegal)", told)]
+    counts = [int(n.replace(",", "")) for n in re.findall(r"([0-9,]+) (?:timed|cached|illegal|abandoned)", told)]
     assert sum(counts) == len(lines) - (suffix == ".csv") and (tmp_path / "g.sched").read_text().startswith("sched {")
 
 
@@ -72,5 +72,6 @@ def test_what_a_search_found_is_said_in_lines_and_its_schedule_is_a_whole_text(f
     out, err = capsys.readouterr()
     assert not out and (tmp_path / "g.sched").read_text().endswith("}\n")
     lines = err.splitlines()[-8:]
-    assert [line.split()[0] for line in lines] == ["modelled", "bound", "space", "looked", "in", "proof", "holds", "accuracy"]
+    assert [line[:11].strip() for line in lines] == ["modelled", "bound", "space", "looked at", "", "proof", "holds", "accuracy"]
+    assert re.match(r" {11}20 trials of the search, \d+ for the default schedule", lines[4])
     assert re.fullmatch(r"modelled   default [\d.]+ us, tuned [\d.]+ us \([\d.]+ % saved\) on Ascend910B3", lines[0])

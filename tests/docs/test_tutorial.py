@@ -39,6 +39,7 @@ def test_what_counts_as_the_same(shown: str, came: str, alike: bool) -> None:
 
 def test_the_tutorial_does_what_it_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path / "bank.db"))
+    monkeypatch.setenv("COLUMNS", "120")  # the width of the page: a report in fewer columns cuts words
     said = ""
     with chdir(tmp_path):
         for language, name, text in BLOCKS:

@@ -136,7 +136,7 @@ def test_a_comparison_is_of_one_model(folder: Path, tmp_path: Path) -> None:
     assert first.best_us <= min(first.vendor_us, first.default_us)
     assert (first.rank.faster > 0) == (first.best_us < first.vendor_us)
     shown = table([first, "MatMulV3 1x1x1 fp16: no reason"])
-    assert shown.startswith("modelled, from cold inputs:\n") and said(seed.problem) in shown and "1 keys:" in shown
+    assert shown.startswith("modelled, from cold inputs:\n") and said(seed.problem) in shown and "1 key:" in shown
     assert place(replace(first, rank=Rank(3, True), member=True)) == "3 faster"
     assert place(replace(first, rank=Rank(3, False), member=True)) == "at least 3 faster"
 
