@@ -330,7 +330,7 @@ def test_ctrl_c_keeps_the_rows_that_are_done(tmp_path: Path, monkeypatch: pytest
 
 
 def test_too_many_is_said_before_anything_is_read_twice() -> None:
-    with pytest.raises(CheckError, match="1,000 of m x 1,001 of n x 1 schedules with their holes' values x 1 machines"):
+    with pytest.raises(CheckError, match="1,000 of m x 1,001 of n x 1 schedule with holes' values x 1 machine;"):
         plan("matmul(m=64, k=64, n=64)", [], [axis("m=1..1000"), axis("n=1..1001")], [], False)
 
 
