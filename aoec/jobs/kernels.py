@@ -34,8 +34,10 @@ _running: dict[str, subprocess.Popen[bytes]] = {}
 
 
 def values_needed(options: Namespace) -> bool:
-    """Whether a job checks values, and so needs the kernels that run programs: as its user says, else where schedules are searched."""
-    return bool(options.verify if options.verify is not None else options.tune)
+    """Whether a job checks values, and so needs the kernels that run programs: as its user says, else where schedules are searched. A job
+    without such options checks none."""
+    verify = getattr(options, "verify", None)
+    return bool(verify if verify is not None else getattr(options, "tune", False))
 
 
 def missing(parts: Sequence[str]) -> list[str]:

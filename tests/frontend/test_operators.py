@@ -190,4 +190,4 @@ def test_none_of_these_runs_on_the_host() -> None:
     for name, proto in CASES.items():
         graph, _, notices = load(proto)
         assert not any(n.op.startswith("host.") for n in graph.nodes), name
-        assert notices == [], name
+        assert not any("host" in notice for notice in notices), name

@@ -215,7 +215,7 @@ def test_wrong_values_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.undo()
     code, rows = run(tmp_path, str(FUNCS / "matmul.tir"), *words[1:], *LEGAL)
     assert code == 0 and rows[0]["status"] == "illegal" and "bytes 128 to 160 of bias" in rows[0]["reason"] and not rows[0]["cycles"]
-    code, rows = run(tmp_path, *words, *LEGAL, "--set", "m=20,200000")
+    code, rows = run(tmp_path, *words, *LEGAL, "--set", "m=20,200000000")
     assert code == 0 and rows[0]["verified"] == "yes" and rows[1]["verified"].startswith("skipped: ")
 
 
