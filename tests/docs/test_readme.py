@@ -46,6 +46,7 @@ def typed(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
     monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", f"{folder}/bin:{os.environ['PATH']}")
     monkeypatch.setenv("TUNE_BANK_PATH", "bank.db")
+    monkeypatch.setenv("COLUMNS", "120")  # the width of the page: a report in fewer columns cuts words
 
     def run(command: str) -> str:
         if "|" in command:
