@@ -134,6 +134,7 @@ def test_counts_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert counts.read(str(tmp_path / "c.json"), "genetic", 2, True) == known and counts.facts({}, "genetic", 2, True) == {}
 
 
+@pytest.mark.slow
 def test_the_commands_repeat_a_run_by_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """tune and search, from --time to --counts."""
     monkeypatch.chdir(tmp_path)
