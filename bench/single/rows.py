@@ -192,24 +192,16 @@ def convolution(m: Maker) -> Case:
     image, each_in, each_out = [m.number(6, 14) for _ in range(rank)], m.number(1, 5), m.number(1, 5)
     x = m.reals((m.number(1, 2), group * each_in, *image))
     kernel = given["kernel_shape"]
+    op, more = "Conv", {}
     if m.yes(0.3):
         given.pop("auto_pad", None)
-        w = m.reals((group * each_in, each_out, *kernel))  # type: ignore[misc]
-        more = {"output_padding": [m.number(0, s - 1) for s in given["strides"]]} if "strides" in given and m.yes() else {}  # type: ignore[attr-defined]
-        return m.case(
-            "ConvTranspose",
-            [x, w, m.reals((group * each_out,)) if m.yes() else None],
-            [np.float32],
-            11,
-            fixed=m.one(((), (1, 2))),
-            sums=True,
-            group=group,
-            **given,
-            **more,
-        )
-    w = m.reals((group * each_out, each_in, *kernel))  # type: ignore[misc]
+        op, w = "ConvTranspose", m.reals((group * each_in, each_out, *kernel))  # type: ignore[misc]
+        if "strides" in given and m.yes():
+            more = {"output_padding": [m.number(0, s - 1) for s in given["strides"]]}  # type: ignore[attr-defined]
+    else:
+        w = m.reals((group * each_out, each_in, *kernel))  # type: ignore[misc]
     return m.case(
-        "Conv",
+        op,
         [x, w, m.reals((group * each_out,)) if m.yes() else None],
         [np.float32],
         11,
@@ -217,6 +209,7 @@ def convolution(m: Maker) -> Case:
         sums=True,
         group=group,
         **given,
+        **more,
     )
 
 
