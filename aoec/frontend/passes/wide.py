@@ -61,7 +61,7 @@ def _brought_back(draft: Draft) -> set[str]:
     back: list[OpNode] = []
     for n in draft.nodes:
         varying = [i for i in n.inputs if i and not draft.is_constant(i)]
-        if n.op in BACK and varying[0] in makers or n.op in SCALING and not summed.isdisjoint(varying):
+        if n.op in BACK and not makers.keys().isdisjoint(varying) or n.op in SCALING and not summed.isdisjoint(varying):
             back.append(n)
         squared = n.op == "mul" and n.inputs[0] == n.inputs[1]
         if n.op in GROWING or squared or n.op in CARRYING and varying and makers.keys() >= set(varying):
