@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +14,7 @@ from aoec.kernels import columns, registers, tile
 from aoec.kernels import timeline as kernel
 
 from aoec.ir.index import Int
+from aoec.ir.show import show
 from aoec.jobs import kernels as begun
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import problem, start
@@ -110,3 +113,36 @@ def test_another_numba_or_source_is_seen(tmp_path: Path, monkeypatch: pytest.Mon
         index.write_bytes(data)
         assert begun.kept(tmp_path, "timeline", "walk") is there
     assert not begun.kept(tmp_path, "timeline", "find_rows") and not begun.kept(tmp_path / "none", "timeline", "walk")
+
+
+TIMED_BY_ANOTHER_NUMBA = """
+import sys
+import numba
+numba.__version__ = "9.9.9"
+import numpy as np
+from pathlib import Path
+from aoec.ir.parse import parse_program
+from aoec.kernels import linked
+from aoec.simulate.time import measure
+from aoec.simulate.values import execute
+from aoec.target.machine import load
+program = parse_program(Path(sys.argv[1]).read_text())
+x = np.arange(64 * 64, dtype=np.float16).reshape(64, 64) / 512
+assert "pipeline_class" not in linked._entry
+out = execute(program, {t.name: x for t in program.tensors if t.role == "input"})
+print(measure(program, load()).ticks, out.popitem()[1].sum(dtype=float))
+"""
+
+
+@pytest.mark.slow
+def test_a_numba_that_was_not_tried_compiles_in_its_own_way(tmp_path: Path) -> None:
+    """Times and values are those of linked kernels."""
+    machine = load()
+    p = problem(lower_operator("matmul(m=64, k=64, n=64)"), machine)
+    program = p.program(start(p).default)
+    (tmp_path / "f.prog").write_text(show(program))
+    x = np.arange(64 * 64, dtype=np.float16).reshape(64, 64) / 512
+    inputs = {t.name: x for t in program.tensors if t.role == "input"}
+    done = subprocess.run([sys.executable, "-c", TIMED_BY_ANOTHER_NUMBA, tmp_path / "f.prog"], capture_output=True, text=True, check=True,
+                          env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "kernels")})
+    assert done.stdout.split() == [str(measure(program, machine).ticks), str(execute(program, inputs).popitem()[1].sum(dtype=float))]
