@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
 import fuzz
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of ONNX, as it makes its data; of forks, whose children end without returning
-COUNT, STEP = 30, 67
+COUNT, STEP = 15, 67
 
 
 def test_a_few_damaged_models() -> None:

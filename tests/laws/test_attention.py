@@ -155,7 +155,8 @@ def test_what_leaves_l0c_lies_in_rows_of_an_odd_number_of_blocks() -> None:
     assert measure(program, P3).time_us <= 16.5
 
 
-@pytest.mark.parametrize("target, sizes, former", [("Ascend310P3", "b=12, m=512, n=512, d=64, mask", 236.6),
-                                                   ("Ascend310P3", "b=8, m=128, n=128, d=128", 22.7)])
+@pytest.mark.parametrize("target, sizes, former", [
+    pytest.param("Ascend310P3", "b=12, m=512, n=512, d=64, mask", 236.6, marks=pytest.mark.slow),
+    ("Ascend310P3", "b=8, m=128, n=128, d=128", 22.7)])
 def test_one_pass_where_cores_are_whole_takes_seven_tenths(target: str, sizes: str, former: float) -> None:
     assert time_us(graph_of(f"attention({sizes})")[0], load(target), ()) <= 0.7 * former
