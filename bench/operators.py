@@ -113,15 +113,32 @@ def _far(a: Any, b: Any) -> Any:
     return np.maximum(np.abs(a.astype(np.float64)), np.abs(b.astype(np.float64))) > 2.0**53
 
 
+def _mean(*x: Any) -> Any:
+    """Where a mean of 16 bits is rounded otherwise, or has a sum beyond the range."""
+    return np.full(x[0].shape, x[0].dtype == np.float16 and len(x) > 2) | ~np.isfinite(sum(np.abs(v) for v in x))
+
+
+def _products(x: Any) -> bool:
+    """Whether some factors alone are beyond the range, or below it."""
+    sizes = np.log2(np.abs(x.astype(np.float64)))
+    sizes = sizes[np.isfinite(sizes)]
+    limits = np.finfo(x.dtype)
+    return bool(sizes[sizes > 0].sum() > np.log2(float(limits.max)) or sizes[sizes < 0].sum() < np.log2(float(limits.tiny)))
+
+
 SPECIAL: dict[str, Callable[..., Any]] = {  # operator -> where the arguments of an element are what the table speaks of
     "Clip": lambda x, *_: np.isinf(x), "Pow": lambda a, b: (a == -np.inf) | (a == 0) & np.signbit(a),
     "QuantizeLinear": lambda x, *_: np.isnan(x), "Mod": _far, "Gelu": lambda x: x == -np.inf, "Sin": lambda x: np.abs(x) > 1e5,
-    **dict.fromkeys(("Sum", "Mean"), lambda *x: np.full(x[0].shape, x[0].dtype == np.float16 and len(x) > 2)),
+    "Sum": lambda *x: np.full(x[0].shape, x[0].dtype == np.float16 and len(x) > 2), "Mean": _mean,
+    "Softplus": lambda x: x > 11, "Sign": np.isnan,
     "Cos": lambda x: np.abs(x) > 1e5, "Tan": lambda x: np.abs(x) > 1e4}
 
 
 def explains(op: str, given: Sequence[Any], apart: Sequence[Any]) -> bool:
     """True where all elements that differ are made of the special values of the operator."""
+    if op == "ReduceProd" and given[0].dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            return bool(np.isnan(given[0]).any()) or _products(given[0])
     if op not in SPECIAL:
         return given[0].dtype.kind == "f" and bool(np.isnan(given[0]).any())
     with np.errstate(all="ignore"):

@@ -115,6 +115,11 @@ DIFFERENCES: tuple[Difference, ...] = (
     _otherwise("Sin Cos Tan", "angles beyond 1e5, of Tan beyond 1e4", "exact", "exact",
                "multiples of pi are taken off in fp32: the error grows with them"),
     _otherwise("Gelu", "-inf", "text: -inf times 0, which is NaN", "NaN", "0 of results in 16 bits, else NaN"),
+    _otherwise("Softplus", "above 11 in fp16", "exact", "inf", "the argument"),
+    _otherwise("Sign", "NaN in fp16", "text: nothing", "0; in fp32 NaN", "NaN, as NumPy"),
+    _otherwise("Mean", "a sum beyond the range", "text: nothing", "infinite", "the mean, which is within it"),
+    _otherwise("ReduceProd", "some factors alone are beyond the range", "text: nothing", "in order: infinite, 0 or a number",
+               "in another order: another of these"),
     _otherwise("Sum Mean", "three or more of 16 bits", "text: nothing", "rounded after each addition", "rounded once"),
     _otherwise("QuantizeLinear", "NaN", "nothing", "an end of the range", "0 in whole numbers"),
 )

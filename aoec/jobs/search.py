@@ -117,20 +117,21 @@ def describe(found: Outcome, p: Problem) -> Facts:
 def proof_of(found: Outcome, p: Problem) -> str:
     """How near the best of the space, or of all that is possible, the schedule is for sure."""
     if found.proof == "space":
-        return f"optimal in this model and space{share_timed(p)}"
+        return f"optimal in this model and space{said_timed(p)}"
     if found.proof == "bound":
         return "meets the bound"
     gap = 100 * (found.ticks / found.floor_ticks - 1) if found.floor_ticks else 0.0
     return f"within {gap:.2g} % of the best in this model and space" if found.floor_ticks else "none"
 
 
-def share_timed(p: Problem) -> str:
-    """What part of the legal candidates was timed, in words."""
+def said_timed(p: Problem) -> str:
+    """How many of the legal candidates were timed, in words."""
     found = [legal(grid, cuts(grid, s.program.constraints)) for grid, s in zip(p.space.grids, p.sketches)]
     count, about = sum(left for left, _ in found), "about " if any(error for _, error in found) else ""
     ended = p.ledger.counts()
-    timed = sum(ended[s] for s in (Status.TIMED, Status.CACHED, Status.ABANDONED))
-    return f" of {about}{count:,} legal candidates, {100 * min(timed / max(count, 1), 1.0):.3g} % timed"
+    timed, slower = ended[Status.TIMED] + ended[Status.CACHED], ended[Status.ABANDONED]
+    early = f", {slower:,} until they were slower" if slower else ""
+    return f" of {about}{count:,} legal candidates, of which {timed:,} were timed{early}"
 
 
 def in_words(facts: Facts) -> str:

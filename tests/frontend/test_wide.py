@@ -8,8 +8,10 @@ from onnx import TensorProto
 
 from aoec import ops
 from aoec.frontend.onnx import load
+from aoec.frontend.passes.wide import wide_tensors
 
 from .models import model, node, normal, run
+from .test_passes import draft
 
 LONG = TensorProto.INT64
 
@@ -132,3 +134,11 @@ def brought_back(kind: str) -> tuple[onnx.ModelProto, np.ndarray]:
 def test_what_grows_beyond_fp16_comes_back(kind: str, precision: str) -> None:
     proto, data = brought_back(kind)
     assert apart(proto, {i.name: data for i in proto.graph.input}, precision)[0] < 2e-3
+
+
+@pytest.mark.parametrize("op", ["sqrt", "rsqrt", "log"])
+def test_a_root_of_a_constant_grows_from_nothing(op: str) -> None:
+    """A pass may meet it before constants are folded."""
+    held = draft((op, "c", "r", {}), ("reduce_sum", "x", "s", {"axes": (3,), "keepdims": 1}), ("div", "s r", "y", {}),
+                 c=np.ones((2, 3, 4, 1)))
+    assert {"s", "y"} <= wide_tensors(held).keys()

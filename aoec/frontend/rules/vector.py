@@ -1,6 +1,8 @@
 """Elementwise operators, of every dtype that the vector unit is given: reals, whole numbers, truths."""
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from aoec.frontend.node import Node
@@ -63,10 +65,9 @@ def _mod(n: Node) -> bool:
 
 
 def _mean(n: Node) -> bool:
-    total = n.input(0)
-    for other in n.inputs()[1:]:
-        total = n.step("add", [total, other])
-    return n.emit("muls", [total], {"scalar": 1.0 / len(n.inputs())})
+    """Each part is divided before it is added: the sum may be beyond 16 bits where the mean is not."""
+    *others, last = (n.step("muls", [i], {"scalar": 1.0 / len(n.inputs())}) for i in n.inputs())
+    return n.emit("add", [reduce(lambda a, b: n.step("add", [a, b]), others), last]) if others else view(n)
 
 
 def _absolute(n: Node) -> bool:
