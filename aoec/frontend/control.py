@@ -12,11 +12,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.frontend.constants import Constants
 from aoec.frontend.values import captured, shape_of, subgraphs
+from aoec.frontend.weights import array_of
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OPAQUE
 from aoec.ops import host
@@ -126,7 +127,7 @@ class Control:
     def _body(self, graph: onnx.GraphProto, names: dict[str, str]) -> list[str]:
         """The body's results by their names in the model, after its nodes were translated; `names`: those of its inputs."""
         for w in graph.initializer:
-            array = numpy_helper.to_array(w)
+            array = array_of(w)
             names[w.name] = self._constant(array)
             self.left_bytes -= array.nbytes
             if self.left_bytes < 0:

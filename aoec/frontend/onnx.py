@@ -9,7 +9,6 @@ from typing import Union
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
 
 from aoec.base.errors import CheckError, ParseError
 from aoec.base.precision import PRECISIONS, SPELLINGS
@@ -26,6 +25,7 @@ from aoec.frontend.shapes import SMALL, infer
 from aoec.frontend.values import REALS, Fixed, captured, shape_of, stated, tensor
 from aoec.frontend.versions import opset, opsets
 from aoec.frontend.walked import Load, Walked, Walker, attempt, with_bodies
+from aoec.frontend.weights import array_of
 from aoec.ir.draft import Draft
 from aoec.ir.graph import OPAQUE, Graph, OpNode, Tensor
 from aoec.ops import host, word
@@ -92,7 +92,7 @@ class _Translation:
         for i in graph_inputs(g):
             self.draft.put(tensor(i.name, i.type))
         for w in g.initializer:
-            self.constants.put(w.name, arrays[w.name] if w.name in arrays else numpy_helper.to_array(w))
+            self.constants.put(w.name, arrays[w.name] if w.name in arrays else array_of(w, source=title))
         for node in g.node:
             self.translate(node)
         for name in self.draft.outputs:

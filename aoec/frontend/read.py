@@ -27,6 +27,7 @@ from aoec.ops.own import NO_DEFINITIONS, Definitions
 Shapes = Mapping[str, Sequence[int]]
 LIMIT_BYTES = 2 << 30  # protobuf's own bound on one message
 CONTROL_FLOW = frozenset(("If", "Loop", "Scan"))  # a loop may be given one shape and carry another on, which inference holds against it
+MOST_SHOWN, MOST_LISTED = 100, 60  # characters of an operator that a message names; operators that it lists
 OLDEST_OPSET = 7  # NumPy broadcasting begins here; older models are converted
 IMAGE_SIZE, OTHER_SIZE = 224, 128  # what a suggestion puts for a free dimension of an image, of anything else
 AXIS, MOST_AXIS = re.compile(r"(^|_)ax[ei]s$"), 1 << 16  # attributes that are axes; far above any rank
@@ -169,7 +170,8 @@ def _refuse_unknown(name: str, proto: onnx.ModelProto, definitions: Definitions)
 def refuse(name: str, operators: Mapping[str, int], why: str) -> None:
     """Nothing where there are none; else UnsupportedError that lists all operators with how often each occurs."""
     if operators:
-        listed = ", ".join(f"{op} ({count} node{'s' * (count > 1)})" for op, count in sorted(operators.items()))
+        each = [f"{op[:MOST_SHOWN]} ({count} node{'s' * (count > 1)})" for op, count in sorted(operators.items())]
+        listed = ", ".join(each[:MOST_LISTED]) + (f" and {len(each) - MOST_LISTED} more" if len(each) > MOST_LISTED else "")
         raise UnsupportedError(f"{name}: unsupported operators: {listed}: {why}")
 
 

@@ -8,6 +8,7 @@ import onnx
 from onnx import checker, numpy_helper
 
 from aoec.base.errors import UnsupportedError
+from aoec.frontend.weights import array_of
 
 MOST_ELEMENTS = 1 << 28  # of one dense constant: a few bytes can declare any number
 
@@ -36,7 +37,7 @@ def to_dense(sparse: onnx.SparseTensorProto, name: str) -> np.ndarray:
         raise UnsupportedError(f"the sparse constant {name} has the shape {list(sparse.dims)}; sparse constants of up to {MOST_ELEMENTS:,} "
                                "elements are made dense")
     checker.check_sparse_tensor(sparse, checker.DEFAULT_CONTEXT)
-    values, indices = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    values, indices = array_of(sparse.values, name), array_of(sparse.indices, name)
     out = np.zeros(tuple(sparse.dims), values.dtype)
     out[tuple(indices.T) if indices.ndim == 2 else np.unravel_index(indices, out.shape)] = values
     return out

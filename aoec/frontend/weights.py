@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, checker, helper
+from onnx import TensorProto, checker, helper, numpy_helper
 from onnx.external_data_helper import uses_external_data
 
 from aoec.base.errors import BackendError, ParseError
@@ -22,6 +22,7 @@ from aoec.base.files import reason
 
 REALS = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.DOUBLE)
 LARGE_BYTES = 4096  # far above the few reals that a shape can follow from, such as the scales of a Resize
+MOST_SHOWN = 100  # characters of a name or a reason
 Arrays = dict[str, np.ndarray]
 
 
@@ -46,6 +47,15 @@ def take(proto: onnx.ModelProto, source: Path | None = None) -> tuple[onnx.Model
     if source is not None:
         onnx.load_external_data_for_model(proto, str(source.parent))
     return (_copied(proto) if arrays else proto), arrays
+
+
+def array_of(w: TensorProto, name: str = "", source: str = "") -> np.ndarray:
+    """The array of a constant; ParseError where its data are not of the size, or not of the kind, that it declares."""
+    try:
+        return numpy_helper.to_array(w)
+    except (ValueError, TypeError, KeyError) as e:
+        raise ParseError(f"the ONNX graph is invalid: constant {(name or w.name)[:MOST_SHOWN]} is declared with the shape "
+                         f"{list(w.dims)[:16]}, and its data are not of that size: {str(e)[:MOST_SHOWN]}", source=source) from e
 
 
 def check(proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> None:

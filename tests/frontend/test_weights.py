@@ -87,3 +87,24 @@ def test_data_that_are_not_where_they_may_be_are_refused(places: dict[str, str],
     with pytest.raises(AoecError, match=words) as e:
         load(path, {}, "fp32")
     assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("op", ["Add", "Loop"])
+@pytest.mark.parametrize("element, dims, held", [
+    (np.float32, (4, 4), 8), (np.float32, (64, 64), 8), (np.int64, (), 2), (np.int64, (3,), 0)])
+def test_constants_of_another_size_than_declared_are_refused(op: str, element: type, dims: tuple[int, ...], held: int) -> None:
+    """onnx's own checker takes them, in bodies too."""
+    w = numpy_helper.from_array(np.zeros(held, element), "w")
+    w.dims[:] = dims
+    kind = w.data_type
+    x, y, on = (helper.make_tensor_value_info(n, k, s) for n, k, s in (("x", kind, dims), ("y", kind, dims), ("on", 9, ())))
+    add = helper.make_node("Add", ["x", "w"], ["y"])
+    graph = helper.make_graph([add], "net", [x], [y], [w])
+    if op == "Loop":
+        body = helper.make_graph([add, helper.make_node("Identity", ["c"], ["on"])], "body",
+                                 [helper.make_tensor_value_info("i", 7, ()), helper.make_tensor_value_info("c", 9, ()), x], [on, y], [w])
+        known = [numpy_helper.from_array(np.array(2), "n"), numpy_helper.from_array(np.array(True), "t")]
+        graph = helper.make_graph([helper.make_node("Loop", ["n", "t", "x"], ["y"], body=body)], "net", [x], [y], known)
+    with pytest.raises(AoecError) as refused:
+        load(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    assert "\n" not in str(refused.value) and (op == "Loop" or " w" in str(refused.value))
