@@ -2,12 +2,16 @@
 
     python bench/builtin.py [--networks resnet50 bert-base ...] [--targets Ascend910B3 ...] [--budget 2000] [--jobs N] [-o aoec/bank]
                             [--work build/builtin] [--keep OLDER_BANK]
+    python bench/builtin.py --retime
 
 Each network (fp16, batch 1) is tuned and checked as `aoec compile --tune` does it, with seed 0 and an empty bank: the same sources make the
 same bytes, on any machine and with any number of jobs. Prints what each took. A target's file is written when all of its networks are done.
 Until then they are in a folder (`--work`), and where that is ended, by Ctrl-C or otherwise, the same sources go on from there. Where no
 proof ends a search, chance has a say in what it finds: with `--keep`, a folder of such files as they were, what these know better is kept,
 timed again.
+
+`--retime` searches nothing: it times all schedules of the files again, and writes them for the present sources where all times are equal.
+That is for changes of the sources that change no time. Exit code 1, and nothing is written, where one differs.
 """
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ from aoec.bank.bank import Bank
 from aoec.bank.builtin import BuiltIn, write
 from aoec.bank.record import DEFAULT, Record
 from aoec.jobs.bank_verify import retimed
-from aoec.jobs.version import source_version
+from aoec.jobs.version import model_version, source_version
 from aoec.target.machine import load
 from bench.networks import NETWORKS
 
@@ -82,6 +86,30 @@ def make(target: str, networks: Sequence[str], budget: int, jobs: int, work: Pat
     return path
 
 
+def retime(target: str, output: Path | None) -> tuple[Path | None, list[str]]:
+    """Write the built-in bank of a target for the present sources and machine. Return where it is, or None and the records whose time is
+    another one now."""
+    found, machine = BuiltIn.of(target), load(target)
+    records = found.list() if found else ()
+    funcs = {r.key.func_key: r.func for r in records if r.func}
+    now = [(r, retimed(r, funcs[r.key.func_key], machine)) for r in records]
+    different = [f"{r.label}, {r.key.func_key[:12]}, {r.key.state}: {r.ticks} ticks, now {ticks}" for r, ticks in now if ticks != r.ticks]
+    if different or not records:
+        return None, different
+    keys = [replace(r.key, machine_hash=machine.hash, model_version=model_version()) for r in records]
+    return write(target, [replace(r, key=k) for r, k in zip(records, keys)], output), []
+
+
+def retime_all(targets: Sequence[str], output: Path | None) -> int:
+    """Retime the banks of targets; 1 where a time differs, or there is no bank."""
+    code = 0
+    for target in targets:
+        path, different = retime(target, output)
+        print(f"{path}: all times are equal" if path else "\n".join([f"{target}: {len(different)} times differ", *different[:20]]))
+        code |= path is None
+    return code
+
+
 def cpu_s() -> float:
     """CPU seconds of this process and of those it has waited for."""
     return sum(r.ru_utime + r.ru_stime for r in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
@@ -96,7 +124,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("-o", "--output", type=Path, help="the folder (default: aoec/bank)")
     parser.add_argument("--work", type=Path, default=Path("build/builtin"), help="where unfinished work is kept (default: build/builtin)")
     parser.add_argument("--keep", type=Path, help="a folder of older files, of which what is better is kept (default: none)")
+    parser.add_argument("--retime", action="store_true", help="search nothing; write the files again where all times are equal")
     args = parser.parse_args(argv)
+    if args.retime:
+        return retime_all(args.targets, args.output)
     try:
         for target in args.targets:
             path = make(target, args.networks, args.budget, args.jobs, args.work, args.output, args.keep)

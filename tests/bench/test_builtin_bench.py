@@ -50,3 +50,20 @@ def test_what_an_older_file_knows_better_is_kept(tmp_path: Path, monkeypatch: py
     path = builtin.write("Ascend310P3", older, tmp_path)
     assert builtin.better(own, path) == [replace(own[0], trace="better", ticks=450, trials=3), *own[1:]]
     assert builtin.better(own, tmp_path / "none.jsonl") == own
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_bank_whose_times_are_equal_is_written_for_the_present_sources(changed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                                         capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(builtin, "retimed", lambda r, func, machine: r.ticks + changed if func else "a default without its func")
+    monkeypatch.setattr(builtin, "model_version", lambda: "m2")
+    default = replace(RECORD, key=replace(RECORD.key, state=RECORD.key.state + DEFAULT), func="")
+    path = builtin.write("Ascend310P3", [RECORD, default], tmp_path)
+    before = path.read_bytes()
+    monkeypatch.setattr(BuiltIn, "of", lambda target: BuiltIn(path))
+    assert builtin.main(["--retime", "--targets", "Ascend310P3", "-o", str(tmp_path)]) == changed
+    said = capsys.readouterr().out
+    if changed:
+        assert path.read_bytes() == before and "2 times differ" in said and f"{RECORD.ticks} ticks, now {RECORD.ticks + 1}" in said
+    else:
+        assert {r.key.model_version for r in BuiltIn(path).list()} == {"m2"} and [r.ticks for r in BuiltIn(path).list()] == [RECORD.ticks] * 2
