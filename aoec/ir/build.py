@@ -24,6 +24,7 @@ from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop
 Parts = list[Any]
 Noun = TypeVar("Noun")
 ONE, ZERO = Int(1), Int(0)
+MOST_DIGITS = 18  # of a size
 
 
 def _names(parts: Parts) -> tuple[str, ...]:
@@ -161,7 +162,10 @@ class _Graph(_Rules):
 
     def tensor(self, c: Parts) -> Any:
         role, name, dtype, shape, layout, data, declared = c
-        sizes = tuple([int(n) for n in shape[1:-1].split(",")] if shape[1:-1].strip() else ())
+        said = [n.strip() for n in shape[1:-1].split(",")] if shape[1:-1].strip() else []
+        if any(len(n) > MOST_DIGITS for n in said):
+            raise self.error(f"a size of {unquote(name)} has more than {MOST_DIGITS} digits", name)
+        sizes = tuple(map(int, said))
         noun = GraphTensor(unquote(name), unquote(dtype), sizes, str(layout or "ND"), data[7:] if data else "",
                            unquote(declared) if declared else "")
         if (role == "const") != bool(data):

@@ -11,7 +11,7 @@ from typing import Any
 from aoec.base.errors import CheckError
 from aoec.ir.check_graph import check_graph
 from aoec.ir.graph import Graph
-from aoec.ir.index import DTYPES, FUNCTIONS, Call, Cast, Expr, Float, Hole, Int, Read, Var, children
+from aoec.ir.index import DTYPES, FUNCTIONS, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var, children
 from aoec.ir.meaning import Meaning, Statement
 from aoec.ir.places import Places
 from aoec.ir.program import CORE_KINDS, PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
@@ -79,6 +79,8 @@ class Scope:
         self.at.known(n.buffer, ranks, "buffer", self.where, self.node)
         if len(n.indices) != ranks[n.buffer]:
             raise self._error(f"{n.buffer} has {ranks[n.buffer]} dimensions and is given {len(n.indices)} indices", n.buffer)
+        if any(map(_is_real, n.indices)):
+            raise self._error(f"an index of {n.buffer} is a real; indices are whole numbers", n.buffer)
 
     def _call(self, n: Call, guards: bool) -> None:
         if n.fn == "guard":
@@ -89,6 +91,11 @@ class Scope:
         count = FUNCTIONS[n.fn]
         if len(n.args) != count if count else len(n.args) < 2:
             raise self._error(f"{n.fn} takes {count or 'two or more'} arguments and is given {len(n.args)}", n.fn)
+
+
+def _is_real(e: Expr) -> bool:
+    """Return whether an index is a real by its form: a real number, or arithmetic with one."""
+    return isinstance(e, Float) or isinstance(e, Binary) and (_is_real(e.left) or _is_real(e.right))
 
 
 def _defined(names: Iterable[str]) -> str:
@@ -178,6 +185,8 @@ def _(f: Func, at: Places) -> None:
     ranks = {b.name: len(b.shape) for b in f.buffers}
     body = _FuncBody(at, where, ranks, {b.name for b in f.inputs}, set(buffers))
     body.nodes(f.body, ())
+    if not body.blocks:
+        raise at.error(f"{where} has no block, so that nothing is computed", f)
     _choices(_func_exprs(f), at, where)
 
 
@@ -212,6 +221,8 @@ class _FuncBody:
             raise self.at.error(f"{where} is declared twice; loop names are unique in a func", n, n.var)
         if n.var in self.buffers:
             raise self.at.error(f"{where} has the name of a buffer; rename one of them", n, n.var)
+        if n.var in self.blocks:
+            raise self.at.error(f"{where} has the name of a block; rename one of them", n, n.var)
         self.loops.add(n.var)
         self.at.known(n.kind, LOOP_KINDS, "kind of loop", where, n)
         Scope(self.at, where, n).check(n.extent, above)
@@ -220,6 +231,8 @@ class _FuncBody:
         where = f"{self.where}: block {n.name}"
         if n.name in self.blocks:
             raise self.at.error(f"{where} is declared twice; block names are unique in a func", n, n.name)
+        if n.name in self.loops:
+            raise self.at.error(f"{where} has the name of a loop; rename one of them", n, n.name)
         self.blocks.add(n.name)
         self.at.known(n.op, ASSIGN, "assignment", where, n)
         if n.target.buffer in self.inputs:
@@ -317,7 +330,7 @@ class _StreamBody:
         if i.var in self.taken:
             raise self.at.error(f"{self.where}: {i.var} is declared twice; each loop, axis and counter needs its own name", i, i.var)
         self.taken.add(i.var)
-        Scope(self.at, self.where, i).check(i.trips, names)
+        Scope(self.at, self.where, i).check(i.trips, [n for n in names if n not in self.counters])
 
     def instr(self, i: Instr, scope: Scope, names: tuple[str, ...]) -> None:
         self.at.unique([(k, i) for k, _ in i.fields], "field", f"{self.where}: {i.op}")

@@ -34,7 +34,7 @@ def elementwise(em: Emitter, op: TileOp, work: VectorOp, accumulate: bool = Fals
     operands = [target, *([target] if accumulate else []), *work.sources]
     own = [lp for lp in op.loops if lp.var not in skip]
     loops = [lp for lp in own if lp.extent != Int(1)] or own[-1:] or list(op.loops[-1:])
-    if any(lp.var in skip for lp in loops):
+    if not loops or any(lp.var in skip for lp in loops):
         raise UnsupportedError(f"block {op.block.name}: nothing to do in lanes")
     strides = [loop_strides(em.buffers[r.buffer], r.indices, op) for r in operands]
     offsets = [base_offset(em.buffers[r.buffer], r.indices, op.names) for r in operands]

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from math import prod
 from types import MappingProxyType
 
+from aoec.base.errors import UnsupportedError
 from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, affine, normalise, reads, substitute, variables
 from aoec.ir.narrow import GROUP, MOST, copied_whole, run_of, takes_every_nth
 from aoec.ir.pixels import GROUP_ROWS, pixels_of
@@ -53,6 +54,8 @@ def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
         return [movement_sketch(func, machine)]
     out = output_nest(func)
     axes = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
+    if not axes:
+        raise UnsupportedError(f"block {out.block.name} writes one element alone, and loops of its indices are what is tiled")
     if len(axes) == 1:
         return [vector_sketch(func, machine, out, axes, False)]
     whole = whole_axes(func, out)

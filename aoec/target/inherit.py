@@ -93,8 +93,8 @@ def _merged(text: str, source: str, folder: Path | None, line: tuple[str, ...]) 
     """`line` holds the files on the way from the first one to this one: a file in it twice would extend itself."""
     try:
         own = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as e:
-        raise TargetError(f"{source}: not TOML: {e}") from None
+    except (ValueError, RecursionError) as e:  # numbers of more than 4,300 digits too
+        raise TargetError(f"{source}: not TOML: {str(e)[:200]}") from None
     result = Merged({}, {})
     for parent in _parents(own, source):
         _overlay(result, _parent(parent, source, folder, line), source)

@@ -148,7 +148,7 @@ def funcs(draw: st.DrawFn) -> Func:
     used = draw(distinct(3, 5))
     declared = [draw(buffers(n, i < 2)) for i, n in enumerate(used)]
     loops = draw(distinct(0, 4, frozenset(used)))
-    blocks = draw(distinct(0, 4))
+    blocks = draw(distinct(1, 4, frozenset(loops)))
     ranks = {b.name: len(b.shape) for b in declared}
     body = draw(_bodies(loops, blocks, (), ranks, tuple(used[1:])))
     return Func(draw(names), (declared[0],), (declared[1],), tuple(declared[2:]), body, tuple(draw(st.lists(constraints(), max_size=2))))
@@ -288,7 +288,8 @@ def _items(draw: st.DrawFn, loops: list[str], above: tuple[str, ...], counter: s
     out = draw(st.lists(st.one_of(kinds), max_size=3))
     if loops:
         inner = draw(_items(loops[1:], (*above, loops[0]), counter, others, tensors, spaces))
-        out.insert(draw(st.integers(0, len(out))), For(loops[0], draw(whole(above, 1)), inner))
+        known = tuple(n for n in above if n != counter)
+        out.insert(draw(st.integers(0, len(out))), For(loops[0], draw(whole(known, 1)), inner))
     return tuple(out)
 
 
