@@ -95,7 +95,8 @@ def _change_field(message: Any, field: Any, found: list[tuple[Any, Any]], random
             else:  # one from elsewhere in the model
                 others = [getattr(m, f.name) for m, f in found if f.type == field.type and f.message_type == field.message_type]
                 other = pick(others, random)
-                value.add().CopyFrom(pick(other, random) if hasattr(other, "add") else other)
+                taken = (pick(other, random) if hasattr(other, "add") else other).SerializeToString()
+                value.add().ParseFromString(taken)  # by way of bytes: it may hold the place that it is put into
         elif way == 1:
             value.append(_value(field, value[at] if len(value) else 0, found, random))
         elif way == 2:
