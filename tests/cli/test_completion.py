@@ -17,7 +17,8 @@ from aoec.cli.arguments import SHELLS, parser
 from aoec.cli.bank import ACTIONS
 from aoec.cli.vendor_words import Use
 
-COMPLETE = "source {script}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _shtab_aoec; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+COMPLETE = ("source {script}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _shtab_aoec; "
+            "printf '%s\\n' \"${{COMPREPLY[@]}}\"")
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +43,8 @@ def completed(script: Path, *words: str) -> set[str]:
     (["compile", "--tu"], {"--tune"}), (["compile", "mod"], {"model.onnx"}), (["compile", "model.onnx", "--report", ""], {"made"}),
     (["compile", "--effort", ""], {"none", "quick", "full"}), (["compile", "--target", "Ascend310P"], {"Ascend310P3"}),
     (["compile", "--target", "m"], {"model.onnx", "made"}), (["targets", "show", "Ascend910_938"], {"Ascend910_9382"}),
-    (["aoe", "--job"], {"--job_type"}), (["aoe", "--soc_version", "Ascend310P"], {"Ascend310P3"}), (["atc", "--model", "mo"], {"model.onnx"}),
-    (["run", "--r"], {"--random"})], ids=" ".join)
+    (["aoe", "--job"], {"--job_type"}), (["aoe", "--soc_version", "Ascend310P"], {"Ascend310P3"}),
+    (["atc", "--model", "mo"], {"model.onnx"}), (["run", "--r"], {"--random"})], ids=" ".join)
 def test_bash_offers_what_may_stand_there(words: list[str], offered: set[str], script: Path) -> None:
     assert completed(script, "aoec", *words) == offered
 

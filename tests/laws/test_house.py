@@ -97,7 +97,7 @@ STARTS = {  # what a command may import of the heavy ones; everything else would
     "--help": "", "bank list": "sqlalchemy asyncio", "bank best aa": "sqlalchemy asyncio", "bank export bank.jsonl": "sqlalchemy asyncio",
     "targets": "numpy lark", "fuse no.graph": "numpy lark", "lower matmul(m=64,k=64,n=64)": "numpy lark",
     "schedule {funcs}/matmul.tir --with {funcs}/matmul.sched": "numpy lark", "emit {funcs}/matmul.tir": "numpy lark",
-    "import no.onnx": "numpy onnx lark", "compile no.onnx --bank bank.db": "numpy onnx lark rich",
+    "completion bash": "", "import no.onnx": "numpy onnx lark", "compile no.onnx --bank bank.db": "numpy onnx lark rich",
 }
 SAY_IMPORTED = "import sys\nfrom aoec.cli import main\nmain(sys.argv[1:])\nprint(*sys.modules, file=sys.stderr)"
 
