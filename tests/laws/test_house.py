@@ -13,6 +13,7 @@ from statistics import median, quantiles
 
 import pytest
 
+import aoec
 from aoec.bank.bank import Bank
 
 ROOT = Path(__file__).parents[2]
@@ -115,9 +116,11 @@ def test_light_start(command: str, tmp_path: Path) -> None:
 
 
 def test_import_is_light() -> None:
-    """`import aoec` imports nothing that is heavy."""
-    done = subprocess.run([sys.executable, "-c", "import sys, aoec\nprint(*sys.modules)"], capture_output=True, text=True, check=True)
+    """`import aoec` imports nothing that is heavy, nor do the list of its public names and its version."""
+    code = "import sys, aoec\nassert {*aoec.__all__} <= {*dir(aoec)} and aoec.__version__ != 'unknown'\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {name.split(".")[0] for name in done.stdout.split()} & HEAVY
+    assert "compile" in aoec.__all__ and all(getattr(aoec, name) for name in aoec.__all__)
 
 
 def test_the_rules_ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

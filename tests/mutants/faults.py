@@ -1260,4 +1260,10 @@ FAULTS = (
     Fault("a-remainder-is-that-of-a-rounded-quotient", "aoec/lowering/lower_functions.py",
           "    for _ in range(FMOD_ROUNDS):\n", "    for _ in range(1):\n",
           ("tests/laws/test_special_values.py::test_remainders_of_all_kinds_are_exact",)),
+    Fault("a-shell-offers-no-machine", "aoec/cli/completion.py",
+          "if str(action.metavar).startswith(MACHINE):", "if False:",
+          ("tests/cli/test_completion.py::test_bash_offers_what_may_stand_there",)),
+    Fault("public-names-are-listed-once-imported", "aoec/__init__.py",
+          "return sorted({*__all__, *(name", "return sorted({*(name",
+          ("tests/laws/test_house.py::test_import_is_light",)),
 )
