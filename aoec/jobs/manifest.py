@@ -35,8 +35,8 @@ def read(folder: Path) -> dict[str, Any]:
         raise CheckError("this folder holds no dump: aoec compile --dump DIR writes one, with a manifest.json", source=str(folder))
     try:
         said = json.loads(read_text(path))
-    except ValueError as e:
-        raise CheckError(f"this is not JSON: {e}", source=str(path)) from None
+    except (ValueError, RecursionError) as e:
+        raise CheckError(f"this is not JSON: {str(e)[:100]}", source=str(path)) from None
     if not isinstance(said, dict) or any(not isinstance(said.get(k), t) for k, t in FIELDS.items()):
         raise CheckError(f"this is no manifest of a dump, which has {', '.join(FIELDS)}", source=str(path))
     if not isinstance(said.setdefault("gear", ""), str):

@@ -66,5 +66,5 @@ def test_a_bank_whose_times_are_equal_is_written_for_the_present_sources(changed
     if changed:
         assert path.read_bytes() == before and "2 times differ" in said and f"{RECORD.ticks} ticks, now {RECORD.ticks + 1}" in said
     else:
-        records = BuiltIn(path).list()
-        assert {r.key.model_version for r in records} == {"m2"} and [r.ticks for r in records] == [RECORD.ticks] * 2
+        now = BuiltIn(path).list()
+        assert {r.key.model_version for r in now} == {"m2"} and [r.ticks for r in now] == [RECORD.ticks] * 2

@@ -18,6 +18,8 @@ from pathlib import Path
 from queue import SimpleQueue
 
 from tests.mutants.faults import FAULTS, Fault
+from tests.mutants.find import MisfitError
+from tests.mutants.find import change as change_of
 
 ROOT = Path(__file__).parents[2]
 COPIED = ("aoec", "kernels", "grammars", "tests", "bench", "docs", "pyproject.toml", "README.md", "Makefile")
@@ -54,17 +56,17 @@ class Tree:
 
     def try_fault(self, fault: Fault) -> tuple[str, str]:
         """("killed" | "survived" | "misfit", details)."""
-        path = self.root / fault.file
-        text = path.read_text("utf-8") if path.exists() else ""
-        if text.count(fault.old) != 1:
-            return "misfit", f"{fault.file} holds the old text {text.count(fault.old)} times"
-        cache = self.cache.with_name("cache-" + fault.name)
+        try:
+            change = change_of(fault, ROOT)
+        except MisfitError as e:
+            return "misfit", str(e)
+        path, cache = self.root / change.path, self.cache.with_name("cache-" + fault.name)
         shutil.copytree(self.cache, cache)
         try:
-            path.write_text(text.replace(fault.old, fault.new), "utf-8")
+            path.write_text(change.after, "utf-8")
             code, output = self.test(fault.tests, cache)
         finally:
-            shutil.copy2(ROOT / fault.file, path)  # with its time, which the kernel cache compares
+            shutil.copy2(ROOT / change.path, path)  # with its time, which the kernel cache compares
             shutil.rmtree(cache)
         if code == TESTS_FAILED:
             return "killed", next((line for line in output.splitlines() if line.startswith(("FAILED", "E  "))), "")

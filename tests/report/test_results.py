@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from aoec import cli
 from aoec.base.errors import CheckError
+from aoec.jobs import manifest
 from aoec.report.opat import KINDS, Outcome, Policy, Tuning, improvement, text
 from aoec.report.results import Job, facts, jobs, lenient, show
 from tests.oracle.schemas import faults
@@ -178,3 +179,12 @@ def test_files_are_shown_side_by_side(tmp_path: Any, capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out)[0]["entries"][0]["before_us"] == 134
     (tmp_path / "bad.json").write_text("{")
     assert cli.main(["results", str(tmp_path / "bad.json")]) == 2 and "is not JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["[" + "9" * 5000 + "]", "[" * 5000, "[1 2 3"], ids=["digits", "depth", "commas"])
+def test_what_json_readers_give_up_on_is_refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    (tmp_path / "manifest.json").write_text(text)
+    assert cli.main(["results", str(tmp_path / "bad.json")]) == 2 and "is not JSON" in capsys.readouterr().err
+    with pytest.raises(CheckError, match="is not JSON"):
+        manifest.read(tmp_path)
