@@ -39,6 +39,7 @@ UV ?= uv
 LOCK := $(UV) pip compile --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),-U)
 lock:
 	echo "setuptools>=77" | $(LOCK) --extra dev pyproject.toml - -o locks/dev.txt
+	echo "setuptools>=77" | $(LOCK) --extra verify --extra completion -c locks/dev.txt pyproject.toml - -o locks/run.txt
 	echo "setuptools>=77" | $(LOCK) --extra dev --extra exporters -c locks/dev.txt pyproject.toml - -o locks/exporters.txt
 
 test: $(READY)

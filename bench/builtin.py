@@ -76,6 +76,8 @@ def better(records: Iterable[Record], older: Path) -> list[Record]:
 def make(target: str, networks: Sequence[str], budget: int, jobs: int, work: Path, output: Path | None, keep: Path | None) -> Path:
     """Where the built-in bank of a target now is, all of its networks being tuned into it."""
     folder = begun(work, target, networks, budget)
+    if output:
+        output.mkdir(parents=True, exist_ok=True)
     for name in networks:
         before = cpu_s()
         new = tune(name, target, folder, budget, jobs)

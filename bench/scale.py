@@ -1,6 +1,6 @@
 """How time and memory grow: with the shapes of a product, the rows that are timed, the layers of a model, and the cores of a machine.
 
-    python bench/scale.py [--only shapes,rows,layers,residual,diamonds,...] [--more] [--json]
+    python bench/scale.py [--only shapes,rows,layers,residual,diamonds,...] [--more] [--first N] [--json]
 
 Every line is a child process, which imports, does a small one of its kind, and then reports the CPU seconds that the work took
 and the most memory that it ever held above what it held before. Beside each figure stands its ratio to the line before and that of
@@ -177,11 +177,11 @@ def peak_bytes() -> int:
     return used if sys.platform == "darwin" else used * 1024
 
 
-def measured(kind: str, more: bool) -> list[dict[str, float]]:
+def measured(kind: str, more: bool, first: int | None = None) -> list[dict[str, float]]:
     """A line for each size, each in its own process."""
     sizes = SIZES[kind][1:] if more else SIZES[kind][1:-1]
     return [json.loads(subprocess.run([sys.executable, HERE, "--child", kind, str(n)], capture_output=True, text=True, check=True).stdout)
-            for n in sizes]
+            for n in sizes[:first]]
 
 
 def show(kind: str, lines: list[dict[str, float]]) -> str:
@@ -199,6 +199,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--only", default=",".join(SIZES), metavar="KIND,...", help=f"of {', '.join(SIZES)}")
     parser.add_argument("--more", action="store_true", help="the largest sizes as well")
+    parser.add_argument("--first", type=int, metavar="N", help="only the N smallest sizes (default: all)")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -209,7 +210,7 @@ def main() -> int:
         parser.error(f"{', '.join(sorted(unknown))}: not one of {', '.join(SIZES)}")
     results = {}
     for kind in args.only.split(","):
-        results[kind] = measured(kind, args.more)
+        results[kind] = measured(kind, args.more, args.first)
         if not args.json:
             print(show(kind, results[kind]), flush=True)
     if args.json:

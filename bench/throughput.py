@@ -1,7 +1,7 @@
 """How fast programs are timed: instructions and flag operations a second of the kernel, and as a ratio to the slow simulator; CPU time
 of random rows of whole spaces and of default schedules, and how much of them is skipped.
 
-    python bench/throughput.py [--rows 2000] [--spaces] [--defaults] [--json]
+    python bench/throughput.py [--rows 2000] [--only cube vector] [--spaces] [--defaults] [--json]
 
 Rates over the distinct groups of models: bench/rates.py. The ratio is of one machine to itself, so it may be compared between computers;
 the rates may not.
@@ -34,6 +34,7 @@ SPACES = ("conv2d(n=1, c=64, h=56, w=56, co=64, kh=3, kw=3, pad=1, bias, relu)",
           "conv2d(n=1, c=512, h=7, w=7, co=512, kh=3, kw=3, pad=1, bias, relu)",
           "conv2d(n=1, c=256, h=56, w=56, co=64, kh=1, kw=1, bias, relu)", "matmul(m=1, k=2048, n=1000, bias)", "add(m=256, n=3136, relu)",
           "matmul(m=4096, k=4096, n=4096, fp16)")
+PROGRAMS = ("cube", "vector")
 PRODUCTS = ("matmul(m=4096, k=4096, n=4096, fp16)", "matmul(m=8192, k=8192, n=8192, fp16)")
 
 
@@ -122,11 +123,12 @@ def bench(name: str, count: int) -> dict[str, float | str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--only", nargs="+", choices=PROGRAMS, default=PROGRAMS, metavar="PROGRAM", help=f"of {', '.join(PROGRAMS)}")
     parser.add_argument("--spaces", action="store_true", help="random rows of whole spaces as well, a tenth as many of each")
     parser.add_argument("--defaults", action="store_true", help="the default schedules of large products as well")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    results = [bench(name, args.rows) for name in ("cube", "vector")]
+    results = [bench(name, args.rows) for name in args.only]
     spaces = [bench_space(text, args.rows // 10) for text in SPACES if args.spaces]
     defaults = [bench_default(text) for text in PRODUCTS if args.defaults]
     if args.json:

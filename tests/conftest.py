@@ -76,7 +76,7 @@ LONGEST = (
     "laws/test_emit_laws.py", *WITHOUT_KERNELS, "jobs/test_compile.py", "laws/test_coupled.py", "models/test_resnet50.py",
     "lowering/test_odd_shapes.py", "search/test_prove.py", "jobs/test_sgat.py", "docs/test_readme.py", "jobs/test_resume.py",
     "jobs/test_dump.py", "models/test_light.py", "models/test_bert.py", "laws/test_same_bytes.py", "packaging/test_wheel.py",
-    "jobs/test_calibrate.py", "jobs/test_slices.py", "cli/test_first_contact.py", "target/test_chips.py")
+    "bench/test_every_program.py", "jobs/test_calibrate.py", "jobs/test_slices.py", "cli/test_first_contact.py", "target/test_chips.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

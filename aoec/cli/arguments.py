@@ -12,6 +12,7 @@ from aoec.cli.declared import File, fills, reads, writes
 from aoec.cli.options import DEFAULT_TARGET, Parser
 
 STAGES = ("import", "fuse", "lower", "schedule", "emit")  # of a dump, in order
+SHELLS = ("bash", "zsh", "tcsh")  # whose words `aoec completion` can complete
 Command = Callable[[argparse.Namespace], int]
 
 
@@ -37,8 +38,8 @@ class Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, help="print the version")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        from importlib.metadata import version
-        say(f"aoec {version('aoec')}\n")
+        from aoec import __version__
+        say(f"aoec {__version__}\n")
         parser.exit()
 
 
@@ -286,6 +287,10 @@ def _shelf_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--json", action="store_true", help="print the facts as JSON")
     writes(p.add_argument("-o", "--output", required=True, metavar="FILE.toml", help="the machine file, for --target"))
     bank.words(_add(commands, "bank", "look into a knowledge bank, check and clean it, exchange records", "aoec bank list"))
+    p = _add(commands, "completion", "print the script with which a shell completes aoec's words",
+             "aoec completion bash > ~/.local/share/bash-completion/completions/aoec")
+    p.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS), help="the shell")
+    options.output(p)
     p = _add(commands, "doctor", "show versions, cores, caches, bank, and whether CANN is seen")
     options.own_bank(p)
     p.add_argument("--json", action="store_true", help="print as JSON")

@@ -378,6 +378,14 @@ def run_bank(options: Namespace) -> int:
     return ACTIONS[options.action](options)
 
 
+def run_completion(options: Namespace) -> int:
+    from aoec.cli.arguments import parser
+    from aoec.cli.completion import script
+    ready_output(options)
+    write_text(options.output, script(options.shell, parser()))
+    return 0
+
+
 def run_doctor(options: Namespace) -> int:
     from aoec.jobs import doctor
     facts = doctor.examine(bank_path(options))

@@ -24,6 +24,12 @@ class Help(argparse.HelpFormatter):
     def __init__(self, prog: str, **how: Any) -> None:
         super().__init__(prog, max_help_position=COLUMN, width=min(shutil.get_terminal_size().columns, WIDEST) - 2)
 
+    def add_argument(self, action: argparse.Action) -> None:
+        """Add an option. Commands stand further in than argparse counts, and the longest would have a line of its own."""
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            self._action_max_length += self._indent_increment
+
 
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are one line in the style of every other error, and that takes no abbreviations."""

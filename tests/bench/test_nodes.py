@@ -25,6 +25,13 @@ def test_a_sample_passes_or_is_refused() -> None:
     assert sum(o.status == "refused" for o in found) <= 2
 
 
+def test_the_program_counts_what_it_ran(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["nodes.py", "-k", "test_relu", "--list"])
+    assert nodes.main() == 0
+    out = capsys.readouterr().out
+    assert "2 tests: 2 passed, 0 known, 0 refused, 0 wrong, 0 fault" in out and out.count("test_relu") == 2
+
+
 @pytest.mark.slow
 def test_all_pass_or_are_refused_as_the_document_says() -> None:
     found = [nodes.outcome(t) for t in nodes.tests()]

@@ -13,6 +13,7 @@ from statistics import median, quantiles
 
 import pytest
 
+import aoec
 from aoec.bank.bank import Bank
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +98,7 @@ STARTS = {  # what a command may import of the heavy ones; everything else would
     "--help": "", "bank list": "sqlalchemy asyncio", "bank best aa": "sqlalchemy asyncio", "bank export bank.jsonl": "sqlalchemy asyncio",
     "targets": "numpy lark", "fuse no.graph": "numpy lark", "lower matmul(m=64,k=64,n=64)": "numpy lark",
     "schedule {funcs}/matmul.tir --with {funcs}/matmul.sched": "numpy lark", "emit {funcs}/matmul.tir": "numpy lark",
-    "import no.onnx": "numpy onnx lark", "compile no.onnx --bank bank.db": "numpy onnx lark rich",
+    "completion bash": "", "import no.onnx": "numpy onnx lark", "compile no.onnx --bank bank.db": "numpy onnx lark rich",
 }
 SAY_IMPORTED = "import sys\nfrom aoec.cli import main\nmain(sys.argv[1:])\nprint(*sys.modules, file=sys.stderr)"
 
@@ -115,9 +116,11 @@ def test_light_start(command: str, tmp_path: Path) -> None:
 
 
 def test_import_is_light() -> None:
-    """`import aoec` imports nothing that is heavy."""
-    done = subprocess.run([sys.executable, "-c", "import sys, aoec\nprint(*sys.modules)"], capture_output=True, text=True, check=True)
+    """`import aoec` imports nothing that is heavy, nor do the list of its public names and its version."""
+    code = "import sys, aoec\nassert {*aoec.__all__} <= {*dir(aoec)} and aoec.__version__ != 'unknown'\nprint(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert not {name.split(".")[0] for name in done.stdout.split()} & HEAVY
+    assert "compile" in aoec.__all__ and all(getattr(aoec, name) for name in aoec.__all__)
 
 
 def test_the_rules_ring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,8 +24,12 @@ DRAWS = 1 << 18  # at most, in search of legal candidates
 BATCH = 512
 
 
+class NoStockBlock(Exception):
+    """No stock block is legal for a shape."""
+
+
 def stock(p: Problem, machine: Machine) -> int | None:
-    """Ticks of the stock block legalised to the shape; None for vector work, which has no such block."""
+    """Ticks of the stock block legalised to the shape; None for vector work, which has no such block. NoStockBlock where none is legal."""
     mm = find_product(p.func)
     if mm is None:
         return None
@@ -36,7 +40,7 @@ def stock(p: Problem, machine: Machine) -> int | None:
         legal = [t for t in p.cost(tried) if t is not None]
         if legal:
             return min(legal)
-    raise AssertionError(f"no block from {BLOCKS[0]} to {BLOCKS[-1]} is legal for {p.func.name}")
+    raise NoStockBlock(f"no stock block from {BLOCKS[0]} to {BLOCKS[-1]} is legal")
 
 
 def blocked(grid: Grid, block: tuple[int, int, int], width: int, k: int, cores: int) -> Iterator[tuple[int, ...]]:

@@ -23,7 +23,8 @@ def locked(name: str) -> dict[str, str]:
     return {f[1]: f[2] for f in found if f}
 
 
-@pytest.mark.parametrize("name, extras", [("dev.txt", ["dev", "verify"]), ("exporters.txt", ["dev", "exporters"])])
+@pytest.mark.parametrize("name, extras", [
+    ("dev.txt", ["dev", "verify", "completion"]), ("exporters.txt", ["dev", "exporters"]), ("run.txt", ["verify", "completion"])])
 def test_a_lock_pins_all_that_is_asked_for_by_hash_and_names_no_place(name: str, extras: list[str]) -> None:
     pins = locked(name)
     asked = [*PROJECT["dependencies"], *(r for e in extras for r in PROJECT["optional-dependencies"][e])]
@@ -33,9 +34,9 @@ def test_a_lock_pins_all_that_is_asked_for_by_hash_and_names_no_place(name: str,
     assert not re.search(r"://|/|@|--index|--find-links|--extra", (ROOT / "locks" / name).read_text())
 
 
-def test_both_locks_pin_the_same_versions() -> None:
-    dev, exporters = locked("dev.txt"), locked("exporters.txt")
-    assert dev.items() <= exporters.items()
+def test_all_locks_pin_the_same_versions() -> None:
+    run, dev, exporters = locked("run.txt"), locked("dev.txt"), locked("exporters.txt")
+    assert run.items() < dev.items() < exporters.items() and not {"pytest", "mypy"} & run.keys()
 
 
 def test_make_takes_only_what_the_locks_say() -> None:

@@ -1,4 +1,5 @@
-"""The wheel, built from a copy of the sources and installed alone, works in an empty directory without the checkout."""
+"""The source distribution holds all that is needed to read, test and build aoec. The wheel built of it, installed alone, works in an empty
+directory without the checkout."""
 from __future__ import annotations
 
 import json
@@ -7,10 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import time
 import venv
 import zipfile
 from collections.abc import Iterator
+from email import message_from_bytes
 from pathlib import Path
 
 import onnx
@@ -19,7 +22,7 @@ import pytest
 from aoec.frontend import zoo
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("aoec", "kernels", "grammars", "pyproject.toml", "README.md")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", ".git", ".venv", ".*_cache", ".hypothesis", "build", "dist")  # of the tree
 
 
 def take_compiled(kernels: Path) -> None:
@@ -34,8 +37,8 @@ def take_compiled(kernels: Path) -> None:
 class Installed:
     """An environment that holds the wheel and sees the dependencies of this one, and an empty directory to work in."""
 
-    def __init__(self, wheel: Path, home: Path) -> None:
-        self.wheel, self.work = wheel, home / "work"
+    def __init__(self, wheel: Path, sdist: Path, home: Path) -> None:
+        self.wheel, self.sdist, self.work = wheel, sdist, home / "work"
         self.work.mkdir()
         venv.create(home / "env", with_pip=True, symlinks=True)
         self.bin = home / "env" / "bin"
@@ -60,17 +63,10 @@ class Installed:
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     home = tmp_path_factory.mktemp("wheel")
-    tree = home / "tree"
-    tree.mkdir()
-    for name in SOURCES:
-        source = ROOT / name
-        if source.is_dir():
-            shutil.copytree(source, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-        else:
-            shutil.copy(source, tree)
-    subprocess.run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--skip-dependency-check", "-o", home / "dist", tree],
-                   check=True, capture_output=True)
-    yield Installed(next((home / "dist").glob("*.whl")), home)
+    shutil.copytree(ROOT, home / "tree", ignore=LEFT_OUT, symlinks=True)
+    subprocess.run([sys.executable, "-m", "build", "--no-isolation", "--skip-dependency-check", "-o", home / "dist", home / "tree"],
+                   check=True, capture_output=True)  # a source distribution, and a wheel of that
+    yield Installed(*(next((home / "dist").glob(f"*.{kind}")) for kind in ("whl", "tar.gz")), home)
 
 
 def test_wheel_holds_everything(installed: Installed) -> None:
@@ -80,6 +76,38 @@ def test_wheel_holds_everything(installed: Installed) -> None:
             if path.suffix in (".py", ".lark", ".toml", ".html", ".css", ".js", ".json") and "__pycache__" not in path.parts:
                 assert f"{package}/{path.relative_to(ROOT / folder)}" in names
     assert not [n for n in names if n.startswith(("tests", "bench"))]
+
+
+def test_wheel_says_what_it_is(installed: Installed) -> None:
+    """To a package index: its licence and its page, which has no links into the checkout; and to type checkers, that it has types."""
+    with zipfile.ZipFile(installed.wheel) as file:
+        (where,) = {n.partition("/")[0] for n in file.namelist() if ".dist-info/" in n}
+        metadata = message_from_bytes(file.read(f"{where}/METADATA"))
+        assert file.read(f"{where}/licenses/LICENSE") == (ROOT / "LICENSE").read_bytes()
+        assert "aoec/py.typed" in file.namelist()
+    assert (metadata["Name"], metadata["License-Expression"], metadata["Author"]) == ("aoec", "Apache-2.0", "aoec contributors")
+    assert metadata["Description-Content-Type"] == "text/markdown" and "Typing :: Typed" in metadata.get_all("Classifier", [])
+    assert {"verify", "completion", "dev"} <= set(metadata.get_all("Provides-Extra", []))
+    page = str(metadata.get_payload())
+    assert page.startswith("# aoec\n") and "## Deploy in two minutes" in page
+    assert [link for link in re.findall(r"\]\(([^)]*)\)", page) if "://" not in link] == []
+
+
+def test_source_distribution_holds_what_is_needed(installed: Installed) -> None:
+    with tarfile.open(installed.sdist) as file:
+        names = {n.partition("/")[2] for n in file.getnames()}
+    wanted = [p for folder in ("aoec", "kernels", "grammars", "docs", "bench", "tests", "locks") for p in (ROOT / folder).rglob("*")
+              if p.is_file() and "__pycache__" not in p.parts]
+    wanted += [ROOT / f"{name}.md" for name in ("README", "README.zh", "CHANGELOG", "CONTRIBUTING")]
+    wanted += [ROOT / name for name in ("LICENSE", "Makefile", "Dockerfile")]
+    assert len(wanted) > 500 and [p for p in wanted if p.relative_to(ROOT).as_posix() not in names] == []
+    assert not [n for n in names if "__pycache__" in n or ".venv" in n or n.endswith((".pyc", ".nbc", ".nbi"))]
+
+
+def test_the_package_names_what_is_public(installed: Installed) -> None:
+    code = "import aoec; print(*[n for n in dir(aoec) if not n.startswith('__')], aoec.__version__)"
+    said = installed.ok(f'python -c "{code}"').split()
+    assert said == ["AoecError", "Session", "backend", "compile", installed.wheel.name.split("-")[1]]
 
 
 def test_doctor_sees_the_wheel(installed: Installed) -> None:
@@ -146,3 +174,13 @@ def test_deploy_tour(installed: Installed) -> None:
     assert again["trials"] == 0 and (installed.work / "again.aoec").read_bytes() == (installed.work / "model.aoec").read_bytes()
     assert "modelled" in installed.ok("aoec run model.aoec --random -o out.npz")
     assert zipfile.is_zipfile(installed.work / "out.npz")
+
+
+@pytest.mark.slow
+def test_a_type_checker_knows_the_types(installed: Installed) -> None:
+    (installed.work / "user.py").write_text("import aoec\nreveal_type(aoec.Session('m').get_inputs())\nreveal_type(aoec.__version__)\n"
+                                            "aoec.compile(3.5)\n")
+    words = ["-m", "mypy", "--python-executable", str(installed.bin / "python"), "--cache-dir", str(installed.work / "cache"), "user.py"]
+    said = subprocess.run([sys.executable, *words], cwd=installed.work, capture_output=True, text=True, env=installed.environment).stdout
+    assert 'Revealed type is "list[aoec.api.NodeArg]"' in said.replace("builtins.", "") and 'is "str"' in said.replace("builtins.", "")
+    assert 'Argument 1 to "compile" has incompatible type "float"' in said, said

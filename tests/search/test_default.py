@@ -6,12 +6,15 @@ from math import prod
 
 import pytest
 
+from aoec.jobs.operators import graph_of
+from aoec.jobs.plan import tasks
 from aoec.jobs.stages import lower_operator
 from aoec.jobs.tuning import Outcome, Problem, problem, search, start
+from aoec.lowering.fuse import fuse
 from aoec.search.default import variations
 from aoec.target.machine import load
-from bench.defaults import Row, faults, geometric_mean
-from tests.oracle.opponents import best_of_random, least_ticks, pixels, stock
+from bench.defaults import Row, faults, geometric_mean, measure, text
+from tests.oracle.opponents import NoStockBlock, best_of_random, least_ticks, pixels, stock
 
 MACHINE = load("Ascend910B3")
 SHAPES = {
@@ -75,6 +78,21 @@ GOOD = Row("g", "", 1, 4.0, 3.0, 2.0, 5.0, 6.0, 50, 1.0)
 def test_each_broken_rule_is_named(change: dict[str, float]) -> None:
     assert faults(GOOD) == []
     assert len(faults(replace(GOOD, **change))) == 1
+
+
+def test_a_row_without_a_stock_block_says_so_and_has_all_other_figures() -> None:
+    """The first convolution of ResNet-50: its image is laid out in four channels, and its tiles are whole rows."""
+    graph, _ = graph_of("conv2d(n=1, c=3, h=224, w=224, co=64, kh=7, kw=7, stride=2, pad=3, fp16)")
+    fused, _ = fuse(graph, {}, MACHINE)
+    (task,) = [t for t in tasks(fused, MACHINE) if t.label.startswith("conv2d")]
+    with pytest.raises(NoStockBlock):
+        stock(problem(task.func, MACHINE, task.state), MACHINE)
+    first = start(problem(task.func, MACHINE, task.state)).default_ticks
+    row = measure(task, "Ascend910B3", (first, first), 1)
+    assert row.stock_us is None and "no stock block" in row.no_stock and row.random_legal == 50
+    assert faults(row) == [] and row.random_us is not None and row.least_us <= row.bound_us <= row.default_us <= row.random_us
+    lines = text({"title": "", "faults": []}, [row, GOOD]).splitlines()
+    assert lines[1].endswith(row.no_stock) and lines[2].endswith("modelled us")
 
 
 def test_mean_is_geometric_and_weighted_by_count() -> None:
