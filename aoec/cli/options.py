@@ -24,6 +24,13 @@ class Help(argparse.HelpFormatter):
     def __init__(self, prog: str, **how: Any) -> None:
         super().__init__(prog, max_help_position=COLUMN, width=min(shutil.get_terminal_size().columns, WIDEST) - 2)
 
+    def add_argument(self, action: argparse.Action) -> None:
+        """Takes the action in; commands are as long as they stand, further in than options, which argparse does not count."""
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            longest = max(map(len, action.choices), default=0)
+            self._action_max_length = max(self._action_max_length, self._current_indent + self._indent_increment + longest)
+
 
 class Parser(argparse.ArgumentParser):
     """A parser whose complaints are one line in the style of every other error, and that takes no abbreviations. `page`: what its help
