@@ -85,12 +85,12 @@ AOE_WORDS = {"WORK_PATH": "the folder of workspace and results"}
 # ---------------------------------------------------------------- machine files
 
 def chips() -> list[Machine]:
-    """The machines that come with aoec."""
+    """Return the machines that come with aoec."""
     return [load(name) for name in targets()]
 
 
 def at(raw: Raw, place: str) -> Any:
-    """What stands at a dotted place; KeyError where there is nothing."""
+    """Return what stands at a dotted place; KeyError where there is nothing."""
     found: Any = raw
     for key in place.split(".") if place else []:
         found = found[key]
@@ -98,7 +98,7 @@ def at(raw: Raw, place: str) -> Any:
 
 
 def real(pattern: str, raw: Raw) -> Iterator[str]:
-    """The places of a machine that a pattern with <names> stands for."""
+    """Return the places of a machine that a pattern with <names> stands for."""
     head, open_, rest = pattern.partition("<")
     if not open_:
         yield pattern
@@ -113,7 +113,7 @@ def real(pattern: str, raw: Raw) -> Iterator[str]:
 
 
 def refusal(raw: Raw) -> str:
-    """What is said of a machine of this content; "" where it is taken."""
+    """Return what is said of a machine of this content; "" where it is taken."""
     try:
         parse_machine(show_machine_file(raw))
     except TargetError as e:
@@ -122,7 +122,7 @@ def refusal(raw: Raw) -> str:
 
 
 def known(pattern: str) -> list[str]:
-    """The keys of a table, as the refusal of an unknown one lists them; of instructions those of all of them."""
+    """Return the keys of a table, as the refusal of an unknown one lists them; of instructions those of all of them."""
     found: dict[str, None] = {}
     raw = load("toy").merged.raw if "heads" not in pattern else load("Ascend910B3").merged.raw
     places = list(real(pattern, raw))
@@ -136,7 +136,7 @@ def known(pattern: str) -> list[str]:
 
 
 def needed(pattern: str, machines: list[Machine]) -> bool:
-    """True where a machine is refused, at this place, once the key is gone."""
+    """Return True where a machine is refused, at this place, once the key is gone."""
     raw, place = next((m.merged.raw, place) for m in machines for place in real(pattern, m.merged.raw) if stands(m.merged.raw, place))
     changed, (table, _, key) = deepcopy(raw), place.rpartition(".")
     del at(changed, table)[key]
@@ -145,7 +145,7 @@ def needed(pattern: str, machines: list[Machine]) -> bool:
 
 
 def stands(raw: Raw, place: str) -> bool:
-    """True where something stands at a place."""
+    """Return True where something stands at a place."""
     try:
         at(raw, place)
     except (KeyError, TypeError):
@@ -154,14 +154,14 @@ def stands(raw: Raw, place: str) -> bool:
 
 
 def kind(value: Any) -> str:
-    """What a value of a machine file is."""
+    """Return what a value of a machine file is."""
     if is_number(value):
         return "number"
     return {dict: "table", list: "list", str: "text"}.get(type(value), "number")
 
 
 def spread(pattern: str, machines: list[Machine]) -> tuple[str, str]:
-    """(unit, least and largest) of a number in the machines of chips; "" where it is none."""
+    """Return (unit, least and largest) of a number in the machines of chips; "" where it is none."""
     of_chips = [m for m in machines if m.name != "toy"]
     found = [m.sources[p] for m in of_chips for p in real(pattern, m.merged.raw) if p in m.sources]
     if not found:
@@ -174,13 +174,13 @@ def spread(pattern: str, machines: list[Machine]) -> tuple[str, str]:
 
 
 def places_of(table: str) -> list[str]:
-    """The places of a table that the reader of machine files knows, in the order of WORDS."""
+    """Return the places of a table that the reader of machine files knows, in the order of WORDS."""
     found = {f"{table}.{key}" if table else key for key in known(table)}
     return [*(p for p in WORDS if p in found), *sorted(found - WORDS.keys())]
 
 
 def rows(table: str, machines: list[Machine]) -> list[list[str]]:
-    """The rows of one table of the page."""
+    """Return the rows of one table of the page."""
     out = []
     for place in places_of(table):
         value = next((at(m.merged.raw, p) for m in machines for p in real(place, m.merged.raw) if stands(m.merged.raw, p)), "")
@@ -193,7 +193,7 @@ def rows(table: str, machines: list[Machine]) -> list[list[str]]:
 # ---------------------------------------------------------------- aoe.ini and platform_config
 
 class Asked(dict[str, str]):
-    """A file that says some keys, and notes for which it is asked."""
+    """Stands for a file that says some keys, and notes for which it is asked."""
 
     def __init__(self, said: Mapping[str, str]) -> None:
         super().__init__(said)
@@ -205,7 +205,7 @@ class Asked(dict[str, str]):
 
 
 def aoe_rows() -> list[list[str]]:
-    """Each key of aoe.ini that is asked for, with what becomes of it."""
+    """Return each key of aoe.ini that is asked for, with what becomes of it."""
     with mock.patch.dict(os.environ, clear=True):
         asked = Asked({})
         environment(asked, lambda _: None)
@@ -214,7 +214,7 @@ def aoe_rows() -> list[list[str]]:
 
 
 def fate(name: str) -> str:
-    """What becomes of a key of aoe.ini: the option that it is, or what is said of it."""
+    """Return what becomes of a key of aoe.ini: the option that it is, or what is said of it."""
     notes: list[str] = []
     words = environment({name: "1"}, notes.append) if name in RANGES else []
     option = f"`{words[0]}` of `aoec tune`" if words else ""
@@ -222,7 +222,8 @@ def fate(name: str) -> str:
 
 
 def platform_rows() -> list[list[str]]:
-    """Each key of a platform_config file that some core generation asks for: section, key, generations, and the places that it fills."""
+    """Return each key of a platform_config file that some core generation asks for: section, key, generations, the places that it
+    fills."""
     found: dict[tuple[str, str], dict[str, list[str]]] = {}
     for arch in FAMILIES:
         for (section, key), filled in imported(arch).items():
@@ -234,7 +235,7 @@ def platform_rows() -> list[list[str]]:
 
 
 def imported(arch: str) -> dict[tuple[str, str], list[str]]:
-    """(section, key) -> places in the machine file, of a file of that generation that has all that it is asked for."""
+    """Return (section, key) -> places in the machine file, of a file of that generation that has all that it is asked for."""
     said: dict[tuple[str, str], str] = {("version", "AIC_version"): arch, ("version", "SoC_version"): "Chip"}
     asked: dict[tuple[str, str], None] = {}
     get = configparser.RawConfigParser.get
@@ -253,7 +254,7 @@ def imported(arch: str) -> dict[tuple[str, str], list[str]]:
 
 
 def imported_text(path: Path, said: dict[tuple[str, str], str], asked: Mapping[tuple[str, str], None]) -> str:
-    """The machine file of what is said so far, "" where it is refused; whatever was asked for in vain is said from now on."""
+    """Return the machine file of what is said so far, "" where it is refused. What was asked for in vain is said from now on."""
     sections = dict.fromkeys(section for section, _ in said)
     path.write_text("\n".join(line for s in sections for line in (f"[{s}]", *(f"{k} = {v}" for (at, k), v in said.items() if at == s))))
     text = ""
@@ -268,7 +269,7 @@ def imported_text(path: Path, said: dict[tuple[str, str], str], asked: Mapping[t
 
 
 def filled(text: str, key: str) -> list[str]:
-    """The places of a machine file whose source names a key."""
+    """Return the places of a machine file whose source names a key."""
     return [m[1] for m in re.finditer(r'^(\S+) = \{.*?source = "([^"]*)"', text, re.MULTILINE) if re.search(rf"\b{key}\b", m[2])]
 
 
@@ -282,7 +283,7 @@ TITLES = {
 
 
 def page() -> str:
-    """docs/machine-keys.md."""
+    """Return docs/machine-keys.md."""
     machines = chips()
     lines = [INTRODUCTION]
     for table, title in TITLES.items():

@@ -42,14 +42,14 @@ A *number or hole* is an expression over integers and holes (`?tm`); a hole stan
 
 
 def primitives_page() -> str:
-    """docs/primitives.md."""
+    """Return docs/primitives.md."""
     found = primitives.facts()
     table = grid(("primitive", "does"), [[f"[`{f['name']}`](#{f['name']})", primitives.first_sentence(f["does"])] for f in found])
     return "\n".join([PRIMITIVES, *table, *[line for f in found for line in primitive(f)]]) + "\n"
 
 
 def primitive(f: Facts) -> list[str]:
-    """The section of a primitive."""
+    """Return the section of a primitive."""
     rows = [[f"`{x['name']}`", x["takes"], "needed" if x["needed"] else x["default"]] for x in f["fields"]]
     example = [line for part in primitives.PARTS for line in ("", f"{part}:", "", "```text", *f[part].splitlines(), "```")]
     return ["", f"## {f['name']}", "", f"`{primitives.usage(f)}`", *[line for p in (f["does"], *f["more"]) for line in ("", p)], "",
@@ -91,7 +91,7 @@ CARRIED = "carried over from another generation: "
 
 
 def instructions_page() -> str:
-    """docs/instructions.md."""
+    """Return docs/instructions.md."""
     found, machines = instructions.facts(None), instructions.machines()
     rows = [[f"[`{f['name']}`](#{f['name']})", f["pipe"], instructions.way(f), chips(f["chips"], f["without"]),
              primitives.first_sentence(f["does"])] for f in found]
@@ -100,19 +100,19 @@ def instructions_page() -> str:
 
 
 def chips(has: Sequence[str], without: Sequence[str]) -> str:
-    """The chips of a list, or all but those that are not in it, whichever is shorter."""
+    """Return the chips of a list, or all but those that are not in it, whichever is shorter."""
     if not without:
         return "all"
     return f"all but {named(without)}" if len(without) < len(has) else named(has)
 
 
 def named(found: Sequence[str]) -> str:
-    """Chips without the word that they share."""
+    """Return chips without the word that they share."""
     return ", ".join(name.removeprefix("Ascend") for name in found)
 
 
 def instruction(f: Facts) -> list[str]:
-    """The section of an instruction."""
+    """Return the section of an instruction."""
     operands = [[f"`{o['name']}`", "written" if o["written"] else "read", " or ".join(
         f"{s}, at multiples of {a}" + " bytes" * a.isdigit() for s, a in o["align"].items())] for o in f["operands"]]
     fields = [[f"`{n['name']}`", instructions.limits(n), n["unit"], instructions.says(n)] for n in f["fields"]]
@@ -127,14 +127,14 @@ def instruction(f: Facts) -> list[str]:
 
 
 def rule(r: Facts, every: Sequence[str]) -> list[str]:
-    """The lines of a rule of timing: its chips, its file, its formulas."""
+    """Return the lines of a rule of timing: its chips, its file, its formulas."""
     which = chips(r["chips"], [name for name in every if name not in r["chips"]])
     where = "" if which == "all" else f" ({which})"
     return [f"- Timing{where}, of `{r['file']}`: " + "; ".join(f"{name} `{text}`" for name, text in r["formulas"].items())]
 
 
 def timing(found: Sequence[Facts], machines: Sequence[Any]) -> list[str]:
-    """What stands behind the names of rules: what is given, terms, numbers with their sources."""
+    """Return what stands behind the names of rules: what is given, terms, numbers with their sources."""
     terms = {name: text for f in found for r in f["timing"] for name, text in r["terms"].items()}
     names = sorted({n["name"] for f in found for r in f["timing"] for n in r["numbers"]})
     return [TIMING, *grid(("name", "is"), [[f"`{name}`", text] for name, text in GIVEN.items()]), "", "### Terms", "",
@@ -145,7 +145,7 @@ def timing(found: Sequence[Facts], machines: Sequence[Any]) -> list[str]:
 
 
 def numbers(name: str, machines: Sequence[Any]) -> list[list[str]]:
-    """A row for each value and source of a number, with the chips that have it."""
+    """Return a row for each value and source of a number, with the chips that have it."""
     groups: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for m in machines:
         for n in instructions.numbers(name, m):
@@ -159,7 +159,7 @@ def numbers(name: str, machines: Sequence[Any]) -> list[list[str]]:
 
 
 def believed(of: Mapping[str, Sequence[str]], every: Sequence[str]) -> str:
-    """Each confidence with its chips, the fewest first; of all chips the last are the others."""
+    """Return each confidence with its chips, the fewest first; of all chips the last are the others."""
     order = sorted(of.items(), key=lambda item: (len(item[1]), item[0]))
     said = [f"{told}: {chips(has, [name for name in every if name not in has])}" for told, has in order]
     if len(of) > 1 and sum(map(len, of.values())) == len(every):
@@ -186,7 +186,7 @@ A hole is a field of a [primitive](primitives.md); the table names it. A sketch 
 
 
 def holes_page() -> str:
-    """docs/holes.md."""
+    """Return docs/holes.md."""
     found = holes.facts(None)
     kinds = [[name, f"`aoec/search/{file}`", funcs] for name, (file, funcs) in SKETCHES.items()]
     lines = [HOLES, *grid(("sketches", "laid out by", "for"), kinds)]

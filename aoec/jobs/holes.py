@@ -11,7 +11,7 @@ Facts = dict[str, Any]
 
 
 def facts(name: str | None) -> list[Facts]:
-    """All kinds of holes, or the one of that name; CheckError where there is none."""
+    """Return all kinds of holes, or the one of that name; CheckError where there is none."""
     if name is not None and "(" in name:
         raise CheckError(f'the holes of one operator, with their choices: aoec lower "{name}" | aoec search - --space')
     return [_facts(k) for k in (KINDS if name is None else (kind(name),))]
@@ -24,7 +24,7 @@ def _facts(k: Kind) -> Facts:
 
 
 def together(found: Facts) -> dict[str, list[str]]:
-    """What a hole decides -> the sketches in which it does."""
+    """Return what a hole decides -> the sketches in which it does."""
     out: dict[str, list[str]] = {}
     for s in found["sketches"]:
         out.setdefault(s["decides"], []).append(s["sketch"])
@@ -32,7 +32,7 @@ def together(found: Facts) -> dict[str, list[str]]:
 
 
 def show(found: list[Facts]) -> str:
-    """A line for each hole and meaning."""
+    """Return a line for each hole and meaning."""
     rows = [(f"?{f['name']}", f["primitive"], f["unit"], f"{decides} ({', '.join(sketches)})")
             for f in found for decides, sketches in together(f).items()]
     lines = aligned([("hole", "primitive", "counts", "decides (in which sketches)"), *rows])
@@ -40,7 +40,7 @@ def show(found: list[Facts]) -> str:
 
 
 def show_one(f: Facts) -> str:
-    """A hole with what it decides in each kind of sketch, and the funcs that these are for."""
+    """Return a hole with what it decides in each kind of sketch, and the funcs that these are for."""
     lines = [f"?{f['name']}: filled in {f['primitive']}, counts {f['unit']} (aoec primitives {f['primitive']})"]
     for s in f["sketches"]:
         vendor = "; only in traces of a vendor's tiling" if s["vendor_only"] else ""

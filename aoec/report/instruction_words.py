@@ -108,7 +108,7 @@ OWN: Mapping[str, Mapping[str, Said]] = {
 
 
 def field(instruction: str, name: str) -> Said:
-    """(what a field counts, what it says)."""
+    """Return (what a field counts, what it says)."""
     own = OWN.get(instruction, {})
     if name in own:
         return own[name]
@@ -127,5 +127,5 @@ LANES = 6
 
 
 def together(instruction: str, fields: tuple[str, ...]) -> tuple[int, ...]:
-    """The numbers of the relations that an instruction with these fields must keep."""
+    """Return the numbers of the relations that an instruction with these fields must keep."""
     return TOGETHER.get(instruction, (LANES,) * ("lanes" in fields))

@@ -25,13 +25,13 @@ ASKED = ("fp16", "fp32")  # dtypes by which an alignment is told apart from one 
 
 
 def machines(target: str | None = None) -> list[Machine]:
-    """The one machine that is asked for, or all that come with aoec and stand for a chip."""
+    """Return the one machine that is asked for, or all that come with aoec and stand for a chip."""
     return [load(target)] if target else [load(name) for name in targets() if name != "toy"]
 
 
 def facts(name: str | None, target: str | None = None) -> list[Facts]:
-    """All instructions, or the one of that name; CheckError with the nearest name where there is none. Chips and rules are those of the
-    target, or of every chip."""
+    """Return all instructions, or the one of that name; CheckError with the nearest name where there is none. Chips and rules are those of
+    the target, or of every chip."""
     if name is not None and name not in INSTRUCTIONS:
         raise CheckError(f"there is no instruction {name}{nearest(name, INSTRUCTIONS) or '; aoec instructions lists them'}")
     known = machines(target)
@@ -62,7 +62,7 @@ def _field(i: Instruction, name: str, low: int, high: int, real: bool) -> Facts:
 
 
 def dtypes(i: Instruction) -> str:
-    """What the instruction asks of the dtypes of its operands, in the words of its refusal of dtypes that there are not."""
+    """Return what the instruction asks of the dtypes of its operands, in the words of its refusal of dtypes that there are not."""
     try:
         check_dtypes(i, [f"none{at}" for at in range(len(i.operands))])
     except CheckError as e:
@@ -73,7 +73,7 @@ def dtypes(i: Instruction) -> str:
 # ---------------------------------------------------------------- timing
 
 def rules(i: Instruction, having: Sequence[Machine]) -> list[Facts]:
-    """The different rules of timing of an instruction, each with the chips that have it and the numbers of one of them."""
+    """Return the different rules of timing of an instruction, each with the chips that have it and the numbers of one of them."""
     groups: dict[tuple[str, ...], list[Machine]] = {}
     for m in having:
         said = m.merged.raw["timing"][i.name]
@@ -96,7 +96,7 @@ def _names(text: str) -> frozenset[str]:
 
 
 def _terms(texts: Iterable[str], machine: Machine) -> dict[str, str]:
-    """The terms that formulas name, and those that these do."""
+    """Return the terms that formulas name, and those that these do."""
     known, out, left = machine.merged.raw.get("terms", {}), dict[str, str](), list(texts)
     while left:
         for name in sorted(_names(left.pop()) & known.keys() - out.keys()):
@@ -106,7 +106,7 @@ def _terms(texts: Iterable[str], machine: Machine) -> dict[str, str]:
 
 
 def numbers(name: str, machine: Machine) -> list[Facts]:
-    """The numbers of the machine behind a name of a formula, of a table one for each dtype; none for fields and what is given."""
+    """Return the numbers of the machine behind a name of a formula, of a table one for each dtype; none for fields and what is given."""
     places = [f"numbers.{name}", name, *[f"paths.{name.removesuffix(end)}.{key}" for end, key in PATH_NAMES.items() if name.endswith(end)]]
     found = [p for p in places if p in machine.sources][:1] or [p for p in machine.sources if p.startswith(f"tables.{name}.")]
     if not found and name.endswith("_l2_rate"):  # where nothing is said of hits it is the rate of the path
@@ -118,20 +118,20 @@ def numbers(name: str, machine: Machine) -> list[Facts]:
 # ---------------------------------------------------------------- text
 
 def show(found: Sequence[Facts]) -> str:
-    """A line for each instruction."""
+    """Return a line for each instruction."""
     rows = [(f["name"], f["pipe"], way(f), first_sentence(f["does"])) for f in found]
     lines = aligned([("instruction", "pipe", "from and to", "does"), *rows])
     return "\n".join([*lines, "", "Fields, limits, chips and timing of one: aoec instructions NAME"]) + "\n"
 
 
 def show_one(f: Facts) -> str:
-    """An instruction with its operands, fields, limits, chips and timing."""
+    """Return an instruction with its operands, fields, limits, chips and timing."""
     parts = [[f"{f['name']} on pipe {f['pipe']}: {f['does']}"], operand_lines(f), field_lines(f), limit_lines(f), chip_lines(f)]
     return "\n\n".join("\n".join(p) for p in (*parts, *[rule_lines(r) for r in f["timing"]]) if p) + "\n"
 
 
 def way(f: Facts) -> str:
-    """`L1 -> L0A`: the scopes of the operands that are read, and of the one that is written."""
+    """Return `L1 -> L0A`: the scopes of the operands that are read, and of the one that is written."""
     read = dict.fromkeys(s for o in f["operands"] if not o["written"] for s in o["scopes"])
     written = [s for o in f["operands"] if o["written"] for s in o["scopes"]]
     return " ".join([*[" + ".join(read)] * bool(read), "->", *written])
@@ -144,12 +144,12 @@ def operand_lines(f: Facts) -> list[str]:
 
 
 def limits(n: Facts) -> str:
-    """`0 to 4,095`, or what a real is."""
+    """Return `0 to 4,095`, or what a real is."""
     return "any" if n["low"] is None else f"{n['low']:,} to {n['high']:,}"
 
 
 def says(n: Facts) -> str:
-    """What a field says, and whether it may be left out."""
+    """Return what a field says, and whether it may be left out."""
     return n["says"] + "; 0 where it is left out" * n["optional"]
 
 
@@ -167,12 +167,12 @@ def chip_lines(f: Facts) -> list[str]:
 
 
 def called(n: Facts) -> str:
-    """What a number is called: the name that formulas have for it, of a table with the dtype."""
+    """Return what a number is called: the name that formulas have for it, of a table with the dtype."""
     return n["place"].removeprefix("tables.") if n["place"].startswith("tables.") else n["name"]
 
 
 def rule_lines(r: Facts) -> list[str]:
-    """A rule of timing with its terms and its numbers, one source a line."""
+    """Return a rule of timing with its terms and its numbers, one source a line."""
     head = f"timing on {', '.join(r['chips'])} ({r['file']}), in cycles:"
     rows = [(f"  {called(n)}", f"{n['value']:,} {n['unit']}".rstrip(), n["confidence"], n["source"]) for n in r["numbers"]]
     formulas = [f"  {rule} = {text}" for rule, text in r["formulas"].items()]

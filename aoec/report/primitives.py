@@ -21,7 +21,7 @@ KINDS = {Expr: "number or hole", str: "name", NAMES: "list of names"}
 
 
 def facts(name: str | None = None) -> list[Facts]:
-    """All primitives by name, or the one of that name; CheckError with the nearest name where there is none."""
+    """Return all primitives by name, or the one of that name; CheckError with the nearest name where there is none."""
     words = primitives()
     if name is not None and name not in words:
         raise CheckError(f"there is no primitive {name}{nearest(name, words)}")
@@ -34,7 +34,7 @@ def _facts(word: str, primitive: type[Primitive]) -> Facts:
 
 
 def taken_apart(doc: str) -> tuple[list[str], dict[str, str]]:
-    """(the paragraphs of a docstring, each on one line; its example by its parts)."""
+    """Return (the paragraphs of a docstring, each on one line; its example by its parts)."""
     words, _, example = doc.partition("before:\n")
     before, _, rest = example.partition("\ncall:\n")
     call, _, after = rest.partition("\nafter:\n")
@@ -49,24 +49,24 @@ def _fields(primitive: type[Primitive]) -> list[Facts]:
 
 
 def _default(value: object) -> str:
-    """What an optional field stands at; "" for nothing, and of one that is needed."""
+    """Return what an optional field stands at; "" for nothing, and of one that is needed."""
     return shown(value) if isinstance(value, Expr) else value if isinstance(value, str) else ""
 
 
 def usage(f: Facts) -> str:
-    """The call with all of its fields, optional ones in brackets."""
+    """Return the call with all of its fields, optional ones in brackets."""
     said = [x["name"] if x["needed"] else f"[{x['name']}]" for x in f["fields"]]
     return f"{f['name']}({', '.join(said)})"
 
 
 def show(found: Sequence[Facts]) -> str:
-    """A line for each primitive."""
+    """Return a line for each primitive."""
     rows = [(f["name"], first_sentence(f["does"])) for f in found]
     return "\n".join([*aligned(rows), "", "Fields and an example of one: aoec primitives NAME"]) + "\n"
 
 
 def show_one(f: Facts) -> str:
-    """A primitive with its fields and its example."""
+    """Return a primitive with its fields and its example."""
     rows = [(f"  {x['name']}", x["takes"], "needed" if x["needed"] else f"default: {x['default'] or 'none'}") for x in f["fields"]]
     example = [line for part in PARTS for line in ("", f"{part}:", *[f"  {text}" for text in f[part].splitlines()])]
     return "\n".join([f"{usage(f)}  ({f['file']})", "", *[line for p in (f["does"], *f["more"]) for line in (*wrap(p, WIDTH), "")],

@@ -22,8 +22,8 @@ SKETCHES: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Kind:
-    """A hole. `primitive`: the one whose field holds it. `unit`: what a choice counts. `decides`: kind of sketch -> what it decides there.
-    `vendor`: sketches that have it only where a vendor's tiling is turned into a trace; a search lays none out."""
+    """Describes a hole. `primitive`: the one whose field holds it. `unit`: what a choice counts. `decides`: what it decides, by
+    kind of sketch. `vendor`: sketches that have it only where a vendor's tiling is turned into a trace; a search lays none out."""
 
     name: str
     primitive: str
@@ -32,7 +32,7 @@ class Kind:
     vendor: tuple[str, ...] = ()
 
     def is_named(self, name: str) -> bool:
-        """True for its name; <axis> stands for the name of a loop."""
+        """Return True for its name; <axis> stands for the name of a loop."""
         return re.fullmatch(re.escape(self.name).replace("<axis>", r"\w+"), name) is not None
 
 
@@ -118,7 +118,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def kind(name: str) -> Kind:
-    """The hole of that name, with its `?` or without; CheckError with the nearest one where there is none."""
+    """Return the hole of that name, with its `?` or without; CheckError with the nearest one where there is none."""
     plain = name.removeprefix("?")
     found = next((k for k in KINDS if plain in (k.name, k.name.replace("<axis>", "")) and plain != ""), None)
     found = found or next((k for k in KINDS if k.is_named(plain)), None)

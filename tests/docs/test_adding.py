@@ -44,7 +44,7 @@ print(json.dumps(out))
 
 
 class Tree:
-    """A copy of the sources that imports itself; kernels that the checkout has compiled are not compiled again."""
+    """Holds a copy of the sources that imports itself; kernels that the checkout has compiled are not compiled again."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -55,18 +55,19 @@ class Tree:
                 shutil.copy2(ROOT / name, root)
         for package in ("kernels", "grammars"):
             (root / "aoec" / package).symlink_to(root / package)
-        self.environment = {**os.environ, "PYTHONPATH": str(root), "TUNE_BANK_PATH": str(root / "bank.db"), "COLUMNS": "120",
-                            "AOEC_CACHE_DIR": str(root / "cache"), "PYTEST_ADDOPTS": "-p no:cacheprovider"}
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+        self.environment |= {"PYTHONPATH": str(root), "TUNE_BANK_PATH": str(root / "bank.db"), "COLUMNS": "120",
+                             "AOEC_CACHE_DIR": str(root / "cache"), "PYTEST_ADDOPTS": "-p no:cacheprovider"}
 
     def write(self, name: str, text: str) -> None:
-        """A new file, with the folders around it."""
+        """Write a new file, and make the folders around it."""
         path = self.root / name
         assert not path.exists(), f"{name} is there already"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
 
     def change(self, name: str, text: str) -> None:
-        """Each part of a change: its lines that are kept or taken out stand once in the file, and give way to those kept or added."""
+        """Make each part of a change: its lines that are kept or taken out stand once in the file, and give way to those kept or added."""
         path = self.root / name
         for part in re.split(r"^@@\n", text, flags=re.MULTILINE):
             lines = part.splitlines(keepends=True)
@@ -77,7 +78,7 @@ class Tree:
             path.write_text(now.replace(old, new), "utf-8")
 
     def run(self, commands: list[str]) -> Iterator[tuple[str, int, str]]:
-        """(command, exit code, what it said) of each."""
+        """Return (command, exit code, what it said) of each."""
         done = subprocess.run([sys.executable, "-c", RUN, json.dumps(commands)], cwd=self.root, env=self.environment, capture_output=True,
                               text=True, timeout=300)
         assert done.returncode == 0, done.stderr
@@ -86,7 +87,7 @@ class Tree:
 
 
 def wanted(command: str) -> int:
-    """The exit code that a command is to have."""
+    """Return the exit code that a command is to have."""
     found = re.search(r"# exit (\d+)$", command)
     return int(found[1]) if found else 0
 

@@ -43,7 +43,7 @@ LOW = {"dst_stride": 3000, "dst_half": 600, "pitch": 600, "length": 97}  # one m
 
 
 def apart(word: Instruction, which: str) -> dict[str, int]:
-    """Fields of two runs or repeats, of a length that is asked of one, far enough apart that the last one ends last."""
+    """Return fields of two runs or repeats, of a length that is asked of one, far enough apart that the last one ends last."""
     given = {"bursts": 1 if which == "length" else 2, "repeat": 2, "extent": 2, "m": 2, "n": 64 if "scale" in word.fields() else 32,
              "src_rows": 2, "rows": 2, "cols": 1, "length": 32, "lanes": 8}
     fields = {n.name: given.get(n.name, 64 if n.name.endswith(("_rep", "_stride", "_half", "pitch")) else n.low) for n in word.numbers}
@@ -53,7 +53,7 @@ def apart(word: Instruction, which: str) -> dict[str, int]:
 
 
 def bytes_of(unit: str, name: str, size: int) -> int:
-    """Bytes of what a field counts."""
+    """Return bytes of what a field counts."""
     fractal = 256 * size if name == "copy_l0c_ub" else 512
     return {"bytes": 1, "blocks": 32, "fractals": fractal, "elements": size}[unit]
 
@@ -64,7 +64,8 @@ STRIDES = [(name, n.name) for name, word in INSTRUCTIONS.items() for n in word.n
 
 @pytest.mark.parametrize("name, which", STRIDES)
 def test_a_field_counts_what_is_said(name: str, which: str) -> None:
-    """Of runs or repeats, of which one field says how far they are apart, or how long they are: the last one ends so much further on."""
+    """Check where the last of some runs or repeats ends. One field says how far apart they are, or how long. By one more of it the end
+    moves by what the field counts."""
     word, dtypes = INSTRUCTIONS[name], dtypes_of(INSTRUCTIONS[name])
     check_dtypes(word, list(dtypes))
     fields, low = apart(word, which), LOW.get(which, 600 if which.endswith("_rep") else 40)

@@ -42,7 +42,7 @@ TEXTS = {
 
 
 def funcs(sketch: str) -> Iterator[Func]:
-    """Funcs with sketches of a kind; together these have all of its holes."""
+    """Return funcs with sketches of a kind; together these have all of its holes."""
     yield from map(lower_operator, TEXTS["rows" if sketch in RULES else sketch])
     if sketch in RULES:
         yield from (parse_func(SUM), lower_call("scale_bias_gelu(m=512, n=8192, alpha=1.7)", [OWN]))
@@ -55,13 +55,13 @@ def funcs(sketch: str) -> Iterator[Func]:
 
 @cache
 def laid_out(sketch: str) -> tuple[Trace, ...]:
-    """Sketches of a kind that a search lays out."""
+    """Return sketches of a kind that a search lays out."""
     rule = RULES.get(sketch, sketches)
     return tuple(trace for func in funcs(sketch) for machine in MACHINES for trace in rule(func, load(machine)))
 
 
 def of_vendor(sketch: str) -> list[Trace]:
-    """Sketches of forms that only the vendor's tilings have."""
+    """Return sketches of forms that only the vendor's tilings have."""
     if sketch == "matmul":
         func, machine = lower_operator("matmul(m=512, k=512, n=512)"), load(MACHINES[0])
         given = [Form("left", steps="m"), Form("right", "m", steps="n"), Form(spread="single"), Form(spread="deal m", larger="")]
@@ -81,7 +81,7 @@ def product(func: Func) -> Nest:
 
 
 def filled_in(traces: Iterable[Trace]) -> dict[str, set[str]]:
-    """Hole -> the primitives that have it in a field."""
+    """Return hole -> the primitives that have it in a field."""
     out: dict[str, set[str]] = {}
     for step in (s for trace in traces for s in trace.steps):
         for name in (n for _, value in step.fields if isinstance(value, Expr) for n in hole_names(value)):
@@ -90,7 +90,7 @@ def filled_in(traces: Iterable[Trace]) -> dict[str, set[str]]:
 
 
 def told(name: str, sketch: str) -> list[Kind]:
-    """What is said of a hole of a sketch of that kind."""
+    """Return what is said of a hole of a sketch of that kind."""
     return [k for k in KINDS if k.is_named(name) and sketch in k.decides]
 
 
