@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from aoec.base.files import say
-from aoec.cli import bank, options, values
+from aoec.cli import bank, options, values, vendor_words
 from aoec.cli.declared import File, fills, reads, writes
 from aoec.cli.options import DEFAULT_TARGET, Parser
 
@@ -28,6 +28,7 @@ def parser() -> Parser:
     _model_commands(commands)
     _stage_commands(commands)
     _shelf_commands(commands)
+    _word_commands(commands)
     return p
 
 
@@ -43,10 +44,12 @@ class Version(argparse.Action):
         parser.exit()
 
 
-def _add(commands: argparse._SubParsersAction, name: str, text: str, example: str = "") -> Parser:
-    """The parser of one command; it calls the function of its name in `commands.py`, which is imported only then."""
+def _add(commands: argparse._SubParsersAction, name: str, page: str, text: str, example: str = "") -> Parser:
+    """The parser of one command, whose help names its page under docs/; it calls the function of its name in `commands.py`, which is
+    imported only then."""
     p: Parser = commands.add_parser(name, help=text.partition(". ")[0], description=f"{text[0].upper()}{text[1:]}.".replace("%", "%%"),
                                     allow_abbrev=False, epilog=f"example: {example}" if example else None)
+    p.page = f"docs/{page}.md"
     p.set_defaults(command_function=_late(name), command=name)
     return p
 
@@ -62,14 +65,16 @@ def _late(name: str) -> Command:
 # ---------------------------------------------------------------- models
 
 def _model_commands(commands: argparse._SubParsersAction) -> None:
-    p = _add(commands, "compile", "compile an ONNX model; with --tune search fast schedules first", "aoec compile --tune model.onnx")
+    p = _add(commands, "compile", "deploy",
+             "compile an ONNX model; with --tune search fast schedules first", "aoec compile --tune model.onnx")
     reads(p.add_argument("model", metavar="MODEL.onnx|DIR", help="an ONNX model, or a folder that --dump wrote"))
     p.add_argument("--tune", action="store_true", help="search fast schedules; without it the bank and default schedules are used")
     _model(p)
     options.tuning_options(p)
     options.embed(p)
     writes(p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)"))
-    p = _add(commands, "tune", "tune as AOE does, operators or subgraphs, and write AOE's result files. It compiles the model too",
+    p = _add(commands, "tune", "deploy",
+             "tune as AOE does, operators or subgraphs, and write AOE's result files. It compiles the model too",
              "aoec tune model.onnx --job opat")
     reads(p.add_argument("model", metavar="MODEL.onnx|DIR", help="an ONNX model, or a folder that --dump wrote"))
     _model(p)
@@ -81,7 +86,8 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     fills(p.add_argument("--results", default="", metavar="DIR",
                    help="where aoe_result_opat_*.json or aoe_result_sgat_*.json goes (default: $ASCEND_WORK_PATH, or here)"), File.ADDED)
     writes(p.add_argument("-o", "--output", metavar="FILE", help="the compiled model (default: <model>.aoec in the current directory)"))
-    p = _add(commands, "tasks", "list what tuning a model would have to do. It shows the different groups, their weight, and what the "
+    p = _add(commands, "tasks", "deploy",
+             "list what tuning a model would have to do. It shows the different groups, their weight, and what the "
              "bank has",
              "aoec tasks model.onnx")
     reads(p.add_argument("model", metavar="MODEL.onnx", help="an ONNX model"))
@@ -91,20 +97,20 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     options.bank(p)
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
-    p = _add(commands, "aoe", "take AOE's own command line",
+    p = _add(commands, "aoe", vendor_words.PAGE, "take AOE's own command line",
              "aoec aoe --job_type=2 --model=model.onnx")
     p.set_defaults(kept="what was found so far is kept in the bank; the same command with --reload goes on from there")
-    p = _add(commands, "atc", "take ATC's own command line: compile from the bank, without a search",
+    p = _add(commands, "atc", vendor_words.PAGE, "take ATC's own command line: compile from the bank, without a search",
              "aoec atc --model=model.onnx --framework=5 --soc_version=Ascend310P3 --output=model")
     p.set_defaults(kept="a model that was compiled is kept; nothing is left running")
-    p = _add(commands, "results", "show result files of tuning, aoec's or AOE's of any release; several side by side",
+    p = _add(commands, "results", "deploy", "show result files of tuning, aoec's or AOE's of any release; several side by side",
              "aoec results aoe_result_opat_20260901120000000_pid1.json")
     reads(p.add_argument("files", nargs="+", metavar="FILE.json|DIR",
                          help="aoe_result_opat_*.json or aoe_result_sgat_*.json, - for standard input"))
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
     _deliver_command(commands)
-    p = _add(commands, "run", "run a compiled model, a func or a program, and print its modelled time",
+    p = _add(commands, "run", "deploy", "run a compiled model, a func or a program, and print its modelled time",
              "aoec run model.aoec --random -o out.npz")
     reads(p.add_argument("model", metavar="MODEL.aoec|G.tir|G.prog", help="a compiled model, a func, or a program of a func (--func)"))
     reads(p.add_argument("--func", metavar="G.tir", help="the func of a program, whose values it is held against"))
@@ -120,7 +126,7 @@ def _model_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--gear", metavar="NAME", help="the gear that --random is for (default: the first). With --inputs, shapes say which")
     p.add_argument("--json", action="store_true", help="print the figures as JSON")
     writes(p.add_argument("-o", "--output", metavar="FILE.npz", help="arrays by the model's output names"))
-    p = _add(commands, "demo", "tune a full-size ResNet-50 with seeded random weights", "aoec demo")
+    p = _add(commands, "demo", "deploy", "tune a full-size ResNet-50 with seeded random weights", "aoec demo")
     p.add_argument("--batch", type=values.positive, default=1, metavar="N", help="images at a time (default: 1)")
     options.precision(p)
     options.tuning_options(p)
@@ -137,7 +143,8 @@ def _model(p: Parser) -> None:
 
 
 def _deliver_command(commands: argparse._SubParsersAction) -> None:
-    p = _add(commands, "deliver", "write what was found as files for CANN and kernel writers, or read a device's profile back. The "
+    p = _add(commands, "deliver", "deliver",
+             "write what was found as files for CANN and kernel writers, or read a device's profile back. The "
              "folder's APPLY.md says what to type on the board. Written for CANN, not yet run on a device by us",
              "aoec deliver model.onnx --to delivery")
     reads(p.add_argument("model", nargs="?", metavar="MODEL.onnx|MODEL.aoec|BANK", help="what --to writes of: a model (with the schedules "
@@ -168,47 +175,48 @@ def _deliver_command(commands: argparse._SubParsersAction) -> None:
 # ---------------------------------------------------------------- stages
 
 def _stage_commands(commands: argparse._SubParsersAction) -> None:
-    p = _add(commands, "import", "turn an ONNX model into a graph", "aoec import net.onnx -o net.graph")
+    p = _add(commands, "import", "tutorial", "turn an ONNX model into a graph", "aoec import net.onnx -o net.graph")
     reads(p.add_argument("model", metavar="NET.onnx", help="an ONNX model"))
     options.model_options(p)
     options.weights(p, "write the constants there (default: beside -o, as <output>.npz)", written=True)
     options.output(p)
-    p = _add(commands, "fuse", "lay out a graph and divide it into groups", "aoec fuse net.graph -o fused.graph")
+    p = _add(commands, "fuse", "research", "lay out a graph and divide it into groups", "aoec fuse net.graph -o fused.graph")
     options.source(p, "NET.graph")
     options.weights(p, "the constants of the graph (default: <input>.npz)")
     options.target(p)
     options.output(p)
-    p = _add(commands, "slice", "run groups of a fused graph in slices that stay in L2",
+    p = _add(commands, "slice", "research", "run groups of a fused graph in slices that stay in L2",
              "aoec slice fused.graph --regions g3..g12/4 -o sliced.graph")
     options.source(p, "FUSED.graph")
     p.add_argument("--regions", required=True, type=values.regions, metavar="G..G/N,..", help="from which group to which, and in how many "
                    "parts; one part runs through all of them before the next")
     options.weights(p, "the constants of the graph, which go beside -o as they are (default: <input>.npz)")
     options.output(p)
-    p = _add(commands, "export", "write a compiled model or a graph as an ONNX model, slices spelled out",
+    p = _add(commands, "export", "research", "write a compiled model or a graph as an ONNX model, slices spelled out",
              "aoec export model.aoec -o sliced.onnx")
     options.source(p, "MODEL.aoec|NET.graph")
     options.weights(p, "the constants of a graph (default: <input>.npz)")
     writes(p.add_argument("-o", "--output", required=True, metavar="FILE.onnx",
                           help="the ONNX model, - for standard output. Its reals are float; "
                    "precision is chosen when it is compiled"))
-    p = _add(commands, "lower", "turn a group, or an operator given by name, into a func",
+    p = _add(commands, "lower", "tutorial", "turn a group, or an operator given by name, into a func",
              'aoec lower "matmul(m=1024, k=1024, n=1024, fp16)"')
     options.source(p, "FUSED.graph|OPERATOR")
     p.add_argument("--group", metavar="NAME", help="the group to lower")
     options.ops(p)
     options.output(p)
-    p = _add(commands, "schedule", "apply a schedule to a func", "aoec schedule g.tir --with g.sched")
+    p = _add(commands, "schedule", "tutorial", "apply a schedule to a func", "aoec schedule g.tir --with g.sched")
     options.source(p, "G.tir")
     reads(p.add_argument("--with", dest="trace", required=True, metavar="G.sched", help="the schedule"))
     options.holes(p)
     options.output(p)
-    p = _add(commands, "emit", "turn a scheduled func into a program of AI Core instructions", "aoec emit scheduled.tir -o g.prog")
+    p = _add(commands, "emit", "tutorial",
+             "turn a scheduled func into a program of AI Core instructions", "aoec emit scheduled.tir -o g.prog")
     options.source(p, "SCHEDULED.tir")
     options.holes(p)
     options.target(p)
     options.output(p)
-    p = _add(commands, "simulate", "time a program on the model machine", "aoec simulate g.prog --json")
+    p = _add(commands, "simulate", "explain", "time a program on the model machine", "aoec simulate g.prog --json")
     options.source(p, "G.prog")
     options.holes(p)
     options.target(p)
@@ -217,7 +225,8 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     options.most_steps(p)
     options.timeline_options(p)
     options.output(p)
-    p = _add(commands, "explain", "say where a candidate's time goes, or what changed between two. It can also join a device's profile "
+    p = _add(commands, "explain", "explain",
+             "say where a candidate's time goes, or what changed between two. It can also join a device's profile "
              "with ours", "aoec explain a.prog b.prog")
     options.source(p, "A.prog|A.tir|A.sched")
     reads(p.add_argument("other", nargs="?", metavar="B", help="a second candidate, to compare"))
@@ -230,7 +239,8 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     p.add_argument("--json", action="store_true", help="print the facts as JSON")
     options.most_steps(p)
     options.output(p)
-    p = _add(commands, "search", "search the design space of a func for a fast schedule", "aoec search g.tir --budget 2000 -o g.sched")
+    p = _add(commands, "search", "research",
+             "search the design space of a func for a fast schedule", "aoec search g.tir --budget 2000 -o g.sched")
     options.source(p, "G.tir")
     options.target(p)
     options.search_options(p)
@@ -241,7 +251,7 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
 
 
 def _sweep_command(commands: argparse._SubParsersAction) -> None:
-    p = _add(commands, "sweep", "time schedules over ranges of sizes, holes and machines",
+    p = _add(commands, "sweep", "sweep", "time schedules over ranges of sizes, holes and machines",
              'aoec sweep g.tir --with a.sched --with b.sched --set "m=128..8192*2" -o out.csv --plot out.svg')
     reads(p.add_argument("input", metavar="G.tir|OPERATOR", help="a func (- for standard input), or an operator by name and sizes"))
     reads(p.add_argument("--with", dest="traces", action="append", default=[], metavar="G.sched|default|tuned",
@@ -268,14 +278,14 @@ def _sweep_command(commands: argparse._SubParsersAction) -> None:
 # ---------------------------------------------------------------- targets, bank, doctor
 
 def _shelf_commands(commands: argparse._SubParsersAction) -> None:
-    p = _add(commands, "targets", "list the machines, show one with its sources, or import one from CANN",
+    p = _add(commands, "targets", "machine-keys", "list the machines, show one with its sources, or import one from CANN",
              "aoec targets show Ascend910B3")
     p.add_argument("action", nargs="?", choices=("list", "show", "import"), default="list",
                    help="list: one line a machine; show: each number; import: a machine file from CANN's platform_config/*.ini")
     reads(p.add_argument("name", nargs="?", metavar="NAME|FILE", help="the machine to show, or the file to import"))
     p.add_argument("--json", action="store_true", help="print as JSON")
     options.output(p)
-    p = _add(commands, "calibrate", "fit a machine to a profile of your own chip. The result is a machine file that extends it",
+    p = _add(commands, "calibrate", "research", "fit a machine to a profile of your own chip. The result is a machine file that extends it",
              "aoec calibrate --read op_summary.csv --target Ascend910B3 -o my910b3.toml")
     reads(p.add_argument("--read", required=True, metavar="FILE.csv", help="op_summary_*.csv of msprof; - is standard input"))
     options.target(p)
@@ -286,11 +296,32 @@ def _shelf_commands(commands: argparse._SubParsersAction) -> None:
     options.bank(p)
     p.add_argument("--json", action="store_true", help="print the facts as JSON")
     writes(p.add_argument("-o", "--output", required=True, metavar="FILE.toml", help="the machine file, for --target"))
-    bank.words(_add(commands, "bank", "look into a knowledge bank, check and clean it, exchange records", "aoec bank list"))
-    p = _add(commands, "completion", "print the script with which a shell completes aoec's words",
+    bank.words(_add(commands, "bank", "deploy", "look into a knowledge bank, check and clean it, exchange records", "aoec bank list"))
+    p = _add(commands, "completion", "deploy", "print the script with which a shell completes aoec's words",
              "aoec completion bash > ~/.local/share/bash-completion/completions/aoec")
     p.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS), help="the shell")
     options.output(p)
-    p = _add(commands, "doctor", "show versions, cores, caches, bank, and whether CANN is seen")
+    p = _add(commands, "doctor", "deploy", "show versions, cores, caches, bank, and whether CANN is seen")
     options.own_bank(p)
+    p.add_argument("--json", action="store_true", help="print as JSON")
+
+
+# ---------------------------------------------------------------- words
+
+def _word_commands(commands: argparse._SubParsersAction) -> None:
+    p = _add(commands, "primitives", "primitives", "list the primitives of a schedule, or show one with its fields and an example",
+             "aoec primitives split")
+    _word(p, "the primitive to show (default: list all)")
+    p = _add(commands, "instructions", "instructions", "list the instructions of a program, or show one with its fields, limits, chips and "
+             "timing", "aoec instructions mmad")
+    _word(p, "the instruction to show (default: list all)")
+    reads(p.add_argument("--target", metavar="NAME|FILE.toml", help="what this machine has, with its timing (default: all chips)"))
+    p = _add(commands, "holes", "holes",
+             "list the kinds of holes that sketches have, or show one with what it decides. The holes of one func "
+             "are shown by aoec search --space", "aoec holes tm")
+    _word(p, "the hole to show (default: list all)")
+
+
+def _word(p: Parser, text: str) -> None:
+    p.add_argument("name", nargs="?", metavar="NAME", help=text)
     p.add_argument("--json", action="store_true", help="print as JSON")

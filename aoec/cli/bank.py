@@ -25,6 +25,7 @@ def words(bank: words_of.Parser) -> None:
     def add(name: str, text: str, argument: str = "", about: str = "", optional: bool = False,
             target: str = "records of this machine only") -> words_of.Parser:
         p: words_of.Parser = actions.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
+        p.page = bank.page
         if argument:
             named = p.add_argument("argument", metavar=argument, help=about or None, nargs="?" if optional else None)
             if argument != "KEY":

@@ -355,6 +355,31 @@ def run_targets(options: Namespace) -> int:
     return 0
 
 
+def run_primitives(options: Namespace) -> int:
+    from aoec.report import primitives
+    return _told(options, primitives.facts(options.name), primitives.show, primitives.show_one)
+
+
+def run_instructions(options: Namespace) -> int:
+    from aoec.report import instructions
+    return _told(options, instructions.facts(options.name, options.target), instructions.show, instructions.show_one)
+
+
+def run_holes(options: Namespace) -> int:
+    from aoec.jobs import holes
+    return _told(options, holes.facts(options.name), holes.show, holes.show_one)
+
+
+def _told(options: Namespace, found: list[dict[str, Any]], show: Callable[[list[dict[str, Any]]], str],
+          show_one: Callable[[dict[str, Any]], str]) -> int:
+    """0, after facts of words were written: all of them as a list, or the one that is asked for."""
+    if options.name is None:
+        write_text("-", as_json(found) if options.json else show(found))
+    else:
+        write_text("-", as_json(found[0]) if options.json else show_one(found[0]))
+    return 0
+
+
 def run_calibrate(options: Namespace) -> int:
     from aoec.jobs.calibrate_say import calibrate
     ready_output(options)

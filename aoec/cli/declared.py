@@ -1,4 +1,4 @@
-"""What the file or folder that an option names is for, said where the option is: so that what is only read is never written."""
+"""What is said where a command or an option is: what its file or folder is for, so that what is only read is never written."""
 from __future__ import annotations
 
 import argparse
@@ -7,6 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from enum import Enum
 
+READ = "read more:"  # at the end of a command's help, before its page
 Files = dict[str, "File"]  # name of an option in what is parsed -> what its file is for
 
 

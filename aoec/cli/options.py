@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from aoec.base.files import say
 from aoec.base.text import nearest
 from aoec.cli import values
-from aoec.cli.declared import declared, fills, holds_bank, reads, writes
+from aoec.cli.declared import READ, declared, fills, holds_bank, reads, writes
 
 DEFAULT_TARGET = "Ascend910B3"
 CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)$")  # as argparse says it, with all that could be meant
@@ -25,14 +25,18 @@ class Help(argparse.HelpFormatter):
         super().__init__(prog, max_help_position=COLUMN, width=min(shutil.get_terminal_size().columns, WIDEST) - 2)
 
     def add_argument(self, action: argparse.Action) -> None:
-        """Add an option. Commands stand further in than argparse counts, and the longest would have a line of its own."""
+        """Takes the action in; commands are as long as they stand, further in than options, which argparse does not count."""
         super().add_argument(action)
         if isinstance(action, argparse._SubParsersAction):
-            self._action_max_length += self._indent_increment
+            longest = max(map(len, action.choices), default=0)
+            self._action_max_length = max(self._action_max_length, self._current_indent + self._indent_increment + longest)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose complaints are one line in the style of every other error, and that takes no abbreviations."""
+    """A parser whose complaints are one line in the style of every other error, and that takes no abbreviations. `page`: what its help
+    says to read further."""
+
+    page = ""
 
     def __init__(self, *words: Any, **more: Any) -> None:
         super().__init__(*words, **{"formatter_class": Help, **more})
@@ -40,7 +44,7 @@ class Parser(argparse.ArgumentParser):
     def format_help(self) -> str:
         """The help, whose first line names what must be given; what may be given is listed below it."""
         self.usage = self.usage or " ".join([self.prog.replace("%", "%%"), "[options]", *self._needed()])
-        return super().format_help()
+        return super().format_help() + (f"{READ} {self.page}\n" if self.page else "")
 
     def _needed(self) -> list[str]:
         """What must be given, as the line of usage has it."""

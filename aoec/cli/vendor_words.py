@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from aoec.base.errors import CheckError
+from aoec.cli.declared import READ
 
 AIPP = "inputs stay as the model declares them; its pre-processing is neither calculated nor timed"  # of --insert_op_conf
+PAGE = "deploy"  # of both commands, under docs/
 Options = dict[str, str]  # name -> value, "" where none was given
 
 
@@ -61,7 +63,7 @@ def nearest(word: str, table: Mapping[str, Word], tool: str) -> str:
 
 
 def help_lines(table: Mapping[str, Word], example: str) -> str:
-    """Each option with what becomes of it."""
+    """Each option with what becomes of it, an example, and where to read more."""
     width = max(map(len, table)) + 1
     lines = [f"--{w.name:{width}}{w.use.value}{': ' + w.said if w.said else ''}" for w in table.values()]
-    return "\n".join([*lines, "", f"example: {example}"])
+    return "\n".join([*lines, "", f"example: {example}", f"{READ} docs/{PAGE}.md"])

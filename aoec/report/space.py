@@ -18,7 +18,8 @@ def lines(facts: Facts) -> str:
             f"{count(facts['legal'], facts['error'])} legal")
     refused = [f"refused: {reason}" for reason in facts["refused"]]
     return "\n".join([head, *refused, *(overview(facts["sketches"]) if many > 1 else []),
-                      *[line for s in facts["sketches"] for line in ["", *sketch(s)]]]) + "\n"
+                      *[line for s in facts["sketches"] for line in ["", *sketch(s)]],
+                      *["", "what a hole decides: aoec holes NAME"] * any(s["holes"] for s in facts["sketches"])]) + "\n"
 
 
 def overview(sketches: Sequence[Facts]) -> list[str]:

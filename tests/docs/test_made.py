@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from bench import nodes, rates, values
+from bench import nodes, pages, rates, values
 
 DOCS = Path(__file__).parents[2] / "docs"
-FOR_WHOM = ("cann-banks", "events", "operators", "scale", "search", "throughput", "values", "zoo")
+FOR_WHOM = ("cann-banks", "events", "operators", "scale", "search", "throughput", "values", "zoo", *pages.PAGES,
+            *(f"adding/{path.stem}" for path in sorted((DOCS / "adding").glob("*.md"))))
 
 
 def page(name: str) -> str:
@@ -36,6 +37,11 @@ def test_operators() -> None:
 
     made = words(nodes.document([]))
     assert words(page("operators"))[:len(made)] == made, "python bench/nodes.py --write"
+
+
+@pytest.mark.parametrize("name", pages.PAGES)
+def test_a_page_of_words_is_what_the_code_makes(name: str) -> None:
+    assert page(name) == pages.PAGES[name](), f"python bench/pages.py {name} --write"
 
 
 @pytest.mark.parametrize("name", FOR_WHOM)

@@ -100,7 +100,7 @@ def test_options_named_in_the_text_exist(capsys: pytest.CaptureFixture[str]) -> 
         assert option in known, option
 
 
-LINKED = [path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("README*.md"), *(ROOT / "docs").glob("*.md"))]
+LINKED = [path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("README*.md"), *(ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page, link", [(page, link) for page in LINKED

@@ -51,6 +51,7 @@ def test_sketches_are_told_apart_and_shown_with_what_cuts_them() -> None:
     assert listed[0].split() == ["sketch", "candidates", "legal"] and [row.split()[0] for row in listed[1:]] == ["0", "1", "2", "3", "6"]
     assert all(s["structure"] in row and f"{s['size']:,}" in row for s, row in zip(facts["sketches"], listed[1:]))
     assert text.count("  not restricted by --pin rk=2, whose holes it has not\n") == 3
+    assert text.splitlines()[-1] == "what a hole decides: aoec holes NAME"
     assert "flags MTE2 to MTE1 have 6 ids (da, db)" in text and "more constraints take nothing" in text
 
 

@@ -96,6 +96,7 @@ def test_packages_exist_and_are_listed() -> None:
 HEAVY = frozenset(["numpy", "onnx", "numba", "scipy", "skopt", "sqlalchemy", "lark", "rich", "asyncio", "multiprocessing"])
 STARTS = {  # what a command may import of the heavy ones; everything else would be waited for in vain
     "--help": "", "bank list": "sqlalchemy asyncio", "bank best aa": "sqlalchemy asyncio", "bank export bank.jsonl": "sqlalchemy asyncio",
+    "primitives": "numpy", "instructions mmad": "numpy lark", "holes": "numpy",
     "targets": "numpy lark", "fuse no.graph": "numpy lark", "lower matmul(m=64,k=64,n=64)": "numpy lark",
     "schedule {funcs}/matmul.tir --with {funcs}/matmul.sched": "numpy lark", "emit {funcs}/matmul.tir": "numpy lark",
     "completion bash": "", "import no.onnx": "numpy onnx lark", "compile no.onnx --bank bank.db": "numpy onnx lark rich",
