@@ -1,19 +1,23 @@
 """Scheduled funcs and programs as people read them: what the ranges of the loops around an expression decide is not asked again.
 
-`min(min(512 - m_c * 128, 128) - m_s * 128, 128)` is 128 where it always is, and what runs once in a program is no loop. Values and
-modelled times stay those of the text as it was made. Which texts are simplified:
+`min(min(512 - m_c * 128, 128) - m_s * 128, 128)` is 128 where it always is. Values and modelled times stay those of the text as it was
+made, and so does what follows from it:
 
-- programs: extents, sizes, offsets and flags; a loop or an axis of the grid of one iteration is left out, its variable being 0.
-- funcs of which every block has its instruction: extents and indices. Their loops stay, since a further step may name any of them, and
-  so do the variables of tensor loops, by which an instruction knows its axes.
-- no func that is unfinished, for a split is undone and made even by the form of its extents, and nothing with open holes.
+- In programs all expressions are simplified, and a loop that runs once no longer occurs in them. The loop itself stays: the model counts
+  its step, and looks for what is used again by the loops around a transfer.
+- In funcs of which every block has its instruction the extents are. Indices stay, since emission reads the axes of a tile from their form;
+  so do the axes of vector instructions, which are emitted in another way where a tile may be cut.
+- A func that is unfinished stays as it is, for a split is undone and made even by the form of its extents; and so does what has open holes.
+
+`without_single` also leaves out the loops of a program that run once, for those who read it and time something else.
 """
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
-from aoec.ir.index import INT_CALLS, INT_OPS, Binary, Call, Expr, Int, Read, Var, binary, call, is_element, normalise, rebuild, substitute
+from aoec.ir.index import INT_CALLS, INT_OPS, Expr, Int, Var, binary, call, is_element, normalise, reads, rebuild, substitute, variables
 from aoec.ir.program import For, Item, Program, Stream
 from aoec.ir.ranges import CONSTANT, MOST, Ranges, Sum, Term
 from aoec.ir.rewrite import holes, map_items
@@ -32,7 +36,11 @@ def simplified(noun: Noun) -> Noun:
         return Program(noun.name, noun.target, noun.tensors, noun.spaces, streams, noun.constraints)
     if not finished(noun):
         return noun
-    return Func(noun.name, noun.inputs, noun.outputs, noun.locals, _nodes(noun.body, _Scope()), noun.constraints)
+    ub = frozenset(b.name for b in noun.locals if b.scope == "UB")
+
+    def on_ub(loop: Loop) -> bool:
+        return any(r.buffer in ub for b, _ in blocks(loop.body) for e in (b.target, b.value) for r in reads(e))
+    return Func(noun.name, noun.inputs, noun.outputs, noun.locals, _nodes(noun.body, _Scope(), on_ub), noun.constraints)
 
 
 def finished(func: Func) -> bool:
@@ -80,7 +88,7 @@ class _Written(Ranges[Expr]):
 
 
 class _Scope:
-    """The variables of the loops around a place: their ranges, or 0 where they are left out."""
+    """The variables around a place, with their ranges."""
 
     def __init__(self) -> None:
         self.written = _Written()
@@ -105,57 +113,56 @@ class _Scope:
 # ---------------------------------------------------------------- programs
 
 def _stream(s: Stream) -> Stream:
-    scope, zero, grid = _Scope(), dict[str, Expr](), []
-    for name, extent in s.grid:
-        if extent == Int(1):
-            zero[name] = Int(0)
-        else:
-            grid.append((name, extent))
-            scope.variable(name, 0, scope.most(extent) - 1)
-    for name, depth in s.counters:
-        scope.variable(name, 0, scope.most(depth) - 1)
-    return Stream(s.name, s.core, tuple(grid), s.counters, _items(s.body, scope, zero))
+    scope = _Scope()
+    for name, count in (*s.grid, *s.counters):
+        scope.variable(name, 0, scope.most(count) - 1)
+    return Stream(s.name, s.core, s.grid, s.counters, _items(s.body, scope))
 
 
-def _items(body: tuple[Item, ...], scope: _Scope, zero: Mapping[str, Expr]) -> tuple[Item, ...]:
+def _items(body: tuple[Item, ...], scope: _Scope) -> tuple[Item, ...]:
+    return tuple([_loop(i, scope) if isinstance(i, For) else map_items((i,), scope)[0] for i in body])
+
+
+def _loop(loop: For, scope: _Scope) -> For:
+    trips = scope(loop.trips)
+    scope.variable(loop.var, 0, scope.most(trips) - 1)
+    return For(loop.var, trips, _items(loop.body, scope))
+
+
+def without_single(program: Program) -> Program:
+    """The simplified program without loops and axes of the grid of one iteration. Its values are the same; its time may differ a little."""
+    return simplified(replace(program, streams=tuple([_single(s) for s in simplified(program).streams])))
+
+
+def _single(s: Stream) -> Stream:
+    zero: dict[str, Expr] = {name: Int(0) for name, extent in s.grid if extent == Int(1)}
+    grid = tuple([axis for axis in s.grid if axis[0] not in zero])
+    return Stream(s.name, s.core, grid, s.counters, _spliced(s.body, zero))
+
+
+def _spliced(body: tuple[Item, ...], zero: Mapping[str, Expr]) -> tuple[Item, ...]:
+    """The items with what is in a loop of one iteration in its place; `zero`: the variables of such loops around them, at 0."""
     out: list[Item] = []
     for i in body:
         if not isinstance(i, For):
-            out += map_items((i,), lambda e: scope(_at_zero(e, zero)))
-            continue
-        trips = scope(_at_zero(i.trips, zero))
-        if trips == Int(1):
-            out += _items(i.body, scope, {**zero, i.var: Int(0)})
+            out += map_items((i,), lambda e: substitute(e, zero))
+        elif i.trips == Int(1):
+            out += _spliced(i.body, {**zero, i.var: Int(0)})
         else:
-            scope.variable(i.var, 0, scope.most(trips) - 1)
-            out.append(For(i.var, trips, _items(i.body, scope, zero)))
+            out.append(For(i.var, substitute(i.trips, zero), _spliced(i.body, zero)))
     return tuple(out)
-
-
-def _at_zero(e: Expr, zero: Mapping[str, Expr]) -> Expr:
-    """`e` where variables that are left out are 0, in normal form unless that is longer."""
-    still = substitute(e, zero)
-    if still is e:
-        return e
-    normal = normalise(still)
-    return normal if len(expr(normal)) <= len(expr(still)) else still
 
 
 # ---------------------------------------------------------------- funcs
 
-def _nodes(body: tuple[Node, ...], scope: _Scope) -> tuple[Node, ...]:
+def _nodes(body: tuple[Node, ...], scope: _Scope, on_ub: Callable[[Loop], bool]) -> tuple[Node, ...]:
     out: list[Node] = []
     for n in body:
         if isinstance(n, Block):
-            out.append(_block(n, scope))
+            out.append(n)
             continue
-        extent = scope(n.extent)
-        scope.variable(n.var, 0, max(scope.most(extent) - 1, int(n.kind == "tensor")))  # what may be 1 is not taken for 0
-        out.append(Loop(n.var, extent, _nodes(n.body, scope), n.kind))
+        extent = n.extent if n.kind == "tensor" and on_ub(n) else scope(n.extent)
+        scope.variable(n.var, 0, scope.most(extent) - 1)
+        out.append(Loop(n.var, extent, _nodes(n.body, scope, on_ub), n.kind))
     return tuple(out)
 
-
-def _block(b: Block, scope: _Scope) -> Block:
-    target = scope(b.target)
-    assert isinstance(target, Read)
-    return Block(b.name, target, b.op, scope(b.value), None if b.init is None else scope(b.init), b.instr)
