@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from aoec.ir.index import INT_CALLS, INT_OPS, Expr, Int, Var, binary, call, is_element, normalise, reads, rebuild, substitute, variables
+from aoec.ir.index import INT_CALLS, INT_OPS, Expr, Int, Var, binary, call, is_element, normalise, reads, rebuild, substitute
 from aoec.ir.program import For, Item, Program, Stream
 from aoec.ir.ranges import CONSTANT, MOST, Ranges, Sum, Term
 from aoec.ir.rewrite import holes, map_items
