@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from aoec.ir.index import INT_CALLS, INT_OPS, Expr, Int, Var, binary, call, is_element, normalise, reads, rebuild, substitute
-from aoec.ir.program import For, Item, Program, Stream
+from aoec.ir.program import For, Instr, Item, Program, Stream
 from aoec.ir.ranges import CONSTANT, MOST, Ranges, Sum, Term
 from aoec.ir.rewrite import holes, map_items
 from aoec.ir.show import expr
@@ -80,9 +80,12 @@ class _Written(Ranges[Expr]):
     def applied(self, op: str, given: list[Term[Expr]]) -> Term[Expr]:
         """As `Ranges.applied`; what can be one number only is that number, and a condition that always holds is not asked."""
         if op in ("and", "or"):
-            deciding = [t for t in given if t.low > 0 or t.high < 0] if op == "or" else [t for t in given if t.low == t.high == 0]
-            if deciding:
-                return self.of({CONSTANT: int(op == "or")})
+            for side, other in ((given[0], given[1]), (given[1], given[0])):
+                known = bool(side.low) if side.low == side.high else True if side.low > 0 or side.high < 0 else None
+                if known == (op == "or"):
+                    return self.of({CONSTANT: int(known)})
+                if known is not None and 0 <= other.low <= other.high <= 1:
+                    return other
         found = super().applied(op, given)
         return self.of({CONSTANT: found.low}) if found.low == found.high and found.number is None else found
 
@@ -137,20 +140,26 @@ def without_single(program: Program) -> Program:
 def _single(s: Stream) -> Stream:
     zero: dict[str, Expr] = {name: Int(0) for name, extent in s.grid if extent == Int(1)}
     grid = tuple([axis for axis in s.grid if axis[0] not in zero])
-    return Stream(s.name, s.core, grid, s.counters, _spliced(s.body, zero))
+    return Stream(s.name, s.core, grid, s.counters, _spliced(s.body, zero, False))
 
 
-def _spliced(body: tuple[Item, ...], zero: Mapping[str, Expr]) -> tuple[Item, ...]:
-    """The items with what is in a loop of one iteration in its place; `zero`: the variables of such loops around them, at 0."""
+def _spliced(body: tuple[Item, ...], zero: Mapping[str, Expr], within: bool) -> tuple[Item, ...]:
+    """The items with what is in a loop of one iteration in its place; `zero`: the variables of such loops around them, at 0. The first loop
+    of a nest stays, for by it the model knows which transfers are at work at once."""
     out: list[Item] = []
     for i in body:
         if not isinstance(i, For):
             out += map_items((i,), lambda e: substitute(e, zero))
-        elif i.trips == Int(1):
-            out += _spliced(i.body, {**zero, i.var: Int(0)})
+        elif i.trips == Int(1) and (within or not _works(i.body)):
+            out += _spliced(i.body, {**zero, i.var: Int(0)}, within)
         else:
-            out.append(For(i.var, substitute(i.trips, zero), _spliced(i.body, zero)))
+            out.append(For(i.var, substitute(i.trips, zero), _spliced(i.body, zero, True)))
     return tuple(out)
+
+
+def _works(body: tuple[Item, ...]) -> bool:
+    """True where a body has an instruction."""
+    return any(_works(i.body) if isinstance(i, For) else isinstance(i, Instr) for i in body)
 
 
 # ---------------------------------------------------------------- funcs

@@ -25,7 +25,7 @@ from tests.laws.strategies import HOLES, funcs, programs
 from tests.lowering.groups import MODELS, cases, legal, tuning
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-LAW = settings(max_examples=60, deadline=None, suppress_health_check=SLOW)
+LAW = settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
 
 
 def filled(draw: st.DataObject, noun: object) -> object:
