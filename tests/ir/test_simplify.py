@@ -25,7 +25,8 @@ def shown(text: str, loops: str = "i in 4; j in min(512 - i * 128, 128)") -> str
     ("max(i, 3)", "3"), ("max(i, 2)", "max(i, 2)"),
     ("j % 128", "j"), ("(i * 128 + j) // 128", "i"), ("(i * 128 + j) // 64", "i * 2 + j // 64"), ("j // 1 + i * 1 + 0", "i + j"),
     ("select(i < 4, 7, 9)", "7"), ("select(i < 3, 7, 9)", "select(i < 3, 7, 9)"),
-    ("i < 4 and j < 3", "j < 3"), ("i < 3 and j < 128", "i < 3"), ("i < 3 and j > 127", "0"), ("i >= 0 or j == 2", "1"), ("not(g > 1)", "1"),
+    ("i < 4 and j < 3", "j < 3"), ("i < 3 and j < 128", "i < 3"), ("i < 3 and j > 127", "0"),
+    ("i >= 0 or j == 2", "1"), ("not(g > 1)", "1"),
     ("(c + g) // 3", "0"), ("(c + g) // 2", "(c + g) // 2"), ("abs(i)", "abs(i)"),
 ])
 def test_what_ranges_decide(text: str, wanted: str) -> None:

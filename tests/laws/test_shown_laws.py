@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aoec import primitives
-from aoec.ir.index import Expr, Float, evaluate
+from aoec.ir.index import Float, evaluate
 from aoec.ir.keys import key
 from aoec.ir.parse import parse_func, parse_program
 from aoec.ir.program import Advance, For, Instr, Item, Program, Ref
@@ -25,7 +25,7 @@ from tests.laws.strategies import HOLES, funcs, programs
 from tests.lowering.groups import MODELS, cases, legal, tuning
 
 SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-LAW = settings(max_examples=25, deadline=None, suppress_health_check=SLOW)
+LAW = settings(max_examples=12, deadline=None, suppress_health_check=SLOW)
 
 
 def filled(draw: st.DataObject, noun: object) -> object:
@@ -96,8 +96,8 @@ def test_any_func_that_is_shown_parses_and_is_shown_so_again(drawn, data: st.Dat
 # ---------------------------------------------------------------- what lowering and sketches make, on three chips
 
 CHIPS = ("Ascend910B3", "Ascend310P3", "Ascend950PR_958x")
-# pools and turned tiles are emitted by the form of their extents, convolutions by that of their indices; tails of every kind
-SHOWN = ("matmul", "conv", "avg_pool", "max_pool_near", "upsample", "softmax_rows", "point_strided", "pad_image")
+# pools are emitted by the form of their extents, convolutions by that of their indices; all of them in make test-all
+SHOWN = ("matmul", "conv", "avg_pool", "max_pool_near", "softmax_rows")
 EACH = [pytest.param(m, chip, marks=[pytest.mark.slow] * (m not in SHOWN or SHOWN.index(m) % 3 != i))
         for m in MODELS for i, chip in enumerate(CHIPS) if not m.endswith("32") or chip != "Ascend310P3"]
 
