@@ -208,11 +208,16 @@ def _stage_commands(commands: argparse._SubParsersAction) -> None:
     p = _add(commands, "schedule", "tutorial", "apply a schedule to a func", "aoec schedule g.tir --with g.sched")
     options.source(p, "G.tir")
     reads(p.add_argument("--with", dest="trace", required=True, metavar="G.sched", help="the schedule"))
+    options.raw(p)
     options.holes(p)
     options.output(p)
     p = _add(commands, "emit", "tutorial",
              "turn a scheduled func into a program of AI Core instructions", "aoec emit scheduled.tir -o g.prog")
     options.source(p, "SCHEDULED.tir")
+    how = p.add_mutually_exclusive_group()
+    how.add_argument("--short", action="store_true", help="also leave out loops that run once. The values are the same; the modelled time "
+                     "may differ a little")
+    options.raw(how)
     options.holes(p)
     options.target(p)
     options.output(p)

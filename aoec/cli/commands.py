@@ -247,21 +247,23 @@ def run_lower(options: Namespace) -> int:
 
 def run_schedule(options: Namespace) -> int:
     from aoec.ir.show import show
+    from aoec.ir.simplify import simplified
     from aoec.jobs.stages import schedule_text
     ready_output(options)
     if options.input == options.trace == "-":
         raise CheckError("the func and the schedule cannot both come from standard input")
     func = schedule_text(read_text(options.input), options.input, read_text(options.trace), options.trace, dict(options.holes))
-    write_noun(options.output, show(func))
+    write_noun(options.output, show(func if options.raw else simplified(func)))
     return 0
 
 
 def run_emit(options: Namespace) -> int:
     from aoec.ir.show import show
+    from aoec.ir.simplify import simplified, without_single
     from aoec.jobs.stages import emit_text
     ready_output(options)
     program = emit_text(read_text(options.input), options.input, options.target or DEFAULT_TARGET, dict(options.holes))
-    write_noun(options.output, show(program))
+    write_noun(options.output, show(program if options.raw else without_single(program) if options.short else simplified(program)))
     return 0
 
 

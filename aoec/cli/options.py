@@ -287,6 +287,10 @@ def weights(p: Container, text: str, written: bool = False) -> None:
     (writes if written else reads)(p.add_argument("--weights", metavar="FILE.npz", help=text))
 
 
+def raw(p: Container) -> None:
+    p.add_argument("--raw", action="store_true", help="write the text as it was made, without simplifying it")
+
+
 def holes(p: Container) -> None:
     p.add_argument("--set", dest="holes", action="append", default=[], type=values.hole, metavar="HOLE=N",
                    help="fill a hole: --set tm=64")

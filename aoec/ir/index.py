@@ -453,18 +453,18 @@ def _normalise(e: Expr) -> Expr:
     if isinstance(e, Hole): return Hole(e.name)
     if isinstance(e, Read): return Read(e.buffer, tuple(_normalise(i) for i in e.indices))
     if isinstance(e, Cast): return Cast(e.dtype, _normalise(e.value))
-    if not _is_element(e): return _from_poly(_poly(e))
+    if not is_element(e): return _from_poly(_poly(e))
     out = rebuild(e, _normalise)
-    return out if _is_element(out) else _normalise(out)  # 0 * A[i] is an integer
+    return out if is_element(out) else _normalise(out)  # 0 * A[i] is an integer
 
 
 @lru_cache(maxsize=1 << 16)
-def _is_element(e: Expr) -> bool:
+def is_element(e: Expr) -> bool:
     """True where `e` holds a real constant, read, cast or real function: kept in the written order."""
     if isinstance(e, (Float, Read, Cast)): return True
     if isinstance(e, Binary) and e.op == "/": return True
     if isinstance(e, Call) and e.fn not in INT_CALLS: return True
-    return any(_is_element(c) for c in children(e))
+    return any(is_element(c) for c in children(e))
 
 
 @lru_cache(maxsize=1 << 16)

@@ -8,6 +8,8 @@ DIR/funcs/g1.tir           stage lower
 DIR/schedules/g1.sched     stage schedule; DIR/scheduled/g1.tir is the func after it
 DIR/programs/g1.prog       stage emit
 
+What is scheduled and emitted is shown simplified (ir/simplify.py).
+
 Of a model with gears each has such a folder in it, DIR/gear_8x448x448, and DIR/gears.txt names them in order.
 """
 from __future__ import annotations
@@ -32,6 +34,7 @@ from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.rewrite import normalise
 from aoec.ir.schedule import Trace
 from aoec.ir.show import show
+from aoec.ir.simplify import simplified
 from aoec.ir.tir import Func
 from aoec.jobs import manifest
 from aoec.jobs.made import Schedule
@@ -97,7 +100,7 @@ class Stage:
     def replaced(self, task: Task, schedule: Schedule, machine: Machine) -> Schedule:
         """The schedule, with the dump's program in place of the emitted one where the job is entered at emit."""
         program = self.programs.get(task.group.name)
-        if program is None or program == schedule.program:
+        if program is None or program == simplified(schedule.program):
             return schedule
         if _ends(program) != _ends(schedule.program):
             raise CheckError(f"program {task.group.name} of the dump has other tensors ({_ends(program)}) than its group has "
@@ -135,8 +138,8 @@ def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choi
             name = c.task.group.name
             _text(folder / "funcs" / f"{name}.tir", c.task.func)
             _text(folder / "schedules" / f"{name}.sched", c.best.trace)
-            _text(folder / "scheduled" / f"{name}.tir", normalise(primitives.apply(c.task.func, c.best.trace)))
-            _text(folder / "programs" / f"{name}.prog", c.best.program)
+            _text(folder / "scheduled" / f"{name}.tir", simplified(normalise(primitives.apply(c.task.func, c.best.trace))))
+            _text(folder / "programs" / f"{name}.prog", simplified(c.best.program))
             (folder / "reasons" / f"{name}.json").write_text(json.dumps(_reasons(c, machine), indent=1) + "\n", encoding="utf-8")
         (folder / "machine.toml").write_text(artifact.machine, encoding="utf-8")
         (folder / "manifest.json").write_text(json.dumps(_manifest(artifact, choices), indent=1) + "\n")
@@ -245,13 +248,14 @@ class Schedules:
 
 
 def _program(path: Path, machine: Machine) -> Program:
+    """The program in a file, as a dump shows it: so an untouched one is known for what was emitted."""
     text = read_text(path)
     program = parse_program(text, str(path))
     if program.target != machine.name:
         raise CheckError(f"this program is for {program.target}, and {machine.name} is the target; enter at --from schedule",
                          source=str(path))
     check_shown(program, machine, text, str(path))
-    return program
+    return simplified(program)
 
 
 def _ports(said: dict[str, Any], what: str) -> tuple[Port, ...]:

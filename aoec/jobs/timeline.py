@@ -14,6 +14,7 @@ from aoec.base.ticks import TICKS_PER_CYCLE as TICKS
 from aoec.ir.index import evaluate
 from aoec.ir.program import PIPES, Instr, Program, Ref
 from aoec.ir.show import show
+from aoec.ir.simplify import simplified
 from aoec.jobs.states import measured_facts
 from aoec.report.timeline import LANES, Arrow, Core, Slice, Timeline, Window, windows
 from aoec.target.instructions import INSTRUCTIONS
@@ -93,6 +94,7 @@ def observe(program: Program, machine: Machine, view: View = View()) -> Observed
     """The events of a filled program in the view's memory state."""
     from aoec.simulate.events import events
     from aoec.simulate.time import measure
+    program = simplified(program)  # the same times, and texts that read well
     told = events(program, machine, view.state, cores=[chosen(program, c) for c in view.cores] or None, limit=KEPT)
     return Observed(program, machine, view, told, measured_facts(measure(program, machine, view.state), view.state))
 
