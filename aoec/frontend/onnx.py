@@ -120,6 +120,7 @@ class _Translation:
             self.types.update(self._inferred(proto))
             if self.constants.fold_empty(proto):
                 return
+        self._refuse_negative(proto)
         try:
             done = translate(self._node(proto), self.own) if is_own(proto, self.own.definitions) else self._by_rule(proto)
         except CheckError as e:
@@ -132,6 +133,14 @@ class _Translation:
         if proto.op_type not in SAID:
             return []
         return as_run(proto, [shape_of(self.types[i]) if i in self.types else None for i in proto.input])
+
+    def _refuse_negative(self, proto: onnx.NodeProto) -> None:
+        """Return where the results have shapes that tensors can have; ParseError where a scale of -inf or 1e30 made others."""
+        for o in proto.output:
+            shape = shape_of(self.types.get(o, onnx.TypeProto())) or ()
+            if min(shape, default=0) < 0:
+                raise ParseError(f"the ONNX graph is invalid: node {title_of(proto)}: ONNX infers the shape {list(shape)} of {o}",
+                                 source=self.title)
 
     def _inferred(self, proto: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
         if is_own(proto, self.own.definitions):

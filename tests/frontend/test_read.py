@@ -228,3 +228,13 @@ def test_scales_that_are_not_as_many_as_their_axis_are_refused(op: str, types: i
     proto = model([node(op, "x s z" if zero is not None else "x s", "y")], {"x": (127, 4)}, ["y"], given, types={"y": types, **x})
     with pytest.raises(ParseError, match=r"the ONNX graph is invalid: node .*: 3 elements do not make the shape"):
         load(proto, precision="fp32")
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scale", [-np.inf, np.nan, np.inf, -2.0, 1e30])
+def test_scales_that_no_image_has_are_refused(scale: float, mode: str) -> None:
+    """ONNX's inference makes a shape of them."""
+    net = model([node("Resize", "x none scales", "y", mode=mode)], {"x": (1, 2, 4, 4)}, ["y"],
+                {"scales": np.array([1, 1, scale, 2], np.float32), "none": np.zeros(0, np.float32)}, opset=13)
+    with pytest.raises(ParseError, match=r"node Resize -> y: ONNX infers the shape \[1, 2, -\d+, 8\] of y"):
+        load(net)
