@@ -53,7 +53,7 @@ class Node:
 
     def text(self, name: str, default: str) -> str:
         value = self._attribute(name)
-        return value.decode() if isinstance(value, bytes) else default
+        return value.decode(errors="replace") if isinstance(value, bytes) else default
 
     def integers(self, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
         value = self._attribute(name)
@@ -61,7 +61,7 @@ class Node:
 
     def texts(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
         value = self._attribute(name)
-        return tuple(default) if value is None else tuple(v.decode() for v in value)  # type: ignore[attr-defined]
+        return tuple(default) if value is None else tuple(v.decode(errors="replace") for v in value)  # type: ignore[attr-defined]
 
     def reals(self, name: str, default: tuple[float, ...]) -> tuple[float, ...]:
         value = self._attribute(name)

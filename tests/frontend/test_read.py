@@ -238,3 +238,14 @@ def test_scales_that_no_image_has_are_refused(scale: float, mode: str) -> None:
                 {"scales": np.array([1, 1, scale, 2], np.float32), "none": np.zeros(0, np.float32)}, opset=13)
     with pytest.raises(ParseError, match=r"node Resize -> y: ONNX infers the shape \[1, 2, -\d+, 8\] of y"):
         load(net)
+
+
+@pytest.mark.parametrize("op", ["Resize", "LSTM"])
+def test_attributes_that_are_no_text_end_in_no_other_error(op: str) -> None:
+    """Bytes beyond UTF-8 where a word is wanted."""
+    given = {"mode": b"\xff\xfe"} if op == "Resize" else {"activations": [b"\xff", b"Tanh", b"Tanh"], "hidden_size": 4}
+    names, constants = ("x none scales", {"scales": np.array([1, 1, 2, 2], np.float32), "none": np.zeros(0, np.float32)}) \
+        if op == "Resize" else ("x w r", {"w": normal(1, 16, 8), "r": normal(1, 16, 4)})
+    net = model([node(op, names, "y", **given)], {"x": (1, 2, 4, 4) if op == "Resize" else (3, 1, 8)}, ["y"], constants, opset=14)
+    with suppress(AoecError):  # another error ends the test
+        load(net)
