@@ -16,13 +16,13 @@ from aoec.artifact.artifact import load_gears
 from aoec.artifact.compiled import Port
 from aoec.bank.place import chosen
 from aoec.base.errors import CheckError
-from aoec.base.files import check_apart, check_folder, check_writable
+from aoec.base.files.files import check_apart, check_folder, check_writable
 from aoec.base.precision import SPELLINGS
 from aoec.base.regions import asked
-from aoec.jobs.begin import compile_model, compile_proto
-from aoec.jobs.gears import Dispatch, common_shape
-from aoec.jobs.run import check_programs, modelled
-from aoec.jobs.say import Silence
+from aoec.jobs.compile.begin import compile_model, compile_proto
+from aoec.jobs.compile.gears import Dispatch, common_shape
+from aoec.jobs.compile.say import Silence
+from aoec.jobs.run.run import check_programs, modelled
 from aoec.ops import typed
 
 if TYPE_CHECKING:

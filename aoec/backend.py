@@ -17,11 +17,11 @@ from onnx.backend.base import Backend, BackendRep
 
 from aoec.artifact.compiled import Artifact
 from aoec.base.errors import CheckError
-from aoec.frontend.onnx import load
-from aoec.frontend.parameters import parameters, with_values
-from aoec.frontend.read import free_inputs, graph_inputs
-from aoec.jobs.execute import Runner
-from aoec.jobs.untuned import untuned
+from aoec.frontend.read.parameters import parameters, with_values
+from aoec.frontend.read.read import free_inputs, graph_inputs
+from aoec.frontend.translate.onnx import load
+from aoec.jobs.compile.untuned import untuned
+from aoec.jobs.run.execute import Runner
 from aoec.target import machine
 
 PRECISION = "fp32"

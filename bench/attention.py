@@ -22,15 +22,15 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec import primitives
-from aoec.jobs.attention import time_us
-from aoec.jobs.operators import graph_of
-from aoec.lowering.emit import emit
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower
-from aoec.search.sketches import sketches
-from aoec.simulate.encode import encode
-from aoec.simulate.state import PREVIOUS_LAUNCH
-from aoec.simulate.time import time_rows
+from aoec.jobs.choose.attention import time_us
+from aoec.jobs.stages.operators import graph_of
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.emit.emit import emit
+from aoec.lowering.lower.lower import lower
+from aoec.search.sketches.sketches import sketches
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.timing.state import PREVIOUS_LAUNCH
+from aoec.simulate.timing.time import time_rows
 from aoec.target.machine import Machine, load
 
 MODELS = {"bert": "b=12, m=128, n=128, d=64, mask", "bert-512": "b=12, m=512, n=512, d=64, mask", "gpt2": "b=12, m=128, n=128, d=64, bias",

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aoec.ir.tir import Func
+    from aoec.ir.func.tir import Func
     from aoec.target.machine import Machine
 
 SECONDS = 1800.0  # after which the peer is stopped
@@ -34,7 +34,7 @@ FRACTAL = 16
 def products(func: Func) -> list[tuple[int, int, int, int]]:
     """(how many, m, k, n) of each product of a func; batches and groups of a convolution are so many of one."""
     from aoec.ir.index import reads, variables
-    from aoec.search.sketches import nests
+    from aoec.search.sketches.sketches import nests
     out = []
     for nest in nests(func):
         factors = reads(nest.block.value)

@@ -30,7 +30,7 @@ import aoec
 from aoec.bank.bank import Bank
 from aoec.bank.builtin import BuiltIn, write
 from aoec.bank.record import DEFAULT, Record
-from aoec.jobs.bank_verify import retimed
+from aoec.jobs.bank.bank_verify import retimed
 from aoec.jobs.version import model_version, source_version
 from aoec.target.machine import load
 from bench.networks import NETWORKS

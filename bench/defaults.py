@@ -29,9 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from aoec.artifact.artifact import load as load_artifact
 from aoec.bank.bank import Bank
 from aoec.cli import main as aoec
-from aoec.jobs.order import keys
-from aoec.jobs.plan import Task, tasks
-from aoec.jobs.tuning import problem
+from aoec.jobs.choose.plan import Task, tasks
+from aoec.jobs.tune.order import keys
+from aoec.jobs.tune.tuning import problem
 from aoec.target.machine import load
 from bench.networks import NETWORKS
 from tests.oracle.opponents import NoStockBlock, best_of_random, least_ticks, stock

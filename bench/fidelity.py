@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.base.errors import AoecError
-from aoec.simulate.state import NAMED
+from aoec.simulate.timing.state import NAMED
 from bench.cases.batches import text as models_text
 from bench.cases.case import CLASSES, Case, read_cases
 from bench.cases.eligible import why_not

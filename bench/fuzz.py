@@ -35,12 +35,12 @@ import onnx  # noqa: E402
 from google.protobuf.message import DecodeError  # noqa: E402
 
 from aoec.backend import PRECISION  # noqa: E402
-from aoec.base import arrays  # noqa: E402
 from aoec.base.errors import AoecError, CheckError  # noqa: E402
-from aoec.frontend.onnx import load  # noqa: E402
-from aoec.jobs.execute import run_model  # noqa: E402
-from aoec.jobs.run import random_feeds, written  # noqa: E402
-from aoec.jobs.untuned import untuned  # noqa: E402
+from aoec.base.files import arrays  # noqa: E402
+from aoec.frontend.translate.onnx import load  # noqa: E402
+from aoec.jobs.compile.untuned import untuned  # noqa: E402
+from aoec.jobs.run.execute import run_model  # noqa: E402
+from aoec.jobs.run.run import random_feeds, written  # noqa: E402
 from aoec.target import machine  # noqa: E402
 
 SECONDS, LIMIT_BYTES, SENTENCE = 30, 4 << 30, 1000

@@ -8,13 +8,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from aoec.base.heap import give_back
-from aoec.frontend.onnx import load
-from aoec.ir.graph import Graph
-from aoec.jobs.plan import tasks
-from aoec.jobs.stages import lower_operator
-from aoec.lowering.fuse import fuse
-from aoec.simulate.state import State
+from aoec.base.process.heap import give_back
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.graph import Graph
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.stages.stages import lower_operator
+from aoec.lowering.arrange.fuse import fuse
+from aoec.simulate.timing.state import State
 from aoec.target.machine import Machine
 from bench.networks import NETWORKS
 

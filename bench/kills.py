@@ -34,7 +34,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.bank.bank import Bank
 from aoec.cli import main as aoec
-from aoec.jobs import compile, trust  # noqa: F401  what a run imports is imported before the fork
+from aoec.jobs.compile import compile  # noqa: F401  what a run imports is imported before the fork
+from aoec.jobs.tune import trust
 from aoec.simulate.compile_kernels import PARTS
 
 SHARE = 0.6

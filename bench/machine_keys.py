@@ -17,8 +17,8 @@ from typing import Any
 from unittest import mock
 
 from aoec.base.errors import TargetError
-from aoec.cli.aoe_places import RANGES, environment, work_folder
-from aoec.report.reference import grid
+from aoec.cli.vendor.aoe_places import RANGES, environment, work_folder
+from aoec.report.words.reference import grid
 from aoec.target.inherit import CONFIDENCE, DIRECTIVES, is_number, show_machine_file
 from aoec.target.machine import Machine, load, parse_machine, targets
 from aoec.target.platform import FAMILIES, import_platform

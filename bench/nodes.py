@@ -34,7 +34,7 @@ from onnx.backend.test.runner import Runner  # noqa: E402
 from aoec import backend  # noqa: E402
 from aoec.base.errors import AoecError  # noqa: E402
 from aoec.frontend import differences  # noqa: E402
-from aoec.frontend.versions import opset  # noqa: E402
+from aoec.frontend.read.versions import opset  # noqa: E402
 from aoec.jobs.version import model_version  # noqa: E402
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")

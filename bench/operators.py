@@ -31,9 +31,9 @@ from single.case import Case, Maker  # noqa: E402
 
 from aoec.base.errors import AoecError  # noqa: E402
 from aoec.frontend.differences import of_node  # noqa: E402
-from aoec.frontend.onnx import load  # noqa: E402
-from aoec.jobs.execute import Runner  # noqa: E402
-from aoec.jobs.untuned import untuned  # noqa: E402
+from aoec.frontend.translate.onnx import load  # noqa: E402
+from aoec.jobs.compile.untuned import untuned  # noqa: E402
+from aoec.jobs.run.execute import Runner  # noqa: E402
 from aoec.target import machine  # noqa: E402
 
 FAMILIES = (*elementwise.FAMILIES, *rows.FAMILIES, *movement.FAMILIES)

@@ -14,10 +14,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from aoec.jobs import holes
-from aoec.report import instructions, primitives
-from aoec.report.reference import grid
-from aoec.search.holes import SKETCHES
+from aoec.jobs.stages import holes
+from aoec.report.words import instructions, primitives
+from aoec.report.words.reference import grid
+from aoec.search.space.holes import SKETCHES
 from bench import machine_keys
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -64,7 +64,7 @@ This page is for those who read or write programs, and for those who want to kno
 {MADE}
 
 `aoec instructions NAME` shows one with the numbers of its timing and their sources, and `--target` does so for one machine;
-`aoec instructions --json` has all of this. What an instruction means is a line of NumPy each in `aoec/target/meaning.py`.
+`aoec instructions --json` has all of this. What an instruction means is a line of NumPy each in `aoec/target/isa/meaning.py`.
 
 A block is 32 bytes, a fractal 512 bytes (of L0C 16 x 16 elements), a repeat 256 bytes of the widest dtype. A program that breaks a
 limit is refused.
@@ -188,7 +188,7 @@ A hole is a field of a [primitive](primitives.md); the table names it. A sketch 
 def holes_page() -> str:
     """Return docs/holes.md."""
     found = holes.facts(None)
-    kinds = [[name, f"`aoec/search/{file}`", funcs] for name, (file, funcs) in SKETCHES.items()]
+    kinds = [[name, f"`aoec/search/sketches/{file}`", funcs] for name, (file, funcs) in SKETCHES.items()]
     lines = [HOLES, *grid(("sketches", "laid out by", "for"), kinds)]
     for name in SKETCHES:
         rows = [[f"`?{f['name']}`", f"[`{f['primitive']}`](primitives.md#{f['primitive']})", f["unit"], s["decides"],

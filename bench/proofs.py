@@ -23,12 +23,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from aoec.jobs.budget import PROOF_ROWS
-from aoec.jobs.space import legal
-from aoec.jobs.tuning import Outcome, Problem, problem, search, start
-from aoec.search.count import cuts
-from aoec.search.prove import Proof, prove
-from aoec.search.trials import Status
+from aoec.jobs.stages.space import legal
+from aoec.jobs.tune.budget import PROOF_ROWS
+from aoec.jobs.tune.tuning import Outcome, Problem, problem, search, start
+from aoec.search.proof.prove import Proof, prove
+from aoec.search.space.count import cuts
+from aoec.search.space.trials import Status
 from aoec.target.machine import Machine, load
 from bench import beside
 from bench.groups import Case, Clock, cases, forget_peak, peak_mib

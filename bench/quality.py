@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import aoec
-from aoec.base.files import read_json, write_text
+from aoec.base.files.files import read_json, write_text
 from aoec.jobs.version import model_version
 from bench.networks import NETWORKS
 

@@ -28,20 +28,20 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.kernels import timeline as kernel
 
-from aoec.base.garbage import seldom_collected
-from aoec.base.heap import give_back
-from aoec.jobs.budget import PROOF_ROWS
-from aoec.jobs.space import legal
-from aoec.jobs.tuning import Problem, problem, start
-from aoec.search.count import cuts
-from aoec.search.draws import drawn, some
-from aoec.search.prove import prove
-from aoec.simulate.detail import walks
-from aoec.simulate.encode import Encoded
-from aoec.simulate.filling import Filler
-from aoec.simulate.state import State
-from aoec.simulate.tables import first_false
-from aoec.simulate.time import ABANDONED, time_rows
+from aoec.base.process.garbage import seldom_collected
+from aoec.base.process.heap import give_back
+from aoec.jobs.stages.space import legal
+from aoec.jobs.tune.budget import PROOF_ROWS
+from aoec.jobs.tune.tuning import Problem, problem, start
+from aoec.search.proof.prove import prove
+from aoec.search.space.count import cuts
+from aoec.search.space.draws import drawn, some
+from aoec.simulate.encode.encode import Encoded
+from aoec.simulate.encode.filling import Filler
+from aoec.simulate.encode.tables import first_false
+from aoec.simulate.reasons.detail import walks
+from aoec.simulate.timing.state import State
+from aoec.simulate.timing.time import ABANDONED, time_rows
 from aoec.target.machine import Machine, load
 from bench.groups import Case, Clock, cases, forget_peak, peak_mib
 

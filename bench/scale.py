@@ -41,8 +41,8 @@ SAYS = {"shapes": "m = k = n of a product: its space laid out, its default found
 
 def shapes(n: int) -> Work:
     """The default schedule of a product of n x n x n."""
-    from aoec.jobs.stages import lower_operator
-    from aoec.jobs.tuning import problem, start
+    from aoec.jobs.stages.stages import lower_operator
+    from aoec.jobs.tune.tuning import problem, start
     from aoec.target.machine import load
 
     def work() -> dict[str, float]:
@@ -57,9 +57,9 @@ def rows(count: int) -> Work:
     """`count` candidates of one space, legal and new, timed in one call."""
     import numpy as np
 
-    from aoec.jobs.stages import lower_operator
-    from aoec.jobs.tuning import problem, start
-    from aoec.simulate.time import time_rows
+    from aoec.jobs.stages.stages import lower_operator
+    from aoec.jobs.tune.tuning import problem, start
+    from aoec.simulate.timing.time import time_rows
     from aoec.target.machine import load
 
     p = problem(lower_operator("matmul(m=1024, k=1024, n=1024, fp16)"), load("Ascend910B3"))
@@ -140,9 +140,9 @@ def compiled(steps: Sequence[tuple[str, tuple[str, ...], str]], shapes: Mapping[
 
 def cores(count: int) -> Work:
     """A product of 4096^3 on a machine of so many cube cores, all else as it is: its default found and one program measured."""
-    from aoec.jobs.stages import lower_operator
-    from aoec.jobs.tuning import problem, start
-    from aoec.simulate.time import measure
+    from aoec.jobs.stages.stages import lower_operator
+    from aoec.jobs.tune.tuning import problem, start
+    from aoec.simulate.timing.time import measure
     from aoec.target.machine import parse_machine
 
     source = 'source = "bench/scale.py", confidence = "estimate"'

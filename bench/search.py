@@ -25,7 +25,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from aoec.base.errors import AoecError
-from aoec.base.files import write_text
+from aoec.base.files.files import write_text
 from bench.spaces.case import Case, Game, Over, read
 from bench.spaces.document import put
 from bench.spaces.figures import Size, table

@@ -15,11 +15,11 @@ from onnx import numpy_helper
 
 from aoec import cli
 from aoec.artifact import artifact
-from aoec.frontend.onnx import load
+from aoec.frontend.translate.onnx import load
 from aoec.frontend.zoo import mlp_softmax, tiny_resnet
-from aoec.jobs.execute import run_model
-from aoec.jobs.run import random_feeds
-from aoec.jobs.untuned import untuned
+from aoec.jobs.compile.untuned import untuned
+from aoec.jobs.run.execute import run_model
+from aoec.jobs.run.run import random_feeds
 from aoec.target import machine
 
 Commands = Sequence[Sequence[str]]

@@ -18,13 +18,13 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem, start
-from aoec.search.grid import Candidate
-from aoec.simulate.detail import walk
-from aoec.simulate.encode import encode
-from aoec.simulate.state import COLD
-from aoec.simulate.time import time_rows
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem, start
+from aoec.search.space.grid import Candidate
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.reasons.detail import walk
+from aoec.simulate.timing.state import COLD
+from aoec.simulate.timing.time import time_rows
 from aoec.target.machine import load
 from tests.oracle.pipelines import cube_program, filled, vector_program
 from tests.oracle.slow_timeline import Simulator, simulate

@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import aoec
 from aoec.artifact.artifact import load
-from aoec.jobs.execute import Runner
-from aoec.simulate.account import Account
+from aoec.jobs.run.execute import Runner
+from aoec.simulate.values.account import Account
 from bench.networks import NETWORKS
 from bench.networks.net import Network
 
@@ -67,7 +67,7 @@ order:
 4. Find, place and check several instructions of one loop at once.
 
 None of them changes what an instruction means. The first two need a proof that nothing writes in between. The checks of
-`target/hazard.py` give that for one iteration, and not yet for a loop.
+`target/legality/hazard.py` give that for one iteration, and not yet for a loop.
 """
 
 

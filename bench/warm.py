@@ -30,11 +30,11 @@ from aoec.cli.options import DEFAULT_TARGET  # noqa: E402
 
 # steps of a compile: (module, function) -> what it is called here, in the order in which they come
 STEPS = {
-    ("aoec.jobs.begin", "imported"): "import", ("aoec.jobs.models", "fused"): "layouts and groups",
-    ("aoec.jobs.compile", "placed"): "lower", ("aoec.jobs.compile", "tasks"): "memory states",
-    ("aoec.jobs.compile", "solve"): "bank and search", ("aoec.jobs.compile", "chosen"): "programs and trust",
-    ("aoec.jobs.compile", "whole"): "whole model", ("aoec.jobs.verified", "verify"): "verify",
-    ("aoec.jobs.compile", "write"): "artifact", ("aoec.report.table", "print_table"): "table",
+    ("aoec.jobs.compile.begin", "imported"): "import", ("aoec.jobs.compile.models", "fused"): "layouts and groups",
+    ("aoec.jobs.compile.compile", "placed"): "lower", ("aoec.jobs.compile.compile", "tasks"): "memory states",
+    ("aoec.jobs.compile.compile", "solve"): "bank and search", ("aoec.jobs.compile.compile", "chosen"): "programs and trust",
+    ("aoec.jobs.compile.compile", "whole"): "whole model", ("aoec.jobs.compile.verified", "verify"): "verify",
+    ("aoec.jobs.compile.compile", "write"): "artifact", ("aoec.report.table", "print_table"): "table",
 }
 Taken = tuple[float, float]  # CPU seconds of all threads, and seconds by the clock
 
@@ -86,8 +86,8 @@ def opened() -> None:
 
 def again(budget: int, target: str, repeat: int) -> dict[str, Any]:
     """The figures of a compile of which all is known, and of what is held against it, in turn in this process."""
-    import aoec.jobs.compile
-    import aoec.jobs.verify  # noqa: F401
+    import aoec.jobs.compile.compile
+    import aoec.jobs.verify.verify  # noqa: F401
 
     opened()  # imports both
     runs: list[tuple[Taken, Taken, dict[str, float]]] = []

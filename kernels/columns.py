@@ -1,4 +1,5 @@
-"""Tables of many rows at once: operations on columns, noted beforehand (aoec/simulate/tape.py), and what of their results each row has.
+"""Tables of many rows at once: operations on columns, noted beforehand (aoec/simulate/encode/tape.py), and what of their results each
+row has.
 
 A register is a column of `lanes` numbers. Registers hold int64 or float64 in the same memory: `ints` and `reals` are two views of it.
 Imports nothing of aoec.

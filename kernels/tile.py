@@ -3,7 +3,7 @@
 One file on purpose: Numba's disk cache does not see a change in a function that another file defines. Memory is two byte
 arrays, GM and the core's own scopes, each as a tuple of views (uint8, uint16, fp32, int32, int8, uint64); addresses are
 bytes. fp16 and bf16 are uint16 with conversions of our own. Arithmetic on tiles is done in fp32 and rounded once per
-instruction, in vectors where they are fp32. What each body must compute is written plainly in `aoec/target/meaning.py`; a law holds the
+instruction, in vectors where they are fp32. What each body must compute is written plainly in `aoec/target/isa/meaning.py`; a law holds the
 two equal.
 """
 # ruff: noqa: SIM109 (Numba makes loops of `in`)
@@ -1551,7 +1551,7 @@ def vector_reaches(op, f, dt, out):
 @_jit
 def value(x, xcode, xspan, env, stack, error):
     """The value of expression x over `env`; a division by zero, or a value beyond 64 bits, sets error[0]. xspan: how it is written, and
-    where in xcode from and to. Sums need no look: the ranges of their variables say that they fit (aoec/simulate/expressions.py)."""
+    where in xcode from and to. Sums need no look: the ranges of their variables say that they fit (aoec/simulate/encode/expressions.py)."""
     kind, start, stop = xspan[x, 0], xspan[x, 1], xspan[x, 2]
     if kind == FIXED:
         return xcode[start, 1]

@@ -24,8 +24,8 @@ The rules, complete, so that another simulator can be written from them (tests/o
    end of that span: the next instruction on its pipe ends no earlier (unit = 1), or starts no earlier (any other).
 7. A transfer to or from GM is busy for the larger of its own cycles and active * unit: `unit` is the time of its bytes at the full
    rate of the chip (those of HBM at HBM's rate plus those of L2 at L2's), longer where cores crowd at few addresses and where both ways
-   share HBM (aoec/simulate/reuse.py: crowding, both_ways), and `active` the number of cores of its stream that have not ended when it
-   starts. (A transfer crosses HBM and L2 one after the other: first touch and repeats add up, as in the vendor's closed form for
+   share HBM (aoec/simulate/timing/reuse.py: crowding, both_ways), and `active` the number of cores of its stream that have not ended
+   when it starts. (A transfer crosses HBM and L2 one after the other: first touch and repeats add up, as in the vendor's closed form for
    matrix products.) A core ends when everything on all its pipes is done.
 8. Everything starts at time 0; a row takes until its last core ends. At the end no bit is set and no token is left.
 9. Steady loops are not walked to their end: nothing but time that is saved, and no rule that another simulator needs.

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from aoec.base.errors import BackendError, CheckError
-from aoec.base.files import check_file, reason
+from aoec.base.files.files import check_file, reason
 
 FIXED_DATE = (1980, 1, 1, 0, 0, 0)  # the zip format's first day
 NAMES = re.compile(r"manifest\.json|machine\.toml|graph\.graph|graphs/\w{1,200}\.graph|traces/\w{1,200}\.sched|programs/\w{1,200}\.prog|"

@@ -20,7 +20,7 @@ from pathlib import Path
 from aoec.artifact import archive, manifest
 from aoec.artifact.compiled import Artifact, Compiled, Port, check, check_gears, digest
 from aoec.base.errors import AoecError, CheckError
-from aoec.base.files import write_whole
+from aoec.base.files.files import write_whole
 
 __all__ = ["Artifact", "Compiled", "Port", "check", "digest", "load", "load_gears", "made_for", "pack", "write"]
 LONGEST = 200  # characters of a name in a manifest

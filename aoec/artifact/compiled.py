@@ -9,12 +9,12 @@ from math import prod
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.ir.graph import OPAQUE, Graph
+from aoec.ir.graph.graph import OPAQUE, Graph
 from aoec.ir.index import DTYPES
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
-from aoec.ops.layout import stored_shape
 from aoec.ops.run import NUMPY
+from aoec.ops.words.layout import stored_shape
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ import numpy as np
 from aoec.artifact import archive
 from aoec.artifact.compiled import Artifact, Compiled, Port, elements
 from aoec.base.errors import CheckError
-from aoec.ir.graph import FEWEST_GEARS, MOST_GEARS, Tensor
-from aoec.ir.parse import parse_graph, parse_program, parse_trace
+from aoec.ir.graph.graph import FEWEST_GEARS, MOST_GEARS, Tensor
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
-from aoec.ir.show import show
-from aoec.ops.layout import stored_shape
+from aoec.ir.text.parse import parse_graph, parse_program, parse_trace
+from aoec.ir.text.show import show
 from aoec.ops.run import NUMPY as ELEMENTS
+from aoec.ops.words.layout import stored_shape
 
 FORMAT, SEVERAL = 1, 2  # of one artifact, of several gears
 MACHINE, GRAPH = "machine.toml", "graph.graph"

@@ -27,7 +27,7 @@ from aoec.bank.plans import parse as parse_plan
 from aoec.bank.plans import show as show_plan
 from aoec.bank.record import KEY_FIELDS, Key, Record, checksum, flat, join, parse_record, show_record, unflat
 from aoec.base.errors import AoecError, BackendError, BankError
-from aoec.base.files import open_plain, reason, write_text
+from aoec.base.files.files import open_plain, reason, write_text
 
 Note = Callable[[Connection, Record], None]
 Tell = Callable[[str], None]
@@ -304,8 +304,8 @@ def _records(f: IO[bytes], path: str) -> Iterator[Kept]:
 
 def _imported(raw: bytes) -> Kept:
     """The record of a line, its measured time or plan; a record's trace must be a schedule without holes: the next compile applies it."""
-    from aoec.ir.parse import parse_trace  # here: what lists records needs no grammar
     from aoec.ir.rewrite import holes as holes_of
+    from aoec.ir.text.parse import parse_trace  # here: what lists records needs no grammar
 
     line = raw.decode("utf-8")
     if other := parse_measured(line) or parse_plan(line):

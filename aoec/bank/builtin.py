@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from aoec.bank.near import family
 from aoec.bank.record import DEFAULT, SCHEMA_VERSION, Key, Record, flat, unflat
 from aoec.base.errors import BankError
-from aoec.base.files import read_bytes, write_text
+from aoec.base.files.files import read_bytes, write_text
 
 LIMIT_BYTES = 8 << 20
 LINE = re.compile(rb'^\{"func_key":"([0-9a-f]{64})".*$', re.MULTILINE)

@@ -15,7 +15,7 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from aoec.bank.record import INTEGERS, KEY_FIELDS, RECORD_FIELDS, SCHEMA_VERSION
 from aoec.base.errors import BackendError, BankError
-from aoec.base.files import open_plain, reason
+from aoec.base.files.files import open_plain, reason
 
 APPLICATION_ID = 0x616F6563  # "aoec": marks the file as ours for `file` and for other tools
 BUSY_SECONDS = 30.0

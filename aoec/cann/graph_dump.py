@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from aoec.base.errors import CheckError
-from aoec.base.files import read_text
+from aoec.base.files.files import read_text
 from aoec.cann.op_summary import Operand
 from aoec.cann.op_summary_read import LAYOUTS, dtype
 from aoec.cann.seen import Seen

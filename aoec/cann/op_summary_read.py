@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aoec.base.errors import CheckError, one_line
-from aoec.base.files import read_bytes
+from aoec.base.files.files import read_bytes
 from aoec.base.text import plural
 from aoec.cann.op_summary import FORMATS, NOT, TYPES, Operand
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from aoec.base.errors import BankError
-from aoec.base.files import read_bytes
+from aoec.base.files.files import read_bytes
 
 Fields = Mapping[str, int | float | bool]
 

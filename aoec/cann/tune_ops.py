@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aoec.base.errors import CheckError
-from aoec.base.files import read_json
+from aoec.base.files.files import read_json
 
 LISTS = ("tune_ops_name", "tune_ops_type")
 # what operator tuning takes (aoepar_16_072, CANN 9.0), cubes and pooling first; its published list may lack a name or two at the end

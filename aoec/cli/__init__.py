@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from aoec.base.errors import AoecError
-from aoec.base.files import reason, say
+from aoec.base.files.files import reason, say
 
 LONGEST_WORD = 400  # characters of a message without a space between them
 LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 60},}}")
@@ -83,7 +83,7 @@ def open_streams() -> None:
 def run(options: argparse.Namespace) -> int:
     """The exit code of the command chosen; output that is still buffered is written here, where a closed pipe is expected."""
     if getattr(options, "most_steps", None):
-        from aoec.base.stop import allow
+        from aoec.base.process.stop import allow
         allow(options.most_steps)
     code = options.command_function(options)
     say("")

@@ -6,10 +6,11 @@ import argparse
 from collections.abc import Callable
 from typing import NoReturn
 
-from aoec.base.files import say
-from aoec.cli import bank, options, values, vendor_words
+from aoec.base.files.files import say
+from aoec.cli import bank, options, values
 from aoec.cli.declared import File, fills, reads, writes
 from aoec.cli.options import DEFAULT_TARGET, Parser
+from aoec.cli.vendor import vendor_words
 
 STAGES = ("import", "fuse", "lower", "schedule", "emit")  # of a dump, in order
 SHELLS = ("bash", "zsh", "tcsh")  # whose words `aoec completion` can complete

@@ -8,7 +8,7 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from aoec.base.files import note, write_text
+from aoec.base.files.files import note, write_text
 from aoec.cli import options as words_of
 from aoec.cli import values
 from aoec.cli.declared import reads, writes
@@ -87,7 +87,7 @@ def machines(options: Namespace) -> dict[str, Machine]:
 
 
 def run_list(options: Namespace) -> int:
-    from aoec.jobs import bank
+    from aoec.jobs.bank import bank
     text = bank.list_records(bank.records_of(options.bank, options.target, "", options.builtin), options.json,
                              bank.plans_of(options.bank, options.target, "", options.builtin))
     if text:
@@ -98,7 +98,7 @@ def run_list(options: Namespace) -> int:
 
 
 def run_best(options: Namespace) -> int:
-    from aoec.jobs import bank
+    from aoec.jobs.bank import bank
     found = bank.records_of(options.bank, options.target, options.argument, options.builtin)
     if not found and (plans := bank.plans_of(options.bank, options.target, options.argument, options.builtin)):
         write_text(options.output, bank.best_plan(plans, options.argument, options.json))
@@ -108,7 +108,7 @@ def run_best(options: Namespace) -> int:
 
 
 def run_show(options: Namespace) -> int:
-    from aoec.jobs import bank
+    from aoec.jobs.bank import bank
     found = bank.records_of(options.bank, options.target, options.argument, options.builtin)
     if not found and (plans := bank.plans_of(options.bank, options.target, options.argument, options.builtin)):
         write_text(options.output, bank.show_plans(plans, options.argument, options.json))
@@ -119,14 +119,14 @@ def run_show(options: Namespace) -> int:
 
 def measured(options: Namespace) -> tuple[Measured, ...]:
     """What devices took, in the user's own bank, for the funcs that are asked for."""
-    from aoec.jobs import bank
+    from aoec.jobs.bank import bank
     return bank.measured_of(options.bank, options.target, options.argument)
 
 
 def run_which(options: Namespace) -> int:
-    from aoec.jobs import bank_plans
-    from aoec.jobs.bank import measured_of
-    from aoec.jobs.bank_which import asked, facts, kept, told, which
+    from aoec.jobs.bank import bank_plans
+    from aoec.jobs.bank.bank import measured_of
+    from aoec.jobs.bank.bank_which import asked, facts, kept, told, which
     own = machines(options)
     model = asked(options, own)
     found, plans = which(options, own, model), bank_plans.which(options, own, model)
@@ -139,7 +139,7 @@ def run_which(options: Namespace) -> int:
 
 def run_diff(options: Namespace) -> int:
     from aoec.bank.bank import read_all
-    from aoec.jobs.bank_diff import changes, facts, target_of, told
+    from aoec.jobs.bank.bank_diff import changes, facts, target_of, told
     found = changes(*([k for k in read_all(str(path)) if options.target in (None, target_of(k))]
                       for path in (options.argument, options.other or options.bank)))
     write_text(options.output, as_json(facts(found)) if options.json else told(found))
@@ -147,14 +147,15 @@ def run_diff(options: Namespace) -> int:
 
 
 def run_take(options: Namespace) -> int:
-    from aoec.jobs import bank
+    from aoec.jobs.bank import bank
     write_text(options.output, bank.take(options.bank, options.argument))
     return 0
 
 
 def run_import_cann(options: Namespace) -> int:
     from aoec.bank.bank import Bank
-    from aoec.jobs import cann_compare, cann_import, interrupt
+    from aoec.jobs import interrupt
+    from aoec.jobs.bank import cann_compare, cann_import
     own = next(iter(machines(options).values()), None)
     with interrupt.noted():
         taken = cann_import.take(options.paths, lambda: Bank.open(options.bank), own, so_far("records"))
@@ -181,14 +182,14 @@ def so_far(what: str) -> Callable[[int, int], None]:
 
 
 def run_export(options: Namespace) -> int:
-    from aoec.jobs import bank
+    from aoec.jobs.bank import bank
     bank.export(options.bank, options.argument or options.output, options.times)
     return 0
 
 
 def run_prune(options: Namespace) -> int:
     from aoec.bank.bank import Bank
-    from aoec.jobs.bank_care import prune
+    from aoec.jobs.bank.bank_care import prune
     own = machines(options)
     text, facts = prune(Bank.open(options.bank, create=False, writable=options.yes), own, options.target, options.keep_days, options.yes)
     write_text(options.output, as_json(facts) if options.json else text)
@@ -197,9 +198,9 @@ def run_prune(options: Namespace) -> int:
 
 def run_verify(options: Namespace) -> int:
     from aoec.bank.bank import Bank
-    from aoec.jobs import bank_plans
-    from aoec.jobs.bank import plans_of, records_of
-    from aoec.jobs.bank_verify import facts, told, verified
+    from aoec.jobs.bank import bank_plans
+    from aoec.jobs.bank.bank import plans_of, records_of
+    from aoec.jobs.bank.bank_verify import facts, told, verified
     own = machines(options)
     bank = None if options.builtin else Bank.open(options.bank, create=False, writable=False)
     found = verified(records_of(options.bank, options.target, "", options.builtin), own, bank.changed() if bank else ())
@@ -211,7 +212,7 @@ def run_verify(options: Namespace) -> int:
 
 def run_stats(options: Namespace) -> int:
     from aoec.bank.bank import Bank
-    from aoec.jobs.bank_care import stats, stats_told
+    from aoec.jobs.bank.bank_care import stats, stats_told
     own = machines(options)
     facts = stats(Bank.open(options.bank, create=False, writable=False), own, options.target)
     write_text(options.output, as_json(facts) if options.json else stats_told(facts))

@@ -11,7 +11,7 @@ from typing import Any
 
 from aoec.bank.place import check_base
 from aoec.base.errors import CheckError
-from aoec.base.files import check_file, check_writable, note, read_text, write_bytes, write_text
+from aoec.base.files.files import check_file, check_writable, note, read_text, write_bytes, write_text
 from aoec.base.regions import Slices
 from aoec.base.text import plural
 from aoec.cli.arguments import DEFAULT_TARGET
@@ -63,8 +63,8 @@ def ready_tuning(options: Namespace) -> None:
 # ---------------------------------------------------------------- models
 
 def run_compile(options: Namespace) -> int:
-    from aoec.frontend.read import opened
-    from aoec.jobs.begin import compile_model
+    from aoec.frontend.read.read import opened
+    from aoec.jobs.compile.begin import compile_model
     model = options.model
     if model.endswith(".aoec") and os.path.exists(model) and not os.path.isdir(model) and not Path(model).is_fifo():
         opened(model)  # says what it is (compiled already, or a device) before it could be said that it would be written over
@@ -86,19 +86,19 @@ def run_tune(options: Namespace) -> int:
 
 
 def run_demo(options: Namespace) -> int:
-    from aoec.jobs.begin import compile_demo
+    from aoec.jobs.compile.begin import compile_demo
     options.output = options.output or "resnet50.aoec"
     ready_tuning(options)
     return compile_demo(options)
 
 
 def run_aoe(options: Namespace) -> int:
-    from aoec.cli.aoe import main
+    from aoec.cli.vendor.aoe import main
     return _translated(main, options, "")
 
 
 def run_atc(options: Namespace) -> int:
-    from aoec.cli.atc import main
+    from aoec.cli.vendor.atc import main
     return _translated(main, options, "not tuned: aoec aoe --job_type=2 searches for faster schedules")
 
 
@@ -118,7 +118,7 @@ def _translated(main: Callable[..., int], options: Namespace, untuned: str) -> i
 
 
 def run_tasks(options: Namespace) -> int:
-    from aoec.jobs.tasks import list_tasks
+    from aoec.jobs.stages.tasks import list_tasks
     ready_output(options)
     options.bank = bank_path(options)
     write_text(options.output, list_tasks(options))
@@ -132,13 +132,13 @@ def run_deliver(options: Namespace) -> int:
                          "--read FILE.csv, and --before FILE.csv for what was before)")
     if options.read:
         return deliver_read(options)
-    from aoec.jobs.deliver import deliver
+    from aoec.jobs.deliver.deliver import deliver
     write_text("-", deliver(options))
     return 0
 
 
 def deliver_read(options: Namespace) -> int:
-    from aoec.jobs.read_back import read_back
+    from aoec.jobs.deliver.read_back import read_back
     facts, told, notes = read_back(options)
     for line in notes:
         note(f"note: {line}")
@@ -147,7 +147,7 @@ def deliver_read(options: Namespace) -> int:
 
 
 def run_results(options: Namespace) -> int:
-    from aoec.report import results
+    from aoec.report.results import results
     ready_output(options)
     found = [job for given in options.files for path in results.files_of(given) for job in results.jobs(read_text(path), path)]
     write_text(options.output, as_json(results.facts(found)) if options.json else results.show(found))
@@ -163,19 +163,19 @@ def run_run(options: Namespace) -> int:
     if options.func and (not program or options.trace):
         raise CheckError("--func is the func of a program (G.prog), which is scheduled already; a func of its own is run as aoec run G.tir")
     if program or options.model.endswith(".tir"):
-        from aoec.jobs.run_func import run_func
+        from aoec.jobs.run.run_func import run_func
         return run_func(options)
     if options.trace or options.target:
         raise CheckError("--with and --target are of a func (G.tir); a compiled model has its schedules and its machine")
-    from aoec.jobs.run import run_artifact
+    from aoec.jobs.run.run import run_artifact
     return run_artifact(options)
 
 
 # ---------------------------------------------------------------- stages
 
 def run_import(options: Namespace) -> int:
-    from aoec.ir.show import show
-    from aoec.jobs.stages import import_model, save_weights
+    from aoec.ir.text.show import show
+    from aoec.jobs.stages.stages import import_model, save_weights
     from aoec.ops.narrowed import table
     ready_output(options)
     graph, weights, notices = import_model(options.model, dict(options.input_shape), options.precision, options.ops)
@@ -198,8 +198,8 @@ def _beside(path: str) -> str:
 
 
 def run_fuse(options: Namespace) -> int:
-    from aoec.ir.show import show
-    from aoec.jobs.stages import fuse_text, save_weights
+    from aoec.ir.text.show import show
+    from aoec.jobs.stages.stages import fuse_text, save_weights
     ready_output(options)
     given = options.weights or _beside(options.input)
     graph, weights = fuse_text(read_text(options.input), options.input, given, options.target or DEFAULT_TARGET)
@@ -210,8 +210,8 @@ def run_fuse(options: Namespace) -> int:
 
 
 def run_slice(options: Namespace) -> int:
-    from aoec.ir.show import show
-    from aoec.jobs.stages import load_weights, save_weights, slice_text
+    from aoec.ir.text.show import show
+    from aoec.jobs.stages.stages import load_weights, save_weights, slice_text
     ready_output(options)
     graph = slice_text(read_text(options.input), options.input, options.regions)
     if options.output != "-":
@@ -221,7 +221,7 @@ def run_slice(options: Namespace) -> int:
 
 
 def run_export(options: Namespace) -> int:
-    from aoec.jobs.export import exported
+    from aoec.jobs.run.export import exported
     ready_output(options)
     text = "" if options.input.endswith(".aoec") else read_text(options.input)
     proto = exported(options.input, text, options.weights or _beside(options.input))
@@ -234,8 +234,8 @@ def run_export(options: Namespace) -> int:
 
 
 def run_lower(options: Namespace) -> int:
-    from aoec.ir.show import show
-    from aoec.jobs.stages import lower_call, lower_text
+    from aoec.ir.text.show import show
+    from aoec.jobs.stages.stages import lower_call, lower_text
     ready_output(options)
     if "(" in options.input and not Path(options.input).exists():
         func = lower_call(options.input, options.ops, options.group)
@@ -246,9 +246,9 @@ def run_lower(options: Namespace) -> int:
 
 
 def run_schedule(options: Namespace) -> int:
-    from aoec.ir.show import show
-    from aoec.ir.simplify import simplified
-    from aoec.jobs.stages import schedule_text
+    from aoec.ir.text.show import show
+    from aoec.ir.text.simplify import simplified
+    from aoec.jobs.stages.stages import schedule_text
     ready_output(options)
     if options.input == options.trace == "-":
         raise CheckError("the func and the schedule cannot both come from standard input")
@@ -258,9 +258,9 @@ def run_schedule(options: Namespace) -> int:
 
 
 def run_emit(options: Namespace) -> int:
-    from aoec.ir.show import show
-    from aoec.ir.simplify import simplified, without_single
-    from aoec.jobs.stages import emit_text
+    from aoec.ir.text.show import show
+    from aoec.ir.text.simplify import simplified, without_single
+    from aoec.jobs.stages.stages import emit_text
     ready_output(options)
     program = emit_text(read_text(options.input), options.input, options.target or DEFAULT_TARGET, dict(options.holes))
     write_noun(options.output, show(program if options.raw else without_single(program) if options.short else simplified(program)))
@@ -268,24 +268,24 @@ def run_emit(options: Namespace) -> int:
 
 
 def run_simulate(options: Namespace) -> int:
-    from aoec.jobs.stages import program_text
+    from aoec.jobs.stages.stages import program_text
     from aoec.jobs.states import measured_facts, of_program
     from aoec.report.reasons import lines
-    from aoec.simulate.time import measure
+    from aoec.simulate.timing.time import measure
     ready_output(options)
     ready_kernels()
     program, machine = program_text(read_text(options.input), options.input, options.target, dict(options.holes))
     state = of_program(options.state, program)
     facts = measured_facts(measure(program, machine, state), state)
     if options.trace or options.svg:
-        from aoec.jobs.timeline import View, export
+        from aoec.jobs.stages.timeline import View, export
         export(program, machine, View(options.core, options.start, options.stop, options.most_events, state), options.trace, options.svg)
     write_text(options.output, as_json(facts) if options.json else lines(facts))
     return 0
 
 
 def run_explain(options: Namespace) -> int:
-    from aoec.jobs.explain import candidate, facts
+    from aoec.jobs.stages.explain import candidate, facts
     from aoec.jobs.states import of_program
     from aoec.report import explain
     ready_output(options)
@@ -306,7 +306,7 @@ def run_explain(options: Namespace) -> int:
 
 
 def explain_profiles(options: Namespace) -> int:
-    from aoec.jobs.joined import facts, operators, told
+    from aoec.jobs.deliver.joined import facts, operators, told
     if options.other is None or options.input == options.other == "-":
         raise CheckError("--op-summary takes two files: the device's op_summary_*.csv, and ours or a compiled model")
     sources = options.input, options.other
@@ -318,7 +318,7 @@ def explain_profiles(options: Namespace) -> int:
 
 
 def run_search(options: Namespace) -> int:
-    from aoec.jobs.search import search_func
+    from aoec.jobs.stages.search import search_func
     ready_output(options)
     if options.space and options.trials:
         raise CheckError("--space searches nothing, so there are no trials to write; leave out one of them")
@@ -326,7 +326,7 @@ def run_search(options: Namespace) -> int:
 
 
 def run_sweep(options: Namespace) -> int:
-    from aoec.jobs.sweep import sweep
+    from aoec.jobs.sweep.sweep import sweep
     ready_output(options)
     ready_kernels()
     return sweep(options)
@@ -335,7 +335,7 @@ def run_sweep(options: Namespace) -> int:
 # ---------------------------------------------------------------- targets, bank, doctor
 
 def run_targets(options: Namespace) -> int:
-    from aoec.jobs import targets
+    from aoec.jobs.stages import targets
     if options.action == "list" and options.name:
         raise CheckError(f"to see one machine: aoec targets show {options.name}")
     if options.action != "list" and not options.name:
@@ -358,17 +358,17 @@ def run_targets(options: Namespace) -> int:
 
 
 def run_primitives(options: Namespace) -> int:
-    from aoec.report import primitives
+    from aoec.report.words import primitives
     return _told(options, primitives.facts(options.name), primitives.show, primitives.show_one)
 
 
 def run_instructions(options: Namespace) -> int:
-    from aoec.report import instructions
+    from aoec.report.words import instructions
     return _told(options, instructions.facts(options.name, options.target), instructions.show, instructions.show_one)
 
 
 def run_holes(options: Namespace) -> int:
-    from aoec.jobs import holes
+    from aoec.jobs.stages import holes
     return _told(options, holes.facts(options.name), holes.show, holes.show_one)
 
 
@@ -383,7 +383,7 @@ def _told(options: Namespace, found: list[dict[str, Any]], show: Callable[[list[
 
 
 def run_calibrate(options: Namespace) -> int:
-    from aoec.jobs.calibrate_say import calibrate
+    from aoec.jobs.calibrate.calibrate_say import calibrate
     ready_output(options)
     options.bank = bank_path(options)
     ready_kernels()

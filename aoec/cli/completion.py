@@ -8,7 +8,7 @@ from typing import Any
 
 from aoec.base.errors import BackendError
 from aoec.cli.declared import File
-from aoec.cli.vendor_words import Use, Word
+from aoec.cli.vendor.vendor_words import Use, Word
 
 NEEDS = "aoec completion needs the package shtab: pip install shtab"
 MACHINE = "NAME|FILE"  # how the place of a machine begins in help
@@ -63,9 +63,9 @@ def _machines() -> Mapping[str, Any]:
 def _add_vendor_words(tool: str, parser: argparse.ArgumentParser) -> None:
     """Add the options of a vendor's tool, which are not the parser's own, to the parser of its command."""
     if tool == "aoe":
-        from aoec.cli.aoe_words import WORDS
+        from aoec.cli.vendor.aoe_words import WORDS
     else:
-        from aoec.cli.atc_words import WORDS
+        from aoec.cli.vendor.atc_words import WORDS
     for word in WORDS.values():
         if word.use is not Use.REFUSED and word.name != "help":
             _add_vendor_word(word, parser)

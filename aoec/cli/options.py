@@ -7,7 +7,7 @@ import shutil
 import sys
 from typing import Any, NoReturn
 
-from aoec.base.files import say
+from aoec.base.files.files import say
 from aoec.base.text import nearest
 from aoec.cli import values
 from aoec.cli.declared import READ, declared, fills, holds_bank, reads, writes

@@ -6,9 +6,9 @@ from argparse import Namespace
 from pathlib import Path
 
 from aoec.bank.place import chosen
-from aoec.base import files
 from aoec.base.errors import BackendError
-from aoec.base.files import check_folder, check_writable
+from aoec.base.files import files
+from aoec.base.files.files import check_folder, check_writable
 from aoec.cli.declared import File, named
 
 BESIDE = ("import", "fuse", "slice")  # commands that write constants beside their output, as <output>.npz

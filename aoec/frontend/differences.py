@@ -2,7 +2,7 @@
 
 We take what PyTorch and onnxruntime compute, which is what a model was trained with and what it was tried with; where these two differ, the
 one that the table says. docs/operators.md shows the table (`python bench/nodes.py --write`); the check of a compiled model reads it, and
-never refuses a model for what another does otherwise (jobs/verified.py); so does bench/operators.py.
+never refuses a model for what another does otherwise (jobs/compile/verified.py); so does bench/operators.py.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from aoec.frontend.versions import domain, opset
+from aoec.frontend.read.versions import domain, opset
 
 Shapes = Mapping[str, Sequence[int] | None]  # of values whose shapes are known
 

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from aoec.ops.cube import convolve
+from aoec.ops.words.cube import convolve
 
 OPSET = 17
 EPSILON = 1e-5

@@ -9,14 +9,14 @@ from functools import singledispatch
 from typing import Any
 
 from aoec.base.errors import CheckError
-from aoec.ir.check_graph import check_graph
-from aoec.ir.graph import Graph
+from aoec.ir.func.meaning import Meaning, Statement
+from aoec.ir.func.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop, Node
+from aoec.ir.graph.check_graph import check_graph
+from aoec.ir.graph.graph import Graph
 from aoec.ir.index import DTYPES, FUNCTIONS, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var, children
-from aoec.ir.meaning import Meaning, Statement
-from aoec.ir.places import Places
 from aoec.ir.program import CORE_KINDS, PIPES, Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Stream, WaitFlag
 from aoec.ir.schedule import Trace
-from aoec.ir.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop, Node
+from aoec.ir.text.places import Places
 
 ROLES = ("input", "output", "temp")
 MAX_DEPTH = 100  # levels of an expression, and of loops: Python's own recursion holds that many in every rewriter

@@ -4,8 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Union
 
+from aoec.ir.func.tir import Constraint
 from aoec.ir.index import Expr, Int
-from aoec.ir.tir import Constraint
 
 PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIXP")
 CORE_KINDS = ("aic", "aiv", "core")

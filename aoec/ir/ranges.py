@@ -1,7 +1,8 @@
 """What ranges of variables decide of integer expressions: of `min(512 - i*64, 64)` with i below 8 remains 64.
 
-Two read it: what runs programs for values (simulate/expressions.py), in postfix code, and what shows them (ir/simplify.py), as text. A
-*term* is an expression with its range and, where it is a sum of multiples of variables, that sum. How a term is written is a subclass's.
+Two read it: what runs programs for values (simulate/encode/expressions.py), in postfix code, and what shows them (ir/text/simplify.py),
+as text. A *term* is an expression with its range and, where it is a sum of multiples of variables, that sum. How a term is written is a
+subclass's.
 """
 from __future__ import annotations
 

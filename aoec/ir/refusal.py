@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from aoec.ir.func.tir import Constraint
 from aoec.ir.index import Binary, Expr, Int, evaluate
-from aoec.ir.tir import Constraint
 
 WORDS = {"<=": "needs {:,} of {:,}", "<": "is {:,}, must be below {:,}", ">=": "is {:,}, must be {:,} or more",
          ">": "is {:,}, must be above {:,}", "==": "is {:,}, must be {:,}", "!=": "is {:,}, must not be {:,}"}

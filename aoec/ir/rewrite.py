@@ -9,12 +9,12 @@ from functools import singledispatch, wraps
 from typing import Any, ParamSpec, TypeVar
 
 from aoec.base.errors import CheckError
+from aoec.ir.func.tir import Block, Buffer, Constraint, Func, Loop, Node
 from aoec.ir.index import Binary, Call, Cast, Expr, Hole, Int, Read, named_holes, substitute, variables
 from aoec.ir.index import fill as fill_expr
 from aoec.ir.index import normalise as normalise_expr
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, Space, Stream, Tensor, WaitFlag
 from aoec.ir.schedule import Step, Trace
-from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node
 
 Noun = TypeVar("Noun", Func, Trace, Program)
 Change = Callable[[Expr], Expr]

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from aoec.base.kernel_cache import kernel_sources
+from aoec.base.process.kernel_cache import kernel_sources
 from aoec.jobs.doctor import cores, kernel_cache
 from aoec.jobs.progress import Line, unseen
 

@@ -1,4 +1,4 @@
-"""What earlier runs of this user made and this one looks up: see base/memo.py for why it may be believed."""
+"""What earlier runs of this user made and this one looks up: see base/files/memo.py for why it may be believed."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from aoec.base.memo import Memo, cache_folder
+from aoec.base.files.memo import Memo, cache_folder
 from aoec.jobs.version import source_version
 
 T = TypeVar("T")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from aoec.bank.record import DEFAULT, IMPORTED, ROBUST
 from aoec.base.errors import CheckError
 from aoec.ir.program import Program
-from aoec.simulate.state import CLEARED, COLD, NAMED, PREVIOUS_LAUNCH, State, fixed_sizes, resident_bytes
+from aoec.simulate.timing.state import CLEARED, COLD, NAMED, PREVIOUS_LAUNCH, State, fixed_sizes, resident_bytes
 
 if TYPE_CHECKING:
-    from aoec.simulate.time import Measure
+    from aoec.simulate.timing.time import Measure
 
 SPELLED = {"cold inputs": COLD, "previous launch": PREVIOUS_LAUNCH, "cleared": CLEARED}
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from aoec.base.memo import Memo, cache_folder
+from aoec.base.files.memo import Memo, cache_folder
 from aoec.base.source_meaning import hash_sources, imported_by
 
 # packages that decide a modelled time: what is emitted, and how it is timed

@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from aoec.base.errors import AoecError, CheckError
-from aoec.ir.graph import Graph, OpNode, Tensor
-from aoec.ops.host import PREFIX
+from aoec.ir.graph.graph import Graph, OpNode, Tensor
+from aoec.ops.host.host import PREFIX
 from aoec.ops.own import shape_of
 
 

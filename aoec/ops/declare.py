@@ -12,7 +12,7 @@ from typing import Union
 
 import numpy as np
 
-from aoec.ir.graph import Attribute
+from aoec.ir.graph.graph import Attribute
 
 Shape = tuple[int, ...]
 Attributes = Mapping[str, Attribute]

@@ -16,9 +16,9 @@ from functools import reduce
 from math import pi, prod, sqrt
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.graph import Attribute
+from aoec.ir.func.meaning import Argument, Dim, Meaning, Statement
+from aoec.ir.graph.graph import Attribute
 from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, call, children, eq, le, lt, reads, select, variables
-from aoec.ir.meaning import Argument, Dim, Meaning, Statement
 from aoec.ops.declare import Attributes, Op, Shape
 from aoec.ops.meanings import loops, meaning
 

@@ -13,8 +13,8 @@ import ml_dtypes
 import numpy as np
 
 from aoec.base.errors import CheckError
+from aoec.ir.func.meaning import Meaning, Statement
 from aoec.ir.index import INT_CALLS, INT_OPS, Binary, Call, Cast, Expr, Float, Int, Read, Var, reads, variables
-from aoec.ir.meaning import Meaning, Statement
 from aoec.ops.meanings import loops
 
 LIMIT_POINTS = 1 << 34  # of one statement: some minutes

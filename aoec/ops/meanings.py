@@ -7,10 +7,10 @@ from math import prod
 from types import MappingProxyType
 
 from aoec.base.errors import CheckError
-from aoec.ir.graph import Attribute
+from aoec.ir.func.meaning import Argument, Dim, Meaning, Statement
+from aoec.ir.graph.graph import Attribute
 from aoec.ir.index import Binary, Expr, Int, Read, Var, as_expr, children, normalise, reads, substitute
-from aoec.ir.meaning import Argument, Dim, Meaning, Statement
-from aoec.ir.parse import parse_meaning
+from aoec.ir.text.parse import parse_meaning
 from aoec.ops.declare import Attributes, Op, Shape, numbers
 from aoec.ops.registry import get
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from aoec.base.text import plural
-from aoec.ir.graph import Graph, OpNode, Tensor
-from aoec.ops.host import PREFIX
+from aoec.ir.graph.graph import Graph, OpNode, Tensor
+from aoec.ops.host.host import PREFIX
 from aoec.ops.own import word
 from aoec.ops.run import NUMPY
 

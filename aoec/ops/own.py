@@ -12,14 +12,14 @@ from types import MappingProxyType
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.base.files import read_text
-from aoec.ir.graph import Attribute, OpNode
+from aoec.base.files.files import read_text
+from aoec.ir.func.meaning import Argument, Meaning, Statement
+from aoec.ir.graph.graph import Attribute, OpNode
 from aoec.ir.index import Binary, Call, Expr, Int, Read, Var, as_expr, children, reads, variables, walk
-from aoec.ir.meaning import Argument, Meaning, Statement
-from aoec.ir.parse import parse_definitions, parse_meaning
-from aoec.ir.show import show
+from aoec.ir.text.parse import parse_definitions, parse_meaning
+from aoec.ir.text.show import show
 from aoec.ops.declare import Op, Shape, numbers
-from aoec.ops.host import PREFIX
+from aoec.ops.host.host import PREFIX
 from aoec.ops.interpret import interpret
 from aoec.ops.meanings import bind, meaning, shape
 from aoec.ops.registry import OPS, get

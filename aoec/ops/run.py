@@ -13,12 +13,13 @@ import ml_dtypes
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.ir.bodies import MAIN, Place, nodes_by_place, place
-from aoec.ir.graph import OPAQUE, Body, Graph, OpNode, Tensor
-from aoec.ops import host, typed
-from aoec.ops.control import walk
-from aoec.ops.layout import to_logical
+from aoec.ir.graph.bodies import MAIN, Place, nodes_by_place, place
+from aoec.ir.graph.graph import OPAQUE, Body, Graph, OpNode, Tensor
+from aoec.ops import typed
+from aoec.ops.host import host
+from aoec.ops.host.control import walk
 from aoec.ops.own import word
+from aoec.ops.words.layout import to_logical
 
 NUMPY = {"fp32": np.float32, "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "int8": np.int8, "uint8": np.uint8, "int16": np.int16,
          "uint16": np.uint16, "int32": np.int32, "uint32": np.uint32, "int64": np.int64, "uint64": np.uint64,

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from aoec.base.errors import CheckError
-from aoec.ir.graph import Attribute, OpNode
+from aoec.ir.func.meaning import Meaning, Statement
+from aoec.ir.graph.graph import Attribute, OpNode
 from aoec.ir.index import Expr, Int, Read, Var, children, normalise, substitute
-from aoec.ir.meaning import Meaning, Statement
 from aoec.ops.declare import Shape
-from aoec.ops.host import PREFIX
+from aoec.ops.host.host import PREFIX
 from aoec.ops.meanings import meaning
 from aoec.ops.own import extents, word
 

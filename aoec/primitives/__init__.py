@@ -4,8 +4,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.tir import Func
 from aoec.ir.schedule import Step, Trace
-from aoec.ir.tir import Func
 from aoec.primitives.primitive import Primitive, from_step, primitives
 
 __all__ = ["Primitive", "apply", "check", "primitives"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.tir import Block, Func, Node
 from aoec.ir.index import Cast, Read
-from aoec.ir.tir import Block, Func, Node
 from aoec.primitives.nest import find_block, find_loop, node_name, own_nest, readers, reductions, remove_node, replace_node, writers
 from aoec.primitives.primitive import Primitive
 

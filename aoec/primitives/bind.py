@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import lifetimes
+from aoec.ir.func.evaluate import lifetimes
+from aoec.ir.func.tir import Block, Func, blocks
 from aoec.ir.index import variables
-from aoec.ir.tir import Block, Func, blocks
 from aoec.primitives.nest import find_loop, replace_node
 from aoec.primitives.primitive import Primitive
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads, common, lifetime
+from aoec.ir.func.evaluate import block_reads, common, lifetime
+from aoec.ir.func.regions import Interval, clip, same, shift, union
+from aoec.ir.func.tir import Block, Buffer, Func, Loop, Node, blocks
 from aoec.ir.index import Binary, Call, Expr, Int, Read, Var, children, normalise, reads
-from aoec.ir.regions import Interval, clip, same, shift, union
-from aoec.ir.tir import Block, Buffer, Func, Loop, Node, blocks
 from aoec.primitives.nest import (
     Path,
     check_new,

@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.regions import shift
+from aoec.ir.func.tir import Block, Buffer, Func, Loop
 from aoec.ir.index import Read, Var
-from aoec.ir.regions import shift
-from aoec.ir.tir import Block, Buffer, Func, Loop
 from aoec.primitives.cache_read import cached_name, copy_loops, offset
 from aoec.primitives.nest import (
     accesses,

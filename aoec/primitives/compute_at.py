@@ -4,10 +4,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads, common
+from aoec.ir.func.evaluate import block_reads, common
+from aoec.ir.func.regions import Interval, interval, same, union
+from aoec.ir.func.tir import Block, Func, Loop, Node, blocks
 from aoec.ir.index import Expr, Int, Read, Var, affine, normalise, substitute, variables
-from aoec.ir.regions import Interval, interval, same, union
-from aoec.ir.tir import Block, Func, Loop, Node, blocks
 from aoec.primitives.nest import (
     Path,
     check_lifetimes,

@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads, lifetime
+from aoec.ir.func.evaluate import block_reads, lifetime
+from aoec.ir.func.tir import Block, Func
 from aoec.ir.index import Cast, Expr, Read, Var, normalise, substitute, variables
-from aoec.ir.tir import Block, Func
 from aoec.primitives.nest import (
     check_lifetimes,
     find_block,

@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import lifetime
+from aoec.ir.func.evaluate import lifetime
+from aoec.ir.func.tir import Func
 from aoec.ir.index import Expr
-from aoec.ir.tir import Func
 from aoec.primitives.nest import find_buffer, replace_buffer
 from aoec.primitives.primitive import Primitive
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.regions import lift, same
+from aoec.ir.func.tir import Constraint, Func, Loop, Node
 from aoec.ir.index import Call, Expr, Int, Var, affine, call, ceildiv, eq, normalise, rebuild, variables
-from aoec.ir.regions import lift, same
-from aoec.ir.show import show
-from aoec.ir.tir import Constraint, Func, Loop, Node
+from aoec.ir.text.show import show
 from aoec.primitives.nest import find_loop, map_nodes, replace_node
 from aoec.primitives.primitive import Primitive
 

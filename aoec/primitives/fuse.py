@@ -4,8 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.tir import Func, Loop, blocks
 from aoec.ir.index import Var, variables
-from aoec.ir.tir import Func, Loop, blocks
 from aoec.primitives.nest import check_new, find_loop, reductions, replace_node, substitute_all
 from aoec.primitives.primitive import Primitive
 

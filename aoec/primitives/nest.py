@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import lru_cache
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads, lifetime, lifetimes, touched
+from aoec.ir.func.evaluate import block_reads, lifetime, lifetimes, touched
+from aoec.ir.func.regions import Interval, region, same, union
+from aoec.ir.func.tir import Block, Buffer, Func, Loop, Node, blocks, walk
 from aoec.ir.index import Expr, Read, normalise, reads, rebuild, substitute, variables
-from aoec.ir.regions import Interval, region, same, union
-from aoec.ir.tir import Block, Buffer, Func, Loop, Node, blocks, walk
 from aoec.primitives.primitive import near
 
 Path = tuple[Loop, ...]

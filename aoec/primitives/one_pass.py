@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.tir import Block, Buffer, Constraint, Func, Loop, Node
 from aoec.ir.index import (
     Expr,
     Float,
@@ -23,7 +24,6 @@ from aoec.ir.index import (
     substitute,
     variables,
 )
-from aoec.ir.tir import Block, Buffer, Constraint, Func, Loop, Node
 from aoec.primitives.softmax import COLUMN, KEY, LEAD, ROW, Nest, Softmax
 
 LEAST = Float(-3.0e38)  # of fp32, nearly: exp of how far -inf is below it is 0; below -inf it would be no number

@@ -4,8 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.tir import Func, walk
 from aoec.ir.index import Expr
-from aoec.ir.tir import Func, walk
 from aoec.primitives.nest import check_new, find_block, node_name
 from aoec.primitives.one_pass import OnePass
 from aoec.primitives.primitive import Primitive

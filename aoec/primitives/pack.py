@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.regions import largest
+from aoec.ir.func.tir import Block, Buffer, Func, Loop
 from aoec.ir.index import Expr, Int, Read, Var, substitute, variables
-from aoec.ir.regions import largest
-from aoec.ir.tir import Block, Buffer, Func, Loop
 from aoec.primitives.nest import check_new, extents, find_block, find_buffer, insert, replace_node, tidy, wrap
 from aoec.primitives.primitive import Primitive
 

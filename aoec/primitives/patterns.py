@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.pixels import pixels_of
+from aoec.ir.func.regions import lift, same
+from aoec.ir.func.scaled import Scaled, scaled
+from aoec.ir.func.tir import Block, Func, Loop
 from aoec.ir.index import Binary, Call, Cast, Expr, Float, Int, Read, Var, affine, is_zero, normalise, reads, substitute, variables
-from aoec.ir.pixels import pixels_of
-from aoec.ir.regions import lift, same
-from aoec.ir.scaled import Scaled, scaled
-from aoec.ir.tir import Block, Func, Loop
-from aoec.target.words import is_selection, vector_op
+from aoec.target.isa.words import is_selection, vector_op
 
 Path = Sequence[Loop]
 

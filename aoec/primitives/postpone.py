@@ -4,8 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.tir import Func
 from aoec.ir.index import Int
-from aoec.ir.tir import Func
 from aoec.primitives.nest import find_buffer, replace_buffer
 from aoec.primitives.primitive import Primitive
 

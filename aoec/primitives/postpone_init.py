@@ -4,8 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.tir import Block, Func
 from aoec.ir.index import Expr, Read, Var, normalise, reads, substitute, variables
-from aoec.ir.tir import Block, Func
 from aoec.primitives.nest import find_block, map_nodes, map_reads, replace_node, tidy, writers
 from aoec.primitives.primitive import Primitive
 

@@ -10,10 +10,10 @@ from functools import cache, lru_cache
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.regions import plain
+from aoec.ir.func.tir import Func
 from aoec.ir.index import Expr
-from aoec.ir.regions import plain
 from aoec.ir.schedule import Step, Value
-from aoec.ir.tir import Func
 
 NAMES = tuple[str, ...]
 

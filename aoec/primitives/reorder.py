@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads, lifetimes
+from aoec.ir.func.evaluate import block_reads, lifetimes
+from aoec.ir.func.tir import Func, Loop, blocks
 from aoec.ir.index import variables
-from aoec.ir.tir import Func, Loop, blocks
 from aoec.primitives.nest import chain, find_loop, replace_node
 from aoec.primitives.primitive import Primitive
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.tir import Func, Loop, Node, walk
 from aoec.ir.index import Expr, Var, substitute, variables
-from aoec.ir.tir import Func, Loop, Node, walk
 from aoec.primitives.nest import find_loop, map_block, replace_node, tidy
 from aoec.primitives.primitive import Primitive
 from aoec.primitives.reorder import check_values

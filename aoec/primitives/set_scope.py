@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.regions import Interval, shift
+from aoec.ir.func.tir import LAYOUTS, MATRICES, SCOPES, Func
 from aoec.ir.index import Expr, Read, normalise
-from aoec.ir.regions import Interval, shift
-from aoec.ir.tir import LAYOUTS, MATRICES, SCOPES, Func
 from aoec.primitives.nest import alive, find_buffer, map_nodes, map_reads, replace_buffer
 from aoec.primitives.primitive import Primitive, near
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads
+from aoec.ir.func.evaluate import block_reads
+from aoec.ir.func.tir import Block, Func, Loop
 from aoec.ir.index import Binary, Call, Cast, Expr, Int, Read, Var, variables
-from aoec.ir.tir import Block, Func, Loop
 from aoec.primitives.nest import chain
 
 NOTHING = Read("", ())

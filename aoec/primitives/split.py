@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.tir import Constraint, Func, Loop, Node
 from aoec.ir.index import Expr, Int, Var, ceildiv, eq, le, minimum, variables
-from aoec.ir.show import show
-from aoec.ir.tir import Constraint, Func, Loop, Node
+from aoec.ir.text.show import show
 from aoec.primitives.nest import check_new, find_loop, replace_node, substitute_all
 from aoec.primitives.primitive import Primitive
 

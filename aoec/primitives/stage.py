@@ -4,9 +4,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.regions import largest
+from aoec.ir.func.tir import Buffer, Func, Loop
 from aoec.ir.index import Read, Var, substitute, variables
-from aoec.ir.regions import largest
-from aoec.ir.tir import Buffer, Func, Loop
 from aoec.primitives.cache_read import cached_name
 from aoec.primitives.nest import Path, check_new, extents, find_block, find_buffer, own_nest, replace_node, tidy, wrap
 from aoec.primitives.primitive import Primitive

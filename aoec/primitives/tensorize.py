@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.tir import Block, Func, Node
+from aoec.ir.func.tir import Block, Func, Node
 from aoec.primitives.nest import chain, find_loop, replace_node, wrap
 from aoec.primitives.patterns import MATCHERS
 from aoec.primitives.primitive import Primitive, near

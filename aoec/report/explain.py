@@ -1,6 +1,6 @@
 """Why a candidate takes its time, and what changed between two and what that cost, in sentences and tables.
 
-Takes the facts of jobs/explain.py. The parts of a critical path add up to the run, so their differences add up to the
+Takes the facts of jobs/stages/explain.py. The parts of a critical path add up to the run, so their differences add up to the
 difference of two runs. All times are modelled.
 """
 from __future__ import annotations

@@ -14,8 +14,8 @@ from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from aoec.report import plots
-from aoec.report.plots import Roofline, Strip
+from aoec.report.pictures import plots
+from aoec.report.pictures.plots import Roofline, Strip
 from aoec.report.table import Report, as_dict
 
 if TYPE_CHECKING:

@@ -75,7 +75,7 @@ class Row:
     proof: str = ""
     held: Held | None = None  # None where default and tuned are one schedule
     candidates: Mapping[str, int] = field(default_factory=dict)  # that this run looked at, by how they ended; none where the bank had it
-    spent: Mapping[str, Any] = field(default_factory=dict)  # what looked at them, as jobs/budget.py says it; none likewise
+    spent: Mapping[str, Any] = field(default_factory=dict)  # what looked at them, as jobs/tune/budget.py says it; none likewise
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Report:
     images: int = 0
     gear: str = ""  # of a model that is compiled for several shapes: which it is
     hint: str = ""  # what would make it faster, where nothing was searched and the bank does not know all of it
-    beside: Mapping[str, int] = field(default_factory=dict)  # legal candidates timed for other ends, by which (search/trials.py: Phase)
+    beside: Mapping[str, int] = field(default_factory=dict)  # legal candidates timed for other ends, by Phase (search/space/trials.py)
     bounded: int = 0  # candidates that proofs decided by bounds, without a time
     searches: Mapping[str, Any] = field(default_factory=dict)  # func and memory state -> counts that repeat its search
 

@@ -1,4 +1,4 @@
 """Time and values of a program on the model machine; the one door to aoec.kernels, which are taken from where no other user can write."""
-from aoec.base.kernel_cache import settle
+from aoec.base.process.kernel_cache import settle
 
 settle()

@@ -13,15 +13,15 @@ import numpy as np
 from aoec.ir.program import Program, Stream
 from aoec.kernels import columns
 from aoec.kernels import timeline as kernel
-from aoec.simulate.arena import of_this_thread
-from aoec.simulate.detail import core_counts, fresh_state
-from aoec.simulate.encode import encode
-from aoec.simulate.filling import Batch, Filler, Worker, filler_of
-from aoec.simulate.sizes import Array
-from aoec.simulate.state import COLD
-from aoec.simulate.tables import Tabulator
-from aoec.simulate.totals import CLOSED
-from aoec.simulate.values import execute
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.encode.filling import Batch, Filler, Worker, filler_of
+from aoec.simulate.encode.sizes import Array
+from aoec.simulate.encode.tables import Tabulator
+from aoec.simulate.reasons.detail import core_counts, fresh_state
+from aoec.simulate.timing.state import COLD
+from aoec.simulate.timing.totals import CLOSED
+from aoec.simulate.values.arena import of_this_thread
+from aoec.simulate.values.values import execute
 from aoec.target.machine import load
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from aoec.base.errors import BackendError, TargetError
-from aoec.base.files import read_bytes
+from aoec.base.files.files import read_bytes
 
 CONFIDENCE = ("official", "measured", "inferred", "estimate")  # best first
 LIMIT_BYTES = 1 << 20  # far above any real machine file

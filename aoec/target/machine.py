@@ -15,14 +15,14 @@ import numpy as np
 
 from aoec.base.errors import AoecError, TargetError
 from aoec.base.ticks import TICKS_PER_CYCLE
+from aoec.ir.func.tir import SCOPES
 from aoec.ir.index import DTYPES, Expr, Int, substitute, variables
-from aoec.ir.parse import parse_expr
 from aoec.ir.program import CORE_KINDS, PIPES
-from aoec.ir.tir import SCOPES
+from aoec.ir.text.parse import parse_expr
 from aoec.target.inherit import CONFIDENCE, Merged, is_path, near, read_file, read_merged, shipped, shipped_machines, show_machine_file
-from aoec.target.instructions import INSTRUCTIONS, Instruction
+from aoec.target.isa.instructions import INSTRUCTIONS, Instruction
+from aoec.target.legality.placement import placed_names
 from aoec.target.parts import MAX_QUEUE_DEPTH, QUEUE_DEPTH, CoreKind, Number, Path, Scope, Timing, content_hash, spelt_out, unit_of
-from aoec.target.placement import placed_names
 
 DEFAULT = "Ascend910B3"
 MAX_CORES, MAX_SCOPE_BYTES = 4096, 1 << 30  # of one kind; of one core

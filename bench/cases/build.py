@@ -8,22 +8,22 @@ from pathlib import Path
 
 from aoec import primitives
 from aoec.base.errors import AoecError, ScheduleError, UnsupportedError
-from aoec.base.files import read_text
+from aoec.base.files.files import read_text
+from aoec.ir.func.tir import Func
 from aoec.ir.index import Int
-from aoec.ir.parse import parse_trace
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
 from aoec.ir.schedule import Trace
-from aoec.ir.tir import Func
-from aoec.jobs.tuning import Problem, Sketch
-from aoec.lowering.emit import emit
-from aoec.lowering.lower import lower
-from aoec.search.default import default
-from aoec.search.grid import Grid, Space
-from aoec.search.sketches import output_nest, sketches
-from aoec.simulate.encode import encode
-from aoec.simulate.state import PREVIOUS_LAUNCH, State
+from aoec.ir.text.parse import parse_trace
+from aoec.jobs.tune.tuning import Problem, Sketch
+from aoec.lowering.emit.emit import emit
+from aoec.lowering.lower.lower import lower
+from aoec.search.default.default import default
+from aoec.search.sketches.sketches import output_nest, sketches
+from aoec.search.space.grid import Grid, Space
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.timing.state import PREVIOUS_LAUNCH, State
 from aoec.target.machine import Machine
 from bench.cases.case import Case
 from bench.cases.cube import cube_trace, in_order

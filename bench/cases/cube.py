@@ -4,11 +4,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import ceil, prod
 
+from aoec.ir.func.tir import Func
 from aoec.ir.index import DTYPES, Int
 from aoec.ir.program import Program
 from aoec.ir.schedule import Step, Trace
-from aoec.ir.tir import Func
-from aoec.search.vendor import ORDER_N, MatmulTiling, matmul_trace
+from aoec.search.vendor.vendor import ORDER_N, MatmulTiling, matmul_trace
 from aoec.target.machine import Machine
 from bench.cases.case import Case
 from bench.cases.turns import left_first

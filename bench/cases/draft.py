@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.draft import Draft
-from aoec.ir.graph import Attribute, Graph, Group, Tensor
-from aoec.jobs.attention import apart
-from aoec.jobs.wide_sums import wide
-from aoec.lowering.fuse import fuse
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Attribute, Graph, Group, Tensor
+from aoec.jobs.choose.attention import apart
+from aoec.jobs.choose.wide_sums import wide
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops import OPS
 from aoec.ops.meanings import shape as result_shape
 from aoec.target.machine import Machine

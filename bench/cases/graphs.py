@@ -6,7 +6,7 @@ from functools import reduce
 from math import prod
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.graph import Graph
+from aoec.ir.graph.graph import Graph
 from aoec.ops import OPS
 from aoec.target.machine import Machine
 from bench.cases.case import Case

@@ -25,7 +25,7 @@ def builder_version() -> str:
                                  "near", "net", "slices")):
             h.update(path.read_bytes())
     search = Path(__file__).parents[2] / "aoec/search"
-    for path in sorted(search.glob("*.py")):
+    for path in sorted(search.rglob("*.py")):
         h.update(path.read_bytes())
     return h.hexdigest()[:16]
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import isqrt, prod
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.graph import Graph
+from aoec.ir.graph.graph import Graph
 from aoec.ops.own import read_definitions
 from aoec.target.machine import Machine
 from bench.cases.case import Case

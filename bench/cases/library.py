@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aoec.base.errors import AoecError, UnsupportedError
-from aoec.ir.graph import Graph
-from aoec.ir.show import show
-from aoec.jobs.plan import Task, Walk, tasks
-from aoec.jobs.tuning import problem, search, start
-from aoec.simulate.state import CLEARED, NAMED
-from aoec.simulate.time import Measure, measure
+from aoec.ir.graph.graph import Graph
+from aoec.ir.text.show import show
+from aoec.jobs.choose.plan import Task, Walk, tasks
+from aoec.jobs.tune.tuning import problem, search, start
+from aoec.simulate.timing.state import CLEARED, NAMED
+from aoec.simulate.timing.time import Measure, measure
 from aoec.target.machine import Machine
 from bench.cases.case import TIME_METRICS, Case
 from bench.cases.chips import chip_of, machine_of

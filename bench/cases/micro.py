@@ -8,8 +8,8 @@ from math import ceil
 
 from aoec.base.errors import UnsupportedError
 from aoec.ir.index import DTYPES
-from aoec.ir.parse import parse_program
 from aoec.ir.program import Program
+from aoec.ir.text.parse import parse_program
 from aoec.target.machine import Machine
 from bench.cases.case import Case
 from bench.cases.text import Stage, drained, load_ub, looped, pipeline, primed, program, reduce_rows, store_ub, vector

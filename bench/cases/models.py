@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from aoec.base.errors import AoecError, UnsupportedError
-from aoec.ir.graph import Graph
-from aoec.simulate.time import chain
+from aoec.ir.graph.graph import Graph
+from aoec.simulate.timing.time import chain
 from bench.cases.case import Case
 from bench.cases.chips import chip_of, machine_of
 from bench.cases.library import tune

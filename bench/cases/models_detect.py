@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from aoec.ir.graph import Graph
+from aoec.ir.graph.graph import Graph
 from bench.cases.models_vision import pyramid, residual
 from bench.cases.net import Model
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from aoec.ir.graph import Graph
+from aoec.ir.graph.graph import Graph
 from bench.cases.net import Model
 
 WORDS_CHINESE = 21128

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.graph import Attribute
+from aoec.ir.graph.graph import Attribute
 from bench.cases.case import Case
 
 Shape = tuple[int, ...]

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aoec.jobs.plan import Task
-from aoec.jobs.regions import refitted
-from aoec.jobs.tuning import Outcome, Problem, problem, start
-from aoec.search.sketches import sketches
-from aoec.simulate.time import Measure
+from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.regions import refitted
+from aoec.jobs.tune.tuning import Outcome, Problem, problem, start
+from aoec.search.sketches.sketches import sketches
+from aoec.simulate.timing.time import Measure
 from aoec.target.machine import Machine
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from math import prod
 
-from aoec.ir.graph import Graph
+from aoec.ir.graph.graph import Graph
 from bench.cases.draft import Net
 
 

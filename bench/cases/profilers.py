@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from aoec.simulate.state import CLEARED, PREVIOUS_LAUNCH, State
+from aoec.simulate.timing.state import CLEARED, PREVIOUS_LAUNCH, State
 from bench.cases.case import PROFILER_NAMES, Case
 
 # tool -> what it leaves; in a model that follows from the operator (library.py), and where a schedule is stated no row asks for it

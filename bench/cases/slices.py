@@ -1,10 +1,10 @@
 """A model's regions in slices, where they are faster so."""
 from __future__ import annotations
 
-from aoec.ir.graph import Graph
-from aoec.jobs.plan import tasks
-from aoec.jobs.regions import Whole, regions
-from aoec.lowering.slices import sliced
+from aoec.ir.graph.graph import Graph
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.regions import Whole, regions
+from aoec.lowering.arrange.slices import sliced
 from aoec.target.machine import Machine
 from bench.cases.near import Done
 

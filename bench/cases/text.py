@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aoec.ir.index import DTYPES
-from aoec.target.instructions import REPEAT_BYTES
+from aoec.target.isa.instructions import REPEAT_BYTES
 
 MOST_REPEATS = 255
 

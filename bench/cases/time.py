@@ -6,8 +6,8 @@ from pathlib import Path
 from aoec.base.errors import AoecError, UnsupportedError
 from aoec.ir.index import DTYPES
 from aoec.ir.program import Program
-from aoec.simulate.state import PREVIOUS_LAUNCH, State
-from aoec.simulate.time import Measure, measure
+from aoec.simulate.timing.state import PREVIOUS_LAUNCH, State
+from aoec.simulate.timing.time import Measure, measure
 from aoec.target.machine import Machine
 from bench.cases.build import build, unchanged
 from bench.cases.case import TIME_METRICS, Case

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from aoec.base.errors import AoecError
-from aoec.search.grid import Grid, Space
+from aoec.search.space.grid import Grid, Space
 
 MARKS = (10, 5, 1)  # percent above the optimum
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from aoec.base.errors import AoecError
-from aoec.base.files import write_text
+from aoec.base.files.files import write_text
 from bench.spaces.case import MARKS
 from bench.spaces.figures import Games, Size, cell, costs, figures_of, players_of, summary, words
 

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from aoec.ir.tir import Func
-from aoec.jobs.operators import graph_of
-from aoec.jobs.stages import operator_group
-from aoec.jobs.tuning import Problem, problem, start
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower
-from aoec.search.grid import Grid
-from aoec.simulate.tables import first_false
-from aoec.simulate.time import time_rows
+from aoec.ir.func.tir import Func
+from aoec.jobs.stages.operators import graph_of
+from aoec.jobs.stages.stages import operator_group
+from aoec.jobs.tune.tuning import Problem, problem, start
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.lower import lower
+from aoec.search.space.grid import Grid
+from aoec.simulate.encode.tables import first_false
+from aoec.simulate.timing.time import time_rows
 from aoec.target.machine import load
 from bench.cases.net import Model
 from bench.spaces.case import Case, read, write

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from aoec.search.pool import Listed
-from aoec.search.strategies import STRATEGIES, make
+from aoec.search.space.pool import Listed
+from aoec.search.strategies.strategies import STRATEGIES, make
 from bench.spaces.case import Case, Game
 
 Player = Callable[[Case, Game, int], None]

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from aoec.artifact import archive
 from aoec.artifact.artifact import Artifact, Compiled, Port, check, current, digest, load, pack, write
 from aoec.base.errors import AoecError, BackendError, CheckError
-from aoec.ir.graph import Graph, Group, OpNode
-from aoec.ir.graph import Tensor as GraphTensor
+from aoec.ir.graph.graph import Graph, Group, OpNode
+from aoec.ir.graph.graph import Tensor as GraphTensor
 from aoec.ir.index import Int
 from aoec.ir.program import Program, Stream, Tensor
 from aoec.ir.schedule import Step, Trace

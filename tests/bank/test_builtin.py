@@ -12,8 +12,8 @@ from aoec.bank.builtin import BuiltIn, write
 from aoec.bank.near import family
 from aoec.bank.record import DEFAULT, Key, Record
 from aoec.base.errors import BankError
-from aoec.jobs.bank_verify import retimed
-from aoec.jobs.shelf import base, stale
+from aoec.jobs.bank.bank_verify import retimed
+from aoec.jobs.bank.shelf import base, stale
 from aoec.target.machine import load
 
 KEY = Key("ab" * 32, "toy", "cd" * 32, "m1", "cold inputs")

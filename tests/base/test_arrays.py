@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from aoec.base import arrays
 from aoec.base.errors import AoecError, BackendError, CheckError
+from aoec.base.files import arrays
 
 ARRAYS = hnp.arrays(hnp.scalar_dtypes().filter(lambda d: not d.hasobject), hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
 

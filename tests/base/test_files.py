@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from aoec.base import files
 from aoec.base.errors import BackendError, ParseError
+from aoec.base.files import files
 
 
 def test_written_whole_and_nothing_beside_it(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_folder_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 PARTS = """
 import os, signal, sys, time
 from pathlib import Path
-from aoec.base.files import write_whole
+from aoec.base.files.files import write_whole
 def put(f):
     f.write(b"half")
     f.flush()

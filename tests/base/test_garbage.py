@@ -5,7 +5,7 @@ import gc
 
 import pytest
 
-from aoec.base.garbage import MADE, seldom_collected
+from aoec.base.process.garbage import MADE, seldom_collected
 
 
 def test_garbage_is_looked_for_less_often_within_and_as_before_behind() -> None:

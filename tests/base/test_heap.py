@@ -9,7 +9,7 @@ import pytest
 
 HELD = """
 from pathlib import Path
-from aoec.base.heap import give_back
+from aoec.base.process.heap import give_back
 
 def resident_mib():
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 >> 20

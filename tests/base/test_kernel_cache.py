@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from aoec.base import kernel_cache
-from aoec.base.owned import why_not_own
+from aoec.base.files.owned import why_not_own
+from aoec.base.process import kernel_cache
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="owners and modes are of systems with users")
 PLACES = """
 import json
-import aoec.simulate.time, aoec.simulate.tape, aoec.simulate.values
+import aoec.simulate.timing.time, aoec.simulate.encode.tape, aoec.simulate.values.values
 from numba.core.dispatcher import Dispatcher
 from aoec.kernels import columns, registers, tile, timeline
 found = {d._cache.cache_path for m in (columns, registers, tile, timeline) for d in vars(m).values() if isinstance(d, Dispatcher)}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aoec.base import memo
-from aoec.base.memo import Memo, cache_folder
+from aoec.base.files import memo
+from aoec.base.files.memo import Memo, cache_folder
 
 VALUE = {"a": [1, 2.5, -0.0, "ü", None, True], "b": {"c": [[], {}]}}
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aoec.base import processors
-from aoec.ir.parse import parse_program
-from aoec.simulate import rows, values
-from aoec.simulate import time as timing
-from aoec.simulate.encode import encode
+from aoec.base.process import processors
+from aoec.ir.text.parse import parse_program
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.timing import rows
+from aoec.simulate.timing import time as timing
+from aoec.simulate.values import values
 from aoec.target.machine import load
 
 

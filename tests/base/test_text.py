@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from aoec.base.text import WHOLE, beginning, clipped, plural, quoted
-from aoec.jobs.places import numbered, quoted_place
+from aoec.jobs.stages.places import numbered, quoted_place
 
 FIELDS = ", ".join(f"field_{i}=x[{i} * 128]" for i in range(200))
 

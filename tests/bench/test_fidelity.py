@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import aoec.report.fidelity as fidelity_module
-from aoec.jobs.plan import tasks
-from aoec.jobs.tuning import problem, start
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.tune.tuning import problem, start
 from aoec.jobs.version import model_version
 from aoec.ops.meanings import macs
 from aoec.report.fidelity import Fidelity, figures, known_version, near

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from aoec.base.errors import TargetError, UnsupportedError
-from aoec.ir.parse import parse_definitions
+from aoec.ir.text.parse import parse_definitions
 from aoec.ops import evaluate, interpret, own
-from aoec.simulate.state import CLEARED
+from aoec.simulate.timing.state import CLEARED
 from aoec.target.machine import load
 from bench.cases.case import Case, parse_cases, read_cases
 from bench.cases.chips import machine_of

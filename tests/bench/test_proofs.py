@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from aoec.jobs.stages import lower_operator
+from aoec.jobs.stages.stages import lower_operator
 from aoec.target.machine import load
 from bench import beside, proofs
 

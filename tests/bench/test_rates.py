@@ -1,9 +1,9 @@
 """Rates of candidates: what is counted is legal, and every figure of a group is found."""
 from __future__ import annotations
 
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem
-from aoec.simulate.tables import first_false
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem
+from aoec.simulate.encode.tables import first_false
 from aoec.target.machine import load
 from bench.rates import line, page, said, sample, summed_up
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from aoec.ir.program import For, Instr, Item, Program
-from aoec.simulate.state import COLD
-from aoec.simulate.time import measure
-from aoec.simulate.values import execute
-from aoec.target.check import check
+from aoec.simulate.timing.state import COLD
+from aoec.simulate.timing.time import measure
+from aoec.simulate.values.values import execute
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from bench.cases.build import only_func, tiled_product
 from bench.cases.case import Case, parse_cases

@@ -12,12 +12,12 @@ import numpy as np
 from aoec.cann.op_summary import FORMATS, TYPES
 from aoec.ir.index import evaluate
 from aoec.ir.program import Program
-from aoec.jobs.calibrate import default_of
-from aoec.jobs.made import emitted
-from aoec.jobs.row_funcs import operand
-from aoec.jobs.stages import lower_operator
-from aoec.simulate.state import PREVIOUS_LAUNCH
-from aoec.simulate.time import measure
+from aoec.jobs.bank.row_funcs import operand
+from aoec.jobs.calibrate.calibrate import default_of
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.made import emitted
+from aoec.simulate.timing.state import PREVIOUS_LAUNCH
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import Machine, load, parse_machine
 
 HEAD = ["Op Name", "OP Type", "Task Type", "Task Duration(us)", "Block Dim", "Mix Block Dim", "Input Shapes", "Input Data Types",

@@ -21,9 +21,10 @@ import aoec
 from aoec import cli
 from aoec.bank.bank import Bank
 from aoec.base.errors import AoecError
-from aoec.cli import atc, commands
-from aoec.cli.atc_words import NOT_ATC, VALUES, WORDS
-from aoec.cli.vendor_words import Use
+from aoec.cli import commands
+from aoec.cli.vendor import atc
+from aoec.cli.vendor.atc_words import NOT_ATC, VALUES, WORDS
+from aoec.cli.vendor.vendor_words import Use
 from tests.cli.test_aoe import OPERATORS, VARIABLES
 
 pytestmark = pytest.mark.usefixtures("few")

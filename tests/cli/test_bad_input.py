@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from aoec import cli
-from aoec.base import arrays
+from aoec.base.files import arrays
 from aoec.cli import outputs
 from aoec.frontend.zoo import mlp_softmax
 

@@ -17,7 +17,7 @@ from aoec.bank import builtin
 from aoec.bank.bank import Bank
 from aoec.bank.record import DEFAULT, Record
 from aoec.frontend.zoo import mlp_softmax
-from aoec.ir.show import show
+from aoec.ir.text.show import show
 
 pytestmark = pytest.mark.usefixtures("poor")
 
@@ -142,7 +142,7 @@ def test_stats_counts(bank: Bank, say: Say) -> None:
 
 def test_the_built_in_bank_is_listed_shown_and_verified(bank: Bank, tmp_path: Path, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     made = builtin.BuiltIn(builtin.write(TARGET, bank.list(), tmp_path))
-    monkeypatch.setattr("aoec.jobs.bank.built_in", lambda: (made,))
+    monkeypatch.setattr("aoec.jobs.bank.bank.built_in", lambda: (made,))
     best, before = gained(bank), bank.list()
     bank.drop(bank.list())
     assert best.key.func_key[:16] in say("list", "--builtin") and say("best", best.key.func_key, "--builtin") == best.trace + "\n"

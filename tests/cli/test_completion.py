@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from aoec import cli
-from aoec.cli.aoe_words import WORDS as AOE_WORDS
 from aoec.cli.arguments import SHELLS, parser
 from aoec.cli.bank import ACTIONS
-from aoec.cli.vendor_words import Use
+from aoec.cli.vendor.aoe_words import WORDS as AOE_WORDS
+from aoec.cli.vendor.vendor_words import Use
 
 COMPLETE = ("source {script}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _shtab_aoec; "
             "printf '%s\\n' \"${{COMPREPLY[@]}}\"")

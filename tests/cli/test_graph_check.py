@@ -7,10 +7,10 @@ import pytest
 
 from aoec.base.errors import CheckError
 from aoec.frontend import zoo
-from aoec.frontend.onnx import load
-from aoec.ir.show import show
-from aoec.jobs.stages import emit_text, graph_of, schedule_text
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate.onnx import load
+from aoec.ir.text.show import show
+from aoec.jobs.stages.stages import emit_text, graph_of, schedule_text
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.check import check
 
 TEXT = """graph g {

@@ -15,8 +15,8 @@ import pytest
 from aoec.bank.bank import Bank
 from aoec.frontend import zoo
 from aoec.jobs import interrupt
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem, search, start
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem, search, start
 from aoec.target.machine import load
 
 

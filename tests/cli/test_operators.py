@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from aoec.base.errors import ParseError
-from aoec.jobs.operators import graph_of
+from aoec.jobs.stages.operators import graph_of
 from aoec.ops import evaluate
 
 

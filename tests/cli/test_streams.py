@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from aoec import cli
-from aoec.base import files
 from aoec.base.errors import BackendError
+from aoec.base.files import files
 
 PROGRAM = str(Path(__file__).parents[1] / "programs" / "vector.prog")
 

@@ -11,8 +11,8 @@ import pytest
 from aoec import cli
 from aoec.cli.arguments import parser
 from aoec.primitives import primitives
-from aoec.search.holes import KINDS
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.search.space.holes import KINDS
+from aoec.target.isa.instructions import INSTRUCTIONS
 
 ROOT = Path(__file__).parents[2]
 WORDS = {"primitives": tuple(primitives()), "instructions": tuple(INSTRUCTIONS), "holes": tuple(k.name for k in KINDS)}

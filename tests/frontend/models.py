@@ -9,7 +9,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from aoec.ir.graph import Graph
+from aoec.ir.graph.graph import Graph
 
 Shape = Sequence[int | str | None]
 # the models that the onnx package carries: real nets whose weights are constants of one value

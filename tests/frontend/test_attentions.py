@@ -9,11 +9,11 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from aoec.frontend import onnx as frontend
-from aoec.ir.graph import Graph
-from aoec.jobs import attention
-from aoec.jobs.operators import graph_of
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate import onnx as frontend
+from aoec.ir.graph.graph import Graph
+from aoec.jobs.choose import attention
+from aoec.jobs.stages.operators import graph_of
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.run import evaluate
 from aoec.target.machine import load
 

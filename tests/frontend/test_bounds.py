@@ -16,13 +16,13 @@ import pytest
 from onnx import helper, numpy_helper
 
 from aoec.base.errors import ParseError, UnsupportedError
-from aoec.frontend.bounds import MOST_CALLS, MOST_NODES
-from aoec.frontend.control import MOST_BYTES
-from aoec.frontend.inference import steps_are_small
-from aoec.frontend.onnx import load
+from aoec.frontend.read.bounds import MOST_CALLS, MOST_NODES
+from aoec.frontend.read.inference import steps_are_small
+from aoec.frontend.translate.control import MOST_BYTES
+from aoec.frontend.translate.onnx import load
 from aoec.ir.index import Binary, Int, Var, evaluate
-from aoec.jobs.untuned import untuned
-from aoec.search.padded import Inside
+from aoec.jobs.compile.untuned import untuned
+from aoec.search.sketches.padded import Inside
 from aoec.target import machine
 
 LOWEST, HIGHEST = -2**63, 2**63 - 1
@@ -68,7 +68,7 @@ import numpy as np
 resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
 resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-from aoec.frontend.onnx import load
+from aoec.frontend.translate.onnx import load
 from aoec.ops.run import evaluate
 for start, end, step in ((2**63 - 1, -2**63, -2**63), (0, 4, 2**63 - 1), (1, 4, 2**62), (3, -2**63, -2), (0, 2**63 - 1, 3)):
     known = [numpy_helper.from_array(np.array([v]), k) for k, v in zip("abcd", (start, end, 0, step))]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec import ops
-from aoec.frontend.onnx import load
+from aoec.frontend.translate.onnx import load
 
 from .models import model, node, normal, operators, run
 

@@ -8,11 +8,11 @@ from onnx import TensorProto
 
 from aoec import backend, ops
 from aoec.base.errors import AoecError, UnsupportedError
-from aoec.frontend import control
-from aoec.frontend.onnx import load
-from aoec.ir.bodies import MAIN, nodes_by_place
-from aoec.ir.graph import Graph, OpNode
-from aoec.ops import control as rounds
+from aoec.frontend.translate import control
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.bodies import MAIN, nodes_by_place
+from aoec.ir.graph.graph import Graph, OpNode
+from aoec.ops.host import control as rounds
 
 from .models import graph_of, model, node, normal, run
 

@@ -8,8 +8,8 @@ from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
 from aoec import ops
-from aoec.frontend.onnx import load
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate.onnx import load
+from aoec.lowering.arrange.fuse import fuse
 
 from .models import feeds_of, model, node, normal, run
 

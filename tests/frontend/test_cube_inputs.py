@@ -9,11 +9,11 @@ from onnx import TensorProto
 
 from aoec import backend
 from aoec.base.errors import UnsupportedError
-from aoec.ir.draft import Draft
-from aoec.ir.graph import Tensor
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower
-from aoec.ops.cube import convolve
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Tensor
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.lower import lower
+from aoec.ops.words.cube import convolve
 
 from .models import model, node, normal, run
 

@@ -6,10 +6,10 @@ import pytest
 from onnx import TensorProto
 
 from aoec import ops
-from aoec.frontend.onnx import load
-from aoec.jobs.plan import placed, tasks
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate.onnx import load
+from aoec.jobs.choose.plan import placed, tasks
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.arrange.fuse import fuse
 from aoec.target.machine import load as load_machine
 
 from .models import model, node, operators, run

@@ -10,11 +10,11 @@ import pytest
 from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
 from aoec.base.errors import UnsupportedError
-from aoec.frontend.export import End, export
-from aoec.frontend.onnx import load
-from aoec.ir.graph import Graph
-from aoec.jobs.ports import ports
-from aoec.lowering.fuse import fuse
+from aoec.frontend.export.export import End, export
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.graph import Graph
+from aoec.jobs.compile.ports import ports
+from aoec.lowering.arrange.fuse import fuse
 
 from .models import feeds_of, model, node, normal, run
 from .test_operators import CASES

@@ -10,10 +10,10 @@ from onnx.reference import ReferenceEvaluator
 
 from aoec import backend, ops
 from aoec.base.errors import CheckError
-from aoec.frontend.onnx import load
-from aoec.ir.parse import parse_graph
-from aoec.ir.show import show
-from aoec.jobs.run import written
+from aoec.frontend.translate.onnx import load
+from aoec.ir.text.parse import parse_graph
+from aoec.ir.text.show import show
+from aoec.jobs.run.run import written
 from aoec.ops import typed as typed_values
 
 from .models import model, node, normal

@@ -10,15 +10,15 @@ import pytest
 from aoec import ops
 from aoec.bank.record import NAME_LIMIT
 from aoec.frontend import zoo
-from aoec.frontend.onnx import load
-from aoec.ir.draft import digest
-from aoec.ir.graph import Graph
-from aoec.ir.parse import parse_graph
-from aoec.ir.show import show
-from aoec.jobs.plan import tasks
-from aoec.lowering.fuse import MOST_NODES, fuse
-from aoec.lowering.pack import blocks
-from aoec.ops.layout import stored_shape, unpack_conv
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.draft import digest
+from aoec.ir.graph.graph import Graph
+from aoec.ir.text.parse import parse_graph
+from aoec.ir.text.show import show
+from aoec.jobs.choose.plan import tasks
+from aoec.lowering.arrange.fuse import MOST_NODES, fuse
+from aoec.lowering.arrange.pack import blocks
+from aoec.ops.words.layout import stored_shape, unpack_conv
 from aoec.target import machine
 
 from .models import model, node, normal

@@ -8,10 +8,10 @@ from onnx.reference import ReferenceEvaluator
 
 from aoec import ops
 from aoec.base.errors import UnsupportedError
-from aoec.frontend.onnx import load
-from aoec.ir.parse import parse_graph
-from aoec.ir.show import show
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate.onnx import load
+from aoec.ir.text.parse import parse_graph
+from aoec.ir.text.show import show
+from aoec.lowering.arrange.fuse import fuse
 
 from .models import graph_of, model, node, normal, run
 

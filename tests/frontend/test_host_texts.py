@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from aoec import ops
-from aoec.frontend.onnx import load
+from aoec.frontend.translate.onnx import load
 
 from .models import model, node, normal, run
 

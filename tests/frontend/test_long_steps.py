@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto
 
 from aoec import backend, ops
-from aoec.frontend.onnx import load
+from aoec.frontend.translate.onnx import load
 
 from .models import model, node, normal, run
 

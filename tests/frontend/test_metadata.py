@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aoec.frontend import metadata
-from aoec.frontend.metadata import value, write
+from aoec.frontend.read import metadata
+from aoec.frontend.read.metadata import value, write
 
 KEY = "aoec.schedules"
 texts = st.text(st.characters(codec="utf-8"), max_size=300)

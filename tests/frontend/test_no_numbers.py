@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto
 
 from aoec import backend, ops
-from aoec.frontend.onnx import load
+from aoec.frontend.translate.onnx import load
 
 from .models import model, node, normal
 

@@ -6,11 +6,11 @@ import onnx
 import pytest
 
 from aoec import ops
-from aoec.frontend.onnx import load
 from aoec.frontend.rules import RULES
-from aoec.ir.parse import parse_graph
-from aoec.ir.show import show
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate.onnx import load
+from aoec.ir.text.parse import parse_graph
+from aoec.ir.text.show import show
+from aoec.lowering.arrange.fuse import fuse
 
 from . import cases_cube, cases_vector
 from .models import feeds_of, model, node, normal, run

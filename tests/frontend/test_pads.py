@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec import ops
-from aoec.frontend.onnx import load
-from aoec.ir.graph import Graph
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.graph import Graph
 
 from .models import model, node, normal, operators, run
 

@@ -11,9 +11,9 @@ from onnx import TensorProto
 
 from aoec import ops
 from aoec.frontend import passes
-from aoec.frontend.onnx import load
-from aoec.ir.draft import Draft
-from aoec.ir.graph import Tensor
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Tensor
 
 from .models import model, node, normal, run
 

@@ -15,12 +15,12 @@ from aoec.base.errors import CheckError, UnsupportedError
 from aoec.base.precision import PRECISIONS, SPELLINGS
 from aoec.cli import main
 from aoec.frontend import zoo
-from aoec.frontend.onnx import load
 from aoec.frontend.passes.sensitive import SENSITIVE
-from aoec.ir.graph import Graph
-from aoec.ir.parse import parse_graph
-from aoec.ir.show import show
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.graph import Graph
+from aoec.ir.text.parse import parse_graph
+from aoec.ir.text.show import show
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops import OPS, evaluate
 from aoec.ops.narrowed import narrowed, summary
 from aoec.ops.own import read_definitions

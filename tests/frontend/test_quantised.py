@@ -7,8 +7,8 @@ import pytest
 
 import aoec
 from aoec import ops
-from aoec.frontend.onnx import load
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate.onnx import load
+from aoec.lowering.arrange.fuse import fuse
 from aoec.target.machine import load as load_machine
 
 from .models import model, node, normal, run

@@ -17,9 +17,9 @@ from onnx import TensorProto, helper
 
 from aoec import ops
 from aoec.base.errors import AoecError, BackendError, CheckError, ParseError, UnsupportedError
-from aoec.frontend import read
-from aoec.frontend.gears import Asked, gears
-from aoec.frontend.onnx import load
+from aoec.frontend.read import read
+from aoec.frontend.translate.gears import Asked, gears
+from aoec.frontend.translate.onnx import load
 
 from .models import Shape, model, node, normal, run
 

@@ -7,9 +7,9 @@ import pytest
 from onnx import TensorProto
 
 from aoec import ops
-from aoec.frontend.onnx import load
-from aoec.ops import resizing
-from aoec.ops.resizing import Axis
+from aoec.frontend.translate.onnx import load
+from aoec.ops.host import resizing
+from aoec.ops.host.resizing import Axis
 
 from .models import model, node, normal, run
 

@@ -6,7 +6,7 @@ import onnx
 import pytest
 
 from aoec import backend, ops
-from aoec.frontend.onnx import load
+from aoec.frontend.translate.onnx import load
 
 from .models import model, node, normal, run
 

@@ -8,7 +8,7 @@ from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
 from aoec import backend, ops
-from aoec.frontend.onnx import load
+from aoec.frontend.translate.onnx import load
 
 from .models import model, node, normal, run
 

@@ -6,8 +6,8 @@ import onnx
 import pytest
 
 from aoec import ops
-from aoec.frontend.onnx import load
-from aoec.ir.graph import Graph
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.graph import Graph
 
 from .models import feeds_of, model, node, normal, operators, run
 

@@ -5,11 +5,11 @@ import numpy as np
 import onnx
 import pytest
 
-from aoec.frontend.onnx import load
+from aoec.frontend.translate.onnx import load
+from aoec.ir.func.tir import blocks
 from aoec.ir.index import Int
-from aoec.ir.tir import blocks
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.lower import lower
 from aoec.ops.run import evaluate
 from aoec.target.machine import load as load_machine
 

@@ -11,8 +11,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from aoec.base.errors import AoecError
-from aoec.frontend.ascend_ir import RULES
-from aoec.frontend.singleop import model, read
+from aoec.frontend.vendor.ascend_ir import RULES
+from aoec.frontend.vendor.singleop import model, read
 
 A = [2, 3, 4]
 IMAGE, HWC = [1, 3, 6, 7], [1, 6, 7, 3]
@@ -123,7 +123,7 @@ def test_an_operator_means_what_numpy_says(described: dict[str, Any], oracle: Or
 
 def test_every_rule_is_one_of_the_cases_or_of_another_name() -> None:
     tested = {c["op"] for c, _ in CASES} | {"MatMulV3", "BatchMatMulV2", "BatchMatMulV3"}
-    from aoec.frontend.ascend_ir import SAME
+    from aoec.frontend.vendor.ascend_ir import SAME
     assert set(RULES) - tested <= set(SAME)
 
 

@@ -9,9 +9,9 @@ from onnx.reference import ReferenceEvaluator
 
 from aoec import backend, ops
 from aoec.base.errors import AoecError, UnsupportedError
-from aoec.frontend import sparse
-from aoec.frontend.onnx import load
-from aoec.ops.host_reference import OPERATORS
+from aoec.frontend.read import sparse
+from aoec.frontend.translate.onnx import load
+from aoec.ops.host.host_reference import OPERATORS
 
 from .models import graph_of, model, node, normal, run
 

@@ -6,9 +6,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from aoec import ops
-from aoec.frontend import own_taps
-from aoec.frontend.onnx import load
-from aoec.lowering.fuse import fuse
+from aoec.frontend.own import own_taps
+from aoec.frontend.translate.onnx import load
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.own import read_definitions
 from aoec.target import machine
 

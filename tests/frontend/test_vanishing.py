@@ -8,7 +8,7 @@ import onnx
 import pytest
 
 from aoec.base.precision import PRECISIONS
-from aoec.frontend.onnx import load
+from aoec.frontend.translate.onnx import load
 from aoec.ops import evaluate
 from aoec.ops.narrowed import kept, kept_words, table
 from aoec.ops.run import NUMPY

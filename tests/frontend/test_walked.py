@@ -11,13 +11,13 @@ from onnx import TensorProto
 
 from aoec import ops
 from aoec.base.errors import CheckError
-from aoec.frontend import control
-from aoec.frontend.onnx import load
-from aoec.ir.bodies import MAIN, MOST_DEEP, nodes_by_place
-from aoec.ir.parse import parse_graph
-from aoec.ir.show import show
-from aoec.jobs.execute import Runner
-from aoec.jobs.untuned import untuned
+from aoec.frontend.translate import control
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.bodies import MAIN, MOST_DEEP, nodes_by_place
+from aoec.ir.text.parse import parse_graph
+from aoec.ir.text.show import show
+from aoec.jobs.compile.untuned import untuned
+from aoec.jobs.run.execute import Runner
 from aoec.target import machine
 
 from .models import graph_of, model, node, normal, run

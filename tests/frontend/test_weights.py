@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from aoec.base.errors import AoecError
-from aoec.frontend import weights
-from aoec.frontend.onnx import load
+from aoec.frontend.read import weights
+from aoec.frontend.translate.onnx import load
 from tests.frontend.models import model, node, normal
 
 W = normal(40, 32)

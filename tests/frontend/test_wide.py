@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto
 
 from aoec import ops
-from aoec.frontend.onnx import load
 from aoec.frontend.passes.wide import wide_tensors
+from aoec.frontend.translate.onnx import load
 
 from .models import model, node, normal, run
 from .test_passes import draft

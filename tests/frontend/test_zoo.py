@@ -12,10 +12,10 @@ import pytest
 
 from aoec import ops
 from aoec.frontend import zoo
-from aoec.frontend.onnx import load
-from aoec.ir.parse import parse_graph
-from aoec.ir.show import show
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate.onnx import load
+from aoec.ir.text.parse import parse_graph
+from aoec.ir.text.show import show
+from aoec.lowering.arrange.fuse import fuse
 
 from .models import LIGHT, normal, run, varied
 

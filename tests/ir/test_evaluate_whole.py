@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.base.errors import CheckError
-from aoec.ir import evaluate_whole as whole
-from aoec.ir.evaluate import evaluate_func, numpy_dtype
+from aoec.ir.func import evaluate_whole as whole
+from aoec.ir.func.evaluate import evaluate_func, numpy_dtype
+from aoec.ir.func.tir import Func
 from aoec.ir.index import Int
-from aoec.ir.parse import parse_func
-from aoec.ir.tir import Func
-from aoec.jobs.stages import lower_operator
+from aoec.ir.text.parse import parse_func
+from aoec.jobs.stages.stages import lower_operator
 
 FUNCS = Path(__file__).parents[1] / "funcs"
 OPERATORS = ["matmul(m=5, k=7, n=6, bias, relu)", "conv2d(n=1, c=5, h=4, w=5, co=6, kh=3, kw=2, pad=1, stride=2)", "softmax(m=3, n=9)",

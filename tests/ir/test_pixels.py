@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from aoec.ir.parse import parse_func
-from aoec.ir.pixels import pixels_of
-from aoec.ir.tir import Block, blocks
+from aoec.ir.func.pixels import pixels_of
+from aoec.ir.func.tir import Block, blocks
+from aoec.ir.text.parse import parse_func
 
 
 def block(value: str, index: str = "u, l", shape: str = "9, 16") -> Block:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aoec.ir.func.tir import Constraint
 from aoec.ir.index import evaluate
-from aoec.ir.parse import parse_expr
 from aoec.ir.refusal import refusals
-from aoec.ir.tir import Constraint
+from aoec.ir.text.parse import parse_expr
 
 CASES = [
     ("?a * 512 <= 65536", 200, "L0A holds 65536 bytes: x need more (needs 102,400 of 65,536); use less"),

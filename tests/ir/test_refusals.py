@@ -7,8 +7,8 @@ import time
 import pytest
 
 from aoec.base.errors import CheckError, ParseError
-from aoec.ir import parse
-from aoec.ir.show import show
+from aoec.ir.text import parse
+from aoec.ir.text.show import show
 
 FUNC = """func f(A: fp16[4, 8]) -> (Y: fp16[4]) {
   local B: fp16[4] in UB NZ depth 2

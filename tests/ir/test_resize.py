@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.base.errors import CheckError
-from aoec.ir.parse import parse_func
-from aoec.ir.resize import resize
-from aoec.ir.show import show
-from aoec.jobs.stages import lower_operator
+from aoec.ir.func.resize import resize
+from aoec.ir.text.parse import parse_func
+from aoec.ir.text.show import show
+from aoec.jobs.stages.stages import lower_operator
 
 SIZES = st.integers(1, 60).map(lambda n: n * 16)
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from aoec.ir.parse import parse_func, parse_program
-from aoec.ir.show import show
-from aoec.ir.simplify import simplified, without_single
+from aoec.ir.text.parse import parse_func, parse_program
+from aoec.ir.text.show import show
+from aoec.ir.text.simplify import simplified, without_single
 
 
 def shown(text: str, loops: str = "i in 4; j in min(512 - i * 128, 128)") -> str:

@@ -9,12 +9,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from aoec.artifact.compiled import Artifact, Compiled, Port
-from aoec.frontend.onnx import load
-from aoec.ir.graph import Graph
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.graph import Graph
 from aoec.ir.program import Program
-from aoec.jobs.plan import tasks
-from aoec.jobs.tuning import Problem, problem
-from aoec.lowering.fuse import fuse
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.tune.tuning import Problem, problem
+from aoec.lowering.arrange.fuse import fuse
 from aoec.target.machine import load as load_machine
 
 MACHINE = load_machine("Ascend910B3")

@@ -12,12 +12,13 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from aoec.ir.func.tir import Func
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
-from aoec.ir.tir import Func
-from aoec.jobs import known, made, trust, tuning
-from aoec.search import default, shortlist
-from aoec.simulate.encode import Encoded
+from aoec.jobs import known
+from aoec.jobs.tune import made, trust, tuning
+from aoec.search.default import default, shortlist
+from aoec.simulate.encode.encode import Encoded
 from aoec.target.machine import Machine
 
 ENCODED = 300  # programs of sketches that tests of one file share

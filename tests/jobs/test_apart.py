@@ -11,18 +11,21 @@ import pytest
 import aoec
 from aoec import backend, cli
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.frontend.onnx import load
-from aoec.ir.graph import Graph, Group
+from aoec.frontend.translate.onnx import load
+from aoec.ir.func.tir import Func
+from aoec.ir.graph.graph import Graph, Group
 from aoec.ir.program import Program
-from aoec.ir.show import show
-from aoec.ir.tir import Func
-from aoec.jobs import compile as compile_job
-from aoec.jobs import known, legal, plan, solve, untuned
-from aoec.jobs.refusal import RAISE
-from aoec.jobs.tuning import Problem
-from aoec.lowering.fuse import fuse, halved
-from aoec.lowering.lower import Indexed
-from aoec.target.check import check
+from aoec.ir.text.show import show
+from aoec.jobs import known
+from aoec.jobs.choose import plan
+from aoec.jobs.choose.refusal import RAISE
+from aoec.jobs.compile import compile as compile_job
+from aoec.jobs.compile import untuned
+from aoec.jobs.tune import legal, solve
+from aoec.jobs.tune.tuning import Problem
+from aoec.lowering.arrange.fuse import fuse, halved
+from aoec.lowering.lower.lower import Indexed
+from aoec.target.legality.check import check
 from aoec.target.machine import Machine
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import model, node, normal, run

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 import aoec
 from aoec import backend
 from aoec.base.errors import CheckError, UnsupportedError
-from aoec.simulate.host import host_us
+from aoec.simulate.timing.host import host_us
 from tests.frontend.models import model, node, normal, run
 
 NET = model([node("Gemm", "x w", "a"), node("Relu", "a", "y"), node("NonZero", "y", "n")], {"x": (3, 8)}, ["y", "n"], {"w": normal(8, 5)},

@@ -12,7 +12,7 @@ from aoec import cli
 from aoec.bank import builtin
 from aoec.bank.bank import Bank
 from aoec.frontend.zoo import mlp_softmax
-from aoec.jobs import solve
+from aoec.jobs.tune import solve
 
 pytestmark = pytest.mark.usefixtures("poor", "few")
 

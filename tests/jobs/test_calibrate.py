@@ -15,10 +15,10 @@ import pytest
 from aoec.cann.op_summary import Operand
 from aoec.cann.op_summary_join import Timed
 from aoec.cli import main
-from aoec.jobs.calibrate import stacked
-from aoec.jobs.calibrate_fit import NOISE, Fitted, fit
-from aoec.jobs.calibrate_times import scaled, value
-from aoec.jobs.row_funcs import call_of, plane
+from aoec.jobs.bank.row_funcs import call_of, plane
+from aoec.jobs.calibrate.calibrate import stacked
+from aoec.jobs.calibrate.calibrate_fit import NOISE, Fitted, fit
+from aoec.jobs.calibrate.calibrate_times import scaled, value
 from aoec.target.machine import load
 from aoec.target.vary import SPREAD
 from tests.cann.synthetic import HEAD, other, profile

@@ -14,18 +14,18 @@ from aoec.bank.record import IMPORTED
 from aoec.cann.runtime_bank import file_name, kinds, line
 from aoec.cann.runtime_bank_keys import Product, Window, key_of
 from aoec.cann.runtime_bank_tilings import knowledge_of
-from aoec.ir.graph import Group
-from aoec.ir.keys import key
-from aoec.ir.parse import parse_trace
-from aoec.jobs.cann_compare import Compared, compared, place, table
-from aoec.jobs.cann_import import Taken, funcs, packed, said, take
-from aoec.jobs.order import Order, keys
-from aoec.jobs.plan import Task
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.starts import starts
-from aoec.search.rank import Rank
-from aoec.search.vendor import MatmulTiling
-from aoec.search.vendor_back import Delivery, tiling_of
+from aoec.ir.graph.graph import Group
+from aoec.ir.text.keys import key
+from aoec.ir.text.parse import parse_trace
+from aoec.jobs.bank.cann_compare import Compared, compared, place, table
+from aoec.jobs.bank.cann_import import Taken, funcs, packed, said, take
+from aoec.jobs.choose.plan import Task
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.order import Order, keys
+from aoec.jobs.tune.starts import starts
+from aoec.search.proof.rank import Rank
+from aoec.search.vendor.vendor import MatmulTiling
+from aoec.search.vendor.vendor_back import Delivery, tiling_of
 from aoec.target.machine import load
 
 MACHINE = load("Ascend910B3")

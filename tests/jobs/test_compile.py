@@ -23,12 +23,15 @@ from aoec import cli
 from aoec.artifact.artifact import made_for
 from aoec.bank.bank import Bank
 from aoec.base.errors import BankError, CheckError
-from aoec.base.memo import Memo
-from aoec.base.processors import THREADS, keep_to, share_of, threads
+from aoec.base.files.memo import Memo
+from aoec.base.process.processors import THREADS, keep_to, share_of, threads
 from aoec.frontend.zoo import mlp_softmax
-from aoec.jobs import compile as job
-from aoec.jobs import known, legal, made, models, solve, verify
-from aoec.target.check import check
+from aoec.jobs import known
+from aoec.jobs.compile import compile as job
+from aoec.jobs.compile import models
+from aoec.jobs.tune import legal, made, solve
+from aoec.jobs.verify import verify
+from aoec.target.legality.check import check
 from aoec.target.machine import load as load_target
 from tests.jobs.nets import compiled
 
@@ -252,8 +255,8 @@ def test_wrong_values_are_said_and_not_remembered_as_verified(run: Compile, monk
 
     def broken(func: object, trace: object, *more: object) -> made.Schedule:
         """The schedule without its activation, as an emitter's fault would leave it."""
-        from aoec.ir.parse import parse_program
-        from aoec.ir.show import show
+        from aoec.ir.text.parse import parse_program
+        from aoec.ir.text.show import show
         right = real(func, trace, *more)  # type: ignore[arg-type]
         return made.Schedule(right.trace, parse_program(show(right.program).replace("relu=1", "relu=0")), right.measure)
 

@@ -15,15 +15,15 @@ from aoec.base.errors import CapacityError
 from aoec.cann import tune_ops
 from aoec.cann.runtime_bank import parse_line
 from aoec.cann.runtime_bank_keys import Window, key_of
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.schedule import Trace
-from aoec.jobs import deliver as job
-from aoec.jobs.deliver_entries import Entry, parted
-from aoec.jobs.deliver_records import Record, once, problem, timed
-from aoec.jobs.stages import lower_operator
+from aoec.jobs.deliver import deliver as job
+from aoec.jobs.deliver.deliver_entries import Entry, parted
+from aoec.jobs.deliver.deliver_records import Record, once, problem, timed
+from aoec.jobs.stages.stages import lower_operator
 from aoec.report.deliver import LABEL
-from aoec.search.vendor import MatmulTiling
-from aoec.search.vendor_back import Delivery, Refusal
+from aoec.search.vendor.vendor import MatmulTiling
+from aoec.search.vendor.vendor_back import Delivery, Refusal
 from aoec.target.machine import load
 from tests.jobs.small import layers, small_searches
 from tests.oracle.schemas import faults
@@ -224,7 +224,7 @@ def test_a_tiling_that_is_read_as_nothing_legal_is_a_reason(monkeypatch: pytest.
     def refuse(*args: object) -> None:
         raise CapacityError("L0C needs 262,144 bytes of 131,072\nand more")
     func = lower_operator("matmul(m=64, k=64, n=64)")
-    monkeypatch.setattr("aoec.jobs.deliver_records.measured", refuse)
+    monkeypatch.setattr("aoec.jobs.deliver.deliver_records.measured", refuse)
     entry = Entry("g0", "", "cube", (), ("matmul",), func=func, trace="sched {\n}")
     found = timed(entry, Delivery(MatmulTiling(), Trace(())), load("Ascend910B3"))
     assert isinstance(found, Refusal) and found.why.endswith("it is not legal here: L0C needs 262,144 bytes of 131,072")

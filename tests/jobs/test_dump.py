@@ -13,9 +13,9 @@ import pytest
 
 from aoec import cli
 from aoec.artifact import artifact
-from aoec.base import arrays
+from aoec.base.files import arrays
 from aoec.frontend.zoo import mlp_softmax, tiny_resnet
-from aoec.jobs.run import random_feeds
+from aoec.jobs.run.run import random_feeds
 
 pytestmark = pytest.mark.usefixtures("small")
 

@@ -12,12 +12,12 @@ import pytest
 from aoec import cli
 from aoec.bank.claimed import Claimed
 from aoec.bank.record import Record
-from aoec.frontend.metadata import value, write
+from aoec.frontend.read.metadata import value, write
 from aoec.frontend.zoo import mlp_softmax
-from aoec.jobs.embedded import KEY, below
-from aoec.jobs.models import fused, imported
-from aoec.jobs.order import keys
-from aoec.jobs.plan import Task, tasks
+from aoec.jobs.bank.embedded import KEY, below
+from aoec.jobs.choose.plan import Task, tasks
+from aoec.jobs.compile.models import fused, imported
+from aoec.jobs.tune.order import keys
 from aoec.target.machine import load
 from tests.oracle.schemas import faults
 

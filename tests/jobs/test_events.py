@@ -10,11 +10,11 @@ import pytest
 
 from aoec import cli
 from aoec.bank.record import Key
-from aoec.jobs.course import Course
+from aoec.jobs.choose.plan import Task
+from aoec.jobs.compile.course import Course
+from aoec.jobs.compile.verified import Checks
 from aoec.jobs.events import Events
-from aoec.jobs.order import Order, SoFar
-from aoec.jobs.plan import Task
-from aoec.jobs.verified import Checks
+from aoec.jobs.tune.order import Order, SoFar
 from tests.jobs.small import layers
 from tests.oracle.schemas import faults
 

@@ -15,15 +15,15 @@ import aoec
 from aoec.api import Session
 from aoec.artifact.artifact import load, write
 from aoec.artifact.compiled import check
-from aoec.base import arrays
 from aoec.base.errors import CheckError
+from aoec.base.files import arrays
 from aoec.cli import main
 from aoec.ir.index import Int
 from aoec.ir.program import Tensor
-from aoec.jobs.execute import Runner, placed, run_model
-from aoec.jobs.run import rate, run_artifact
-from aoec.jobs.verify import verify_model
-from aoec.simulate.account import Account
+from aoec.jobs.run.execute import Runner, placed, run_model
+from aoec.jobs.run.run import rate, run_artifact
+from aoec.jobs.verify.verify import verify_model
+from aoec.simulate.values.account import Account
 from tests.frontend.models import model, node
 from tests.jobs.nets import compiled, feeds, fused, net
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from aoec.cli import main
-from aoec.jobs import explain as job
+from aoec.jobs.stages import explain as job
 from aoec.report import explain
 
 PROGRAMS = Path(__file__).parents[1] / "programs"

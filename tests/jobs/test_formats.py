@@ -10,10 +10,10 @@ import pytest
 
 from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
-from aoec.jobs import compile as compile_job
-from aoec.jobs import formats
-from aoec.jobs.run import random_feeds
-from aoec.jobs.verify import verify_model
+from aoec.jobs.choose import formats
+from aoec.jobs.compile import compile as compile_job
+from aoec.jobs.run.run import random_feeds
+from aoec.jobs.verify.verify import verify_model
 from aoec.target.machine import load
 from tests.frontend.written import seeded
 from tests.lowering.test_nz import block

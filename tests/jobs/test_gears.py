@@ -15,7 +15,7 @@ import aoec
 from aoec.artifact.artifact import load, load_gears, pack
 from aoec.base.errors import AoecError, CheckError
 from aoec.cli import main
-from aoec.frontend.gears import Asked, gears
+from aoec.frontend.translate.gears import Asked, gears
 from tests.frontend.models import normal
 from tests.oracle.schemas import faults
 

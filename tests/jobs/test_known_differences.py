@@ -11,8 +11,8 @@ from onnx import TensorProto
 from aoec import cli
 from aoec.frontend import differences
 from aoec.frontend.differences import DIFFERENCES, At, of_node
-from aoec.jobs import verify
-from aoec.jobs.known_differences import find_known
+from aoec.jobs.verify import verify
+from aoec.jobs.verify.known_differences import find_known
 from tests.frontend.models import graph_of, model, node, run
 
 F = np.float32

@@ -11,8 +11,8 @@ import pytest
 
 from aoec import cli
 from aoec.frontend.zoo import mlp_softmax
-from aoec.jobs import opat
-from aoec.report.folder import AFTER, BEFORE
+from aoec.jobs.compile import opat
+from aoec.report.results.folder import AFTER, BEFORE
 from tests.oracle.schemas import faults
 
 pytestmark = pytest.mark.usefixtures("poor", "few")

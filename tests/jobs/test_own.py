@@ -14,11 +14,11 @@ import aoec
 from aoec.artifact.artifact import load
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.cli import main
-from aoec.frontend import onnx as frontend
-from aoec.frontend import own_taps
-from aoec.ir.parse import parse_func, parse_graph
-from aoec.ir.show import show
-from aoec.lowering.fuse import fuse
+from aoec.frontend.own import own_taps
+from aoec.frontend.translate import onnx as frontend
+from aoec.ir.text.parse import parse_func, parse_graph
+from aoec.ir.text.show import show
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops import evaluate, interpret
 from aoec.ops.own import read_definitions, read_files
 
@@ -199,7 +199,7 @@ def test_values_are_right_wherever_they_are_made(definition: str, tmp_path: Path
 
 
 def test_a_program_that_is_wrong_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from aoec.jobs import verify
+    from aoec.jobs.verify import verify
     monkeypatch.setattr(verify, "verify_group", lambda *_: ["group g0: its values differ"])
     shapes, attributes, _, _ = CASES["row_norm"]
     session = aoec.compile(model_of("row_norm", shapes, 1, attributes), tmp_path / "f.aoec", ops=OPS, bank=tmp_path / "bank.db")

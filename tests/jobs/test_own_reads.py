@@ -12,8 +12,8 @@ from onnx import helper
 import aoec
 from aoec.artifact.artifact import load
 from aoec.cli import main
-from aoec.frontend import onnx as frontend
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate import onnx as frontend
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops import evaluate
 from aoec.ops.own import read_definitions
 

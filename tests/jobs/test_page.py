@@ -13,11 +13,11 @@ import pytest
 from aoec import cli
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.frontend.zoo import mlp_softmax
-from aoec.ir.parse import parse_func
-from aoec.ir.tir import blocks
-from aoec.jobs.page import folder_of
-from aoec.jobs.roofline import operations, peak_of
-from aoec.search.bounds import points
+from aoec.ir.func.tir import blocks
+from aoec.ir.text.parse import parse_func
+from aoec.jobs.compile.page import folder_of
+from aoec.jobs.stages.roofline import operations, peak_of
+from aoec.search.proof.bounds import points
 from aoec.target.machine import load
 from tests.oracle.schemas import faults
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aoec.frontend.onnx import load
+from aoec.frontend.translate.onnx import load
 from aoec.frontend.zoo import tiny_resnet
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
-from aoec.jobs.plan import content, lowered
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import Indexed
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
+from aoec.jobs.choose.plan import content, lowered
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.lower import Indexed
 from aoec.target.machine import load as load_machine
 
 

@@ -75,7 +75,7 @@ def test_lines_in_columns_break_between_words(text: str, width: int) -> None:
 
 SHOWN = """
 import sys, time
-from aoec.base.files import note
+from aoec.base.files.files import note
 from aoec.jobs.progress import shown
 note("target " + "word " * 40)
 with shown("tuning", 8) as line:

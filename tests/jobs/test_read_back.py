@@ -11,10 +11,10 @@ import pytest
 from aoec.bank.bank import Bank
 from aoec.bank.record import Key, Record
 from aoec.cli import main
-from aoec.ir.keys import key
-from aoec.ir.show import show
-from aoec.jobs.row_funcs import operand
-from aoec.jobs.stages import lower_operator
+from aoec.ir.text.keys import key
+from aoec.ir.text.show import show
+from aoec.jobs.bank.row_funcs import operand
+from aoec.jobs.stages.stages import lower_operator
 from tests.cann.synthetic import HEAD, NAMES, sides
 
 CALLS = ("matmul(m=64, k=32, n=128, fp16)", "matmul(m=32, k=32, n=128, fp16)", "add(m=64, n=64, fp16)", "softmax(m=16, n=64, fp16)",

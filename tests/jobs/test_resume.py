@@ -23,14 +23,14 @@ from aoec.bank.bank import Bank
 from aoec.bank.journal import Batch, Journal
 from aoec.bank.record import parse_record
 from aoec.base.errors import BankError
-from aoec.ir.graph import Group
-from aoec.ir.keys import key
-from aoec.jobs.answers import Answers, packed, unpacked
-from aoec.jobs.order import Order, Solved, keys
-from aoec.jobs.plan import Task
-from aoec.jobs.resume import Unfinished, search_name
-from aoec.jobs.solve import solve
-from aoec.jobs.stages import lower_operator
+from aoec.ir.graph.graph import Group
+from aoec.ir.text.keys import key
+from aoec.jobs.choose.plan import Task
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.answers import Answers, packed, unpacked
+from aoec.jobs.tune.order import Order, Solved, keys
+from aoec.jobs.tune.resume import Unfinished, search_name
+from aoec.jobs.tune.solve import solve
 from aoec.target.machine import load
 
 pytestmark = pytest.mark.usefixtures("few")
@@ -230,7 +230,7 @@ def test_a_journal_that_lies_is_found_out(folder: Path, tmp_path: Path) -> None:
 def test_a_task_without_a_schedule_leaves_nothing(tmp_path: Path) -> None:
     path = tmp_path / "b.db"
     note(Bank.open(path).journal, search_name(KEYS[0], ORDER), {0: Batch("asked", 1, 0.5, b"")})
-    with mock.patch("aoec.jobs.solve.attempt", lambda *words: "it has none"):
+    with mock.patch("aoec.jobs.tune.solve.attempt", lambda *words: "it has none"):
         said, outcomes, lines = run(path, again())
     assert "1 under way" in said and not outcomes and not lines and left(path) == [0, 0, 0]
 

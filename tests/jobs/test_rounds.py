@@ -13,14 +13,14 @@ import aoec
 from aoec.artifact.artifact import load, pack
 from aoec.base.errors import AoecError
 from aoec.cli import main
-from aoec.frontend import control
-from aoec.frontend.onnx import load as translated
-from aoec.ir.bodies import groups_by_place, place
-from aoec.ir.graph import OpNode
-from aoec.jobs.plan import host_times
-from aoec.jobs.rounds import passes, rounds, told
-from aoec.lowering.fuse import fuse
-from aoec.simulate.host import ROUNDS_OF_A_LOOP, SHARE_OF_A_BRANCH, walk_us
+from aoec.frontend.translate import control
+from aoec.frontend.translate.onnx import load as translated
+from aoec.ir.graph.bodies import groups_by_place, place
+from aoec.ir.graph.graph import OpNode
+from aoec.jobs.choose.plan import host_times
+from aoec.jobs.choose.rounds import passes, rounds, told
+from aoec.lowering.arrange.fuse import fuse
+from aoec.simulate.timing.host import ROUNDS_OF_A_LOOP, SHARE_OF_A_BRANCH, walk_us
 from aoec.target import machine
 from tests.frontend.models import normal, run
 from tests.frontend.test_walked import WALKED, positive

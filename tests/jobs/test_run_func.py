@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aoec.base import arrays
+from aoec.base.files import arrays
 from aoec.cli import main
-from aoec.ir.evaluate_whole import evaluate_whole
-from aoec.ir.parse import parse_func
-from aoec.jobs import run_func
-from aoec.jobs.sweep_values import points_of, whole_numbers
+from aoec.ir.func.evaluate_whole import evaluate_whole
+from aoec.ir.text.parse import parse_func
+from aoec.jobs.run import run_func
+from aoec.jobs.sweep.sweep_values import points_of, whole_numbers
 
 TEXT = """func scaled(X: fp32[40, 64], S: fp32[64]) -> (Y: fp32[40, 64]) {
   local t: fp32[40, 64]

@@ -15,17 +15,17 @@ from aoec.artifact.artifact import load as load_artifact
 from aoec.bank.bank import Bank
 from aoec.bank.plans import Plan
 from aoec.base.regions import show as show_regions
-from aoec.frontend.metadata import value
-from aoec.frontend.metadata import write as write_entry
-from aoec.ir.graph import Graph, Group
-from aoec.ir.show import show
-from aoec.jobs import compile as compiling
-from aoec.jobs import plan as planning
-from aoec.jobs.embedded import KEY
-from aoec.jobs.lines import Lines
-from aoec.jobs.subgraphs import Subgraph, named, placed, runs, subgraphs
+from aoec.frontend.read.metadata import value
+from aoec.frontend.read.metadata import write as write_entry
+from aoec.ir.graph.graph import Graph, Group
+from aoec.ir.text.show import show
+from aoec.jobs.bank.embedded import KEY
+from aoec.jobs.choose import plan as planning
+from aoec.jobs.choose.subgraphs import Subgraph, named, placed, runs, subgraphs
+from aoec.jobs.compile import compile as compiling
+from aoec.jobs.compile.lines import Lines
 from aoec.jobs.version import model_version
-from aoec.lowering.slices import in_slices
+from aoec.lowering.arrange.slices import in_slices
 from aoec.target.machine import load
 from tests.jobs.test_slices import SMALL, chain, folder
 from tests.oracle.schemas import faults
@@ -68,7 +68,7 @@ def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: p
     def never(*_: object) -> None:
         raise AssertionError("this is known")
 
-    monkeypatch.setattr("aoec.jobs.slices.found", never)
+    monkeypatch.setattr("aoec.jobs.choose.slices.found", never)
     ran("tune", "--job", "sgat", "images.onnx", *QUICK, "-o", "again.aoec")
     assert results()[1]["SGAT"]["repo_summary"]["repo_reserved_num"] == 1 and "by the bank's plan" in capsys.readouterr().err
     ran("compile", "images.onnx", *QUICK, "--frozen", "-o", "c.aoec")
@@ -77,7 +77,7 @@ def test_a_plan_is_found_kept_and_taken_without_a_search(folder: Path, capsys: p
     ran("compile", "images.onnx", *QUICK, "--slices", "none", "-o", "whole.aoec")
     assert not any("_1of" in g.name for g in load_artifact("whole.aoec").graph.groups)
     lowerings, lower = [], planning.placed
-    monkeypatch.setattr("aoec.jobs.tasks.placed", lambda graph: lowerings.append(graph) or lower(graph))
+    monkeypatch.setattr("aoec.jobs.stages.tasks.placed", lambda graph: lowerings.append(graph) or lower(graph))
     ran("bank", "which", "images.onnx", *COMMON[:6])
     assert len(lowerings) == 1  # for its records and its plans
     assert f"plan of slices {plan.regions} by latency of g0..g" in (told := capsys.readouterr().out) and "(tried: a compile times" in told
@@ -110,7 +110,7 @@ def test_looking_ends_with_the_time_of_the_job(folder: Path, monkeypatch: pytest
     (folder / "small.toml").write_text(SMALL)
     with monkeypatch.context() as m:
         m.setattr(compiling, "LOOKING", 0.0)
-        m.setattr("aoec.jobs.slices.known", lambda at, make, *more: make())  # no earlier run has an answer
+        m.setattr("aoec.jobs.choose.slices.known", lambda at, make, *more: make())  # no earlier run has an answer
         ran("tune", "--job", "sgat", "images.onnx", *QUICK, "--time", "30s", "--report", "r")
     assert len(results()) == 2 and Bank.open("b.db").plans.list() == ()
     counts = json.loads(Path("r/report.json").read_text())["searches"]["limits"]
@@ -129,7 +129,7 @@ def test_a_model_carries_its_plan(folder: Path, capsys: pytest.CaptureFixture[st
     said = json.loads(value("copy.onnx", KEY))
     assert faults("embedded", said) == [] and len(said["plans"]) == 1 and "and a plan of slices, in copy.onnx" in capsys.readouterr().err
     elsewhere = [w.replace("b.db", "other.db") for w in QUICK]
-    monkeypatch.setattr("aoec.jobs.slices.found", lambda *_: pytest.fail("this is known"))
+    monkeypatch.setattr("aoec.jobs.choose.slices.found", lambda *_: pytest.fail("this is known"))
     ran("compile", "copy.onnx", *elsewhere, "--tune", "--budget", "8", "--frozen", "-o", "b.aoec")
     told = capsys.readouterr().err
     assert "groups, and a plan of slices" in told and "by the bank's plan" in told
@@ -155,7 +155,7 @@ def test_a_plan_by_throughput_is_kept_by_the_time_between_two_inferences(folder:
         return replace(lines, tuned=late)
 
     monkeypatch.setattr(compiling, "whole", slow_to_begin)
-    monkeypatch.setattr("aoec.jobs.slices.found", lambda *_: [("g0", "g2", 6)])
+    monkeypatch.setattr("aoec.jobs.choose.slices.found", lambda *_: [("g0", "g2", 6)])
     ran("tune", "--job", "sgat", "images.onnx", *QUICK, "--metric", "throughput")
     plan, = Bank.open("b.db").plans.list()
     assert plan.gained and plan.after_ns == pytest.approx(dict(load_artifact("images.aoec").figures)["throughput_period_ns"], abs=1)
@@ -193,7 +193,7 @@ def test_what_forbids_a_plan_is_said(folder: Path, capsys: pytest.CaptureFixture
     assert "has no plan of slices of images, and --frozen forbids to look for one" in capsys.readouterr().err
     ran("tune", "images.onnx", "--job", "sgat", *QUICK, "--slices", "g0/2", code=2)
     assert "finds the groups that run in slices" in capsys.readouterr().err
-    monkeypatch.setattr("aoec.jobs.slices.found", lambda *_: [])
+    monkeypatch.setattr("aoec.jobs.choose.slices.found", lambda *_: [])
     ran("tune", "images.onnx", "--job", "sgat", *QUICK)
     assert "no region of groups is faster" in capsys.readouterr().err
     assert results()[1]["SGAT"]["repo_summary"] | {"repo_unsatisfied_num": 1, "total_num": 1} == results()[1]["SGAT"]["repo_summary"]

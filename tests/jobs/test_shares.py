@@ -15,15 +15,15 @@ from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
 from aoec.bank.bank import Bank
 from aoec.base.errors import CheckError
-from aoec.jobs import counts
-from aoec.jobs.budget import Limits, Until, limits, parse_limits
-from aoec.jobs.order import Order, keys
-from aoec.jobs.resume import Unfinished
-from aoec.jobs.shares import READY_S, JobTime, Share, shares
-from aoec.jobs.solve import solve
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem, search, start
-from aoec.search.trials import Phase
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune import counts
+from aoec.jobs.tune.budget import Limits, Until, limits, parse_limits
+from aoec.jobs.tune.order import Order, keys
+from aoec.jobs.tune.resume import Unfinished
+from aoec.jobs.tune.shares import READY_S, JobTime, Share, shares
+from aoec.jobs.tune.solve import solve
+from aoec.jobs.tune.tuning import problem, search, start
+from aoec.search.space.trials import Phase
 from tests.jobs.small import layers
 from tests.jobs.test_resume import MACHINE, TASKS
 

@@ -10,14 +10,14 @@ import pytest
 
 from aoec import cli
 from aoec.artifact.artifact import load as load_artifact
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
-from aoec.ir.show import show
-from aoec.jobs.plan import tasks
-from aoec.jobs.regions import Whole, regions
-from aoec.jobs.run import random_feeds
-from aoec.jobs.tuning import problem, start
-from aoec.jobs.verify import verify_model
-from aoec.simulate.time import measure
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
+from aoec.ir.text.show import show
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.choose.regions import Whole, regions
+from aoec.jobs.run.run import random_feeds
+from aoec.jobs.tune.tuning import problem, start
+from aoec.jobs.verify.verify import verify_model
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import load
 from tests.frontend.written import seeded
 

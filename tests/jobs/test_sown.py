@@ -6,15 +6,15 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.index import Int
 from aoec.ir.program import Program
-from aoec.jobs import verify
-from aoec.jobs.allowed import attention_error, tolerance
-from aoec.jobs.sown import few_rows, normal, sow
-from aoec.jobs.tuning import problem
-from aoec.jobs.verify import verify_group
-from aoec.lowering.lower import lower, operands
+from aoec.jobs.tune.tuning import problem
+from aoec.jobs.verify import verify
+from aoec.jobs.verify.allowed import attention_error, tolerance
+from aoec.jobs.verify.sown import few_rows, normal, sow
+from aoec.jobs.verify.verify import verify_group
+from aoec.lowering.lower.lower import lower, operands
 from aoec.ops import shape
 from aoec.ops.run import NUMPY, evaluate
 from aoec.target.machine import load

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aoec.jobs.space import space_facts, why_empty
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem, start
+from aoec.jobs.stages.space import space_facts, why_empty
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem, start
 from aoec.report.space import choices, count, lines
-from aoec.search import count as counting
-from aoec.search import eliminate
-from aoec.search.restrict import NONE, Restriction, parse_where
-from aoec.simulate.tables import first_false
+from aoec.search.space import count as counting
+from aoec.search.space import eliminate
+from aoec.search.space.restrict import NONE, Restriction, parse_where
+from aoec.simulate.encode.tables import first_false
 from aoec.target.machine import load
 
 MACHINE = load("Ascend910B3")

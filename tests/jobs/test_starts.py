@@ -10,15 +10,15 @@ import pytest
 from aoec.bank.bank import Bank
 from aoec.bank.near import family
 from aoec.bank.record import Record
-from aoec.ir.graph import Group
-from aoec.ir.keys import key
-from aoec.ir.parse import parse_func
-from aoec.ir.show import show
-from aoec.jobs.order import Order
-from aoec.jobs.plan import Task
-from aoec.jobs.solve import attempt
-from aoec.jobs.starts import candidates, starts
-from aoec.jobs.tuning import problem
+from aoec.ir.graph.graph import Group
+from aoec.ir.text.keys import key
+from aoec.ir.text.parse import parse_func
+from aoec.ir.text.show import show
+from aoec.jobs.choose.plan import Task
+from aoec.jobs.tune.order import Order
+from aoec.jobs.tune.solve import attempt
+from aoec.jobs.tune.starts import candidates, starts
+from aoec.jobs.tune.tuning import problem
 from aoec.target.machine import load
 from tests.search.test_placed import MATMUL
 

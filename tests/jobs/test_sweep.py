@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from aoec.base.errors import AoecError, CheckError
 from aoec.base.ranges import axis
 from aoec.cli import main
-from aoec.ir.show import show
-from aoec.jobs import sweep as job
-from aoec.jobs.stages import emit_text, lower_operator, program_text, schedule_text
-from aoec.jobs.sweep_plan import plan
-from aoec.jobs.sweep_time import Cell, How, Row
-from aoec.simulate.state import NAMED
-from aoec.simulate.time import measure
+from aoec.ir.text.show import show
+from aoec.jobs.stages.stages import emit_text, lower_operator, program_text, schedule_text
+from aoec.jobs.sweep import sweep as job
+from aoec.jobs.sweep.sweep_plan import plan
+from aoec.jobs.sweep.sweep_time import Cell, How, Row
+from aoec.simulate.timing.state import NAMED
+from aoec.simulate.timing.time import measure
 
 FUNCS = Path(__file__).parents[1] / "funcs"
 HOLES = {"matmul": {"tm": (5, 8, 16, 32), "gm": (1, 2), "tn": (8, 16), "gn": (1, 2, 3), "tk1": (16, 24, 64), "tk0": (7, 8, 16),
@@ -205,7 +205,7 @@ def test_a_scheduled_func_is_swept_as_written(tmp_path: Path) -> None:
 
 def test_wrong_values_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against a reference of another meaning: the schedule is right, and the row says that values differ."""
-    from aoec.jobs import sweep_values
+    from aoec.jobs.sweep import sweep_values
     plain = sweep_values.evaluate_whole
     monkeypatch.setattr(sweep_values, "evaluate_whole", lambda f, feeds: {n: x + np.float16(1) for n, x in plain(f, feeds).items()})
     (tmp_path / "f.tir").write_text(FUNC)

@@ -15,9 +15,9 @@ import aoec
 from aoec.bank.bank import Bank
 from aoec.bank.place import chosen, path_of
 from aoec.bank.store import HEADER
-from aoec.base import files
 from aoec.base.errors import BackendError, BankError
-from aoec.base.garbage import seldom_collected
+from aoec.base.files import files
+from aoec.base.process.garbage import seldom_collected
 from tests.bank.test_bank import KEY, RECORD
 from tests.jobs.small import layers
 

@@ -11,13 +11,13 @@ import pytest
 
 from aoec.base.errors import CheckError
 from aoec.cli import main
-from aoec.ir.parse import parse_program
-from aoec.jobs import timeline as job
-from aoec.jobs.timeline import View, observe
-from aoec.report.chrome import trace
-from aoec.report.panel import LEFT, RIGHT, WIDTH
-from aoec.report.svg import SIZE_LIMIT, picture
-from aoec.report.timeline import LANES, ORDER
+from aoec.ir.text.parse import parse_program
+from aoec.jobs.stages import timeline as job
+from aoec.jobs.stages.timeline import View, observe
+from aoec.report.pictures.chrome import trace
+from aoec.report.pictures.panel import LEFT, RIGHT, WIDTH
+from aoec.report.pictures.svg import SIZE_LIMIT, picture
+from aoec.report.pictures.timeline import LANES, ORDER
 from aoec.target.machine import load
 from tests.oracle.slow_timeline import simulate
 from tests.simulate.test_timeline_by_hand import LOAD, buffered, vector

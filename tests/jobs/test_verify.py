@@ -12,22 +12,22 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from aoec import cli
-from aoec.frontend.onnx import load
-from aoec.ir.graph import Graph, OpNode, Tensor
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.index import Expr, Int
 from aoec.ir.program import For, Instr, Item, Program, Ref
-from aoec.jobs.allowed import carried, tolerance
-from aoec.jobs.execute import group_graph
-from aoec.jobs.halfway import either_way
-from aoec.jobs.plan import tasks
-from aoec.jobs.tuning import problem, start
-from aoec.jobs.undefined import undefined, within_casts
-from aoec.jobs.verify import _onnxruntime, agreement, compare, differences, kept_wide, nearer, verify_group
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import operands
-from aoec.lowering.wide_sums import widened
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.run.execute import group_graph
+from aoec.jobs.tune.tuning import problem, start
+from aoec.jobs.verify.allowed import carried, tolerance
+from aoec.jobs.verify.halfway import either_way
+from aoec.jobs.verify.undefined import undefined, within_casts
+from aoec.jobs.verify.verify import _onnxruntime, agreement, compare, differences, kept_wide, nearer, verify_group
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.arrange.wide_sums import widened
+from aoec.lowering.lower.lower import operands
 from aoec.ops.run import evaluate
-from aoec.target.instructions import added_to
+from aoec.target.isa.instructions import added_to
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import model, node
 from tests.jobs.nets import compiled, fused

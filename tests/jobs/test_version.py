@@ -7,9 +7,9 @@ import aoec
 from aoec.jobs.version import MAKING
 
 ROOT = Path(aoec.__file__).parent
-RESULTS = {"aoec.artifact", "aoec.bank", "aoec.cann", "aoec.cli", "aoec.report"}  # which show, store or run what was made
+RESULTS = ("aoec.artifact", "aoec.bank", "aoec.cann", "aoec.cli", "aoec.report")  # which show, store or run what was made
 
 
 def test_no_room_that_makes_what_is_kept_is_left_out() -> None:
     packages = {"aoec." + ".".join(p.parent.relative_to(ROOT).parts) for p in ROOT.rglob("__init__.py") if p.parent != ROOT}
-    assert {p for p in packages if not p.startswith(MAKING)} - RESULTS == set()
+    assert {p for p in packages if not p.startswith((*MAKING, *RESULTS))} == set()

@@ -4,10 +4,10 @@ from __future__ import annotations
 import pytest
 
 from aoec.base.errors import CheckError
-from aoec.ir.show import show
-from aoec.jobs.stages import lower_operator, schedule_text
-from aoec.jobs.tuning import problem, start
-from aoec.jobs.within import read_func
+from aoec.ir.text.show import show
+from aoec.jobs.stages.stages import lower_operator, schedule_text
+from aoec.jobs.tune.tuning import problem, start
+from aoec.jobs.verify.within import read_func
 from aoec.target.machine import load
 
 TEXT = """func f(X: fp16[8, 30]) -> (Y: fp16[8, 14]) {

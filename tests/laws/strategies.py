@@ -6,15 +6,15 @@ from functools import lru_cache
 
 from hypothesis import strategies as st
 
-from aoec.ir.check_graph import GRAPH_LAYOUTS
-from aoec.ir.graph import OPAQUE, Body, Graph, Group, OpNode
-from aoec.ir.graph import Tensor as GraphTensor
+from aoec.ir.func.meaning import Argument, Dim, Meaning, Statement, guarded
+from aoec.ir.func.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop
+from aoec.ir.graph.check_graph import GRAPH_LAYOUTS
+from aoec.ir.graph.graph import OPAQUE, Body, Graph, Group, OpNode
+from aoec.ir.graph.graph import Tensor as GraphTensor
 from aoec.ir.index import DTYPES, Binary, Call, Cast, Expr, Float, Hole, Int, Read, Var
-from aoec.ir.meaning import Argument, Dim, Meaning, Statement, guarded
 from aoec.ir.program import CORE_KINDS, PIPES, Advance, CrossSet, CrossWait, For, Instr, Program, Ref, SetFlag, Space, Stream, WaitFlag
 from aoec.ir.program import Tensor as ProgramTensor
 from aoec.ir.schedule import Step, Trace
-from aoec.ir.tir import ASSIGN, LAYOUTS, LOOP_KINDS, SCOPES, Block, Buffer, Constraint, Func, Loop
 
 # names that a grammar could trip over: keywords, functions, dtypes, layouts, and names that only quotes can hold
 ODD = ("for", "in", "init", "inf", "input", "output", "set", "wait", "depth", "NZ", "ND", "min", "max", "fp16", "and", "or", "not", "else",

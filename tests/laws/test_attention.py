@@ -11,27 +11,27 @@ from hypothesis import strategies as st
 from aoec import ops, primitives
 from aoec.base.errors import ScheduleError
 from aoec.base.ticks import TICKS_PER_CYCLE
-from aoec.ir.evaluate import evaluate_func
+from aoec.ir.func.evaluate import evaluate_func
+from aoec.ir.func.tir import Func
 from aoec.ir.index import Int
-from aoec.ir.parse import parse_func
 from aoec.ir.program import Instr, Program
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.schedule import Step, Trace
-from aoec.ir.show import show
-from aoec.ir.tir import Func
-from aoec.jobs.attention import time_us
-from aoec.jobs.operators import graph_of
-from aoec.lowering.emit import emit
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower
+from aoec.ir.text.parse import parse_func
+from aoec.ir.text.show import show
+from aoec.jobs.choose.attention import time_us
+from aoec.jobs.stages.operators import graph_of
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.emit.emit import emit
+from aoec.lowering.lower.lower import lower
 from aoec.ops.run import NUMPY
-from aoec.search.bounds import bound
-from aoec.search.sketches import sketches
-from aoec.simulate.encode import encode
-from aoec.simulate.floors import floor_rows
-from aoec.simulate.time import measure, time_rows
-from aoec.simulate.values import execute
-from aoec.target.check import check, walk
+from aoec.search.proof.bounds import bound
+from aoec.search.sketches.sketches import sketches
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.timing.floors import floor_rows
+from aoec.simulate.timing.time import measure, time_rows
+from aoec.simulate.values.values import execute
+from aoec.target.legality.check import check, walk
 from aoec.target.machine import Machine, load
 
 B1, P3, E1 = load("Ascend910B1"), load("Ascend310P3"), load("Ascend310B1")

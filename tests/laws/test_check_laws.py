@@ -14,13 +14,13 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from aoec.base.errors import AoecError
-from aoec.ir.parse import parse_program
 from aoec.ir.program import For, Instr, Program, Ref
-from aoec.simulate.values import execute
-from aoec.target import trace
-from aoec.target.check import check
-from aoec.target.footprint import Box
-from aoec.target.hazard import boxes_meet
+from aoec.ir.text.parse import parse_program
+from aoec.simulate.values.values import execute
+from aoec.target.legality import trace
+from aoec.target.legality.check import check
+from aoec.target.legality.footprint import Box
+from aoec.target.legality.hazard import boxes_meet
 from aoec.target.machine import load
 from tests.oracle.any_order import Broken, run_in_any_order
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from aoec import primitives
 from aoec.ir import index
-from aoec.ir.evaluate import evaluate_func
-from aoec.ir.parse import parse_func, parse_trace
+from aoec.ir.func.evaluate import evaluate_func
+from aoec.ir.func.tir import Func, blocks
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.schedule import Trace
-from aoec.ir.show import show
-from aoec.ir.tir import Func, blocks
+from aoec.ir.text.parse import parse_func, parse_trace
+from aoec.ir.text.show import show
 from aoec.primitives.patterns import Load3d, match_load3d
 
 

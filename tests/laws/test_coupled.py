@@ -19,23 +19,23 @@ from aoec import primitives
 from aoec.artifact.artifact import load as load_artifact
 from aoec.base.errors import CheckError, TargetError
 from aoec.cli import main
-from aoec.frontend.onnx import load as read
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
+from aoec.frontend.translate.onnx import load as read
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.index import DTYPES
 from aoec.ir.program import For, Item, Program, SetFlag
 from aoec.ir.rewrite import normalise
-from aoec.jobs.execute import run_model
-from aoec.jobs.operators import graph_of
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem, start
-from aoec.lowering.emit import emit
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower
-from aoec.ops.layout import to_logical, to_physical
+from aoec.jobs.run.execute import run_model
+from aoec.jobs.stages.operators import graph_of
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem, start
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.emit.emit import emit
+from aoec.lowering.lower.lower import lower
 from aoec.ops.run import evaluate
-from aoec.search.grid import Candidate
-from aoec.simulate.time import measure
-from aoec.target.check import check
+from aoec.ops.words.layout import to_logical, to_physical
+from aoec.search.space.grid import Candidate
+from aoec.simulate.timing.time import measure
+from aoec.target.legality.check import check
 from aoec.target.machine import DEFAULT, Machine, load, parse_machine
 from tests.frontend.written import written
 from tests.jobs.small import small_searches

@@ -14,17 +14,17 @@ from aoec.base.errors import CapacityError, CheckError
 from aoec.ir.index import Int, evaluate, reads
 from aoec.ir.program import CrossSet, CrossWait, For, Item, Program, SetFlag, WaitFlag
 from aoec.ir.rewrite import fill, normalise
-from aoec.jobs.operators import parse_call
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem, start
-from aoec.lowering.emit import emit
-from aoec.search.bounds import bound
-from aoec.search.grid import Candidate
-from aoec.search.sketches import find_product
-from aoec.simulate.encode import encode
-from aoec.simulate.state import State
-from aoec.simulate.time import measure, time_rows
-from aoec.target.check import check
+from aoec.jobs.stages.operators import parse_call
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem, start
+from aoec.lowering.emit.emit import emit
+from aoec.search.proof.bounds import bound
+from aoec.search.sketches.sketches import find_product
+from aoec.search.space.grid import Candidate
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.timing.state import State
+from aoec.simulate.timing.time import measure, time_rows
+from aoec.target.legality.check import check
 from tests.lowering.groups import MODELS, ON_COUPLED, Case, cases, edited, legal, machine_named, tuning
 
 FLAGS = (SetFlag, WaitFlag, CrossSet, CrossWait)

@@ -7,10 +7,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from aoec.ir.program import PIPES, Instr
-from aoec.simulate.encode import encode
-from aoec.simulate.events import events
-from aoec.simulate.path import critical_path
-from aoec.simulate.time import time_rows
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.reasons.events import events
+from aoec.simulate.reasons.path import critical_path
+from aoec.simulate.timing.time import time_rows
 from aoec.target.machine import load
 from tests.oracle.pipelines import cases, filled, twisted, twists
 from tests.oracle.slow_timeline import Illegal, simulate

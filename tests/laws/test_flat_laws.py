@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoec.ir.flat import CLASSES, flat, noun
 from aoec.ir.index import Binary, Float, Int
 from aoec.ir.program import Instr
-from aoec.ir.show import show
+from aoec.ir.text.flat import CLASSES, flat, noun
+from aoec.ir.text.show import show
 from tests.laws.strategies import NOUNS, element_exprs, integer_exprs
 
 KINDS = {"expr": st.one_of(integer_exprs(("m", "n"), 3), element_exprs({"A": 2, "s": 0}, ("m",), 3, guards=True)),

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from aoec import ops
 from aoec.base.errors import UnsupportedError
-from aoec.ir.parse import parse_meaning
-from aoec.ir.show import show
+from aoec.ir.text.parse import parse_meaning
+from aoec.ir.text.show import show
 from aoec.ops.gradient import derived
 from aoec.ops.interpret import interpret
 from aoec.ops.meanings import bind

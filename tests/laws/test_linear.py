@@ -15,9 +15,9 @@ import onnx
 import pytest
 
 import aoec
-from aoec.frontend.onnx import load as load_model
-from aoec.jobs.ports import ports
-from aoec.lowering.nz import regions
+from aoec.frontend.translate.onnx import load as load_model
+from aoec.jobs.compile.ports import ports
+from aoec.lowering.arrange.nz import regions
 from tests.frontend.models import model, node, normal
 
 OWN = str(Path(aoec.__file__).parent)

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoec.frontend.onnx import load as load_onnx
-from aoec.jobs.plan import tasks
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem
-from aoec.lowering.fuse import fuse
-from aoec.lowering.wide_sums import widened
-from aoec.search.draws import some
-from aoec.simulate import machines as several
-from aoec.simulate.machines import times_on
-from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH
-from aoec.simulate.time import time_rows
+from aoec.frontend.translate.onnx import load as load_onnx
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.arrange.wide_sums import widened
+from aoec.search.space.draws import some
+from aoec.simulate.timing import machines as several
+from aoec.simulate.timing.machines import times_on
+from aoec.simulate.timing.state import CLEARED, COLD, PREVIOUS_LAUNCH
+from aoec.simulate.timing.time import time_rows
 from aoec.target.machine import load
 from aoec.target.vary import varied
 from tests.frontend.models import model, node

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec import ops
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.graph import OpNode
 from aoec.ops.interpret import interpret
-from aoec.ops.layout import pack_conv
 from aoec.ops.slices import nth, part_of
+from aoec.ops.words.layout import pack_conv
 
 Window = tuple[tuple[int, int], dict[str, tuple[int, ...]]]
 RANDOM = st.integers(0, 2**32 - 1)

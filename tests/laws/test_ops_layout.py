@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.graph import Tensor
-from aoec.ops.layout import c0_of, pack_conv, pack_zn, stored_shape, to_logical, to_physical, unpack_conv, unpack_zn
+from aoec.ir.graph.graph import Tensor
+from aoec.ops.words.layout import c0_of, pack_conv, pack_zn, stored_shape, to_logical, to_physical, unpack_conv, unpack_zn
 
 NUMPY = {"fp16": np.float16, "fp32": np.float32}
 SHAPE = st.tuples(st.integers(1, 3), st.integers(1, 37), st.integers(1, 5), st.integers(1, 20))

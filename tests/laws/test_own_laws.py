@@ -10,14 +10,14 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from aoec.base.errors import UnsupportedError
-from aoec.ir.evaluate_whole import evaluate_whole, takes
-from aoec.ir.parse import parse_func, parse_meaning
-from aoec.ir.show import show
-from aoec.ir.tir import Func
-from aoec.jobs.operators import KNOWN, graph_of
-from aoec.jobs.within import read_func
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower, operands
+from aoec.ir.func.evaluate_whole import evaluate_whole, takes
+from aoec.ir.func.tir import Func
+from aoec.ir.text.parse import parse_func, parse_meaning
+from aoec.ir.text.show import show
+from aoec.jobs.stages.operators import KNOWN, graph_of
+from aoec.jobs.verify.within import read_func
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.lower import lower, operands
 from aoec.ops.interpret import interpret
 from aoec.ops.meanings import bind
 from aoec.ops.own import read_definitions

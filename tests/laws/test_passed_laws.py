@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem
-from aoec.search.draws import some
-from aoec.simulate.detail import walks
-from aoec.simulate.state import COLD, PREVIOUS_LAUNCH
-from aoec.simulate.tables import first_false
-from aoec.simulate.time import ABANDONED, time_rows
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem
+from aoec.search.space.draws import some
+from aoec.simulate.encode.tables import first_false
+from aoec.simulate.reasons.detail import walks
+from aoec.simulate.timing.state import COLD, PREVIOUS_LAUNCH
+from aoec.simulate.timing.time import ABANDONED, time_rows
 from aoec.target.machine import load
 
 ROWS, FEW = 40, 3

@@ -10,23 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.ir.index import evaluate
-from aoec.ir.parse import parse_program
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem
-from aoec.search.draws import some
-from aoec.simulate import time
-from aoec.simulate.encode import encode
-from aoec.simulate.filling import FEW, Filler, filler_of
-from aoec.simulate.floors import alone_rows, floor_rows
-from aoec.simulate.formulas import SELDOM
-from aoec.simulate.lanes import piece
-from aoec.simulate.plan import Planner
-from aoec.simulate.sizes import dependence
-from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH
-from aoec.simulate.tables import first_false, rates_of
-from aoec.simulate.tape import Tape, Traced
-from aoec.simulate.time import time_rows
-from aoec.simulate.totals import CLOSED, opened
+from aoec.ir.text.parse import parse_program
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem
+from aoec.search.space.draws import some
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.encode.filling import FEW, Filler, filler_of
+from aoec.simulate.encode.formulas import SELDOM
+from aoec.simulate.encode.lanes import piece
+from aoec.simulate.encode.plan import Planner
+from aoec.simulate.encode.sizes import dependence
+from aoec.simulate.encode.tables import first_false, rates_of
+from aoec.simulate.encode.tape import Tape, Traced
+from aoec.simulate.timing import time
+from aoec.simulate.timing.floors import alone_rows, floor_rows
+from aoec.simulate.timing.state import CLEARED, COLD, PREVIOUS_LAUNCH
+from aoec.simulate.timing.time import time_rows
+from aoec.simulate.timing.totals import CLOSED, opened
 from aoec.target.machine import load
 from tests.laws.test_skip_laws import cases, columns
 from tests.oracle.pipelines import twisted, twists

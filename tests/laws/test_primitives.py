@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from aoec import primitives
 from aoec.base.errors import ScheduleError
-from aoec.ir.evaluate import block_reads, evaluate_func
+from aoec.ir.func.evaluate import block_reads, evaluate_func
+from aoec.ir.func.tir import Func, Loop, blocks, walk
 from aoec.ir.index import Call, Hole, Int, evaluate
-from aoec.ir.parse import parse_func
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.schedule import Step, Trace, Value
-from aoec.ir.show import show
-from aoec.ir.tir import Func, Loop, blocks, walk
+from aoec.ir.text.parse import parse_func
+from aoec.ir.text.show import show
 from aoec.primitives.primitive import from_step
 
 MATMUL = """

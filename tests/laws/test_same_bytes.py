@@ -16,12 +16,12 @@ from aoec.bank.bank import Bank
 from aoec.base.errors import ScheduleError
 from aoec.frontend.zoo import mlp_softmax
 from aoec.ir.rewrite import holes
-from aoec.jobs.stages import lower_operator
-from aoec.search.default import settle
-from aoec.search.grid import Candidate, Grid, Space
-from aoec.search.run import run
-from aoec.search.sketches import sketches
-from aoec.search.strategies import STRATEGIES, make
+from aoec.jobs.stages.stages import lower_operator
+from aoec.search.default.default import settle
+from aoec.search.sketches.sketches import sketches
+from aoec.search.space.grid import Candidate, Grid, Space
+from aoec.search.strategies.run import run
+from aoec.search.strategies.strategies import STRATEGIES, make
 from aoec.target.machine import load
 
 MATMUL, SOFTMAX = "matmul(m=96, k=160, n=80)", "softmax(m=20, n=256)"

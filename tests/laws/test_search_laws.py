@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.base.errors import ScheduleError
-from aoec.search.grid import Candidate, Grid, Space
-from aoec.search.pool import Listed, Pool
-from aoec.search.run import run
-from aoec.search.strategies import STRATEGIES, make
+from aoec.search.space.grid import Candidate, Grid, Space
+from aoec.search.space.pool import Listed, Pool
+from aoec.search.strategies.run import run
+from aoec.search.strategies.strategies import STRATEGIES, make
 
 choices = st.lists(st.integers(0, 512), min_size=1, max_size=6, unique=True).map(tuple)
 grids = st.lists(choices, max_size=4).map(lambda cs: Grid(tuple(f"h{i}" for i in range(len(cs))), tuple(cs)))

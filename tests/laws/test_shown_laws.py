@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from aoec import primitives
 from aoec.ir.index import Float, evaluate
-from aoec.ir.keys import key
-from aoec.ir.parse import parse_func, parse_program
 from aoec.ir.program import Advance, For, Instr, Item, Program, Ref
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.schedule import Trace
-from aoec.ir.show import show
-from aoec.ir.simplify import finished, simplified, without_single
-from aoec.lowering.emit import emit
-from aoec.simulate.state import PREVIOUS_LAUNCH
-from aoec.simulate.time import measure
-from aoec.target.check import check
+from aoec.ir.text.keys import key
+from aoec.ir.text.parse import parse_func, parse_program
+from aoec.ir.text.show import show
+from aoec.ir.text.simplify import finished, simplified, without_single
+from aoec.lowering.emit.emit import emit
+from aoec.simulate.timing.state import PREVIOUS_LAUNCH
+from aoec.simulate.timing.time import measure
+from aoec.target.legality.check import check
 from tests.laws.strategies import HOLES, funcs, programs
 from tests.lowering.groups import MODELS, cases, legal, tuning
 

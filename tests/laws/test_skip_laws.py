@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.ir.index import Hole, Int
-from aoec.ir.parse import parse_program
 from aoec.ir.program import For, SetFlag, WaitFlag
-from aoec.simulate.detail import walk
-from aoec.simulate.encode import encode
-from aoec.simulate.state import COLD, PREVIOUS_LAUNCH
-from aoec.simulate.time import time_rows
+from aoec.ir.text.parse import parse_program
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.reasons.detail import walk
+from aoec.simulate.timing.state import COLD, PREVIOUS_LAUNCH
+from aoec.simulate.timing.time import time_rows
 from aoec.target.machine import load
 from bench.cases.build import build
 from bench.cases.case import parse_cases

@@ -14,10 +14,10 @@ from onnx import TensorProto, helper
 
 from aoec import backend
 from aoec.frontend.differences import DIFFERENCES
-from aoec.frontend.onnx import load
 from aoec.frontend.rules import vector
-from aoec.jobs.execute import Runner
-from aoec.jobs.untuned import untuned
+from aoec.frontend.translate.onnx import load
+from aoec.jobs.compile.untuned import untuned
+from aoec.jobs.run.execute import Runner
 from aoec.target import machine
 from tests.frontend.models import model, node, run
 

@@ -8,11 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aoec.base.errors import CheckError, ParseError
-from aoec.ir import parse
 from aoec.ir.check import check
+from aoec.ir.func.meaning import Argument, Meaning, Statement
 from aoec.ir.index import Float, Hole, Int, Read
-from aoec.ir.meaning import Argument, Meaning, Statement
-from aoec.ir.show import show
+from aoec.ir.text import parse
+from aoec.ir.text.show import show
 from tests.laws.strategies import NOUNS, element_exprs, integer_exprs
 
 PARSERS = {"meaning": parse.parse_meaning, "graph": parse.parse_graph, "func": parse.parse_func, "trace": parse.parse_trace,

@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from aoec.base.errors import CheckError
 from aoec.ir import index, rewrite
 from aoec.ir.check import check
-from aoec.ir.graph import Graph
+from aoec.ir.func.tir import Buffer, Constraint, Func, Loop
+from aoec.ir.graph.graph import Graph
 from aoec.ir.index import Binary, Call, Float, Hole, Int, Var
-from aoec.ir.keys import key
-from aoec.ir.parse import parse_expr, parse_func, parse_program, parse_trace
 from aoec.ir.program import Instr, Program, Ref
 from aoec.ir.schedule import Step, Trace
-from aoec.ir.show import show
-from aoec.ir.tir import Buffer, Constraint, Func, Loop
+from aoec.ir.text.keys import key
+from aoec.ir.text.parse import parse_expr, parse_func, parse_program, parse_trace
+from aoec.ir.text.show import show
 from tests.laws.strategies import HOLES, NOUNS, element_exprs, integer_exprs
 
 QUICK = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

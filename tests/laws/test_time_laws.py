@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from aoec.ir.index import Int
 from aoec.ir.program import For, Instr
-from aoec.simulate.encode import encode
-from aoec.simulate.events import events
-from aoec.simulate.floors import floor_rows
-from aoec.simulate.time import ERRORS, measure, time_rows
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.reasons.events import events
+from aoec.simulate.timing.floors import floor_rows
+from aoec.simulate.timing.time import ERRORS, measure, time_rows
 from aoec.target.machine import load
 from tests.oracle.pipelines import cases, cube_cases, filled, twisted, twists, vector_cases
 from tests.oracle.slow_timeline import Illegal, simulate

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from aoec.base.errors import CheckError
 from aoec.ir.index import DTYPES, Expr, Float, Int, as_expr
 from aoec.ir.program import Instr, Program, Ref, Space, Stream, Tensor
-from aoec.simulate.values import execute
-from aoec.target.evaluate import evaluate_program
-from aoec.target.footprint import footprints, relation
-from aoec.target.instructions import CASTS as CAST_PAIRS
-from aoec.target.instructions import INSTRUCTIONS, WHOLE
-from aoec.target.meaning import NUMPY_DTYPES
+from aoec.simulate.values.values import execute
+from aoec.target.isa.evaluate import evaluate_program
+from aoec.target.isa.instructions import CASTS as CAST_PAIRS
+from aoec.target.isa.instructions import INSTRUCTIONS, WHOLE
+from aoec.target.isa.meaning import NUMPY_DTYPES
+from aoec.target.legality.footprint import footprints, relation
 
 QUICK = settings(max_examples=40, deadline=None)
 ARITHMETIC = ("vadd", "vsub", "vmul", "vdiv", "vmax", "vmin")

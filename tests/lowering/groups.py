@@ -8,21 +8,21 @@ import numpy as np
 import onnx
 import onnx.parser
 
-from aoec.frontend.onnx import load
-from aoec.ir.evaluate import evaluate_func
-from aoec.ir.evaluate_whole import evaluate_whole, takes
-from aoec.ir.graph import Graph, Tensor
+from aoec.frontend.translate.onnx import load
+from aoec.ir.func.evaluate import evaluate_func
+from aoec.ir.func.evaluate_whole import evaluate_whole, takes
+from aoec.ir.func.tir import Buffer, Func
+from aoec.ir.graph.graph import Graph, Tensor
 from aoec.ir.program import Program
-from aoec.ir.tir import Buffer, Func
-from aoec.jobs.execute import run_program
-from aoec.jobs.sweep_values import tensor
-from aoec.jobs.tuning import Problem, problem
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower, operands
-from aoec.ops.layout import to_logical, to_physical
+from aoec.jobs.run.execute import run_program
+from aoec.jobs.sweep.sweep_values import tensor
+from aoec.jobs.tune.tuning import Problem, problem
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.lower import lower, operands
 from aoec.ops.run import evaluate
-from aoec.search.grid import Candidate
-from aoec.simulate.state import State
+from aoec.ops.words.layout import to_logical, to_physical
+from aoec.search.space.grid import Candidate
+from aoec.simulate.timing.state import State
 from aoec.target.machine import DEFAULT, Machine, parse_machine
 from aoec.target.machine import load as load_machine
 from tests.frontend.written import written

@@ -7,16 +7,16 @@ import pytest
 
 from aoec import primitives
 from aoec.base.errors import AoecError
-from aoec.ir.parse import parse_func, parse_trace
 from aoec.ir.program import Program
 from aoec.ir.rewrite import fill, normalise
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.emit import emit
-from aoec.search.vendor import MatmulTiling, matmul_trace
-from aoec.simulate.encode import encode
-from aoec.simulate.time import measure, time_rows
-from aoec.target.check import check
+from aoec.ir.text.parse import parse_func, parse_trace
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.emit.emit import emit
+from aoec.search.vendor.vendor import MatmulTiling, matmul_trace
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.timing.time import measure, time_rows
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.lowering.groups import cases, legal
 from tests.lowering.test_forms import posed

@@ -8,11 +8,11 @@ import onnx
 import pytest
 from onnx import TensorProto
 
-from aoec.jobs.plan import tasks
-from aoec.jobs.tuning import problem, start
-from aoec.jobs.verify import verify_group
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.tune.tuning import problem, start
+from aoec.jobs.verify.verify import verify_group
 from aoec.ops.run import evaluate
-from aoec.target.check import check
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.lowering.test_turned_moves import FAMILIES, fused, repeat, transpose
 

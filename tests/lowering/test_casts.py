@@ -6,8 +6,8 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
-from aoec.jobs.tuning import problem
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
+from aoec.jobs.tune.tuning import problem
 from aoec.ops.run import NUMPY, evaluate
 from aoec.target.machine import load
 from tests.lowering.groups import case, legal

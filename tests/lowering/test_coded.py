@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from aoec import ops
-from aoec.ops.coded import FORMATS, POWERS, ROUNDINGS
 from aoec.ops.interpret import interpret
 from aoec.ops.typed import NUMPY
+from aoec.ops.words.coded import FORMATS, POWERS, ROUNDINGS
 
 from .test_typed import ran
 

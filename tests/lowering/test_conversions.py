@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.program import Program
-from aoec.jobs.execute import run_program
-from aoec.jobs.plan import Task, tasks
-from aoec.jobs.tuning import Problem, problem, start
-from aoec.ops.layout import to_physical
+from aoec.jobs.choose.plan import Task, tasks
+from aoec.jobs.run.execute import run_program
+from aoec.jobs.tune.tuning import Problem, problem, start
 from aoec.ops.run import NUMPY
-from aoec.target.check import check
+from aoec.ops.words.layout import to_physical
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 
 

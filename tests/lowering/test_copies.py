@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec import ops
-from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
-from aoec.ir.show import show
-from aoec.jobs.execute import run_program
-from aoec.jobs.made import emitted
-from aoec.jobs.plan import tasks
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.fuse import fuse
+from aoec.ir.graph.graph import Attribute, Graph, OpNode, Tensor
+from aoec.ir.text.show import show
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.run.execute import run_program
+from aoec.jobs.tune.made import emitted
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.run import NUMPY, evaluate
-from aoec.target.check import check
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 
 DTYPES = ("fp32", "fp16", "int32", "int64", "uint8", "bool")

@@ -6,11 +6,11 @@ from itertools import product
 
 import pytest
 
-from aoec.jobs.tuning import Problem, problem
-from aoec.search.sketches import find_product
-from aoec.search.sketches_matmul import FORMS, Form, matmul_sketch
-from aoec.simulate.time import measure
-from aoec.target.check import check
+from aoec.jobs.tune.tuning import Problem, problem
+from aoec.search.sketches.sketches import find_product
+from aoec.search.sketches.sketches_matmul import FORMS, Form, matmul_sketch
+from aoec.simulate.timing.time import measure
+from aoec.target.legality.check import check
 from tests.lowering.groups import Case, cases, legal, machine_named
 from tests.oracle.slow_timeline import simulate
 

@@ -30,7 +30,7 @@ TRUE: dict[str, Reals] = {
     "atanh": np.arctanh}
 ATTRIBUTES: dict[str, dict[str, float]] = {"elu": {"alpha": 0.5}, "celu": {"alpha": 2.0}, "selu": {"alpha": 1.5, "gamma": 1.25}}
 DOMAIN = {"asin": (-1, 1), "acos": (-1, 1), "acosh": (1, np.inf), "atanh": (-1, 1)}
-# steps of fp32 that a result may be off by: what the docstrings of lowering/lower_smooth.py and lower_functions.py say
+# steps of fp32 that a result may be off by: what the docstrings of lowering/lower/vector/lower_smooth.py and lower_functions.py say
 STEPS = {"erf": 2.2, "tanh": 2, "mish": 4, "softplus": 2, "elu": 2, "celu": 2.5, "selu": 3.5, "asin": 2.5, "acos": 2, "atan": 2, "sinh": 4,
          "cosh": 3, "asinh": 2, "acosh": 2, "atanh": 2, "sigmoid": 2.5, "silu": 3}
 SMALLEST = 2.0**-118  # exponentials below 2^-126 may be 0, and a sigmoid is times its argument here and there

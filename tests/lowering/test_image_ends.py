@@ -7,13 +7,13 @@ import numpy as np
 import onnx
 import pytest
 
-from aoec.frontend.onnx import load as load_model
-from aoec.jobs.plan import tasks
-from aoec.jobs.tuning import problem, start
-from aoec.jobs.verify import verify_group
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate.onnx import load as load_model
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.tune.tuning import problem, start
+from aoec.jobs.verify.verify import verify_group
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.run import evaluate
-from aoec.target.check import check
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.frontend.models import feeds_of, model, node, normal, run
 

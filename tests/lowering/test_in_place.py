@@ -4,11 +4,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aoec.ir.graph import Graph, OpNode, Tensor
+from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.program import Program
-from aoec.ir.show import show
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.fuse import fuse
+from aoec.ir.text.show import show
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.run import evaluate
 from aoec.target.machine import load
 from tests.lowering.groups import Case, case, legal

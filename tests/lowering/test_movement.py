@@ -4,14 +4,14 @@ from __future__ import annotations
 import onnx.parser
 import pytest
 
-from aoec.frontend.onnx import load as load_model
+from aoec.frontend.translate.onnx import load as load_model
+from aoec.ir.func.tir import Func, blocks
 from aoec.ir.index import Int
-from aoec.ir.tir import Func, blocks
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower
-from aoec.simulate.time import measure
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.lower import lower
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import load
 
 

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from aoec import ops, primitives
-from aoec.ir.graph import Attribute
+from aoec.ir.graph.graph import Attribute
 from aoec.ir.rewrite import normalise
-from aoec.ir.show import show
-from aoec.jobs.execute import run_program
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.emit import emit
-from aoec.target.check import check
+from aoec.ir.text.show import show
+from aoec.jobs.run.execute import run_program
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.emit.emit import emit
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.lowering.groups import legal
 from tests.lowering.test_copies import agree, data

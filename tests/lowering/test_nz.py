@@ -4,13 +4,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aoec.ir.graph import Graph, OpNode, Tensor
-from aoec.jobs.tuning import problem
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower
-from aoec.lowering.nz import Region, in_nz, regions
+from aoec.ir.graph.graph import Graph, OpNode, Tensor
+from aoec.jobs.tune.tuning import problem
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.arrange.nz import Region, in_nz, regions
+from aoec.lowering.lower.lower import lower
 from aoec.ops.run import evaluate
-from aoec.target.check import check
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.lowering.groups import case, legal
 

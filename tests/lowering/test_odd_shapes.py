@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
 
-from aoec.frontend.onnx import load as load_model
-from aoec.jobs.attention import apart
-from aoec.jobs.plan import placed, tasks
-from aoec.jobs.tuning import problem, start
-from aoec.jobs.verify import verify_group
-from aoec.jobs.wide_sums import wide
-from aoec.lowering.fuse import fuse
-from aoec.target.check import check
+from aoec.frontend.translate.onnx import load as load_model
+from aoec.jobs.choose.attention import apart
+from aoec.jobs.choose.plan import placed, tasks
+from aoec.jobs.choose.wide_sums import wide
+from aoec.jobs.tune.tuning import problem, start
+from aoec.jobs.verify.verify import verify_group
+from aoec.lowering.arrange.fuse import fuse
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.frontend.models import model as of_nodes
 from tests.frontend.models import node

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from aoec import primitives
+from aoec.ir.func.tir import blocks
 from aoec.ir.index import evaluate
-from aoec.ir.parse import parse_trace
 from aoec.ir.program import For, Instr, Item, Program
 from aoec.ir.rewrite import normalise
-from aoec.ir.show import show
-from aoec.ir.tir import blocks
-from aoec.jobs.made import emitted
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.emit import emit
-from aoec.simulate.values import execute
+from aoec.ir.text.parse import parse_trace
+from aoec.ir.text.show import show
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.made import emitted
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.emit.emit import emit
+from aoec.simulate.values.values import execute
 from aoec.target.machine import load
 from tests.lowering.groups import cases
 

@@ -5,18 +5,18 @@ import numpy as np
 import pytest
 
 from aoec import ops
-from aoec.ir.graph import Attribute, Graph, OpNode, Tensor
-from aoec.ir.show import show
-from aoec.jobs.execute import run_program
-from aoec.jobs.made import emitted
-from aoec.jobs.plan import Task, tasks
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.fuse import fuse
-from aoec.ops.layout import to_physical
+from aoec.ir.graph.graph import Attribute, Graph, OpNode, Tensor
+from aoec.ir.text.show import show
+from aoec.jobs.choose.plan import Task, tasks
+from aoec.jobs.run.execute import run_program
+from aoec.jobs.tune.made import emitted
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.run import NUMPY
-from aoec.search.sketches import sketches
-from aoec.simulate.time import measure
-from aoec.target.check import check
+from aoec.ops.words.layout import to_physical
+from aoec.search.sketches.sketches import sketches
+from aoec.simulate.timing.time import measure
+from aoec.target.legality.check import check
 from aoec.target.machine import Machine, load
 
 

@@ -5,13 +5,13 @@ import numpy as np
 import onnx
 import pytest
 
-from aoec.frontend.onnx import load
-from aoec.ir.draft import Draft
-from aoec.ir.graph import Graph, OpNode
-from aoec.ir.show import show
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.fuse import fuse, halved
-from aoec.lowering.pieces import Piece, Walk, laid_out, pieces_of
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Graph, OpNode
+from aoec.ir.text.show import show
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.arrange.fuse import fuse, halved
+from aoec.lowering.arrange.pieces import Piece, Walk, laid_out, pieces_of
 from aoec.ops.run import evaluate
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import model, node, run
@@ -223,7 +223,7 @@ def test_a_walk_is_cut_to_nothing_where_a_slice_takes_none_of_it() -> None:
 
 def test_finding_takes_time_that_grows_as_the_graph_does() -> None:
     """A concat of a thousand slices is no group, and is not looked at again and again."""
-    from aoec.lowering.pieces import MOST_NODES, find_pieces
+    from aoec.lowering.arrange.pieces import MOST_NODES, find_pieces
     draft = Draft("g", ["x"], ["y"])
     draft.tensor("x", "fp16", (1000, 64))
     names = []

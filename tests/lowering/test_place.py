@@ -4,13 +4,13 @@ from __future__ import annotations
 import pytest
 
 from aoec import primitives
-from aoec.ir.parse import parse_trace
 from aoec.ir.rewrite import fill, normalise
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.emit import emit
-from aoec.simulate.encode import encode
-from aoec.simulate.time import measure, time_rows
+from aoec.ir.text.parse import parse_trace
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.emit.emit import emit
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.timing.time import measure, time_rows
 from aoec.target.machine import load
 
 MACHINE = load("Ascend910B3")

@@ -4,13 +4,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.lower import lower
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.lower.lower import lower
 from aoec.ops.run import evaluate
-from aoec.simulate.time import measure
-from aoec.target.check import check
+from aoec.simulate.timing.time import measure
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.lowering.groups import case, cases, legal, tuning
 

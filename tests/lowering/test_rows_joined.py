@@ -4,16 +4,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aoec.frontend.onnx import load as load_model
-from aoec.ir.graph import Graph, OpNode, Tensor
-from aoec.jobs.plan import tasks
-from aoec.jobs.tuning import problem, start
-from aoec.jobs.verify import verify_group
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower
+from aoec.frontend.translate.onnx import load as load_model
+from aoec.ir.graph.graph import Graph, OpNode, Tensor
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.tune.tuning import problem, start
+from aoec.jobs.verify.verify import verify_group
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.lower import lower
 from aoec.ops.run import evaluate
-from aoec.simulate.time import measure
-from aoec.target.check import check
+from aoec.simulate.timing.time import measure
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.frontend.models import model
 from tests.frontend.models import node as onnx_node

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from aoec import primitives
-from aoec.frontend.onnx import load as load_model
-from aoec.ir.graph import Graph
+from aoec.frontend.translate.onnx import load as load_model
+from aoec.ir.graph.graph import Graph
 from aoec.ir.index import evaluate as number
 from aoec.ir.program import Program
 from aoec.ir.rewrite import normalise
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.emit import emit
-from aoec.lowering.fuse import fuse
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.emit.emit import emit
 from aoec.ops.run import evaluate
-from aoec.target.check import check
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.frontend.written import written
 from tests.lowering.groups import Case, case, legal

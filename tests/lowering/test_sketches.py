@@ -6,14 +6,14 @@ from dataclasses import replace
 import pytest
 
 from aoec.base.errors import AoecError, UnsupportedError
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem, start
-from aoec.lowering.lower import lower
-from aoec.search.plan import factors
-from aoec.search.sketches import find_product, writer
-from aoec.search.sketches_cube import conv_sketch
-from aoec.target.check import check
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem, start
+from aoec.lowering.lower.lower import lower
+from aoec.search.sketches.plan import factors
+from aoec.search.sketches.sketches import find_product, writer
+from aoec.search.sketches.sketches_cube import conv_sketch
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.lowering.groups import Case, cases, legal
 

@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aoec.base.errors import UnsupportedError
-from aoec.frontend.onnx import load
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
-from aoec.ir.parse import parse_graph
-from aoec.ir.show import show
-from aoec.jobs.plan import size_bytes, tasks
-from aoec.jobs.slices import told
-from aoec.lowering.fuse import fuse
-from aoec.lowering.slices import Region, sliced
-from aoec.lowering.views import places
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
+from aoec.ir.text.parse import parse_graph
+from aoec.ir.text.show import show
+from aoec.jobs.choose.plan import size_bytes, tasks
+from aoec.jobs.choose.slices import told
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.arrange.slices import Region, sliced
+from aoec.lowering.arrange.views import places
 from aoec.ops.check import check
-from aoec.ops.layout import pack_zn
 from aoec.ops.run import evaluate
 from aoec.ops.slices import nth, part_of, run_of, start_of
+from aoec.ops.words.layout import pack_zn
 from aoec.target.machine import load as load_machine
 from tests.frontend.written import written
 

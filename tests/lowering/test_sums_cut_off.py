@@ -9,20 +9,20 @@ import numpy as np
 import pytest
 
 from aoec import primitives
-from aoec.frontend.onnx import load as load_model
-from aoec.ir.graph import Graph, OpNode, Tensor
+from aoec.frontend.translate.onnx import load as load_model
+from aoec.ir.func.meaning import Statement
+from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.index import Expr, Float, Read, Var, call
-from aoec.ir.meaning import Statement
 from aoec.ir.program import Program
-from aoec.ir.show import show
-from aoec.jobs.plan import tasks
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem, start
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower_operations import sums_cut_off
-from aoec.lowering.work import Work
+from aoec.ir.text.show import show
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem, start
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.vector.lower_operations import sums_cut_off
+from aoec.lowering.lower.work import Work
 from aoec.ops.run import evaluate
-from aoec.target.check import check
+from aoec.target.legality.check import check
 from aoec.target.machine import Machine, load, parse_machine
 from tests.frontend.models import model, node
 from tests.lowering.coupled import TEXT

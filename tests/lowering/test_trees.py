@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 import pytest
 
-from aoec.frontend.onnx import load
-from aoec.ir.graph import Graph
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.graph import Graph
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.run import evaluate
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import model, node, normal, run

@@ -4,13 +4,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aoec.frontend.onnx import load as load_model
-from aoec.jobs.plan import placed, tasks
-from aoec.jobs.tuning import problem, start
-from aoec.jobs.verify import verify_group
-from aoec.lowering.fuse import fuse
+from aoec.frontend.translate.onnx import load as load_model
+from aoec.jobs.choose.plan import placed, tasks
+from aoec.jobs.tune.tuning import problem, start
+from aoec.jobs.verify.verify import verify_group
+from aoec.lowering.arrange.fuse import fuse
 from aoec.ops.run import evaluate
-from aoec.target.check import check
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.frontend.models import model, node, normal, run
 

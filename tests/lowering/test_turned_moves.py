@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoec.frontend.onnx import load as load_model
-from aoec.ir.graph import Graph
-from aoec.jobs.plan import placed, tasks
-from aoec.jobs.tuning import problem, start
-from aoec.jobs.verify import verify_group
-from aoec.lowering.fuse import fuse
-from aoec.lowering.turned_moves import joined
+from aoec.frontend.translate.onnx import load as load_model
+from aoec.ir.graph.graph import Graph
+from aoec.jobs.choose.plan import placed, tasks
+from aoec.jobs.tune.tuning import problem, start
+from aoec.jobs.verify.verify import verify_group
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.movement.turned_moves import joined
 from aoec.ops.run import evaluate
-from aoec.target.check import check
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.frontend.models import feeds_of, model, node, run
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
-from aoec.jobs.execute import run_program
-from aoec.jobs.tuning import problem
-from aoec.lowering.lower import lower, operands
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
+from aoec.jobs.run.execute import run_program
+from aoec.jobs.tune.tuning import problem
+from aoec.lowering.lower.lower import lower, operands
 from aoec.ops import shape
 from aoec.ops.run import NUMPY, evaluate
 from aoec.target.machine import Machine, load

@@ -12,16 +12,16 @@ import aoec
 from aoec.artifact.artifact import load_gears
 from aoec.artifact.compiled import Artifact, Compiled
 from aoec.base.errors import UnsupportedError
-from aoec.frontend.onnx import load
-from aoec.ir.graph import Graph, Group, OpNode, Tensor
+from aoec.frontend.translate.onnx import load
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
 from aoec.ir.index import evaluate
-from aoec.jobs.execute import placed, run_nodes
-from aoec.jobs.plan import size_bytes
-from aoec.lowering.fuse import fuse
-from aoec.lowering.views import places
-from aoec.ops.layout import stored_shape, to_logical, to_physical
+from aoec.jobs.choose.plan import size_bytes
+from aoec.jobs.run.execute import placed, run_nodes
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.arrange.views import places
 from aoec.ops.run import NUMPY
-from aoec.simulate.values import Executable
+from aoec.ops.words.layout import stored_shape, to_logical, to_physical
+from aoec.simulate.values.values import Executable
 from aoec.target.machine import load as load_machine
 from tests.frontend.models import feeds_of, model, node, normal, run
 

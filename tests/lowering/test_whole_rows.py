@@ -4,11 +4,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aoec.ir.draft import Draft
-from aoec.ir.graph import Graph, Tensor
-from aoec.jobs.attention import apart
-from aoec.lowering.fuse import fuse
-from aoec.lowering.whole_rows import ragged_scores
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Graph, Tensor
+from aoec.jobs.choose.attention import apart
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.arrange.whole_rows import ragged_scores
 from aoec.ops.run import evaluate
 from aoec.target.machine import load
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 import pytest
 
 from aoec import primitives
-from aoec.ir.parse import parse_func, parse_trace
 from aoec.ir.rewrite import fill, normalise
-from aoec.lowering.emit import emit
-from aoec.simulate.time import measure
+from aoec.ir.text.parse import parse_func, parse_trace
+from aoec.lowering.emit.emit import emit
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import load
 
 FUNC = """func mm_silu(A: fp16[256, 512], B: fp16[512, 512] ZN) -> (Y: fp16[256, 512]) {

@@ -5,19 +5,19 @@ import numpy as np
 import pytest
 
 from aoec.base.errors import ScheduleError
-from aoec.ir.graph import Graph, OpNode, Tensor
-from aoec.ir.parse import parse_func
+from aoec.ir.func.tir import Func
+from aoec.ir.graph.graph import Graph, OpNode, Tensor
 from aoec.ir.program import Program
-from aoec.ir.tir import Func
-from aoec.jobs.tuning import problem
-from aoec.jobs.wide_sums import wide
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower
-from aoec.lowering.wide_sums import widened
+from aoec.ir.text.parse import parse_func
+from aoec.jobs.choose.wide_sums import wide
+from aoec.jobs.tune.tuning import problem
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.arrange.wide_sums import widened
+from aoec.lowering.lower.lower import lower
 from aoec.ops.run import evaluate
 from aoec.primitives.add_parts import AddParts
-from aoec.simulate.time import zeroing_us
-from aoec.target.check import check
+from aoec.simulate.timing.time import zeroing_us
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.lowering.groups import case, legal
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from aoec.jobs.execute import run_model
+from aoec.jobs.run.execute import run_model
 from tests.frontend.models import run
 from tests.models.bert import small_bert, words
 from tests.models.compiled import TOLERANCE, compiled, distance, operators_on_host

@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 from aoec.artifact.compiled import Artifact
-from aoec.jobs.execute import run_model
+from aoec.jobs.run.execute import run_model
 from tests.frontend.models import run
 
 from .compiled import compiled, distance, operators_on_host

@@ -6,7 +6,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from aoec.jobs.execute import run_model
+from aoec.jobs.run.execute import run_model
 from tests.frontend.models import LIGHT, normal, run, varied
 
 from .compiled import TOLERANCE, compiled, distance, operators_on_host

@@ -14,7 +14,7 @@ import pytest
 
 from aoec.artifact.compiled import Artifact
 from aoec.frontend.zoo import resnet50
-from aoec.jobs.execute import run_model
+from aoec.jobs.run.execute import run_model
 
 from .compiled import TOLERANCE, compiled, distance, operators_on_host
 

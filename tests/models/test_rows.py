@@ -7,7 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
-from aoec.jobs.execute import run_model
+from aoec.jobs.run.execute import run_model
 from tests.frontend.models import model, node, normal, run
 
 from .compiled import TOLERANCE, compiled, distance, operators_on_host

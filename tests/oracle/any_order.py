@@ -12,9 +12,9 @@ import numpy as np
 
 from aoec.ir.index import DTYPES, evaluate
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, SetFlag, WaitFlag
-from aoec.target.evaluate import Core, meets, run_instruction
-from aoec.target.instructions import INSTRUCTIONS, added_to
-from aoec.target.meaning import NUMPY_DTYPES, POISON
+from aoec.target.isa.evaluate import Core, meets, run_instruction
+from aoec.target.isa.instructions import INSTRUCTIONS, added_to
+from aoec.target.isa.meaning import NUMPY_DTYPES, POISON
 
 
 class Broken(Exception):

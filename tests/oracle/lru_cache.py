@@ -9,7 +9,7 @@ from collections import Counter, OrderedDict
 
 from aoec.ir.index import DTYPES, evaluate
 from aoec.ir.program import For, Instr
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.target.isa.instructions import INSTRUCTIONS
 
 BLOCK = 512
 

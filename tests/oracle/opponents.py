@@ -11,11 +11,11 @@ from itertools import product
 from math import prod
 from random import Random
 
+from aoec.ir.func.tir import Buffer, Func
 from aoec.ir.index import DTYPES, Int
-from aoec.ir.tir import Buffer, Func
-from aoec.jobs.tuning import Problem
-from aoec.search.grid import Candidate, Grid
-from aoec.search.sketches import find_product
+from aoec.jobs.tune.tuning import Problem
+from aoec.search.sketches.sketches import find_product
+from aoec.search.space.grid import Candidate, Grid
 from aoec.target.machine import Machine
 
 BLOCKS = [(m, n, k) for m in (128, 64, 32, 16) for n in (256, 128, 64, 32, 16) for k in (64, 48, 32, 16, 8)]

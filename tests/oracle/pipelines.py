@@ -21,7 +21,7 @@ from aoec.ir.program import (
     Tensor,
     WaitFlag,
 )
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.target.isa.instructions import INSTRUCTIONS
 
 
 def instr(op, operands, **numbers):

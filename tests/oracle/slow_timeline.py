@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from aoec.ir.index import DTYPES, Int, evaluate
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, SetFlag, WaitFlag
-from aoec.simulate.reuse import Access, Flow, traffic
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.simulate.timing.reuse import Access, Flow, traffic
+from aoec.target.isa.instructions import INSTRUCTIONS
 
 # what happens at one instant, in this order: cores end, work flows on (waits clear their bits), bits are set, transfers start
 CORE_ENDS, FLOW, SET, TRANSFER = range(4)
@@ -110,7 +110,7 @@ class Simulator:
         return round(float(cycles) * 1024)
 
     def memory(self, state):
-        """Which bytes hit L2 is the rule of aoec.simulate.reuse, tested against a cache in tests/simulate/test_reuse.py; what it is
+        """Which bytes hit L2 is the rule of aoec.simulate.timing.reuse, tested against a cache in tests/simulate/test_reuse.py; what it is
         told, how often each loop runs and what each transfer moves, is counted here by walking every core."""
         trips, flows = [], {}
         for i, stream in enumerate(self.program.streams):

@@ -8,11 +8,11 @@ import numpy as np
 
 from aoec import primitives
 from aoec.ir import index, rewrite
-from aoec.ir.parse import parse_func, parse_trace
+from aoec.ir.func.tir import Func
 from aoec.ir.program import Program
 from aoec.ir.schedule import Trace
-from aoec.ir.tir import Func
-from aoec.lowering.emit import emit
+from aoec.ir.text.parse import parse_func, parse_trace
+from aoec.lowering.emit.emit import emit
 from aoec.target.machine import Machine
 
 FUNCS = Path(__file__).parents[1] / "funcs"

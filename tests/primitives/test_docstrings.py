@@ -7,8 +7,8 @@ from textwrap import dedent
 import pytest
 
 from aoec import primitives
-from aoec.ir.parse import parse_func, parse_trace
-from aoec.ir.show import show
+from aoec.ir.text.parse import parse_func, parse_trace
+from aoec.ir.text.show import show
 
 WORDS = primitives.primitives()
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from aoec.base.errors import CheckError
-from aoec.ir.evaluate import evaluate_func
-from aoec.ir.parse import parse_func
+from aoec.ir.func.evaluate import evaluate_func
+from aoec.ir.text.parse import parse_func
 
 
 def run(text: str, **inputs: object) -> np.ndarray:

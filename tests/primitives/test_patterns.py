@@ -5,10 +5,10 @@ import pytest
 
 from aoec import primitives
 from aoec.base.errors import ScheduleError
+from aoec.ir.func.tir import Func, blocks
 from aoec.ir.index import evaluate
-from aoec.ir.parse import parse_func
 from aoec.ir.rewrite import fill, normalise
-from aoec.ir.tir import Func, blocks
+from aoec.ir.text.parse import parse_func
 from aoec.primitives import patterns
 from tests.primitives.funcs import FUNCS, load
 

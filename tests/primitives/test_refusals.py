@@ -5,8 +5,8 @@ import pytest
 
 from aoec import primitives
 from aoec.base.errors import ScheduleError
-from aoec.ir.parse import parse_func, parse_trace
-from aoec.ir.show import show
+from aoec.ir.text.parse import parse_func, parse_trace
+from aoec.ir.text.show import show
 from tests.primitives.funcs import load
 
 REFUSALS = [

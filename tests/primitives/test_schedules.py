@@ -9,12 +9,12 @@ import pytest
 
 from aoec import primitives
 from aoec.ir import index
-from aoec.ir.evaluate import evaluate_func
-from aoec.ir.parse import parse_func, parse_trace
+from aoec.ir.func.evaluate import evaluate_func
+from aoec.ir.func.tir import Loop, blocks
 from aoec.ir.rewrite import fill, normalise
 from aoec.ir.rewrite import holes as holes_of
-from aoec.ir.show import show
-from aoec.ir.tir import Loop, blocks
+from aoec.ir.text.parse import parse_func, parse_trace
+from aoec.ir.text.show import show
 from tests.primitives.funcs import FUNCS, REFERENCE, SCHEDULES, load, random_inputs
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aoec.report.chart import HEIGHT, TOP, WIDTH, Scale, chart, marks, x_scale, y_scale
+from aoec.report.pictures.chart import HEIGHT, TOP, WIDTH, Scale, chart, marks, x_scale, y_scale
 from aoec.report.sweep import Sheet, csv_text, json_text, lines, summary, table
 
 NUMBERS = st.floats(1e-3, 1e9)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aoec.cann.op_summary import Launch, Operand, Part, csv_text
-from aoec.report.folder import file_of, profile_of, summary_text
-from aoec.report.opat import Outcome, Policy, Tuning
+from aoec.report.results.folder import file_of, profile_of, summary_text
+from aoec.report.results.opat import Outcome, Policy, Tuning
 from tests.oracle.schemas import faults
 
 ROWS = Operand((4, 40), "fp16", "ND")

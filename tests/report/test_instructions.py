@@ -10,11 +10,11 @@ import pytest
 
 from aoec.base.errors import CheckError
 from aoec.ir.index import DTYPES, evaluate, substitute, variables
-from aoec.ir.parse import parse_expr
-from aoec.report import instructions
-from aoec.report.instruction_words import DOES, FIELDS, OWN, TOGETHER, field, together
-from aoec.target.footprint import footprints, relation
-from aoec.target.instructions import INSTRUCTIONS, Instruction, check_dtypes
+from aoec.ir.text.parse import parse_expr
+from aoec.report.words import instructions
+from aoec.report.words.instruction_words import DOES, FIELDS, OWN, TOGETHER, field, together
+from aoec.target.isa.instructions import INSTRUCTIONS, Instruction, check_dtypes
+from aoec.target.legality.footprint import footprints, relation
 from aoec.target.machine import load
 
 FACTS = {f["name"]: f for f in instructions.facts(None)}

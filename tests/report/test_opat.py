@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aoec.report.opat import KINDS, Outcome, Policy, Tuning, document, improvement, plain, summary, text
+from aoec.report.results.opat import KINDS, Outcome, Policy, Tuning, document, improvement, plain, summary, text
 
 
 @pytest.mark.parametrize("before, after, said", [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aoec.report import page
 from aoec.report.page import About, Detail, as_json, facts, pages
-from aoec.report.plots import Point, Roofline, Strip, convergence, roofs
+from aoec.report.pictures.plots import Point, Roofline, Strip, convergence, roofs
 from aoec.report.table import Held, Report, Row, Times
 from tests.oracle.schemas import faults
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from aoec import cli
 from aoec.base.errors import CheckError
-from aoec.jobs import manifest
-from aoec.report.opat import KINDS, Outcome, Policy, Tuning, improvement, text
-from aoec.report.results import Job, facts, jobs, lenient, show
+from aoec.jobs.stages import manifest
+from aoec.report.results.opat import KINDS, Outcome, Policy, Tuning, improvement, text
+from aoec.report.results.results import Job, facts, jobs, lenient, show
 from tests.oracle.schemas import faults
 
 # The forms and figures of the samples in "tuning results" of CANN's AOE guides: 8.0, 6.2 (whose summary stands outside of OPAT), 6.0

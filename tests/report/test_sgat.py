@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from aoec.report.opat import Outcome
-from aoec.report.results import jobs
-from aoec.report.sgat import Subgraph, Tuning, document, text
+from aoec.report.results.opat import Outcome
+from aoec.report.results.results import jobs
+from aoec.report.results.sgat import Subgraph, Tuning, document, text
 from tests.oracle.schemas import faults
 
 # the figures of the sample in CANN's AOE guide, "tuning results" (its percentages: test_opat.py)

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 
 from aoec.ir.index import Binary, Call, Hole, Int, Var, evaluate, hole_names
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem
-from aoec.search.alike import Piece
-from aoec.search.restrict import Restriction, parse_where
-from aoec.search.slots import Kinds
-from aoec.simulate.tables import first_false
-from aoec.simulate.time import time_rows
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem
+from aoec.search.proof.slots import Kinds
+from aoec.search.space.alike import Piece
+from aoec.search.space.restrict import Restriction, parse_where
+from aoec.simulate.encode.tables import first_false
+from aoec.simulate.timing.time import time_rows
 from aoec.target.machine import load
 
 FUNCS = ("matmul(m=100, k=300, n=260, bias)", "conv2d(n=1, c=64, h=28, w=28, co=96, kh=3, kw=3, pad=1, bias, relu)",

@@ -5,10 +5,10 @@ import tracemalloc
 
 import pytest
 
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem
-from aoec.search.bounds import bound
-from aoec.simulate.time import chain, measure
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem
+from aoec.search.proof.bounds import bound
+from aoec.simulate.timing.time import chain, measure
 from aoec.target.machine import load
 from tests.lowering.groups import legal
 

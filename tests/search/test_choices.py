@@ -3,16 +3,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aoec.ir.tir import Func
-from aoec.jobs.operators import graph_of
-from aoec.jobs.solve import total_ticks
-from aoec.jobs.stages import lower_operator, operator_group
-from aoec.jobs.tuning import problem, start
-from aoec.lowering.fuse import fuse
-from aoec.lowering.lower import lower
-from aoec.search.sketches import find_product
-from aoec.search.sketches_matmul import FORMS, LARGE, PARTS_OF_K, TURNS, forms
-from aoec.simulate.time import measure
+from aoec.ir.func.tir import Func
+from aoec.jobs.stages.operators import graph_of
+from aoec.jobs.stages.stages import lower_operator, operator_group
+from aoec.jobs.tune.solve import total_ticks
+from aoec.jobs.tune.tuning import problem, start
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.lower.lower import lower
+from aoec.search.sketches.sketches import find_product
+from aoec.search.sketches.sketches_matmul import FORMS, LARGE, PARTS_OF_K, TURNS, forms
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import load
 from tests.lowering.groups import legal
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aoec.ir.func.tir import Constraint
 from aoec.ir.index import Expr, Hole, Int, binary, ceildiv, evaluate, minimum
-from aoec.ir.tir import Constraint
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem
-from aoec.search import count, eliminate
-from aoec.search.count import Cut, cuts, exact, lefts
-from aoec.search.draws import QUICK, drawn, draws, few, holding, listed
-from aoec.search.eliminate import TooLarge, Truths
-from aoec.search.grid import Grid
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem
+from aoec.search.space import count, eliminate
+from aoec.search.space.count import Cut, cuts, exact, lefts
+from aoec.search.space.draws import QUICK, drawn, draws, few, holding, listed
+from aoec.search.space.eliminate import TooLarge, Truths
+from aoec.search.space.grid import Grid
 from aoec.target.machine import load
 
 NAMES = ("a", "b", "c", "d", "e")

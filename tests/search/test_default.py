@@ -6,12 +6,12 @@ from math import prod
 
 import pytest
 
-from aoec.jobs.operators import graph_of
-from aoec.jobs.plan import tasks
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Outcome, Problem, problem, search, start
-from aoec.lowering.fuse import fuse
-from aoec.search.default import variations
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.stages.operators import graph_of
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Outcome, Problem, problem, search, start
+from aoec.lowering.arrange.fuse import fuse
+from aoec.search.default.default import variations
 from aoec.target.machine import load
 from bench.defaults import Row, faults, geometric_mean, measure, text
 from tests.oracle.opponents import NoStockBlock, best_of_random, least_ticks, pixels, stock

@@ -7,22 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from aoec.ir.func.tir import Func
 from aoec.ir.index import Expr, hole_names
-from aoec.ir.parse import parse_func
 from aoec.ir.schedule import Trace
-from aoec.ir.tir import Func
-from aoec.jobs.stages import lower_call, lower_operator
+from aoec.ir.text.parse import parse_func
+from aoec.jobs.stages.stages import lower_call, lower_operator
 from aoec.primitives.primitive import primitives
-from aoec.search import holes
-from aoec.search.holes import KINDS, SKETCHES, Kind
-from aoec.search.plan import factors
-from aoec.search.sketches import Nest, find_product, sketches, writer
-from aoec.search.sketches_columns import columns_sketches
-from aoec.search.sketches_cube import conv_sketch
-from aoec.search.sketches_matmul import Form, matmul_sketch
-from aoec.search.sketches_reduce import chunked_sketches
-from aoec.search.sketches_sum import sum_sketches
-from aoec.search.sketches_vector import vector_sketches
+from aoec.search.sketches.plan import factors
+from aoec.search.sketches.sketches import Nest, find_product, sketches, writer
+from aoec.search.sketches.sketches_columns import columns_sketches
+from aoec.search.sketches.sketches_cube import conv_sketch
+from aoec.search.sketches.sketches_matmul import Form, matmul_sketch
+from aoec.search.sketches.sketches_reduce import chunked_sketches
+from aoec.search.sketches.sketches_sum import sum_sketches
+from aoec.search.sketches.sketches_vector import vector_sketches
+from aoec.search.space import holes
+from aoec.search.space.holes import KINDS, SKETCHES, Kind
 from aoec.target.machine import load
 from tests.lowering.groups import cases
 

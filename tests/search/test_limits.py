@@ -3,9 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem
-from aoec.search.default import default
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem
+from aoec.search.default.default import default
 from aoec.target.machine import load
 
 

@@ -6,13 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.ir.index import Hole, Int
-from aoec.ir.parse import parse_func, parse_trace
 from aoec.ir.rewrite import fill, holes
 from aoec.ir.schedule import Trace
-from aoec.ir.show import show
-from aoec.search.grid import Grid
-from aoec.search.placed import placed, solved
-from aoec.search.sketches import sketches
+from aoec.ir.text.parse import parse_func, parse_trace
+from aoec.ir.text.show import show
+from aoec.search.sketches.sketches import sketches
+from aoec.search.space.grid import Grid
+from aoec.search.space.placed import placed, solved
 from aoec.target.machine import load
 
 MATMUL = "func f(A: fp16[{m}, 512], B: fp16[512, 256] ZN) -> (Y: fp16[{m}, 256]) {{\n  local C: fp32[{m}, 256]\n  for m in {m} {{\n" \

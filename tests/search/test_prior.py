@@ -6,11 +6,11 @@ from statistics import median
 
 import pytest
 
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem
-from aoec.search.grid import Candidate, Grid, Space
-from aoec.search.pool import Listed
-from aoec.search.strategies import make
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem
+from aoec.search.space.grid import Candidate, Grid, Space
+from aoec.search.space.pool import Listed
+from aoec.search.strategies.strategies import make
 from aoec.target.machine import load
 from aoec.target.vary import varied
 

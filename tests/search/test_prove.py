@@ -7,18 +7,18 @@ import numpy as np
 import pytest
 
 from aoec.ir.index import Binary, Call, Int, Var
-from aoec.jobs.budget import limits
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, hopeless, problem, search, start
-from aoec.search import prove as prove_module
-from aoec.search.draws import few
-from aoec.search.grid import NEVER
-from aoec.search.parts import Part
-from aoec.search.prove import Learned, Levels, Proof, prove, share
-from aoec.search.restrict import Restriction
-from aoec.simulate.floors import alone_rows
-from aoec.simulate.tables import first_false
-from aoec.simulate.time import time_rows
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.budget import limits
+from aoec.jobs.tune.tuning import Problem, hopeless, problem, search, start
+from aoec.search.proof import prove as prove_module
+from aoec.search.proof.parts import Part
+from aoec.search.proof.prove import Learned, Levels, Proof, prove, share
+from aoec.search.space.draws import few
+from aoec.search.space.grid import NEVER
+from aoec.search.space.restrict import Restriction
+from aoec.simulate.encode.tables import first_false
+from aoec.simulate.timing.floors import alone_rows
+from aoec.simulate.timing.time import time_rows
 from aoec.target.machine import load
 
 ROWS = 100_000  # random rows of a sketch, of which few are legal

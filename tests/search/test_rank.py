@@ -3,11 +3,11 @@ from __future__ import annotations
 
 import pytest
 
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem
-from aoec.search.draws import few
-from aoec.search.rank import rank
-from aoec.search.restrict import Restriction
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem
+from aoec.search.proof.rank import rank
+from aoec.search.space.draws import few
+from aoec.search.space.restrict import Restriction
 from aoec.target.machine import load
 
 ONE_SLOT = tuple((name, (1,)) for name in ("da", "db", "d0a", "d0b", "dc"))

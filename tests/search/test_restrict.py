@@ -5,12 +5,12 @@ import pytest
 
 from aoec.base.errors import CheckError, ParseError, ScheduleError
 from aoec.ir.index import evaluate
-from aoec.jobs.budget import SMALL
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem, search, start
-from aoec.search.restrict import Restriction, parse_where
-from aoec.search.sketches import sketches
-from aoec.search.strategies import STRATEGIES
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.budget import SMALL
+from aoec.jobs.tune.tuning import Problem, problem, search, start
+from aoec.search.sketches.sketches import sketches
+from aoec.search.space.restrict import Restriction, parse_where
+from aoec.search.strategies.strategies import STRATEGIES
 from aoec.target.machine import load
 
 MACHINE = load("Ascend910B3")

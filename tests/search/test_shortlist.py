@@ -5,10 +5,10 @@ from functools import lru_cache
 
 import pytest
 
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem
-from aoec.search.default import options_of, variations
-from aoec.search.shortlist import FEW, alike, around, few, listed
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem
+from aoec.search.default.default import options_of, variations
+from aoec.search.default.shortlist import FEW, alike, around, few, listed
 from aoec.target.machine import load
 
 OPERATORS = ["matmul(m=100, k=768, n=200, fp16)", "conv2d(n=1, c=64, h=14, w=14, co=64, kh=3, kw=3, pad=1, fp16)"]

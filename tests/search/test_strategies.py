@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from aoec.base.errors import ScheduleError, UnsupportedError
-from aoec.search.genetic import Genetic
-from aoec.search.grid import Candidate, Grid, Space
-from aoec.search.pool import Listed, Pool
-from aoec.search.portfolio import MODEL_US, Portfolio
-from aoec.search.run import run, steps
-from aoec.search.strategies import STRATEGIES, make
+from aoec.search.space.grid import Candidate, Grid, Space
+from aoec.search.space.pool import Listed, Pool
+from aoec.search.strategies.genetic import Genetic
+from aoec.search.strategies.portfolio import MODEL_US, Portfolio
+from aoec.search.strategies.run import run, steps
+from aoec.search.strategies.strategies import STRATEGIES, make
 
 POWERS = (16, 32, 48, 64, 80, 96, 128, 160, 192, 256)
 TILES = Space((

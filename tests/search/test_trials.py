@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aoec.ir.parse import parse_expr
-from aoec.ir.tir import Constraint
-from aoec.jobs.search import best_facts, trial_table
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Outcome, Problem, problem, search, start
+from aoec.ir.func.tir import Constraint
+from aoec.ir.text.parse import parse_expr
+from aoec.jobs.stages.search import best_facts, trial_table
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Outcome, Problem, problem, search, start
 from aoec.report.trials import COLUMNS
-from aoec.search.grid import Grid, Rows, Space
-from aoec.search.trials import BEST, Ledger, Phase, Status
+from aoec.search.space.grid import Grid, Rows, Space
+from aoec.search.space.trials import BEST, Ledger, Phase, Status
 from aoec.target.machine import load
 
 MACHINE = load("Ascend910B3")

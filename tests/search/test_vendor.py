@@ -7,16 +7,16 @@ from random import Random
 import pytest
 
 from aoec import primitives
+from aoec.ir.func.tir import Func
 from aoec.ir.rewrite import holes, normalise
-from aoec.ir.tir import Func
-from aoec.jobs.stages import lower_operator
-from aoec.lowering.emit import emit
-from aoec.search.sketches import find_product
-from aoec.search.vendor import ORDER_M, ORDER_N, MatmulTiling, matmul_choice, matmul_trace
-from aoec.search.vendor_conv import ConvTiling, conv_trace
-from aoec.simulate.encode import encode
-from aoec.simulate.time import measure, time_rows
-from aoec.target.check import check
+from aoec.jobs.stages.stages import lower_operator
+from aoec.lowering.emit.emit import emit
+from aoec.search.sketches.sketches import find_product
+from aoec.search.vendor.vendor import ORDER_M, ORDER_N, MatmulTiling, matmul_choice, matmul_trace
+from aoec.search.vendor.vendor_conv import ConvTiling, conv_trace
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.timing.time import measure, time_rows
+from aoec.target.legality.check import check
 from aoec.target.machine import load
 from tests.lowering.groups import cases
 from tests.oracle.slow_timeline import simulate

@@ -13,20 +13,20 @@ from aoec.cann.runtime_bank import line, parse_line
 from aoec.cann.runtime_bank_keys import Problem, Product, Window, key_of, problem_of
 from aoec.cann.runtime_bank_tilings import knowledge_of
 from aoec.cann.runtime_bank_tilings import tiling_of as fields_of
-from aoec.frontend.onnx import load as load_onnx
+from aoec.frontend.translate.onnx import load as load_onnx
+from aoec.ir.func.tir import Func
 from aoec.ir.rewrite import fill, holes, normalise
 from aoec.ir.schedule import Trace
-from aoec.ir.tir import Func
-from aoec.jobs.models import fused
-from aoec.jobs.plan import tasks
-from aoec.jobs.stages import lower_operator
-from aoec.lowering.emit import emit
-from aoec.search.sketches import find_product, sketches
-from aoec.search.vendor import ORDER_M, ORDER_N, MatmulTiling, product
-from aoec.search.vendor_back import Delivery, Refusal, tiling_of, trace_of
-from aoec.search.vendor_conv import ConvTiling
-from aoec.search.vendor_conv_back import conv_tiling_of, conv_trace_of
-from aoec.simulate.time import measure
+from aoec.jobs.choose.plan import tasks
+from aoec.jobs.compile.models import fused
+from aoec.jobs.stages.stages import lower_operator
+from aoec.lowering.emit.emit import emit
+from aoec.search.sketches.sketches import find_product, sketches
+from aoec.search.vendor.vendor import ORDER_M, ORDER_N, MatmulTiling, product
+from aoec.search.vendor.vendor_back import Delivery, Refusal, tiling_of, trace_of
+from aoec.search.vendor.vendor_conv import ConvTiling
+from aoec.search.vendor.vendor_conv_back import conv_tiling_of, conv_trace_of
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import Machine, load
 from tests.frontend.written import seeded
 

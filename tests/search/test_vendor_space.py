@@ -17,20 +17,20 @@ from random import Random
 import pytest
 
 from aoec import primitives
+from aoec.ir.func.tir import Func
 from aoec.ir.program import Program
 from aoec.ir.rewrite import normalise
 from aoec.ir.schedule import Trace
-from aoec.ir.tir import Func
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem
-from aoec.lowering.emit import emit
-from aoec.search.grid import NEVER, Candidate, Grid
-from aoec.search.sketches import find_product
-from aoec.search.sketches_matmul import Form, forms
-from aoec.search.vendor import ORDER_N, MatmulTiling, matmul_choice, matmul_trace, up
-from aoec.search.vendor_conv import ConvTiling, conv_choice, conv_trace
-from aoec.simulate.encode import encode
-from aoec.simulate.time import measure, time_rows
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem
+from aoec.lowering.emit.emit import emit
+from aoec.search.sketches.sketches import find_product
+from aoec.search.sketches.sketches_matmul import Form, forms
+from aoec.search.space.grid import NEVER, Candidate, Grid
+from aoec.search.vendor.vendor import ORDER_N, MatmulTiling, matmul_choice, matmul_trace, up
+from aoec.search.vendor.vendor_conv import ConvTiling, conv_choice, conv_trace
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.timing.time import measure, time_rows
 from aoec.target.machine import Machine, load
 from tests.search.test_vendor import CONVS, MACHINE, cases_of, conv_drawn
 

@@ -19,9 +19,9 @@ from aoec.kernels import tile
 from aoec.base.errors import CheckError
 from aoec.ir.index import DTYPES, Float, Int, Var
 from aoec.ir.program import For, Instr, Program, Ref, Space, Stream, Tensor
-from aoec.simulate.memory import Memory
-from aoec.simulate.values import MAX_FIELDS, NO_TICKS, _encode, run_groups
-from aoec.target.instructions import INSTRUCTIONS, Instruction, check_dtypes
+from aoec.simulate.values.memory import Memory
+from aoec.simulate.values.values import MAX_FIELDS, NO_TICKS, _encode, run_groups
+from aoec.target.isa.instructions import INSTRUCTIONS, Instruction, check_dtypes
 
 PAGE = mmap.PAGESIZE
 PAGES = 16  # of a buffer

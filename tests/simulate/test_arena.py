@@ -5,7 +5,7 @@ from threading import Thread
 
 import numpy as np
 
-from aoec.simulate.arena import SMALL_BYTES, Arena, of_this_thread
+from aoec.simulate.values.arena import SMALL_BYTES, Arena, of_this_thread
 
 
 def cut(arena: Arena) -> list[np.ndarray]:

@@ -13,21 +13,21 @@ import numpy as np
 import pytest
 from aoec.kernels import tile
 
-from aoec.base import stop
 from aoec.base.errors import CheckError
+from aoec.base.process import stop
 from aoec.cli import main
 from aoec.ir.index import Int, Var, binary
-from aoec.ir.parse import parse_program
 from aoec.ir.program import For, Instr, Program, Ref, Space, Stream, Tensor
-from aoec.ir.show import show
+from aoec.ir.text.parse import parse_program
+from aoec.ir.text.show import show
 from aoec.jobs import interrupt
-from aoec.simulate.detail import walk
-from aoec.simulate.encode import encode
-from aoec.simulate.state import COLD
-from aoec.simulate.time import measure, time_rows
-from aoec.simulate.values import Executable, execute
-from aoec.target.evaluate import evaluate_program
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.reasons.detail import walk
+from aoec.simulate.timing.state import COLD
+from aoec.simulate.timing.time import measure, time_rows
+from aoec.simulate.values.values import Executable, execute
+from aoec.target.isa.evaluate import evaluate_program
+from aoec.target.isa.instructions import INSTRUCTIONS
 from aoec.target.machine import load
 
 MOVE = "bursts=1, length=128, src_gap=0, dst_gap=0"
@@ -193,7 +193,7 @@ def test_the_limit_is_an_option(most_steps, tmp_path, capsys):
 INTERRUPTED = """
 import signal, sys, threading, time
 import numpy as np
-from aoec.base import stop
+from aoec.base.process import stop
 sys.path.insert(0, {here!r})
 from test_bounds import X, copies, execute, walk, encode, load, COLD
 stop.allow(10**18)

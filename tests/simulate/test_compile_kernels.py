@@ -14,13 +14,13 @@ from aoec.kernels import columns, registers, tile
 from aoec.kernels import timeline as kernel
 
 from aoec.ir.index import Int
-from aoec.ir.show import show
+from aoec.ir.text.show import show
 from aoec.jobs import kernels as begun
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem, start
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem, start
 from aoec.simulate.compile_kernels import PARTS
-from aoec.simulate.time import measure
-from aoec.simulate.values import execute
+from aoec.simulate.timing.time import measure
+from aoec.simulate.values.values import execute
 from aoec.target.machine import load
 
 COMPILED = (kernel.find_rows.compiled, kernel.walk, columns.fill, columns.whole, registers.distinct, registers.settle, tile.run_groups)
@@ -121,10 +121,10 @@ import numba
 numba.__version__ = "9.9.9"
 import numpy as np
 from pathlib import Path
-from aoec.ir.parse import parse_program
+from aoec.ir.text.parse import parse_program
 from aoec.kernels import linked
-from aoec.simulate.time import measure
-from aoec.simulate.values import execute
+from aoec.simulate.timing.time import measure
+from aoec.simulate.values.values import execute
 from aoec.target.machine import load
 program = parse_program(Path(sys.argv[1]).read_text())
 x = np.arange(64 * 64, dtype=np.float16).reshape(64, 64) / 512

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aoec.base.errors import CheckError, UnsupportedError
 from aoec.ir.index import INT_CALLS, INT_OPS, Binary, Call, Expr, Int, Var, binary, ceildiv, evaluate, minimum, select
 from aoec.ir.ranges import CONSTANT
-from aoec.simulate.expressions import Expressions, Term
+from aoec.simulate.encode.expressions import Expressions, Term
 
 NAMES = ("i", "j", "k")
 OPERATIONS = ("+", "-", "*", "//", "%", "==", "!=", "<", "<=", ">", ">=", "and", "or")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.target.isa.instructions import INSTRUCTIONS
 
 PARTS = 8  # of the words, for the long run
 GUARDED = Path(__file__).parent / "guarded.py"

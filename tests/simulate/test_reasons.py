@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aoec.ir.parse import parse_program
+from aoec.ir.text.parse import parse_program
 from aoec.report.reasons import lines
-from aoec.simulate.guards import guards
-from aoec.simulate.time import measure
+from aoec.simulate.reasons.guards import guards
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import load
 from tests.laws.test_event_laws import first_legal
 from tests.oracle.pipelines import cases

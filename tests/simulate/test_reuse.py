@@ -9,12 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.ir.index import evaluate
-from aoec.ir.parse import parse_expr, parse_program
-from aoec.simulate.encode import encode
-from aoec.simulate.reuse import Access, Flow, Reuse
-from aoec.simulate.state import COLD, PREVIOUS_LAUNCH
-from aoec.simulate.tables import Tabulator
-from aoec.simulate.time import checked_walk, measure
+from aoec.ir.text.parse import parse_expr, parse_program
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.encode.tables import Tabulator
+from aoec.simulate.timing.reuse import Access, Flow, Reuse
+from aoec.simulate.timing.state import COLD, PREVIOUS_LAUNCH
+from aoec.simulate.timing.time import checked_walk, measure
 from aoec.target.machine import Machine, load
 from tests.oracle.lru_cache import hbm_bytes
 

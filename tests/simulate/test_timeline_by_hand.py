@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from aoec.ir.parse import parse_program
-from aoec.simulate.state import COLD
-from aoec.simulate.time import measure
+from aoec.ir.text.parse import parse_program
+from aoec.simulate.timing.state import COLD
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import load
 from tests.oracle.slow_timeline import simulate
 

@@ -8,14 +8,14 @@ from aoec.kernels import timeline as kernel
 
 from aoec.ir import rewrite
 from aoec.jobs import kernels
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import problem
-from aoec.search.draws import some
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import problem
+from aoec.search.space.draws import some
 from aoec.simulate.compile_kernels import PARTS
-from aoec.simulate.encode import encode
-from aoec.simulate.tables import Tabulator
-from aoec.simulate.time import measure, time_rows
-from aoec.target.deal import dealt
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.encode.tables import Tabulator
+from aoec.simulate.timing.time import measure, time_rows
+from aoec.target.legality.deal import dealt
 from aoec.target.machine import load
 from tests.oracle.slow_timeline import simulate
 from tests.primitives.funcs import emitted, random_rows

@@ -6,11 +6,11 @@ import pytest
 from aoec.kernels import timeline as kernel
 
 from aoec.base.errors import CheckError, TargetError, UnsupportedError
-from aoec.ir.parse import parse_program
-from aoec.simulate.encode import encode
-from aoec.simulate.sizes import VARIES
-from aoec.simulate.tables import DEPTH_RANGE
-from aoec.simulate.time import ERRORS, measure, time_rows
+from aoec.ir.text.parse import parse_program
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.encode.sizes import VARIES
+from aoec.simulate.encode.tables import DEPTH_RANGE
+from aoec.simulate.timing.time import ERRORS, measure, time_rows
 from aoec.target.machine import load
 
 TOY = load("toy")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from aoec.ir.parse import parse_program
-from aoec.simulate.encode import program_holes
-from aoec.simulate.time import measure
+from aoec.ir.text.parse import parse_program
+from aoec.simulate.encode.encode import program_holes
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import load
 from tests.oracle.slow_timeline import simulate
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aoec.base.errors import CheckError
-from aoec.ir.parse import parse_program
-from aoec.simulate.encode import encode
-from aoec.simulate.state import CLEARED, COLD, PREVIOUS_LAUNCH, Resident, after, cap
-from aoec.simulate.tables import Tabulator
-from aoec.simulate.time import Measure, chain, measure, measure_chain
+from aoec.ir.text.parse import parse_program
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.encode.tables import Tabulator
+from aoec.simulate.timing.state import CLEARED, COLD, PREVIOUS_LAUNCH, Resident, after, cap
+from aoec.simulate.timing.time import Measure, chain, measure, measure_chain
 from aoec.target.machine import load
 
 TOY = load("toy")  # 32768 usable bytes of L2; launch 100 us + 10 a core + 50 a further stream; gap 20, enqueue 5; a cycle is 1 us

@@ -14,10 +14,10 @@ import pytest
 
 from aoec.base.errors import CheckError
 from aoec.ir.index import Int
-from aoec.ir.parse import parse_program
 from aoec.ir.program import Program
-from aoec.simulate.values import execute
-from aoec.target.evaluate import evaluate_program
+from aoec.ir.text.parse import parse_program
+from aoec.simulate.values.values import execute
+from aoec.target.isa.evaluate import evaluate_program
 
 ROOT = Path(__file__).parents[2]
 

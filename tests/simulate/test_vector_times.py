@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from aoec.ir.parse import parse_program
-from aoec.simulate.time import measure
+from aoec.ir.text.parse import parse_program
+from aoec.simulate.timing.time import measure
 from aoec.target.machine import load
 from tests.oracle.slow_timeline import simulate
 

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aoec.ir.index import Expr, Hole, Int, Var, ceildiv, evaluate, minimum, normalise, substitute, variables
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem
-from aoec.search.slots import INNER
-from aoec.simulate import work
-from aoec.simulate.encode import Encoded, Site
-from aoec.simulate.sizes import numbered
-from aoec.simulate.tables import first_false
-from aoec.simulate.time import columns_of, found_rows
-from aoec.simulate.totals import opened, summed, total
-from aoec.simulate.work import FirstCore, FirstValues, first_core_work
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem
+from aoec.search.proof.slots import INNER
+from aoec.simulate.encode.encode import Encoded, Site
+from aoec.simulate.encode.sizes import numbered
+from aoec.simulate.encode.tables import first_false
+from aoec.simulate.timing import work
+from aoec.simulate.timing.time import columns_of, found_rows
+from aoec.simulate.timing.totals import opened, summed, total
+from aoec.simulate.timing.work import FirstCore, FirstValues, first_core_work
+from aoec.target.isa.instructions import INSTRUCTIONS
 from aoec.target.machine import load
 
 ROWS = 30_000  # random rows of a sketch, of which few are legal

@@ -10,12 +10,12 @@ import pytest
 
 from aoec.base.errors import AoecError, CapacityError, CheckError
 from aoec.ir.index import Int
-from aoec.ir.parse import parse_expr, parse_program
 from aoec.ir.program import Advance, CrossSet, CrossWait, For, Instr, Item, Program, Ref, SetFlag, WaitFlag
-from aoec.ir.show import show
-from aoec.target.check import check
-from aoec.target.footprint import box
-from aoec.target.hazard import boxes_meet
+from aoec.ir.text.parse import parse_expr, parse_program
+from aoec.ir.text.show import show
+from aoec.target.legality.check import check
+from aoec.target.legality.footprint import box
+from aoec.target.legality.hazard import boxes_meet
 from aoec.target.machine import load
 from tests.oracle.any_order import Broken, run_in_any_order
 

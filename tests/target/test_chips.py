@@ -8,12 +8,12 @@ import pytest
 
 import aoec
 from aoec.ir.index import variables
-from aoec.ir.parse import parse_program
-from aoec.jobs.stages import lower_operator
-from aoec.jobs.tuning import Problem, problem, start
-from aoec.simulate.time import measure
-from aoec.target.check import check
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.ir.text.parse import parse_program
+from aoec.jobs.stages.stages import lower_operator
+from aoec.jobs.tune.tuning import Problem, problem, start
+from aoec.simulate.timing.time import measure
+from aoec.target.isa.instructions import INSTRUCTIONS
+from aoec.target.legality.check import check
 from aoec.target.machine import load, targets
 
 ROOT = Path(aoec.__file__).parent

@@ -8,11 +8,11 @@ import pytest
 from aoec.base.errors import TargetError
 from aoec.base.ticks import TICKS_PER_CYCLE
 from aoec.ir.index import variables
-from aoec.ir.parse import parse_program
-from aoec.simulate.tables import TICKS
-from aoec.simulate.time import measure
+from aoec.ir.text.parse import parse_program
+from aoec.simulate.encode.tables import TICKS
+from aoec.simulate.timing.time import measure
 from aoec.target.inherit import read_merged, shipped, shipped_machines
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.target.isa.instructions import INSTRUCTIONS
 from aoec.target.machine import CONFIDENCE, load, parse_machine, targets
 
 TOY = (resources.files("aoec.target") / "toy.toml").read_text(encoding="utf-8")

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from aoec.base.errors import CheckError
 from aoec.ir.index import DTYPES
-from aoec.ir.keys import key
-from aoec.ir.parse import parse_program
-from aoec.ir.show import show
-from aoec.simulate.values import execute
-from aoec.target.check import check
-from aoec.target.evaluate import evaluate_program
+from aoec.ir.text.keys import key
+from aoec.ir.text.parse import parse_program
+from aoec.ir.text.show import show
+from aoec.simulate.values.values import execute
+from aoec.target.isa.evaluate import evaluate_program
+from aoec.target.isa.meaning import NUMPY_DTYPES
+from aoec.target.legality.check import check
 from aoec.target.machine import load
-from aoec.target.meaning import NUMPY_DTYPES
 
 TOY = load("toy")
 SUMS = """program sums for toy {{

@@ -5,8 +5,9 @@ from aoec.frontend.passes.affine import fold_affine
 from aoec.frontend.passes.attentions import find_attentions
 from aoec.frontend.passes.biases import fold_biases, fold_scales
 from aoec.frontend.passes.common import share_equal
-from aoec.frontend.passes.constants import fold_constants
 from aoec.frontend.passes.dead import drop_dead
+from aoec.frontend.passes.find_quantised import find_quantised
+from aoec.frontend.passes.fold_constants import fold_constants
 from aoec.frontend.passes.gates import find_gates
 from aoec.frontend.passes.gelus import find_gelus
 from aoec.frontend.passes.guards import drop_guards
@@ -14,7 +15,6 @@ from aoec.frontend.passes.identities import drop_identities
 from aoec.frontend.passes.joins import join_neighbours, join_slices
 from aoec.frontend.passes.pads import fold_pads
 from aoec.frontend.passes.precision import choose_precision
-from aoec.frontend.passes.quantised import find_quantised
 from aoec.frontend.passes.row_norms import find_row_norms
 from aoec.frontend.passes.scalars import use_scalars
 from aoec.frontend.passes.shared_keys import share_keys
@@ -26,7 +26,7 @@ from aoec.frontend.passes.transposes import scale_last, sink_transposes
 from aoec.frontend.passes.turned import turn_in_products
 from aoec.frontend.passes.unsqueezed import work_as_images, work_unsqueezed
 from aoec.frontend.passes.views import turn_images
-from aoec.ir.draft import Draft
+from aoec.ir.graph.draft import Draft
 
 # in order: quantised work while its weights are whole numbers; then constants, since all others look for them; equal work and transposes
 # that cancel (some once the views between them are one), so that patterns meet; what exporters spell out before its links are folded;

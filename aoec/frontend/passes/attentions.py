@@ -13,8 +13,8 @@ from math import prod
 import numpy as np
 
 from aoec.frontend.passes.find import Finder
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 
 UNSEEN = -1e30  # a score from here down has no share beside others, whatever they are
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 
 
 def fold_biases(draft: Draft) -> None:

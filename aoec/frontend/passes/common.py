@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aoec.ir.draft import Draft, digest
-from aoec.ops import host
+from aoec.ir.graph.draft import Draft, digest
+from aoec.ops.host import host
 
 COMPARED_BYTES = 4096  # of a constant; larger ones are seldom equal, and hashing them takes as long as reading them
 

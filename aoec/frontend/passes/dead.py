@@ -1,7 +1,7 @@
 """Removes nodes whose results nobody reads."""
 from __future__ import annotations
 
-from aoec.ir.draft import Draft
+from aoec.ir.graph.draft import Draft
 
 
 def drop_dead(draft: Draft) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 
 
 @dataclass(frozen=True)

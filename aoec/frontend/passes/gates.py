@@ -2,8 +2,8 @@
 from __future__ import annotations
 
 from aoec.frontend.passes.find import Finder
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 
 
 def find_gates(draft: Draft) -> None:

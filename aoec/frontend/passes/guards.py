@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from aoec.frontend.passes.find import Finder
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 
 # operators between products, or masks, and a softmax that make numbers of numbers; the condition of a choice and an index are none
 NUMBERS = frozenset(("add", "concat", "expand", "gather", "muls", "reshape", "slice", "transpose", "where"))

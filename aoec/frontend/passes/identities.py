@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from math import inf
 
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 
 SHAPED = ("expand", "pad", "reshape", "slice")  # they change nothing where they keep the shape, but for slices that go backwards
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 from aoec.ops.slices import Box, sizes, taken, taking
 
 Taken = tuple[str, Box]  # of a slice: of which tensor, and what of it

@@ -10,9 +10,9 @@ from dataclasses import replace
 from math import inf
 
 from aoec.frontend.passes.find import Finder
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
+from aoec.target.isa.instructions import INSTRUCTIONS
 
 LONGEST = next(field.high for field in INSTRUCTIONS["load3d"].numbers if field.name == "pad_top")  # of any side, in pixels
 NEUTRAL = {"conv2d": 0.0, "avg_pool": 0.0, "max_pool": -inf}  # what the padding of a window itself is read as

@@ -21,9 +21,9 @@ import numpy as np
 from aoec.frontend.passes.sensitive import reason
 from aoec.frontend.passes.vanishing import Vanishing, vanishing
 from aoec.frontend.passes.wide import wide_tensors
-from aoec.ir.draft import Draft
-from aoec.ir.graph import Attribute, OpNode
-from aoec.ops.host import PREFIX
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Attribute, OpNode
+from aoec.ops.host.host import PREFIX
 from aoec.ops.narrowed import DECLARED, WIDER
 from aoec.ops.run import NUMPY
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from aoec.frontend.passes.find import Finder
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from math import inf
 
 import numpy as np
 
-from aoec.ir.draft import Draft
-from aoec.ir.graph import Attribute, OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Attribute, OpNode
 from aoec.ops.run import REALS
 
 MOST = 1 << 53  # whole numbers that fp64 holds

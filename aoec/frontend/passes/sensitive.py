@@ -5,9 +5,9 @@ products on the cube first of all, whose sums are kept in fp32 in any case, are 
 """
 from __future__ import annotations
 
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.graph import OpNode
 from aoec.ir.index import Call, walk
-from aoec.ir.parse import parse_meaning
+from aoec.ir.text.parse import parse_meaning
 
 GROWS = "it grows past what fp16 holds for small arguments"
 STEEP = "small changes of its argument change it without bound"

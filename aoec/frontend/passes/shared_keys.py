@@ -12,8 +12,8 @@ from math import prod
 import numpy as np
 
 from aoec.frontend.passes.find import Finder
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 
 Shape = tuple[int, ...]
 MOST_MASK_BYTES = 16 << 20  # of a constant mask that is repeated for the heads of a group

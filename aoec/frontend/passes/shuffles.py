@@ -14,10 +14,10 @@ from math import prod
 import numpy as np
 
 from aoec.frontend.passes.find import Finder
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 from aoec.ops import OPS
-from aoec.ops.movement import BY_PHASE
+from aoec.ops.words.movement import BY_PHASE
 
 BLOCK = 32  # channels of whole blocks in any dtype
 BY_CHANNEL = (0, 1, 4, 2, 5, 3)  # [n, c, phases down, across, h, w] as [n, c, h, phase, w, phase]

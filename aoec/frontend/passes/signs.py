@@ -11,8 +11,8 @@ from math import prod
 import numpy as np
 
 from aoec.frontend.passes.find import Finder
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 from aoec.ops.run import REALS
 
 MOST_BYTES = 16 << 20  # of a constant that gets signs

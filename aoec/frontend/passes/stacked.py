@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from math import prod
 
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.func.narrow import LEAST_ROWS, MOST
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 from aoec.ir.index import DTYPES
-from aoec.ir.narrow import LEAST_ROWS, MOST
 
 
 def stack_rows(draft: Draft) -> None:

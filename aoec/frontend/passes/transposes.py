@@ -13,8 +13,8 @@ import numpy as np
 
 from aoec.frontend.passes.find import Finder
 from aoec.frontend.passes.views import viewed_before
-from aoec.ir.draft import Draft
-from aoec.ir.graph import Attribute, OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Attribute, OpNode
 from aoec.ops import OPS
 
 Perm = tuple[int, ...]

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 
 
 def turn_in_products(draft: Draft) -> None:

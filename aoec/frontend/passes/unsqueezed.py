@@ -9,9 +9,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from aoec.frontend.passes.find import Finder
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
-from aoec.ops import host, word
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
+from aoec.ops import word
+from aoec.ops.host import host
 
 Shape = Sequence[int]
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from aoec.base.text import plural
 from aoec.frontend.passes.find import Finder
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
-from aoec.ops.host import PREFIX
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
+from aoec.ops.host.host import PREFIX
 from aoec.ops.narrowed import NORMAL, holds, rounded_to
 from aoec.ops.run import REALS, run_node
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
 
 Perm = tuple[int, ...]
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Set
 
 from aoec.frontend.passes.sensitive import PERIODIC
-from aoec.ir.draft import Draft
-from aoec.ir.graph import OpNode
-from aoec.ops.host import PREFIX
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
+from aoec.ops.host.host import PREFIX
 from aoec.ops.run import REALS
 
 PRODUCTS = ("conv2d", "matmul", "interpolate", "attention")

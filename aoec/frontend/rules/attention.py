@@ -6,8 +6,8 @@ from math import sqrt
 
 import numpy as np
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
+from aoec.frontend.translate.node import Node
 
 MASK, PAST_KEY, PAST_VALUE, LENGTHS = 3, 4, 5, 6  # arguments
 RAW, CAPPED, BIASED, SHARES = range(4)  # what of the scores is asked for

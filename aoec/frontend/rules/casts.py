@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule, view
 from aoec.frontend.rules.vector import KNOWN
-from aoec.ir.graph import Attribute
+from aoec.frontend.translate.node import Node
+from aoec.ir.graph.graph import Attribute
 from aoec.ops import typed
-from aoec.ops.coded import POWERS
+from aoec.ops.words.coded import POWERS
 
 BITS = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2}
 

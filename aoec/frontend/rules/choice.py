@@ -7,11 +7,11 @@ from math import inf, prod
 
 import numpy as np
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.movement import filled, part
 from aoec.frontend.rules.reduce import halved, reduced
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.vector import KNOWN
+from aoec.frontend.translate.node import Node
 from aoec.ops.run import NUMPY, REALS
 
 PLACE = "int32"  # of places along an axis

@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.window import Window, convolve, cropped, window
-from aoec.target.instructions import INSTRUCTIONS
+from aoec.frontend.translate.node import Node
+from aoec.target.isa.instructions import INSTRUCTIONS
 
 MOST = {field.name: field.high for field in INSTRUCTIONS["load3d"].numbers}
 STEP, KERNEL, DILATION, PAD = (MOST[name] for name in ("stride_h", "filter_h", "dilation_h", "pad_top"))

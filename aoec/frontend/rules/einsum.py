@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
+from aoec.frontend.translate.node import Node
 
 DOTS = "..."
 

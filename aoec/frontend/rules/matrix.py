@@ -1,9 +1,9 @@
 """Products of matrices."""
 from __future__ import annotations
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
-from aoec.ir.graph import Attribute
+from aoec.frontend.translate.node import Node
+from aoec.ir.graph.graph import Attribute
 from aoec.ops.run import REALS
 
 

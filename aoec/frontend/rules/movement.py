@@ -7,12 +7,12 @@ from math import isnan, prod
 
 import numpy as np
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule, view
-from aoec.ir.graph import Attribute
+from aoec.frontend.translate.node import Node
+from aoec.ir.graph.graph import Attribute
 from aoec.ir.index import DTYPES
-from aoec.ops.movement import BY_PHASE
 from aoec.ops.run import REALS
+from aoec.ops.words.movement import BY_PHASE
 
 Attributes = dict[str, Attribute]
 MOST_PIECES = 16  # of an axis that is put together of slices

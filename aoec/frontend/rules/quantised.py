@@ -3,7 +3,7 @@
 The cube multiplies int8: of uint8 128 is taken away first, and from its zero point too. Zero points are exact: (A - a)(B - b) is
 A B - a (1 B) - (A 1) b + a b (1 1), where 1 is a matrix (or an image) of ones and every product is one of the cube; what is constant
 of it is computed at import, and what is zero left out. Where scales are constants, and weights too, without a zero point, a product is said
-in reals between conversions, as exporters say it otherwise, for the pass that finds it there (passes/quantised.py).
+in reals between conversions, as exporters say it otherwise, for the pass that finds it there (passes/find_quantised.py).
 """
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from math import prod
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.frontend.node import Node
 from aoec.frontend.rules.casts import as_real, decoded
 from aoec.frontend.rules.convolution import fits, fitted
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.window import convolve, cropped, window
+from aoec.frontend.translate.node import Node
 from aoec.ops import typed
 
 BYTES = {"int8": (-128, 127), "uint8": (0, 255)}  # dtype -> least and greatest number

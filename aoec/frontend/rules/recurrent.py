@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
+from aoec.frontend.translate.node import Node
 
 Activation = Callable[[str], str]
 State = tuple[str, ...]  # the hidden state, and of an LSTM the cell's, each [batch, hidden]

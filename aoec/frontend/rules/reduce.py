@@ -8,10 +8,10 @@ from math import inf, nan
 import numpy as np
 
 from aoec.base.errors import CheckError
-from aoec.frontend.node import Node
 from aoec.frontend.rules.movement import part
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.vector import KNOWN
+from aoec.frontend.translate.node import Node
 from aoec.ops.run import NUMPY, REALS
 
 # our word for a reduction -> the operator of two arguments that does it to other dtypes than reals

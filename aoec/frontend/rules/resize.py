@@ -5,11 +5,11 @@ from math import prod
 
 import numpy as np
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules import rule as rules
 from aoec.frontend.rules.movement import steps, taken
-from aoec.ops import resizing
-from aoec.ops.resizing import Axis, Rule
+from aoec.frontend.translate.node import Node
+from aoec.ops.host import resizing
+from aoec.ops.host.resizing import Axis, Rule
 
 MOST_WEIGHTS = 1 << 24  # elements of one axis's matrix
 MOST_PIECES = 4  # of an axis: each is a launch or two, and reads of all its places together are one, or three

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
+from aoec.frontend.translate.node import Node
 
 
 def _rotary(n: Node) -> bool:

@@ -6,10 +6,10 @@ from math import prod
 
 import numpy as np
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.reduce import reduced
 from aoec.frontend.rules.rule import Rule
-from aoec.ir.graph import Attribute
+from aoec.frontend.translate.node import Node
+from aoec.ir.graph.graph import Attribute
 
 LONGEST = 1024  # elements along an axis with others behind it: more do not fit UB in columns, and are turned into rows
 MOST_CHANNELS = 31  # in a window of LRN: each is an addition

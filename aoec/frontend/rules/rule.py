@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from aoec.frontend.node import Node
-from aoec.ir.graph import Attribute
+from aoec.frontend.translate.node import Node
+from aoec.ir.graph.graph import Attribute
 
 Rule = Callable[[Node], bool]
 

@@ -10,9 +10,9 @@ from math import prod
 
 import numpy as np
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.choice import one
 from aoec.frontend.rules.rule import Rule
+from aoec.frontend.translate.node import Node
 
 LINEAR, NEAREST, CUBIC = ("linear", "bilinear"), ("nearest",), ("cubic", "bicubic")
 SLOPE = -0.75  # of a cubic curve

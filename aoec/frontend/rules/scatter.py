@@ -9,11 +9,11 @@ from math import prod
 
 import numpy as np
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.choice import PLACE, counted, one, places
 from aoec.frontend.rules.reduce import halved
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.vector import KNOWN
+from aoec.frontend.translate.node import Node
 
 MOST_PAIRS = 1 << 22  # of places and updates: 16 MB of numbers in GM for each step of the comparison
 Sizes = tuple[int, int, int, int]  # p, n, k, q of data [p, n, q] and updates [p, k, q]

@@ -11,11 +11,11 @@ from math import ceil, prod
 
 import numpy as np
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.choice import PLACE, first_of, greatest, least, mark_nan, one, places
 from aoec.frontend.rules.reduce import halved, reduced
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.vector import WHOLE
+from aoec.frontend.translate.node import Node
 
 MOST_IN_TURN = 32  # that are found one after the other: each is a pass over all elements
 MOST_PAIRS = 1 << 24  # of elements that are compared in one round

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
 from aoec.frontend.rules.window import Sizes, Window, convolve, cropped
+from aoec.frontend.translate.node import Node
 
 
 def _conv_transpose(n: Node) -> bool:

@@ -5,8 +5,8 @@ from functools import reduce
 
 import numpy as np
 
-from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule, chain, parametric, unary, view
+from aoec.frontend.translate.node import Node
 from aoec.ops.run import REALS
 
 WHOLE = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")

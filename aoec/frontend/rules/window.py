@@ -13,10 +13,10 @@ from math import ceil, prod
 import numpy as np
 
 from aoec.base.errors import UnsupportedError
-from aoec.frontend.node import Node
 from aoec.frontend.rules.rule import Rule
-from aoec.ir.graph import Attribute
-from aoec.ops.layout import BLOCK_BYTES
+from aoec.frontend.translate.node import Node
+from aoec.ir.graph.graph import Attribute
+from aoec.ops.words.layout import BLOCK_BYTES
 
 Sizes = tuple[int, ...]
 MOST_BYTES = 64 << 10  # that a window over one block of channels may see: a third of UB, which holds each slot of it and sums

@@ -1,0 +1,204 @@
+"""AOE's own command line (`aoec aoe ...`, `python -m aoec.aoe`): its options become those of `aoec tune`, which is said, and its places,
+names and closing lines are kept. Nothing is written under a name that CANN would read."""
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from aoec.base.errors import AoecError, CheckError
+from aoec.base.files.files import read_json, read_text
+from aoec.cli.vendor.aoe_models import Asked, Note, asked_for
+from aoec.cli.vendor.aoe_places import bank_words, environment, ini, work_folder
+from aoec.cli.vendor.aoe_words import SHORT, WORDS, Use
+from aoec.cli.vendor.vendor_words import Options, help_lines, read_options
+from aoec.report.reasons import table
+from aoec.report.results.opat import improvement
+from aoec.report.results.results import Job, jobs
+
+JOBS = {"1": "sgat", "2": "opat", "4": "gdat", "3": "gdat"}
+NAMES = {"sgat": "subgraph tuning", "opat": "operator tuning", "gdat": "gradient tuning"}
+SEARCHES = {"bayesian": "bayes", "bayes": "bayes", "genetic": "genetic", "ga": "genetic", "random": "random", "rl": "portfolio"}
+LEVELS = {"O1": 10_000, "O2": 2_000}  # trials an operator: O1 is documented to take several times as long
+DEEPER = 20_000  # --Fdeeper_opat
+SAME = {"dynamic_batch_size": "--dynamic-batch", "dynamic_dims": "--dynamic-dims", "dynamic_image_size": "--dynamic-dims",
+        "precision_mode": "--precision", "precision_mode_v2": "--precision", "tune_ops_file": "--only"}  # with the same values
+Tune = Callable[[Sequence[str]], int]
+
+
+def main(words: Sequence[str], tune: Tune, note: Note) -> int:
+    """The exit code of AOE's command line; `tune` runs a command of aoec's. CheckError for what is not to be had here."""
+    given = parse(words)
+    if "help" in given:
+        return told_help()
+    for name in given:
+        if WORDS[name].use is Use.NOTED:
+            note(f"aoe: --{name} changes nothing: {WORDS[name].said}")
+    job = job_of(given, note)
+    said, now = ini(note), datetime.now()
+    common = ["--job", job, *translated(given, note, job), *bank_words(given.get("base_result")), *environment(said, note)]
+    work = work_folder(said)
+    wanted = asked_for(given, work, f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}", note)
+    if len(wanted) == 1:
+        return tuned(wanted[0], common, work, tune, note)[0]
+    ended = [(asked, *one_of_many(asked, common, work, tune, note)) for asked in wanted]
+    print(summary([(asked.name, job) for asked, _, job in ended]))
+    return max(code for _, code, _ in ended)
+
+
+def one_of_many(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
+    """`tuned`; a model that cannot be is said, and keeps no other from its turn."""
+    try:
+        return tuned(asked, common, work, tune, note)
+    except AoecError as e:
+        note(f"aoe: {asked.name}: {e}")
+        return 2, None
+
+
+def tuned(asked: Asked, common: Sequence[str], work: Path, tune: Tune, note: Note) -> tuple[int, Job | None]:
+    """The exit code of tuning one model, and what its result file says."""
+    words = ["tune", str(asked.source), *common, "--results", str(work), "-o", str(asked.result)]
+    note(f"aoe: aoec {shlex.join(words)}")
+    before = results_in(work)
+    try:
+        asked.ready()
+        code = tune(words)
+    finally:
+        if not asked.result.exists():
+            asked.tidy()
+    if code not in (0, 1) or not asked.result.exists():
+        return code, None
+    job, = (j for path in results_in(work) - before for j in jobs(read_text(path), str(path)))
+    close(asked, job)
+    return code, job
+
+
+def results_in(work: Path) -> set[Path]:
+    """The result files that this process has written there."""
+    return set(work.glob(f"aoe_result_[os]*_pid{os.getpid()}.json"))
+
+
+def parse(words: Sequence[str]) -> Options:
+    """Name -> value of AOE's options; CheckError for what is none, without a value, or given twice."""
+    return read_options("aoe", words, WORDS, SHORT)
+
+
+def job_of(given: Mapping[str, str], note: Note) -> str:
+    """The job, whose name is said: opat or sgat; CheckError for one that does not exist yet, or that nobody names."""
+    asked = given.get("job_type", "").lower()
+    job = JOBS.get(asked, asked)
+    if job not in NAMES:
+        raise CheckError("--job_type is 1 (sgat, subgraph tuning), 2 (opat, operator tuning) or 4 (gdat, gradient tuning)")
+    if asked == "3":
+        note("aoe: job type 3 is documented nowhere; it is taken as 4, gradient tuning")
+    if job == "gdat":
+        raise CheckError(f"job {job}, {NAMES[job]}, is not there yet; subgraph tuning is --job_type=1, operator tuning --job_type=2")
+    if job == "sgat" and (of_operators := sorted({"singleop", "tune_ops_file"} & given.keys())):
+        raise CheckError(f"--{of_operators[0]} is of operator tuning, --job_type=2 (some tutorials swap 1 and 2)")
+    note(f"aoe: job {job}, {NAMES[job]}")
+    return job
+
+
+def translated(given: Mapping[str, str], note: Note, job: str) -> list[str]:
+    """The words for `aoec tune` that follow from options and environment, whatever the model."""
+    words = ["--target", given["soc_version"]] if "soc_version" in given else []
+    for shape in filter(None, given.get("input_shape", "").split(";")):
+        words += ["--input-shape", shape]
+    for name, option in SAME.items():
+        if given.get(name):
+            words += [option, given[name]]
+    if given.get("progress_bar", "on") not in ("on", "off"):
+        raise CheckError(f"--progress_bar is on or off, not {given['progress_bar']}")
+    if given.get("progress_bar") == "off":
+        words.append("--no-progress")
+    if given.get("input_format", "NCHW").upper() not in ("NCHW", "ND", "NCDHW"):
+        raise CheckError(f"--input_format={given['input_format']}: an ONNX model says its own; images are NCHW")
+    if "reload" in given:
+        words += ["--resume"]
+        if given["reload"]:
+            note(f"aoe: --reload={given['reload']}: what was broken off is found in the bank, whatever folder it worked in")
+    if "singleop" in given and not {"precision_mode", "precision_mode_v2"} & given.keys():
+        words += ["--precision", "keep"]  # types are part of what an operator is
+    return [*words, *(effort(given, note) if job == "opat" else unsearched(given, note))]
+
+
+def unsearched(given: Mapping[str, str], note: Note) -> list[str]:
+    """The time of the job alone: what says how schedules are searched says nothing of slices, which is said."""
+    for name in ("tune_optimization_level", "Fdeeper_opat", "config"):
+        if name in given:
+            note(f"aoe: --{name} changes nothing: it is of operator tuning, --job_type=2 (some tutorials swap 1 and 2)")
+    return ["--time", time_limit(given)] if "tuning_time_limit" in given else []
+
+
+def effort(given: Mapping[str, str], note: Note) -> list[str]:
+    """How much is searched, and how: AOE's levels in trials, the spellings of tutorials, a JSON of theirs."""
+    level = given.get("tune_optimization_level", "O2")
+    if level not in LEVELS:
+        raise CheckError(f"--tune_optimization_level is O1 or O2, not {level}")
+    budget = str(max(LEVELS[level], DEEPER if "Fdeeper_opat" in given else 0))
+    words: list[str] = []
+    if "config" in given:
+        said = config(given["config"], note)
+        budget = said.pop("budget", budget)
+        words = [word for option, value in said.items() for word in (f"--{option}", value)]
+    if "tuning_time_limit" in given:
+        return ["--time", time_limit(given), *words]
+    return ["--budget", budget, *words]
+
+
+def time_limit(given: Mapping[str, str]) -> str:
+    """--tuning_time_limit as --time has it: seconds of the whole job."""
+    if not re.fullmatch(r"[1-9][0-9]{0,6}", given["tuning_time_limit"]):
+        raise CheckError("--tuning_time_limit is a whole number of seconds")
+    return given["tuning_time_limit"] + "s"
+
+
+def config(path: str, note: Note) -> Options:
+    """Option of `aoec tune` -> value, of a tutorial's JSON."""
+    said = read_json(path)
+    if not isinstance(said, dict):
+        raise CheckError(f"{path} is no JSON object")
+    out: Options = {}
+    for name, value in said.items():
+        if name == "search_algorithm" and str(value).lower() in SEARCHES:
+            out["search"] = SEARCHES[str(value).lower()]
+        elif name == "max_tuning_count" and type(value) is int and 0 < value < 10**9:
+            out["budget"] = str(value)
+        elif name == "target_metric" and value in ("latency", "throughput"):
+            out["metric"] = str(value)
+        elif name in ("search_algorithm", "max_tuning_count", "target_metric"):
+            raise CheckError(f"{path}: {name} cannot be {str(value)[:40]!r}")
+        else:
+            note(f"aoe: {path}: {name[:40]} changes nothing")
+    return out
+
+
+def close(asked: Asked, job: Job) -> None:
+    """Nothing; the compiled model is where it was wanted, and AOE's closing line is said, with what the percentage is."""
+    if asked.output is not None:
+        shutil.copyfile(asked.result, asked.output)
+    print(f"{asked.name} process finished. Performance improved by {improvement(job.baseline_ms or 0.0, job.result_ms or 0.0)}")
+    print("modelled, as throughput gains over a build with the bank as it was before: no device was used")
+    if not any(job.counters.get(name, 0) for name in ("add", "update")):
+        print("nothing new was found in this run")
+    sys.stdout.flush()
+
+
+def summary(ended: Sequence[tuple[str, Job | None]]) -> str:
+    """A line for each of several models, tuned or not, under a line of headings."""
+    rows = [(name, job.status or "nothing to tune", *(f"{t:,.6g}" if t is not None else "-" for t in (job.baseline_ms, job.result_ms)),
+             improvement(job.baseline_ms or 0.0, job.result_ms or 0.0)) if job else (name, "failed", "-", "-", "-") for name, job in ended]
+    done = sum(job is not None for _, job in ended)
+    return "\n".join(["", *table(("model", "result", "before, ms", "after, ms", "improved by"), rows),
+                      f"{done} of {len(ended)} were tuned; all times are modelled"])
+
+
+def told_help() -> int:
+    """0, after each option was listed with what becomes of it."""
+    print(help_lines(WORDS, "aoec aoe --job_type=2 --framework=5 --model=model.onnx --output=model"))
+    return 0

@@ -1,0 +1,84 @@
+"""Where ATC looks for what tuning found: of operators in $TUNE_BANK_PATH before --op_bank_path before the default place, and what is not
+there is passed over (atlasatcparam_16_0076). aoec's bank is a file in such a directory; a bank of CANN's may lie beside it."""
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aoec.bank.place import in_folder, unnamed
+from aoec.base.errors import CheckError
+from aoec.cann.runtime_bank import SUFFIX
+from aoec.cli.vendor.vendor_words import Options, Use
+from aoec.report.results.folder import latest
+
+if TYPE_CHECKING:
+    from aoec.cli.vendor.atc import Fates, Note
+
+OPTIONS = ("op_bank_path", "op_compiler_cache_dir")  # the latter as tutorials mean it: what tuning left there
+KERNEL_BANKS = f"unified_bank/*{SUFFIX}"  # below the directory of a chip
+DELIVERED = ("", "bank")  # where that is: in a directory as $TUNE_BANK_PATH names it, or in one that `aoec deliver` wrote
+
+
+def banks_of(given: Options, fates: Fates, note: Note) -> list[str]:
+    """The words for the bank of aoec's to compile from, and for results of tuning beneath it; what becomes of options is said."""
+    found, beneath = None, list[str]()
+    if path := os.environ.get("TUNE_BANK_PATH"):
+        found = bank_at(path)
+        note(f"atc: $TUNE_BANK_PATH={path}: " + (f"{found} is the bank" if found else _without(path)))
+    before = "$TUNE_BANK_PATH"
+    for name in (n for n in OPTIONS if n in given):
+        if found is not None:
+            fates[name] = Use.NOTED, f"{before} comes before it, as in ATC"
+        elif name == "op_compiler_cache_dir" and given.get("op_compiler_cache_mode") == "disable":
+            fates[name] = Use.NOTED, "--op_compiler_cache_mode=disable"
+        elif (found := bank_at(given[name])) is not None:
+            before, fates[name] = f"--{name}", (Use.HONOURED, f"{found} is the bank")
+        elif name == "op_compiler_cache_dir" and (folder := latest(Path(given[name]).expanduser())) is not None:
+            beneath = ["--base", str(folder)]
+            fates[name] = Use.HONOURED, f"the schedules in {folder} are taken where the bank has none"
+        else:
+            fates[name] = Use.NOTED, _without(given[name])
+    return ["--bank", str(found or unnamed()), *beneath]
+
+
+def bank_at(path: str) -> Path | None:
+    """The bank of aoec's that a file is or a directory holds; None where there is none."""
+    at = Path(path).expanduser()
+    at = in_folder(at) if at.is_dir() else at
+    return at if at.is_file() else None
+
+
+def _without(path: str) -> str:
+    """Why a place is passed over."""
+    at = Path(path).expanduser()
+    beside = "a bank of CANN's, which --exec takes, and " * bool(of_cann(at))
+    return (f"it holds {beside}no bank of aoec's (aoec.db)" if at.exists() else "it is not there") + "; the next place is looked at"
+
+
+def of_cann(folder: Path) -> dict[str, Path]:
+    """Chip -> what $TUNE_BANK_PATH has to be, of the banks of CANN's that a directory has."""
+    places = [folder / name for name in reversed(DELIVERED)] if folder.is_dir() else []
+    return {p.parent.parent.name: place for place in places for p in place.glob(f"*/{KERNEL_BANKS}")}
+
+
+def delivered(given: Options, chip: str) -> Path | None:
+    """The directory that CANN is to take its bank for a chip from: that of --exec, else the first of the places above that has one."""
+    return next((found[chip].absolute() for found in map(of_cann, _places(given)) if chip in found), None)
+
+
+def _places(given: Options) -> list[Path]:
+    named = (given["exec"],) if given.get("exec") else (os.environ.get("TUNE_BANK_PATH"), *map(given.get, OPTIONS))
+    return [Path(p).expanduser() for p in named if p]
+
+
+def need_delivered(given: Options, chip: str) -> None:
+    """Nothing, or CheckError where there is no delivered bank for the chip."""
+    if delivered(given, chip) is not None:
+        return
+    for place in (places := _places(given)):
+        if others := of_cann(place):
+            raise CheckError(f"--exec: {place} has a bank for {', '.join(sorted(others))} and none for {chip}")
+    where = f" in {', '.join(map(str, places))}" if places else ""
+    raise CheckError(f"--exec: there is no delivered bank{where} ({chip}/{KERNEL_BANKS}): aoec deliver {given.get('model', 'MODEL.onnx')} "
+                     f"--target {given['soc_version']} --to DIR writes one, --exec=DIR names it")

@@ -1,0 +1,233 @@
+"""ONNX to graph: translate node by node, folding constants on the way, then clean up."""
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Union
+
+import numpy as np
+import onnx
+
+from aoec.base.errors import CheckError, ParseError
+from aoec.base.precision import PRECISIONS, SPELLINGS
+from aoec.frontend import passes
+from aoec.frontend.own.own import Words, is_own, result_types, translate
+from aoec.frontend.read.bounds import axis_fault, check_work
+from aoec.frontend.read.read import Shapes, graph_inputs, read, refuse
+from aoec.frontend.read.shapes import SMALL, infer
+from aoec.frontend.read.values import REALS, Fixed, captured, shape_of, stated, tensor
+from aoec.frontend.read.versions import opset, opsets
+from aoec.frontend.read.weights import array_of
+from aoec.frontend.rules import ANY_DTYPE, RULES, TAKES_SMALL
+from aoec.frontend.translate.ceiled import SAID, as_run
+from aoec.frontend.translate.constants import Constants
+from aoec.frontend.translate.control import Control
+from aoec.frontend.translate.node import Node, title_of
+from aoec.frontend.translate.walked import Load, Walked, Walker, attempt, with_bodies
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OPAQUE, Graph, OpNode, Tensor
+from aoec.ops import word
+from aoec.ops.host import host
+from aoec.ops.own import NO_DEFINITIONS, Definitions
+from aoec.ops.typed import STORED, small
+
+
+def load(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes | None = None, precision: str = "fp16",
+         definitions: Definitions = NO_DEFINITIONS) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+    """(graph, its constants, notices for the user) of an ONNX model, by path or as a proto. `definitions` are operators of
+    the user's own (ops/own.py), which nodes of any domain but ONNX's own may name.
+
+    Inputs and results keep ONNX's names; reals become `precision` (passes/precision.py), biases stay fp32. Every failure is an AoecError.
+    """
+    precision = SPELLINGS.get(precision, precision)
+    if precision not in PRECISIONS:
+        raise CheckError(f"precision {precision} is not one of {', '.join(PRECISIONS)}")
+    graph, weights, notices = _loaded(model, input_shapes or {}, precision, definitions, 0)
+    return graph, weights, list(dict.fromkeys(notices)) + _host_notice(graph)
+
+
+def _loaded(model: Union[str, Path, onnx.ModelProto], input_shapes: Shapes, precision: str, definitions: Definitions,
+            deep: int) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+    """(graph, its constants, notices) of a model, or of a body that lies in `deep` others."""
+    notices: list[str] = []
+    title = str(model) if isinstance(model, (str, Path)) else model.graph.name or "model"
+
+    def load_body(body: onnx.ModelProto) -> tuple[Graph, dict[str, np.ndarray], list[str]]:
+        return _loaded(body, {}, precision, definitions, deep + 1)
+
+    proto, arrays = read(model, dict(input_shapes), frozenset(RULES), notices, definitions)
+    made = _Translation(title, proto, arrays, Words(definitions), load_body, deep)
+    draft = made.draft
+    passes.clean(draft, precision)
+    notices += [*made.notices, *passes.choose_precision(draft, precision, made.reals)]
+    graph, weights = with_bodies(*draft.finish(), made.walked)
+    check_work(title, graph)
+    return graph, weights, notices
+
+
+def _host_notice(graph: Graph) -> list[str]:
+    on_host = Counter(n.op.removeprefix(host.PREFIX) for n in graph.nodes if n.op.startswith(host.PREFIX) or word(n).family == "host")
+    listed = ", ".join(f"{op} ({count})" for op, count in sorted(on_host.items()))
+    return [f"operators without a kernel of their own, which run on the host: {listed}"] if listed else []
+
+
+class _Translation:
+    """The draft of a checked model, made in one walk over its nodes."""
+
+    def __init__(self, title: str, proto: onnx.ModelProto, arrays: Mapping[str, np.ndarray], own: Words, load_body: Load,
+                 deep: int) -> None:
+        g, self.own = proto.graph, own
+        self.title, self.opset, self.opsets = title, opset(proto), opsets(proto)
+        self.types = {i.name: i.type for i in (*g.value_info, *g.output, *g.input)}  # a result can be an input
+        self.wanted = {i for n in g.node for i in (*n.input, *captured(n))} | {o.name for o in g.output}
+        self.draft = Draft(g.name or "model", [i.name for i in graph_inputs(g)], [o.name for o in g.output])
+        self.draft.reserve({*self.types, *(i.name for i in g.initializer), *self.wanted, *(o for n in g.node for o in n.output)})
+        self.constants = Constants(title, self.draft, self.types, self.opsets)
+        self.refused: Counter[str] = Counter()
+        self.control = Control(self)
+        self.walker = Walker(load_body, self.draft, self.constants, self.types, self.opsets, deep)
+        self.walked: dict[str, Walked] = {}  # node -> its bodies
+        self.notices: list[str] = []
+        for i in graph_inputs(g):
+            self.draft.put(tensor(i.name, i.type))
+        for w in g.initializer:
+            self.constants.put(w.name, arrays[w.name] if w.name in arrays else array_of(w, source=title))
+        for node in g.node:
+            self.translate(node)
+        for name in self.draft.outputs:
+            self._ready(name)
+        refuse(title, self.refused, "neither aoec nor ONNX's reference implementation can run them here")
+
+    @property
+    def reals(self) -> dict[str, str]:
+        """Tensor -> the dtype that the model declares, of reals."""
+        return {name: REALS[t.tensor_type.elem_type] for name, t in self.types.items() if t.tensor_type.elem_type in REALS}
+
+    def translate(self, proto: onnx.NodeProto) -> None:
+        """Nothing; the node's results are constants, or nodes of the draft make them."""
+        if proto.op_type == "CastLike" and (like := self.types.get(proto.input[1])) is not None and like.tensor_type.elem_type:
+            proto = as_cast(proto, like.tensor_type.elem_type)
+        for other in (others := self._as_run(proto)):
+            self.translate(other)
+        if others:
+            return
+        if fault := axis_fault(proto, self.types):
+            raise ParseError(f"the ONNX graph is invalid: node {title_of(proto)}: {fault}", source=self.title)
+        if self.constants.fold(proto) or self.control.spelled_out(proto):
+            return
+        if any(o and shape_of(self.types.get(o, onnx.TypeProto())) is None for o in proto.output):
+            self.types.update(self._inferred(proto))
+            if self.constants.fold_empty(proto):
+                return
+        self._refuse_negative(proto)
+        try:
+            done = translate(self._node(proto), self.own) if is_own(proto, self.own.definitions) else self._by_rule(proto)
+        except CheckError as e:
+            raise ParseError(f"the ONNX graph is invalid: node {title_of(proto)}: {e.message}", source=self.title) from e
+        if not done:
+            self._to_host(proto)
+
+    def _as_run(self, proto: onnx.NodeProto) -> list[onnx.NodeProto]:
+        """What stands for a node of which inference gives something else than onnxruntime."""
+        if proto.op_type not in SAID:
+            return []
+        return as_run(proto, [shape_of(self.types[i]) if i in self.types else None for i in proto.input])
+
+    def _refuse_negative(self, proto: onnx.NodeProto) -> None:
+        """Return where the results have shapes that tensors can have; ParseError where a scale of -inf or 1e30 made others."""
+        for o in proto.output:
+            shape = shape_of(self.types.get(o, onnx.TypeProto())) or ()
+            if min(shape, default=0) < 0:
+                raise ParseError(f"the ONNX graph is invalid: node {title_of(proto)}: ONNX infers the shape {list(shape)} of {o}",
+                                 source=self.title)
+
+    def _inferred(self, proto: onnx.NodeProto) -> dict[str, onnx.TypeProto]:
+        if is_own(proto, self.own.definitions):
+            return result_types(proto, self.own.definitions, self.types)
+        known = {i: self.constants.array(i) for i in proto.input if i in self.constants and self.constants.size(i) <= SMALL}
+        return {o: t for o, t in infer(proto, self.types, known, self.opsets).items() if o not in self.types or shape_of(t) is not None}
+
+    def _by_rule(self, proto: onnx.NodeProto) -> bool:
+        """True where our words cover the node, which is then in the draft; none of them is about values that only the host holds."""
+        results, few = self._results(proto), self._few(proto)
+        held = any(i in self.constants.held or self.draft.tensors[i].dtype == OPAQUE for i in proto.input if i)
+        if proto.op_type not in RULES or proto.domain not in host.OWN_DOMAIN or held or few and proto.op_type not in TAKES_SMALL or any(
+                t.dtype == OPAQUE and o in self.wanted for o, t in results.items()):
+            return False
+        return (proto.op_type in ANY_DTYPE or self._is_real(proto)) and RULES[proto.op_type](self._node(proto))
+
+    def _node(self, proto: onnx.NodeProto) -> Node:
+        dtypes = {o: t.dtype for o, t in self._results(proto).items()}
+        return Node(proto, self.draft, self.opset, Fixed(self.types), dtypes, self.wanted, self._few(proto))
+
+    def _results(self, proto: onnx.NodeProto) -> dict[str, Tensor]:
+        return {o: tensor(o, self.types.get(o)) for o in proto.output if o}
+
+    def _few(self, proto: onnx.NodeProto) -> dict[str, str]:
+        """Arguments and results of few bits -> their element type."""
+        return {name: e for name in (*proto.input, *proto.output) if name and (e := stated(self.types.get(name))) in STORED}
+
+    def _is_real(self, proto: onnx.NodeProto) -> bool:
+        """True where result and data are real numbers: what our words are about."""
+        data = [i for at, i in enumerate(proto.input) if i and (at == 0 or i not in self.draft.weights)]
+        return tensor("", self.types.get(proto.output[0])).dtype == "fp32" and all(self.draft.tensors[i].dtype == "fp32" for i in data)
+
+    # ------------------------------------------------------------ host
+
+    def _to_host(self, proto: onnx.NodeProto) -> None:
+        """Nothing; the node is added as `host.<OpType>`, or counted among those that cannot run."""
+        around = captured(proto)
+        walked = attempt(self.walker, proto, self.notices)
+        if walked is None and not self._runs(proto, around):
+            self.refused[host.word(proto).removeprefix(host.PREFIX)] += 1
+        inputs = walked.inputs if walked else (*proto.input, *around)
+        for name, shape in (walked.shapes if walked else {}).items():
+            if name in self.types:
+                self.types[name] = onnx.helper.make_tensor_type_proto(self.types[name].tensor_type.elem_type, shape)
+        for name in inputs:
+            if name in self.constants.held:
+                self.constants.make(name)
+        outputs = tuple(o or self.draft.fresh(f"{proto.op_type.lower()}_unused") for o in _named(proto.output))
+        for name in outputs:
+            made = tensor(name, self.types.get(name))
+            self.draft.put(made if made.dtype == OPAQUE or small(made.declared) else replace(made, declared=""))
+        label = self.draft.fresh(proto.name or f"{proto.op_type.lower()}_0", "node")
+        if walked:
+            self.walked[label], attributes = walked, walked.attributes
+            self.notices += walked.notices
+        else:
+            attributes = host.attributes(proto, self.opsets, around, [stated(self.types.get(i)) for i in inputs], len(self.draft.nodes))
+        self.draft.nodes.append(OpNode(label, host.word(proto), inputs, outputs, tuple(attributes.items())))
+
+    def _ready(self, name: str) -> None:
+        """Nothing; a result of the graph is in the draft, and says what the model declares it to be."""
+        if name in self.constants.held:
+            self.constants.make(name)
+        else:
+            declared = tensor(name, self.types.get(name)).declared
+            self.draft.tensors[name] = replace(self.draft.tensors[name], declared=declared)
+
+    def _runs(self, proto: onnx.NodeProto, around: Sequence[str]) -> bool:
+        """True where ONNX's reference implementation has the operator, and those in its subgraphs."""
+        try:
+            host.evaluator(proto, self.opsets, around)
+        except Exception:  # of any class: the operator is then listed as unsupported
+            return False
+        return True
+
+
+def as_cast(like: onnx.NodeProto, to: int) -> onnx.NodeProto:
+    """The Cast to an element type that a CastLike of a value of that type is."""
+    cast = onnx.helper.make_node("Cast", like.input[:1], like.output, like.name, to=to)
+    cast.attribute.extend(like.attribute)
+    return cast
+
+
+def _named(outputs: Sequence[str]) -> list[str]:
+    """The outputs up to the last that has a name."""
+    listed = list(outputs)
+    while listed and not listed[-1]:
+        listed.pop()
+    return listed

@@ -1,0 +1,103 @@
+"""`aoec bank diff`: what changed between two banks: record by record, with plans of slices and what was measured."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from aoec.bank import measured, plans
+from aoec.bank.bank import Kept
+from aoec.bank.plans import Plan
+from aoec.bank.record import Record, flat
+from aoec.base.ticks import TICKS_PER_CYCLE
+from aoec.jobs.bank.bank import SHOWN_DIGITS
+
+UNSAID = ("created", "tool")  # what differs from run to run with nothing else
+KINDS = ("record", "measured", "plan")
+
+
+@dataclass(frozen=True)
+class Change:
+    """What one bank has and the other has not, or has with other fields; `before` None: added, `after` None: removed."""
+
+    before: Kept | None
+    after: Kept | None
+
+    @property
+    def what(self) -> str:
+        return "added" if self.before is None else "removed" if self.after is None else "changed"
+
+    @property
+    def kept(self) -> Kept:
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+    @property
+    def fields(self) -> list[str]:
+        """The names of the fields that differ, of a changed one."""
+        if self.before is None or self.after is None:
+            return []
+        old, new = every(self.before), every(self.after)
+        return [n for n in old if old[n] != new[n] and n not in UNSAID]
+
+
+def changes(before: Iterable[Kept], after: Iterable[Kept]) -> list[Change]:
+    """What changed: records, then what was measured, then plans, each sorted by key."""
+    old, new = {named(k): k for k in before}, {named(k): k for k in after}
+    found = (Change(old.get(k), new.get(k)) for k in sorted({*old, *new}))
+    return [c for c in found if c.what != "changed" or c.fields]
+
+
+def named(k: Kept) -> tuple[Any, ...]:
+    """What tells one from all others of a bank: its kind and its key."""
+    if isinstance(k, Record):
+        return 0, k.key
+    names = plans.KEY if isinstance(k, Plan) else measured.KEY
+    return 2 if isinstance(k, Plan) else 1, *(getattr(k, n) for n in names)
+
+
+def every(k: Kept) -> dict[str, Any]:
+    """All fields of a record, plan or measured time, by name."""
+    return flat(k) if isinstance(k, Record) else asdict(k)
+
+
+def target_of(k: Kept) -> str:
+    """The machine that it is of."""
+    return k.key.target if isinstance(k, Record) else k.target
+
+
+def facts(found: Iterable[Change]) -> list[dict[str, Any]]:
+    """The changes as a program reads them."""
+    return [{"change": c.what, "kind": KINDS[named(c.kept)[0]], "fields": c.fields, "before": c.before and every(c.before),
+             "after": c.after and every(c.after)} for c in found]
+
+
+def told(found: list[Change]) -> str:
+    """A line a change, and how many there are."""
+    sign = {"added": "+", "removed": "-", "changed": "~"}
+    rows = [f"{sign[c.what]} {key:{SHOWN_DIGITS}} {times(c):>24}  {words}" + f" ({', '.join(c.fields)})" * bool(c.fields)
+            for c in found for key, words in [shown(c.kept)]]
+    said = ", ".join(f"{sum(c.what == w for c in found):,} {w}" for w in sign)
+    units = "; cycles by kind" + "; plans of slices and what was measured: us" * any(not isinstance(c.kept, Record) for c in found)
+    return "\n".join([*rows, said + units]) + "\n"
+
+
+def shown(k: Kept) -> tuple[str, str]:
+    """The first digits of what it is kept under, and what it is of."""
+    if isinstance(k, Record):
+        return k.key.func_key[:SHOWN_DIGITS], f"{k.key.target}, {k.label}, {k.key.state}"
+    if isinstance(k, Plan):
+        return k.graph_key[:SHOWN_DIGITS], f"{k.target}, {k.label}, plan of slices: {k.regions or 'none'}"
+    return k.digest[:SHOWN_DIGITS], f"{k.target}, {k.work}, measured, {k.source}:{k.line}"
+
+
+def times(c: Change) -> str:
+    """The times of both, or of the one that there is: cycles of records, us of others."""
+    return " -> ".join(dict.fromkeys(time_of(k) for k in (c.before, c.after) if k))
+
+
+def time_of(k: Kept) -> str:
+    if isinstance(k, Record):
+        return f"{k.ticks / TICKS_PER_CYCLE:,.0f}"
+    return f"{(k.after_ns if isinstance(k, Plan) else k.time_ns) / 1e3:,.2f}"

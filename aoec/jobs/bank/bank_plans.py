@@ -1,0 +1,109 @@
+"""Plans of slices as `aoec bank which` and `verify` have them: which a compile tries, and what can be said of one without its model."""
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from aoec.bank.bank import Bank
+from aoec.bank.builtin import Shelf
+from aoec.bank.plans import METRICS, Plan
+from aoec.bank.record import Key
+from aoec.ir.text.show import show
+from aoec.jobs.bank.bank import SHOWN_DIGITS
+from aoec.jobs.bank.bank_which import Asked
+from aoec.jobs.bank.shelf import Machines, aged, beneath
+from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.subgraphs import Subgraph, held, kept, subgraphs
+from aoec.jobs.tune.order import keys
+from aoec.lowering.arrange.slices import in_slices
+from aoec.target.machine import Machine, load
+
+TRIED = "tried: a compile times the model with it, and takes it where that is faster"
+
+
+@dataclass(frozen=True)
+class PlanSaid:
+    """A plan with what a compile makes of it (`state`: tried, not used, unknown or stale) and why; `groups`: of the model that was asked
+    about, the first and the last of its subgraph, if one was."""
+
+    plan: Plan
+    state: str
+    why: str
+    groups: tuple[str, ...] = ()
+
+
+def verified(plans: Iterable[Plan], machines: Machines) -> list[PlanSaid]:
+    """What is known of plans without their models: whether they are of the machine and the model version as these are."""
+    return [PlanSaid(p, "stale" if old.startswith("stale") else "unknown", old or "only a compile of its model times it again")
+            for p in plans for old in [aged(p, machines)]]
+
+
+def which(options: Namespace, machines: Machines, model: Asked | None) -> list[PlanSaid]:
+    """The plans that are kept of a key (its beginning), or of the subgraphs of the model that was asked about: what a compile makes of
+    each."""
+    own = Bank.open(options.bank, create=False, writable=False) if options.bank.exists() else None
+    if model is None:
+        found = own.plans.list(options.target, options.argument) if own else ()
+        return [PlanSaid(p, *_of_key(p, machines)) for p in found]
+    lower = beneath(options.base, model.target)
+    plans = [*kept(own, model.target), *kept(lower, model.target)]
+    there = in_model(model, machines, own, lower) if plans else []
+    return [x for s in there for metric in METRICS for x in of_subgraph(s, [p for p in plans if p.metric == metric], machines)]
+
+
+def _of_key(p: Plan, machines: Machines) -> tuple[str, str]:
+    """(state, why) of a plan whose model is not known."""
+    old = aged(p, machines)
+    return ("not used", old) if old else ("tried", TRIED) if p.gained else ("not used", "nothing is faster in slices")
+
+
+def of_subgraph(s: Subgraph, plans: Sequence[Plan], machines: Machines) -> list[PlanSaid]:
+    """What a compile makes of the plans of one metric: that of the same schedules first, else what gained most."""
+    mine = [p for p in plans if p.graph_key == s.graph_key]
+    first = held(s, [p for p in mine if not aged(p, machines)])
+    groups = (s.groups[0], s.groups[-1])
+
+    def said(p: Plan) -> PlanSaid:
+        if p != first:
+            other = "that of the same schedules, or of more gain, is tried" if first else "none is tried"
+            return PlanSaid(p, "not used", aged(p, machines) or other, groups)
+        same = "" if p.schedules == s.schedules else "; it was found for other schedules of the same groups"
+        return PlanSaid(p, *(("tried", TRIED + same) if p.gained else ("not used", "nothing is faster in slices" + same)), groups)
+
+    return sorted(map(said, dict.fromkeys(mine)), key=lambda x: (x.plan != first, x.plan))
+
+
+def in_model(model: Asked, machines: Machines, own: Bank | None, lower: Shelf | None) -> list[Subgraph]:
+    """The subgraphs of an ONNX model by the schedules that the banks have, or of a compiled one by its own; of one that runs in
+    slices the subgraphs are not known any more."""
+    whole = [a for a in model.gears if not in_slices(a.graph)]
+    found = [s for a in whole for s in subgraphs(a.graph, {g.group: show(g.trace) for g in a.groups if g.trace})]
+    if model.graph:
+        found += subgraphs(model.graph, traces(model.tasks, machines.get(model.target) or load(model.target), own, lower))
+    return found
+
+
+def traces(plan: Sequence[Task], machine: Machine, own: Bank | None, lower: Shelf | None) -> dict[str, str]:
+    """The schedules of a model's groups as the banks have them: tuned, or the default one."""
+    wanted: list[tuple[str, Key, Key]] = [(t.group.name, *keys(t, machine)) for t in plan]
+    every = [k for _, *pair in wanted for k in pair]
+    claims = own.over(lower).claims(every) if own else lower.all_of(every) if lower else {}
+    return {name: claims[k].trace for name, default, best in wanted for k in [best if best in claims else default] if k in claims}
+
+
+def facts(found: Iterable[PlanSaid]) -> list[dict[str, Any]]:
+    """The plans as a program reads them."""
+    return [{"result": x.state, "why": x.why, "groups": list(x.groups), **asdict(x.plan)} for x in found]
+
+
+def told(found: Iterable[PlanSaid]) -> str:
+    """A line for each plan; "" of none."""
+    return "".join(map(_line, found))
+
+
+def _line(x: PlanSaid) -> str:
+    p, of = x.plan, f" of {x.groups[0]}..{x.groups[-1]}" if x.groups else ""
+    return (f"{p.graph_key[:SHOWN_DIGITS]}  {x.state:8} {p.before_ns / 1e3:,.1f} -> {p.after_ns / 1e3:,.1f} us modelled  {p.target}, "
+            f"{p.label}, plan of slices {p.regions or 'none'} by {p.metric}{of} ({x.why})\n")

@@ -1,0 +1,177 @@
+"""Schedules in a model's own file: `--embed` writes them into the ONNX file's metadata, and a compile for the same machine takes them as
+it takes those of a bank.
+
+They are claims of a file from outside. Machine, model version and schedule language must be what they were made for; a schedule must fit
+its group and take the time that it says, which is tried before it is believed; its values are verified again, what was proved of it is
+forgotten, and its bound is worked out here. A plan of slices is timed in the model like one of a bank. The file has the schedules of the
+model whole and in slices, in all layouts that were tried: which groups there are is known step by step, and so are they tried.
+"""
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aoec.bank.bank import Bank
+from aoec.bank.builtin import Shelf
+from aoec.bank.claimed import Claimed
+from aoec.bank.plans import Plan, checked
+from aoec.bank.record import Key, Record, flat, unflat
+from aoec.base.errors import BankError
+from aoec.frontend.read import metadata
+from aoec.jobs.bank.shelf import base
+from aoec.jobs.choose.plan import Task
+from aoec.jobs.tune.order import keys
+from aoec.jobs.tune.solve import holds
+from aoec.jobs.tune.tuning import bound_in
+from aoec.jobs.version import language_version, model_version
+from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile.compile import Made
+
+KEY = "aoec.schedules"  # of the entry in metadata_props
+FORMAT = 1
+MOST_RECORDS = 20_000
+MOST_PLANS = 1_000
+NAME = re.compile(r"[A-Za-z0-9_.-]{1,40}")  # of what a file says and a terminal may show
+KEPT = ("func_key", "state", "label", "trace", "default_ticks", "ticks", "trials", "searched", "seed", "search")  # of a record
+FORGOTTEN = {"bound_ticks": 0, "proof": "", "verified": False, "tool": "", "created": "", "func": "", "kind": "modelled"}
+
+PLANNED = ("graph_key", "schedules", "metric", "label", "regions", "before_ns", "after_ns")  # of a plan of slices
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a model's file says for this machine, all of it untried."""
+
+    records: tuple[Record, ...]
+    plans: tuple[Plan, ...]
+
+
+class Carried(Claimed):
+    """The schedules in a model's file, over another shelf: those that have been tried for a task are answers by key; which funcs the file
+    knows at all is said before."""
+
+    def __init__(self, said: Said, base: Shelf | None) -> None:
+        super().__init__((), base, base.path if base else Path(KEY), said.plans)
+        self.untried = {r.key: r for r in said.records}
+
+    def hear(self, plan: Iterable[Task], machine: Machine, robust: bool) -> tuple[int, int, int]:
+        """(different tasks, those with schedules that are believed from now on, those with schedules that do not hold)."""
+        distinct = {keys(t, machine, robust): t for t in plan}
+        found = [(self.untried[default], self.untried[best], t) for (default, best), t in distinct.items()
+                 if {default, best} <= self.untried.keys()]
+        good = [pair for default, best, t in found if (pair := tried(default, best, t, machine))]
+        self.records |= {r.key: r for pair in good for r in pair}
+        return len(distinct), len(good), len(found) - len(good)
+
+    def of_funcs(self, func_keys: Iterable[str]) -> tuple[Record, ...]:
+        wanted = set(func_keys)
+        return *(r for r in self.untried.values() if r.key.func_key in wanted), *(self.base.of_funcs(wanted) if self.base else ())
+
+
+def hear(bank: Bank, plan: Iterable[Task], machine: Machine, robust: bool) -> None:
+    """Nothing; what a model's file has for further tasks is tried: those of the model in other layouts, or in slices."""
+    if isinstance(bank.base, Carried):
+        bank.base.hear(plan, machine, robust)
+
+
+def write(path: str, source: metadata.Source, made: Iterable[Made], plans: Iterable[Plan], machine: Machine) -> None:
+    """Nothing; a copy of the model carries the schedules of what was made of it, of all its gears, and the plans of slices in use."""
+    choices = [c for last in made for m in steps(last) for c in m.choices]
+    records: dict[Key, Record] = {r.key: r for c in choices for r in (c.solved.default, c.solved.best)}
+    listed = [{name: flat(r)[name] for name in KEPT} for _, r in sorted(records.items())]
+    cut = [{name: asdict(p)[name] for name in PLANNED} for p in sorted(set(plans))]
+    metadata.write(path, source, KEY, json.dumps({**made_for(machine), "records": listed, "plans": cut}, separators=(",", ":")))
+
+
+def steps(made: Made) -> Iterator[Made]:
+    """A compiled model, and what it was before in other layouts or whole."""
+    step: Made | None = made
+    while step:
+        yield step
+        step = step.before
+
+
+def made_for(machine: Machine) -> dict[str, Any]:
+    """What must be equal where schedules are to be used."""
+    return {"format": FORMAT, "target": machine.name, "machine_hash": machine.hash, "model_version": model_version(),
+            "language": language_version()}
+
+
+def below(source: metadata.Source | None, plan: Sequence[Task], machine: Machine, robust: bool, named: str | None,
+            say: Callable[[str], None]) -> Shelf | None:
+    """What lies beneath a user's own bank: what the model's file carries for these tasks, over the bank that is `named` (`--base`)."""
+    under, said = base(named, machine, say), carried(source, machine, say)
+    if said is None:
+        return under
+    shelf = Carried(said, under)
+    distinct, good, bad = shelf.hear(plan, machine, robust)
+    wrong = f"; those of {bad} do not take the time that they say, and are not used" if bad else ""
+    cut = ", and a plan of slices" if any(p.gained for p in said.plans) else ""
+    say(f"the model's file has schedules for {good} of {distinct} different groups{cut}{wrong}")
+    return shelf
+
+
+def carried(source: metadata.Source | None, machine: Machine, say: Callable[[str], None]) -> Said | None:
+    """What a model's file carries for a machine; that there is something that cannot be used is said in a line."""
+    text = metadata.value(source, KEY) if source is not None else ""
+    if not text:
+        return None
+    try:
+        return parsed(text, machine)
+    except BankError as e:
+        say(f"the schedules in the model's file are not used: {e}")
+        return None
+
+
+def parsed(text: str, machine: Machine) -> Said:
+    """What an entry says for a machine; BankError where it is of another, or damaged. One without plans is of a model that has none."""
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError) as e:
+        raise BankError("they are no JSON") from e
+    wanted = made_for(machine)
+    if not isinstance(said, dict) or not {*wanted, "records"} <= said.keys():
+        raise BankError("they do not say what they were made for")
+    for name, words in (("format", "format"), ("target", "machine"), ("machine_hash", "machine file"), ("model_version", "model version"),
+                        ("language", "schedule language")):
+        if said[name] != wanted[name]:
+            raise BankError(f"they are of another {words}{f' ({said[name]})' if NAME.fullmatch(str(said[name])) else ''}")
+    return Said(tuple(record(item, machine) for item in entries(said["records"], MOST_RECORDS, "they")),
+                tuple(plan_of(item, machine) for item in entries(said.get("plans", []), MOST_PLANS, "its plans of slices")))
+
+
+def entries(listed: Any, most: int, what: str) -> list[Any]:
+    """A list that is not too long; BankError of anything else."""
+    if not isinstance(listed, list) or len(listed) > most:
+        raise BankError(f"{what} are no list of at most {most:,}")
+    return listed
+
+
+def plan_of(item: Any, machine: Machine) -> Plan:
+    """A plan of slices, to be timed before it is taken; BankError where it is none."""
+    if not isinstance(item, Mapping) or set(item) != set(PLANNED):
+        raise BankError(f"one of its plans of slices does not have the fields {', '.join(PLANNED)}")
+    here = {"target": machine.name, "machine_hash": machine.hash, "model_version": model_version()}
+    return checked({**item, **here, "tool": "", "created": ""})
+
+
+def record(item: Any, machine: Machine) -> Record:
+    """A record, of which nothing is kept that is not tried before it is used; BankError where it is none."""
+    if not isinstance(item, Mapping) or set(item) != set(KEPT):
+        raise BankError(f"one of them does not have the fields {', '.join(KEPT)}")
+    return unflat({**item, **FORGOTTEN, "target": machine.name, "machine_hash": machine.hash, "model_version": model_version()})
+
+
+def tried(default: Record, best: Record, task: Task, machine: Machine) -> tuple[Record, Record] | None:
+    """The records of a task with its bound, where both schedules take the time that they say; that the first is the default is believed."""
+    if best.ticks > default.ticks or not (holds(default, task, machine) and holds(best, task, machine)):
+        return None
+    bound_ticks = min(best.ticks, bound_in(task.func, machine, task.state).ticks)
+    first, second = (replace(r, default_ticks=default.ticks, bound_ticks=bound_ticks) for r in (default, best))
+    return first, second

@@ -1,0 +1,49 @@
+"""Nodes of a graph as a graph of their own: how their ways of being done are compared before the whole is fused."""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from aoec.ir.graph.graph import Graph, OpNode, Tensor
+from aoec.jobs.choose.plan import placed, tasks
+from aoec.jobs.tune.made import realise
+from aoec.jobs.tune.order import Order
+from aoec.jobs.tune.solve import attempt
+from aoec.lowering.arrange.fuse import fuse
+from aoec.simulate.timing.time import chain
+from aoec.target.machine import Machine
+
+NO_WEIGHTS: Mapping[str, np.ndarray] = {}
+
+
+def alone(tensors: Mapping[str, Tensor], *nodes: OpNode) -> Graph:
+    """A graph of some nodes, under names of its own (of the first of an operator its word), all that they read from elsewhere being inputs,
+    and what the last makes its outputs. `tensors`: of their graph, by name."""
+    made = {o for n in nodes for o in n.outputs}
+    read = dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made)
+    named = {t: f"t{at}" for at, t in enumerate(dict.fromkeys((*read, *(o for n in nodes for o in n.outputs))))}
+    own = tuple(replace(tensors[t], name=name, data="", declared="") for t, name in named.items())
+    words: dict[str, int] = {}
+    only = []
+    for n in nodes:
+        count = words[n.op] = words.get(n.op, 0) + 1
+        inputs, outputs = (tuple(named.get(t, "") for t in ends) for ends in (n.inputs, n.outputs))
+        only.append(replace(n, name=n.op if count == 1 else f"{n.op}_{count}", inputs=inputs, outputs=outputs))
+    return Graph(nodes[0].op, tuple(named[t] for t in read), only[-1].outputs, own, tuple(only))
+
+
+def time_us(graph: Graph, machine: Machine, apart: Collection[str] = (), weights: Mapping[str, np.ndarray] = NO_WEIGHTS) -> float:
+    """Modelled µs of one inference of a graph by default schedules, attention nodes `apart` in single operators; inf where one has none."""
+    fused, _ = fuse(graph, weights, machine, apart)
+    found = placed(fused)
+    if found.reasons:
+        return float("inf")
+    measures = []
+    for task in tasks(found.graph, machine, funcs=found.funcs):
+        solved = attempt(task, machine, Order(tune=False))
+        if isinstance(solved, str):
+            return float("inf")
+        measures.append(realise(task.func, solved.default.trace, machine, task.state).measure)
+    return chain(measures, machine).latency_us

@@ -1,0 +1,44 @@
+"""How attention is done, whichever way the model machine is faster with, by default schedules and from cold inputs: in one pass or in
+single operators, and these with scores in rows as they are or of whole fractals. Equal ones are timed once."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Graph
+from aoec.ir.text.show import show
+from aoec.jobs.choose.alone import alone, time_us
+from aoec.jobs.known import known
+from aoec.lowering.arrange.take_apart import in_one_pass
+from aoec.lowering.arrange.whole_rows import ragged_scores
+from aoec.ops.words.layout import FRACTAL_ROWS
+from aoec.target.machine import Machine
+
+SINGLE, WHOLE_ROWS = ("attention",), ("attention", "attention_shares")
+
+
+def apart(graph: Graph, machine: Machine) -> frozenset[str]:
+    """What `fuse` does otherwise than in one pass and with rows as they are: attention nodes in single operators, softmax nodes whose
+    scores are in whole fractals."""
+    draft, out = Draft.of(graph, {}), set[str]()
+    for n in (n for n in graph.nodes if n.op == "attention"):
+        ragged = draft.tensors[n.inputs[1]].shape[-2] % FRACTAL_ROWS > 0
+        ways = [()] * in_one_pass(draft, n, machine) + [SINGLE] + [WHOLE_ROWS] * ragged
+        out.update(n.name + word.removeprefix("attention") for word in _fastest(alone(draft.tensors, n), machine, ways))
+    for s in ragged_scores(draft):
+        if _fastest(alone(draft.tensors, *s.nodes), machine, [(), ("softmax",)]):
+            out.add(s.softmax.name)
+    return frozenset(out)
+
+
+def _fastest(single: Graph, machine: Machine, ways: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The way in which a graph takes least time, of equal ones the first; in single operators where it has no schedule in any: those of
+    them that have one are not on the host then."""
+    def make() -> list[float]:
+        return [time_us(single, machine, named) for named in ways]
+    if len(ways) == 1:
+        return ways[0]
+    at = ("attention", show(single), machine.name, machine.hash)
+    times = known(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
+    return SINGLE if min(times) == inf and SINGLE in ways else ways[times.index(min(times))]

@@ -1,0 +1,53 @@
+"""How often the bodies of control flow run in one inference: what a modelled time of the whole model takes them for."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aoec.ir.graph.bodies import MAIN, Place, homes, place
+from aoec.ir.graph.graph import Graph, OpNode
+from aoec.ops.host.control import ROUNDS
+from aoec.simulate.timing.host import ROUNDS_OF_A_LOOP, SHARE_OF_A_BRANCH
+
+
+def rounds(node: OpNode) -> tuple[float, str]:
+    """(how often each body of a node of control flow runs, in words): of a Scan, and of a Loop with a count that is known, so often; of
+    other Loops, and of the branches of an If, an assumption."""
+    known = node.attribute(ROUNDS)
+    if isinstance(known, int):
+        return float(known), f"{known:,} rounds" + " at most" * (node.op == "host.Loop")
+    if node.op == "host.Loop":
+        return ROUNDS_OF_A_LOOP, f"{ROUNDS_OF_A_LOOP:g} rounds, assumed, for data decide it"
+    return SHARE_OF_A_BRANCH, "each branch in half of all inferences, assumed, for data decide it"
+
+
+def passes(graph: Graph) -> dict[Place, float]:
+    """How often what lies in no body, and each body, runs in one inference."""
+    nodes, home = {n.name: n for n in graph.nodes}, homes(graph)
+    out = {MAIN: 1.0}
+    for b in graph.bodies:
+        out[place(b)] = out[home.get(b.node, MAIN)] * rounds(nodes[b.node])[0]
+    return out
+
+
+def passes_of_groups(graph: Graph) -> dict[str, float]:
+    """How often each group runs in one inference."""
+    often, home = passes(graph), homes(graph)
+    return {g.name: often[home.get(g.nodes[0], MAIN) if g.nodes else MAIN] for g in graph.groups}
+
+
+def counts(graph: Graph) -> dict[str, int]:
+    """How often tables count each group: in whole passes, a branch that is seldom taken once."""
+    return {name: max(1, round(often)) for name, often in passes_of_groups(graph).items()}
+
+
+def weighted(times: Mapping[str, float], graph: Graph) -> float:
+    """The sum of times of groups, by name, in one inference."""
+    often = passes_of_groups(graph)
+    return sum(us * often[name] for name, us in times.items())
+
+
+def told(graph: Graph) -> list[str]:
+    """A sentence on each node of control flow whose bodies are compiled."""
+    nodes = {n.name: n for n in graph.nodes}
+    return [f"{name} is walked by the host and its bodies run on the AI Core; whole-model times, modelled, count {rounds(nodes[name])[1]}"
+            for name in dict.fromkeys(b.node for b in graph.bodies)]

@@ -1,0 +1,268 @@
+"""Subgraph tuning (SGAT): which groups of each subgraph run in slices, by what a bank has kept or by a search that it keeps.
+
+A subgraph is what AOE tunes as one: groups on the AI Core that follow each other. A plan is a claim, whoever made it: a model with it is
+scheduled and timed like any other, and it is taken where that is faster.
+"""
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from aoec.bank.bank import Bank
+from aoec.bank.builtin import Shelf
+from aoec.bank.claimed import Claimed
+from aoec.bank.plans import Plan
+from aoec.base import regions as words
+from aoec.base.errors import BankError
+from aoec.base.keys import digest
+from aoec.ir.graph.graph import Graph
+from aoec.ir.text.keys import key
+from aoec.ir.text.show import show
+from aoec.jobs.choose import slices
+from aoec.jobs.tune.budget import Until
+from aoec.jobs.version import model_version
+from aoec.report.results.opat import Outcome
+from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile.compile import Made
+
+Asked = slices.Asked
+Cut = Callable[[Asked], "Made | str"]  # the model with regions in slices, or why it cannot be had
+
+
+@dataclass(frozen=True)
+class Subgraph:
+    """Groups in order, and the key of what they are and, `schedules`, of how each runs whole."""
+
+    groups: tuple[str, ...]
+    graph_key: str
+    schedules: str
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What became of a subgraph of so many groups: the plan that is kept of it, what it took before, modelled, and the outcome as AOE
+    counts it."""
+
+    groups: int
+    plan: Plan
+    before_us: float
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A model with those regions in slices that are faster so, itself where none are. `tuned`: what became of its subgraphs, none where
+    nothing was asked. `banked`: the model with the regions that the bank's plan has, where it has some. `over`: time ended the looking."""
+
+    made: Made
+    tuned: Sequence[Tuned] = ()
+    banked: Made | None = None
+    over: bool = False
+
+    @property
+    def kept(self) -> Sequence[Tuned]:
+        """What a bank keeps: where time ended the looking, nothing is said of subgraphs for which none was found."""
+        return [t for t in self.tuned if t.plan.gained or not self.over]
+
+
+def planned(made: Made, bank: Bank, machine: Machine, options: Namespace, say: Callable[[str], None], cut: Cut, until: Until) -> Planned:
+    """The model with its plan of slices. With plan "bank" of the options nothing is looked for. BankError where something is to be, which
+    --frozen forbids. `until`: when looking ends."""
+    search = options.slices.plan == "search"
+    if made.model.graph.bodies:
+        if search:
+            say("slices: a model whose control flow is walked is not sliced")
+        return Planned(made)
+    known = [p for p in plans(bank, machine) if p.metric == options.metric]
+    if not search and not any(p.gained for p in known):
+        return Planned(made)
+    job = Job(made, known, machine, options)
+    missing = job.missing() if search else []
+    if missing and options.frozen:
+        raise BankError(f"bank {bank.path} has no plan of slices of {made.model.name}, and --frozen forbids to look for one: without "
+                        "--slices auto, the model is compiled whole")
+    out, regions = job.best(missing, cut, say, until)
+    tuned = list(job.tuned(out, regions, missing)) if regions is not None else []
+    return Planned(out, tuned, job.was[0] if job.was else None, until.over)
+
+
+def keep(bank: Bank, found: Iterable[Tuned]) -> None:
+    """Nothing; the bank has the plans, where it can be written."""
+    if bank.writable and (kept := [t.plan for t in found]):
+        bank.plans.put_all(kept)
+
+
+class Job:
+    """The subgraphs of a compiled model, and what a bank has kept of them."""
+
+    def __init__(self, made: Made, kept: Sequence[Plan], machine: Machine, options: Namespace) -> None:
+        self.made, self.machine, self.options = made, machine, options
+        self.subgraphs = subgraphs(made.model.graph, {c.task.group.name: show(c.best.trace) for c in made.choices})
+        self.whole_us = spans_us(made, options.metric)
+        self.held = {s: held(s, kept) for s in self.subgraphs}
+        self.was: tuple[Made, dict[Subgraph, Asked]] | None = None  # the model by the bank's plan, and its regions
+
+    def exact(self, s: Subgraph) -> Plan | None:
+        """What the bank has kept of a subgraph with these schedules."""
+        found = self.held[s]
+        return found if found is not None and found.schedules == s.schedules else None
+
+    def missing(self) -> list[Subgraph]:
+        """The subgraphs for which a plan is to be looked for."""
+        return [s for s in self.subgraphs if self.options.repeat or self.exact(s) is None]
+
+    def best(self, missing: Sequence[Subgraph], cut: Cut, say: Callable[[str], None],
+             until: Until) -> tuple[Made, dict[Subgraph, Asked] | None]:
+        """The fastest of the model whole, as a search of the `missing` has it, and as the bank has it; what is taken is said. Its regions,
+        None where nothing is known of them, as options forbid what it takes to have them."""
+        known = {s: named(p.regions, s) for s, p in self.held.items() if p is not None}
+        banked = {s: r for s, r in known.items() if r}
+        offers = {"by the bank's plan": banked}
+        if missing:
+            found = slices.found(self.made.model.graph, {c.task.group.name: c.best for c in self.made.choices}, self.machine, until)
+            fresh = {s: r for s, r in (banked | {s: own(found, s) for s in missing}).items() if r}
+            offers |= {"as found": fresh} if fresh != banked else {}
+        best, chosen, why, refused = self.made, dict[Subgraph, Asked](), "", ""
+        for name, offer in offers.items():
+            got = self.tried({s: r for s, r in offer.items() if r}, cut)
+            if got is not None and not isinstance(got, str) and offer is banked:
+                self.was = got
+            if isinstance(got, str):
+                refused = got
+            elif got is not None and slices.faster(best.lines.tuned, got[0].lines.tuned, self.options.metric):
+                (best, chosen), why = got, name
+        if chosen:
+            say(slices.gain(self.made.lines.tuned, best.lines.tuned, self.options.metric) + f", {why}")
+        elif refused:
+            say(f"slices: there are regions of groups that may be faster in slices, and they are not taken: {refused}")
+            return best, None
+        else:
+            say(f"slices: {'no region of groups is faster in slices' if missing else 'the bank has a plan that is no faster'} than whole")
+        return best, chosen
+
+    def tried(self, offer: Mapping[Subgraph, Asked], cut: Cut) -> tuple[Made, dict[Subgraph, Asked]] | str | None:
+        """The model with these regions in slices, less those of subgraphs that take longer so; None where nothing is left, or why there is
+        none."""
+        if not offer:
+            return None
+        out = cut(inside(self.made.model.graph, offer.values()))
+        if isinstance(out, str):
+            return out
+        after = spans_us(out, self.options.metric)
+        less = {s: r for s, r in offer.items() if ns(after[self.place(s)]) < ns(self.whole_us[self.place(s)])}
+        return (out, less) if len(less) == len(offer) else self.tried(less, cut)
+
+    def place(self, s: Subgraph) -> int:
+        return self.subgraphs.index(s)
+
+    def tuned(self, out: Made, chosen: Mapping[Subgraph, Asked], missing: Sequence[Subgraph]) -> Iterator[Tuned]:
+        """What became of each subgraph in the model as it is now."""
+        after_us, before_us, had_regions = spans_us(out, self.options.metric), self.whole_us, dict[Subgraph, Asked]()
+        if self.was and slices.faster(self.made.lines.tuned, self.was[0].lines.tuned, self.options.metric):
+            before_us, had_regions = spans_us(self.was[0], self.options.metric), self.was[1]
+        for i, s in enumerate(self.subgraphs):
+            text = words.show(placed(chosen.get(s, ()), s))
+            plan = Plan(s.graph_key, self.machine.name, self.machine.hash, model_version(), s.schedules, self.options.metric,
+                        self.made.model.name[:200], text, ns(self.whole_us[i]), ns(after_us[i] if text else self.whole_us[i]),
+                        f"aoec {version('aoec')}", f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}")
+            better = s in missing and plan.after_ns < ns(before_us[i])
+            outcome = (Outcome.UPDATE if better else Outcome.RESERVED) if had_regions.get(s) else \
+                Outcome.ADD if text else Outcome.UNSATISFIED
+            yield Tuned(len(s.groups), plan, before_us[i], outcome)
+
+
+def ns(us: float) -> int:
+    """Whole nanoseconds, one at least."""
+    return max(1, round(1000 * us))
+
+
+def plans(bank: Bank, machine: Machine) -> list[Plan]:
+    """What a bank, and then what lies beneath it, has kept of this machine and model."""
+    return [p for p in kept(bank, machine.name) if (p.machine_hash, p.model_version) == (machine.hash, model_version())]
+
+
+def kept(shelf: Shelf | None, target: str | None) -> Iterator[Plan]:
+    """The plans of a shelf, and then of those beneath it."""
+    if isinstance(shelf, Bank):
+        yield from shelf.plans.list(target)
+    elif isinstance(shelf, Claimed):
+        yield from (p for p in shelf.plans if target in (None, p.target))
+    if isinstance(shelf, Bank | Claimed):
+        yield from kept(shelf.base, target)
+
+
+def held(s: Subgraph, kept: Iterable[Plan]) -> Plan | None:
+    """What is kept of a subgraph: by the same schedules first, then what gained most."""
+    of = [p for p in kept if p.graph_key == s.graph_key]
+    return min(of, key=lambda p: (p.schedules != s.schedules, not p.gained, p.after_ns / p.before_ns, p), default=None)
+
+
+# ---------------------------------------------------------------- subgraphs
+
+def subgraphs(graph: Graph, traces: Mapping[str, str]) -> list[Subgraph]:
+    """The subgraphs of a fused graph, in order. `traces`: the schedules of its groups."""
+    return [Subgraph(run, key(alone(graph, run)), digest("\n".join(traces.get(name, "") for name in run))[:16]) for run in runs(graph)]
+
+
+def runs(graph: Graph) -> list[tuple[str, ...]]:
+    """The groups of each subgraph."""
+    found = [list(run) for host, run in groupby(graph.groups, lambda g: g.kind == "host") if not host]
+    return [tuple(g.name for g in run) for run in found if any(g.kind != "view" for g in run)]
+
+
+def alone(graph: Graph, names: Sequence[str]) -> Graph:
+    """The graph of some groups that follow each other; constants are what they are, and not what they hold."""
+    groups = tuple(g for g in graph.groups if g.name in set(names))
+    own = {name for g in groups for name in g.nodes}
+    nodes = tuple(n for n in graph.nodes if n.name in own)
+    made = {o for n in nodes for o in n.outputs}
+    read = dict.fromkeys(i for n in nodes for i in n.inputs if i)
+    later = {i for n in graph.nodes if n.name not in own for i in n.inputs} | set(graph.outputs)
+    tensors = {t.name: replace(t, data="") for t in graph.tensors}
+    inputs = tuple(i for i in read if i not in made)
+    return Graph("subgraph", inputs, tuple(o for n in nodes for o in n.outputs if o in later),
+                 tuple(tensors[t] for t in dict.fromkeys([*inputs, *read, *(o for n in nodes for o in n.outputs)])), nodes, groups)
+
+
+def spans_us(made: Made, metric: str) -> list[float]:
+    """What each subgraph takes of what a model is tuned for, one inference or the time between two, modelled: from the end of what is
+    before it to its own; slices of it are part of it."""
+    at = {name: i for i, run in enumerate(runs(made.model.graph)) for name in run}
+    spans: list[list[tuple[float, float]]] = [[] for _ in set(at.values())]
+    line = made.lines.tuned
+    for c, span in zip(made.choices, line.steady_us if metric == "throughput" else line.spans_us):
+        if c.task.group.name in at:
+            spans[at[c.task.group.name]].append(span)
+    ends = [0.0, *(own[-1][1] for own in spans if own)]
+    return [own[-1][1] - before if own else 0.0 for own, before in zip(spans, ends)]
+
+
+def named(text: str, s: Subgraph) -> Asked:
+    """The regions of a plan, by the names of a subgraph's groups; none where they are not of it."""
+    found = words.regions(text) if text else ()
+    if any(int(g[1:]) >= len(s.groups) for first, last, _ in found for g in (first, last)):
+        return ()
+    return [(s.groups[int(first[1:])], s.groups[int(last[1:])], n) for first, last, n in found]
+
+
+def placed(regions: Asked, s: Subgraph) -> Asked:
+    """Regions by the places of their groups in a subgraph."""
+    return [(f"g{s.groups.index(first)}", f"g{s.groups.index(last)}", n) for first, last, n in regions]
+
+
+def own(regions: Asked, s: Subgraph) -> Asked:
+    """The regions of a subgraph among those of a model."""
+    return [r for r in regions if r[0] in s.groups]
+
+
+def inside(graph: Graph, regions: Iterable[Asked]) -> Asked:
+    """Regions of several subgraphs in the order of the groups."""
+    at = {g.name: i for i, g in enumerate(graph.groups)}
+    return sorted((r for some in regions for r in some), key=lambda r: at[r[0]])

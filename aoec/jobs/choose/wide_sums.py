@@ -1,0 +1,60 @@
+"""Sums of 16-bit results in fp32 with their rounding behind them, where cores that share the terms gain more than that costs: by default
+schedules, from cold inputs, the rounding in a launch of its own."""
+from __future__ import annotations
+
+import numpy as np
+
+from aoec.ir.graph.bodies import homes
+from aoec.ir.graph.graph import Graph
+from aoec.ir.text.show import show
+from aoec.jobs.choose.alone import alone, time_us
+from aoec.jobs.choose.refusal import refusal
+from aoec.jobs.known import known
+from aoec.lowering.arrange.fuse import fuse
+from aoec.lowering.arrange.wide_sums import ROUNDED, SUMS, widened
+from aoec.lowering.lower.lower import lower
+from aoec.ops.run import NUMPY
+from aoec.search.sketches.sketches import sketches
+from aoec.target.machine import Machine
+
+Single = tuple[Graph, tuple[str, ...]]  # a graph of one node, and its inputs that are constants
+
+
+def wide(graph: Graph, machine: Machine) -> Graph:
+    """The graph, not fused yet, with those sums widened that are faster so, but for those in bodies of control flow. Equal ones are timed
+    once."""
+    inside = homes(graph)
+    tensors = {t.name: t for t in graph.tensors}
+    found: dict[Single, list[str]] = {}
+    for n in (n for n in graph.nodes if n.name not in inside):
+        if n.op in SUMS and tensors[n.outputs[0]].dtype in ROUNDED and tensors[n.outputs[0]].layout == "ND":
+            single = alone(tensors, n)
+            own = dict(zip(filter(None, single.nodes[0].inputs), filter(None, n.inputs)))
+            found.setdefault((single, tuple(i for i, name in own.items() if tensors[name].data)), []).append(n.name)
+    return widened(graph, frozenset(name for single, names in found.items() if _faster(single, machine) for name in names))
+
+
+def _faster(single: Single, machine: Machine) -> bool:
+    """Whether a sum takes less time in fp32, its rounding included."""
+    graph, constants = single
+    in_fp32 = widened(graph, (graph.nodes[0].name,))
+
+    def make() -> list[float]:
+        if not _shares(in_fp32, machine):
+            return [0.0, 0.0]
+        weights = {t.name: np.zeros(t.shape, NUMPY[t.dtype]) for t in graph.tensors if t.name in constants}
+        return [time_us(g, machine, weights=weights) for g in (graph, in_fp32)]
+    at = ("wide sum", show(graph), " ".join(constants), machine.name, machine.hash)
+    rounded_us, wide_us = known(at, make, lambda made: made, lambda kept: [float(x) for x in kept])
+    return wide_us < rounded_us
+
+
+def _shares(graph: Graph, machine: Machine) -> bool:
+    """Whether cores may share the terms of the sum that a graph begins with."""
+    fused, _ = fuse(graph, {}, machine)
+    (group,) = [g for g in fused.groups if graph.nodes[0].name in g.nodes]
+    try:
+        return any(s.primitive == "add_parts" for trace in sketches(lower(fused, group), machine) for s in trace.steps)
+    except Exception as e:
+        refusal(e)
+        return False

@@ -1,0 +1,122 @@
+"""What is said of a compiled model at the end: the closing table, and how far to believe it."""
+from __future__ import annotations
+
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from aoec.jobs.choose import rounds
+from aoec.jobs.choose.plan import host_times
+from aoec.jobs.tune.budget import Spent, as_dict
+from aoec.jobs.tune.solve import total_ticks
+from aoec.jobs.tune.trust import Trust, together
+from aoec.jobs.tune.tuning import bound_in
+from aoec.jobs.version import model_version
+from aoec.ops.narrowed import counts, kept_words
+from aoec.report.fidelity import as_dict as fidelity_of
+from aoec.report.fidelity import near, operator_class
+from aoec.report.table import Held, Report, Row, Times
+from aoec.search.proof.bounds import Bound
+from aoec.search.space.trials import Phase
+from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile.compile import Choice, Made, Model
+
+
+UNTUNED = "not tuned: --tune searches for faster schedules"  # said where the bank did not know all of a model, and nothing was searched
+
+
+def believed(report: Report, model: Model, machine: Machine) -> Report:
+    """The report with how near modelled times are to published ones, for every class of operators that the model has."""
+    nodes = {n.name: n for n in model.graph.nodes}
+    classes = sorted({operator_class(nodes[g.nodes[0]].op) for g in model.graph.groups if g.kind in ("cube", "vector")})
+    notes = (*report.notes, *kept_words(model.graph, model.precision), *rounds.told(model.graph))
+    told = tuple(near(machine.name, classes, model_version()))
+    return replace(report, notes=notes, near=told, fidelity=fidelity_of(machine.name, classes, model_version()))
+
+
+def table(made: Made, machine: Machine, options: Namespace, seconds: float) -> Report:
+    """The closing table: equal groups in one row."""
+    model, choices, lines = made.model, made.choices, made.lines
+    us = machine.us_per_tick
+    rows: dict[object, Row] = {}
+    bound_us = 0.0
+    spent = {}
+    often, shown = rounds.passes_of_groups(model.graph), rounds.counts(model.graph)
+    for c in choices:
+        at = (c.task.func_key, c.task.state_text)
+        ticks = total_ticks(c.best.measure, machine)
+        times = Times(c.solved.default.ticks * us, ticks * us, min(c.solved.best.bound_ticks, ticks) * us)
+        bound_us += often[c.task.group.name] * (times.bound_us or 0.0)
+        spent[at] = c.solved.spent
+        new = Row(c.task.group.name, c.task.label, times, 0, c.best.measure.bound_by, c.task.group.kind, c.solved.best.proof, held(c.trust),
+                  c.solved.candidates, as_dict(c.solved.spent) if c.solved.candidates else {})
+        row = rows.get(at, new)
+        rows[at] = replace(row, count=row.count + shown[c.task.group.name])
+    off_core, ops = host_times(model.graph), {n.name: n.op for n in model.graph.nodes}
+    bound_us += rounds.weighted(off_core, model.graph)
+    for g in model.graph.groups:
+        if g.kind in ("view", "host"):
+            times = Times(*[off_core[g.name]] * 3) if g.kind == "host" else Times()
+            rows[g.name] = Row(g.name, counted([ops[name] for name in g.nodes]), times, shown[g.name], "", g.kind)
+    found = len({(c.task.func_key, c.task.state_text) for c in choices if c.solved.found})
+    return Report(
+        model.name, machine.name, model.precision, tuple(rows.values()),
+        Times(lines.default.latency_us, lines.tuned.latency_us, min(lines.tuned.latency_us, chain_bound_us(made, machine))),
+        Times(lines.default.sum_us, lines.tuned.sum_us, bound_us),
+        (1e6 / lines.default.throughput_us, 1e6 / lines.tuned.throughput_us) if lines.tuned.throughput_us else None,
+        "cold inputs and weights" if options.metric == "latency" else "what an equal inference before it leaves",
+        hint="" if options.tune or all(c.solved.held is not None for c in choices) else getattr(options, "untuned", UNTUNED),
+        **looked_at(spent.values()), seconds=seconds, found=found, tuned=options.tune, lowered=counts(model.graph),
+        held=whole_trust(choices), images=images_of(model), gear=made.stage.gear)
+
+
+def images_of(model: Model) -> int:
+    """How many images an inference takes: the first size that all inputs and outputs have, of a model that works on images; else 0."""
+    sizes = {p.shape[0] if p.shape else 0 for p in (*model.inputs, *model.outputs)}
+    there = any(t.layout.startswith("NC1HWC0") for t in model.graph.tensors) and any(len(p.shape) == 4 for p in model.inputs)
+    return sizes.pop() if there and len(sizes) == 1 else 0
+
+
+def chain_bound_us(made: Made, machine: Machine) -> float:
+    """What no schedules of the model's groups beat on one timeline, in modelled microseconds.
+
+    The first group pays for its launch. Any other waits behind one before it, and may pay the gap of the task queue alone. What the host
+    does is added.
+    """
+    graph, known = made.model.graph, dict[tuple[str, str], Bound]()
+    often, us = rounds.passes_of_groups(graph), 0.0
+    for place, c in enumerate(made.choices):
+        at = c.task.func_key, c.task.state_text
+        if at not in known:
+            known[at] = bound_in(c.task.func, machine, c.task.state)
+        cycles = known[at].queued_cycles if place else known[at].cycles
+        us += often[c.task.group.name] * cycles / machine.clock_mhz
+    return us + rounds.weighted(host_times(graph), graph)
+
+
+def looked_at(spent: Iterable[Spent]) -> dict[str, Any]:
+    """The fields of a report that say what searches looked at: trials, and beside them what was timed to other ends, or decided untimed."""
+    found = list(spent)
+    beside = sum((Counter(s.candidates) for s in found), Counter[str]())
+    return {"trials": sum(s.trials for s in found), "beside": {name: n for name, n in beside.items() if name != Phase.SEARCH.value},
+            "bounded": sum(s.bounded for s in found)}
+
+
+def counted(words: Sequence[str]) -> str:
+    """Words in order, each once, with how often it is there."""
+    return ", ".join(f"{word} x{n}" if n > 1 else word for word, n in Counter(words).items())
+
+
+def held(trust: Trust | None) -> Held | None:
+    """What a table says of a trust."""
+    return Held(len(trust.default), trust.faster, trust.worst, trust.confirmed) if trust else None
+
+
+def whole_trust(choices: list[Choice]) -> Held | None:
+    """The groups' sum on the seeded machines; groups that keep their default take the same on both sides."""
+    trusts = [c.trust for c in choices if c.trust]
+    return held(together(trusts)) if trusts else None

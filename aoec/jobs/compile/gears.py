@@ -1,0 +1,68 @@
+"""Gears: the model that takes the shapes that are fed, of those that one file holds."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from aoec.artifact.compiled import Artifact
+from aoec.base.errors import CheckError
+from aoec.jobs.run.execute import Runner, check_names, said
+from aoec.ops.run import NUMPY
+
+SHOWN = 8  # gears in a sentence
+
+
+class Dispatch:
+    """Runs a model for whichever of its gears takes what is fed; each gear is made ready when it first runs, and stays so."""
+
+    def __init__(self, gears: Sequence[Artifact]) -> None:
+        self.gears = tuple(gears)
+        self.runners: dict[int, Runner] = {}
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        """Output name -> value, by the model's own names and dtypes; CheckError where the feeds are no gear's inputs."""
+        gear = pick(self.gears, feeds)
+        if id(gear) not in self.runners:
+            self.runners[id(gear)] = Runner(gear)
+        return self.runners[id(gear)].run(feeds)
+
+
+def pick(gears: Sequence[Artifact], feeds: Mapping[str, Any]) -> Artifact:
+    """The gear that takes feeds of these shapes; the only one where there is no choice. CheckError that names them where none does."""
+    if len(gears) == 1:
+        return gears[0]
+    check_names(gears[0].inputs, feeds)
+    given = {name: tuple(np.shape(x)) for name, x in feeds.items()}
+    for gear in gears:
+        if all(given[p.name] == p.shape for p in gear.inputs if p.dtype in NUMPY):
+            return gear
+    shapes = ", ".join(f"{p.name}{list(given[p.name])}" for p in gears[0].inputs if p.dtype in NUMPY)
+    raise CheckError(f"no gear of this model takes {shapes}; its gears are {listed(gears)}")
+
+
+def named(gears: Sequence[Artifact], name: str) -> Artifact:
+    """The gear of that name; CheckError that says which there are."""
+    for gear in gears:
+        if gear.gear == name:
+            return gear
+    raise CheckError(f"this model has no gear {name}; its gears are {listed(gears)}" if len(gears) > 1 else
+                     f"this model is compiled for one shape of its inputs and has no gear {name}")
+
+
+def listed(gears: Sequence[Artifact]) -> str:
+    """The gears with the shapes of what varies, in words."""
+    varying = {p.name for g in gears for p, first in zip(g.inputs, gears[0].inputs) if p.shape != first.shape}
+    words = [f"{g.gear} ({', '.join(p.name + ' ' + said(p) for p in g.inputs if p.name in varying)})" for g in gears[:SHOWN]]
+    return "; ".join(words) + (f" and {len(gears) - SHOWN} more" if len(gears) > SHOWN else "")
+
+
+def common_shape(gears: Sequence[Artifact], output: bool, place: int) -> list[int | str | None]:
+    """The shape of the model's input or output at this place: numbers, and where the gears differ the model's name, or None without."""
+    ports = [(g.outputs if output else g.inputs)[place] for g in gears]
+    if len({len(p.shape) for p in ports}) > 1:
+        return []
+    names = ports[0].dims or ("",) * len(ports[0].shape)
+    each = zip(names, zip(*[p.shape for p in ports]))
+    return [sizes[0] if len(set(sizes)) == 1 else name or None for name, sizes in each]

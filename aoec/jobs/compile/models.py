@@ -1,0 +1,96 @@
+"""Models as imported and as fused. What an equal one became is looked up; its constants are made when somebody asks for them: to verify
+a group, to write what is not written yet. A second compile of a model so hashes its file and reads none of it."""
+from __future__ import annotations
+
+import mmap
+from collections.abc import Callable, Mapping
+from functools import cache
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aoec.base.errors import BackendError
+from aoec.base.files.arrays import Lazy
+from aoec.base.files.files import open_plain
+from aoec.frontend.translate import onnx as frontend
+from aoec.ir.graph.graph import Graph, Tensor
+from aoec.ir.text.flat import flat, noun
+from aoec.ir.text.show import show
+from aoec.jobs.known import known
+from aoec.ops.own import NO_DEFINITIONS, Definitions
+from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
+Weights = Mapping[str, np.ndarray]
+Pool = dict[tuple[object, ...], np.ndarray]  # constants of several graphs by what they are, so that equal ones are held once
+ELSEWHERE = b"\n\x08location"  # how an ONNX file says that data of a constant lie in another file
+
+
+def imported(model: str | ModelProto, shapes: Mapping[str, tuple[int, ...]], precision: str,
+             pool: Pool | None = None, own: Definitions = NO_DEFINITIONS) -> tuple[Graph, Weights, list[str]]:
+    """(graph, constants, notices) of an ONNX model, by path or as a proto, and the user's `own` operators; what the frontend refuses is
+    refused."""
+    @cache
+    def load() -> tuple[Graph, Weights, list[str]]:
+        graph, weights, notices = frontend.load(model, dict(shapes), precision, own)
+        return graph, _pooled(graph, weights, pool), notices
+
+    content = file_digest(model) if isinstance(model, str) else ""
+    if not content:
+        graph, weights, notices = load()
+        return graph, weights, notices
+    at = ("import", content, repr(sorted(shapes.items())), precision, frontend.onnx.__version__, repr(sorted(own.items())))
+    graph, notices = known(at, lambda: (load()[0], load()[2]), lambda made: None if refers_elsewhere(model) else [flat(made[0]), made[1]],
+                           lambda kept: (noun(kept[0]), kept[1]))
+    return graph, _constants(graph, lambda: load()[1], pool), notices
+
+
+def fused(graph: Graph, weights: Weights, machine: Machine, pool: Pool | None = None,
+          apart: frozenset[str] = frozenset()) -> tuple[Graph, Weights]:
+    """The graph in layouts and groups for a machine, with its constants as stored; `apart`: attention nodes in single operators."""
+    @cache
+    def make() -> tuple[Graph, Weights]:
+        from aoec.lowering.arrange.fuse import fuse
+        made, stored = fuse(graph, weights, machine, apart)
+        return made, _pooled(made, stored, pool)
+
+    out = known(("fuse", show(graph), machine.name, machine.hash, *sorted(apart)), lambda: make()[0], flat, noun)
+    return out, _constants(out, lambda: make()[1], pool)
+
+
+def _constants(graph: Graph, make: Callable[[], Weights], pool: Pool | None) -> Weights:
+    """The constants of a graph, made when one is asked for; what the pool has is not made."""
+    def take() -> Weights:
+        wanted = {t.name: _what(t) for t in graph.tensors if t.data}
+        if pool is None or any(what not in pool for what in wanted.values()):
+            return make()
+        return {name: pool[what] for name, what in wanted.items()}
+
+    return Lazy([t.name for t in graph.tensors if t.data], take)
+
+
+def _pooled(graph: Graph, weights: Weights, pool: Pool | None) -> Weights:
+    """The constants, those that the pool has already in its memory; the others are in it then."""
+    return weights if pool is None else {t.name: pool.setdefault(_what(t), weights[t.name]) for t in graph.tensors if t.data}
+
+
+def _what(t: Tensor) -> tuple[object, ...]:
+    return t.data, t.dtype, t.layout, t.shape
+
+
+def file_digest(path: str) -> str:
+    """The sha256 of a file's bytes; "" where it cannot be read, which its reader says better."""
+    try:
+        with open_plain(path) as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            return sha256(data).hexdigest()
+    except (OSError, ValueError, BackendError):  # an empty file cannot be mapped
+        return ""
+
+
+def refers_elsewhere(path: str) -> bool:
+    """True for a model whose file does not say all of it."""
+    with open_plain(path) as f, mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return data.find(ELSEWHERE) >= 0

@@ -1,0 +1,170 @@
+"""Operator tuning as a job: what `compile --tune` does, with AOE's result file written as the work goes on."""
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aoec.base.files.files import check_folder, write_text
+from aoec.cann.op_summary import csv_text
+from aoec.cann.op_types import type_of
+from aoec.ir.text.parse import parse_trace
+from aoec.jobs.compile.profile import launches, split
+from aoec.jobs.tune.budget import as_dict
+from aoec.report.results.folder import AFTER, BEFORE, FOLDER, Operator, file_of, operator_text, profile_of, summary_text
+from aoec.report.results.opat import Outcome, Policy, Tuning, found_new, model, text
+from aoec.search.space.name import structure
+
+if TYPE_CHECKING:
+    from aoec.bank.record import Key
+    from aoec.ir.graph.graph import Graph
+    from aoec.jobs.choose.formats import Change, Found
+    from aoec.jobs.choose.plan import Task
+    from aoec.jobs.compile.compile import Choice, Made, Ready
+    from aoec.jobs.tune.order import Solved
+    from aoec.target.machine import Machine
+
+
+def folder(asked: str | None) -> Path:
+    """Where results go: what was asked for, else $ASCEND_WORK_PATH, else the current directory (AOE's order)."""
+    return Path(asked or os.environ.get("ASCEND_WORK_PATH") or ".")
+
+
+@dataclass(frozen=True)
+class Ends:
+    """Each gear's model at the end of a job: `whole`, before groups are cut into slices; as `made`; and as a build with the bank as it was
+    when the job began has it."""
+
+    whole: Sequence[Made]
+    made: Sequence[Made]
+    was: Sequence[Made]
+
+
+class Results:
+    """The result file of one run, and the folder of its time that says the same as tutorials do. They are written after every operator,
+    each file whole: after a kill they say how far the job came."""
+
+    def __init__(self, where: Path, name: str, machine: Machine, now: datetime) -> None:
+        check_folder(where)
+        where.mkdir(parents=True, exist_ok=True)
+        run = f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}_pid{os.getpid()}"
+        self.path = where / f"aoe_result_opat_{run}.json"
+        self.folder = where / f"{FOLDER}{run}"  # what looks for aoe_result_opat_* expects no folders
+        self._tuning, self._machine, self._profiles = Tuning(name), machine, list[str]()
+        self._rows: list[tuple[Key | None, Policy, Task, Solved]] = []  # key of the best; None of a row that is of layouts
+        self._write()
+
+    def noting(self, graphs: Sequence[Graph], told: Callable[[Task, Solved], None]) -> Callable[[Task, Solved], None]:
+        """What is called for every distinct task that is done, and passes that on."""
+        types = {n.name: n.op for g in graphs for n in g.nodes}
+
+        def done(task: Task, solved: Solved) -> None:
+            told(task, solved)
+            self._add(policy(task, solved, types, self._machine), task, solved)
+
+        return done
+
+    def formats(self, found: Sequence[Change], every: Found) -> None:
+        """Nothing; these changes of layouts were made, each told under the first product that it touches, as `every` has it."""
+        for change in found:
+            self._add(*format_policy(change, every, self._machine))
+
+    def _add(self, found: Policy, task: Task, solved: Solved) -> None:
+        self._rows.append((solved.best.key if found.kind != "Format" else None, found, task, solved))
+        self._put_row(len(self._rows) - 1)
+        self._tuning = replace(self._tuning, policies=(*self._tuning.policies, found))
+        self._write()
+
+    def _put_row(self, at: int) -> None:
+        """Nothing; the file of a row says what became of its operator."""
+        _, found, task, solved = self._rows[at]
+        self._put(file_of(at, found.name), operator_text(operator(task, solved, found, self._machine)))
+
+    def _keep_to(self, before: Sequence[Made], made: Sequence[Made]) -> None:
+        """Nothing; rows are of operators that the model has now: where some run in slices, of the slices. `before`: each gear whole."""
+        whole, now = map(first_of_each, (before, made))
+        rows = [row for row in self._rows if row[0] is None or row[0] not in whole or row[0] in now]
+        types = {n.name: n.op for m in made for n in m.model.graph.nodes}
+        rows += [(key, policy(c.task, c.solved, types, self._machine), c.task, c.solved) for key, c in now.items() if key not in whole]
+        if rows != self._rows:
+            for at, row in enumerate(self._rows):
+                (self.folder / file_of(at, row[1].name)).unlink(missing_ok=True)
+            self._rows = rows
+            for at in range(len(rows)):
+                self._put_row(at)
+            self._tuning = replace(self._tuning, policies=tuple(row[1] for row in rows))
+
+    def close(self, ready: Sequence[Ready], ends: Ends, seconds: float, searches: Mapping[str, Any]) -> str:
+        """What the job found that is new, in words; it has ended. `ready`: each gear before its search; `searches`: what repeats them."""
+        made = ends.made
+        self._keep_to(ends.whole, made)
+        times_ms = [(m.stage.gear, w.lines.tuned.latency_us / 1e3, m.lines.tuned.latency_us / 1e3) for w, m in zip(ends.was, made)]
+        gears = tuple({"gear": gear, **model(before, after)} for gear, before, after in times_ms if gear)
+        _, before, after = times_ms[0]
+        for (when, m) in ((when, m) for pair in zip(ends.was, made) for when, m in zip((BEFORE, AFTER), pair)):
+            self._profiles.append(profile_of(when, m.stage.gear))
+            listed = launches(m, self._machine, True)
+            self._put(self._profiles[-1], csv_text(m.model.name, listed, self._machine.clock_mhz, split(self._machine)))
+        self._tuning = replace(self._tuning, failed=failed(ready, made), seconds=seconds, gears=gears, baseline_ms=before, result_ms=after,
+                               searches=searches)
+        self._write()
+        return found_new(self._tuning.policies, "operator", before, after)
+
+    def _write(self) -> None:
+        write_text(self.path, text(self._tuning))
+        self._put("summary.json", summary_text(self._tuning, self._machine.name, self.path.name, tuple(self._profiles)))
+
+    def _put(self, name: str, said: str) -> None:
+        """Nothing; a file of the folder says this."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, said)
+
+
+def first_of_each(made: Iterable[Made]) -> dict[Key, Choice]:
+    """The different groups of models by the key of their best: of equal ones the first."""
+    out: dict[Key, Choice] = {}
+    for c in (c for m in made for c in m.choices):
+        out.setdefault(c.solved.best.key, c)
+    return out
+
+
+def failed(ready: Sequence[Ready], made: Sequence[Made]) -> tuple[str, ...]:
+    """First nodes of groups that were to run on the AI Core and have no schedule, whole or operator by operator."""
+    return tuple(g.nodes[0] for r, m in zip(ready, made) for g in r.model.graph.groups
+                 if g.kind in ("cube", "vector") and not {n for c in (m.before or m).choices for n in c.task.group.nodes} >= {*g.nodes})
+
+
+def policy(task: Task, solved: Solved, types: Mapping[str, str], machine: Machine) -> Policy:
+    """What became of a task, for the result file."""
+    before = (solved.before or solved.default).ticks
+    nodes, us = task.group.nodes, machine.us_per_tick
+    return Policy(nodes[0], tuple(type_of(types[n]) for n in nodes), kind(solved), before * us, solved.best.ticks * us, solved.outcome)
+
+
+def format_policy(change: Change, every: Found, machine: Machine) -> tuple[Policy, Task, Solved]:
+    """What became of a change of layouts that pays, with the first product that it touches: new, or made of what the bank had."""
+    ready, solved = every
+    types, us = {n.name: n.op for n in ready.model.graph.nodes}, machine.us_per_tick
+    task = next(t for t in ready.plan if t.group.name in change.groups and t.group.kind == "cube")
+    known = all(solved[t.group.name].found for t in ready.plan if t.group.name in change.groups)
+    nodes = task.group.nodes
+    return Policy(nodes[0], tuple(type_of(types[n]) for n in nodes), "Format", change.before_ticks * us, change.after_ticks * us,
+                  Outcome.RESERVED if known else Outcome.ADD), task, solved[task.group.name]
+
+
+def operator(task: Task, solved: Solved, found: Policy, machine: Machine) -> Operator:
+    """What the folder says of a task."""
+    default, best = solved.default, solved.best
+    key = {name: getattr(best.key, name) for name in ("func_key", "state", "machine_hash", "model_version")}
+    return Operator(found, task.group.nodes, machine.name, key, {"default": default.ticks, "best": best.ticks, "bound": best.bound_ticks},
+                    machine.us_per_tick, default.trace, best.trace, best.proof, solved.candidates, as_dict(solved.spent))
+
+
+def kind(solved: Solved) -> str:
+    """Impl where the best schedule has another structure than the default; Schedule where numbers alone differ."""
+    default, best = (structure(parse_trace(r.trace, "trace")) for r in (solved.default, solved.best))
+    return "Schedule" if default == best else "Impl"

@@ -1,0 +1,155 @@
+"""What of a compiled model was not verified before: its schedules group by group, then the whole on data."""
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aoec.artifact.compiled import Artifact
+from aoec.bank.bank import Bank
+from aoec.base.errors import CheckError, UnsupportedError
+from aoec.jobs.compile.say import Voice
+from aoec.jobs.progress import Line
+from aoec.jobs.stages.dump import Stage
+from aoec.jobs.verify.halfway import QUANTISING
+from aoec.jobs.verify.known_differences import find_known
+from aoec.ops.run import REALS, evaluate
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile.compile import Choice, Made, Model
+
+TOLERANCE = {"fp32": 1e-4, "fp16": 2e-2, "bf16": 1.6e-1}  # of a whole model against fp32, relative to its largest output, by the
+# narrowest of its dtypes: bf16 has three bits less than fp16
+
+
+def verified(made: list[Made], bank: Bank, options: Namespace, voice: Voice) -> tuple[list[tuple[str, ...]], list[str]]:
+    """(notes by gear, faults) of what was not verified before, group by group and then whole; `voice` shows how far that is."""
+    keeps = bank if options.tune and bank.writable and not made[0].stage.traces else None
+    fresh = [any(not c.solved.best.verified for c in m.choices) for m in made]
+    todo: dict[tuple[str, int], Choice] = {}
+    for m in made:
+        todo |= {at(c): c for c in m.choices if not c.solved.best.verified and at(c) not in todo}
+    notes: list[tuple[str, ...]] = []
+    if not any(fresh):
+        return [()] * len(made), []
+    with voice.progress("checking values", len(todo) + sum(fresh)) as line:
+        checks = Checks({key: c.best.measure.time_us for key, c in todo.items()}, sum(fresh), line)
+        for m, new in zip(made, fresh):
+            faults = verify(m.model, m.choices, keeps, options.seed, checks)
+            said: list[str] = []
+            if new and not faults:
+                checks.begin(f"the whole model{m.stage.gear and ', gear '}{m.stage.gear}")
+                said, faults = verify_whole(m.artifact, m.stage, options)
+                checks.end_whole()
+            if faults:
+                return notes, [f"gear {m.stage.gear}: {line}" if m.stage.gear else line for line in faults]
+            notes.append(tuple(said))
+    return notes, []
+
+
+class Checks:
+    """The checks that a job has yet to make, and how far it is.
+
+    `weights`: of each check of a schedule, by `at`. A whole model, of which `wholes` are checked, weighs half as much as all of these.
+    """
+
+    def __init__(self, weights: Mapping[tuple[str, int], float], wholes: int, line: Line,
+                 clock: Callable[[], float] = time.monotonic) -> None:
+        self.left, self._line, self._clock = dict(weights), line, clock
+        self._wholes = wholes
+        self._each = sum(weights.values()) / 2 or 1.0
+        self._done, self._began, self._count = 0.0, clock(), 0
+
+    def begin(self, what: str) -> None:
+        """Says what is checked now, and how long all that is left may take if it takes as long by weight as what is done."""
+        left = sum(self.left.values()) + self._wholes * self._each
+        seconds = (self._clock() - self._began) * left / self._done if self._done else None
+        self._line(what, self._count, seconds)
+
+    def end(self, key: tuple[str, int]) -> None:
+        """Takes note that a schedule is checked."""
+        self._done += self.left.pop(key)
+        self._count += 1
+
+    def end_whole(self) -> None:
+        """Takes note that a whole model is checked."""
+        self._wholes -= 1
+        self._done += self._each
+        self._count += 1
+
+
+def at(c: Choice) -> tuple[str, int]:
+    """What tells checks of two schedules apart."""
+    return c.solved.best.key.digest, id(c.best.program)
+
+
+def verify(model: Model, choices: list[Choice], bank: Bank | None, seed: int, checks: Checks) -> list[str]:
+    """Sentences on schedules whose values differ from the reference, of those that are to be checked; `bank` is told of the rest."""
+    from aoec.jobs.verify.verify import verify_group
+
+    faults: list[str] = []
+    for c in choices:
+        record = c.solved.best
+        if at(c) not in checks.left:
+            continue
+        checks.begin(c.task.group.name)
+        found = verify_group(model.graph, c.task.group, c.best.program, c.task.bindings, model.weights, seed)
+        checks.end(at(c))
+        faults += [f"{c.task.group.name}: {line}" for line in found]
+        if not found and bank is not None:
+            bank.put(replace(record, verified=True))
+    return faults
+
+
+def verify_whole(artifact: Artifact, stage: Stage, options: Namespace) -> tuple[list[str], list[str]]:
+    """(notes, faults) of one inference on seeded data against onnxruntime, or the references where it is not installed."""
+    from aoec.jobs.run.run import random_feeds
+    from aoec.jobs.verify.verify import verify_model
+
+    path = str(getattr(options, "model", ""))
+    path = path if Path(path).is_file() else ""
+    try:
+        feeds = random_feeds(artifact, options.seed)
+    except CheckError as e:  # a text, a sequence, a free shape: there is no such thing as any value of it
+        return [f"values: the whole model was not run: {e.message}"], []
+    try:
+        found = verify_model(artifact, stage.graph, stage.weights, feeds, path)
+    except UnsupportedError as e:  # a loop that does not end, a node of the host that takes other values than any
+        return [f"values: the whole model was not run on seeded inputs: {e}"], []
+    dtypes = {t.dtype for t in stage.graph.tensors}
+    limit = max(TOLERANCE[d] for d in REALS if d in dtypes or d == "fp32")
+    how = f"one seeded input, {stage.precision}"
+    lines = [f"values: {name} {a.said(how)}" for name, a in found.items()]
+    far = [name for name, a in found.items() if not a.relative_error <= limit]
+    if far and {n.op for n in stage.graph.nodes} & {*QUANTISING}:  # a number half way between two steps falls on either side of it
+        own = verify_model(artifact, stage.graph, stage.weights, feeds)
+        far = [name for name in far if not own[name].mean_error <= limit]
+        lines += [f"values: {name}: on average within {a.mean_error:.1e} of {a.reference}; single values of a quantised model may be a "
+                  "step off"
+                  for name, a in own.items()]
+    if far and path:
+        said, far = _hold_known(artifact, stage, feeds, path, far, limit, how)
+        lines += said
+    advice = ". If the model needs more range or precision than that, use --precision fp32" if dtypes & {"fp16", "bf16"} else ""
+    return lines, [f"{name} {found[name].differs(how)}; the limit is {limit:g}{advice}" for name in far]
+
+
+def _hold_known(artifact: Artifact, stage: Stage, feeds: dict[str, np.ndarray], path: str, far: list[str], limit: float, how: str,
+           ) -> tuple[list[str], list[str]]:
+    """(notes, outputs that are still far away): outputs that onnxruntime gives other values by a known difference are held against the
+    operators' references."""
+    from aoec.jobs.verify.verify import verify_model
+
+    values = evaluate(stage.graph, {p.tensor: feeds[p.name] for p in artifact.inputs}, stage.weights, every=True)
+    known = {name: why for name, why in find_known(path, values).items() if name in far}
+    if not known:
+        return [], far
+    own = verify_model(artifact, stage.graph, stage.weights, feeds)
+    near = [name for name in known if own[name].relative_error <= limit]
+    return [f"values: {name} {own[name].said(how)}; onnxruntime differs by a known difference of {known[name][0]}, "
+            f"{known[name][1].when} (docs/operators.md)" for name in near], [name for name in far if name not in near]

@@ -1,0 +1,180 @@
+"""Run: what `aoec run` does: a compiled model from its file, executed on data by the programs in it."""
+from __future__ import annotations
+
+import json
+import time
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from math import log10
+from typing import Any
+
+import numpy as np
+
+from aoec.artifact.artifact import load_gears
+from aoec.artifact.compiled import Artifact, Port
+from aoec.base.errors import CapacityError, CheckError
+from aoec.base.files import arrays
+from aoec.base.files.files import note, write_text
+from aoec.jobs.compile.gears import named, pick
+from aoec.jobs.run.execute import run_model
+from aoec.jobs.tune.legal import legal
+from aoec.ops import typed
+from aoec.ops.narrowed import counts
+from aoec.ops.run import NUMPY, REALS
+from aoec.target import machine as machines
+from aoec.target.machine import Machine
+
+OWN = "{} is no machine that comes with aoec; the artifact holds it (machine.toml), and its modelled times are that machine's"
+STALE = "{} has other numbers now than when this model was compiled: its modelled times are stale; compile it again"
+INTEGERS = (0, 2)  # random values of inputs that are not reals: small, as indices and masks are
+
+
+def run_artifact(options: Namespace) -> int:
+    """The exit code, 0; the outputs are written where -o says, and what they are is printed."""
+    gears = load_gears(options.model)
+    aside = check_programs(gears, options.model)
+    if options.random:
+        artifact = named(gears, options.gear) if options.gear else gears[0]
+        feeds = random_feeds(artifact, options.seed)
+    else:
+        feeds = arrays.load(options.inputs)
+        artifact = pick(gears, feeds)
+    started = time.monotonic()
+    outputs = run_model(artifact, feeds)
+    seconds = time.monotonic() - started
+    if options.output:
+        arrays.save(options.output, written(outputs))
+    facts = {"model": artifact.name, "target": artifact.target, "precision": artifact.precision,
+             "lowered": counts(artifact.graph),
+             **({"gear": artifact.gear} if artifact.gear else {}),
+             "outputs": {name: summary(x) for name, x in outputs.items()}, "modelled": modelled(artifact),
+             "seconds_on_this_computer": round(seconds, 3), **({"note": aside} if aside else {})}
+    if aside:
+        note(f"note: {aside}")
+    write_text("-", json.dumps(facts, indent=2) + "\n" if options.json else lines(facts, options))
+    return 0
+
+
+def check_programs(gears: Sequence[Artifact], source: str) -> str:
+    """A note on the machine where it is none that comes with aoec or has other numbers now, else ""; CheckError where a program is not
+    legal on it, or no machine is known that it could be checked on."""
+    machine, note = machine_of(gears[0], source)
+    for program in {id(c.program): c.program for a in gears for c in a.groups if c.program is not None}.values():
+        try:
+            legal(program, machine)
+        except (CheckError, CapacityError) as e:
+            raise CheckError(f"program {program.name} is not legal on {machine.name}: {e}; compile the model again", source=source) from e
+    return note
+
+
+def machine_of(artifact: Artifact, source: str) -> tuple[Machine, str]:
+    """(the machine that an artifact was compiled for, what is to be said of it): from the artifact itself, else by name."""
+    known = machines.load(artifact.target) if artifact.target in machines.targets() else None
+    stale = known is not None and known.hash != artifact.machine_hash
+    if artifact.machine:
+        own = machines.parse_machine(artifact.machine, f"{source}: machine.toml")
+        if (own.name, own.hash) != (artifact.target, artifact.machine_hash):
+            raise CheckError("this artifact contradicts itself: its machine.toml is not the machine that its manifest names; compile the "
+                             "model again", source=source)
+        if known is None:
+            return own, OWN.format(artifact.target)
+    elif known is None:
+        raise CheckError(f"this artifact was compiled for {artifact.target}, which is no machine that comes with aoec, and does not "
+                         "hold it (machine.toml): its programs cannot be checked, and are not run; compile the model again", source=source)
+    else:
+        own = known
+    return own, STALE.format(artifact.target) if stale else ""
+
+
+def random_feeds(artifact: Artifact, seed: int) -> dict[str, np.ndarray]:
+    """Seeded inputs by name: standard normal for reals, small integers and booleans for others; CheckError for what is no array of numbers
+    and of a fixed shape."""
+    return {p.name: random_array(p, np.random.default_rng([seed, i])) for i, p in enumerate(artifact.inputs)}
+
+
+def random_array(port: Port, random: np.random.Generator) -> np.ndarray:
+    dtype, shape = (NUMPY[port.dtype], port.shape) if port.dtype in NUMPY else _array_of(port)
+    if port.dtype in REALS or np.dtype(dtype).kind in "fc":
+        return random.standard_normal(shape, np.float32).astype(dtype)
+    return random.integers(*INTEGERS, shape).astype(dtype)
+
+
+def _array_of(port: Port) -> tuple[Any, tuple[int, ...]]:
+    """NumPy's dtype and the shape of an input that only the host holds."""
+    element, dims = typed.tensor(port.dtype) or ("", None)
+    if dims is None or element == "string" or element not in typed.NUMPY or not all(isinstance(d, int) for d in dims):
+        raise CheckError(f"input {port.name} is {port.dtype}, of which no random value is made; give it with --inputs")
+    return typed.NUMPY[element], dims
+
+
+def written(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The outputs as plain arrays: a sequence is an array an element, texts are of a fixed width, elements of few bits are the bytes that
+    stand for them, nothing is left out."""
+    out: dict[str, np.ndarray] = {}
+    for name, x in outputs.items():
+        if isinstance(x, list):
+            out.update(written({f"{name}[{i}]": element for i, element in enumerate(x)}))
+        elif x is not None:
+            out[name] = x.astype(np.str_) if x.dtype == np.object_ else typed.in_bytes(x)
+    return out
+
+
+# ---------------------------------------------------------------- what is said
+
+def summary(x: Any) -> dict[str, Any]:
+    """Shape, dtype and range of an output; the place of the largest value in each row of logits. Of a sequence its length."""
+    if not isinstance(x, np.ndarray):
+        return {"shape": [len(x)] if x is not None else [], "dtype": "sequence" if x is not None else "nothing", "finite": True}
+    if x.dtype.kind not in "fiub" and x.dtype != NUMPY["bf16"]:
+        return {"shape": list(x.shape), "dtype": str(x.dtype), "finite": True}
+    wide = x.astype(np.float64)
+    out: dict[str, Any] = {"shape": list(x.shape), "dtype": str(x.dtype), "finite": bool(np.isfinite(wide).all())}
+    if wide.size and not np.isnan(wide).all():
+        out.update(min=float(np.nanmin(wide)), max=float(np.nanmax(wide)))
+    if x.ndim == 2 and x.shape[1]:
+        out["argmax"] = wide.argmax(axis=1).tolist()
+    return out
+
+
+def modelled(artifact: Artifact) -> dict[str, float]:
+    """The modelled times that the artifact carries, as people read them."""
+    figures = dict(artifact.figures)
+    out: dict[str, float] = {}
+    if figures.get("latency_ns"):
+        out["latency_us"] = figures["latency_ns"] / 1000
+    if figures.get("throughput_period_ns"):
+        out["inferences_per_second"] = round(1e9 / figures["throughput_period_ns"], 2)
+    return out
+
+
+def lines(facts: Mapping[str, Any], options: Namespace) -> str:
+    """The facts for people: a line an output, then the times, each saying what it is."""
+    out = [output_line(name, s) for name, s in facts["outputs"].items()]
+    times = facts["modelled"]
+    if times:
+        said: dict[str, Callable[[float], str]] = {"latency_us": lambda us: f"latency {us:,.2f} µs",
+                                                   "inferences_per_second": lambda n: f"throughput {rate(n)} inferences a second"}
+        gear = f", gear {facts['gear']}" if "gear" in facts else ""
+        out.append(f"modelled on {facts['target']}{gear}: " + ", ".join(said[k](v) for k, v in times.items()))
+    out.append(f"executed in {facts['seconds_on_this_computer']:,.2f} s on this computer (the programs' values, interpreted)")
+    if options.output:
+        out.append(f"wrote {options.output}")
+    return "\n".join(out) + "\n"
+
+
+def rate(a_second: float) -> str:
+    """Inferences a second with as many digits as hold: a file has the time of one in whole nanoseconds."""
+    return f"{a_second:,.{max(0, min(2, 4 - int(log10(max(a_second, 1)))))}f}"
+
+
+def output_line(name: str, s: Mapping[str, Any]) -> str:
+    """Name, shape, dtype and range of an output."""
+    text = f"{name}: {s['dtype']}{s['shape']}"
+    if "min" in s:
+        text += f", {s['min']:.6g} to {s['max']:.6g}"
+    if not s["finite"]:
+        text += ", with values that are not finite"
+    if "argmax" in s:
+        rows = s["argmax"]
+        text += f", argmax {', '.join(map(str, rows[:8]))}{', ...' if len(rows) > 8 else ''}"
+    return text

@@ -1,0 +1,266 @@
+"""A folder with the text of every stage, and entering the job again from any of them.
+
+DIR/machine.toml           the machine, each number with its source
+DIR/manifest.json          names, ports and what the search found, by group
+DIR/import.graph, .npz     stage import: the graph after the frontend, its constants by hash beside it
+DIR/fused.graph, .npz      stage fuse: layouts, groups, packed constants
+DIR/funcs/g1.tir           stage lower
+DIR/schedules/g1.sched     stage schedule; DIR/scheduled/g1.tir is the func after it
+DIR/programs/g1.prog       stage emit
+
+What is scheduled and emitted is shown simplified (ir/text/simplify.py).
+
+Of a model with gears each has such a folder in it, DIR/gear_8x448x448, and DIR/gears.txt names them in order.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aoec import primitives
+from aoec.artifact.compiled import Artifact, Port
+from aoec.bank.record import Record
+from aoec.base.errors import AoecError, BackendError, CheckError, UnsupportedError
+from aoec.base.files.files import read_text, reason, write_text
+from aoec.ir.func.tir import Func
+from aoec.ir.graph.graph import Graph
+from aoec.ir.program import Program
+from aoec.ir.rewrite import holes as holes_of
+from aoec.ir.rewrite import normalise
+from aoec.ir.schedule import Trace
+from aoec.ir.text.parse import parse_program, parse_trace
+from aoec.ir.text.show import show
+from aoec.ir.text.simplify import simplified
+from aoec.jobs.choose.plan import Task
+from aoec.jobs.stages import manifest
+from aoec.jobs.stages.places import blamed_step, shown, step_places
+from aoec.jobs.stages.stages import apply_shown, check_shown, graph_of, load_weights, save_weights
+from aoec.jobs.tune.made import Schedule
+from aoec.jobs.tune.order import Order, Solved, keys
+from aoec.jobs.tune.solve import attempt
+from aoec.jobs.verify.within import read_func
+from aoec.lowering.emit.emit import emit
+from aoec.lowering.lower.lower import Indexed
+from aoec.simulate.timing.time import measure
+from aoec.target.legality.check import check
+from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile.compile import Choice
+
+STAGES = ("import", "fuse", "lower", "schedule", "emit")
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where the job starts: a graph, and what a dump gives of the later stages."""
+
+    start: str
+    name: str
+    precision: str
+    graph: Graph
+    weights: Mapping[str, np.ndarray]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    funcs: dict[str, Func] = field(default_factory=dict)
+    traces: dict[str, str] = field(default_factory=dict)  # group -> trace
+    programs: dict[str, Program] = field(default_factory=dict)
+    found: dict[str, Any] = field(default_factory=dict)  # group -> what the manifest says of it
+    gear: str = ""  # which, where a model is compiled for several shapes
+
+    def alone(self) -> Stage:
+        """The stage as that of a model for one shape of its inputs."""
+        inputs, outputs = (tuple(replace(p, dims=()) for p in ports) for ports in (self.inputs, self.outputs))
+        return replace(self, gear="", inputs=inputs, outputs=outputs)
+
+    def solved(self, plan: Sequence[Task], machine: Machine) -> dict[str, Solved]:
+        """Group -> records from the dump's schedules."""
+        return {t.group.name: self._solved(t, machine) for t in plan}
+
+    def _solved(self, task: Task, machine: Machine) -> Solved:
+        """What the manifest says holds for its func, machine, state and version; for another the default is made again."""
+        said = manifest.group(self.found, task.group.name)
+        default_key, best_key = keys(task, machine)
+        known = said["key"] in (best_key.digest, keys(task, machine, robust=True)[1].digest)
+        default = Record(default_key, task.label, said["default"], said["default_ticks"], said["default_ticks"], said["bound_ticks"])
+        if not known:
+            again = attempt(task, machine, Order(tune=False))
+            if isinstance(again, str):
+                raise UnsupportedError(f"group {task.group.name}: {again}")
+            default = again.default
+        best = Record(best_key, task.label, self.traces[task.group.name], default.default_ticks, said["ticks"], default.bound_ticks,
+                      proof=said["proof"] if known else "")
+        return Solved(default, best, True)
+
+    def replaced(self, task: Task, schedule: Schedule, machine: Machine) -> Schedule:
+        """The schedule, with the dump's program in place of the emitted one where the job is entered at emit."""
+        program = self.programs.get(task.group.name)
+        if program is None or program == simplified(schedule.program):
+            return schedule
+        if _ends(program) != _ends(schedule.program):
+            raise CheckError(f"program {task.group.name} of the dump has other tensors ({_ends(program)}) than its group has "
+                             f"({_ends(schedule.program)})")
+        return replace(schedule, program=program, measure=measure(program, machine, task.state))
+
+
+def _ends(program: Program) -> str:
+    """What a program takes and gives, in words."""
+    return ", ".join(f"{t.role} {t.name}: {t.dtype}[{', '.join(map(show, t.shape))}]" for t in program.tensors if t.role != "temp")
+
+
+# ---------------------------------------------------------------- writing
+
+def write_all(folder: Path, gears: Sequence[tuple[Stage, Artifact, Sequence[Choice]]], machine: Machine) -> None:
+    """`write` for a model, or for each gear of one in a folder of its own."""
+    if len(gears) == 1:
+        write(folder, *gears[0], machine)
+        return
+    names = [f"gear_{stage.gear.replace(',', 'x')}" for stage, _, _ in gears]
+    for name, gear in zip(names, gears):
+        write(folder / name, *gear, machine)
+    write_text(folder / manifest.GEARS, "".join(f"{name}\n" for name in names))
+
+
+def write(folder: Path, stage: Stage, artifact: Artifact, choices: Sequence[Choice], machine: Machine) -> None:
+    """The text of every stage, a file a group."""
+    try:
+        for name in ("funcs", "schedules", "scheduled", "programs", "reasons"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        if not stage.graph.groups:
+            _graph(folder / "import.graph", stage.graph, stage.weights)
+        _graph(folder / "fused.graph", artifact.graph, dict(artifact.weights))
+        for c in choices:
+            name = c.task.group.name
+            _text(folder / "funcs" / f"{name}.tir", c.task.func)
+            _text(folder / "schedules" / f"{name}.sched", c.best.trace)
+            _text(folder / "scheduled" / f"{name}.tir", simplified(normalise(primitives.apply(c.task.func, c.best.trace))))
+            _text(folder / "programs" / f"{name}.prog", simplified(c.best.program))
+            (folder / "reasons" / f"{name}.json").write_text(json.dumps(_reasons(c, machine), indent=1) + "\n", encoding="utf-8")
+        (folder / "machine.toml").write_text(artifact.machine, encoding="utf-8")
+        (folder / "manifest.json").write_text(json.dumps(_manifest(artifact, choices), indent=1) + "\n")
+    except OSError as e:
+        raise BackendError(f"{folder}: cannot write the dump: {reason(e)}") from None
+
+
+def _graph(path: Path, graph: Graph, weights: Mapping[str, np.ndarray]) -> None:
+    _text(path, graph)
+    save_weights(graph, weights, f"{path}.npz")
+
+
+def _text(path: Path, noun: Graph | Func | Trace | Program) -> None:
+    path.write_text(show(noun) + "\n", encoding="utf-8")
+
+
+def _reasons(choice: Choice, machine: Machine) -> dict[str, Any]:
+    """Where the time of the best and of the default candidate goes, for reading (docs/explain.md); nothing is taken from it again."""
+    def told(s: Schedule) -> dict[str, Any]:
+        return asdict(s.measure if s.measure.reasons else measure(s.program, machine, choice.task.state))
+
+    return {"times": "modelled", "state": choice.task.state_text, "best": told(choice.best), "default": told(choice.default)}
+
+
+def _manifest(artifact: Artifact, choices: Sequence[Choice]) -> dict[str, Any]:
+    compiled = {g.group: g for g in artifact.groups}
+    groups = {c.task.group.name: {
+        "key": c.solved.best.key.digest, "default": c.solved.default.trace, "trace": show(c.best.trace),
+        "default_ticks": c.solved.default.ticks, "ticks": compiled[c.task.group.name].ticks,
+        "bound_ticks": compiled[c.task.group.name].bound_ticks, "proof": c.solved.best.proof} for c in choices}
+    return {"name": artifact.name, "target": artifact.target, "precision": artifact.precision, "times": "modelled",
+            "inputs": [_port(p) for p in artifact.inputs], "outputs": [_port(p) for p in artifact.outputs], "groups": groups,
+            **({"gear": artifact.gear} if artifact.gear else {})}
+
+
+def _port(p: Port) -> dict[str, Any]:
+    return {"name": p.name, "tensor": p.tensor, "dtype": p.dtype, "shape": list(p.shape), **({"dims": list(p.dims)} if p.dims else {})}
+
+
+# ---------------------------------------------------------------- entering again
+
+def load(folder: Path, start: str, said: dict[str, Any], machine: Machine) -> Stage:
+    """The stage of a dump at which the job goes on; edited texts are checked like any other, and refused at their place."""
+    path = folder / ("import.graph" if start == "import" else "fused.graph")
+    graph = graph_of(read_text(path), str(path))
+    if start != "import" and not graph.groups:
+        raise CheckError("this graph has no groups; enter at --from import", source=str(path))
+    stage = Stage(start, said["name"], said["precision"], graph, load_weights(graph, f"{path}.npz"), _ports(said, "inputs"),
+                  _ports(said, "outputs"), found=said["groups"], gear=said["gear"])
+    groups = [g for g in graph.groups if g.kind in ("cube", "vector")]
+    if STAGES.index(start) >= 2:
+        indexed = Indexed(graph)
+        stage = replace(stage, funcs={g.name: _func(folder / "funcs" / f"{g.name}.tir", indexed.lower(g)) for g in groups})
+    if STAGES.index(start) >= 3:
+        schedules = Schedules(machine)
+        stage = replace(stage, traces={g.name: schedules.read(folder / "schedules" / f"{g.name}.sched", stage.funcs[g.name],
+                                                              manifest.group(said["groups"], g.name)["trace"]) for g in groups})
+    if start == "emit":
+        stage = replace(stage, programs={g.name: _program(folder / "programs" / f"{g.name}.prog", machine) for g in groups})
+    return stage
+
+
+def _func(path: Path, lowered: Func) -> Func:
+    """The func in a file; refused where it takes or gives other tensors than its group does."""
+    func = read_func(read_text(path), str(path))
+    for what, given, wanted in (("takes", func.inputs, lowered.inputs), ("gives", func.outputs, lowered.outputs)):
+        if [(b.dtype, b.shape) for b in given] != [(b.dtype, b.shape) for b in wanted]:
+            said = [", ".join(f"{b.name}: {b.dtype}[{', '.join(map(show, b.shape))}]" for b in buffers) for buffers in (given, wanted)]
+            raise CheckError(f"this func {what} {said[0]}, and its group {what} {said[1]}", source=str(path))
+    return func
+
+
+@dataclass
+class Schedules:
+    """Reads schedules for a machine; equal ones of equal funcs are tried once."""
+
+    machine: Machine
+    tried: set[tuple[Func, Trace]] = field(default_factory=set)
+
+    def read(self, path: Path, func: Func, known: str) -> str:
+        """The canonical text of a schedule; one that does not lead to a legal program is refused with a caret under the step to blame.
+
+        `known`: the schedule as it was dumped.
+        """
+        text = read_text(path)
+        trace, places = parse_trace(text, str(path)), list(step_places(text))
+        for number, step in enumerate(trace.steps):
+            if open_holes := holes_of(Trace((step,))):
+                raise CheckError(f"hole ?{next(iter(open_holes))} is open; give it a number", text, *places[number], str(path))
+        if (func, trace) not in self.tried:
+            apply_shown(func, trace, text, str(path))
+            refusal = self.refusal(func, trace)
+            if refusal is not None:
+                number = blamed_step(trace, parse_trace(known, "manifest.json"), lambda t: self.refusal(func, t) is None)
+                raise shown(refusal, text, str(path), places[number] if number < len(places) else (0, 0))
+            self.tried.add((func, trace))
+        return show(trace)
+
+    def refusal(self, func: Func, trace: Trace) -> AoecError | None:
+        """Why the schedule makes no legal program; None where it does."""
+        try:
+            check(normalise(emit(primitives.apply(func, trace), self.machine)), self.machine)
+        except AoecError as e:
+            return e
+        return None
+
+
+def _program(path: Path, machine: Machine) -> Program:
+    """The program in a file, as a dump shows it: so an untouched one is known for what was emitted."""
+    text = read_text(path)
+    program = parse_program(text, str(path))
+    if program.target != machine.name:
+        raise CheckError(f"this program is for {program.target}, and {machine.name} is the target; enter at --from schedule",
+                         source=str(path))
+    check_shown(program, machine, text, str(path))
+    return simplified(program)
+
+
+def _ports(said: dict[str, Any], what: str) -> tuple[Port, ...]:
+    try:
+        return tuple(Port(str(p["name"]), str(p["tensor"]), str(p["dtype"]), tuple(int(d) for d in p["shape"]),
+                          tuple(str(d) for d in p.get("dims", ()))) for p in said[what])
+    except (KeyError, TypeError, ValueError):
+        raise CheckError(f"manifest.json: {what} must be a list of name, tensor, dtype and shape") from None

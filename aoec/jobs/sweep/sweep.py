@@ -1,0 +1,155 @@
+"""`aoec sweep`: every combination of sizes, schedules, machines and hole values timed, a row each. One page of named steps."""
+from __future__ import annotations
+
+import re
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aoec.base.errors import AoecError, CheckError
+from aoec.base.files.files import note, write_text
+from aoec.ir.func.tir import Func
+from aoec.jobs import interrupt
+from aoec.jobs.progress import shown
+from aoec.jobs.sweep.sweep_plan import Contender, Plan, plan
+from aoec.jobs.sweep.sweep_time import Cell, How, Made, Row, refused
+from aoec.ops.own import read_files
+from aoec.report.pictures.chart import chart
+from aoec.report.sweep import Sheet, csv_text, json_text, skipped, summary, table
+from aoec.search.space.trials import Status
+from aoec.simulate.timing.state import NAMED
+from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.sweep.sweep_values import References
+
+SLAB = 1024  # rows that are kept together
+MOST_FILES = 10_000
+WORDS = {"cold": "cold inputs", "previous": "after a launch of the same program", "cleared": "L2 cleared"}
+Told = Callable[[int], None]
+
+
+def sweep(options: Namespace) -> int:
+    """Times all combinations and writes them; 1 where values were checked and are wrong, else 0."""
+    what = plan(options.input, options.traces, options.axes, options.targets, options.tune is not None, read_files(options.ops))
+    if options.plot and not what.x:
+        raise CheckError("there is nothing to draw along: --plot needs a --set with more than one value")
+    if options.dump and what.rows > MOST_FILES:
+        raise CheckError(f"--dump would write {what.rows:,} files, and at most {MOST_FILES:,} are written; sweep fewer values")
+    how = How(NAMED[options.state], options.brief, options.search, options.tune or 0, options.seed, options.verify, options.dump or "")
+    sheet = empty(what, options)
+    with interrupt.noted():
+        with progress(what.rows) as told:
+            fill_sheet(sheet, what, how, told)
+        write(sheet, what, options)
+    return int(any(row["status"] == Status.WRONG_VALUE.value for row in sheet.rows(["status"])))
+
+
+def empty(what: Plan, options: Namespace) -> Sheet:
+    """The sheet before its first row."""
+    sizes = [a.name for a in what.shapes]
+    apart = [a.name for a in what.shapes if len(a.values or ()) > 1 and a.name != what.x]
+    return Sheet(what.title, WORDS[options.state], (*sizes, *(f"?{h}" for h in what.holes)), what.x, tuple(apart))
+
+
+def fill_sheet(sheet: Sheet, what: Plan, how: How, told: Told) -> None:
+    """Adds all rows, or those up to a Ctrl-C."""
+    slab: list[Row] = []
+    for row in rows(what, how):
+        slab.append(row)
+        told(1)
+        if len(slab) == SLAB:
+            sheet.add(slab)
+            slab = []
+        if interrupt.asked():
+            break
+    sheet.add(slab)
+
+
+def rows(what: Plan, how: How) -> Iterator[Row]:
+    """Each combination's row: sizes vary slowest, then schedules, machines, and fastest the values of holes."""
+    for sizes in what.sizes():
+        func = func_of(what, sizes)
+        if isinstance(func, AoecError):
+            for first, c, _ in contests(what, sizes):
+                yield from (first | row | refused(func) for row in c.settings())
+        else:
+            yield from at_size(what, sizes, func, how)
+
+
+def func_of(what: Plan, sizes: dict[str, int]) -> Func | AoecError:
+    """The func at some sizes, or why there is none."""
+    try:
+        return what.subject.func(sizes)
+    except AoecError as e:
+        return e
+
+
+def contests(what: Plan, sizes: dict[str, int]) -> Iterator[tuple[Row, Contender, Machine]]:
+    """(what all rows have in common, schedule, machine) at some sizes."""
+    for c in what.contenders:
+        for machine in what.machines:
+            yield {**sizes, "schedule": c.name, "target": machine.name}, c, machine
+
+
+def at_size(what: Plan, sizes: dict[str, int], func: Func, how: How) -> Iterator[Row]:
+    """The rows at some sizes; schedules of the same machine share what is searched."""
+    cells = {m.hash: Cell(func, m, how) for m in what.machines}
+    held = references(what, sizes, func) if how.verify else None
+    for first, c, machine in contests(what, sizes):
+        for row, made in cells[machine.hash].rows(c):
+            done = first | (row if made is None or held is None else checked(row, made, machine, held))
+            yield done | dumped(done, made, (*sizes, *(name for name in row if name[0] == "?")), how.folder)
+
+
+def references(what: Plan, sizes: dict[str, int], func: Func) -> References:
+    """What values are held against at some sizes."""
+    from aoec.jobs.sweep.sweep_values import References
+    return References(what.subject, sizes, func)
+
+
+def checked(row: Row, made: Made, machine: Machine, held: References) -> Row:
+    """The row with what was found of its values; of one that breaks a rule after all nothing else."""
+    found = held.at(row).finding(made.program(), machine)
+    kept = {name: v for name, v in row.items() if name.startswith("?")} if found.status == Status.ILLEGAL.value else row
+    return kept | found._asdict()
+
+
+def dumped(row: Row, made: Made | None, swept: Sequence[str], folder: str) -> Row:
+    """The name of the file in `folder` that holds a row's schedule, where that is asked for and there is one."""
+    text = made.schedule() if folder and made and row["status"] != Status.ILLEGAL.value else ""
+    if not text:
+        return {}
+    words = [row["schedule"], row["target"], *(f"{name.removeprefix('?')}={row[name]}" for name in swept)]
+    name = re.sub(r"[^\w=.-]", "_", ".".join(words)) + ".sched"
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    write_text(Path(folder) / name, text + "\n")
+    return {"file": name}
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Told]:
+    """What is told of rows that are done, as they are."""
+    done, began = 0, time.monotonic()
+    with shown("timing", total) as line:
+        def told(n: int) -> None:
+            nonlocal done
+            done += n
+            line("", done, (time.monotonic() - began) * (total - done) / done if done else None)
+        yield told
+
+
+def write(sheet: Sheet, what: Plan, options: Namespace) -> None:
+    """Nothing; the files, each whole, of the rows that there are; a table for people where standard output is free; a count."""
+    write_text(options.output, json_text(sheet) if options.json else csv_text(sheet))
+    if options.plot:
+        write_text(options.plot, chart(sheet))
+    if options.output != "-":
+        write_text("-", table(sheet))
+        options.kept = f"the {sheet.count:,} of {what.rows:,} rows that were done are in {options.output}"
+    for line in (summary(sheet, what.rows), skipped(row["verified"] for row in sheet.rows(["verified"]))):
+        if line:
+            note(line)

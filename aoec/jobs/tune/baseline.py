@@ -1,0 +1,45 @@
+"""What a run is measured against, as AOE's is: a build of the model with the bank as it was when the run began."""
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from aoec.jobs.choose.slices import asked_us
+from aoec.jobs.compile.lines import whole
+from aoec.jobs.tune.made import realise
+from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile.compile import Choice, Made
+
+
+def baseline(plain: Made, laid_out: Made, banked: Made | None, machine: Machine, metric: str) -> Made:
+    """The fastest of the forms that a build with the bank as it was could take: the model in plain layouts, `laid_out` in others that pay
+    now (itself where none do), and that in the slices of the bank's plan, `banked`, where it has one."""
+    forms = [plain]
+    if laid_out is plain or known(laid_out):
+        forms += [laid_out, *([banked] if banked else [])]
+    return min((as_it_was(m, machine) for m in forms), key=lambda m: asked_us(m.lines.tuned, metric))
+
+
+def known(made: Made) -> bool:
+    """Whether the bank knew every group of a model when the run began, with a gain or without: only then a build takes its layouts."""
+    return all(c.solved.held is not None for c in made.choices)
+
+
+def as_it_was(made: Made, machine: Machine) -> Made:
+    """The model with the schedules that the bank had when the run began, and default ones where it had none; itself where these are what
+    it has."""
+    choices = [before(c, machine) for c in made.choices]
+    if all(new is old for new, old in zip(choices, made.choices)):
+        return made
+    return replace(made, choices=choices, lines=whole(made.model, choices, machine))
+
+
+def before(c: Choice, machine: Machine) -> Choice:
+    """A group with the schedule that it had when the run began."""
+    record = c.solved.before or c.solved.default
+    if record.trace == c.solved.best.trace:
+        return c
+    schedule = c.default if record.trace == c.solved.default.trace else realise(c.task.func, record.trace, machine, c.task.state)
+    return replace(c, solved=replace(c.solved, best=replace(record, key=c.solved.best.key)), best=schedule, trust=None)

@@ -1,0 +1,25 @@
+"""Whether a program is legal on a machine, looked for once: this user's runs remember which are."""
+from __future__ import annotations
+
+from aoec.base.errors import AoecError
+from aoec.ir.func.tir import Func
+from aoec.ir.program import Program
+from aoec.ir.text.show import show
+from aoec.jobs.choose.refusal import IllegalProgram
+from aoec.jobs.known import known
+from aoec.jobs.tune.made import emitted
+from aoec.target.legality.check import check
+from aoec.target.machine import Machine
+
+
+def legal(program: Program, machine: Machine) -> None:
+    """Nothing where it is; else what `check` says."""
+    known(("check", show(program), machine.name, machine.hash), lambda: check(program, machine), lambda _: True, lambda _: None)
+
+
+def schedule_legal(func: Func, trace: str, machine: Machine) -> None:
+    """Nothing where the program of a schedule that aoec chose is legal; else IllegalProgram."""
+    try:
+        legal(emitted(func, trace, machine)[1], machine)
+    except AoecError as e:
+        raise IllegalProgram(f"its program is not legal: {e}") from e

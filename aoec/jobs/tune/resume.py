@@ -1,0 +1,190 @@
+"""How a tuning job that was broken off goes on: what its journal holds (bank/journal.py), as a job and its searches see it.
+
+Three things are known of a broken job. Tasks that were done: their outcomes, so that the result counts what this bank learned from the job
+and not from another. Searches under way: what the model machine answered, which answers them again (jobs/tune/answers.py). And searches
+that a user ended: the bank has the best so far of these, which gives way when the search goes on and ends.
+"""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from aoec.bank.bank import Bank
+from aoec.bank.journal import Stop, end_search, note_outcome, note_stop, opened
+from aoec.bank.record import Key, Record, parse_record, show_record
+from aoec.base.errors import BankError
+from aoec.base.text import plural
+from aoec.jobs.tune.answers import Answers
+from aoec.jobs.tune.budget import Limits, as_dict, parse_spent, words
+from aoec.jobs.tune.order import Order, Solved, search_of
+from aoec.jobs.tune.story import recalled
+from aoec.jobs.tune.trust import Trust
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search in the journal of a bank, as a worker process is told of it; `again`: it goes on from what is noted."""
+
+    bank: Path
+    name: str
+    again: bool
+
+    def answers(self) -> Answers:
+        """What the search was answered before, if it goes on; what it is answered from now on is noted."""
+        journal = opened(self.bank)
+        return Answers(journal.batches(self.name) if self.again else (), journal.notes(self.name))
+
+
+def search_name(key: Key, order: Order) -> str:
+    """What a search follows from: equal ones are asked and answer the same."""
+    counts = order.counts.get(search_of(key)) if order.counts else None
+    kind, amount = ("seconds", order.seconds) if order.seconds is not None else next(iter(words(order.budget).items()))
+    return digest([key.digest, order.strategy, kind, amount, order.seed, order.until, *([asdict(counts)] if counts else [])])
+
+
+def job_name(keys: Iterable[Key], order: Order) -> str:
+    """What a job follows from, as far as its outcomes do."""
+    return digest([*sorted(search_name(k, order) for k in keys), order.repeat])
+
+
+def digest(facts: list[Any]) -> str:
+    return sha256(json.dumps(facts).encode()).hexdigest()
+
+
+class Unfinished:
+    """A job in the journal of its bank, from its begin to its end. Nothing is noted without a search, or in a bank that is read only."""
+
+    def __init__(self, bank: Bank, order: Order, noted: bool = True) -> None:
+        self.bank, self.order = bank, order
+        self._on = noted and order.tune and not order.frozen and bank.writable
+        self._name, self._begun = "", set[str]()
+        self._done: dict[Key, Solved] = {}
+        self._stops: dict[Key, Stop] = {}
+        self.searched: dict[str, Limits | None] = {}  # what each search of the run had, by name (order.py)
+
+    def another(self, order: Order) -> Unfinished:
+        """A further job of the same run: what the run itself has noted is none that was broken off."""
+        other = Unfinished(self.bank, order)
+        other._begun, other.searched = self._begun, self.searched
+        return other
+
+    def begin(self, keys: Iterable[Key]) -> str:
+        """A line that says what there is of an earlier run, "" where there is nothing; the job's tasks have these keys of their best."""
+        if not self._on:
+            return ""
+        journal = self.bank.journal
+        searches = {search_name(k, self.order): k for k in keys}
+        self._name = job_name(searches.values(), self.order)
+        if self._name in self._begun:
+            return ""
+        self._begun.add(self._name)
+        timed = journal.timed(searches)
+        self._stops = {searches[s]: stop for s, stop in journal.stops(searches).items()}
+        done = [s for s in map(solved_of, journal.outcomes(self._name)) if s is not None]
+        if self.order.resume:
+            self._done = {s.best.key: s for s in done}
+        elif done:
+            journal.end(self._name)
+        return said(len(done), timed.values(), self.order.resume)
+
+    def done(self, key: Key) -> Solved | None:
+        """What became of a task before the job was broken off."""
+        return self._done.get(key)
+
+    def search(self, key: Key) -> Search | None:
+        """The search of a task; None where nothing is noted."""
+        return Search(self.bank.path, search_name(key, self.order), self.order.resume) if self._on else None
+
+    def before(self, held: Mapping[Key, Record]) -> dict[Key, Record]:
+        """What the bank held before the job began: what it holds now, less what it kept of searches that a user ended and that go on."""
+        out = dict(held)
+        for key, (earlier, kept) in ((k, stop) for k in self._stops if (stop := self._stop(k))):
+            if out.get(key) == kept:
+                del out[key]
+                out |= {key: earlier} if earlier is not None else {}
+        return out
+
+    def keep(self, solved: Solved, before: Record | None) -> None:
+        """Nothing; records and outcome of a task are in the bank together, and what was noted of its search no longer is; of one that a
+        user ended, the best so far is in the bank, and its answers stay. `before`: what the bank held."""
+        if not self.bank.writable:
+            return
+        records = [solved.default, *([solved.best] if self.order.tune else [])]
+        if not self._on:
+            self.bank.put_all(records)
+            return
+        key = solved.best.key
+        name = search_name(key, self.order)
+
+        def note(c: Any, held: Record) -> None:
+            if solved.stopped:
+                note_stop(c, name, Stop(show(before), show(held)))
+            else:
+                end_search(c, name)
+                note_outcome(c, self._name, text_of(solved))
+
+        self.bank.put_all(records, self._stop(key), note)
+
+    def note(self, solved: Mapping[Key, Solved]) -> None:
+        """Nothing; what the searches of these tasks had is known."""
+        self.searched |= {search_of(k): s.spent.limits for k, s in solved.items() if self.order.tune and not s.found}
+
+    def failed(self, key: Key) -> None:
+        """Nothing is noted of a task's search any more: there is no schedule."""
+        if self._on:
+            self.bank.journal.forget(search_name(key, self.order))
+
+    def end(self) -> None:
+        """Nothing is noted of the job any more: it has ended."""
+        if self._on and self._name:
+            self.bank.journal.end(self._name)
+
+    def _stop(self, key: Key) -> tuple[Record | None, Record] | None:
+        """(what the bank held before, what it kept) of a search that a user ended and that goes on now."""
+        stop = self._stops.get(key) if self.order.resume else None
+        try:
+            return (parse_record(stop.before) if stop.before else None, parse_record(stop.kept)) if stop else None
+        except BankError:  # another program has been at it
+            return None
+
+
+def said(done: int, timed: Iterable[int], resume: bool) -> str:
+    """A line on what there is of an earlier run."""
+    counts = sorted(timed, reverse=True)
+    if not done and not counts:
+        return ""
+    groups = f"{plural(done, 'group')} done" * bool(done)
+    under_way = f"{len(counts)} under way (after {', '.join(f'{n:,}' for n in counts[:3])}{', ...' * (len(counts) > 3)} candidates)"
+    what = " and ".join(filter(None, [groups, under_way * bool(counts)]))
+    return f"going on from an interrupted run: {what}" if resume else f"an interrupted run had {what}; --resume would go on from there"
+
+
+def show(record: Record | None) -> str:
+    return show_record(record) if record is not None else ""
+
+
+def text_of(solved: Solved) -> str:
+    """A solved task as a line of JSON."""
+    trust = solved.trust and [solved.trust.default, solved.trust.best]
+    return json.dumps({"default": show(solved.default), "best": show(solved.best), "held": show(solved.held),
+                       "spent": as_dict(solved.spent), "trust": trust, "candidates": dict(solved.candidates)}, separators=(",", ":"))
+
+
+def solved_of(text: str) -> Solved | None:
+    """The solved task of a line; None where it is none. Its records are claims, as all of a bank are."""
+    try:
+        said = json.loads(text)
+        trust = Trust(*(tuple(map(int, ticks)) for ticks in said["trust"])) if said["trust"] else None
+        best = parse_record(said["best"])
+        return Solved(parse_record(said["default"]), best, False, parse_spent(said["spent"]), trust, counts(said["candidates"]),
+                      parse_record(said["held"]) if said["held"] else None, story=recalled(best))
+    except (BankError, ValueError, TypeError, LookupError, RecursionError):
+        return None
+
+
+def counts(said: Mapping[Any, Any]) -> dict[str, int]:
+    return {str(status): int(n) for status, n in said.items()}

@@ -1,0 +1,329 @@
+"""Schedules for tasks: from the bank, else the default, else a search; equal tasks once, each result kept as soon as it is there."""
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
+
+from aoec.bank.bank import Bank
+from aoec.bank.record import Key, Record, join
+from aoec.base.errors import AoecError, BackendError, BankError
+from aoec.base.process.heap import give_back
+from aoec.base.process.processors import few_threads, keep_to, share_of
+from aoec.base.ticks import TICKS_PER_CYCLE
+from aoec.ir.text.show import show
+from aoec.jobs import interrupt
+from aoec.jobs.choose.plan import Task
+from aoec.jobs.choose.refusal import IllegalProgram, refusal
+from aoec.jobs.compile.course import Course
+from aoec.jobs.tune.budget import Budget, limits, seconds_of
+from aoec.jobs.tune.legal import schedule_legal
+from aoec.jobs.tune.made import measured
+from aoec.jobs.tune.order import Order, SoFar, Solved, budget_trials, keys, search_of, suffices
+from aoec.jobs.tune.resume import Search, Unfinished
+from aoec.jobs.tune.shares import NO_TIME, Share, shares
+from aoec.jobs.tune.starts import candidates
+from aoec.jobs.tune.story import kept, told
+from aoec.jobs.tune.trust import weighed
+from aoec.jobs.tune.tuning import Outcome, Problem, bound_in, problem, search, start
+from aoec.search.strategies.run import Result
+from aoec.simulate.timing.time import Measure
+from aoec.target.machine import Machine, load
+
+NAMED = 5  # groups in a sentence
+POLL_S = 0.5  # how soon Ctrl-C is seen while others work
+Hear = Callable[[Key, SoFar | None], None]  # a task was begun, or is so far
+_words: SimpleQueue[tuple[Key, SoFar | None]] | None = None  # of a worker process: what it says to the one that began it
+DEFAULTS_A_START = 4  # schedules found without a search while a process starts, imports and loads its kernels: about 1.5 s
+
+
+def unheard(key: Key, so_far: SoFar | None) -> None:
+    """Nothing: nobody listens."""
+
+
+def solve(tasks: Iterable[Task], machine: Machine, target: str, bank: Bank, order: Order, done: Callable[[Task, Solved], None],
+          job: Unfinished | None = None, course: Course | None = None) -> tuple[dict[Key, Solved], dict[Key, str]]:
+    """(solved, reasons) by best key, for every distinct task; `done` is told of each as it comes, results go into the bank at once.
+
+    A task without a legal schedule is no failure of the job: it is left out of the first and has its reason in the second. `job`: what is
+    noted of it, so that it can go on where it is broken off. `course` is told how far searches are, and of tasks that fail.
+    """
+    job = job or Unfinished(bank, order, noted=False)
+    missing: dict[Key, Task] = {}
+    weights: dict[Key, float] = {}
+    for task in tasks:
+        key = keys(task, machine, order.robust)[1]
+        missing.setdefault(key, task)
+        if order.deadline is not None:
+            weights[key] = weights.get(key, 0.0) + bound_in(task.func, machine, task.state).ticks
+    wanted = [k for t in missing.values() for k in keys(t, machine, order.robust)]
+    claimed = bank.claims(wanted, job.before(bank.all_of(wanted)))
+    held: dict[Key, Record] = {}
+    out: dict[Key, Solved] = {}
+    reasons: dict[Key, str] = {}
+    for key, task in list(missing.items()):
+        held |= held_records(bank, claimed, task, machine, order.robust)
+        known = None if order.repeat or job.done(key) else enough(held, keys(task, machine, order.robust), order)
+        if known is not None and not runs(known.best, task, machine):
+            known = None
+            drop(bank, held, keys(task, machine, order.robust))
+        if known is not None:
+            out[key] = replace(known, held=held.get(key))
+            done(missing.pop(key), out[key])
+    for key, task in list(missing.items()):
+        if (ended := job.done(key)) and holds(ended.default, task, machine) and holds(ended.best, task, machine) \
+                and runs(ended.best, task, machine):
+            out[key] = with_held(ended, held)
+            done(missing.pop(key), out[key])
+    if order.frozen and missing:
+        raise BankError(not_in_bank(list(missing.values()), bank))
+    if order.tune and missing and not bank.writable:
+        raise BankError(f"bank {bank.path} is read-only here, so what a search of {len(missing)} groups finds could not be kept; "
+                        "name another with --bank, or make it writable")
+    if course:
+        course.searching(missing)
+    for task, solved in work(missing, weights, machine, target, order, job, course.heard if course else unheard):
+        key = keys(task, machine, order.robust)[1]
+        if isinstance(solved, str):
+            reasons[key] = solved
+            job.failed(key)
+            if course:
+                course.failed(key, solved)
+            continue
+        out[key] = replace(with_held(solved, held), held=held.get(key))
+        job.keep(out[key], held.get(key))
+        done(task, out[key])
+    return out, reasons
+
+
+def not_in_bank(missing: Sequence[Task], bank: Bank) -> str:
+    """What --frozen says of tasks that would have to be searched."""
+    named = ", ".join(f"{t.group.name} ({t.label})" for t in missing[:NAMED])
+    more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
+    gone = "" if bank.path.exists() else ", which is not there,"
+    return f"bank {bank.path}{gone} has no schedule, or none of this effort, for {len(missing)} of the groups, and --frozen " \
+           f"forbids to search: {named}{more}"
+
+
+def held_records(bank: Bank, claimed: Mapping[Key, Record], task: Task, machine: Machine, robust: bool = False) -> dict[Key, Record]:
+    """What of the bank's claims about a task is so: timed before it is believed, dropped where it is not, to make room for what is."""
+    out = {}
+    for record in filter(None, map(claimed.get, keys(task, machine, robust))):
+        if not (why := unlike(record, task, machine)):
+            out[record.key] = record
+            continue
+        bank.leave_out(record, why)
+        if bank.writable:
+            bank.drop([record])
+    return out
+
+
+def enough(held: Mapping[Key, Record], wanted: tuple[Key, Key], order: Order) -> Solved | None:
+    """The held records of (default, best), where they make a search needless."""
+    first, found = held.get(wanted[0]), held.get(wanted[1])
+    if first is None or found is None and order.tune:
+        return None
+    if found is not None and order.tune and not suffices(found, order):
+        return None
+    return Solved(first, found or replace(first, key=wanted[1]), True)
+
+
+def with_held(solved: Solved, held: Mapping[Key, Record]) -> Solved:
+    """What was found, joined with what was known: a second search with another strategy or seed never makes a model slower."""
+    default, best = (join(r, held[r.key]) if r.key in held else r for r in (solved.default, solved.best))
+    return replace(solved, default=default, best=best, trust=solved.trust if best.trace == solved.best.trace else None)
+
+
+def holds(record: Record, task: Task, machine: Machine) -> bool:
+    """True where the record's trace still makes a program of the recorded time."""
+    return not unlike(record, task, machine)
+
+
+def unlike(record: Record, task: Task, machine: Machine) -> str:
+    """Return why a record does not say what is so, "" where it does: its schedule makes no program, or one of another time."""
+    try:
+        ticks = total_ticks(measured(task.func, record.trace, machine, task.state), machine)
+    except AoecError as e:
+        return f"its schedule cannot be used ({str(e).splitlines()[0]})"
+    return "" if ticks == record.ticks else "its schedule takes another time than it says"
+
+
+def runs(record: Record, task: Task, machine: Machine) -> bool:
+    """True where the program of a record's trace is one that its machine takes: of a record that was verified it is known."""
+    try:
+        if not record.verified and not task.own:
+            schedule_legal(task.func, record.trace, machine)
+    except IllegalProgram:
+        return False
+    return True
+
+
+def drop(bank: Bank, held: dict[Key, Record], which: Iterable[Key]) -> None:
+    """Nothing; these records are no longer held, nor in the bank where it can be written, to make room for what is found anew."""
+    gone = [held.pop(key) for key in which if key in held]
+    if bank.writable:
+        bank.drop(gone)
+
+
+def total_ticks(m: Measure, machine: Machine) -> int:
+    """Ticks of a measure with all that goes before its first instruction: the launch, and the zeros of what it adds to."""
+    return m.ticks + round((m.time_us - m.cycles / machine.clock_mhz) * machine.clock_mhz * TICKS_PER_CYCLE)
+
+
+def work(missing: dict[Key, Task], weights: Mapping[Key, float], machine: Machine, target: str, order: Order, job: Unfinished,
+         hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
+    """(task, solved or why not) for tasks that the bank does not answer, in the order in which they end.
+
+    In processes where there are several. After Ctrl-C those under way end with what they have, and KeyboardInterrupt follows them. Where
+    there is a deadline the heaviest come first, and each search has its share of the time.
+    """
+    jobs = processes(order, len(missing))
+    todo = [Todo(task, job.search(key), budget_of(order, key)) for key, task in missing.items()]
+    if order.deadline is not None and order.tune:
+        heavy = sorted(missing, key=lambda key: -weights[key])
+        todo = [Todo(missing[key], job.search(key), share) for key, share in
+                zip(heavy, shares([weights[key] for key in heavy], jobs, order.deadline))]
+    with interrupt.noted():
+        if jobs > 1:
+            yield from in_processes(jobs, todo, target, order, hear)
+            return
+        for one in todo:
+            if interrupt.asked():
+                return
+            yield one.task, attempt(one.task, machine, order, one.noted, hear, one.budget)
+
+
+@dataclass(frozen=True)
+class Todo:
+    """A task, its search in the journal, and what that may spend."""
+
+    task: Task
+    noted: Search | None
+    budget: Budget | Share
+
+
+def budget_of(order: Order, key: Key) -> Budget | Share:
+    """What the search of a task may spend: what it had in the run that this one repeats, perhaps no time, else what all have."""
+    found = order.counts.get(search_of(key), order.budget)
+    return NO_TIME if found is None else found
+
+
+def processes(order: Order, tasks: int) -> int:
+    """How many processes work on so many tasks: those asked for, else one a core, but none whose start takes longer than its part."""
+    worth = tasks if order.tune or order.jobs else max(1, tasks // DEFAULTS_A_START)
+    return min(order.jobs or os.cpu_count() or 1, worth)
+
+
+def in_processes(jobs: int, todo: Sequence[Todo], target: str, order: Order, hear: Hear) -> Iterable[tuple[Task, Solved | str]]:
+    context = get_context("spawn")
+    words: SimpleQueue[tuple[Key, SoFar | None]] = context.SimpleQueue()
+    share = share_of(jobs)
+    pool = ProcessPoolExecutor(jobs, context, begin_worker, (words, share))
+    running: dict[Future[Solved | str | None], Task] = {}
+    try:
+        with interrupt.deferred(), few_threads(share):
+            running |= {pool.submit(attempt_on, one, target, order): one.task for one in todo}
+        while running:
+            ended = wait(running, POLL_S, FIRST_COMPLETED).done
+            while not words.empty():
+                hear(*words.get())
+            for future in ended:
+                task, solved = running.pop(future), future.result()
+                if solved is not None:
+                    yield task, solved
+            if interrupt.asked():
+                running = {f: t for f, t in running.items() if not f.cancel()}
+                interrupt.pass_on()
+    except BrokenProcessPool:
+        raise BackendError("a worker process died, as happens without enough memory; fewer --jobs would help") from None
+    finally:
+        if running:
+            interrupt.end_workers()
+        pool.shutdown(wait=True, cancel_futures=True)  # its thread is gone before Python ends, which else may wake it on a closed pipe
+
+
+def begin_worker(words: SimpleQueue[tuple[Key, SoFar | None]], share: int) -> None:
+    """Nothing; this worker process takes Ctrl-C as the others do, says how far its searches are, and keeps to its share of processors."""
+    global _words
+    _words = words
+    keep_to(share)
+    interrupt.note_in_worker()
+
+
+def attempt_on(one: Todo, target: str, order: Order) -> Solved | str | None:
+    """`attempt` in a worker process; None where the user has asked to stop before it began."""
+    return None if interrupt.asked() else attempt(one.task, load(target), order, one.noted, say, one.budget)
+
+
+def say(key: Key, so_far: SoFar | None) -> None:
+    """Nothing; the process that began this worker is told how far a search is."""
+    if _words is not None:
+        _words.put((key, so_far))
+
+
+def attempt(task: Task, machine: Machine, order: Order, noted: Search | None = None, hear: Hear = unheard,
+            budget: Budget | Share | None = None) -> Solved | str:
+    """Default and best of one task by this machine's model, or why there is no schedule. `noted`: its search in the bank's journal;
+    `budget`: what that may spend, by default the order's."""
+    default_key, best_key = keys(task, machine, order.robust)
+    hear(best_key, None)
+    try:
+        p = problem(task.func, machine, task.state)
+        with noted.answers() if noted else p.answers as p.answers:
+            first, found = searched(p, order, order.starts.get(task.func_key, ()), lambda so_far: hear(best_key, so_far),
+                                    budget or order.budget)
+        best_trace = show(p.trace(found.best))
+        if not task.own:
+            schedule_legal(task.func, best_trace, machine)
+    except Exception as e:
+        said = refusal(e)
+        if noted and noted.again:  # what is noted may have been changed by anybody
+            return attempt(task, machine, order, replace(noted, again=False), hear, budget)
+        return said
+    stopped = interrupt.asked()
+    if noted and noted.again and not (p.takes(first.default, first.default_ticks) and p.takes(found.best, found.ticks)):
+        return attempt(task, machine, order, replace(noted, again=False), hear, budget)
+    common = dict(label=task.label, default_ticks=first.default_ticks, bound_ticks=first.bound_ticks, tool="aoec " + version("aoec"),
+                  created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"), func=show(replace(task.func, name="f")))
+    default = Record(key=default_key, trace=show(p.trace(first.default)), ticks=first.default_ticks, search="default", **common)  # type: ignore[arg-type]
+    was_searched = found.spent.limits is not None
+    whole = bool(found.proof) or order.strategy == "proof" and not stopped
+    effort = budget_trials(order) if was_searched and whole else 0  # of a proof, which has no trials
+    best = Record(key=best_key, trace=best_trace, ticks=found.ticks, trials=found.trials, searched=max(found.trials, effort),
+                  seed=order.seed, search=order.strategy if was_searched else "default", proof=found.proof, **common)  # type: ignore[arg-type]
+    story = kept(told(p, found), best) if was_searched else None
+    ended = {status.value: n for status, n in p.ledger.counts().items()}
+    spent = replace(found.spent, candidates={phase.value: n for phase, n in p.ledger.by_phase().items()})
+    return Solved(default, best, False, spent, found.trust, ended, story=story, stopped=stopped and order.tune)
+
+
+def searched(p: Problem, order: Order, known: Sequence[str], tell: Callable[[SoFar], None],
+             budget: Budget | Share) -> tuple[Outcome, Outcome]:
+    """(the default, the best that was found and how far it holds); `known`: schedules to begin with."""
+    first = start(p)
+    if isinstance(budget, Share):
+        budget = "seconds", budget.seconds()
+    if not order.tune or seconds_of(budget) == 0:
+        return first, first
+    most, seconds = limits(budget).trials, seconds_of(budget)
+    told_at = float("-inf")
+
+    def watch(result: Result) -> bool:
+        nonlocal told_at
+        fastest = p.ledger.best[0][0]
+        if (now := time.monotonic()) - told_at >= POLL_S:
+            told_at = now
+            part = p.answers.seconds / seconds if seconds is not None else result.trials / max(1, most or 1)
+            tell(SoFar(result.trials, p.answers.seconds, fastest, first.default_ticks, first.bound_ticks, min(1.0, part)))
+        return interrupt.asked() or order.reached(fastest, first.default_ticks, first.bound_ticks)
+
+    found = weighed(p, search(p, first, order.strategy, budget, order.seed, watch, candidates(p, known)), order.robust)
+    give_back()  # tables of other sizes come next
+    return first, found

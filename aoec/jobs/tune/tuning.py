@@ -1,0 +1,403 @@
+"""One func on one machine in one memory state: its space, the cost of candidates, its default, its best.
+
+A sketch is scheduled, emitted and encoded once; candidates are rows of hole values timed in batches (design section 5).
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from math import inf
+
+import numpy as np
+
+from aoec import primitives
+from aoec.base.errors import AoecError, UnsupportedError
+from aoec.base.process.garbage import seldom_collected
+from aoec.base.ticks import TICKS_PER_CYCLE
+from aoec.ir.func.tir import Func
+from aoec.ir.index import Expr
+from aoec.ir.program import PIPES, Program
+from aoec.ir.rewrite import fill, normalise
+from aoec.ir.rewrite import holes as holes_of
+from aoec.ir.schedule import Trace
+from aoec.jobs.tune.answers import Answers
+from aoec.jobs.tune.budget import SMALL, Budget, Limits, Spent, Until, limits, seconds_of
+from aoec.jobs.tune.sketch import Sketch
+from aoec.jobs.tune.trust import Trust
+from aoec.lowering.emit.emit import emit
+from aoec.search.default.default import Found, default, settle
+from aoec.search.proof.bounds import Bound, bound, size_bytes
+from aoec.search.proof.prove import Proof, prove
+from aoec.search.sketches.sketches import sketches
+from aoec.search.space.alike import Ceiling
+from aoec.search.space.draws import few, some
+from aoec.search.space.grid import NEVER, Candidate, Grid, Rows, Space
+from aoec.search.space.pool import Listed, Pool
+from aoec.search.space.restrict import NONE, Restriction, restricted
+from aoec.search.space.trials import Ledger, Phase
+from aoec.search.strategies.run import Result, steps
+from aoec.search.strategies.strategies import make
+from aoec.search.strategies.strategy import Strategy
+from aoec.simulate.encode.encode import encode
+from aoec.simulate.encode.sizes import VARIES
+from aoec.simulate.encode.tables import first_false
+from aoec.simulate.timing.floors import alone_rows, floor_parts, floor_rows, placed_rows, work_parts
+from aoec.simulate.timing.state import PREVIOUS_LAUNCH, State
+from aoec.simulate.timing.time import ABANDONED, time_rows
+from aoec.simulate.timing.totals import units_of
+from aoec.target.machine import Machine
+
+MODELLED_US = 30.0  # that a modelled time takes, about, as bench/throughput.py says: it tells a strategy what a proposal may cost
+LISTABLE = 1 << 22  # candidates of a space that is counted before a search, which takes a twentieth of a second; a restricted one always is
+LISTED = 1 << 16  # legal candidates of a restricted space that are listed for the strategies to propose from
+DRAWN = 256  # candidates of a sketch, where the default's short list has no legal one
+HOPE_FIRST, HOPE_LAST = 1.0, 1.5  # times their rows that proofs may be foreseen to need: most often within a third, and rather too much
+SETTLED = 3  # sketches whose cheapest are settled at the end: the one that led so far is not always the one that ends best
+
+
+@dataclass
+class Problem:
+    """`costs` remembers what was timed: a default's shortlist is not timed again by the search. `known`: what was when the search began;
+    `given_up`: what takes at least as many ticks, and was not timed to its end; `answers`: what the model machine said, and has said to
+    an earlier run; `ledger`: what became of each."""
+
+    func: Func
+    machine: Machine
+    state: State
+    sketches: list[Sketch]
+    refused: list[str]
+    space: Space
+    costs: dict[Candidate, int | None] = field(default_factory=dict)
+    known: frozenset[Candidate] = frozenset()
+    given_up: dict[Candidate, int] = field(default_factory=dict)
+    restriction: Restriction = NONE
+    answers: Answers = field(default_factory=Answers)
+    ledger: Ledger = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ledger = Ledger(self.space, abandoned=ABANDONED)
+
+    def cost(self, candidates: Sequence[Candidate], limits: Sequence[int] | None = None) -> list[int | None]:
+        """Modelled ticks of each candidate, launch included; None where it is illegal, or takes as long as its limit, if there are any."""
+        most: dict[Candidate, int] = {}
+        for c, limit in zip(candidates, limits or repeat(NEVER)):
+            most[c] = max(limit, most.get(c, 0))
+        new = [c for c, limit in most.items() if c not in self.costs and self.given_up.get(c, 0) < limit]
+        self.ledger.note_cached(c for c in candidates if c in self.known and self.costs[c] is not None)
+        for grid, places, columns in self.space.slabs(new):
+            self._time(grid, columns, [new[place] for place in places], most)
+        return [self.costs.get(c) for c in candidates]
+
+    def _time(self, grid: int, columns: Rows, candidates: Sequence[Candidate], limits: Mapping[Candidate, int]) -> None:
+        """Nothing; candidates of a sketch are timed, or given up at their limit."""
+        most = np.array([limits[c] for c in candidates], np.int64)
+
+        def timed() -> np.ndarray:
+            times = time_rows(self.sketches[grid].encoded, columns, self.state, most)
+            return np.stack([times.total_ticks, times.status])
+
+        question = [b"times", *self.sketches[grid].asked(columns), most.tobytes()]
+        all_ticks, codes = self.answers.ask(question, len(candidates), (2, len(candidates)), timed)
+        self.ledger.note(grid, columns, all_ticks, codes, [c for c in candidates if c in self.given_up])
+        for c, ticks, status in zip(candidates, all_ticks.tolist(), codes.tolist()):
+            if status == ABANDONED:
+                self.given_up[c] = limits[c]
+            else:
+                self.costs[c] = ticks if status == 0 else None
+                self.given_up.pop(c, None)
+
+    def takes(self, candidate: Candidate, ticks: int) -> bool:
+        """Whether a candidate takes so many ticks, timed once more: what it is said to take may have been noted by anybody."""
+        grid, _, columns = self.space.slabs([candidate])[0]
+        times = time_rows(self.sketches[grid].encoded, columns, self.state)
+        return (int(times.status[0]), int(times.total_ticks[0])) == (0, ticks)
+
+    def legal(self, candidates: Sequence[Candidate]) -> list[bool]:
+        """Whether each candidate keeps every constraint of its program."""
+        out = [False] * len(candidates)
+        for grid, places, columns in self.space.slabs(candidates):
+            for place, status in zip(places, first_false(self.sketches[grid].encoded, columns, len(places))):
+                out[place] = not status
+        return out
+
+    def some(self) -> list[Candidate]:
+        """Legal candidates of each sketch that has any, drawn from all of its own."""
+        return [(i, v) for i, grid in enumerate(self.space.grids) for v in some(grid, self.constraints(i), DRAWN)]
+
+    def pool(self) -> Pool | None:
+        """The legal candidates, where they may be few and are; None where they are not."""
+        if self.space.size > LISTABLE and self.restriction == NONE:
+            return None
+        most, ranks = SMALL if self.restriction == NONE else LISTED, list[int]()
+        for i, (start, grid) in enumerate(zip(self.space.starts, self.space.grids)):
+            some = few(grid, self.constraints(i), most - len(ranks))
+            if some is None:
+                return None
+            ranks += [start + r for r in some.tolist()]
+        return Listed(self.space, ranks)
+
+    def filter(self, strategy: str) -> Pool | None:
+        """What refuses illegal candidates to a strategy whose proposals cost more than to ask whether they are legal; None for others,
+        which learn it with the times: asking costs as much as timing."""
+        return Pool(self.space, self.legal) if strategy in ("pool", "bayes") else None
+
+    def leaders(self) -> list[Found]:
+        """The cheapest timed candidate of each sketch, cheapest first."""
+        found: dict[int, Found] = {}
+        for c, ticks in self.costs.items():
+            if ticks is not None:
+                found[c[0]] = min((ticks, c), found.get(c[0], (ticks, c)))
+        return sorted(found.values())
+
+    def bound(self) -> Bound:
+        return bound_in(self.func, self.machine, self.state)
+
+    # ---- what a proof asks (search/proof/prove.py: Bounds)
+
+    def constraints(self, grid: int) -> list[Expr]:
+        """The conditions that a candidate of a sketch must meet."""
+        return [c.condition for c in self.sketches[grid].program.constraints]
+
+    @property
+    def slot_ticks(self) -> int:
+        """What a slot more may cost at most: a flag is set for it before the loops, in a loop of its own, and waited for behind them."""
+        return round(2 * (self.machine.issue_cycles + self.machine.loop_cycles) * TICKS_PER_CYCLE)
+
+    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """The holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot is in
+        the way of another."""
+        return self.sketches[grid].slots
+
+    def placed(self, grid: int, columns: Rows) -> np.ndarray:
+        """What costs hang on of where slots lie that are in nobody's way, [question, row]: where it is the same they are."""
+        return placed_rows(self.sketches[grid].loose, columns)
+
+    def ceilings(self, grid: int) -> list[Ceiling]:
+        """Holes, each with a tile that grows with it, and an expression of others: from that on it makes no difference how large it is."""
+        return self.sketches[grid].ceilings
+
+    def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks that no row beats, nor any with other slots; 0 where none are known, any such from `limit` on."""
+        count = len(next(iter(columns.values()), (0,)))  # no holes: one row
+
+        def bounded() -> np.ndarray:
+            floors = floor_rows(self.sketches[grid].loose, columns, self.state, limit=limit)
+            unknown = np.where(floors.status == VARIES, NEVER, 0)  # it varies whatever the slots
+            return np.minimum(np.where(floors.status == 0, floors.total_ticks, unknown), limit)
+
+        return self.answers.ask([b"floors", *self.sketches[grid].asked(columns), str(limit).encode()], 0, (count,), bounded)
+
+    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
+        """What no row goes below, as pipes are at work and beside, with any choices of holes `opened`: see Bounds.parts."""
+        encoded, count = self.sketches[grid].loose, len(next(iter(columns.values()), (0,)))
+        question = [b"parts", *self.sketches[grid].asked(columns), f"{list(opened.items())} {whole} {limit}".encode(),
+                    known.tobytes()]
+        return self.answers.ask(question, 0, (2, count, len(encoded.program.streams) * len(PIPES)),
+                                lambda: floor_parts(encoded, columns, opened, whole, self.state, limit, known))
+
+    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int = NEVER) -> np.ndarray:
+        """What no row goes below, as `parts`, by closed sums of the work of its first core: see Bounds.worked."""
+        return work_parts(self.sketches[grid].loose, columns, whatever, opened, limit)
+
+    def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks that no row beats, nor any with fewer slots: by a walk of its first core, slots in nobody's way: see Bounds.alone."""
+        count = len(next(iter(columns.values()), (0,)))
+        question = [b"alone", *self.sketches[grid].asked(columns), str(limit).encode()]
+        return self.answers.ask(question, 0, (count,), lambda: np.minimum(alone_rows(
+            self.sketches[grid].loose, columns, self.state, limit).total_ticks, limit))
+
+    def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
+        candidates = [(grid, row) for row in zip(*[columns[n].tolist() for n in self.space.grids[grid].names])]
+        return np.array([t or NEVER for t in self.cost(candidates, [limit] * len(candidates))], np.int64)
+
+    def values(self, candidate: Candidate) -> dict[str, int]:
+        grid, values = candidate
+        return dict(zip(self.space.grids[grid].names, values))
+
+    def trace(self, candidate: Candidate) -> Trace:
+        """The candidate as a trace without holes."""
+        return fill(self.sketches[candidate[0]].trace, self.values(candidate))
+
+    def program(self, candidate: Candidate) -> Program:
+        """The candidate's program: holes filled after emission, in normal form."""
+        return normalise(fill(self.sketches[candidate[0]].program, self.values(candidate)))
+
+
+def bound_in(func: Func, machine: Machine, state: State) -> Bound:
+    """The bound of an unscheduled func in a memory state; where an equal launch went before, all inputs may lie in L2."""
+    resident = {b.name: size_bytes(b) for b in func.inputs} if state == PREVIOUS_LAUNCH else dict(state)
+    return bound(func, machine, resident)
+
+
+@seldom_collected()
+def problem(func: Func, machine: Machine, state: State = (), traces: Sequence[Trace] | None = None,
+            restriction: Restriction = NONE) -> Problem:
+    """The tuning problem of an unscheduled func over all its sketches, or over given ones, and what a user leaves of them;
+    UnsupportedError where none can be emitted."""
+    kept, refused, at = [], [], ""
+    for number, trace in enumerate(restricted(sketches(func, machine) if traces is None else traces, restriction)):
+        if trace is None:
+            continue
+        try:
+            program = restriction.on(emit(primitives.apply(func, trace), machine))
+            encoded = replace(encode(program, machine), units=units_of(holes_of(trace)), emitted=True)
+            kept.append(Sketch(trace, program, encoded, number))
+        except AoecError as e:
+            refused.append(str(e))
+            at = at if len(refused) > 1 else getattr(e, "at", "")
+    if not kept:
+        why = refused[0] if refused else "no sketch rule fits it"
+        raise UnsupportedError(f"func {func.name} has no schedule on {machine.name}: {why}", at=at)
+    grids = tuple(Grid(tuple(h), tuple(h.values())) for h in (holes_of(s.trace) for s in kept))
+    return Problem(func, machine, state, kept, refused, Space(grids), restriction=restriction)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`best` is `default` where nothing was searched; ticks are modelled, with launch. `floor_ticks`: what no candidate of the space beats,
+    as far as a proof came; 0 where nothing is known."""
+
+    default: Candidate
+    default_ticks: int
+    best: Candidate
+    ticks: int
+    bound_ticks: int
+    trials: int = 0
+    illegal: int = 0
+    proof: str = ""
+    floor_ticks: int = 0
+    trust: Trust | None = None  # of best against default, where they differ and were timed again
+    history: tuple[tuple[int, int], ...] = ()  # (trials so far, ticks) at every improvement, before holes were settled
+    spent: Spent = field(default_factory=Spent)
+
+
+Watch = Callable[[Result], bool]  # told of each batch; True stops the search with what it has
+
+
+@seldom_collected()
+def start(p: Problem) -> Outcome:
+    """The default schedule, timed; ScheduleError where no candidate of the space is legal."""
+    ticks, first = default(p.space, p.cost, p.constraints)
+    return Outcome(first, ticks, first, ticks, min(p.bound().ticks, ticks))
+
+
+def hopeless(proof: Proof | None, ticks: int, most: Limits) -> bool:
+    """Whether a proof before a search in earnest foresaw that one behind it, of these ticks, would be given up: the surer, the more of it
+    was done."""
+    return proof is not None and most.earnest and \
+        proof.foreseen(ticks) > most.after * (HOPE_LAST - (HOPE_LAST - 1) * min(1.0, proof.effort / most.after))
+
+
+def proved(p: Problem, first: Outcome, proof: Proof) -> Outcome:
+    """The outcome of a proof and no search, settled: where it is closed in its slots alone, since one less than fits may save two flag
+    operations."""
+    found = min((proof.ticks, proof.best), *p.leaders()[:1])
+    slots = [(name,) for name in p.space.grids[found[1][0]].names if name in p.slots(found[1][0])[0]]
+    p.ledger.phase = Phase.SETTLING
+    ticks, best = settle(p.space, [found], p.cost, slots if proof.closed else ())
+    return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, 0, 0, "space" if proof.closed else "",
+                   min(proof.floor, ticks), history=((1, first.default_ticks),))
+
+
+def timed(p: Problem, candidates: Sequence[Candidate]) -> list[Found]:
+    """Those of the candidates that are legal, with their ticks."""
+    return [(ticks, c) for ticks, c in zip(p.cost(candidates), candidates) if ticks is not None]
+
+
+@seldom_collected()
+def search(p: Problem, first: Outcome, strategy: str, budget: Budget, seed: int, watch: Watch = lambda r: False,
+           starts: Sequence[Candidate] = ()) -> Outcome:
+    """The best that a strategy finds within the budget, the default being candidate 0; never slower than it.
+
+    A space that is tried whole in the time of the budget is, whatever the strategy: that counts as a proof where it has more candidates
+    than the budget. A larger one is tried to be decided by bounds (search/proof/prove.py), before a portfolio with a small part of the
+    budget and after it, from what it found, with a larger one; or for strategy "proof" with all of it. A strategy is told the cheapest of
+    each sketch that the default was chosen from, and `starts`, timed here. What was found is settled at the end, and beside it the
+    cheapest of other sketches: every hole and pair of holes at its best in turn. The trials count what the strategy asked for, and none
+    of the rest.
+    """
+    p.known = frozenset(p.costs)
+    asked = Asked(p, watch, limits(budget), seconds_of(budget))
+    found = asked.search(first, strategy, seed, starts)
+    p.known = frozenset()
+    spent = Spent(0, {phase.value: n for phase, n in p.ledger.by_phase().items()}, sum(proof.bounded for proof in asked.proofs), asked.most)
+    return replace(found, spent=spent.ended(found.trials, asked.until.limits.asked))
+
+
+class Asked:
+    """One search: its limits, what it has proved, and when a proof that is all of it ends."""
+    def __init__(self, p: Problem, watch: Watch, most: Limits, seconds: float | None) -> None:
+        self.p, self.watch, self.most, self.seconds = p, watch, most, seconds
+        self.begun = p.answers.seconds
+        self.proofs: list[Proof] = []
+        self.until = Until(self.left, most.asked)
+
+    def left(self) -> float | None:
+        """Seconds that are left, at least 0; None where time is no limit."""
+        return None if self.seconds is None else max(0.0, self.seconds - (self.p.answers.seconds - self.begun))
+
+    def beside(self, begun: Found, rows: int, hope: float, so_far: Result) -> Proof:
+        """A proof before or after a search: given up where it is foreseen to take `hope` times so many rows, or with that many."""
+        self.p.ledger.phase = Phase.PROOF
+        self.proofs.append(prove(self.p.space.grids, self.p, begun[1], begun[0], rows, lambda: self.watch(so_far),
+                                 hope if self.most.earnest else inf))
+        return self.proofs[-1]
+
+    def search(self, first: Outcome, strategy: str, seed: int, starts: Sequence[Candidate]) -> Outcome:
+        p, most, pool, floor, proof = self.p, self.most, self.p.pool(), 0, None
+        if (size := (p.space if pool is None else pool).size) <= most.whole:
+            return self.whole(first, seed, pool, size)
+        if strategy in ("proof", "portfolio"):
+            ticks, begun = min([(first.default_ticks, first.default), *timed(p, starts)], key=lambda f: f[0])
+            if strategy == "proof":
+                p.ledger.phase = Phase.PROOF
+                self.proofs.append(prove(p.space.grids, p, begun, ticks, most.alone,
+                                         lambda: self.until.ends() or self.watch(Result())))
+                return proved(p, first, self.proofs[-1])
+            proof = self.beside((ticks, begun), most.before, HOPE_FIRST, Result())
+            if proof.closed:
+                return proved(p, first, proof)
+            floor = proof.floor
+        strategist = make(strategy, p.space, seed, pool or p.filter(strategy), measure_us=MODELLED_US)
+        known = list(dict.fromkeys((ticks, c) for ticks, c in [*p.leaders(), *timed(p, starts)] if c != first.default))
+        strategist.tell([c for _, c in known], [ticks for ticks, _ in known])
+        outcome, result, stopped = self.run(first, strategist, floor)
+        if strategy == "portfolio" and not (stopped or result.closed or hopeless(proof, outcome.ticks, most)):
+            return confirmed(p, outcome, self.beside((outcome.ticks, outcome.best), most.after, HOPE_LAST, result))
+        return outcome
+
+    def whole(self, first: Outcome, seed: int, pool: Pool | None, size: int) -> Outcome:
+        """The best of a space that is tried whole."""
+        within = self.most.trials is None or size <= self.most.trials
+        self.most = replace(self.most, trials=max(size, self.most.trials or 0) if within else self.most.trials)
+        strategist = make("exhaustive", self.p.space, seed, pool, measure_us=MODELLED_US)
+        outcome = self.run(first, strategist, 0, Phase.SEARCH if within else Phase.PROOF, limited=False)[0]
+        return outcome if within else replace(outcome, trials=0, history=((1, first.default_ticks),))
+
+    def run(self, first: Outcome, strategist: Strategy, floor: int, phase: Phase = Phase.SEARCH,
+            limited: bool = True) -> tuple[Outcome, Result, bool]:
+        """What a strategy finds, settled; how it ended; whether it was told to stop."""
+        p, result, stopped = self.p, Result(), False
+        p.ledger.phase = phase
+        for result in steps(strategist, p.cost, legal=p.legal, floor=first.bound_ticks, first=first.default,
+                            clock=lambda: p.answers.seconds, budget_trials=self.most.trials if limited else None,
+                            budget_seconds=self.left() if limited else None):
+            if stopped := self.watch(result):
+                break
+        assert result.best is not None and result.cost is not None
+        found = list(dict.fromkeys([(result.cost, result.best), *p.leaders()[:SETTLED]]))
+        p.ledger.phase = Phase.SETTLING
+        ticks, best = min(found, key=lambda f: f[0]) if result.closed or stopped else settle(p.space, found, p.cost)
+        return Outcome(first.default, first.default_ticks, best, ticks, first.bound_ticks, result.trials, result.illegal,
+                       result.stopped if result.closed else "", ticks if result.stopped == "space" else min(floor, ticks),
+                       history=result.history), result, stopped
+
+
+def confirmed(p: Problem, found: Outcome, proof: Proof) -> Outcome:
+    """What a search found with what a proof that began there adds: that it is optimal, what is, or how much it may be short of it."""
+    if proof.closed:
+        last = proved(p, found, proof)
+        return replace(found, best=last.best, ticks=last.ticks, proof=last.proof, floor_ticks=last.floor_ticks)
+    return replace(found, best=proof.best, ticks=proof.ticks, floor_ticks=min(max(found.floor_ticks, proof.floor), proof.ticks))

@@ -1,0 +1,34 @@
+"""Programs of operators of the user's own, of which no test of aoec has met the like, held against the definitions before they are used."""
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from aoec.base.errors import AoecError
+from aoec.target.legality.check import check
+from aoec.target.machine import Machine
+
+if TYPE_CHECKING:
+    from aoec.jobs.compile.compile import Choice, Model
+
+
+def faults_of(model: Model, choices: Iterable[Choice], machine: Machine, options: Namespace) -> dict[str, str]:
+    """Group -> what is wrong with its program, of groups with operators of the user's own: whether the machine takes it
+    and, unless --no-verify, whether it gives what the definitions say."""
+    own = {n.name for n in model.graph.nodes if n.definition}
+    out = {}
+    for c in choices:
+        if c.solved.best.verified or own.isdisjoint(c.task.group.nodes):
+            continue
+        try:
+            check(c.best.program, machine)
+        except AoecError as e:
+            out[c.task.group.name] = f"its program is not legal: {e}"
+            continue
+        if options.verify is not False:
+            from aoec.jobs.verify.verify import verify_group
+            found = verify_group(model.graph, c.task.group, c.best.program, c.task.bindings, model.weights, options.seed)
+            if found:
+                out[c.task.group.name] = found[0]
+    return out

@@ -1,0 +1,274 @@
+"""Fusion: layouts, packed weights and groups, by stated rules.
+
+One table says what may follow in a group. On the 910B nothing leads from L0C to UB, so of all that follows a cube operator only
+relu (and the bias before it) happens on the way out, in FIXPIPE; residual additions, clip and sigmoid are vector groups of
+their own, and what they read went through GM (or stayed in L2), which the machine charges for. Where a core holds cube and vector both,
+results can go through UB, and what follows a convolution or a product happens there: its activation, and the addition of a residual.
+"""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from types import MappingProxyType
+
+import numpy as np
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.graph import bodies
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Body, Graph, Group, OpNode
+from aoec.lowering.arrange.layout import assign, family
+from aoec.lowering.arrange.pack import pack
+from aoec.lowering.arrange.parts import FLAG_IDS, join_in_parts
+from aoec.lowering.arrange.pieces import find_pieces
+from aoec.lowering.arrange.take_apart import take_apart
+from aoec.lowering.arrange.views import find_views
+from aoec.lowering.arrange.whole_bias import add_whole_biases
+from aoec.lowering.arrange.whole_rows import pad_rows
+from aoec.lowering.lower.movement.turned import turn_reads
+from aoec.lowering.lower.movement.turned_moves import turn_moves
+from aoec.ops.words.layout import FRACTAL_ROWS, c0_of
+from aoec.target.machine import Machine
+
+# family of a group's first node -> the operators or families that may join its end
+FOLLOWERS: dict[str, tuple[str, ...]] = {
+    "cube": ("relu",),                  # FIXPIPE casts and applies relu
+    "interpolate": ("relu",),           # of which no column is a channel
+    # chains, residual add + relu; what feeds one operator of rows, such as scores scaled and masked before their softmax
+    "elementwise": ("elementwise", "softmax", "row_norm", "reduce"),
+    "softmax": ("elementwise",),        # a reduction and what scales its result
+    "row_norm": ("elementwise",),
+}
+ROWS = ("softmax", "row_norm", "reduce")  # families of which a group holds one: UB has room for the rows of one
+# where the cube's results go through UB: there they may meet others of the same shape
+IN_UB = {**FOLLOWERS, "conv2d": ("elementwise",), "matmul": ("elementwise",)}
+MOST_NODES = 64  # of a group: what a program takes to make grows with their square (1,000 additions: 90 s), and of so many none gains
+SCALED = ("relu", "requantise")  # what may follow a cube operator where FIXPIPE scales sums to int8
+MOST_BESIDE = 16  # nodes beside a chain, in one group with it
+KINDS = {"cube": "cube", "attention": "cube", "host": "host"}  # family -> kind of group; all others are vector groups, or views
+
+
+def fuse(graph: Graph, weights: Mapping[str, np.ndarray], machine: Machine | None = None,
+         apart: Collection[str] = ()) -> tuple[Graph, dict[str, np.ndarray]]:
+    """The graph with layouts, conversions, packed weights and groups, and its constants as stored; a body is fused as a graph is. Groups
+    are those of `machine`: without one, of a machine whose FIXPIPE stores results. `apart`: attention nodes that are done in single
+    operators."""
+    if machine is not None:
+        check_dtypes(graph, machine)
+    names, nodes = {t.name for t in graph.tensors}, {n.name for n in graph.nodes}
+    parts: list[tuple[Body | None, Graph]] = []
+    stored: dict[str, np.ndarray] = {}
+    for body, part in bodies.apart(graph):
+        draft = Draft.of(part, {t.name: weights[t.name] for t in part.tensors if t.data and t.name in weights})
+        draft.reserve(names)
+        draft.reserve(nodes, "node")
+        fused, own = _fused(draft, machine, apart)
+        names.update(t.name for t in fused.tensors)
+        nodes.update(n.name for n in fused.nodes)
+        parts.append((body, fused))
+        stored |= own
+    return bodies.together(parts), stored
+
+
+def _fused(draft: Draft, machine: Machine | None, apart: Collection[str]) -> tuple[Graph, dict[str, np.ndarray]]:
+    """A graph without bodies, fused."""
+    take_apart(draft, machine, apart)
+    pad_rows(draft, apart)
+    scales = machine is None or machine.has("fixpipe_nz_scale")
+    if machine is not None and not machine.has("mmad_bias"):
+        add_whole_biases(draft)
+    assign(draft, scales)
+    turn_reads(draft)
+    turn_moves(draft, machine)
+    pack(draft)
+    most = machine.flag_ids if machine is not None else FLAG_IDS
+    together = find_pieces(draft, most)
+    views = find_views(draft, {name for names in together.values() for name in names})
+    join_in_parts(draft, views, most)
+    fused, stored = draft.finish()
+    followers = IN_UB if machine is not None and machine.has("copy_l0c_ub") else FOLLOWERS
+    return replace(fused, groups=groups(draft, {**followers, "cube": SCALED} if scales else followers, views, most,
+                                            together)), stored
+
+
+def check_dtypes(graph: Graph, machine: Machine) -> None:
+    """Nothing, or UnsupportedError for a tensor of bf16 where the cube and the vector unit of a machine do not take it."""
+    found = next((t.name for t in graph.tensors if t.dtype == "bf16"), "")
+    if found and "bf16" not in machine.tables.get("kf", {}):
+        raise UnsupportedError(f"tensor {found} is bf16, which {machine.name} does not calculate in; take --precision fp16, mixed or fp32")
+
+
+def groups(draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str], most: int = FLAG_IDS,
+           together: Mapping[str, tuple[str, ...]] = MappingProxyType({})) -> tuple[Group, ...]:
+    """Every node in one group, g0, g1, ... in an order in which they can run; a group has one result.
+
+    Nodes are taken in order; each starts a group unless it joined an earlier one: as its last tensor's only reader, of a kind
+    that the table allows, of the same shape and layout, with all else that it reads already there, and while the group reads no more than
+    `most` tensors (each has a slot in UB, and so a flag from pipe to pipe) and has no more than MOST_NODES nodes. `together`: the last node
+    of a group that was found before (pieces.py) -> all of them.
+    """
+    return _Grouping(draft, followers, views, most, together).groups()
+
+
+class _Grouping:
+    """A draft whose nodes are put into groups."""
+
+    def __init__(self, draft: Draft, followers: Mapping[str, tuple[str, ...]], views: Collection[str], most: int,
+                 together: Mapping[str, tuple[str, ...]]) -> None:
+        self.draft, self.followers, self.views, self.most, self.together = draft, followers, views, most, together
+        self.users, self.makers = draft.users(), draft.producers()
+        self.order = {n.name: at for at, n in enumerate(draft.nodes)}
+        self.made = {*draft.inputs, *draft.weights}
+        self.taken = {name for names in together.values() for name in names[:-1]}
+        self.waiting: dict[str, list[list[OpNode]]] = {}  # node -> elementwise chains whose results it alone reads, and something not made
+        self.out: list[Group] = []
+
+    def groups(self) -> tuple[Group, ...]:
+        for node in self.draft.nodes:
+            if node.name in self.taken:
+                continue
+            if own := self.together.get(node.name):
+                self.put([self.draft.nodes[self.order[name]] for name in own])
+                continue
+            waited = self.waiting.pop(node.name, [])
+            before = [n for chain in waited for n in chain]
+            if before and not self.fits([*before, node]):
+                for chain in waited:
+                    self.put(chain)
+                before = []
+            chain, later = self.chain(before, node)
+            if later is None:
+                self.put(chain)
+            else:
+                self.waiting.setdefault(later.name, []).append(chain)
+                self.taken.update(n.name for n in chain)
+        return tuple(self.out)
+
+    def fits(self, nodes: Sequence[OpNode]) -> bool:
+        """Whether so many nodes may be one group, and it reads no more tensors than there are flags."""
+        return len(nodes) <= MOST_NODES and len(_read(nodes)) <= self.most
+
+    def put(self, nodes: Sequence[OpNode]) -> None:
+        """Nothing; nodes are a group, in their order in the graph."""
+        nodes = sorted(nodes, key=lambda n: self.order[n.name])
+        self.taken.update(n.name for n in nodes)
+        self.made.update(o for n in nodes for o in n.outputs)
+        kind = "view" if nodes[0].name in self.views else _kind(nodes[0])
+        self.out.append(Group(f"g{len(self.out)}", kind, tuple(n.name for n in nodes)))
+
+    def chain(self, before: list[OpNode], first: OpNode) -> tuple[list[OpNode], OpNode | None]:
+        """(the nodes of the group that starts with `first`, and perhaps with what waited for it; the node for which they should wait, as
+        it reads something else that is not made yet)"""
+        draft, cube = self.draft, family(first) == "cube"
+        allowed = self.followers.get(first.op.removesuffix("_packed"), self.followers.get(family(first), ()))
+        chain = [*before, first]
+        while follower := _only_reader(draft, chain[-1].outputs[0], self.users):
+            if not _follows(draft, chain[-1], follower, allowed) or cube and not _alike(draft, first, follower):
+                break
+            missing = [i for i in dict.fromkeys(follower.inputs) if i and i not in self.made and i != chain[-1].outputs[0]]
+            beside = self.beside(chain, follower, missing) if missing else []
+            if beside is None:
+                waits = all(family(n) == family(follower) == "elementwise" for n in chain) and self.makes(missing, follower)
+                return chain, follower if waits else None
+            if not cube and not self.fits([*chain, *beside, follower]):
+                break
+            self.waiting.pop(follower.name, None)
+            chain += [*beside, follower]
+            if family(follower) in ROWS:
+                allowed = FOLLOWERS.get(family(follower), ())
+            elif follower.op == "requantise" and cube:
+                break
+        return chain, None
+
+    def beside(self, chain: Sequence[OpNode], follower: OpNode, missing: Sequence[str]) -> list[OpNode] | None:
+        """The elementwise nodes that make what a follower reads beside the end of a chain, each for one reader, of what is there already or
+        waits for the follower; None where something else has to make some of it."""
+        if family(follower) != "elementwise" or family(chain[0]) != "elementwise":
+            return None
+        waiting = [n for chain in self.waiting.get(follower.name, []) for n in chain]
+        found, wanted = {n.name: n for n in waiting}, [i for i in missing if all(i not in n.outputs for n in waiting)]
+        while wanted:
+            name = wanted.pop()
+            node = self.makers.get(name)
+            if node is None or node.name in self.taken or len(found) >= MOST_BESIDE or not self.joins_beside(node, follower):
+                return None
+            found[node.name] = node
+            wanted += [i for i in dict.fromkeys(node.inputs) if i and i not in self.made]
+        return list(found.values())
+
+    def joins_beside(self, node: OpNode, follower: OpNode) -> bool:
+        """Whether a node may be worked in a group beside the chain that ends with a follower: elementwise, of its shape, for one reader."""
+        a, b = (self.draft.tensors[n.outputs[0]] for n in (node, follower))
+        one = _only_reader(self.draft, a.name, self.users) is not None
+        return one and family(node) == "elementwise" and node.name not in self.views and (a.shape, a.layout) == (b.shape, b.layout)
+
+    def makes(self, missing: Sequence[str], follower: OpNode) -> bool:
+        """Whether a group that waits for what is missing can have the follower: no product works it on its own results."""
+        wanted, seen = list(missing), set[str]()
+        while wanted:
+            node = self.makers.get(wanted.pop())
+            if node is None or family(node) == "host" or len(seen) > MOST_BESIDE:
+                return False
+            allowed = self.followers.get(node.op.removesuffix("_packed"), self.followers.get(family(node), ()))
+            if family(node) != "elementwise" and family(follower) in allowed:
+                return False
+            if family(node) == "elementwise" and node.name not in self.taken and node.name not in seen:
+                wanted += [i for i in dict.fromkeys(node.inputs) if i and i not in self.made]
+            seen.add(node.name)
+        return True
+
+
+def halved(graph: Graph, names: Collection[str]) -> Graph:
+    """The graph with each of the named groups in two, of half its operators each; one of a single operator stays. A group whose operators
+    do not read one the other comes apart: half of it has several results."""
+    draft = Draft.of(graph, {})
+    draft.reserve((g.name for g in graph.groups), "group")
+    nodes = {n.name: n for n in graph.nodes}
+
+    def parts(g: Group) -> list[Group]:
+        own = [nodes[name] for name in g.nodes]
+        chain = all(a.outputs[0] in b.inputs for a, b in pairwise(own))
+        half = -(-len(g.nodes) // 2) if chain else 1
+        return [Group(draft.fresh(f"{g.name}_{i}", "group"), _kind(nodes[part[0]]), part)
+                for i, part in enumerate(g.nodes[at:at + half] for at in range(0, len(g.nodes), half))]
+    return replace(graph, groups=tuple(part for g in graph.groups
+                                       for part in (parts(g) if g.name in names and len(g.nodes) > 1 else [g])))
+
+
+def _read(nodes: Sequence[OpNode]) -> set[str]:
+    """The tensors that some nodes read and none of them makes."""
+    return {i for n in nodes for i in n.inputs if i} - {o for n in nodes for o in n.outputs}
+
+
+def _only_reader(draft: Draft, name: str, users: Mapping[str, list[OpNode]]) -> OpNode | None:
+    """The one node that reads a tensor, perhaps twice, as a square does; None where several do or where it is a result of the graph."""
+    found = users.get(name, [])
+    return found[0] if found and name not in draft.outputs and all(n is found[0] for n in found) else None
+
+
+def _follows(draft: Draft, last: OpNode, follower: OpNode, allowed: tuple[str, ...]) -> bool:
+    """Whether a node may be in the group that ends with the one before it, as to its kind and what it makes."""
+    a, b = draft.tensors[last.outputs[0]], draft.tensors[follower.outputs[0]]
+    alike = a.layout == b.layout and (a.shape == b.shape or family(follower) == "reduce" and b.layout == "ND")
+    return alike and (follower.op in allowed or family(follower) in allowed)
+
+
+def _alike(draft: Draft, first: OpNode, follower: OpNode) -> bool:
+    """Whether all that a follower reads lies as its result does, and is nothing that the cube reads; of scales, whether they are constants,
+    one for each column, in whole blocks; of rows, whether they are whole fractals wide, so that UB pads those of each dtype alike. A
+    user's own operator may be several statements."""
+    if follower.op == "requantise":
+        scale = draft.tensors[follower.inputs[1]]
+        columns = draft.tensors[follower.outputs[0]].shape[1 if first.op == "conv2d_packed" else -1]
+        return draft.is_constant(scale.name) and max(scale.shape) == columns and columns % c0_of(scale.dtype) == 0
+    out = draft.tensors[follower.outputs[0]]
+    read = [draft.tensors[i] for i in follower.inputs if i]
+    ragged = first.op == "matmul" and follower.op != "relu" and out.layout == "ND" and out.shape[-1] % FRACTAL_ROWS
+    if ragged or follower.definition:
+        return False
+    return all((t.shape, t.layout, t.dtype) == (out.shape, out.layout, out.dtype) and t.name not in first.inputs for t in read)
+
+
+def _kind(node: OpNode) -> str:
+    return KINDS.get(family(node), "vector")

@@ -1,0 +1,260 @@
+"""Which layout each tensor has: convolutions, pooling and what lies between them work in NC1HWC0, all else in ND. A convolution of few
+channels reads its image in NC1HWC0_C04, where four channels are a pixel: a quarter of the bytes and of the products.
+
+Conversions become nodes, constants are converted at compile time. Inputs and results of the graph stay as they are: ND, or where the
+graph says so NC1HWC0 (a convolution between others) or NZ, in which products on chips without ND to NZ on the way are at their best.
+An elementwise operator stays in NC1HWC0 only where it keeps the zeros in the padding channels (or there are none).
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode, Tensor
+from aoec.ir.index import DTYPES
+from aoec.lowering.lower.physical import stored_move
+from aoec.ops.host.host import PREFIX
+from aoec.ops.own import word
+from aoec.ops.run import REALS
+from aoec.ops.words.layout import FEW, FIVE, PIXEL, c0_of, to_logical, to_physical
+from aoec.ops.words.movement import spelt_out
+
+MOST_READERS = 4  # of a tensor, that are looked at for what reads theirs
+WIDEST_ROW = 1024  # pixels of a row of results that fill half of L0A (64 KB on all chips) with one column of fractals
+
+
+def family(node: OpNode) -> str:
+    """The family of a node's operator; host for nodes that run there."""
+    return "host" if node.op.startswith(PREFIX) else word(node).family
+
+
+def assign(draft: Draft, scales: bool = False) -> None:
+    """Nothing; the draft's nodes are rewritten with layouts and conversions. `scales`: sums are scaled to int8 on their way out of L0C."""
+    on_the_way = (scaled_sums(draft) if scales else set()) | images_of_rows(draft)
+    nodes, draft.nodes = draft.nodes, []
+    pending: dict[str, str] = {}  # result of the graph -> the NC1HWC0 tensor that it is converted from at the end
+    converted: dict[tuple[str, str], str] = {}
+    for node in nodes:
+        node = replace(node, inputs=tuple(pending.get(i, i) for i in node.inputs))
+        layout = FIVE if node.name in on_the_way and (node.op == "transpose" or _any_five(draft, node)) else _layout(draft, node)
+        taken = _taken(draft, node, layout)
+        plain = family(node) == "cube" or node.op == "requantise" and layout == FIVE  # weights, biases and scales are no images
+        node = replace(node, inputs=tuple(_fetch(draft, node, i, "ND" if plain and at else taken, converted)
+                                          for at, i in enumerate(node.inputs)))
+        if layout == FIVE:
+            node = replace(node, outputs=tuple(_five(draft, o, pending) for o in node.outputs))
+        draft.nodes += _IN_ROWS[node.op](draft, node) if node.op in _IN_ROWS and layout == "ND" else [node]
+    draft.nodes += [draft.node("from_nc1hwc0", [source], result) for result, source in pending.items()]
+
+
+def scaled_sums(draft: Draft) -> set[str]:
+    """Names of the nodes that make whole units of int8 channels of a convolution's sums, perhaps through relu, which nothing else reads."""
+    users, producers = draft.users(), draft.producers()
+    found = set()
+    for node in draft.nodes:
+        chain, source = [node], producers.get(node.inputs[0]) if node.op == "requantise" else None
+        if source is not None and source.op == "relu":
+            chain, source = [node, source], producers.get(source.inputs[0])
+        if source is not None and source.op == "conv2d" and _whole(draft.tensors[node.outputs[0]]) and all(
+                draft.only_user(n.inputs[0], users) is n for n in chain):
+            found.add(node.name)
+    return found
+
+
+def _five(draft: Draft, output: str, pending: dict[str, str]) -> str:
+    """The tensor for a result in NC1HWC0: its own, or a new one where the graph's result must stay ND."""
+    if output not in draft.outputs or draft.tensors[output].layout == FIVE:
+        draft.tensors[output] = replace(draft.tensors[output], layout=FIVE)
+        return output
+    t = draft.tensors[output]
+    pending[output] = draft.tensor(f"{output}_nc1hwc0", t.dtype, t.shape, FIVE)
+    return pending[output]
+
+
+def _layout(draft: Draft, node: OpNode) -> str:
+    """The layout in which the node takes and gives its tensors."""
+    five = _RULES.get(family(node), lambda d, n: False)(draft, node)
+    return FIVE if five else "ND"
+
+
+def _taken(draft: Draft, node: OpNode, layout: str) -> str:
+    """The layout in which the node takes its tensors, which is that of its result but for rows and for images of few channels."""
+    if node.op == "conv2d" and _few(draft, node):
+        return FEW
+    if node.op == "transpose" and layout == FIVE:
+        return "ND"
+    return FIVE if _makes_rows(draft, node) else layout
+
+
+def _few(draft: Draft, node: OpNode) -> bool:
+    """True for a convolution of an image in ND of at most four channels of 16 bits, which lies, and is read, in whole blocks a row: tiles
+    of it are whole rows, as load3d knows no rows with gaps, and one row of results must fit into L0A. Results of one row, as of a line, are
+    tiled along it, where none of the tiles may begin in padding."""
+    x, y, pad = draft.tensors[node.inputs[0]], draft.tensors[node.outputs[0]], node.attribute("pad")
+    if y.shape[2] == 1 and isinstance(pad, tuple) and pad[1]:
+        return False
+    few = x.layout in ("ND", FEW) and x.shape[1] <= PIXEL[FEW] and DTYPES[x.dtype] == 2 and node.attribute("group", 1) == 1
+    return few and x.shape[3] % PIXEL[FEW] == 0 == _read_columns(draft, node) % PIXEL[FEW] and y.shape[3] <= WIDEST_ROW
+
+
+def _read_columns(draft: Draft, node: OpNode) -> int:
+    """How many columns of its image, from the first on, a convolution reads: a stride may leave the last ones out."""
+    x, w, y = (draft.tensors[name].shape[-1] for name in (*node.inputs[:2], *node.outputs))
+    stride, pad, dilation = (node.attribute(name) for name in ("stride", "pad", "dilation"))
+    assert isinstance(stride, tuple) and isinstance(pad, tuple) and isinstance(dilation, tuple)
+    return min(x, int((y - 1) * stride[1] - pad[1] + (w - 1) * dilation[1]) + 1)
+
+
+def _any_five(draft: Draft, node: OpNode) -> bool:
+    return any(draft.tensors[i].layout == FIVE for i in node.inputs)
+
+
+def _whole(t: Tensor) -> bool:
+    """True where the channels fill whole units of C0, so that no padding exists."""
+    return t.shape[1] % c0_of(t.dtype) == 0
+
+
+def _elementwise(draft: Draft, node: OpNode) -> bool:
+    out = draft.tensors[node.outputs[0]]
+    every = [draft.tensors[i] for i in (*node.inputs, *node.outputs)]
+    if len(out.shape) != 4 or not _any_five(draft, node) or not all(_fits(draft, i, out) for i in node.inputs):
+        return False
+    if node.definition and any(t.shape != out.shape for t in every):  # it says itself which dimensions it reads, not by their place
+        return False
+    if len({c0_of(t.dtype) for t in every}) > 1:  # channels of different dtypes lie in blocks of different sizes
+        return False
+    return _whole(out) or all(t.dtype in REALS for t in every) and keeps_zero(node)
+
+
+def _fits(draft: Draft, name: str, out: Tensor) -> bool:
+    """True for a tensor of the result's shape, one pixel of its channels, and a constant that has the result's channels."""
+    t = draft.tensors[name]
+    if not draft.is_constant(name):
+        return t.shape == out.shape or t.shape == (*out.shape[:2], 1, 1)
+    shape = (1,) * (4 - len(t.shape)) + t.shape
+    return len(shape) == 4 and shape[1] == out.shape[1]
+
+
+def keeps_zero(node: OpNode) -> bool:
+    """True where zeros in give zero out, as the reference itself says."""
+    zeros = [np.zeros((1,) * 4 if node.definition else 1, np.float32) for _ in node.inputs]
+    with np.errstate(all="ignore"):
+        return bool(np.all(word(node).reference(*zeros, **dict(node.attributes)) == 0))
+
+
+def _concat(draft: Draft, node: OpNode) -> bool:
+    inputs = [draft.tensors[i] for i in node.inputs]
+    if len(inputs[0].shape) != 4 or not _any_five(draft, node):
+        return False
+    if node.attribute("axis") == 1:
+        return all(_whole(t) for t in inputs)
+    return node.attribute("axis") in (2, 3) and all(t.layout == FIVE for t in inputs)  # pixels move whatever their channels
+
+
+def _planes(draft: Draft, node: OpNode) -> bool:
+    """True for an image in NC1HWC0 of which the cube takes each plane of channels as a matrix, turned by MTE1: of 16 bits."""
+    image = draft.tensors[node.inputs[0]]
+    return image.layout == FIVE and DTYPES[image.dtype] == 2
+
+
+def _product(draft: Draft, node: OpNode) -> list[OpNode]:
+    """Interpolation of a tensor in ND as the matrix product that it is."""
+    image, weights = node.inputs
+    last = node.attribute("axis") == len(draft.tensors[image].shape) - 1
+    given = ((image, weights), (("trans_b", 1),)) if last else ((weights, image), ())
+    return [replace(node, op="matmul", inputs=given[0], attributes=given[1])]
+
+
+def _transposition(draft: Draft, node: OpNode) -> list[OpNode]:
+    """Depth to space of an image in ND as views and the transpose between them."""
+    (x,), (y,) = node.inputs, node.outputs
+    t = draft.tensors[x]
+    scale = node.attribute("scale")
+    assert isinstance(scale, tuple)
+    apart, perm, shape = spelt_out(t.shape, [int(s) for s in scale])
+    phases = draft.tensor(f"{y}_phases", t.dtype, apart)
+    turned = draft.tensor(f"{y}_turned", t.dtype, tuple(apart[axis] for axis in perm))
+    return [draft.node("reshape", [x], phases, {"shape": apart}), draft.node("transpose", [phases], turned, {"perm": perm}),
+            draft.node("reshape", [turned], y, {"shape": shape})]
+
+
+_IN_ROWS = {"interpolate": _product, "depth_to_space": _transposition}  # words of images -> what they are in ND
+
+
+def _makes_rows(draft: Draft, node: OpNode) -> bool:
+    """True for an image in NC1HWC0 whose channels become rows: its blocks of channels move as they are."""
+    return node.op == "transpose" and node.attribute("perm") == (0, 2, 3, 1) and _any_five(draft, node)
+
+
+def images_of_rows(draft: Draft) -> set[str]:
+    """Names of the transposes whose rows of channels, whole blocks, become images that a convolution or a pool reads, perhaps after
+    elementwise work: blocks of channels move, none is taken apart."""
+    users, found = draft.users(), set[str]()
+    for node in draft.nodes:
+        if node.op == "transpose" and node.attribute("perm") == (0, 3, 1, 2):
+            out = draft.tensors[node.outputs[0]]
+            rows = draft.tensors[node.inputs[0]].layout == "ND" and not draft.is_constant(node.inputs[0])
+            if rows and out.name not in draft.outputs and 0 not in out.shape and _whole(out) and _leads_to_image(users, out.name):
+                found.add(node.name)
+    return found
+
+
+def _leads_to_image(users: Mapping[str, Sequence[OpNode]], name: str, most: int = 8) -> bool:
+    """Whether a convolution or a pool reads an image, or what at most so much elementwise work one after the other makes of it."""
+    readers = users.get(name, ())
+    if any(n.op == "conv2d" and n.inputs[0] == name or family(n) == "pool" for n in readers):
+        return True
+    return most > 0 and any(family(n) == "elementwise" and _leads_to_image(users, n.outputs[0], most - 1) for n in readers[:MOST_READERS])
+
+
+def _moves(draft: Draft, node: OpNode) -> bool:
+    """True for what moves whole blocks of channels of an image in NC1HWC0."""
+    if node.op in ("slice", "pad"):
+        return stored_move(node, draft.tensors[node.inputs[0]]) is not None
+    if node.op == "depth_to_space":
+        return _any_five(draft, node) and _whole(draft.tensors[node.outputs[0]])
+    return node.op == "upsample" and _any_five(draft, node) or node.op == "concat" and _concat(draft, node)
+
+
+_RULES = {
+    "cube": lambda draft, node: node.op == "conv2d" or node.op == "interpolate" and _planes(draft, node),
+    "pool": lambda draft, node: True,
+    "elementwise": _elementwise,
+    "movement": _moves,
+}
+
+
+def _fetch(draft: Draft, node: OpNode, name: str, layout: str, converted: dict[tuple[str, str], str]) -> str:
+    """The tensor that the node reads in place of `name`: itself, or its conversion (made once)."""
+    if not name or draft.tensors[name].layout == layout or _stays(draft, node, name):
+        return name
+    if (name, layout) not in converted:
+        converted[name, layout] = _constant(draft, node, name, layout) if draft.is_constant(name) else _convert(draft, name, layout)
+    return converted[name, layout]
+
+
+def _stays(draft: Draft, node: OpNode, name: str) -> bool:
+    """Weights are packed by the step after this one; matrices in NZ are there for who reads them (nz.py)."""
+    weights = family(node) == "cube" and name in node.inputs[1:]
+    return draft.is_constant(name) and weights or draft.tensors[name].layout == "NZ"
+
+
+def _convert(draft: Draft, name: str, layout: str) -> str:
+    t = draft.tensors[name]
+    out = draft.tensor(f"{name}_{layout.lower()}", t.dtype, t.shape, layout)
+    draft.nodes.append(draft.node("to_nc1hwc0" if layout in PIXEL else "from_nc1hwc0", [name], out))
+    return out
+
+
+def _constant(draft: Draft, node: OpNode, name: str, layout: str) -> str:
+    """A constant in a layout of images, of four dimensions; counts of a pooling window are repeated over one unit of C0 channels."""
+    t = draft.tensors[name]
+    array = to_logical(draft.weights[name], t)
+    array = array.reshape((1,) * (4 - array.ndim) + array.shape)
+    if node.op == "avg_pool" and array.shape[1] == 1:
+        array = np.repeat(array, c0_of(t.dtype), axis=1)
+    stored = Tensor(name, t.dtype, array.shape, layout)
+    return draft.constant(f"{name}_{layout.lower()}", to_physical(array, stored), t.dtype, array.shape, layout)

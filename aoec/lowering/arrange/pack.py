@@ -1,0 +1,129 @@
+"""Weights as the cube unit loads them: matrices in ZN fractals, made at compile time (the format: aoec/ops/words/layout.py).
+
+Grouped convolutions are merged to blocks: as few groups as make a block's input channels whole units of C0 and its output
+channels a multiple of 16, or all of them; within a block the weight is block-diagonal.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Attribute, OpNode
+from aoec.ir.index import DTYPES
+from aoec.lowering.arrange.pack_rows import bias_in_fractals, merged_groups, weight_in_rows
+from aoec.ops.run import NUMPY
+from aoec.ops.words.layout import FRACTAL_ROWS, c0_of, pack_conv, pack_zn, pixel_channels
+
+
+def pack(draft: Draft) -> None:
+    """Nothing; convolutions become `conv2d_packed`, right operands of `matmul` ZN, biases are padded to whole fractals, and values of
+    `attention` that MTE1 cannot turn are transposed."""
+    nodes, draft.nodes = draft.nodes, []
+    packed: dict[str, str] = {}
+    for node in nodes:
+        if node.op == "conv2d":
+            node = _conv(draft, node, packed)
+        elif node.op == "matmul":
+            node = _matmul(draft, node, packed)
+        elif node.op == "attention" and not _turns(draft, node.inputs[2]) and not node.attribute("trans_v", 0):
+            q, k, v, *bias = node.inputs
+            node = replace(node, inputs=(q, k, _transposed(draft, v, packed), *bias), attributes=(*node.attributes, ("trans_v", 1)))
+        draft.nodes.append(node)
+
+
+def _conv(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
+    weight = node.inputs[1]
+    each, given = pixel_channels(draft.tensors[node.inputs[0]]), dict(node.attributes)
+    group = given.pop("group", 1)
+    assert isinstance(group, int)
+    key, shape = f"{weight} {each}", draft.tensors[weight].shape
+    form: dict[str, Attribute] = {}
+    if draft.is_constant(weight):
+        if key not in packed:
+            matrix, dtype = blocks(draft.weights[weight], group, each), draft.tensors[weight].dtype
+            packed[key] = draft.constant(f"{weight}_zn", pack_zn(matrix, c0_of(dtype)), dtype, matrix.shape, "ZN")
+    else:
+        if key not in packed:
+            packed[key] = weight_in_rows(draft, weight, group, each)
+        form = {"trans_b": 1, "blocks": group // merged_groups(shape[0] // group, shape[1], group, each), "channels": shape[0]}
+    attributes = {"kernel": shape[2:], **given, "c0": each, **form}
+    inputs = (node.inputs[0], packed[key], *_bias(draft, node, packed))
+    return OpNode(node.name, "conv2d_packed", inputs, node.outputs, tuple(attributes.items()))
+
+
+def blocks(w: np.ndarray, group: int, c0: int) -> np.ndarray:
+    """The matrix [k, co] of a convolution weight [co, c / group, kh, kw], or [block, k, co / blocks] where blocks remain."""
+    merged = merged_groups(w.shape[0] // group, w.shape[1], group, c0)
+    matrices = [pack_conv(part, c0) for part in _diagonal(w, group, merged)]
+    return matrices[0] if len(matrices) == 1 else np.stack(matrices)
+
+
+def _diagonal(w: np.ndarray, group: int, merged: int) -> np.ndarray:
+    """[block, co, c, kh, kw]: the weights of each block of `merged` groups, zero between groups."""
+    each_out, each_in = w.shape[0] // group, w.shape[1]
+    out = np.zeros((group // merged, merged * each_out, merged * each_in, *w.shape[2:]), w.dtype)
+    parts = w.reshape(group // merged, merged, each_out, *w.shape[1:])
+    for g in range(merged):
+        out[:, g * each_out:(g + 1) * each_out, g * each_in:(g + 1) * each_in] = parts[:, g]
+    return out
+
+
+def _matmul(draft: Draft, node: OpNode, packed: dict[str, str]) -> OpNode:
+    """The product with a constant right operand packed now. Another one, and several matrices whose rows are no whole fractals, stay ND,
+    for MTE2 and MTE1 bring them into order on their way; but MTE1 turns fractals of 16-bit elements only, so that of any others what it
+    would have to turn is transposed before."""
+    given = dict(node.attributes)
+    left, right = node.inputs[:2]
+    turns = _turns(draft, right)
+    if given.get("trans_a") and not turns:
+        left, _ = _transposed(draft, left, packed), given.pop("trans_a")
+    *lead, k, n = draft.tensors[right].shape
+    whole = not lead or (n if given.get("trans_b") else k) % c0_of(draft.tensors[right].dtype) == 0  # one matrix starts where another ends
+    if draft.is_constant(right) and whole:
+        right = _packed(draft, right, bool(given.pop("trans_b", 0)), packed)
+    elif not given.get("trans_b") and not turns:
+        right, given["trans_b"] = _transposed(draft, right, packed), 1
+    return replace(node, inputs=(left, right, *_bias(draft, node, packed)), attributes=tuple(given.items()))
+
+
+def _turns(draft: Draft, name: str) -> bool:
+    """Whether MTE1 turns a tensor's fractals on their way: those of 16-bit elements."""
+    return DTYPES[draft.tensors[name].dtype] == 2
+
+
+def _packed(draft: Draft, name: str, turned: bool, packed: dict[str, str]) -> str:
+    """The constant right operand in ZN, stored transposed if `turned`."""
+    t, key = draft.tensors[name], f"{name} turned" if turned else name
+    if key not in packed:
+        data = draft.weights[name].swapaxes(-1, -2) if turned else draft.weights[name]
+        packed[key] = draft.constant(f"{name}_zn", pack_zn(data, c0_of(t.dtype)), t.dtype, data.shape, "ZN")
+    return packed[key]
+
+
+def _transposed(draft: Draft, name: str, packed: dict[str, str]) -> str:
+    """The operand with its last two axes exchanged, by a node of its own; a constant at once."""
+    t, key = draft.tensors[name], f"transposed {name}"
+    *lead, m, n = range(len(t.shape))
+    if key not in packed and draft.is_constant(name):
+        packed[key] = draft.constant(f"{name}_transposed", draft.weights[name].swapaxes(-1, -2), t.dtype)
+    elif key not in packed:
+        packed[key] = draft.tensor(f"{name}_transposed", t.dtype, [*t.shape[:-2], t.shape[-1], t.shape[-2]])
+        draft.nodes.append(draft.node("transpose", [name], packed[key], {"perm": (*lead, n, m)}))
+    return packed[key]
+
+
+def _bias(draft: Draft, node: OpNode, packed: dict[str, str]) -> list[str]:
+    """The bias in the dtype of sums, zero padded to a multiple of 16 elements; nothing where there is none."""
+    out = []
+    for name in node.inputs[2:]:
+        if f"bias {name}" not in packed:
+            packed[f"bias {name}"] = _constant_bias(draft, name) if draft.is_constant(name) else bias_in_fractals(draft, name)
+        out.append(packed[f"bias {name}"])
+    return out
+
+
+def _constant_bias(draft: Draft, name: str) -> str:
+    b, dtype = draft.weights[name], "int32" if draft.tensors[name].dtype == "int32" else "fp32"
+    return draft.constant(f"{name}_padded", np.pad(b.astype(NUMPY[dtype]), (0, -len(b) % FRACTAL_ROWS)), dtype)

@@ -1,0 +1,32 @@
+"""Concats of many tensors are made in parts: a program has a slot in UB, and so a flag from pipe to pipe, for each tensor that it joins."""
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode
+
+FLAG_IDS = 6  # between two pipes, where no machine says how many
+
+
+def join_in_parts(draft: Draft, views: Collection[str] = (), most: int = FLAG_IDS) -> None:
+    """Nothing; every concat of more than `most` tensors became concats of at most so many, but for the views."""
+    nodes, draft.nodes = draft.nodes, []
+    for node in nodes:
+        inputs = list(node.inputs)
+        while node.op == "concat" and node.name not in views and len(inputs) > most:
+            inputs = [_joined(draft, node, inputs[i:i + most]) for i in range(0, len(inputs), most)]
+        draft.nodes.append(replace(node, inputs=tuple(inputs)))
+
+
+def _joined(draft: Draft, node: OpNode, part: Sequence[str]) -> str:
+    """The tensor that joins some of a concat's inputs; itself where it is one."""
+    if len(part) == 1:
+        return part[0]
+    axis, out = node.attribute("axis"), draft.tensors[node.outputs[0]]
+    assert isinstance(axis, int)
+    shape = [sum(draft.tensors[i].shape[axis] for i in part) if at == axis else n for at, n in enumerate(out.shape)]
+    made = draft.tensor(f"{out.name}_part", out.dtype, shape, out.layout)
+    draft.nodes.append(draft.node("concat", part, made, {"axis": axis}, node.name))
+    return made

@@ -1,0 +1,220 @@
+"""Concats of slices: which of them are one group, and of which pieces of other tensors their result is put together.
+
+Exporters write a roll as two slices and a concat for each axis, the padding of an image with its own pixels as two slices and a concat
+too, and blocks of pixels that become channels (patch merging, Focus) as a slice each. A slice alone is a launch, and writes what the next
+launch reads; together each piece goes straight from where it lies to where it belongs.
+"""
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import OpNode, Tensor
+from aoec.ir.index import DTYPES
+from aoec.lowering.arrange.layout import family
+
+MOST_NODES = 32  # of one group
+PLACE_BYTES = 512  # between one index and the next of an axis along which places are found index by index
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Along one axis: elements `to`, `to` + 1, ... of the result are those at `start`, `start` + `step`, ... of a tensor."""
+
+    to: int
+    count: int
+    start: int
+    step: int = 1
+
+    def cut(self, start: int, count: int, step: int, to: int) -> Walk | None:
+        """What a slice leaves of it, in a result where the slice begins at `to`; None where that is nothing."""
+        ends = sorted((self.to - start, self.to + self.count - 1 - start))
+        low, high = (-(ends[0] // -step), ends[1] // step) if step > 0 else (-(ends[1] // -step), ends[0] // step)
+        low, high = max(low, 0), min(high, count - 1)
+        if low > high:
+            return None
+        kept = high - low + 1
+        return Walk(to + low, kept, self.start + self.step * (start + step * low - self.to), self.step * step if kept > 1 else 1)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A box of the result, and the elements of a tensor that it is made of: a walk for each axis."""
+
+    source: str
+    walks: tuple[Walk, ...]
+
+
+# ---------------------------------------------------------------- composing
+
+def pieces_of(nodes: Sequence[OpNode], shapes: Mapping[str, Sequence[int]]) -> list[Piece]:
+    """The pieces of the result of the last of some slices and concats, in order; each is of a tensor that none of them makes."""
+    known: dict[str, list[Piece]] = {}
+    for node in nodes:
+        parts = [known.get(i) or [_whole(i, shapes[i])] for i in node.inputs]
+        known[node.outputs[0]] = list(_sliced(node, parts[0]) if node.op == "slice" else _side_by_side(node, parts, shapes))
+    return known[nodes[-1].outputs[0]]
+
+
+def _whole(name: str, shape: Sequence[int]) -> Piece:
+    return Piece(name, tuple(Walk(0, n, 0) for n in shape))
+
+
+def _sliced(node: OpNode, pieces: Sequence[Piece]) -> Iterator[Piece]:
+    starts, counts, steps = ([int(v) for v in value] for name in ("starts", "sizes", "steps")  # type: ignore[arg-type]
+                             if isinstance(value := node.attribute(name), tuple))
+    for p in pieces:
+        walks = [w.cut(start, count, step, 0) for w, start, count, step in zip(p.walks, starts, counts, steps)]
+        kept = [w for w in walks if w is not None]
+        if len(kept) == len(walks):
+            yield Piece(p.source, tuple(kept))
+
+
+def _side_by_side(node: OpNode, parts: Sequence[Sequence[Piece]], shapes: Mapping[str, Sequence[int]]) -> Iterator[Piece]:
+    axis, at = axis_of(node), 0
+    for name, pieces in zip(node.inputs, parts):
+        for p in pieces:
+            w = p.walks[axis]
+            yield Piece(p.source, (*p.walks[:axis], Walk(w.to + at, w.count, w.start, w.step), *p.walks[axis + 1:]))
+        at += shapes[name][axis]
+
+
+def axis_of(node: OpNode) -> int:
+    """The axis of a concat."""
+    axis = node.attribute("axis")
+    assert isinstance(axis, int)
+    return axis
+
+
+# ---------------------------------------------------------------- simplifying
+
+def joined_axes(pieces: Sequence[Piece], shapes: Mapping[str, tuple[int, ...]], result: tuple[int, ...],
+                ) -> tuple[list[Piece], dict[str, tuple[int, ...]], tuple[int, ...]]:
+    """Pieces, shapes and the result's shape with neighbouring axes made one where all pieces walk the second whole, and the first in steps
+    of one; axes of one element go too."""
+    at = next((a for a in range(len(result) - 2, -1, -1) if _joins(pieces, shapes, result, a)), None)
+    if at is None:
+        return list(pieces), dict(shapes), result
+    each = result[at + 1]
+
+    def one(w: Walk) -> Walk:
+        return Walk(w.to * each, w.count * each, w.start * each)
+
+    def shape(s: tuple[int, ...]) -> tuple[int, ...]:
+        return (*s[:at], s[at] * s[at + 1], *s[at + 2:])
+    return joined_axes([Piece(p.source, (*p.walks[:at], one(p.walks[at]), *p.walks[at + 2:])) for p in pieces],
+                       {name: shape(s) for name, s in shapes.items()}, shape(result))
+
+
+def _joins(pieces: Sequence[Piece], shapes: Mapping[str, tuple[int, ...]], result: tuple[int, ...], at: int) -> bool:
+    return all(p.walks[at].step == 1 and p.walks[at + 1] == Walk(0, n, 0) and result[at + 1] == n
+               for p in pieces for n in [shapes[p.source][at + 1]])
+
+
+def places(pieces: Sequence[Piece], result: tuple[int, ...], size: int, least: int) -> tuple[list[Piece], dict[int, list[Walk]]]:
+    """(pieces, axis -> the walks along it): axes that are cut alike whatever the others do, but the last one that is cut, are taken off
+    the pieces where at least `least` bytes lie between one index and the next: each index is then found where it is needed."""
+    out, along = list(pieces), dict[int, list[Walk]]()
+    cut = [a for a, n in enumerate(result) if any(p.walks[a] != Walk(0, n, 0) for p in pieces)]
+    for a in cut[:-1]:
+        by_walk: dict[Walk, set[Piece]] = {}
+        for p in out:
+            by_walk.setdefault(p.walks[a], set()).add(_without(p, a, result))
+        if prod(result[a + 1:]) * size >= least and len({frozenset(rest) for rest in by_walk.values()}) == 1:
+            along[a] = sorted(by_walk, key=lambda w: w.to)
+            out = list(dict.fromkeys(_without(p, a, result) for p in out))
+    return out, along
+
+
+def _without(p: Piece, axis: int, result: tuple[int, ...]) -> Piece:
+    return Piece(p.source, (*p.walks[:axis], Walk(0, result[axis], 0), *p.walks[axis + 1:]))
+
+
+@dataclass(frozen=True)
+class Laid:
+    """Pieces as they are moved, of tensors and a result with axes made one; `along` an axis of which each index is found where it is
+    needed, where these lie."""
+
+    pieces: tuple[Piece, ...]
+    shapes: Mapping[str, tuple[int, ...]]
+    result: tuple[int, ...]
+    along: Mapping[int, Sequence[Walk]]
+
+    @property
+    def shared(self) -> bool:
+        """Whether there is an axis for cores to share: one that all pieces walk whole, or of places, or the only one."""
+        return len(self.result) == 1 or any(map(self.whole, range(len(self.result))))
+
+    def whole(self, axis: int) -> bool:
+        """Whether all pieces walk an axis of the result from its first index to its last."""
+        return all((p.walks[axis].to, p.walks[axis].count) == (0, self.result[axis]) for p in self.pieces)
+
+
+def laid_out(nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Laid:
+    """What the last of some slices and concats moves, in as few axes and pieces as say it."""
+    shapes = {t.name: t.shape for n in nodes for name in (*n.inputs, *n.outputs) for t in [tensors[name]]}
+    out = tensors[nodes[-1].outputs[0]]
+    pieces, shapes, result = joined_axes(pieces_of(nodes, shapes), shapes, out.shape)
+    laid = Laid(tuple(pieces), shapes, result, {})
+    for least in (PLACE_BYTES, 0):
+        kept, along = places(pieces, result, DTYPES[out.dtype], least)
+        laid = Laid(tuple(kept), shapes, result, along)
+        if laid.shared:
+            break
+    return laid
+
+
+# ---------------------------------------------------------------- finding
+
+def find_pieces(draft: Draft, most: int) -> dict[str, tuple[str, ...]]:
+    """Name of a concat -> the nodes, in order and itself the last, that are one group with it: slices, and concats whose result only these
+    read. A program has a slot in UB, and so a flag from pipe to pipe, for each of at most `most` pieces."""
+    makers, users = draft.producers(), draft.users()
+    order = {n.name: at for at, n in enumerate(draft.nodes)}
+    out: dict[str, tuple[str, ...]] = {}
+    taken_by: set[str] = set()
+    for node in reversed(draft.nodes):
+        if node.op != "concat" or node.name in taken_by:
+            continue
+        for nested in (True, False):
+            found = sorted(_reaching(draft, node, makers, users, nested), key=lambda n: order[n.name])
+            if len(found) > 1 and _pays(draft, found, makers) and _moves(draft, found, most):
+                out[node.name] = tuple(n.name for n in found)
+                taken_by.update(out[node.name])
+                break
+    return out
+
+
+def _reaching(draft: Draft, last: OpNode, makers: Mapping[str, OpNode], users: Mapping[str, list[OpNode]],
+              nested: bool) -> list[OpNode]:
+    """A concat with the slices, and where they are `nested` the concats before it, whose results nobody else reads."""
+    names, found, grown = {last.name}, [last], True
+    while grown and len(found) <= MOST_NODES:
+        grown = False
+        for name in [i for n in found for i in n.inputs]:
+            maker = makers.get(name)
+            if maker is None or maker.name in names or maker.op != "slice" and (maker.op != "concat" or not nested):
+                continue
+            if name not in draft.outputs and all(u.name in names for u in users[name]):
+                names.add(maker.name)
+                found.append(maker)
+                grown = True
+    plain = all(draft.tensors[t].layout == "ND" and 0 not in draft.tensors[t].shape for n in found for t in (*n.inputs, *n.outputs))
+    return found if plain and len(found) <= MOST_NODES else []
+
+
+def _pays(draft: Draft, nodes: Sequence[OpNode], makers: Mapping[str, OpNode]) -> bool:
+    """Whether nothing is copied that its maker could have written where it belongs: what a concat reads as it is, is sliced too, or cannot
+    lie in another tensor."""
+    made = {n.outputs[0] for n in nodes}
+    sliced = {n.inputs[0] for n in nodes if n.op == "slice"}
+    direct = {i for n in nodes if n.op == "concat" for i in n.inputs} - made - sliced
+    return bool(sliced) and not any(name in makers and name not in draft.outputs and family(makers[name]) != "host" for name in direct)
+
+
+def _moves(draft: Draft, nodes: Sequence[OpNode], most: int) -> bool:
+    """Whether a program moves the pieces: not too many, and rows of each in runs."""
+    laid = laid_out(nodes, draft.tensors)
+    return laid.shared and len(laid.pieces) <= most and all(p.walks[-1].step == 1 for p in laid.pieces)

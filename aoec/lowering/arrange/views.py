@@ -1,0 +1,193 @@
+"""Views: nodes that move nothing, as what they make lies in the bytes of another tensor.
+
+A reshape renames bytes, and so does a conversion of what lies alike in both layouts. A slice that lies in one run begins in the middle of
+its tensor. The parts of a concat that lie in one run each are written where they belong by whoever makes them: so a network's links across
+(U-Net, YOLO, DenseNet) copy nothing. A tensor lies in one place alone: of what a concat cannot have there (inputs and results of the graph,
+constants, parts of another concat) at most one run of neighbours is copied.
+"""
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from math import prod
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.graph.draft import Draft
+from aoec.ir.graph.graph import Graph, OpNode, Tensor
+from aoec.ir.index import DTYPES
+from aoec.lowering.arrange.layout import family
+from aoec.ops.slices import Box, sizes, start_of, taken, whole
+from aoec.ops.words.layout import BLOCK_BYTES, FIVE, PIXEL, pixel_channels, stored_shape
+
+ALIGN_BYTES = 512  # at which parts begin in GM, as tensors do (asc-devkit, of transfers on 2201); shorter ones at a block
+
+
+# ---------------------------------------------------------------- which nodes are views
+
+def find_views(draft: Draft, moved: Collection[str] = ()) -> set[str]:
+    """The names of the nodes that are views; concats of which a part cannot lie in the whole read a copy of it, a node that is new.
+    `moved`: nodes that are none, since their group moves what they do."""
+    found = {n.name for n in draft.nodes if family(n) == "view" or _converts_nothing(draft, n)}
+    makers = draft.producers()
+    parts: set[str] = set()  # what lies in a concat, with all that it is a reshape of
+    nodes, draft.nodes = draft.nodes, []
+    for node in nodes:
+        joined = _joined(draft, node, makers, found, parts) if node.op == "concat" and node.name not in moved else None
+        draft.nodes += joined or [node]
+        found.update([joined[-1].name] if joined else [])
+    slices = [n for n in draft.nodes if n.op == "slice" and n.name not in moved]
+    found.update(n.name for n in slices if _is_part(draft, n) and parts.isdisjoint(n.outputs))
+    return found
+
+
+def _converts_nothing(draft: Draft, node: OpNode) -> bool:
+    """Whether a node converts an image that lies in NC1HWC0 as it does in ND: of one pixel, in whole blocks of channels."""
+    if not node.op.endswith("nc1hwc0"):
+        return False
+    every = [draft.tensors[name] for name in (*node.inputs, *node.outputs)]
+    return all(t.layout == "ND" or t.layout == FIVE and _flat(t) for t in every)
+
+
+def _flat(t: Tensor) -> bool:
+    return prod(t.shape[2:]) == 1 and t.shape[1] % pixel_channels(t) == 0
+
+
+def _joined(draft: Draft, node: OpNode, makers: Mapping[str, OpNode], views: set[str], parts: set[str]) -> list[OpNode] | None:
+    """A concat as a view, behind the copy of those parts that cannot lie in the whole; None where it is none. `parts` grows by its own."""
+    own: set[str] = set()
+    free = []
+    for name in node.inputs:
+        names = set(_renamed(name, makers, views))
+        free.append(parts.isdisjoint(names) and own.isdisjoint(names) and _can_lie(draft, names, makers))
+        own |= names if free[-1] else set()
+    several = [(is_free, [name for _, name in run]) for is_free, run in groupby(zip(free, node.inputs), lambda x: x[0])]
+    runs = [(is_free, run) for is_free, names in several for run in ([[x] for x in names] if is_free else [names])]
+    lie = all(aligned(draft.tensors[node.outputs[0]], box) for box in _boxes(draft.tensors, node, [run for _, run in runs]))
+    if not own or not lie or [is_free for is_free, _ in runs].count(False) > 1:
+        return None
+    copies = [_copy(draft, node, run) for is_free, run in runs if not is_free]
+    parts |= own | {n.outputs[0] for n in copies}
+    return [*copies, replace(node, inputs=tuple(run[0] if is_free else copies[0].outputs[0] for is_free, run in runs))]
+
+
+def _boxes(tensors: Mapping[str, Tensor], node: OpNode, runs: Sequence[Sequence[str]]) -> Iterator[Box]:
+    """What runs of neighbours among a concat's inputs are of the whole."""
+    shape, at = tensors[node.outputs[0]].shape, 0
+    for run in runs:
+        count = sum(tensors[name].shape[_axis(node)] for name in run)
+        yield tuple((at, count) if axis == _axis(node) else (0, n) for axis, n in enumerate(shape))
+        at += count
+
+
+def _axis(node: OpNode) -> int:
+    axis = node.attribute("axis")
+    assert isinstance(axis, int)
+    return axis
+
+
+def _copy(draft: Draft, node: OpNode, run: Sequence[str]) -> OpNode:
+    """The concat of some neighbours among a concat's inputs."""
+    out, (box,) = draft.tensors[node.outputs[0]], _boxes(draft.tensors, node, [run])
+    made = draft.tensor(f"{out.name}_copied", out.dtype, sizes(box), out.layout)
+    return draft.node("concat", run, made, dict(node.attributes), node.name)
+
+
+def _renamed(name: str, makers: Mapping[str, OpNode], views: set[str]) -> Iterator[str]:
+    """A tensor, and all that it is but another name of."""
+    yield name
+    while name in makers and makers[name].name in views and makers[name].op != "concat":
+        name = makers[name].inputs[0]
+        yield name
+
+
+def _can_lie(draft: Draft, names: set[str], makers: Mapping[str, OpNode]) -> bool:
+    """Whether tensors may lie in another: an AI Core makes them, and nobody outside reads them."""
+    return all(name in makers and name not in draft.outputs and family(makers[name]) != "host" for name in names)
+
+
+def _is_part(draft: Draft, node: OpNode) -> bool:
+    """Whether what a slice takes lies in one run of a tensor that is no constant."""
+    box = taken(node)
+    return box is not None and not draft.is_constant(node.inputs[0]) and node.outputs[0] not in draft.outputs and (
+        aligned(draft.tensors[node.inputs[0]], box))
+
+
+# ---------------------------------------------------------------- where they lie
+
+def aligned(t: Tensor, box: Box | None) -> bool:
+    """Whether a part of a tensor lies in one run that begins as a tensor does."""
+    start = None if box is None else offset_bytes(t, box)
+    return box is not None and start is not None and start % unit_bytes(t, box) == 0
+
+
+def unit_bytes(t: Tensor, box: Box) -> int:
+    """At which multiples a part begins in GM."""
+    return ALIGN_BYTES if prod(sizes(box)) * DTYPES[t.dtype] >= ALIGN_BYTES else BLOCK_BYTES
+
+
+def offset_bytes(t: Tensor, box: Box) -> int | None:
+    """Where a part of a tensor begins in GM; None where it does not lie in one run."""
+    stored = _stored(t, box)
+    start = None if stored is None else start_of(stored_shape(t), stored)
+    return None if start is None else start * DTYPES[t.dtype]
+
+
+def _stored(t: Tensor, box: Box) -> Box | None:
+    """A part of a tensor as one of its stored array; None where it is none."""
+    if t.layout == "ND":
+        return box
+    if t.layout in PIXEL and len(t.shape) == 4:
+        return _of_blocks(t, box)
+    lead = 0 if t.layout in PIXEL else len(t.shape) - 2  # axes before those of a matrix
+    return (*box[:lead], *whole(stored_shape(t))[lead:]) if box[lead:] == whole(t.shape)[lead:] else None
+
+
+def _of_blocks(t: Tensor, box: Box) -> Box | None:
+    """A part of an image as one of its stored array; None where it is no whole blocks of channels."""
+    n, (at, count), *image = box
+    unit = pixel_channels(t)
+    if at % unit or count % unit and at + count != t.shape[1]:
+        return None
+    return n, (at // unit, -(-count // unit)), *image, (0, unit)
+
+
+def places(graph: Graph) -> Mapping[str, tuple[str, int]]:
+    """Tensor -> (tensor in whose bytes it lies, byte at which it begins), of all that views make or join; others lie in their own.
+
+    UnsupportedError for a group of kind view whose node moves elements."""
+    nodes, tensors = {n.name: n for n in graph.nodes}, {t.name: t for t in graph.tensors}
+    views = [nodes[name] for g in graph.groups if g.kind == "view" for name in g.nodes]
+    out: dict[str, tuple[str, int]] = {}
+    for n in reversed(views):  # what is joined lies in the whole, and what that is a view of too
+        whose, start = out.get(n.outputs[0], (n.outputs[0], 0))
+        if n.op == "concat":
+            for i, at in zip(n.inputs, _starts(n, tensors, graph.inputs)):
+                out[i] = whose, start + at
+        elif n.outputs[0] in out and n.op != "slice" and not tensors[n.inputs[0]].data:
+            out.setdefault(n.inputs[0], (whose, start))
+    for n in views:
+        if n.op != "concat" and n.outputs[0] not in out:
+            whose, start = out.get(n.inputs[0], (n.inputs[0], 0))
+            out[n.outputs[0]] = whose, start + (_start(n, tensors) if n.op == "slice" else 0)
+    return out
+
+
+def _start(node: OpNode, tensors: Mapping[str, Tensor]) -> int:
+    """The byte at which the view of a part begins."""
+    box = taken(node)
+    found = None if box is None else offset_bytes(tensors[node.inputs[0]], box)
+    if found is None:
+        raise UnsupportedError(f"node {node.name} is in a group of kind view, and what it takes does not lie in one run")
+    return found
+
+
+def _starts(node: OpNode, tensors: Mapping[str, Tensor], given: Sequence[str]) -> list[int]:
+    """The bytes at which the parts begin that are joined, none of which is `given`."""
+    out = []
+    for name, box in zip(node.inputs, _boxes(tensors, node, [[i] for i in node.inputs])):
+        found = offset_bytes(tensors[node.outputs[0]], box)
+        if found is None or tensors[name].data or name in given:
+            raise UnsupportedError(f"node {node.name} is in a group of kind view, and {name} cannot lie in what it joins")
+        out.append(found)
+    return out

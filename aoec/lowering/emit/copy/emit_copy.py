@@ -1,0 +1,189 @@
+"""Emission of copies between GM and UB: boxes as bursts, either way, with padding around what lies inside the tensor."""
+from __future__ import annotations
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.func.tir import Buffer, Loop
+from aoec.ir.index import (
+    Binary,
+    Call,
+    Expr,
+    Float,
+    Int,
+    Read,
+    Var,
+    call,
+    ceildiv,
+    eq,
+    lt,
+    maximum,
+    minimum,
+    normalise,
+    substitute,
+    variables,
+    walk,
+)
+from aoec.ir.program import Item
+from aoec.ir.text.show import show
+from aoec.lowering.emit.emit_runs import nest, run, when
+from aoec.lowering.emit.tile import (
+    Access,
+    Emitter,
+    Piece,
+    TileOp,
+    base_offset,
+    dtype_size,
+    instr,
+    largest,
+    loop_strides,
+    piece,
+    size_bytes,
+    uses,
+)
+from aoec.target.isa.words import VectorOp
+
+MAX_BURSTS = 4095
+
+
+def copy(em: Emitter, op: TileOp, src: Read) -> list[Piece]:
+    """A box between GM and UB, either way; a guarded read fills the buffer first and copies what lies inside."""
+    value = op.block.value
+    dst_buffer = em.buffers[op.block.target.buffer]
+    into = dst_buffer.scope == "UB"
+    guard = isinstance(value, Call) and value.fn == "select"
+    out: list[Piece] = []
+    if guard:
+        assert isinstance(value, Call) and isinstance(value.args[2], (Float, Int))
+        elements = normalise(size_bytes(dst_buffer) // dtype_size(dst_buffer))
+        fill = run(em, VectorOp("vdup", (), float(value.args[2].value)), (dst_buffer.name, Int(0)), [], elements)
+        cut = [lt(bound, lp.extent) for lp in op.loops if (bound := bound_of(value, lp)) is not None]
+        out.append(Piece(tuple(when(em, cut[0], [fill]) if cut else [fill]), (Access(dst_buffer.name, "V", True),)))
+    bounded = guarded_indices(value) if guard else set()
+    gm, ub = (src, op.block.target) if into else (op.block.target, src)
+    items = box_copy(em, op, gm, ub, inside(em, op, src, bounded), into)
+    out.append(piece(em, "MTE2" if into else "MTE3", items, dst_buffer.name, src.buffer))
+    return out
+
+
+def guarded_indices(e: Expr) -> set[Expr]:
+    """The index expressions that the condition of a guarded read bounds."""
+    assert isinstance(e, Call)
+    return {normalise(x) for n in walk(e.args[0]) if isinstance(n, Binary) and n.op in ("<", "<=", ">", ">=") for x in (n.left, n.right)}
+
+
+def bound_of(guard: Expr, lp: Loop) -> Expr | None:
+    """What a guarded read says that the variable of a loop is below; None where it says nothing of it alone."""
+    assert isinstance(guard, Call)
+    found = [n.right for n in walk(guard.args[0]) if isinstance(n, Binary) and n.op == "<" and n.left == Var(lp.var)]
+    return found[0] if found else None
+
+
+def inside(em: Emitter, op: TileOp, src: Read, bounded: set[Expr]) -> list[tuple[str, Expr, Expr]]:
+    """(loop, first, count) of the iterations whose index lies inside the tensor, where the guard asks; a count may hang on loops
+    further out that step the same index (channels in planes)."""
+    out: list[tuple[str, Expr, Expr]] = []
+    fixed: dict[str, Expr] = {v: Int(0) for v in op.names}
+    for lp in op.loops:
+        low: Expr = Int(0)
+        count = lp.extent
+        for i, size in zip(src.indices, em.buffers[src.buffer].shape, strict=True):
+            if uses(i, frozenset((lp.var,))) and normalise(i) in bounded:
+                low, count = within(i, lp, size, fixed)
+                break
+        if bounded and (bound := bound_of(op.block.value, lp)) is not None:
+            count = normalise(minimum(count, bound))
+        out.append((lp.var, low, count))
+        fixed[lp.var] = low if count == Int(1) else low + Var(lp.var)
+    return out
+
+
+def within(index: Expr, lp: Loop, size: Expr, fixed: dict[str, Expr]) -> tuple[Expr, Expr]:
+    """(first, count) of a loop's iterations with 0 <= index < size; a loop of coarse steps starts at 0, finer ones inside it clip."""
+    base = normalise(substitute(index, fixed))
+    step = normalise(substitute(index, {**fixed, lp.var: Int(1)}) - base)
+    low = maximum(0, Int(0) - base) if step == Int(1) else Int(0)
+    return normalise(low), normalise(maximum(0, minimum(lp.extent, ceildiv(size - base, step)) - low))
+
+
+def box_copy(em: Emitter, op: TileOp, gm: Read, ub: Read, box: list[tuple[str, Expr, Expr]], into: bool) -> list[Item]:
+    """Bursts for a box: (loop, first, count). Loops that both sides walk without a gap are one run."""
+    g, u = em.buffers[gm.buffer], em.buffers[ub.buffer]
+    s_gm, s_ub = loop_strides(g, gm.indices, op), loop_strides(u, ub.indices, op)
+    size = dtype_size(g)
+    at_gm, at_ub = base_offset(g, gm.indices, op.names), base_offset(u, ub.indices, op.names)
+    for v, low, _ in box:
+        if into and isinstance(low, Int) and s_ub.get(v) == Int(1) and low.value * size % 32:
+            raise UnsupportedError(f"block {op.block.name}: {show(gm)} begins {low.value} elements behind the start of a row in UB, and a "
+                                   f"copy begins with a block of {32 // size} elements; pad rows by whole blocks, or in an operator of "
+                                   "its own")
+        at_gm, at_ub = at_gm + low * s_gm.get(v, Int(0)), at_ub + low * s_ub.get(v, Int(0))
+    length: Expr = Int(1)
+    rest = [(v, low, count) for v, low, count in box if count != Int(1)]
+    whole = into and in_blocks(op, g, gm, ub, [v for v, _, _ in rest if s_gm.get(v) == s_ub.get(v) == Int(32 // size)])
+    if whole:
+        length, rest = Int(32 // size), [r for r in rest if not uses(gm.indices[-1], frozenset((r[0],)))]
+    while True:  # grow the run while a loop goes on where it ends, on both sides
+        grown = next((i for i, (v, _, _) in enumerate(rest) if s_gm.get(v) == length and s_ub.get(v) == length), None)
+        if grown is None:
+            break
+        length = normalise(length * rest.pop(grown)[2])
+    v_burst: str | None = None
+    bursts: Expr = Int(1)
+    gap_gm: Expr = Int(0)
+    gap_ub: Expr = Int(0)
+    if (found := _burst_loop(rest, s_gm, s_ub, size, largest(length, op.above))) is not None:
+        v_burst, _, bursts = rest.pop(found)
+        gap_gm = (s_gm.get(v_burst, Int(0)) - length) * size
+        gap_ub = (s_ub[v_burst] * size - ceildiv(length * size, 32) * 32) // 32
+    chunk = em.fresh("burst")
+    n = minimum(MAX_BURSTS, bursts - Var(chunk) * MAX_BURSTS)
+    for v, _, _ in rest:
+        at_gm, at_ub = at_gm + Var(v) * s_gm.get(v, Int(0)), at_ub + Var(v) * s_ub.get(v, Int(0))
+        if len(u.shape) == 1:
+            em.require(eq(s_ub.get(v, Int(0)) * size % 32, 0), f"block {op.block.name}: what is copied of {u.name} begins with a block")
+    if v_burst is not None:
+        at_gm = at_gm + Var(chunk) * MAX_BURSTS * s_gm.get(v_burst, Int(0))
+        at_ub = at_ub + Var(chunk) * MAX_BURSTS * s_ub[v_burst]
+    dst, src = (em.ref(u.name, at_ub), em.ref(g.name, at_gm)) if into else (em.ref(g.name, at_gm), em.ref(u.name, at_ub))
+    gaps = dict(src_gap=gap_gm, dst_gap=gap_ub) if into else dict(src_gap=gap_ub, dst_gap=gap_gm)
+    if op.block.op == "+=":
+        gaps["atomic"] = Int(1)
+    body: list[Item] = [instr("copy_gm_ub" if into else "copy_ub_gm", dst=dst, src=src, bursts=n, length=length * size, **gaps)]
+    return nest([*[(v, c) for v, _, c in rest], (chunk, ceildiv(bursts, MAX_BURSTS))], body)
+
+
+def in_blocks(op: TileOp, g: Buffer, gm: Read, ub: Read, along: list[str]) -> bool:
+    """Whether a box takes some first channels of blocks, one behind the other on both sides in a loop of `along`: it comes in whole blocks
+    then, as one run, where each would be a burst. Lanes behind those channels are room of their blocks in UB."""
+    if not along or len(g.shape) < 2 or normalise(g.shape[-1]) != Int(32 // dtype_size(g)) or not isinstance(op.block.value, Read):
+        return False
+    lanes, there = (normalise(r.indices[-1]) for r in (gm, ub))
+    first = normalise(substitute(lanes, dict.fromkeys(op.names, Int(0)))) == Int(0)
+    return first and lanes == there and not uses(lanes, frozenset(along))
+
+
+def _burst_loop(rest: list[tuple[str, Expr, Expr]], s_gm: dict[str, Expr], s_ub: dict[str, Expr], size: int, length: Expr) -> int | None:
+    """The innermost loop that the bursts, at most so long, of one instruction can be: it goes forward on both sides, behind what each burst
+    copied, by whole blocks in UB, all bursts are of one length, and no other loop's size hangs on it."""
+    for at, (v, _, _) in reversed(list(enumerate(rest))):
+        held = {w for _, low, count in rest for w in variables(low) | variables(count)} | variables(length)
+        forward = all(v in steps and not _falls(steps[v]) and not _within(steps[v], length) for steps in (s_gm, s_ub))
+        if forward and _bursts(s_ub[v], size) and v not in held:
+            return at
+    return None
+
+
+def _falls(step: Expr) -> bool:
+    """True for a step backwards: the sign that an index gives its loop is plain, other factors are sizes."""
+    if isinstance(step, Binary) and step.op == "*":
+        return _falls(step.left) != _falls(step.right)
+    return isinstance(step, Int) and step.value < 0
+
+
+def _within(step: Expr, length: Expr) -> bool:
+    """True for a step shorter than a burst, as a loop of one iteration may have: bursts of one instruction follow one another."""
+    return isinstance(step, Int) and isinstance(length, Int) and step.value < length.value
+
+
+def _bursts(step: Expr, size: int) -> bool:
+    """True where bursts may start on this UB stride: whole blocks, by structure."""
+    return normalise(call("select", Binary("==", normalise(step * size % 32), Int(0)), 1, 0)) == Int(1)

@@ -1,0 +1,376 @@
+"""Emission for cores that hold cube and vector both: results leave L0C by way of UB, and what lies in rows comes in block by block.
+
+There is no FIXPIPE: pipe V moves whole fractals from L0C to UB with cast and relu, adds a bias there where the core has no bias table,
+and MTE3 takes the tile to GM. MTE2 does not reorder: a matrix in rows is brought into L1 a 32-byte block at a time (a burst for
+each row and column fractal), or row by row into UB and from there by MTE3.
+
+A result tile in UB is ND, or NZ in fractals of 16 x 16 for every dtype, with as many rows in a column as the tile has (whole fractals).
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.func.tir import Buffer
+from aoec.ir.index import (
+    Binary,
+    Call,
+    Cast,
+    Expr,
+    Float,
+    Int,
+    Read,
+    Var,
+    ceildiv,
+    eq,
+    is_zero,
+    le,
+    lt,
+    minimum,
+    normalise,
+    reads,
+    round_up,
+    substitute,
+)
+from aoec.ir.program import For, Instr, Item, Ref, SetFlag
+from aoec.lowering.emit.copy.emit_copy import bound_of, copy
+from aoec.lowering.emit.cube.emit_cube import row_pitch
+from aoec.lowering.emit.cube.emit_planes import Runs, channel_runs
+from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, nest, run, when, words
+from aoec.lowering.emit.tile import (
+    FRACTAL_ROWS,
+    Emitter,
+    Piece,
+    TileOp,
+    base_offset,
+    c0,
+    dtype_size,
+    instr,
+    largest,
+    matrix_index,
+    piece,
+    pitches,
+    size_bytes,
+    split_index,
+)
+from aoec.target.isa.words import VectorOp
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A tile of a result on its way out: what is read, the bias of its columns, relu, and its rows and columns."""
+
+    source: Read
+    bias: Read | None
+    relu: int
+    rows: Expr
+    columns: Expr
+    first: Expr = Int(0)  # column of the source
+
+    @property
+    def start(self) -> Expr:
+        """The element of the source where a part of its columns of fractals begins."""
+        return self.first * round_up(self.rows, FRACTAL_ROWS)
+
+    @property
+    def plane(self) -> Expr:
+        """Elements of a column of fractals."""
+        return round_up(self.rows, FRACTAL_ROWS) * FRACTAL_ROWS
+
+    @property
+    def fractals(self) -> Expr:
+        """Columns of fractals."""
+        return ceildiv(self.columns, FRACTAL_ROWS)
+
+
+def result(op: TileOp) -> Result:
+    """The tile that a block moves: `cast(max(C[..] + bias[..], 0.0))`, each step optional."""
+    relu, bias = 0, None
+    if (guard := guarded(op)) is not None:
+        (column,) = split_index(op.block.target.indices[-1], op.names)[1]
+        bound = bound_of(guard, next(lp for lp in op.loops if lp.var == column))
+        read = guard.args[1]
+        if bound is None or not isinstance(read, Read):
+            raise UnsupportedError(f"block {op.block.name}: of a result that is guarded the columns are bounded, and it is read as it is")
+        r = tile_of(op, read)
+        return replace(r, columns=minimum(r.columns, bound))
+    e = op.block.value.value if isinstance(op.block.value, Cast) else op.block.value
+    if isinstance(e, Call) and e.fn == "max" and (is_zero(e.args[1]) or e.args[1] == Int(0)):
+        e, relu = e.args[0], 1
+    if isinstance(e, Binary) and e.op == "+" and isinstance(e.right, Read):
+        bias, e = e.right, e.left
+    if not isinstance(e, Read):
+        raise UnsupportedError(f"block {op.block.name}: results get a bias, relu and a cast on their way out, nothing else")
+    return tile_of(op, e, bias, relu)
+
+
+def guarded(op: TileOp) -> Call | None:
+    """What a block does where it gives a number behind the last column; None where it does not."""
+    e = op.block.value
+    return e if isinstance(e, Call) and e.fn == "select" else None
+
+
+def row_loops(op: TileOp, tile: Read) -> list[str]:
+    """The loops over the rows of a tile."""
+    return [v for i in tile.indices[:-1] for v in split_index(i, op.names)[1]]
+
+
+def tile_of(op: TileOp, tile: Read, bias: Read | None = None, relu: int = 0) -> Result:
+    """A block's tile of a buffer, with what is done to it on its way."""
+    first, columns = split_index(tile.indices[-1], op.names)
+    return Result(tile, bias, relu, op.size(row_loops(op, tile)), op.size(columns), first)
+
+
+# ---------------------------------------------------------------- L0C -> UB
+
+def drain(em: Emitter, op: TileOp) -> Piece:
+    """The copy of a tile's fractals from L0C, or of a part of its columns, with cast and relu."""
+    r, dst = result(op), em.buffers[op.block.target.buffer]
+    if dst.layout != "NZ" or r.bias is not None:
+        raise UnsupportedError(f"block {op.block.name}: what leaves L0C is fractals, so {dst.name} needs layout NZ; a bias is added in UB")
+    em.require_aligned(r.first, FRACTAL_ROWS, op, f"a part of {r.source.buffer}")
+    item = instr("copy_l0c_ub", dst=em.ref(dst.name, Int(0)), src=em.ref(r.source.buffer, r.start), bursts=r.fractals,
+                 length=ceildiv(r.rows, FRACTAL_ROWS), src_gap=0, dst_gap=0, relu=r.relu)
+    return piece(em, "V", [item], dst.name, r.source.buffer)
+
+
+def given_back(em: Emitter, piece: Piece, buffer: str, flag: SetFlag) -> Piece:
+    """The piece that is the last to use a buffer, with the flag that gives its slot back.
+
+    The flag stands behind the piece; but where parts of a tile leave L0C in a loop it stands in the last iteration behind what takes the
+    last part out, so that the work on that part in UB holds up no products.
+    """
+    if em.buffers[buffer].scope != "L0C" or len(piece.items) != 1 or not isinstance(loop := piece.items[0], For):
+        return replace(piece, items=(*piece.items, flag))
+    last = 1 + max(i for i, item in enumerate(loop.body) if uses_buffer(item, buffer))
+    then = when(em, eq(Var(loop.var), loop.trips - 1), [flag])
+    return replace(piece, items=(replace(loop, body=(*loop.body[:last], *then, *loop.body[last:])),))
+
+
+def uses_buffer(item: Item, name: str) -> bool:
+    """Whether an instruction, or any in a loop, has an operand in the buffer."""
+    if isinstance(item, For):
+        return any(uses_buffer(i, name) for i in item.body)
+    return isinstance(item, Instr) and any(isinstance(v, Ref) and v.buffer == name for _, v in item.fields)
+
+
+# ---------------------------------------------------------------- in UB
+
+def epilogue(em: Emitter, op: TileOp) -> Piece:
+    """Bias, cast and relu of a tile in fractals, into fractals or rows. The bias is added in place, relu done on what is smaller."""
+    r, dst = result(op), em.buffers[op.block.target.buffer]
+    source = em.buffers[r.source.buffer]
+    if source.layout != "NZ":
+        raise UnsupportedError(f"block {op.block.name}: {source.name} has come from L0C and lies in fractals, layout NZ")
+    limit = MAX_REPEAT * 4
+    em.require(le(largest(r.rows, op.above), limit), f"block {op.block.name}: a tile has at most {limit:,} rows, 255 repeats of four")
+    if r.bias and r.relu and dst.layout == "NZ" and (source.dtype, dst.dtype) == ("fp32", "fp16") and em.machine.has("vaddreluconv"):
+        return piece(em, "V", _with_bias_and_relu(em, op, r, dst), dst.name, *[x.buffer for x in reads(op.block.value)])
+    once = bool(r.bias) and dst.layout == "NZ" and source.dtype == dst.dtype  # goes there as it is added to
+    items = _add_bias(em, op, r, dst.name if once else r.source.buffer) if r.bias else []
+    items += _behind(em, op, r, dst)
+    if once:
+        touched = r.fractals * r.plane
+    elif dst.layout == "NZ":
+        moved = VectorOp("vcopy" if source.dtype == dst.dtype else "vconv", (r.source,))
+        items.append(run(em, moved, (dst.name, Int(0)), [(source.name, r.start)], r.fractals * r.plane))
+        touched = r.fractals * r.plane
+    else:
+        items += _to_rows(em, op, r, dst)
+        touched = r.rows * pitches(dst)[-2]
+    if r.relu:
+        items.append(run(em, VectorOp("vrelu", (r.source,)), (dst.name, Int(0)), [(dst.name, Int(0))], touched))
+    return piece(em, "V", items, dst.name, *[x.buffer for x in reads(op.block.value)])
+
+
+def _behind(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
+    """The number behind the last column everywhere, where a tile is not as wide as its buffer; what a fractal has behind its own columns
+    would stand there otherwise, so columns are whole fractals."""
+    guard = guarded(op)
+    if guard is None:
+        return []
+    value = guard.args[2]
+    assert isinstance(value, (Float, Int))
+    fill = run(em, VectorOp("vdup", (), float(value.value)), (dst.name, Int(0)), [], normalise(size_bytes(dst) // dtype_size(dst)))
+    wide = op.size(split_index(op.block.target.indices[-1], op.names)[1])
+    return when(em, lt(r.columns, wide), [fill])
+
+
+def _add_bias(em: Emitter, op: TileOp, r: Result, to: str) -> list[Item]:
+    """The bias added to every row, eight rows a repeat and half a fractal's columns an instruction: in place, or to the start of another
+    buffer."""
+    assert r.bias is not None
+    j, half, unit = em.fresh("n1"), em.fresh("half"), block_elements(em.buffers[r.source.buffer])
+    first = _first_of_bias(em, op, r.bias)
+    here = em.ref(r.source.buffer, r.start + Var(j) * r.plane + Var(half) * unit)
+    at = em.ref(r.bias.buffer, first + Var(j) * FRACTAL_ROWS + Var(half) * unit)
+    step = FRACTAL_ROWS // unit
+    there = here if to == r.source.buffer else em.ref(to, Var(j) * r.plane + Var(half) * unit)
+    add = instr("vadd", dst=there, src0=here, src1=at, lanes=BLOCKS * unit, repeat=ceildiv(r.rows, BLOCKS), dst_blk=step, src0_blk=step,
+                src1_blk=0, dst_rep=step * BLOCKS, src0_rep=step * BLOCKS, src1_rep=0)
+    return nest([(j, r.fractals), (half, Int(step))], [add])
+
+
+def _first_of_bias(em: Emitter, op: TileOp, bias: Read) -> Expr:
+    """The element of the bias with which a tile's columns begin."""
+    single = {lp.var: Int(0) for lp in op.loops if lp.extent == Int(1)}  # one block of groups a tile: its channels start further on
+    first = split_index(normalise(substitute(bias.indices[-1], single)), op.names)[0]
+    em.require_aligned(first, FRACTAL_ROWS, op, f"a tile of {bias.buffer}")
+    return first
+
+
+def _with_bias_and_relu(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
+    """Bias, relu and cast into fractals by one instruction a column of them, four rows a repeat, after the bias was laid out for eight rows
+    of each: what is read four rows at a time has no other stride."""
+    assert r.bias is not None
+    bias, first, j, half = em.buffers[r.bias.buffer], _first_of_bias(em, op, r.bias), em.fresh("n1"), em.fresh("half")
+    unit, rows = block_elements(bias), BLOCKS // 2
+    laid, wide = em.add_scratch(bias.dtype, round_up(dst.shape[-1], FRACTAL_ROWS) * BLOCKS), FRACTAL_ROWS * BLOCKS
+    lay = instr("vcopy", dst=em.ref(laid, Var(half) * unit), src=em.ref(bias.name, first + Var(half) * unit), lanes=BLOCKS * unit,
+                repeat=r.fractals, dst_blk=2, src_blk=0, dst_rep=wide // unit, src_rep=2)
+    add = instr("vaddreluconv", dst=em.ref(dst.name, Var(j) * r.plane), src0=em.ref(r.source.buffer, r.start + Var(j) * r.plane),
+                src1=em.ref(laid, Var(j) * wide), lanes=BLOCKS * unit, repeat=ceildiv(r.rows, rows), dst_blk=1, src0_blk=1, src1_blk=1,
+                dst_rep=rows, src0_rep=BLOCKS, src1_rep=0)
+    return [*nest([(half, Int(2))], [lay]), *nest([(j, r.fractals)], [add])]
+
+
+def block_elements(b: Buffer) -> int:
+    """Elements of a block."""
+    return 32 // dtype_size(b)
+
+
+def _to_rows(em: Emitter, op: TileOp, r: Result, dst: Buffer) -> list[Item]:
+    """Columns of fractals into rows: a repeat takes blocks of as many rows as it covers; fp32 in two halves of a fractal's columns."""
+    source, pitch = em.buffers[r.source.buffer], pitches(dst)[-2]
+    unit, halves = block_elements(dst), FRACTAL_ROWS // block_elements(dst)
+    each = 4 if halves == 1 else BLOCKS  # rows a repeat: 64 elements that are cast, or eight blocks that are copied
+    rep = each * pitch // unit
+    em.require(le(rep, MAX_STRIDE), f"block {op.block.name}: rows of {dst.name} are at most {MAX_STRIDE * unit // each} elements")
+    j, half = em.fresh("n1"), em.fresh("half")
+    repeat = ceildiv(r.rows, each)
+    width = unit if halves > 1 else FRACTAL_ROWS  # elements of a row that a repeat takes
+    item = instr("vcopy" if source.dtype == dst.dtype else "vconv", dst=em.ref(dst.name, Var(j) * FRACTAL_ROWS + Var(half) * unit),
+                 src=em.ref(source.name, r.start + Var(j) * r.plane + Var(half) * unit), lanes=(r.rows - (repeat - 1) * each) * width,
+                 repeat=repeat, dst_blk=pitch // unit, src_blk=halves, dst_rep=rep, src_rep=each * FRACTAL_ROWS // block_elements(source))
+    parts = Int(halves) if halves == 1 else minimum(halves, ceildiv(r.columns, unit) - Var(j) * halves)  # the last half may hold nothing
+    return nest([(j, r.fractals), (half, normalise(parts))], [item])
+
+
+def load_bias(em: Emitter, op: TileOp, src: Read) -> Piece:
+    """A part of the bias into UB, as far as whole fractals reach: in GM it is padded to them."""
+    source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
+    offset, loops = split_index(src.indices[-1], op.names)
+    em.require_aligned(offset, FRACTAL_ROWS, op, f"a tile of {source.name}")
+    wide = round_up(op.size(loops), FRACTAL_ROWS)
+    item = instr("copy_gm_ub", dst=em.ref(dst.name, Int(0)), src=em.ref(source.name, base_offset(source, src.indices, op.names)), bursts=1,
+                 length=wide * dtype_size(source), src_gap=0, dst_gap=0)
+    return piece(em, "MTE2", [item], dst.name)
+
+
+def padded(em: Emitter, op: TileOp) -> Piece:
+    """A vector operation on a tile of rows with what pads them: all operands lie alike, so it is one run, however wide the tile is."""
+    target, value = op.block.target, op.block.value
+    dst, operands = em.buffers[target.buffer], reads(value)
+    *lead, row, column = [split_index(i, op.names) for i in target.indices]
+    if dst.layout != "ND" or any(normalise(at) != Int(0) for at, _ in (*lead, row, column)) or any(op.size(v) != Int(1) for _, v in lead):
+        raise UnsupportedError(f"block {op.block.name}: a tile of rows is worked on whole; give a part a buffer of its own")
+    for r in operands if any(c0(em.buffers[r.buffer]) != c0(dst) for r in operands) else ():
+        em.require(eq(dst.shape[-1] % max(c0(dst), c0(em.buffers[r.buffer])), 0),
+                   f"block {op.block.name}: rows of {dst.name} and {r.buffer} are padded alike where they are whole blocks of both")
+    em.along.update((dst.name, r.buffer) for r in operands if em.buffers[r.buffer].dtype == dst.dtype)
+    items = [run(em, work, (dst.name, Int(0)), [(r.buffer, Int(0)) for r in work.sources], op.size(row[1]) * pitches(dst)[-2])
+             for work in words(em, op, any(em.buffers[r.buffer].dtype != dst.dtype for r in operands))]
+    return piece(em, "V", items, dst.name, *dict.fromkeys(r.buffer for r in operands))
+
+
+# ---------------------------------------------------------------- UB -> GM
+
+def store(em: Emitter, op: TileOp) -> list[Piece]:
+    """A tile in UB to its place in GM: rows as a box, fractals into planes of channels (NC1HWC0 or NZ)."""
+    r = result(op)
+    source, out = em.buffers[r.source.buffer], em.buffers[op.block.target.buffer]
+    if source.layout == "ND":
+        return copy(em, op, r.source)
+    runs = channel_runs(em, op, op.block.target, row_loops(op, r.source))
+    return [piece(em, "MTE3", runs.around(*_planes(em, r, "copy_ub_gm", out, runs)), out.name, source.name)]
+
+
+def bring(em: Emitter, op: TileOp, src: Read) -> Piece:
+    """A tile in planes of channels (NC1HWC0 or NZ) from its place in GM into fractals in UB: what `store` does, the other way."""
+    target = op.block.target
+    runs = channel_runs(em, op, src, row_loops(op, target))
+    return piece(em, "MTE2", runs.around(*_planes(em, tile_of(op, target), "copy_gm_ub", em.buffers[src.buffer], runs)), target.buffer)
+
+
+def _planes(em: Emitter, r: Result, word: str, stored: Buffer, runs: Runs) -> list[Item]:
+    """A run of rows between UB and all its planes, `word` says which way. With C0 of 16 a row of a fractal is one block; with 8 it is
+    two, for two planes."""
+    unit = c0(stored)
+    if unit == FRACTAL_ROWS:
+        ub, ub_gap = r.start + runs.first * unit, r.plane // unit - runs.rows
+        gap = (runs.plane - runs.rows * unit) * dtype_size(stored)
+        return [_burst(em, word, (r.source.buffer, ub, ub_gap), (stored.name, runs.start, gap), r.fractals, runs.rows * 32)]
+    j = em.fresh("plane")
+    at = r.start + Var(j) // 2 * r.plane + runs.first * FRACTAL_ROWS + Var(j) % 2 * unit
+    item = _burst(em, word, (r.source.buffer, at, Int(1)), (stored.name, runs.start + Var(j) * runs.plane, Int(0)), runs.rows, Int(32))
+    return nest([(j, ceildiv(r.columns, unit))], [item])
+
+
+def _burst(em: Emitter, word: str, ub: tuple[str, Expr, Expr], gm: tuple[str, Expr, Expr], bursts: Expr, length: Expr) -> Item:
+    """A copy between UB and GM; of each side buffer, element and gap."""
+    src, dst = (ub, gm) if word == "copy_ub_gm" else (gm, ub)
+    return instr(word, dst=em.ref(dst[0], dst[1]), src=em.ref(src[0], src[1]), bursts=bursts, length=length, src_gap=src[2], dst_gap=dst[2])
+
+
+# ---------------------------------------------------------------- rows -> fractals in L1
+
+def load_blocks(em: Emitter, op: TileOp, src: Read) -> Piece:
+    """Rows in GM to fractals in L1, a burst of one block for each row of a column; rows must be whole blocks long."""
+    source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
+    _, rows, column, columns = matrix_index(op, src)
+    unit, pitch = block_elements(source), pitches(source)[-2]
+    em.require(eq(pitch % unit, 0), f"block {op.block.name}: rows of {source.name} are no whole blocks of {unit} elements; go through UB")
+    em.require_aligned(column, unit, op, f"a tile of {source.name} along its rows")
+    j = em.fresh("block")
+    start = base_offset(source, src.indices, op.names) + Var(j) * unit
+    item = instr("copy_gm_l1", dst=em.ref(dst.name, Var(j) * row_pitch(dst) * unit), src=em.ref(source.name, start), bursts=rows, length=1,
+                 src_gap=pitch // unit - 1, dst_gap=0)
+    return piece(em, "MTE2", nest([(j, ceildiv(columns, unit))], [item]), dst.name)
+
+
+def fractals_from_rows(em: Emitter, op: TileOp, src: Read) -> Piece:
+    """Rows in UB to fractals in L1: a burst of one block for each row of a column."""
+    source, dst = em.buffers[src.buffer], em.buffers[op.block.target.buffer]
+    row, rows, column, columns = matrix_index(op, src)
+    unit, pitch = block_elements(source), pitches(source)[-2]
+    if normalise(row) != Int(0) or normalise(column) != Int(0) or dst.layout != "NZ":
+        raise UnsupportedError(f"block {op.block.name}: a tile goes whole from UB to L1, into layout NZ")
+    j = em.fresh("block")
+    item = instr("copy_ub_l1", dst=em.ref(dst.name, Var(j) * row_pitch(dst) * unit), src=em.ref(source.name, Var(j) * unit), bursts=rows,
+                 length=1, src_gap=pitch // unit - 1, dst_gap=0)
+    return piece(em, "MTE3", nest([(j, ceildiv(columns, unit))], [item]), dst.name, source.name)
+
+
+def pieces(em: Emitter, op: TileOp, scopes: set[str], to: str, biases: frozenset[str]) -> list[Piece] | None:
+    """The pieces of a tile operation that only these cores have; None for any other. `biases`: buffers that epilogues add."""
+    source = next(iter(reads(op.block.value)), None)
+    if scopes == {"L0C"} and to == "UB":
+        return [drain(em, op)]
+    if op.block.instr == "epilogue":
+        return [epilogue(em, op)]
+    if op.block.instr == "store":
+        return store(em, op)
+    if op.block.instr == "padded":
+        return [padded(em, op)]
+    if source is None:
+        return None
+    if scopes == {"UB"} and to == "L1":
+        return [fractals_from_rows(em, op, source)]
+    dst, rows = em.buffers[op.block.target.buffer], em.buffers[source.buffer].layout == "ND"
+    if scopes == {"GM"} and to == "L1" and dst.layout == "NZ" and rows and not em.machine.has("copy_gm_l1_nd2nz"):
+        return [load_blocks(em, op, source)]
+    if scopes == {"GM"} and to == "UB" and dst.layout == "NZ":
+        return [bring(em, op, source)]
+    if scopes == {"GM"} and op.block.target.buffer in biases:
+        return [load_bias(em, op, source)]
+    return None

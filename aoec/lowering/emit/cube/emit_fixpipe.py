@@ -1,0 +1,71 @@
+"""Emission of results on their way from L0C to GM, through FIXPIPE."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.func.scaled import Scaled, scaled
+from aoec.ir.func.tir import COLUMNS
+from aoec.ir.index import Binary, Call, Cast, Expr, Int, Read, is_zero, le, round_up, walk
+from aoec.ir.program import Instr, Item, Ref
+from aoec.lowering.emit.cube.emit_planes import channel_runs
+from aoec.lowering.emit.tile import FRACTAL_ROWS, Emitter, Piece, TileOp, base_offset, c0, instr, largest, piece, pitches, split_index, uses
+
+SCALES = 256  # that the buffer of FIXPIPE for them holds, 2 KB (CANN platform_config: fb0_size), each in eight bytes (Ascend C, Fixpipe)
+Sizes = Mapping[str, Expr | int]
+
+
+def fixpipe(em: Emitter, op: TileOp) -> Piece:
+    """L0C to GM: cast, relu, scales, and NZ to ND or NC1HWC0 on the way."""
+    target, (src, relu, wide) = op.block.target, epilogue(op)
+    out = em.buffers[target.buffer]
+    row_loops = [v for i in src.indices[:-1] for v in split_index(i, op.names)[1]]
+    (n_var,) = split_index(src.indices[-1], op.names)[1]
+    n, m = op.extent(n_var), op.size(row_loops)
+    rows = round_up(m, FRACTAL_ROWS)
+    beside = [wide.scale.buffer] if wide else []
+    if beside:
+        em.require(le(largest(n, op.above), SCALES), f"FIXPIPE holds {SCALES} scales: tiles have at most so many columns")
+    if out.layout not in COLUMNS and not _splits_channel(target, n_var):
+        start = base_offset(out, target.indices, op.names)
+        sizes: Sizes = dict(m=m, n=n, src_rows=rows, dst_stride=pitches(out)[-2], relu=relu)
+        item: Item = drained(em, op, "fixpipe_nd", (em.ref(out.name, start), em.ref(src.buffer, Int(0))), sizes)
+        return piece(em, "FIXP", [item], out.name, src.buffer, *beside)
+    runs = channel_runs(em, op, op.block.target, row_loops)
+    sizes = dict(m=runs.rows, n=round_up(n, c0(out)) if out.layout in COLUMNS else n, src_rows=rows, dst_stride=runs.plane, relu=relu)
+    item = drained(em, op, "fixpipe_nz", (em.ref(out.name, runs.start), em.ref(src.buffer, runs.first * FRACTAL_ROWS)), sizes)
+    return piece(em, "FIXP", runs.around(item), out.name, src.buffer, *beside)
+
+
+def drained(em: Emitter, op: TileOp, word: str, ends: tuple[Ref, Ref], sizes: Sizes) -> Instr:
+    """The instruction that takes a tile from L0C to GM, with the scales of its columns where it has any."""
+    src, _, wide = epilogue(op)
+    dst, source = ends
+    if wide is None:
+        return instr(word, dst=dst, src=source, **sizes, **_ways(em, op, src))
+    first = base_offset(em.buffers[wide.scale.buffer], wide.scale.indices, op.names)
+    return instr(f"{word}_scale", dst=dst, src=source, scale=em.ref(wide.scale.buffer, first), **sizes, **_ways(em, op, src),
+                 zero=int(wide.zero))
+
+
+def _ways(em: Emitter, op: TileOp, src: Read) -> dict[str, Expr]:
+    """How a result leaves: in granules behind its products (unit), added to what GM holds (atomic)."""
+    return {"unit": em.buffers[src.buffer].unit, "atomic": Int(int(op.block.op == "+="))}
+
+
+def _splits_channel(target: Read, n_var: str) -> bool:
+    return any(isinstance(e, Binary) and e.op == "%" and uses(e, frozenset((n_var,))) for e in walk(target.indices[-1]))
+
+
+def epilogue(op: TileOp) -> tuple[Read, int, Scaled | None]:
+    """(accumulator read, relu, scales) of a FIXPIPE block: `cast(max(C[...], 0.0))`, cast and max optional, or what is so scaled."""
+    wide = scaled(op.block.value)
+    e = wide.sums if wide else op.block.value
+    if isinstance(e, Cast):
+        e = e.value
+    relu = 0
+    if isinstance(e, Call) and e.fn == "max" and (is_zero(e.args[1]) or e.args[1] == Int(0)):
+        e, relu = e.args[0], 1
+    if not isinstance(e, Read):
+        raise UnsupportedError(f"block {op.block.name}: FIXPIPE does relu, a cast or scales, nothing else")
+    return e, relu, wide

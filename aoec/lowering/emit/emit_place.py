@@ -1,0 +1,92 @@
+"""Addresses of local buffers: which of them share one, where each stands, and the capacity that a scope must have."""
+from __future__ import annotations
+
+from aoec.ir.func.tir import Buffer, Constraint
+from aoec.ir.index import Expr, Int, Read, both, call, ceildiv, eq, ge, le, normalise, round_up
+from aoec.ir.program import Space
+from aoec.lowering.emit.tile import BLOCK_BYTES, SLOT_BYTES, Emitter, Home, dtype_size, size_bytes
+from aoec.target.machine import Machine
+
+
+def place(em: Emitter, groups: list[list[str]], machine: Machine) -> tuple[tuple[Space, ...], list[Constraint]]:
+    """Addresses of local buffers, group after group in each scope, and the capacity each scope must have."""
+    spaces: list[Space] = []
+    limits: list[Constraint] = []
+    for scope in dict.fromkeys(em.buffers[g[0]].scope for g in groups):
+        address: Expr = Int(0)
+        here = sorted([g for g in groups if em.buffers[g[0]].scope == scope], key=lambda g: scope == "UB" and small(em.buffers[g[0]]))
+        for members in here:
+            sizes = [normalise(size_bytes(em.buffers[n], em.behind.get(n, 0))) for n in members]
+            first = em.buffers[members[0]]
+            start = aligned(address, first.align) + first.skew
+            for n, s in zip(members, sizes):
+                b = em.buffers[n]
+                spaces.append(Space(n, b.dtype, scope, normalise(start), s, b.depth))
+            address = start - first.skew + round_up(first.skew, SLOT_BYTES) + maximum_of(sizes) * first.depth
+            limits += placeable(first)
+        capacity = machine.scope(scope).size_bytes
+        limits.append(Constraint(le(address, capacity), f"{scope} holds {capacity} bytes: {', '.join(g[0] for g in here)} need more; "
+                                                        "use smaller tiles or fewer slots"))
+    return tuple(spaces), limits
+
+
+def small(b: Buffer) -> bool:
+    """True for what does not grow with the rows of a tile: behind all others it is in a bank that results seldom are in."""
+    return few(b) or len(b.shape) == 1
+
+
+def few(b: Buffer) -> bool:
+    """True for a buffer of one element a row, and of one instruction alone: it does not open a place that whole rows would share."""
+    return b.shape[-1] == Int(1) or b.name.startswith("scratch_") and len(b.shape) == 1
+
+
+def stated(b: Buffer) -> tuple[Expr, Expr]:
+    """Where the schedule wants a buffer: only buffers of one place share an address."""
+    return b.align, b.skew
+
+
+def aligned(address: Expr, unit: Expr) -> Expr:
+    """The next multiple of `unit` bytes from an address on."""
+    return address if unit == Int(1) else ceildiv(address, unit) * unit
+
+
+def placeable(b: Buffer) -> list[Constraint]:
+    """What a buffer's stated place must be: whole blocks, and slots that keep it (their sizes are multiples of a period)."""
+    if (b.align, b.skew) == (Int(1), Int(0)):
+        return []
+    blocks = both(eq(b.align % BLOCK_BYTES, 0), eq(b.skew % BLOCK_BYTES, 0))
+    return [Constraint(both(blocks, both(ge(b.align, BLOCK_BYTES), ge(b.skew, 0))),
+                       f"{b.name} must start on a block: align and skew are multiples of {BLOCK_BYTES} bytes")]
+
+
+def maximum_of(sizes: list[Expr]) -> Expr:
+    distinct = list(dict.fromkeys(sizes))
+    return distinct[0] if len(distinct) == 1 else call("max", *distinct)
+
+
+def share(em: Emitter, homes: dict[str, Home], order: dict[str, list[int]], flagged: list[str]) -> list[list[str]]:
+    """Groups of buffers at one address: UB buffers of one slot that only one pipe touches, in one home, whose lives
+    there do not meet, or meet in one operation that may be done in place, which is then done so. Liveness decides, never size; those that
+    are born first come first, so that as few places as can be serve all."""
+    groups: list[list[str]] = []
+    others = [b.name for b in em.scratch if b.name not in homes]
+    for n in [*sorted(homes, key=lambda name: order.get(name, [0])[0]), *others]:
+        lone = n in order and em.buffers[n].scope == "UB" and n not in flagged and em.buffers[n].depth == Int(1)
+        fits = [g for g in groups if lone and g[0] in order and g[0] not in flagged and em.buffers[g[0]].scope == "UB"
+                and homes[g[0]] == homes[n] and stated(em.buffers[g[0]]) == stated(em.buffers[n])
+                and few(em.buffers[g[0]]) == few(em.buffers[n])
+                and all(order[m][-1] < order[n][0] + ((n, m) in em.along) for m in g)]
+        if fits:
+            next((g for g in fits if (n, g[-1]) in em.along), fits[0]).append(n)
+        else:
+            groups.append([n])
+    return groups
+
+
+def in_place(em: Emitter, operands: list[Read]) -> None:
+    """Nothing; noted is what an operation reads element by element where it writes, so that one place may hold both."""
+    target = operands[0]
+    size, shape = dtype_size(em.buffers[target.buffer]), em.buffers[target.buffer].shape
+    elsewhere = {r.buffer for r in operands[1:] if r.indices != target.indices}
+    em.along.update((target.buffer, r.buffer) for r in operands[1:] if r.buffer not in elsewhere
+                    and dtype_size(em.buffers[r.buffer]) == size and em.buffers[r.buffer].shape == shape)

@@ -1,0 +1,121 @@
+"""Emission of turns of narrow rows: rows of a few elements lie in UB one behind the other, and their columns are runs.
+
+256 rows of n elements are sixteen runs of 16 n. Sixteen by sixteen these are turned, so that each of the 16 n elements has a place for
+sixteen rows, and of a column, whose places are n apart, sixteen are turned back: they then lie row after row. From columns to rows it is
+the same the other way round.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.func.narrow import GROUP, MOST, takes_every_nth
+from aoec.ir.func.tir import Buffer
+from aoec.ir.index import Expr, Int, Read, Var, ceildiv, minimum, normalise, round_up
+from aoec.ir.program import Item
+from aoec.lowering.emit.emit_runs import MAX_REPEAT, nest, product_sum
+from aoec.lowering.emit.tile import Emitter, Piece, TileOp, base_offset, c0, dtype_size, instr, largest, loop_strides, piece
+
+ROWS = 16  # that one vnchwconv turns
+
+
+def is_narrow(em: Emitter, op: TileOp) -> bool:
+    """True where a side is a run of narrow rows of two or four bytes, and the other has their columns."""
+    value = op.block.value
+    if op.block.op != "=" or not isinstance(value, Read) or not op.loops:
+        return False
+    dst, src = em.buffers[op.block.target.buffer], em.buffers[value.buffer]
+    runs = "RUN" in (dst.layout, src.layout) or takes_every_nth(op.block)
+    return runs and dst.scope == src.scope == "UB" and dst.dtype == src.dtype and dtype_size(src) in (2, 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What is turned: the run of rows and the columns, each with a stride of each loop and where it starts; loops of the rows, of the
+    elements that are taken of a row, and around."""
+
+    run: Buffer
+    columns: Buffer
+    in_run: dict[str, Expr]
+    in_columns: dict[str, Expr]
+    starts: tuple[Expr, Expr]
+    rows: tuple[str, Expr]
+    taken: list[tuple[str, Expr]]
+    outer: list[tuple[str, Expr]]
+    back: bool
+
+    @property
+    def width(self) -> int:
+        """Elements from one row of the run to the next."""
+        step = self.in_run[self.rows[0]]
+        assert isinstance(step, Int)
+        return step.value
+
+
+def sides(em: Emitter, op: TileOp) -> Sides:
+    """The two sides of a turn; UnsupportedError where the run has no narrow rows."""
+    target, value = op.block.target, op.block.value
+    assert isinstance(value, Read)
+    back = em.buffers[target.buffer].layout == "RUN"
+    pair = (target, value) if back else (value, target)
+    run, columns = (em.buffers[r.buffer] for r in pair)
+    s_run, s_columns = (loop_strides(em.buffers[r.buffer], r.indices, op) for r in pair)
+    loops = [(lp.var, lp.extent) for lp in op.loops]
+    rows = next(((v, n) for v, n in loops if s_columns.get(v) == Int(1)), None)
+    step = s_run.get(rows[0]) if rows else None
+    if rows is None or not isinstance(step, Int) or not 1 < step.value <= MOST:
+        raise UnsupportedError(f"block {op.block.name}: {run.name} has no rows of a few elements, one behind the other")
+    taken = [(v, n) for v, n in loops if v != rows[0] and s_run.get(v) == Int(1)]
+    outer = [(v, n) for v, n in loops if v != rows[0] and s_run.get(v) != Int(1)]
+    first, second = (base_offset(em.buffers[r.buffer], r.indices, op.names) + product_sum(s, [v for v, _ in outer if v in s])
+                     for r, s in zip(pair, (s_run, s_columns)))
+    return Sides(run, columns, s_run, s_columns, (first, second), rows, taken, outer, back)
+
+
+def whole_groups(em: Emitter, op: TileOp) -> None:
+    """Nothing; both buffers grow to whole groups of rows."""
+    s = sides(em, op)
+    rows = normalise(round_up(s.columns.shape[-1], GROUP))
+    em.buffers[s.columns.name] = replace(s.columns, shape=(*s.columns.shape[:-1], rows))
+    own = (*s.run.shape[:-2], rows, s.run.shape[-1]) if s.run.layout == "RUN" else (*s.run.shape[:-1], normalise(rows * s.width))
+    em.buffers[s.run.name] = replace(s.run, shape=own)
+
+
+def narrow(em: Emitter, op: TileOp) -> Piece:
+    """Two turns for each element of a row: between the run and the places of all its elements, and between these and the columns."""
+    s = sides(em, op)
+    unit, width = c0(s.run), s.width
+    halves = ROWS // unit  # blocks that sixteen elements take
+    pitch = halves * width  # blocks from one sixteen rows' place of an element to that of the next row's, and of sixteen rows in the run
+    turned = em.add_scratch(s.run.dtype, normalise(round_up(largest(s.rows[1], op.above), GROUP) * width))
+    rep, block, half = em.fresh("rep"), em.fresh("block"), em.fresh("half")
+    groups = ceildiv(s.rows[1], GROUP)
+    first, repeat = Var(rep) * (MAX_REPEAT * GROUP), minimum(MAX_REPEAT, groups - Var(rep) * MAX_REPEAT)
+    batches = (rep, ceildiv(groups, MAX_REPEAT))
+
+    def turn(to: tuple[str, Expr], at: tuple[str, Expr], **fields: int) -> Item:
+        return instr("vnchwconv", dst=em.ref(*to), src=em.ref(*at), repeat=repeat, **fields)
+    run = s.run.name, s.starts[0] + first * width
+    lane = product_sum(dict.fromkeys([v for v, _ in s.taken], Int(1)), [v for v, _ in s.taken])
+    columns = s.columns.name, s.starts[1] + product_sum(s.in_columns, [v for v, _ in s.taken]) + first
+    places: Expr = first * width
+    if s.back:  # a half of the columns' rows after the other; sixteen elements of a row at a time
+        gather = turn((turned, places + (Var(half) * (unit * width) + lane) * ROWS), (columns[0], columns[1] + Var(half) * unit),
+                      dst_stride=pitch, dst_half=halves - 1, src_stride=halves, dst_rep=ROWS * pitch, src_rep=ROWS * halves)
+        lay = turn((run[0], run[1] + Var(half) * (unit * ROWS * width) + Var(block) * ROWS),
+                   (turned, places + Var(block) * GROUP + Var(half) * unit),
+                   dst_stride=pitch, dst_half=halves - 1, src_stride=halves, dst_rep=ROWS * pitch, src_rep=ROWS * pitch)
+        there = minimum(halves, ceildiv(s.rows[1], unit))
+        parts = [*nest([*s.taken, (half, there), batches], [gather]),
+                 *nest([(block, Int(width)), (half, Int(halves)), batches], [lay])]
+    else:
+        take = turn((turned, places + Var(block) * (unit * ROWS)), (run[0], run[1] + Var(block) * unit),
+                    dst_stride=halves, dst_half=halves - 1, src_stride=pitch, dst_rep=ROWS * pitch, src_rep=ROWS * pitch)
+        lay = turn((columns[0], columns[1] + Var(half) * (unit * ROWS)), (turned, places + lane * ROWS + Var(half) * unit),
+                   dst_stride=halves, dst_half=halves - 1, src_stride=pitch, dst_rep=ROWS * halves, src_rep=ROWS * pitch)
+        elements = s.rows[1] * width if s.run.layout == "RUN" else (s.rows[1] - 1) * width + 1
+        there = minimum(pitch, ceildiv(elements, unit))  # of fewer than sixteen rows nothing lies in the last blocks
+        parts = [*nest([(block, there), batches], [take]), *nest([*s.taken, (half, Int(halves)), batches], [lay])]
+    value = op.block.value
+    assert isinstance(value, Read)
+    return piece(em, "V", nest(s.outer, parts), op.block.target.buffer, value.buffer)

@@ -1,0 +1,193 @@
+"""Emission of reductions of many short rows at once: blocks of all rows folded lane by lane, then turned so that lanes become rows.
+
+Rows of a known length are folded to one block each, block by block, eight rows a repeat (or eight blocks a repeat, where rows are
+too far apart for that). Sixteen rows of a block are turned into lanes of sixteen elements, one a row, and these are folded by halves;
+what a row has in its last block is turned apart from the rest, so that lanes behind the row take no part.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aoec.ir.index import Expr, Int, Var, ceildiv, minimum, normalise
+from aoec.ir.program import For, Item, Ref
+from aoec.lowering.emit.emit_runs import BLOCKS, MAX_REPEAT, MAX_STRIDE, make, nest, operand_names
+from aoec.lowering.emit.tile import Emitter, c0, dtype_size, instr
+from aoec.target.isa.words import VectorOp
+
+SIXTEEN = 16  # rows that are turned at once
+PITCH = 9  # blocks from row to row of eight blocks of sums: odd, so that one block of eight rows is in eight bank groups
+TURNED = 17  # blocks from one sixteen of rows to the next, turned: odd for the same reason
+
+Place = tuple[str, Expr, int]  # buffer, element, blocks from row to row
+
+
+@dataclass(frozen=True, slots=True)
+class ShortRows:
+    """`count` rows (at most `most`) of `inner` elements, `step` blocks apart, from `at` of a buffer, to be folded with `fold`."""
+
+    em: Emitter
+    buffer: str
+    at: Expr
+    step: int
+    count: Expr
+    most: Expr
+    inner: int
+    fold: str
+
+    @property
+    def unit(self) -> int:
+        return c0(self.em.buffers[self.buffer])
+
+    @property
+    def halves(self) -> int:
+        """Blocks that sixteen elements take."""
+        return SIXTEEN // self.unit
+
+    @property
+    def near(self) -> bool:
+        """True where a repeat can step over eight rows."""
+        return self.step * BLOCKS <= MAX_STRIDE
+
+    @property
+    def wide(self) -> bool:
+        """True where eight blocks of each row are folded at a time: fewer heads than blocks, but three halves afterwards."""
+        full = self.inner // self.unit
+        return full >= (2 * BLOCKS if self.near else BLOCKS)
+
+    @property
+    def least(self) -> int:
+        """Rows from which on this pays: its instructions against two for each row, each with a whole reduce's seven cycles a repeat."""
+        full, tail = divmod(self.inner, self.unit)
+        folds = full // BLOCKS + full % BLOCKS + 3 if self.wide else full
+        tail = tail if full else tail - (1 << tail.bit_length() - 1)
+        return max(2, (folds + tail * self.halves + 8) // 3)
+
+    @property
+    def batch(self) -> int:
+        """Rows of which one after the other, or eight, are an instruction's repeats: whole sixteens."""
+        return (MAX_REPEAT if self.wide else MAX_REPEAT * BLOCKS) // SIXTEEN * SIXTEEN
+
+    def reduced(self, result: str) -> list[Item]:
+        """The items that leave the rows' elements in a run in `result`, which holds a multiple of sixteen: batch after batch."""
+        v, most = self.em.fresh("batch"), normalise(minimum(self.most, self.batch))
+        done = Var(v) * self.batch
+        count = minimum(self.batch, self.count - done)
+        part = replace(self, at=self.at + done * (self.step * self.unit), count=count, most=most)
+        return nest([(v, ceildiv(self.count, self.batch))], part.at_once(result, done))
+
+    def at_once(self, result: str, to: Expr) -> list[Item]:
+        """The items for at most a batch of rows, from element `to` of the result on."""
+        pitch, full = PITCH if self.wide else 1, self.inner // self.unit
+        sums, turned = self.scratch(pitch), self.scratch(0)
+        first = self.folded(sums, pitch, full) if full else [self.blockwise("vcopy", (sums, Int(0), 1), [self.source(Int(0))], self.count)]
+        return [*first, *self.across(sums, pitch, turned, result, to)]
+
+    def across(self, sums: str, pitch: int, turned: str, result: str, to: Expr) -> list[Item]:
+        """The items that fold one block of each row, `pitch` blocks apart, and what rows have in their last blocks, to an element."""
+        groups, full = normalise(ceildiv(self.count, SIXTEEN)), self.inner // self.unit
+        out, half = [self.turn(sums, pitch, turned, groups)], BLOCKS
+        if not full:
+            lanes = 1 << self.inner.bit_length() - 1
+            out.append(self.onto_lanes((turned, Int(0), 1), (turned, Int(lanes), 1), self.inner - lanes, groups))
+            half = lanes * self.halves // 2
+        elif self.inner % self.unit:
+            out += self.tails(turned, groups, full)
+        while half > self.halves:
+            out.append(self.whole(self.fold, (turned, Int(0), TURNED), (turned, Int(half * self.unit), TURNED), groups))
+            half //= 2
+        for h in range(self.halves):
+            pair: list[Place] = [(turned, Int((at + h) * self.unit), TURNED) for at in (0, self.halves)]
+            out.append(self.blockwise(self.fold, (result, to + h * self.unit, self.halves), pair, groups))
+        return out
+
+    def scratch(self, pitch: int) -> str:
+        """A buffer with `pitch` blocks a row, or for turned sixteens of rows where it is 0; eight blocks behind are read and not used."""
+        groups = ceildiv(self.most, SIXTEEN)
+        blocks = groups * (SIXTEEN * pitch if pitch else TURNED) + BLOCKS
+        return self.em.add_scratch(self.em.buffers[self.buffer].dtype, normalise(blocks * self.unit))
+
+    def source(self, block: Expr) -> Place:
+        return self.buffer, self.at + block * self.unit, self.step
+
+    def folded(self, sums: str, pitch: int, full: int) -> list[Item]:
+        """The rows' whole blocks folded to one each, `pitch` blocks apart."""
+        groups, own = full // BLOCKS if pitch == PITCH else 0, (sums, Int(0), pitch)
+        if not groups:
+            b = self.em.fresh("fold")
+            rest = self.blockwise(self.fold, own, [own, self.source(Var(b) + 1)], self.count)
+            return [self.blockwise("vcopy", own, [self.source(Int(0))], self.count), For(b, Int(full - 1), (rest,))]
+        g, b = self.em.fresh("fold"), self.em.fresh("fold")
+        taken = min(groups, 2)  # the first two at once
+        rest = self.whole(self.fold, own, self.source((Var(g) + taken) * BLOCKS), self.count)
+        out: list[Item] = [self.first(own, taken), For(g, Int(groups - taken), (rest,))]
+        one = (sums, Var(b) * self.unit, pitch)
+        out.append(For(b, Int(full % BLOCKS), (self.blockwise(self.fold, one, [one, self.source(Var(b) + groups * BLOCKS)], self.count),)))
+        return [*out, *self.onto_first(sums, pitch)]
+
+    def onto_first(self, sums: str, pitch: int) -> list[Item]:
+        """Eight blocks of each row folded onto its first: four onto four a repeat for each row, the rest a block of eight rows a repeat,
+        which takes a quarter of the repeats, or an eighth, for a head more."""
+        out = [self.whole(self.fold, (sums, Int(0), pitch), (sums, Int(4 * self.unit), pitch), self.count)]
+        for b, half in ((0, 2), (1, 2), (0, 1)):
+            one = (sums, Int(b * self.unit), pitch)
+            out.append(self.blockwise(self.fold, one, [one, (sums, Int((b + half) * self.unit), pitch)], self.count))
+        return out
+
+    def first(self, sums: Place, groups: int) -> Item:
+        """Eight blocks of each row in the sums: the first, or the first two folded."""
+        if groups == 1:
+            return self.whole("vcopy", sums, self.source(Int(0)), self.count)
+        places = [sums, self.source(Int(0)), self.source(Int(BLOCKS))]
+        strides = {n: (1, p[2]) for n, p in zip(operand_names(2), places)}
+        return self.make(self.fold, places, Int(0), Int(BLOCKS * self.unit), self.count, strides)
+
+    def turn(self, source: str, pitch: int, turned: str, groups: Expr) -> Item:
+        """Sixteen rows of one block to lanes of sixteen elements, group after group."""
+        return instr("vnchwconv", dst=self.em.ref(turned, Int(0)), src=self.em.ref(source, Int(0)), repeat=groups, dst_stride=self.halves,
+                     dst_half=1, src_stride=pitch, dst_rep=TURNED, src_rep=SIXTEEN * pitch)
+
+    def tails(self, turned: str, groups: Expr, full: int) -> list[Item]:
+        """What the rows have in their last blocks, turned, lane by lane onto the first lane."""
+        last, lanes = self.scratch(1), self.scratch(0)
+        out = [self.blockwise("vcopy", (last, Int(0), 1), [self.source(Int(full))], self.count), self.turn(last, 1, lanes, groups)]
+        return [*out, self.onto_lanes((turned, Int(0), 0), (lanes, Int(0), 1), self.inner % self.unit, groups)]
+
+    def onto_lanes(self, to: Place, source: Place, count: int, groups: Expr) -> Item:
+        """So many lanes of turned rows folded onto others; in a place of lanes the last number is lanes from one to the next."""
+        lane, body = self.em.fresh("lane"), []
+        for h in range(self.halves):
+            own, other = ((b, ((at + Var(lane) * step) * self.halves + h) * self.unit, TURNED) for b, at, step in (to, source))
+            body.append(self.blockwise(self.fold, own, [own, other], groups))
+        return For(lane, Int(count), tuple(body))
+
+    def whole(self, name: str, dst: Place, source: Place, count: Expr) -> Item:
+        """Eight blocks a row from the source onto dst, a repeat for each row; what lies behind what is meant is never used."""
+        places = [dst, source] if name == "vcopy" else [dst, dst, source]
+        strides = {n: (1, p[2]) for n, p in zip(operand_names(len(places) - 1), places)}
+        return self.make(name, places, Int(0), Int(BLOCKS * self.unit), count, strides)
+
+    def blockwise(self, name: str, dst: Place, sources: list[Place], count: Expr) -> Item:
+        """One block a row, eight rows a repeat."""
+        places, total = [dst, *sources], ceildiv(count, BLOCKS)
+        names = operand_names(len(sources))
+        if max(p[2] for p in places) * BLOCKS <= MAX_STRIDE:
+            lanes = (count - (total - 1) * BLOCKS) * self.unit
+            return self.make(name, places, Int(0), lanes, total, {n: (p[2], p[2] * BLOCKS) for n, p in zip(names, places)})
+        v = self.em.fresh("rows")
+        lanes = minimum(BLOCKS, count - Var(v) * BLOCKS) * self.unit
+        strides = {n: (p[2], 0) for n, p in zip(names, places)}
+        return For(v, normalise(total), (self.make(name, places, Var(v) * BLOCKS, lanes, Int(1), strides),))
+
+    def make(self, name: str, places: list[Place], row: Expr, lanes: Expr, repeat: Expr, strides: dict[str, tuple[int, int]]) -> Item:
+        operands: dict[str, Expr | Ref] = {n: self.em.ref(b, at + row * (step * self.unit)) for n, (b, at, step) in zip(strides, places)}
+        fields = {f"{n}_blk": blk for n, (blk, _) in strides.items()} | {f"{n}_rep": rep for n, (_, rep) in strides.items()}
+        return make(VectorOp(name, ()), operands, lanes, repeat, fields)
+
+
+def short_rows(em: Emitter, buffer: str, at: Expr, step: Expr, count: Expr, most: Expr, inner: Expr, fold: str) -> ShortRows | None:
+    """The rows, where their length and distance are known and fit an instruction's strides; else None."""
+    if not isinstance(step, Int) or not isinstance(inner, Int) or dtype_size(em.buffers[buffer]) not in (2, 4):
+        return None
+    unit = c0(em.buffers[buffer])
+    fits = step.value % unit == 0 and step.value // unit <= MAX_STRIDE and inner.value > 1
+    return ShortRows(em, buffer, at, step.value // unit, count, most, inner.value, fold) if fits else None

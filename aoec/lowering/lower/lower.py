@@ -1,0 +1,74 @@
+"""A group of a fused graph -> func: the meanings of its operators, on tensors as they lie in GM, not yet scheduled."""
+from __future__ import annotations
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.func.tir import Func
+from aoec.ir.graph.graph import Graph, Group, OpNode, Tensor
+from aoec.lowering.lower.lower_cube import lower_cube
+from aoec.lowering.lower.movement.lower_convert import lower_conversion
+from aoec.lowering.lower.vector.lower_nz import lower_nz
+from aoec.lowering.lower.vector.lower_vector import lower_vector
+
+PRODUCTS = ("matmul", "interpolate", "attention")  # words whose funcs have a buffer for each argument
+
+
+def lower(graph: Graph, group: Group | str) -> Func:
+    """The func of a cube or vector group, given or named; UnsupportedError for host and view groups, which have none."""
+    if isinstance(group, str):
+        group = next(g for g in graph.groups if g.name == group)
+    return Indexed(graph).lower(group)
+
+
+def operands(graph: Graph, group: Group) -> tuple[list[Tensor], list[Tensor]]:
+    """(inputs, outputs) of the group's func as graph tensors, in the func's order."""
+    return Indexed(graph).operands(group)
+
+
+class Indexed:
+    """A fused graph with what lowering asks of it for every group: its tensors and nodes by name, and who reads each tensor."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.tensors = {t.name: t for t in graph.tensors}
+        self.nodes = {n.name: (at, n) for at, n in enumerate(graph.nodes)}
+        self.outputs = frozenset((*graph.outputs, *(o for b in graph.bodies for o in b.outputs)))
+        self.readers: dict[str, list[str]] = {}
+        for n in graph.nodes:
+            for i in n.inputs:
+                self.readers.setdefault(i, []).append(n.name)
+
+    def lower(self, group: Group) -> Func:
+        """The func of a cube or vector group; UnsupportedError for host and view groups, and for what has no lowering."""
+        if group.kind not in ("cube", "vector"):
+            raise UnsupportedError(f"group {group.name} is a {group.kind} group: only cube and vector groups have a func")
+        tensors, nodes = self.tensors, [self.nodes[n][1] for n in group.nodes]
+        empty = next((t for n in nodes for t in (*n.inputs, *n.outputs) if t and 0 in tensors[t].shape), None)
+        if empty:
+            raise UnsupportedError(f"group {group.name}: {empty} has no elements, and a program would have nothing to do")
+        if nodes[0].op in ("to_nc1hwc0", "from_nc1hwc0") and len(nodes) == 1:
+            return lower_conversion(group.name, nodes[0], tensors)
+        if group.kind == "cube":
+            return lower_cube(group.name, nodes, tensors)
+        if any(tensors[t].layout == "NZ" for n in nodes for t in (*n.inputs, *n.outputs) if t):
+            return lower_nz(group.name, nodes, tensors, self.escaping(group))
+        return lower_vector(group.name, nodes, tensors, self.escaping(group))
+
+    def operands(self, group: Group) -> tuple[list[Tensor], list[Tensor]]:
+        """(inputs, outputs) of the group's func as graph tensors, in the func's order."""
+        inputs, outputs = group_inputs(self._in_order(group)), self.escaping(group)
+        return [self.tensors[i] for i in inputs], [self.tensors[o] for o in outputs]
+
+    def escaping(self, group: Group) -> tuple[str, ...]:
+        """Tensors that the group makes and others need, in order."""
+        made, own = [o for n in self._in_order(group) for o in n.outputs], set(group.nodes)
+        return tuple(t for t in made if t in self.outputs or not own.issuperset(self.readers.get(t, ())))
+
+    def _in_order(self, group: Group) -> list[OpNode]:
+        """The nodes of a group as the graph has them."""
+        return [n for _, n in sorted((self.nodes[name] for name in group.nodes), key=lambda place: place[0])]
+
+
+def group_inputs(nodes: list[OpNode]) -> list[str]:
+    """Tensors that a group reads from GM, in order of first use: of products one for each argument, which may be the same."""
+    made = {o for n in nodes for o in n.outputs}
+    own = [i for i in nodes[0].inputs if i] if nodes[0].op in PRODUCTS else []
+    return own + [i for i in dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made) if i not in own]

@@ -1,0 +1,159 @@
+"""Funcs of one copy whose elements come in another order, from some places or again and again: transpose, slice, expand, pad.
+
+Axes that both sides walk together are one, so that runs are as long as can be. Where the last axis is moved, elements of up to four
+bytes are turned in UB, rows for columns, sixteen by a block at a time. Where no run is longer than an element (the last axis is moved in
+other bytes, taken in steps or backwards, or repeated), or would not start on a block in UB behind its padding, elements are moved one by
+one: each has a block of 32 bytes there, for a burst may start at no other place.
+"""
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aoec.ir.func.meaning import Meaning, Statement
+from aoec.ir.func.tir import Block, Buffer, Func, Node
+from aoec.ir.graph.graph import Tensor
+from aoec.ir.index import (
+    DTYPES,
+    Call,
+    Expr,
+    Int,
+    Read,
+    Var,
+    affine,
+    normalise,
+    reads,
+    rebuild,
+    rename_reads,
+    substitute,
+    variables,
+)
+from aoec.lowering.lower.lower_axes import drop_ones, merge_axes, with_rows
+from aoec.lowering.lower.movement.lower_narrow import every_nth, stepped
+from aoec.lowering.lower.physical import buffer_of, extents, guarded, nest, stage
+from aoec.lowering.lower.work import Work
+from aoec.ops.words.layout import BLOCK_BYTES
+
+TURNED = (1, 2, 4)  # bytes of elements that the vector unit turns
+TURNED_BYTES = (2, 4)  # of those that it copies, too
+LANE = "e"  # the axis of one element
+
+
+def lower_copy(name: str, x: Tensor, y: Tensor, said: Meaning) -> Func:
+    """The func of a meaning that is one statement, of ND tensors; what is padded goes through a local that holds the padding too."""
+    (s,) = said.statements
+    (read,) = reads(s.value)
+    source, target = read.buffer, s.target.buffer
+    work = Work([_plain(s)], extents(said), {source: x.shape, target: y.shape}, {source: x.dtype, target: y.dtype})
+    work = forwards(merge_axes(drop_ones(with_rows(work))))
+    turned = DTYPES[x.dtype] in TURNED and is_turned(work.statements[0])
+    if not turned and not runs(work.statements[0], BLOCK_BYTES // DTYPES[x.dtype]):
+        if DTYPES[x.dtype] in TURNED_BYTES and (steps := stepped(work)) is not None:
+            return every_nth(name, numbered(steps), x, y)
+        work = by_element(work)
+    work = numbered(work)
+    (s,) = work.statements
+    own = {source: "X", target: "Y"}
+    if turned:
+        return turn(name, work, buffer_of(x, "X", work.shapes[source]), buffer_of(y, "Y", work.shapes[target]))
+    to, value = Read("Y", s.target.indices), rename_reads(s.value, own)
+    loops = [(v, work.extents[v]) for i in s.target.indices for v in sorted(variables(i))]
+    body: tuple[Node, ...] = (nest(loops, Block("c0", to, "=", value)),)
+    local: tuple[Buffer, ...] = ()
+    if not isinstance(value, Read):
+        local = (Buffer("W", x.dtype, tuple(Int(n) for _, n in loops)),)
+        body = padded(loops, to, value, work.shapes[source])
+    return Func(name, (buffer_of(x, "X", work.shapes[source]),), (buffer_of(y, "Y", work.shapes[target]),), local, body)
+
+
+def _plain(s: Statement) -> Statement:
+    """The statement with indices in normal form."""
+    def plain(e: Expr) -> Expr:
+        return Read(e.buffer, tuple(normalise(i) for i in e.indices)) if isinstance(e, Read) else rebuild(e, plain)
+    return replace(s, target=plain(s.target), value=plain(s.value))  # type: ignore[arg-type]
+
+
+def is_turned(s: Statement) -> bool:
+    """True where all of a tensor changes its order, and elements that follow each other do so on neither side."""
+    if not isinstance(s.value, Read) or not all(isinstance(i, Var) for r in (s.target, s.value) for i in r.indices):
+        return False
+    return len(s.value.indices) > 1 and set(s.value.indices) == set(s.target.indices) and s.value.indices[-1] != s.target.indices[-1]
+
+
+def turn(name: str, work: Work, X: Buffer, Y: Buffer) -> Func:
+    """The func of a transposition that moves the last axis: rows of the source are brought, turned in UB, stored as rows of the target."""
+    (s,) = work.statements
+    assert isinstance(s.value, Read)
+    across, along = (r.indices[-1].name for r in (s.value, s.target))  # type: ignore[attr-defined]
+    outer = [i.name for i in s.target.indices if i.name not in (across, along)]  # type: ignore[attr-defined]
+    held = [*outer, along, across]
+    rows, turned = (Buffer(b, X.dtype, tuple(Int(work.extents[v]) for v in axes))
+                    for b, axes in (("rows", held), ("turned", [*outer, across, along])))
+
+    def block(stem: str, axes: list[str], to: Read, value: Read) -> Node:
+        return stage(stem, [(v, work.extents[v]) for v in axes], to, value)
+
+    there, here = (Read(b.name, tuple(Var(v) for v in axes)) for b, axes in ((rows, held), (turned, [*outer, across, along])))
+    return Func(name, (X,), (Y,), (rows, turned), (
+        block("load", held, there, Read("X", s.value.indices)), block("turn", [*outer, across, along], here, there),
+        block("store", [*outer, across, along], Read("Y", s.target.indices), here)))
+
+
+def numbered(work: Work) -> Work:
+    """The work with its axes named by their order: equal copies are then equal to the name, and one schedule fits all of them."""
+    (s,) = work.statements
+    order = [v for i in s.target.indices for v in sorted(variables(i))]
+    names: dict[str, Expr] = {v: Var(v if v == LANE else f"i{at}") for at, v in enumerate(order)}
+    target, value = (substitute(e, names) for e in (s.target, s.value))
+    assert isinstance(target, Read)
+    extents = {names[v].name: n for v, n in work.extents.items() if v in names}  # type: ignore[attr-defined]
+    return Work([replace(s, target=target, value=value)], extents, work.shapes, work.dtypes)
+
+
+def padded(loops: list[tuple[str, int]], to: Read, value: Expr, shape: tuple[int, ...]) -> tuple[Node, ...]:
+    """The body of a copy whose reads may leave their tensor of that shape, through a local W."""
+    assert isinstance(value, Call) and isinstance(value.args[0], Read)
+    read, otherwise = value.args
+    own: dict[str, Expr] = {v: Var(f"load_{v}") for v, _ in loops}
+    inside = guarded(substitute(read, own), shape, {f"load_{v}": n for v, n in loops}, otherwise)  # type: ignore[arg-type]
+    point = Read("W", tuple(substitute(i, own) for i in to.indices))
+    load = nest([(f"load_{v}", n) for v, n in loops], Block("load", point, "=", inside))
+    store = nest(loops, Block("out", to, "=", Read("W", to.indices)))
+    return load, store
+
+
+def forwards(work: Work) -> Work:
+    """The work where every axis reads forwards, and what was read backwards is written so: what is loaded is a box."""
+    (s,) = work.statements
+    (read,) = reads(s.value)
+    steps = {v: affine(i, frozenset((v,))) for i in read.indices for v in variables(i)}
+    turned: dict[str, Expr] = {v: Int(work.extents[v] - 1) - Var(v) for v, parts in steps.items() if parts and falls(parts[0][v])}
+    if not turned:
+        return work
+    target, value = (Read(r.buffer, tuple(normalise(substitute(i, turned)) for i in r.indices)) for r in (s.target, read))
+    return Work([replace(s, target=target, value=value)], work.extents, work.shapes, work.dtypes)
+
+
+def falls(step: Expr) -> bool:
+    return isinstance(step, Int) and step.value < 0
+
+
+def runs(s: Statement, unit: int) -> bool:
+    """True where elements that follow each other in the target do so in the source, and padding before them is whole blocks of `unit`
+    elements."""
+    (read,) = reads(s.value)
+    last = s.target.indices[-1]
+    if not isinstance(last, Var) or not read.indices:
+        return False
+    parts = affine(read.indices[-1], frozenset((last.name,)))
+    if parts is None or parts[0].get(last.name) != Int(1):
+        return False
+    return isinstance(s.value, Read) or isinstance(parts[1], Int) and parts[1].value % unit == 0
+
+
+def by_element(work: Work) -> Work:
+    """The work with an axis of one element behind all others, on both sides."""
+    def widen(e: Expr) -> Expr:
+        return Read(e.buffer, (*e.indices, Var(LANE))) if isinstance(e, Read) else rebuild(e, widen)
+
+    statements = [Statement(widen(s.target), s.op, widen(s.value), s.init) for s in work.statements]  # type: ignore[arg-type]
+    return Work(statements, {**work.extents, LANE: 1}, {n: (*d, 1) for n, d in work.shapes.items()}, work.dtypes)

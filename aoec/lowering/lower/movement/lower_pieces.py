@@ -1,0 +1,50 @@
+"""The func of a group of slices and concats: a copy for each piece of its result, in loops over the axes that all of them walk alike.
+
+Where pieces are cut along several axes, as those of a roll of an image are, an index along the outer ones is found where it is needed,
+`X[(y + 3) % 56, ..]`, so that each row of the result is made by one core.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from aoec.ir.func.tir import Func
+from aoec.ir.graph.graph import OpNode, Tensor
+from aoec.ir.index import Expr, Int, Var, lt, normalise, select
+from aoec.lowering.arrange.pieces import Laid, Piece, Walk, laid_out
+from aoec.lowering.lower.movement.lower_movement import Move, moved
+
+
+def lower_pieces(name: str, nodes: Sequence[OpNode], tensors: Mapping[str, Tensor]) -> Func:
+    """The func of a group that ends with a concat."""
+    laid = laid_out(nodes, tensors)
+    made = {n.outputs[0] for n in nodes}
+    names = list(dict.fromkeys(i for n in nodes for i in n.inputs if i not in made))  # as operands() has them
+    moves = [_move(p, names.index(p.source), laid, number) for number, p in enumerate(laid.pieces)]
+    ins, out = [tensors[i] for i in names], tensors[nodes[-1].outputs[0]]
+    return moved(name, ins, out, moves, [*(laid.shapes[i] for i in names), laid.result], 2, {f"i{a}": laid.result[a] for a in laid.along})
+
+
+def _move(p: Piece, at: int, laid: Laid, number: int) -> Move:
+    """A piece as a copy, read forwards: what is brought to UB is a box. Axes that pieces walk in different places have other names."""
+    source, target, sizes = list[Expr](), list[Expr](), dict[str, int]()
+    for axis, w in enumerate(p.walks):
+        v = Var(f"i{axis}" if laid.whole(axis) else f"i{axis}_{number}")
+        back = w.step < 0
+        read = Int(w.start + (w.count - 1) * w.step) + v * -w.step if back else Int(w.start) + v * w.step
+        source.append(_place(laid.along[axis], v, laid.shapes[p.source][axis]) if axis in laid.along else normalise(read))
+        target.append(normalise(Int(w.to + w.count - 1) - v if back else Int(w.to) + v))
+        sizes[v.name] = w.count
+    return at, (tuple(source), sizes), (tuple(target), dict(sizes))
+
+
+def _place(walks: Sequence[Walk], v: Var, size: int) -> Expr:
+    """Where the index `v` of a result lies along an axis of that size of the tensor that it is made of."""
+    first, *others = walks
+    if len(others) == 1 and {w.step for w in walks} == {1} and others[0].start == 0 and first.start + first.count == size == sum(
+            w.count for w in walks):
+        return (v + first.start) % size
+    last = walks[-1]
+    out: Expr = (v - last.to) * last.step + last.start
+    for w in reversed(walks[:-1]):
+        out = select(lt(v, w.to + w.count), normalise((v - w.to) * w.step + w.start), out)
+    return normalise(out)

@@ -1,0 +1,248 @@
+"""Funcs of vector groups: the statements of their operators on one set of axes, one vector operation a block.
+
+The operators' meanings are joined through the tensors between them, rewritten to what lies in GM (an NC1HWC0 channel is
+two axes), neighbouring axes that every access walks together become one, windows that leave their tensor are staged through
+a padded local tensor, and expressions are taken apart into single operations.
+"""
+from __future__ import annotations
+
+from collections import Counter
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.func.meaning import Statement
+from aoec.ir.func.tir import Block, Buffer, Func
+from aoec.ir.graph.graph import OpNode, Tensor
+from aoec.ir.index import Binary, Expr, Int, Read, Var, call, normalise, reads, rebuild, rename_reads, substitute
+from aoec.ir.text.parse import parse_meaning
+from aoec.ir.text.show import show
+from aoec.lowering.lower.lower_axes import drop_ones, merge_axes, with_rows
+from aoec.lowering.lower.movement.lower_convert import pixels_to_rows, rows_to_pixels
+from aoec.lowering.lower.movement.lower_gather import lower_gather
+from aoec.lowering.lower.movement.lower_movement import lower_movement
+from aoec.lowering.lower.movement.lower_pieces import lower_pieces
+from aoec.lowering.lower.physical import buffer_of, extents, nest, physical_indices
+from aoec.lowering.lower.vector.lower_operations import recomputed, row_results, single_operations, spread_rows, stage_windows
+from aoec.lowering.lower.vector.lower_windows import windows_apart
+from aoec.lowering.lower.work import SINGLE, Work, axes_of, variables_of
+from aoec.ops.meanings import meaning
+from aoec.ops.own import word
+from aoec.ops.words.layout import stored_shape
+
+NO_GATHER = "reads where data say, and no gather makes that; the index is one whole number at loops of its own, as in X[I[s], d], or at " \
+            "the same loops, as in X[s, I[s, d]], the others are whole dimensions, and it has no `else`"
+ALIKE = ("elementwise", "softmax", "row_norm")  # families whose result has the shape and axes of what they work on
+
+
+def lower_vector(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], kept: tuple[str, ...]) -> Func:
+    """The func of a chain of vector operators; `kept` names the tensors that leave the group."""
+    if len(kept) != 1:
+        raise UnsupportedError(f"group {name}: a vector group gives one tensor, not {len(kept)}")
+    if nodes[0].op == "transpose" and tensors[nodes[0].inputs[0]].layout == "NC1HWC0":
+        return pixels_to_rows(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
+    if nodes[0].op == "transpose" and tensors[nodes[0].outputs[0]].layout == "NC1HWC0":
+        return rows_to_pixels(name, tensors[nodes[0].inputs[0]], tensors[nodes[0].outputs[0]])
+    if len(nodes) > 1 and nodes[-1].op == "concat":
+        return lower_pieces(name, nodes, tensors)
+    if nodes[0].op in ("concat", "transpose", "slice", "expand", "pad", "upsample", "depth_to_space"):
+        return lower_movement(name, nodes, tensors)
+    if nodes[0].op in ("gather", "gather_elements"):
+        return lower_gather(name, nodes[0], tensors)
+    made = {o for n in nodes for o in n.outputs}
+    inputs = list(dict.fromkeys(i for n in nodes for i in n.inputs if i and i not in made))
+    try:
+        return lower_statements(name, nodes, tensors, inputs, kept)
+    except UnsupportedError as e:
+        raise UnsupportedError(f"{written_as(nodes, e.at)}{e}") from e
+
+
+def lower_statements(name: str, nodes: list[OpNode], tensors: dict[str, Tensor], inputs: list[str], kept: tuple[str, ...]) -> Func:
+    """The func of operators that are statements on one set of axes."""
+    made = {o for n in nodes for o in n.outputs}
+    work = join(nodes, tensors)
+    work.dtypes.update({o: "fp32" for o in made if o != kept[0] and work.dtypes[o] == "bf16"})  # calculated in fp32, rounded on the way out
+    work = merge_axes(drop_ones(with_rows(work)))
+    work = stage_windows(work, inputs)
+    work = row_results(recomputed(spread_rows(windows_apart(single_operations(work, inputs), kept[0]), inputs)), {*inputs, kept[0]})
+    gm = {t: f"X{i}" for i, t in enumerate(inputs)} | {kept[0]: "Y"}
+    if len(inputs) == 1:
+        gm[inputs[0]] = "X"
+    return build(name, work, tensors, inputs, kept[0], gm)
+
+
+def written_as(nodes: list[OpNode], target: str) -> str:
+    """How a sentence calls the statement of an operator of the user's own that makes a tensor: by operator and tensor as its definition
+    does; "" of others."""
+    for node in nodes:
+        for made, name in ((f"{node.name}.", ""), (f"{node.outputs[0]}.", result_of(node))):
+            if node.definition and f"{target}.".startswith(made):
+                return f"{node.op.partition('.')[0]}: {name or target.removeprefix(made).partition('.')[0]}: "
+    return ""
+
+
+def result_of(node: OpNode) -> str:
+    """What the definition of an operator of the user's own calls its result."""
+    return parse_meaning(node.definition).outputs[0].name if node.definition else ""
+
+
+# ---------------------------------------------------------------- joining
+
+def join(nodes: list[OpNode], tensors: dict[str, Tensor]) -> Work:
+    """All statements of the nodes, axes named alike through the tensors they share, accesses physical."""
+    work = Work()
+    axes: dict[str, tuple[Expr, ...]] = {}  # tensor -> the indices it was defined or first read with
+    whole: dict[tuple[int, ...], tuple[Expr, ...]] = {}  # shape -> the indices of results: what meets later is walked alike
+    for at, node in enumerate(nodes):
+        ins = [tensors[i] for i in node.inputs if i]
+        said = meaning(word(node), [t.shape for t in ins], dict(node.attributes))
+        names = dict(zip([a.name for a in said.inputs], [t.name for t in ins])) | dict(zip([a.name for a in said.outputs], node.outputs))
+        ranges = extents(said)
+        local = {s.target.buffer: f"{node.name}.{s.target.buffer}" for s in said.statements if s.target.buffer not in names}
+        names |= local
+        statements = [Statement(Read(names[s.target.buffer], s.target.indices), s.op, rename_reads(s.value, names), s.init and
+                                rename_reads(s.init, names)) for s in said.statements]
+        statements = [part for s in (versions(statements) if node.definition else statements) for part in started_after(s)]
+        made = tensors[node.outputs[0]]
+        alike = word(node).family in ALIKE
+        if alike:
+            axes = {made.name: whole[made.shape], **axes} if made.shape in whole else axes
+        renaming = unify(statements, axes, ranges, at, {SINGLE, *work.extents})
+        for s in statements:
+            if where := next((r for r in reads(s.value) if any(reads(i) for i in r.indices)), None):
+                raise UnsupportedError(f"{show(where)} {NO_GATHER}", at=s.target.buffer)
+        for s in statements:
+            s = Statement(rename_axes(s.target, renaming), s.op, rename_axes(s.value, renaming), s.init)  # type: ignore[arg-type]
+            for r in [s.target, *reads(s.value)]:
+                axes.setdefault(r.buffer, r.indices)
+            if alike and s.target.buffer == made.name:
+                whole.setdefault(made.shape, s.target.indices)
+            add(work, s, {str(renaming[v].name) if v in renaming else v: e for v, e in ranges.items()}, tensors)  # type: ignore[attr-defined]
+    return work
+
+
+def started_after(s: Statement) -> list[Statement]:
+    """The statement; where it starts from a value of its own, the reduction alone and then what it starts from."""
+    if s.init is None:
+        return [s]
+    alone = Read(f"{s.target.buffer}.reduced", s.target.indices)
+    whole = alone + s.init if s.op == "+=" else call(s.op.removesuffix("="), alone, s.init)
+    return [Statement(alone, s.op, s.value), Statement(s.target, "=", whole)]
+
+
+def versions(statements: list[Statement]) -> list[Statement]:
+    """The statements with each writing a tensor of its own: of one that is written again the earlier ones are numbered."""
+    left = Counter(s.target.buffer for s in statements)
+    now: dict[str, str] = {}
+    out = []
+    for s in statements:
+        value, init = rename_reads(s.value, now), s.init and rename_reads(s.init, now)
+        buffer = s.target.buffer
+        left[buffer] -= 1
+        now[buffer] = f"{buffer}.{left[buffer]}" if left[buffer] else buffer
+        out.append(Statement(Read(now[buffer], s.target.indices), s.op, value, init))
+    return out
+
+
+def unify(statements: list[Statement], axes: dict[str, tuple[Expr, ...]], ranges: dict[str, int], at: int,
+          taken: set[str]) -> dict[str, Expr]:
+    """New names for a node's axes: those of tensors already known, else its own, and none that is `taken` or that the two parts of another
+    axis will have (`add`)."""
+    out: dict[str, Expr] = {}
+    for s in statements:
+        for r in [s.target, *reads(s.value)]:
+            for mine, theirs in zip(r.indices, axes.get(r.buffer, ())):
+                if isinstance(mine, Var) and isinstance(theirs, Var):
+                    out.setdefault(mine.name, theirs)
+    for v in ranges:
+        name = v if at == 0 else f"{v}_{at}"
+        while name in taken or name[-1] in "01" and name[:-1] in ranges:
+            name += "_"
+        if v not in out:
+            out[v] = Var(name)
+            taken.add(name)
+    return out
+
+
+def rename_axes(e: Expr, names: dict[str, Expr]) -> Expr:
+    return substitute(e, names)
+
+
+def add(work: Work, s: Statement, ranges: dict[str, int], tensors: dict[str, Tensor]) -> None:
+    """Adds a statement with its accesses physical; channel axes of NC1HWC0 tensors become two."""
+    channel = {v: c for r in [s.target, *reads(s.value)] if r.buffer in tensors and tensors[r.buffer].layout == "NC1HWC0"
+               for c, v in [(stored_shape(tensors[r.buffer])[-1], _channel_axis(r))] if v}
+    split: dict[str, Expr] = {v: Var(f"{v}1") * c + Var(f"{v}0") for v, c in channel.items()}
+
+    lanes = {f"{v}0": c for v, c in channel.items()}
+
+    def physical(e: Expr) -> Expr:
+        if not isinstance(e, Read):
+            return rebuild(e, physical)
+        if e.buffer in tensors:
+            t = tensors[e.buffer]
+            indices = e.indices
+            if t.layout == "NC1HWC0":
+                v = _channel_axis(e)
+                if v in channel:
+                    n, _, h, w = indices
+                    return Read(e.buffer, tuple(substitute(i, split) for i in (n,)) + (Var(f"{v}1"), h, w, Var(f"{v}0")))
+                moved = tuple(normalise(substitute(i, split)) for i in indices)
+                return Read(e.buffer, tuple(in_range(i, lanes) for i in physical_indices(t, moved)))
+            return Read(e.buffer, tuple(normalise(substitute(i, split)) for i in indices))
+        named = [i.name for i in e.indices if isinstance(i, Var) and i.name in channel]  # a local lies like the tensors: lanes last
+        outer = [Var(f"{i.name}1") if isinstance(i, Var) and i.name in channel else i for i in e.indices]
+        return Read(e.buffer, (*outer, *[Var(f"{v}0") for v in named]))
+
+    done = Statement(physical(s.target), s.op, physical(s.value), s.init)  # type: ignore[arg-type]
+    work.statements.append(done)
+    for v, extent in ranges.items():
+        if v in channel:
+            work.extents[f"{v}1"], work.extents[f"{v}0"] = -(-extent // channel[v]), channel[v]
+        else:
+            work.extents[v] = extent
+    for r in [done.target, *reads(done.value)]:
+        if r.buffer in tensors:
+            work.shapes[r.buffer], work.dtypes[r.buffer] = stored_shape(tensors[r.buffer]), tensors[r.buffer].dtype
+        else:
+            work.shapes[r.buffer] = tuple(work.extents[i.name] for i in r.indices if isinstance(i, Var))
+
+
+def in_range(e: Expr, extents: dict[str, int]) -> Expr:
+    """`v % c` of an axis that never reaches c is the axis."""
+    whole = isinstance(e, Binary) and e.op == "%" and isinstance(e.left, Var) and isinstance(e.right, Int)
+    return e.left if whole and extents.get(e.left.name, e.right.value + 1) <= e.right.value else e  # type: ignore[union-attr, attr-defined]
+
+
+def _channel_axis(r: Read) -> str | None:
+    return r.indices[1].name if len(r.indices) == 4 and isinstance(r.indices[1], Var) else None
+
+
+# ---------------------------------------------------------------- the func
+
+def build(name: str, work: Work, tensors: dict[str, Tensor], inputs: list[str], kept: str, gm: dict[str, str]) -> Func:
+    """Blocks with loops of their own over the statements; the block that writes the output is called `out`."""
+    names = dict(gm)
+    for i, b in enumerate(n for n in work.shapes if n not in gm):
+        names[b] = f"t{i}"
+    body = []
+    for s in work.statements:
+        block = "out" if s.target.buffer == kept else names[s.target.buffer] + "_"
+        axes = loop_order(s)
+        own: dict[str, Expr] = {v: Var(f"{block.rstrip('_')}_{v}") for v in axes}
+        target = Read(names[s.target.buffer], tuple(substitute(i, own) for i in s.target.indices))
+        value = rename_reads(substitute(s.value, own), names)
+        body.append(nest([(own[v].name, work.extents[v]) for v in axes],  # type: ignore[attr-defined]
+                         Block(block, target, s.op, value)))
+    ins = tuple(buffer_of(tensors[t], names[t], work.shapes.get(t)) for t in inputs)
+    out = buffer_of(tensors[kept], "Y", work.shapes[kept])
+    local = tuple(Buffer(names[b], work.dtypes[b], tuple(Int(d) for d in work.shapes[b])) for b in work.shapes if b not in gm)
+    return Func(name, ins, (out,), local, tuple(body))
+
+
+def loop_order(s: Statement) -> list[str]:
+    """Axes of a statement, outermost first: reduced axes outside the kept ones unless the lanes themselves are reduced."""
+    axes = axes_of(s)
+    kept = [v for v in axes if v in variables_of(s.target)]
+    reduced = [v for v in axes if v not in kept]
+    if reduced and axes[-1] in reduced:
+        return kept + reduced
+    return reduced + kept

@@ -1,0 +1,149 @@
+"""Operators of the cube unit: matrix multiplication and convolution. A bias is what the sum starts from, in fp32.
+
+`matmul` and `conv2d` are what a model says; `conv2d_packed` is `conv2d` after its weights were packed (ops/words/layout.py):
+a matrix W[k, co] per block of groups, k running over (channel / C0, kernel row, kernel column, C0); weights that are no constants are
+brought into rows W[co, k] by nodes before it (lowering/arrange/pack_rows.py). `interpolate` gives each place along an axis a weighted
+sum of what lies along it, as resizing an image does: a product with a matrix of weights.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from aoec.ops.declare import Attributes, Op, Shape, broadcast, names, numbers, tensor
+from aoec.ops.words.layout import unpack_conv
+
+
+def _matmul_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """A[..., m, k] x B[..., k, n], leading dimensions under broadcasting; trans_a: A[..., k, m]; trans_b: B[..., n, k]."""
+    lead = broadcast([s[:-2] for s in shapes[:2]])
+    left, right = ("k", "m") if attributes.get("trans_a") else ("m", "k"), ("n", "k") if attributes.get("trans_b") else ("k", "n")
+    (a, a_read), (b, b_read) = (_batched(name, s[:-2], lead, own) for name, s, own in zip("AB", shapes, (left, right)))
+    args = [a, b] + ["C[nc]"] * (len(shapes) > 2)
+    y = tensor("Y", [*(f"i{axis}: {extent}" for axis, extent in enumerate(lead)), "m", "n"])
+    target = tensor("Y", [*names("i", len(lead)), "m", "n"])
+    init = " init C[n]" if len(shapes) > 2 else ""
+    return f"matmul({', '.join(args)}) -> {y} {{\n  {target} += {a_read} * {b_read}{init}\n}}"
+
+
+def _batched(name: str, own: Shape, lead: Shape, matrix: Sequence[str]) -> tuple[str, str]:
+    """(argument, what is read of it) of an operand with leading dimensions `own`: where it is broadcast, it is read at 0."""
+    axes = range(len(lead) - len(own), len(lead))
+    dims = [f"{name.lower()}{axis}" if extent != lead[axis] else f"i{axis}" for axis, extent in zip(axes, own)]
+    reads = ["0" if extent != lead[axis] else f"i{axis}" for axis, extent in zip(axes, own)]
+    return tensor(name, [*dims, *matrix]), tensor(name, [*reads, *matrix])
+
+
+def summable(x: np.ndarray) -> np.ndarray:
+    """The array in the type in which its products are summed."""
+    return x.astype(np.int32) if x.dtype == np.int8 else x
+
+
+def _matmul(a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None, *, trans_a: int = 0, trans_b: int = 0) -> np.ndarray:
+    a, b = summable(a), summable(b)
+    y = np.matmul(a.swapaxes(-1, -2) if trans_a else a, b.swapaxes(-1, -2) if trans_b else b)
+    return y if c is None else y + c[:y.shape[-1]]
+
+
+_CONV_PARAMS = "stride_h, stride_w, pad_top, pad_left, pad_bottom, pad_right, dilation_h, dilation_w"
+
+
+def _padding(attributes: Attributes) -> float:
+    """What a window reads outside its image."""
+    return float(attributes.get("pad_value", 0))  # type: ignore[arg-type]
+
+
+def _out(size: str, kernel: str | int, axis: str, before: str, after: str) -> str:
+    """The extent of an output dimension of a sliding window."""
+    return f"({size} + {before} + {after} - dilation_{axis} * ({kernel} - 1) - 1) // stride_{axis} + 1"
+
+
+def _conv_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """X[n, c, h, w] * W[co, c / group, kh, kw], outside X its padding: 0, or of whole numbers what stands for 0."""
+    group = int(attributes.get("group", 1))  # type: ignore[arg-type]
+    each = shapes[1][0] // group
+    channel = "c" if group == 1 else f"co // {each} * {shapes[1][1]} + cg"
+    w = f"W[co, {'c' if group == 1 else 'cg'}, kh, kw]"
+    bias, init = (", B[cb]", " init B[co]") if len(shapes) > 2 else ("", "")
+    return (f"conv2d(X[n, c, h, w], {w}{bias}; {_CONV_PARAMS}) -> "
+            f"Y[n, co, ho: {_out('h', 'kh', 'h', 'pad_top', 'pad_bottom')}, wo: {_out('w', 'kw', 'w', 'pad_left', 'pad_right')}] {{\n"
+            f"  Y[n, co, ho, wo] += X[n, {channel}, ho * stride_h + kh * dilation_h - pad_top, "
+            f"wo * stride_w + kw * dilation_w - pad_left] else {_padding(attributes)} * {w}{init}\n}}")
+
+
+def convolve(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, stride: Sequence[int] = (1, 1),
+             pad: Sequence[int] = (0, 0, 0, 0), dilation: Sequence[int] = (1, 1), group: int = 1, pad_value: int = 0) -> np.ndarray:
+    """The convolution by windows of the padded input, group by group, each one matrix multiplication."""
+    x, w = np.pad(summable(x), ((0, 0), (0, 0), (pad[0], pad[2]), (pad[1], pad[3])), constant_values=pad_value), summable(w)
+    each_in, each_out = w.shape[1], w.shape[0] // group
+    parts = [_conv_group(x[:, g * each_in:(g + 1) * each_in], w[g * each_out:(g + 1) * each_out], stride, dilation) for g in range(group)]
+    y = np.concatenate(parts, axis=1)
+    return y if b is None else y + b[:w.shape[0], None, None]
+
+
+def _conv_group(x: np.ndarray, w: np.ndarray, stride: Sequence[int], dilation: Sequence[int]) -> np.ndarray:
+    kh, kw = w.shape[2:]
+    window = (dilation[0] * (kh - 1) + 1, dilation[1] * (kw - 1) + 1)
+    v = np.lib.stride_tricks.sliding_window_view(x, window, axis=(2, 3))[:, :, ::stride[0], ::stride[1], ::dilation[0], ::dilation[1]]
+    n, _, ho, wo = v.shape[:4]
+    columns = v.transpose(0, 1, 4, 5, 2, 3).reshape(n, -1, ho * wo)
+    return np.matmul(w.reshape(len(w), -1), columns).reshape(n, len(w), ho, wo)
+
+
+def _packed_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """X[n, c, h, w] * W[k, co], or W[g, k, co / blocks] where groups remain; k holds whole units of C0 channels. With trans_b the weight is
+    W[co, k] of all blocks, perhaps with rows behind those of the result's channels."""
+    given = numbers(attributes)
+    kh, kw, c0 = int(given["kernel_h"]), int(given["kernel_w"]), int(given["c0"])
+    blocks, channels = _blocks(shapes[1], given)
+    each_out, channel = channels // blocks, f"k // {kh * kw * c0} * {c0} + k % {c0}"
+    target = "co" if blocks == 1 else f"g * {each_out} + o"
+    if blocks > 1:
+        channel = f"g * {shapes[0][1] // blocks} + {channel}"
+    w = w_read = "W[k, co]" if blocks == 1 else "W[g, k, o]"
+    loops = ""
+    if "trans_b" in given:
+        w, w_read, loops = "W[rows, k]", f"W[{target}, k]", f", g: {blocks}, o: {each_out}" if blocks > 1 else ""
+    bias, init = (", B[cb]", f" init B[{target}]") if len(shapes) > 2 else ("", "")
+    co = "co" if w == "W[k, co]" else f"co: {channels}"
+    return (f"conv2d_packed(X[n, c, h, w], {w}{bias}; {_CONV_PARAMS}{loops}) -> "
+            f"Y[n, {co}, ho: {_out('h', kh, 'h', 'pad_top', 'pad_bottom')}, wo: {_out('w', kw, 'w', 'pad_left', 'pad_right')}] {{\n"
+            f"  Y[n, {target}, ho, wo] += X[n, {channel}, ho * stride_h + k // {kw * c0} % {kh} * dilation_h - pad_top, "
+            f"wo * stride_w + k // {c0} % {kw} * dilation_w - pad_left] else {_padding(attributes)} * {w_read}{init}\n}}")
+
+
+def _blocks(w: Shape, given: dict[str, int | float]) -> tuple[int, int]:
+    """(blocks of groups, channels of the result) of a packed weight."""
+    if "trans_b" in given:
+        return int(given["blocks"]), int(given["channels"])
+    return (1, w[1]) if len(w) == 2 else (w[0], w[0] * w[2])
+
+
+def _conv_packed(x: np.ndarray, w: np.ndarray, b: np.ndarray | None = None, *, kernel: Sequence[int], c0: int, trans_b: int = 0,
+                 blocks: int = 1, channels: int = 0, **window: Any) -> np.ndarray:
+    if trans_b:
+        w = w[:channels].reshape(blocks, channels // blocks, -1).swapaxes(1, 2)
+    blocks = 1 if w.ndim == 2 else w.shape[0]
+    return convolve(x, unpack_conv(w, x.shape[1] // blocks, (kernel[0], kernel[1]), c0), b, group=blocks, **window)
+
+
+def _interpolate_text(shapes: Sequence[Shape], attributes: Attributes) -> str:
+    """W[o, k] over an axis, one of the last two: X[..., k, w] or X[..., h, k]."""
+    axis, places = attributes["axis"], names("i", len(shapes[0]))
+    own = [["k" if at == axis else v for at, v in enumerate(places)], ["o" if at == axis else v for at, v in enumerate(places)]]
+    x, y = tensor("X", own[0]), tensor("Y", own[1])
+    return f"interpolate({x}, W[o, k]) -> {y} {{\n  {y} += W[o, k] * {x}\n}}"
+
+
+def _interpolate(x: np.ndarray, w: np.ndarray, *, axis: int) -> np.ndarray:
+    return np.matmul(w, x) if axis == x.ndim - 2 else np.matmul(x, w.T)
+
+
+OPS = (
+    Op("interpolate", _interpolate_text, _interpolate, "cube"),
+    Op("matmul", _matmul_text, _matmul, "cube"),
+    Op("conv2d", _conv_text, convolve, "cube"),
+    Op("conv2d_packed", _packed_text, _conv_packed, "cube"),
+)

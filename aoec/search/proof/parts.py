@@ -1,0 +1,79 @@
+"""What a proof is told of a problem, and assignments of a sketch's work with what is known of them."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from aoec.ir.index import Expr
+from aoec.search.space.grid import Rows
+
+
+class Bounds(Protocol):
+    """What a proof is told of a problem; columns map each hole of a sketch to its values, ticks are with launch."""
+
+    def constraints(self, grid: int) -> Sequence[Expr]:
+        """The conditions that a candidate of a sketch must meet."""
+
+    def ceilings(self, grid: int) -> Sequence[tuple[str, Expr, Expr]]:
+        """Holes, each with a tile that grows with it, and an expression of others: from that on it makes no difference how large it is."""
+
+    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """The holes that count slots; those of them on which no instruction's cost depends; those on which none does where no slot is in
+        the way of another."""
+
+    def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks that no row beats, whatever its slots and switches; 0 where none are known, any such from `limit` on."""
+
+    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
+        """What no row goes below, whatever its slots and switches, nor any with other choices of holes `opened`, which are at their largest
+        in the rows and whose least are given (None: assigned), [2, row, pipe]: ticks for which a pipe is at work, 0 where none are known,
+        and ticks beside; of rows that take `limit` or more not all. `whole`: none of the holes cuts what leaves L0C. `known`, [row, pipe]:
+        the former as `worked` found it, 0 where it is not known."""
+
+    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
+        """What no row goes below, as `parts`, nor any with other choices of holes `whatever`. `opened`: some others are at their largest,
+        and stand for all of their choices. Of many rows it is found in a tenth of the time; of those that take `limit` or more not all."""
+
+    def placed(self, grid: int, columns: Rows) -> np.ndarray:
+        """What costs hang on of where slots lie that are in nobody's way, [question, row]: where it is the same they are."""
+
+    @property
+    def slot_ticks(self) -> int:
+        """What a slot more may cost at most, by its flags."""
+
+    def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks that no row beats, nor any with fewer slots; 0 where none are known, any such from `limit` on. Dearer than floors."""
+
+    def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks of each row; NEVER where it cannot be timed or takes `limit` or more."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Assignments of a sketch's work that no bound excludes, and their floors; `known`: those by pipes, see Bounds.parts."""
+
+    grid: int
+    columns: Rows
+    floors: np.ndarray
+    known: np.ndarray = field(default_factory=lambda: np.zeros((2, 1, 1), np.int64))
+
+    def rows(self, where: np.ndarray) -> Part:
+        return Part(self.grid, {n: v[where] for n, v in self.columns.items()}, self.floors[where], self.of_rows()[:, where])
+
+    def of_rows(self) -> np.ndarray:
+        """`known` for each row, where it was the same for all."""
+        return self.known if self.known.shape[1] != 1 else np.repeat(self.known, len(self.floors), 1)
+
+    def joined(self, other: Part) -> Part:
+        """The rows of both."""
+        columns = {n: np.concatenate([v, other.columns[n]]) for n, v in self.columns.items()}
+        return Part(self.grid, columns, np.concatenate([self.floors, other.floors]), np.concatenate([self.known, other.known], 1))
+
+    def told(self, parts: np.ndarray, limit: int) -> Part:
+        """The rows that what is found of them besides does not exclude."""
+        known = np.maximum(self.known, parts)
+        floors = np.maximum(self.floors, np.where(known[0] > 0, known[0] + known[1], 0).max(axis=1, initial=0))
+        return Part(self.grid, self.columns, floors, known).rows(floors < limit)

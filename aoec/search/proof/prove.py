@@ -1,0 +1,360 @@
+"""Proof: the best of a whole space, each candidate decided: timed, or excluded by a bound that none like it can beat.
+
+Holes of a sketch fall into three kinds. *Outer* ones say what a core does: tiles, grid. *Inner* ones cut that finer, tiles of k and tiles
+of L0 in tiles of L1: they add instructions, each with a head and with what is rounded up, and take none away. So with each at its
+largest choice, capacity left aside, and all that was read once in L2, pipes have the least to do. *Slots* change no work; but where they
+say at which address something lies, and so what lies in its way, every choice of them is looked at.
+
+Assignments are bounded level by level: outer holes; one inner hole after the other; then all of them by what really comes from HBM. While
+inner holes are open a pipe's work is that with each at its largest, and what must come before its first instruction and after its last is
+that with each at its least. Both stand for all that assign one hole more, so that of these only their own work is summed up at first, in a
+tenth of the time. Switches are bounded at once, as if what they hand over were there at its earliest. What is left is walked on one core,
+with slots that are in nobody's way, and what that leaves is timed with its slots, cheapest bound first, and abandoned as soon as its own
+remaining work says that it cannot beat the best. Of slots that lie in nobody's way only the largest that fit together are timed: a further
+one lets no instruction start later, and costs two flag operations.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from math import inf
+
+import numpy as np
+
+from aoec.search.proof.parts import Bounds, Part
+from aoec.search.proof.slots import Kinds
+from aoec.search.space.grid import NEVER, Candidate, Grid, Rows
+
+TILES = frozenset(("h0", "w0"))  # of inner ones those that cut what leaves L0C, and not what it is a sum of
+FIRST_BLOCK, BLOCK = 64, 1024  # assignments of outer holes whose inner ones are looked at together: few of the best first, then more
+MANY = 1 << 7  # rows of outer holes from which on they are bounded by their work alone before
+FEW = 1 << 8  # rows with inner holes assigned up to which what comes next costs less than their sums, which take some 7 ms of any rows
+GLANCES = 16  # of these cost as much as a floor
+TASTED = 32  # of its effort: a part that a proof makes before it is foreseen how much it will take
+MANY_OPEN, TASTE = 64, 8  # rows with open holes of which each eighth is bounded first, to see whether it pays
+DEARER = 1.5  # times what a row costs whose holes are all assigned
+WORTH, PASSED = 0.1, 8  # the share of rows that a glance has to exclude, else it is passed over so many times
+SUMMED = 1 << 16  # rows whose work is summed up together
+WALKED = 1 << 13  # rows whose slots are looked at together
+TIMED = 1 << 11  # rows that are timed before the best is looked at again
+Step = tuple[str, ...]  # what is done to rows, and the holes that are open then
+
+
+@dataclass
+class Proof:
+    """`best`: of the whole space where `closed`; `floor`: ticks that nothing undecided beats. `bounded`: rows that were bounded, `timed`:
+    candidates whose timing began; `levels`: by the hole that was assigned last, rows that were bounded and those that no bound excluded."""
+
+    best: Candidate
+    ticks: int
+    floor: int = 0
+    closed: bool = False
+    bounded: int = 0
+    timed: int = 0
+    levels: dict[str, tuple[int, int]] = field(default_factory=dict)
+    floors: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))  # of assignments of outer holes, in the order of work on them
+    decided: int = 0  # of these
+    begun: int = 0  # the effort behind which it came to them
+    ahead: float = 0.0  # what the last of those that count as decided are seen to take still
+
+    def foreseen(self, ticks: int) -> float:
+        """The effort of a whole proof that begins with these ticks, by what this one has decided of its assignments of outer holes; 0
+        where that is nothing."""
+        if not self.decided:
+            return 0.0
+        all_of_it = (self.effort + self.ahead - self.begun) / max(1e-9, share(self.floors, self.decided, self.ticks))
+        return self.begun + all_of_it * float(below(self.floors, ticks).sum() / max(1, below(self.floors, self.ticks).sum()))
+
+    def hopeless(self, effort: int, hope: float) -> bool:
+        """Whether enough is done to foresee that it takes more than `hope` times an effort, and more is foreseen."""
+        return self.effort > effort / TASTED and self.foreseen(self.ticks) > hope * effort
+
+    def note(self, level: str, count: int, left: int) -> None:
+        """Nothing; so many rows were bounded at a level, and so many are left."""
+        before = self.levels.get(level, (0, 0))
+        self.levels[level] = before[0] + count, before[1] + left
+        self.bounded += count
+
+    def glance(self, count: int, left: int) -> None:
+        """Nothing; so many rows were bounded by their work alone, and so many are left."""
+        before = self.levels.get("work", (0, 0))
+        self.levels["work"] = before[0] + count, before[1] + left
+        self.bounded += count // GLANCES
+
+    @property
+    def effort(self) -> int:
+        """Rows for which something was calculated."""
+        return self.bounded + self.timed
+
+
+@dataclass(frozen=True)
+class Ways:
+    """A part, and in `columns` its rows once for each way in which slots fit, each of the row `source`. `eased`: of these slots those that
+    change no cost in any row, as nobody is in their way."""
+
+    part: Part
+    columns: Rows
+    source: np.ndarray
+    eased: tuple[str, ...]
+
+    def left(self, floors: np.ndarray, found: Proof, level: str) -> Ways:
+        """What further floors of the part's rows do not exclude."""
+        floors = np.maximum(self.part.floors, floors)
+        good = floors < found.ticks
+        own, place = good[self.source], np.cumsum(good) - 1
+        found.note(level, len(good), int(good.sum()))
+        part = Part(self.part.grid, self.part.columns, floors, self.part.known).rows(good)
+        return Ways(part, {n: v[own] for n, v in self.columns.items()}, place[self.source[own]], self.eased)
+
+
+def prove(grids: Sequence[Grid], bounds: Bounds, best: Candidate, ticks: int, effort: int,
+          stop: Callable[[], bool] = lambda: False, hope: float = inf) -> Proof:
+    """The best candidate of the grids, which the given one begins; not closed where more than about `effort` rows had to be looked at, or
+    by what those so far decided it would be `hope` times as many, or `stop` said so in between."""
+    found = Proof(best, ticks)
+    learned = Learned()
+    levels = [Levels(i, grid, bounds, learned) for i, grid in enumerate(grids)]
+    parts: list[Part] = []
+    for level in levels:
+        part = level.outer(found, effort)
+        if part is None or stop():
+            return found
+        parts.append(part)
+    todo = [some for part in parts for some in blocks(part, FIRST_BLOCK, BLOCK)]
+    todo.sort(key=lambda p: (int(p.floors[0]), p.grid))
+    found.floors, found.begun = np.concatenate([part.floors for part in todo] or [np.zeros(0, np.int64)]), found.effort
+    for part in todo:
+        if not search_inner(levels[part.grid], part, found, effort, hope) or found.hopeless(effort, hope) or stop():
+            found.floor = min(found.ticks, int(part.floors[0]))
+            return found
+    found.floor, found.closed = found.ticks, True
+    return found
+
+
+def share(floors: np.ndarray, decided: int, ticks: int) -> float:
+    """How much of the work on assignments the first so many of them were: each is taken to be the more the further its floor is below the
+    best."""
+    ticks_below = below(floors, ticks)
+    whole = int(ticks_below.sum())
+    return int(ticks_below[:decided].sum()) / whole if whole else 1.0
+
+
+def below(floors: np.ndarray, ticks: int) -> np.ndarray:
+    """By how much floors are below the best."""
+    return np.maximum(ticks - floors, 0)
+
+
+def blocks(part: Part, count: int, most: int) -> Iterator[Part]:
+    """The rows of a part, those with the lowest floors first, some at a time, each time twice as many up to `most`."""
+    order, start = np.argsort(part.floors, kind="stable"), 0
+    while start < len(order):
+        yield part.rows(order[start:start + count])
+        start, count = start + count, min(2 * count, most)
+
+
+def search_inner(level: Levels, part: Part, found: Proof, effort: int, hope: float) -> bool:
+    """Whether all of a part is decided: its inner holes are assigned, and what no bound excludes is timed. Where it is given up before, the
+    part counts as decided, with what is seen ahead."""
+    found.decided, found.ahead = found.decided + len(part.floors), 0.0
+    part = part.rows(part.floors < found.ticks)
+    for at, name in enumerate(level.inner):
+        part, rest = level.assigned(part, name), level.inner[at + 1:]
+        found.ahead = len(part.floors) // GLANCES
+        if found.effort + found.ahead > effort:
+            return False
+        part = level.skimmed(part, rest, found)
+        found.ahead = len(part.floors)
+        if found.effort + found.ahead > effort:
+            return False
+        if rest:
+            part = level.tasted(part, rest, found)
+    return level.timed(part, found, effort, hope)
+
+
+@dataclass
+class Learned:
+    """By step of a proof, what each row saved when it was last taken, and how often it was passed over since. Sketches of a func are
+    alike in it, so that none begins as if nothing were known."""
+
+    saved: dict[Step, tuple[float, int]] = field(default_factory=dict)
+
+    def passes(self, step: Step, least: float) -> bool:
+        """Whether a step is passed over, as it saved less than `least` when it was last taken; now and then it is taken all the same."""
+        saved, passed = self.saved.get(step, (inf, 0))
+        if saved < least and passed < PASSED:
+            self.saved[step] = saved, passed + 1
+            return True
+        return False
+
+    def note(self, step: Step, saved: float) -> None:
+        """Nothing; a step was taken, and saved so much a row."""
+        self.saved[step] = saved, 0
+
+    def of(self, step: Step) -> float:
+        """What a step saved a row when it was last taken; 1 where it never was."""
+        return self.saved.get(step, (1.0, 0))[0]
+
+
+class Levels(Kinds):
+    """One sketch of a proof, level by level."""
+
+    def __init__(self, number: int, grid: Grid, bounds: Bounds, learned: Learned) -> None:
+        super().__init__(number, grid, bounds)
+        self.learned = learned
+        self.growth = {n: float(len(self.choices[n])) for n in self.inner}  # rows that one became when a hole was last assigned
+
+    def outer(self, found: Proof, effort: int) -> Part | None:
+        """All assignments of the outer holes that the constraints allow and no bound excludes; None where they are too many."""
+        columns: Rows = {}
+        count = 1
+        for name in self.outer_names:
+            columns, source = self.grown(columns, count, name)
+            count = len(source)
+            if found.effort + count // GLANCES > effort:
+                return None
+        part = Part(self.number, columns, np.zeros(count, np.int64))
+        if count >= MANY:
+            part = self.glanced(part, self.inner, found)
+        return self.bounded(part, self.inner, found)
+
+    def assigned(self, part: Part, name: str) -> Part:
+        """The part with a further inner hole assigned."""
+        columns, source = self.grown(part.columns, len(part.floors), name)
+        self.growth[name] = len(source) / max(1, len(part.floors))
+        return Part(self.number, columns, part.floors[source], part.of_rows()[:, source])
+
+    def skimmed(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
+        """A part glanced at, unless it has so few rows, or that excluded so few when it was last done, that what comes next costs less."""
+        if len(part.floors) < FEW or self.learned.passes(("work", *rest), WORTH):
+            return part
+        left = self.glanced(part, rest, found)
+        if (count := len(part.floors)) >= MANY_OPEN:
+            self.learned.note(("work", *rest), 1 - len(left.floors) / count)
+        return left
+
+    def glanced(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
+        """The rows of a part that their work alone does not exclude, the `rest` of the inner holes being open, beside what is known."""
+        if not (count := len(part.floors)):
+            return part
+        left = []
+        for start in range(0, count, SUMMED):
+            some = part.rows(np.arange(start, min(start + SUMMED, count)))
+            columns = self.filled(some.columns, len(some.floors), rest)
+            left.append(some.told(self.bounds.worked(self.number, columns, self.switches, bool(rest), found.ticks), found.ticks))
+        part = reduce(Part.joined, left)
+        found.glance(count, len(part.floors))
+        return part
+
+    def tasted(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
+        """The rows of a part that no bound excludes, the `rest` of the inner holes being open; where of each TASTE-th too few are excluded
+        to make up for it, as each becomes so many rows of the next level, the others are left as they are."""
+        count = len(part.floors)
+        if count < MANY_OPEN:
+            return self.bounded(part, rest, found)
+        chosen = np.arange(count) % TASTE == 0
+        some, others = self.bounded(part.rows(chosen), rest, found), part.rows(~chosen)
+        if (chosen.sum() - len(some.floors)) * self.growth[rest[0]] > DEARER * chosen.sum():
+            others = self.bounded(others, rest, found)
+        return some.joined(others)
+
+    def bounded(self, part: Part, rest: Sequence[str], found: Proof) -> Part:
+        """The rows of a part that no bound excludes, the `rest` of the inner holes being open, and switches and slots."""
+        if (count := len(part.floors)) and rest:
+            columns = self.filled(part.columns, count, rest)
+            known = part.of_rows()[0]
+            parts = self.bounds.parts(self.number, columns, self.least(rest), TILES.isdisjoint(rest), found.ticks, known)
+            part = part.told(parts, found.ticks)
+        elif count:
+            floors = np.maximum(part.floors, self.floors(part.columns, count, found.ticks))
+            part = Part(self.number, part.columns, floors, part.known).rows(floors < found.ticks)
+        found.note(f"before {rest[0]}" if rest else "whole", count, len(part.floors))
+        return part
+
+    def floors(self, columns: Rows, count: int, limit: int) -> np.ndarray:
+        """Ticks that no row beats, whatever the switches and slots that are not among its columns."""
+        return self.bounds.floors(self.number, self.filled(columns, count, ()), limit)
+
+    def least(self, rest: Sequence[str]) -> dict[str, int | None]:
+        """The least choices of the inner holes that are open, None for the others."""
+        return {n: min(self.choices[n]) if n in rest else None for n in self.inner}
+
+    def walked(self, part: Part, found: Proof) -> Part:
+        """The rows of a part, every hole of whose work is assigned, that neither floors nor the walk of a core exclude with the largest
+        slots that fit, cheapest first."""
+        left = reduce(Part.joined, [self.walked_alike(some, eased, found) for some, eased in self.by_cost(part)])
+        return left.rows(np.argsort(left.floors, kind="stable"))
+
+    def walked_alike(self, part: Part, eased: tuple[str, ...], found: Proof) -> Part:
+        """`walked` of rows in which the same slots change no cost. Before the walks of all ways in which slots fit come floors and one walk
+        with each slot at its most, whether they fit together or not: first whichever excluded more of what it was last asked about."""
+        if not eased:
+            part = self.bounded(part, (), found)
+        if not len(part.floors):
+            return part
+        ways = self.ways(part, eased)
+        for at, name in enumerate(sorted(("loose", "whole"), key=lambda n: -self.learned.of((n,))) if eased else ()):
+            if at and ((count := len(ways.part.floors)) < MANY_OPEN or self.learned.passes((name,), WORTH)):
+                break  # few rows are sooner walked with all ways
+            count = len(ways.part.floors)
+            floors = self.loosely_walked(ways, found) if name == "loose" else self.floors(ways.part.columns, count, found.ticks)
+            ways = ways.left(floors, found, name)
+            if count >= MANY_OPEN:
+                self.learned.note((name,), 1 - len(ways.part.floors) / count)
+        ways = ways.left(self.least_alone(ways, ways.columns, ways.source, found.ticks), found, "slots")
+        return ways.part
+
+    def ways(self, part: Part, eased: tuple[str, ...]) -> Ways:
+        """A part, every hole of whose work is assigned, with its slots, of which some change no cost in it: whatever the switches."""
+        columns, source = self.with_slots(part, [n for n in self.shifting if n not in eased], eased)
+        return Ways(part, self.filled(columns, len(source), ()), source, eased)
+
+    def least_alone(self, ways: Ways, columns: Rows, source: np.ndarray, limit: int, spare: np.ndarray | int = 0) -> np.ndarray:
+        """Of each row of a part the least that a core alone takes in those that came of it, less what these may save."""
+        least = np.full(len(ways.part.floors), NEVER)
+        if len(source):
+            np.minimum.at(least, source, self.bounds.alone(self.number, columns, limit + int(np.max(spare))) - spare)
+        return least
+
+    def loosely_walked(self, ways: Ways, found: Proof) -> np.ndarray:
+        """Ticks that no row of a part beats by the walk of a core with each of the eased slots at its most, less the flags of so many as do
+        not fit."""
+        most = {n: max(self.choices[n]) for n in ways.eased}
+        others = [ways.columns[n] for n in self.shifting if n not in ways.part.columns and n not in most]
+        own = np.unique(np.stack([ways.source, *others]) if others else ways.source, axis=-1, return_index=True)[1]
+        slots = np.full(len(ways.part.floors), sum(most.values()))
+        np.minimum.at(slots, ways.source, np.sum([ways.columns[n] for n in ways.eased], axis=0))
+        source = ways.source[own]
+        spare = self.bounds.slot_ticks * (sum(most.values()) - slots[source])
+        rows = {n: np.full(len(own), most[n]) if n in most else v[own] for n, v in ways.columns.items()}
+        return self.least_alone(ways, rows, source, found.ticks, spare if len(own) else 0)
+
+    def timed(self, part: Part, found: Proof, effort: int, hope: float) -> bool:
+        """Whether all rows of a part, every hole of whose work is assigned, are decided: walked, and timed where that excludes none. What
+        is ahead is seen each time by what those so far took."""
+        order, begun, done, cut = np.sort(part.floors), found.effort, 0, False
+        for some in blocks(part, WALKED, WALKED):
+            left = self.walked(some.rows(some.floors < found.ticks), found)
+            for few in blocks(left, TIMED, TIMED):
+                if cut := found.effort > effort:
+                    break
+                self.time(few.rows(few.floors < found.ticks), found)
+            done += len(some.floors)
+            found.ahead = (found.effort - begun) * (1 / share(order, done, found.ticks) - 1)
+            if cut or found.hopeless(effort, hope):
+                return False
+        found.ahead = 0.0
+        return True
+
+    def time(self, part: Part, found: Proof) -> None:
+        """Times a part, every hole of whose work is assigned: with each choice of slots that shift what lies beside them, and of the
+        others with the largest that fit together."""
+        columns, source = self.with_slots(part, (*self.shifting, *self.switches), self.plain)
+        if not len(source):
+            return
+        found.timed += len(source)
+        ticks = self.bounds.times(self.number, columns, found.ticks)
+        at = int(np.argmin(ticks))
+        if ticks[at] < found.ticks:
+            found.ticks = int(ticks[at])
+            found.best = (self.number, tuple(int(columns[n][at]) for n in self.grid.names))

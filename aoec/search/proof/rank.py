@@ -1,0 +1,78 @@
+"""The rank of a time in a space: how many candidates are faster, counted as far as bounds and an effort decide."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aoec.ir.index import Expr
+from aoec.search.proof.parts import Bounds
+from aoec.search.proof.prove import prove
+from aoec.search.space.grid import NEVER, Candidate, Grid, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Rank:
+    """How many candidates take less; `closed`: these are all. Of candidates that differ in slots alone, which lie in nobody's way, only
+    those with the most that fit are counted."""
+
+    faster: int
+    closed: bool
+
+
+class Counted:
+    """What a proof asks of a problem; what is faster than the limit is counted in place of lowering it."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds, self.faster = bounds, 0
+
+    @property
+    def slot_ticks(self) -> int:
+        """What a slot more may cost at most."""
+        return self.bounds.slot_ticks
+
+    def constraints(self, grid: int) -> Sequence[Expr]:
+        """The conditions that a candidate of a sketch must meet."""
+        return self.bounds.constraints(grid)
+
+    def ceilings(self, grid: int) -> Sequence[tuple[str, Expr, Expr]]:
+        """None: those that say the same are counted each."""
+        return ()
+
+    def slots(self, grid: int) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """The holes that count slots, and which of them no instruction's cost depends on, as they lie or were none in another's way."""
+        return self.bounds.slots(grid)
+
+    def placed(self, grid: int, columns: Rows) -> np.ndarray:
+        """What costs hang on of where slots lie."""
+        return self.bounds.placed(grid, columns)
+
+    def floors(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks that no row beats."""
+        return self.bounds.floors(grid, columns, limit)
+
+    def parts(self, grid: int, columns: Rows, opened: Mapping[str, int | None], whole: bool, limit: int, known: np.ndarray) -> np.ndarray:
+        """What keeps each pipe at work, and what goes by beside it."""
+        return self.bounds.parts(grid, columns, opened, whole, limit, known)
+
+    def worked(self, grid: int, columns: Rows, whatever: Sequence[str], opened: bool, limit: int) -> np.ndarray:
+        """What keeps each pipe at work, and the launch."""
+        return self.bounds.worked(grid, columns, whatever, opened, limit)
+
+    def alone(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """Ticks that no row beats, nor any with fewer slots."""
+        return self.bounds.alone(grid, columns, limit)
+
+    def times(self, grid: int, columns: Rows, limit: int) -> np.ndarray:
+        """NEVER for each row, when those that take less than the limit are counted."""
+        ticks = self.bounds.times(grid, columns, limit)
+        self.faster += int(np.count_nonzero(ticks < limit))
+        return np.full(len(ticks), NEVER, np.int64)
+
+
+def rank(grids: Sequence[Grid], bounds: Bounds, some: Candidate, ticks: int, effort: int) -> Rank:
+    """How many candidates of the grids take less than `ticks`; not closed where more than about `effort` rows had to be looked at."""
+    counted = Counted(bounds)
+    proof = prove(grids, counted, some, ticks, effort)
+    return Rank(counted.faster, proof.closed)

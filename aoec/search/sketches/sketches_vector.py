@@ -1,0 +1,395 @@
+"""Sketches of vector funcs: the tile in UB, its axes over cores, slots of what goes in and out.
+
+Holes: t0 t1 (tile of the first two tiled axes), g0 g1 (parts over cores), di do (slots in UB), pl (tiles by which padded ones are
+filled and loaded ahead), p0 (what the result's place is a multiple of).
+"""
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from math import prod
+from types import MappingProxyType
+
+from aoec.base.errors import UnsupportedError
+from aoec.ir.func.narrow import GROUP, MOST, copied_whole, run_of, takes_every_nth
+from aoec.ir.func.pixels import GROUP_ROWS, pixels_of
+from aoec.ir.func.tir import Func
+from aoec.ir.index import DTYPES, Call, Expr, Int, Read, Var, affine, normalise, reads, substitute, variables
+from aoec.ir.schedule import Step, Trace
+from aoec.search.sketches.padded import own_name, padded_far
+from aoec.search.sketches.sketches import (
+    AHEAD,
+    SKEW,
+    Nest,
+    dtype_bytes,
+    gm_reads,
+    hole,
+    ladder,
+    nests,
+    output_nest,
+    skewed,
+    step,
+    tiles_over_cores,
+)
+from aoec.target.isa.words import is_selection
+from aoec.target.machine import Machine
+
+SLOTS = (1, 2)
+PACKED = (16, 8192)  # bytes of rows between which packing pays: an instruction a repeat, beside 2 bytes a cycle of at most 512 (2201)
+MASKED = 1024  # bytes of rows up to which it pays whatever else is done to them, where each repeat of them has a mask
+MOST_ELEMENTS = 65536
+RUN_ELEMENTS = 16384  # of tensors of one axis that are moved a part at a time, all together: in two slots, 128 KB of fp32
+ROW_OF_PIXELS = 256  # longer ones are cut where they are turned: UB holds a row for each of sixteen channels, twice
+ROW_ELEMENTS = 4096  # longer rows of elementwise work are cut: UB holds a dozen of them in fp32
+LEAST_LANES = 32  # of rows that are reduced lane by lane: no longer ones are cut
+LEAST_ELEMENTS = 2048  # smaller tiles are no choice
+MOST_TILES = 2048  # where they would make more of them than this on a core: each costs some twenty cycles of issue
+BANKS = (512, 65536)  # where results start: at the next slot, or in a bank of their own
+# of conversions between layouts (lower_convert), and of pixels that are interleaved (lower_interleaved): what one turn of UB needs whole
+WHOLE = ("store_i", "store_j", "store_c_i", "store_c0_i")
+
+
+def vector_sketches(func: Func, machine: Machine) -> list[Trace]:
+    """One sketch a choice of tiled axes: the outermost alone, or the outer two."""
+    if not func.locals and len(nests(func)) > 1:
+        return [movement_sketch(func, machine)]
+    out = output_nest(func)
+    axes = [lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)]
+    if not axes:
+        raise UnsupportedError(f"block {out.block.name} writes one element alone, and loops of its indices are what is tiled")
+    if len(axes) == 1:
+        return [vector_sketch(func, machine, out, axes, False)]
+    whole = whole_axes(func, out)
+    free = [v for v in (axes if rows_read(out) else axes[:-1]) if v not in whole]
+    longest = ROW_OF_PIXELS if turns(func) else RUN_ELEMENTS if copies_only(func) else ROW_ELEMENTS if elementwise(func) else None
+    if longest is not None and axes[-1] not in whole and out.extent(axes[-1]) > longest:
+        free.append(axes[-1])
+    if lanes_cut(func, out) and axes[-1] not in whole:
+        free.append(axes[-1])
+    if summed := reduced_axes(func, out):
+        free = [v for v in free if v not in summed] or axes[-1:]
+    if serial := ruling_axes(out):
+        last = max(axes.index(v) for v in serial)
+        free = [v for v in free if axes.index(v) > last] or axes[-1:]
+    if narrow_run(func):
+        free = [v for v in axes if v not in whole]
+    tiled = [v for v in free if out.extent(v) > 1] or free[:1]
+    choices = [tiled[i:j] for i in range(len(tiled)) for j in range(i + 1, min(i + 3, len(tiled) + 1))]
+    far = padded_far(func, out) - whole - summed
+    choices = [c for c in choices if far.isdisjoint(axes[:axes.index(c[0])])] or choices
+    return [vector_sketch(func, machine, out, c, packed) for c in choices for packed in packings(func, machine, out, c)]
+
+
+def turns(func: Func) -> bool:
+    """True where a block in UB only turns what lies there: its rows run over other elements than those that it reads."""
+    held = {b.name for b in func.locals}
+    moves = [(n.block.target, n.block.value) for n in nests(func) if n.block.op == "=" and n.block.target.buffer in held]
+    return any(isinstance(v, Read) and v.buffer in held and v.indices[-1] != to.indices[-1] and to.indices[-1] != Int(0) for to, v in moves)
+
+
+def narrow_run(func: Func) -> str:
+    """The buffer of narrow rows that a block turns; nothing where there is none. Of two or four bytes, as the unit turns; and what copies
+    between it and GM takes whole runs, since one row of it begins where no block does."""
+    held, there = {b.name for b in func.locals}, {b.name: b.shape for b in (*func.inputs, *func.outputs)}
+    if not turns(func) or (size := DTYPES[func.outputs[0].dtype]) not in (2, 4):
+        return ""
+    found = [(n, {lp.var: lp.extent.value for lp in n.loops if isinstance(lp.extent, Int)}) for n in nests(func)]
+    run = next((b for n, extents in found if (b := run_of(n.block, extents, size)) in held), "")
+    copies = [(n.block, extents, names) for n, extents in found
+              if run in (names := {n.block.target.buffer, *(r.buffer for r in reads(n.block.value))})]
+    apart = any(not copied_whole(b, run, extents, there[name]) for b, extents, names in copies for name in names & set(there))
+    return "" if apart else run
+
+
+def elementwise(func: Func) -> bool:
+    """True where no block reduces."""
+    return all(n.block.op == "=" for n in nests(func))
+
+
+def lanes_cut(func: Func, out: Nest) -> bool:
+    """True where blocks reduce long rows, each of their lanes by itself."""
+    found = [n for n in nests(func) if n.block.op != "="]
+    apart = all(n.loops[-1].var in variables(n.block.target.indices[-1]) for n in found)
+    return bool(found) and apart and out.extent(out.loops[-1].var) > LEAST_LANES
+
+
+def copies_only(func: Func) -> bool:
+    """True for a copy, or one through a local that is filled by another."""
+    found = nests(func)
+    return len(found) <= 2 and all(_from_gm(func, n) or isinstance(n.block.value, Read) for n in found)
+
+
+def whole_axes(func: Func, out: Nest) -> set[str]:
+    """Loops that belong to one vector operation whole: the sixteen channels of a transposition, cut at the last, and narrow rows."""
+    rows = {lp.var for lp in out.loops[-2:] if isinstance(lp.extent, Int) and lp.extent.value < MOST} if narrow_run(func) else set()
+    return rows | {lp.var for lp in out.loops if not isinstance(lp.extent, Int) or lp.var in WHOLE}
+
+
+def reduced_axes(func: Func, out: Nest) -> set[str]:
+    """Loops of the output over what some block reduces: a tile needs all of them. Lowering names an axis alike in all blocks, behind the
+    name of the block's target."""
+    found = {own_name(n, lp.var) for n in nests(func) if n.block.op != "=" for lp in n.loops
+             if not any(lp.var in variables(i) for i in n.block.target.indices)}
+    return {lp.var for lp in out.loops if own_name(out, lp.var) in found}
+
+
+def ruling_axes(out: Nest) -> set[str]:
+    """Loops that the extents of others depend on: they stay serial, since the loops of one instruction have no corners cut."""
+    return {v for lp in out.loops for v in variables(lp.extent)}
+
+
+def rows_read(out: Nest) -> bool:
+    """True where an output is a copy of one element a row, each in a block of its own: no row of the output lies in UB."""
+    return isinstance(out.block.value, Read) and bool(out.block.value.indices) and out.block.value.indices[-1] == Int(0)
+
+
+def cores_of(machine: Machine) -> int:
+    return machine.core("core" if "core" in machine.cores else "aiv").count
+
+
+def vector_sketch(func: Func, machine: Machine, out: Nest, tiled: list[str], packed: bool) -> Trace:
+    """All blocks at one tile of the output block's axes `tiled`; the other outer axes stay whole."""
+    steps: list[Step] = []
+    cores, size = cores_of(machine), dtype_bytes(func, func.outputs[0].name)
+    narrow = narrow_run(func)
+    turned = 0 if not turns(func) else GROUP if narrow or any(takes_every_nth(n.block) for n in nests(func)) else max(16, 32 // size)
+    for i, v in enumerate(tiled):
+        unit, extent = tile_unit(out, v, size, turned), out.extent(v)
+        sizes = ladder(extent, unit, MOST_ELEMENTS, min(extent // (cores * MOST_TILES), LEAST_ELEMENTS))
+        steps += tiles_over_cores(v, i, sizes, -(-extent // unit), cores)
+    kept = {lp.var for lp in out.loops if any(lp.var in variables(i) for i in out.block.target.indices)}
+    names = [lp.var for lp in out.loops]
+    summed = reduced_axes(func, out)
+    together = whole_axes(func, out) | summed
+    leading = [v for v in names[:names.index(tiled[0])] if v in kept and v not in together]
+    inner = [v for v in names if v not in leading and v not in tiled]
+    reduced = [v for v in inner if (v not in kept or v in summed) and names.index(v) < names.index(tiled[0])]
+    inner = [v for v in inner if v not in reduced]
+    grid, serial = [f"{v}_c" for v in tiled], [f"{v}_s" for v in tiled]
+    lanes = [f"{v}_i" for v in tiled if v == names[-1]]
+    own = [*[f"{v}_i" for v in tiled if v != names[-1]], *inner, *lanes]
+    steps.append(step("reorder", loops=(*grid, *leading, *serial, *reduced, *own)))
+    at = serial[-1]
+    order = [n for n in nests(func) if n.block.name != out.block.name]
+    once = standing(func, order, out, {*leading, *tiled})
+    for n in reversed(order):
+        steps.append(step("compute_at", block=n.block.name, loop=grid[-1] if n.block.target.buffer in once else at))
+    for n in order:
+        run = {"layout": "RUN"} if n.block.target.buffer == narrow else {}
+        steps.append(step("set_scope", buffer=n.block.target.buffer, scope="UB", **run))
+    steps += inputs(func, order + [out], at, dict.fromkeys(once, grid[-1]), once)
+    steps += store(func, out, (*reduced, *own)[0], at, packed)
+    for n in order:
+        if _from_gm(func, n):
+            steps.append(step("tensorize", loop=n.loops[0].var, instr="copy"))
+            steps.append(step("double_buffer", buffer=n.block.target.buffer, depth=hole("di", SLOTS)))
+            if isinstance(n.block.value, Call):  # pipe V fills the tile for it, and would do so behind the work on the one before
+                steps.append(step("preload", buffer=n.block.target.buffer, ahead=hole("pl", AHEAD)))
+        else:
+            steps.append(step("tensorize", loop=n.loops[0].var, instr="vector"))
+    steps += placement(func, order + [out])
+    for loop in grid:
+        steps.append(step("bind", loop=loop))
+    return Trace(tuple(steps))
+
+
+def tile_unit(out: Nest, v: str, size: int, turned: int = 0) -> int:
+    """What tiles of an axis are multiples of: of the last one whole blocks, of rows of pixels those that are made together; `turned`: what
+    of the last one is turned at once, if it is."""
+    if pixels_of(out.block) and v == out.loops[-2].var:
+        return GROUP_ROWS
+    if turned and v == (out.loops[-2] if out.extent(out.loops[-1].var) < MOST else out.loops[-1]).var:
+        return turned
+    return 32 // size if v == out.loops[-1].var and not rows_read(out) else 1
+
+
+def placement(func: Func, order: list[Nest]) -> list[Step]:
+    """Sources that one instruction reads start half a period of the banks apart; where the result lies is a hole."""
+    pairs = [(a, b) for n in order for a, b in [sources(n)] if a != b]
+    inputs, last = {b.name for b in func.inputs}, order[-1]
+    steps = [step("place", buffer=f"{name}_UB" if name in inputs else name, skew=SKEW) for name in skewed(pairs)]
+    if pairs and last.block.op == "=" and sources(last) in pairs:
+        steps.append(step("place", buffer=f"{last.block.target.buffer}_UB", align=hole("p0", BANKS)))
+    return steps
+
+
+def sources(n: Nest) -> tuple[str, str]:
+    """The two buffers that a block's vector instruction reads; twice the same where it has one source, as a whole row's reduction."""
+    if n.block.op != "=" and n.block.target.indices[-1:] == (Int(0),):
+        return "", ""
+    found = [r.buffer for r in [*([n.block.target] if n.block.op != "=" else []), *reads(n.block.value)]]
+    return (found[0], found[1]) if len(found) == 2 else ("", "")
+
+
+def _from_gm(func: Func, n: Nest) -> bool:
+    """True where a block only moves a part of a GM tensor, perhaps with padding; elements of a run that go one to a row go through UB."""
+    if n.block.op != "=" or n.block.target.indices[-1] == Int(0):
+        return False
+    if pixels_of(n.block):
+        return False
+    value: Expr = n.block.value
+    source = value.args[1] if isinstance(value, Call) and value.fn == "select" and not is_selection(value) else value
+    return isinstance(source, Read) and source.buffer in {b.name for b in func.inputs}
+
+
+def standing(func: Func, order: list[Nest], out: Nest, moving: set[str]) -> set[str]:
+    """Buffers that no index of a tile moves in, such as a scale for each column and what is made of it alone: once for each core."""
+    moves = {out.block.name: moving}
+    walked: dict[str, set[int]] = {}  # buffer -> its dimensions that move with the tiles
+    for n in reversed([*order, out]):
+        b = n.block
+        own = moves.get(b.name, {v for d in walked.get(b.target.buffer, ()) for v in variables(b.target.indices[d])})
+        for r in reads(b.value):
+            found = walked.setdefault(r.buffer, set())
+            found |= {d for d, i in enumerate(r.indices) if variables(i) & own}
+    made = {n.block.target.buffer: n for n in order}
+    still = {buffer for buffer, dims in walked.items() if not dims and (buffer not in made or made[buffer].block.op == "=")}
+    while True:
+        readers = {b: {n.block.target.buffer for n in [*order, out] if b in {r.buffer for r in reads(n.block.value)}} for b in still}
+        kept = {b for b in still if (b in made and {r.buffer for r in reads(made[b].block.value)} <= still)
+                or (b not in made and (readers[b] <= still or not readers[b] & still))}
+        if kept == still:
+            return still
+        still = kept
+
+
+def inputs(func: Func, order: list[Nest], at: str, elsewhere: Mapping[str, str] = MappingProxyType({}),
+           once: Collection[str] = ()) -> list[Step]:
+    """Copies into UB of what blocks read from GM, but for blocks that are such copies; in loop `at`, or where `elsewhere` says. What comes
+    `once` has one slot."""
+    out: list[Step] = []
+    readers: dict[str, dict[tuple[Expr, ...], list[str]]] = {}
+    for n in order:
+        copies = _from_gm(func, n) and n.block.target.buffer not in {b.name for b in func.outputs}
+        for b in indices_read(n) if copies else gm_reads(func, n.block):
+            readers.setdefault(b, {}).setdefault(starts(n, b), []).append(n.block.name)
+    for buffer, places in readers.items():
+        for number, names in enumerate(places.values()):
+            local = f"{buffer}_UB{number or ''}"
+            out.append(step("cache_read", block=tuple(names), buffer=buffer, scope="UB", at=elsewhere.get(buffer, at),
+                            **{"name": local} if number else {}))
+            if buffer not in once:
+                out.append(step("double_buffer", buffer=local, depth=hole("di", SLOTS)))
+    return out
+
+
+def indices_read(n: Nest) -> list[str]:
+    """The buffers that say where a block reads."""
+    return [r.buffer for read in reads(n.block.value) for i in read.indices for r in reads(i)]
+
+
+def starts(n: Nest, buffer: str) -> tuple[Expr, ...]:
+    """Where a block's reads of a buffer begin: parts of a tensor, as the halves of its rows, are copied each by itself."""
+    zero: dict[str, Expr] = {lp.var: Int(0) for lp in n.loops}
+    return next(tuple(normalise(substitute(i, zero)) for i in r.indices) for r in reads(n.block.value) if r.buffer == buffer)
+
+
+def store(func: Func, out: Nest, first: str, at: str, packed: bool = False) -> list[Step]:
+    """The output through UB, its rows packed perhaps; a block that only copies a local out needs no buffer of its own."""
+    target = out.block.target.buffer
+    source = out.block.value if out.block.op == "=" and not pixels_of(out.block) else None
+    if not isinstance(source, Read):
+        steps = [step("cache_write", block=out.block.name, buffer=target, scope="UB", at=at), step("tensorize", loop=first, instr="vector")]
+        return steps + leave(f"{target}_out", f"{target}_UB", packed)
+    steps = [step("tensorize", loop=first, instr="copy")]
+    if source.buffer in {b.name for b in func.locals}:
+        return steps + leave(out.block.name, source.buffer, packed)
+    return steps + (leave(out.block.name, f"{source.buffer}_UB", packed) if packed else [])
+
+
+def leave(block: str, buffer: str, packed: bool) -> list[Step]:
+    """Slots of what a copy takes out of UB, after its rows were packed perhaps."""
+    made = [step("pack", block=block)] if packed else []
+    return [*made, step("double_buffer", buffer=f"{buffer}_packed" if packed else buffer, depth=hole("do", SLOTS))]
+
+
+def packings(func: Func, machine: Machine, out: Nest, tiled: list[str]) -> list[bool]:
+    """Whether rows of the output are packed in UB, or both where that is another sketch: long rows take some time of the vector unit, which
+    may have enough to do, where each of their repeats has a mask."""
+    if not packs(func, machine, out, tiled, narrow_run(func)):
+        return [False]
+    long = out.extent(out.loops[-1].var) * dtype_bytes(func, func.outputs[0].name) > MASKED and "packed_row_bytes" in machine.constants
+    return [True, False] if long and not copies_only(func) else [True]
+
+
+def packs(func: Func, machine: Machine, out: Nest, tiled: list[str], narrow: str) -> bool:
+    """Whether rows of the output are packed in UB: more of them than two a core, whole ones of tiles of one axis, so that they lie one
+    behind the other in GM, that are no whole blocks; neither so short that an instruction a row costs as much nor so long that it does
+    not matter."""
+    size, column = dtype_bytes(func, func.outputs[0].name), out.loops[-1].var
+    *lead, last = func.outputs[0].shape
+    if not machine.has("vreducev2") or out.block.op != "=" or pixels_of(out.block):
+        return False
+    if size not in (2, 4) and (size != 1 or out.extent(column) % 2):
+        return False
+    if len(tiled) > 1 or column in tiled or narrow in {r.buffer for r in reads(out.block.value)}:
+        return False
+    if not lead or not row_after_row(out) or last != Int(out.extent(column)) or rows_read(out):
+        return False
+    row, rows = out.extent(column) * size, prod(e.value for e in lead if isinstance(e, Int))
+    return row % 32 != 0 and PACKED[0] < row <= PACKED[1] and rows > 2 * cores_of(machine)
+
+
+def row_after_row(out: Nest) -> bool:
+    """True where a block's loops walk its target in order, without a gap: each index is one of them, or counts some, such as blocks of
+    channels and the channels in each."""
+    loops = list(out.loops)
+    for index in out.block.target.indices:
+        parts = affine(index, frozenset(lp.var for lp in out.loops))
+        if parts is None or parts[1] != Int(0):
+            return False
+        own, loops = loops[:len(parts[0])], loops[len(parts[0]):]
+        step = 1
+        for lp in reversed(own):
+            if parts[0].get(lp.var) != Int(step) or not isinstance(lp.extent, Int):
+                return False
+            step *= lp.extent.value
+    return not loops
+
+
+def movement_sketch(func: Func, machine: Machine) -> Trace:
+    """Concat, upsample: the shared axes over cores, a part of every input through UB in each tile of the last of them."""
+    steps: list[Step] = []
+    found = nests(func)
+    shared = [lp.var for lp in found[0].loops if all(lp.var in [x.var for x in n.loops] for n in found)]
+    cores = cores_of(machine)
+    for i, v in enumerate(shared):
+        extent = found[0].extent(v)
+        steps += tiles_over_cores(v, i, ladder(extent, 1, 4096), extent, cores)
+    return Trace(tuple(steps)) if not shared else shared_movement(func, found, shared, steps)
+
+
+def shared_movement(func: Func, found: list[Nest], shared: list[str], steps: list[Step]) -> Trace:
+    steps.append(step("reorder", loops=(*[f"{v}_c" for v in shared], *[f"{v}_s" for v in shared], *[f"{v}_i" for v in shared])))
+    readers = readers_of(found)
+    alone = {names[0] for _, names in readers.values() if len(names) == 1}
+    first = {n.block.name: next(lp.var for lp in n.loops if lp.var not in shared) for n in found}
+    at = {n.block.name: f"{shared[-1]}_i" for n in found}
+    run = max(RUN_ELEMENTS // len(found) // 64, 1) * 64
+    for n in found:
+        v, name = n.loops[-1].var, n.block.name
+        if v not in shared and n.extent(v) > run and name in alone:  # too long for UB
+            steps.append(step("split", loop=v, factor=run, outer=f"{v}_t", inner=f"{v}_i"))
+            first[name], at[name] = f"{v}_i", f"{v}_t"
+    for buffer, (source, names) in readers.items():
+        own = {} if buffer == source else {"name": f"{buffer}_UB"}
+        steps.append(step("cache_read", block=tuple(names), buffer=source, scope="UB", at=at[names[0]], **own))
+        steps.append(step("double_buffer", buffer=f"{buffer}_UB", depth=hole("di", SLOTS)))
+    for n in found:
+        steps.append(step("tensorize", loop=first[n.block.name], instr="copy"))
+    for v in shared:
+        steps.append(step("bind", loop=f"{v}_c"))
+    return Trace(tuple(steps))
+
+
+def readers_of(found: list[Nest]) -> dict[str, tuple[str, list[str]]]:
+    """What is brought to UB, by name -> (the tensor that it is of, the blocks that read it): all of a tensor for those that read it alike,
+    but parts of a tensor that lie in different places have each a buffer, for a burst begins at a block of UB."""
+    places: dict[str, dict[object, list[str]]] = {}
+    for n in found:
+        read, own = reads(n.block.value)[0], {lp.var: Var(f"i{at}") for at, lp in enumerate(n.loops)}
+        place = tuple(normalise(substitute(i, own)) for i in read.indices), tuple(lp.extent for lp in n.loops)
+        places.setdefault(read.buffer, {}).setdefault(place, []).append(n.block.name)
+    out: dict[str, tuple[str, list[str]]] = {}
+    for source, parts in places.items():
+        out |= {source if len(parts) == 1 else f"{source}_{names[0]}": (source, names) for names in parts.values()}
+    return out

@@ -1,0 +1,93 @@
+"""A filled schedule found again in a space: the candidate of the sketch of its structure whose numbers are nearest."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+
+from aoec.base.errors import CheckError
+from aoec.ir.index import Expr, Int, evaluate, hole_names
+from aoec.ir.rewrite import fill, holes
+from aoec.ir.schedule import Step, Trace
+from aoec.search.space.grid import Candidate, Grid
+
+Equation = tuple[Expr, int]  # an expression with holes, and the number that the schedule has in its place
+
+
+def placed(sketches: Sequence[Trace], grids: Sequence[Grid], trace: Trace) -> list[Candidate]:
+    """The candidates that a schedule comes nearest to, at most one of each sketch that has its structure; whether they are legal here is
+    not asked. Of the same func that is the schedule itself, where the space still has it; of another shape one with the nearest tiles."""
+    out = []
+    for number, (sketch, grid) in enumerate(zip(sketches, grids)):
+        equations = matched(sketch, trace)
+        if equations is not None:
+            known = solved(equations, dict(zip(grid.names, grid.choices)))
+            out.append((number, tuple(known.get(n, choices[0]) for n, choices in zip(grid.names, grid.choices))))
+    return out
+
+
+def matched(sketch: Trace, trace: Trace) -> list[Equation] | None:
+    """What the holes of a sketch must come to for it to be the schedule; None where their structures differ."""
+    if len(sketch.steps) != len(trace.steps):
+        return None
+    out: list[Equation] = []
+    for step, filled in zip(sketch.steps, trace.steps):
+        found = equations(step, filled)
+        if found is None:
+            return None
+        out += found
+    return out
+
+
+def equations(step: Step, filled: Step) -> list[Equation] | None:
+    """The same of one step. Numbers that a sketch has already are its func's: another shape has others."""
+    if step.primitive != filled.primitive or [n for n, _ in step.fields] != [n for n, _ in filled.fields]:
+        return None
+    out = []
+    for (_, here), (_, there) in zip(step.fields, filled.fields):
+        if isinstance(here, Expr) != isinstance(there, Expr) or not isinstance(here, Expr) and here != there:
+            return None
+        if isinstance(here, Expr) and isinstance(there, Int) and hole_names(here):
+            out.append((here, there.value))
+    return out
+
+
+def found(sketch: Trace, trace: Trace) -> dict[str, int] | None:
+    """The values of a sketch's holes with which it is the schedule, choices of them or not; None where there are none."""
+    equations, choices = matched(sketch, trace), holes(sketch)
+    known: dict[str, int] = {}
+    for e, number in sorted(equations or (), key=lambda equation: len(hole_names(equation[0]))):
+        left = [*hole_names(e) - {*known}]
+        value = solution(e, left[0], known, number, choices[left[0]]) if len(left) == 1 else None
+        if value is None and left:
+            return None
+        known |= {name: value for name in left if value is not None}
+    return known if equations is not None and known.keys() == choices.keys() and fill(sketch, known) == trace else None
+
+
+def solution(e: Expr, name: str, known: dict[str, int], number: int, choices: tuple[int, ...]) -> int | None:
+    """The value of a hole with which an expression is a number: one of its choices, or what is left of the number."""
+    unit = evaluate(e, known | {name: 1})
+    tried = dict.fromkeys([*choices, number, number // unit if unit else 0])
+    return next((v for v in tried if evaluate(e, known | {name: v}) == number), None)
+
+
+def solved(equations: Iterable[Equation], choices: dict[str, tuple[int, ...]]) -> dict[str, int]:
+    """Hole -> the choice that brings its expression nearest to its number; expressions of one hole first, then those that they leave one
+    hole in (a chunk is a tile times a count)."""
+    known: dict[str, int] = {}
+    for e, number in sorted(equations, key=lambda equation: len(hole_names(equation[0]))):
+        names = [*hole_names(e) - {*known}]
+        if len(names) == 1:
+            known[names[0]] = min(choices[names[0]], key=apart(e, names[0], known, number))
+    return known
+
+
+def apart(e: Expr, name: str, known: dict[str, int], number: int) -> Callable[[int], float]:
+    """How far an expression is from a number for a choice of one hole: the ratio, as a logarithm."""
+    def far(choice: int) -> float:
+        try:
+            return abs(math.log((evaluate(e, known | {name: choice}) + 1) / (number + 1)))
+        except (CheckError, ValueError, ZeroDivisionError):
+            return math.inf
+
+    return far
